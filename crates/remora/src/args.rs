@@ -4,10 +4,10 @@ mod refusal;
 
 pub(crate) use refusal::in_one_line;
 
-use crate::duration;
-use crate::heap::condition::Condition;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::styling};
 use remora_clr_model::differences::RuntimeVersion;
+use remora_heap_report::{Condition, Group};
+use remora_terminal::duration;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// Samples a second and thread if nothing else is said: what the field is used to, cheap, and not a divisor of anything.
@@ -345,7 +345,7 @@ pub(crate) struct HeapTakeArgs {
     #[arg(long, conflicts_with = "no_gc")]
     pub(crate) roots: bool,
     /// Watch the heap for so long (30s, 5m): which types grow, which objects survive, as the main profiler; from .NET 6 on an inert library stays: see docs/reference/heap-watch.md
-    #[arg(long, value_name = "TIME", value_parser = crate::duration::parse, conflicts_with_all = ["no_gc", "roots", "strings", "values", "fail_if"])]
+    #[arg(long, value_name = "TIME", value_parser = remora_terminal::duration::parse, conflicts_with_all = ["no_gc", "roots", "strings", "values", "fail_if"])]
     pub(crate) watch: Option<Duration>,
     /// Keep the characters of strings, too: the file then holds data of the application
     #[arg(long)]
@@ -354,7 +354,7 @@ pub(crate) struct HeapTakeArgs {
     #[arg(long)]
     pub(crate) values: bool,
     /// Memory that the copy of the process may cost, as pages that the program writes to meanwhile [default: half of what is free]
-    #[arg(long, value_name = "SIZE", value_parser = crate::heap::size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = remora_terminal::size::parse)]
     pub(crate) max_extra_memory: Option<u64>,
     #[command(flatten)]
     pub(crate) shown: HeapShownArgs,
@@ -393,6 +393,15 @@ pub(crate) enum GroupArg {
     Assembly,
 }
 
+impl From<GroupArg> for Group {
+    fn from(by: GroupArg) -> Group {
+        match by {
+            GroupArg::Type => Group::Type,
+            GroupArg::Assembly => Group::Assembly,
+        }
+    }
+}
+
 /// Flags of `remora heap convert`.
 #[derive(Debug, Args)]
 #[command(after_help = HEAP_FORMATS)]
@@ -420,7 +429,7 @@ FILE.references.parquet, FILE.types.parquet, FILE.roots.parquet)";
 #[derive(Debug, Args)]
 pub(crate) struct HeapFailingArgs {
     /// End with 43 if this holds, as 'retained("MyApp.Cache") > 500MB'; bytes, count and retained of a type, bytes() and count() of all; may be given again
-    #[arg(long, value_name = "CONDITION", value_parser = crate::heap::condition::parse)]
+    #[arg(long, value_name = "CONDITION", value_parser = remora_heap_report::parse_condition)]
     pub(crate) fail_if: Vec<Condition>,
 }
 

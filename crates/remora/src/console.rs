@@ -2,10 +2,8 @@
 //!
 //! Nothing but a [`Page`] or a line can be printed, and neither drives the terminal.
 
-mod page;
-
 use crate::failure::{Failure, Place};
-pub(crate) use page::{Page, harmless_json, line, plain, titled};
+pub(crate) use remora_terminal::{Page, counted, grouped, harmless_json, line, percent, plain, titled};
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -79,44 +77,5 @@ impl StatusLine {
 impl Drop for StatusLine {
     fn drop(&mut self) {
         self.clear();
-    }
-}
-
-/// `1234567` as `1,234,567`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// `1 sample`, `1,234 samples`.
-pub(crate) fn counted(number: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
-}
-
-/// `part` of `whole` as `12.3%`.
-pub(crate) fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.1}%", part as f64 / whole as f64 * 100.0) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_grouped() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-    }
-
-    #[test]
-    fn one_thing_is_not_several() {
-        let told = [0, 1, 2000].map(|number| counted(number, "sample"));
-        assert_eq!(told, ["0 samples", "1 sample", "2,000 samples"]);
     }
 }

@@ -531,5 +531,17 @@ impl Failure {
     }
 }
 
+impl From<remora_heap_report::Error> for Failure {
+    fn from(error: remora_heap_report::Error) -> Failure {
+        use remora_heap_report::Error;
+        match error {
+            Error::Open { file, error } => Failure::Input { file, error },
+            Error::NotAFile { file, kind } => Failure::NotAFile { file, kind },
+            Error::Snapshot { file, error } => Failure::HeapFile { file, error },
+            Error::NotThere(what) => Failure::Usage(what),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -2,37 +2,23 @@
 
 mod allowance;
 mod both;
-pub(crate) mod condition;
 mod convert;
 mod dear;
-mod diff;
-mod fields;
-mod findings;
-mod inside;
-mod opened;
-mod origin;
 mod renewal;
-mod report;
 pub(crate) mod rest;
-mod roots;
-mod show;
-pub(crate) mod size;
-mod strings;
-mod suspects;
 mod take;
 mod view;
-mod wanted;
 mod watch;
 mod watched;
 
-use crate::args::{HeapArgs, HeapCommand};
+use crate::args::{HeapArgs, HeapCommand, HeapDiffArgs, HeapReportArgs, HeapShowArgs};
 use crate::bounded::Bounded;
-use crate::console::grouped;
+use crate::console::{Page, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::kind::or_other;
-use opened::opened;
 use remora_heap_file::{Limits, Snapshot};
+use remora_heap_report::{Diff, Report, Show, open_file};
 use std::io::BufReader;
 use std::path::Path;
 
@@ -48,17 +34,51 @@ pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
             Some(duration) => watch::run(&args.take, duration),
         }
         .map_err(Failure::of_a_heap),
-        Some(HeapCommand::Report(args)) => report::run(args).map(|()| Exit::Done),
-        Some(HeapCommand::Show(args)) => show::run(args).map(|()| Exit::Done),
-        Some(HeapCommand::Diff(args)) => diff::run(args).map(|()| Exit::Done),
+        Some(HeapCommand::Report(args)) => report(args).map(|()| Exit::Done),
+        Some(HeapCommand::Show(args)) => show(args).map(|()| Exit::Done),
+        Some(HeapCommand::Diff(args)) => diff(args).map(|()| Exit::Done),
         Some(HeapCommand::View(args)) => view::run(args).map(|()| Exit::Done),
         Some(HeapCommand::Convert(args)) => convert::run(args).map(|()| Exit::Done),
     }
 }
 
+/// `remora heap report`.
+fn report(args: &HeapReportArgs) -> Result<(), Failure> {
+    let snapshot = open(&args.file)?;
+    let report = Report::new(&args.file, &snapshot, &args.failing.fail_if)?;
+    let (by, top) = (args.grouped.by.into(), args.shown.top as usize);
+    out(&if args.shown.json { Page::json(&report.summary(top)) } else { report.text(by, top) })?;
+    end_of_report(&args.file, &snapshot, &report)
+}
+
+/// `remora heap show`.
+fn show(args: &HeapShowArgs) -> Result<(), Failure> {
+    let snapshot = open(&args.file)?;
+    let show = Show::new(&args.file, &snapshot, &args.what, args.shown.top as usize)?;
+    out(&if args.shown.json { show.json() } else { show.text() })?;
+    told_if_incomplete(&args.file, &snapshot)
+}
+
+/// `remora heap diff`.
+fn diff(args: &HeapDiffArgs) -> Result<(), Failure> {
+    let (before, after) = (open(&args.before)?, open(&args.after)?);
+    let diff = Diff::new(&before, &after);
+    out(&if args.shown.json { diff.json() } else { diff.text(args.shown.top as usize) })?;
+    told_if_incomplete(&args.before, &before)?;
+    told_if_incomplete(&args.after, &after)
+}
+
+/// The failure after a report was printed: a condition that is met, or an incomplete snapshot.
+fn end_of_report(file: &Path, snapshot: &Snapshot, report: &Report<'_>) -> Result<(), Failure> {
+    match report.condition_met() {
+        Some(met) => Err(Failure::ConditionMet { file: file.to_owned(), met }),
+        None => told_if_incomplete(file, snapshot),
+    }
+}
+
 /// Reads a snapshot. Where no root is known, what must be one is found out (contract GCH-03): all of the heap was alive when it was taken.
 fn open(file: &Path) -> Result<Snapshot, Failure> {
-    let read = remora_heap_file::read(Bounded::new(BufReader::with_capacity(BUFFER, opened(file)?)), Limits::MOST);
+    let read = remora_heap_file::read(Bounded::new(BufReader::with_capacity(BUFFER, open_file(file)?)), Limits::MOST);
     let mut snapshot = read.map_err(|error| or_other(file, Failure::heap_file(file, error)))?;
     snapshot.graph.infer_roots();
     Ok(snapshot)
@@ -67,30 +87,4 @@ fn open(file: &Path) -> Result<Snapshot, Failure> {
 /// Told after what there is has been shown.
 fn told_if_incomplete(file: &Path, snapshot: &Snapshot) -> Result<(), Failure> {
     if snapshot.is_complete() { Ok(()) } else { Err(Failure::PartOfTheHeap { file: file.to_owned() }) }
-}
-
-/// What is to be said of a snapshot beside its objects.
-fn notes(snapshot: &Snapshot) -> Vec<String> {
-    let mut notes = snapshot.state.notes.clone();
-    let lost = snapshot.graph.completeness();
-    let counted = [
-        (lost.ranges_unwalked, "ranges of the heap were not walked to their end"),
-        (lost.objects_unwalked, "objects have a class that was not told"),
-        (lost.types_unknown, "objects have a type whose name is not in the file"),
-        (lost.references_dangling, "references lead to no object that was walked"),
-        (lost.roots_dangling, "roots hold what is no object that was walked"),
-        (lost.objects_refused, "objects lie where no object can lie, or twice"),
-        (
-            snapshot.roots_unnamed,
-            "roots have a name in the file for which there was no room: their kind alone is shown",
-        ),
-        (snapshot.statics_left_out, "static fields are in the file and not shown: there are more than a million"),
-    ];
-    notes.extend(
-        counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", grouped(count))),
-    );
-    if !snapshot.whole {
-        notes.push("the file ends early: what is shown is what had been walked by then".to_owned());
-    }
-    notes
 }

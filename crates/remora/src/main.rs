@@ -17,7 +17,6 @@ mod check;
 mod console;
 mod convert;
 mod detach;
-mod duration;
 mod exit;
 mod failure;
 mod heap;
@@ -35,7 +34,6 @@ mod record;
 mod report;
 mod shell;
 mod stop;
-mod table;
 mod target;
 
 use args::{Command, CommandLine};

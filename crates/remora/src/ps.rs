@@ -3,8 +3,8 @@
 use crate::args::PsArgs;
 use crate::console::{Page, line, out};
 use crate::failure::Failure;
-use crate::table::Table;
 use remora_attach::{Process, Runtime, RuntimeKind, processes};
+use remora_terminal::Table;
 use serde::Serialize;
 
 /// Runs the command.

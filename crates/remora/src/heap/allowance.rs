@@ -1,10 +1,10 @@
 //! How much memory the copy of a process may cost: what the user says, and never more than there is.
 
-use super::size::shown;
 use crate::console::note;
 use crate::failure::Failure;
 use remora_attach::{Bound, Process, Room};
 use remora_collector::HeapProgress;
+use remora_terminal::size::shown;
 
 /// A copy needs page tables: eight bytes for each page of 4 KiB.
 const PAGE_TABLES: u64 = 512;

@@ -1,6 +1,6 @@
 //! `remora heap convert`: files for other tools from a snapshot.
 
-use super::{notes, open, told_if_incomplete};
+use super::{open, told_if_incomplete};
 use crate::args::HeapConvertArgs;
 use crate::console::note;
 use crate::failure::{Failure, Place};
@@ -8,6 +8,7 @@ use crate::output::Destination;
 use remora_heap::DominatorTree;
 use remora_heap_export::{About, Format, Table};
 use remora_heap_file::Snapshot;
+use remora_heap_report::notes;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 

@@ -1,15 +1,7 @@
-//! What a table leaves out, and what can be looked at next: no answer ends where somebody does not know how to go on.
+//! Where snapshots were kept, and the commands that show more of them.
 
-use crate::console::{Page, counted, line};
+use crate::console::{Page, line};
 use std::path::PathBuf;
-
-/// How many rows a table or list leaves out.
-pub(crate) fn more(count: usize, shown: usize) -> Page {
-    match count.saturating_sub(shown) {
-        0 => Page::default(),
-        left => line(format!("and {} (--top shows more)", counted(left as u64, "other"))),
-    }
-}
 
 /// Where a snapshot is, and what shows more of it than its report; of the two of a watch what compares them.
 pub(super) fn kept(files: &[PathBuf]) -> Page {
@@ -29,15 +21,6 @@ pub(super) fn kept(files: &[PathBuf]) -> Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_left_out_is_counted_and_nothing_is_said_of_nothing() {
-        let told = [(20, 20), (3, 20), (21, 20), (1_234_567, 0)].map(|(count, shown)| more(count, shown));
-        assert_eq!(
-            told.each_ref().map(|told| &**told),
-            ["", "", "and 1 other (--top shows more)\n", "and 1,234,567 others (--top shows more)\n"]
-        );
-    }
 
     #[test]
     fn whoever_has_a_file_is_told_what_to_do_with_it() {

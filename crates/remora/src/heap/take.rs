@@ -2,9 +2,8 @@
 
 use super::allowance::Allowance;
 use super::convert::Target;
-use super::report::{Report, Told};
 use super::rest::kept;
-use super::{open, size};
+use super::{end_of_report, open};
 use crate::args::HeapTakeArgs;
 use crate::console::{Page, StatusLine, counted, grouped, line, note, note_all, out};
 use crate::exit::Exit;
@@ -24,7 +23,9 @@ use remora_collector::{
 };
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
+use remora_heap_report::{Report, Summary};
 use remora_receipt::{Facts, Outcome, ProfilerCount, Receipt};
+use remora_terminal::size;
 use remora_wire::heap::ClassFacts;
 use remora_wire::{Contents, Moment, Roots};
 use serde::Serialize;
@@ -42,7 +43,7 @@ struct Taken<'a> {
     /// Where it is kept.
     file: &'a Path,
     #[serde(flatten)]
-    told: Told,
+    summary: Summary,
     receipt: serde_json::Value,
 }
 
@@ -457,15 +458,15 @@ fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failu
         }
         opened => opened?,
     };
-    let report = Report::of(file, &snapshot, &args.failing.fail_if)?;
-    let (by, top) = (args.grouped.by, args.shown.top as usize);
+    let report = Report::new(file, &snapshot, &args.failing.fail_if)?;
+    let (by, top) = (args.grouped.by.into(), args.shown.top as usize);
     out(&if args.shown.json {
         let receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
-        Page::json(&Taken { file, told: report.told(top), receipt })
+        Page::json(&Taken { file, summary: report.summary(top), receipt })
     } else {
         report.text(by, top) + line("") + receipt_text(receipt) + line("") + kept(&[file.to_owned()])
     })?;
-    report.end(file)
+    end_of_report(file, &snapshot, &report)
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! `remora heap view`: a snapshot as a page in the browser, served to this machine's user until Ctrl-C.
 
-use super::opened::opened;
-use super::{notes, open};
+use super::open;
 use crate::args::HeapViewArgs;
 use crate::console::{line, note, out};
 use crate::failure::{Failure, Place};
 use crate::kind::or_other;
 use crate::stop::{Input, Stop};
 use remora_heap_file::{Identity, Snapshot};
+use remora_heap_report::{notes, open_file};
 use remora_heap_view::{About, Error, Index, Key, Parts, Server, View, make};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &HeapViewArgs) -> Result<(), Failure> {
 
 /// Which snapshot it is, and what the file system says of it.
 fn identified(file: &Path) -> Result<(Key, Metadata), Failure> {
-    let opened = opened(file)?;
+    let opened = open_file(file)?;
     let metadata = opened.metadata().map_err(|error| Failure::Input { file: file.to_owned(), error })?;
     let unread = |error| or_other(file, Failure::HeapFile { file: file.to_owned(), error });
     let identity = Identity::of(opened).map_err(unread)?;

@@ -1,19 +1,20 @@
 //! What a watch has shown, as text or JSON.
 
 use super::renewal::MOST_IN_A_ROW;
-use super::rest::{kept, more};
-use super::size::shown;
+use super::rest::kept;
 use super::watch::{End, name_of};
 use crate::args::HeapTakeArgs;
 use crate::console::{Page, counted, grouped, line, out, titled};
-use crate::duration::show;
 use crate::failure::Failure;
 use crate::proof::receipt_text;
-use crate::table::Table;
 use remora_attach::Process;
 use remora_collector::{Called, Classes, WatchFinished};
+use remora_heap_report::more;
 use remora_heap_tracking::{Tally, Watch};
 use remora_receipt::Receipt;
+use remora_terminal::Table;
+use remora_terminal::duration::show;
+use remora_terminal::size::shown;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -7,9 +7,9 @@
 //! It stays in our process group, so that it can read the terminal: Ctrl-C there ends the recording and the command, as in a shell.
 //! When the recording ends in another way before the command does (its duration, a signal to us alone), the command runs on.
 
-use crate::duration::show;
 use crate::failure::Failure;
 use crate::stop::Stop;
+use remora_terminal::duration::show;
 
 use remora_attach::{Process, descendants, find};
 use std::ffi::OsString;

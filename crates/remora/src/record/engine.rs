@@ -3,7 +3,6 @@
 use super::event_pipe::EventPipe;
 use super::finish::Why;
 use super::plan::Plan;
-use crate::duration::show;
 use crate::failure::Failure;
 use crate::library;
 use crate::output::{Spool, StreamSpool};
@@ -11,6 +10,7 @@ use remora_attach::Process;
 use remora_collector::{NotAttached, Options, Session};
 use remora_profile::Profile;
 use remora_receipt::Facts;
+use remora_terminal::duration::show;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

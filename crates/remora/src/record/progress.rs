@@ -1,7 +1,7 @@
 //! The line that tells how a recording goes.
 
 use crate::console::{StatusLine, counted, grouped};
-use crate::duration::show;
+use remora_terminal::duration::show;
 use std::time::{Duration, Instant};
 
 /// Time between two looks of the line.

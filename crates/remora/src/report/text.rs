@@ -1,8 +1,8 @@
 //! The report for people.
 
 use crate::console::{Page, counted, grouped, line, percent};
-use crate::duration::show;
 use remora_profile::{FrameIx, HotMethod, Profile, Summary, ThreadIx};
+use remora_terminal::duration::show;
 use std::fmt::Write;
 
 /// The whole report.

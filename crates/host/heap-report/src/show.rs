@@ -1,19 +1,18 @@
 //! `remora heap show`: one object or one type of a snapshot: what it keeps, who refers to it, and why it is alive.
 
-use super::inside::{InsideTold, MemberTold, Opened, Values};
-use super::rest::more;
-use super::size::shown;
 use super::strings::text_at;
-use super::wanted::{Owner, Statics, Wanted, wanted};
-use super::{open, roots, suspects, told_if_incomplete};
-use crate::args::HeapShowArgs;
-use crate::console::{Page, counted, grouped, line, out, titled};
-use crate::failure::Failure;
-use crate::table::Table;
+use crate::Error;
+use crate::more::more;
+use crate::selection::{Owner, Selection, Statics, select};
+use crate::values::{InsideJson, MemberJson, Opened, Values};
+use crate::{roots, suspects};
 use remora_heap::tables::by_type;
 use remora_heap::values::Member;
 use remora_heap::{DominatorTree, HeapGraph, ObjectIx, Path, Referrers, ShortestPaths, StaticField, TypeIx};
 use remora_heap_file::Snapshot;
+use remora_terminal::Table;
+use remora_terminal::size::shown;
+use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -24,7 +23,7 @@ const PATH_BEGINS: usize = 10;
 const PATH_ENDS: usize = 5;
 /// An object among others, for programs.
 #[derive(Debug, Serialize)]
-struct ObjectTold {
+struct ObjectJson {
     address: u64,
     r#type: String,
     bytes: u64,
@@ -36,68 +35,69 @@ struct ObjectTold {
 
 /// One object, for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
-struct OneTold {
-    object: ObjectTold,
+struct OneJson {
+    object: ObjectJson,
     /// Of a string, where the snapshot has its characters.
     text: Option<String>,
     /// What stands in it, where the snapshot has that.
     #[serde(flatten)]
-    inside: InsideTold,
+    inside: InsideJson,
     retained_count: u64,
     /// Why it is alive; null if no root reaches it.
-    path: Option<PathTold>,
+    path: Option<PathJson>,
     refers_to_count: usize,
-    refers_to: Vec<ObjectTold>,
+    refers_to: Vec<ObjectJson>,
     referred_from_count: usize,
-    referred_from: Vec<ObjectTold>,
+    referred_from: Vec<ObjectJson>,
 }
 
 /// A shortest way from a root to it, itself the last.
 #[derive(Debug, Serialize)]
-struct PathTold {
+struct PathJson {
     root: &'static str,
     /// What is known of it beyond its kind.
     root_note: Option<String>,
-    objects: Vec<ObjectTold>,
+    objects: Vec<ObjectJson>,
 }
 
 /// One type, for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
-struct TypeTold {
+struct TypeJson {
     r#type: String,
     assembly: String,
     count: u64,
     bytes: u64,
     retained: u64,
     /// Its objects that keep most, the greatest first.
-    objects: Vec<ObjectTold>,
+    objects: Vec<ObjectJson>,
     reached_from_count: usize,
     /// What roots hold where the shortest ways to its objects begin, and to how many of them each leads, the most first.
-    reached_from: Vec<BeginningTold>,
+    reached_from: Vec<BeginningJson>,
     /// The types that refer to its objects, and how often.
-    referred_from: Vec<ReferrerTold>,
+    referred_from: Vec<ReferrerJson>,
     /// Its static fields, as far as they are in the snapshot: without `--values` those alone that can hold objects.
-    static_fields: Vec<MemberTold>,
+    static_fields: Vec<MemberJson>,
     /// Whether the snapshot has all static fields that could be asked about: if not, a type may have more.
     has_static_fields: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct BeginningTold {
+struct BeginningJson {
     count: u64,
     root: &'static str,
     root_note: Option<String>,
-    object: ObjectTold,
+    object: ObjectJson,
 }
 
 #[derive(Debug, Serialize)]
-struct ReferrerTold {
+struct ReferrerJson {
     r#type: String,
     references: u64,
 }
 
-/// A snapshot, and what was made of it.
-struct Show<'a> {
+/// One object or one type of a snapshot: what it keeps, who refers to it, and why it is alive.
+pub struct Show<'a> {
+    selection: Selection,
     graph: &'a HeapGraph,
     tree: DominatorTree,
     /// Of the object that is wanted.
@@ -113,35 +113,24 @@ struct Show<'a> {
     top: usize,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &HeapShowArgs) -> Result<(), Failure> {
-    let snapshot: Snapshot = open(&args.file)?;
-    let statics = Statics { fields: &snapshot.statics, are_all: snapshot.state.has_static_fields };
-    let wanted = wanted(&snapshot.graph, statics, &args.what).map_err(Failure::Usage)?;
-    let show = Show::of(args, &snapshot, &wanted)?;
-    out(&match (wanted, args.shown.json) {
-        (Wanted::Object(object), true) => Page::json(&show.object(object)),
-        (Wanted::Object(object), false) => show.object_text(object),
-        (Wanted::Type(of), true) => Page::json(&show.type_(of)),
-        (Wanted::Type(of), false) => show.type_text(of),
-        (Wanted::Static(owner), true) => Page::json(&show.static_(owner)),
-        (Wanted::Static(owner), false) => show.static_text(owner),
-    })?;
-    told_if_incomplete(&args.file, &snapshot)
-}
-
 /// The static fields of a type, by its name and assembly.
 fn fields_of<'a>(statics: &'a [StaticField], (owner, assembly): (&str, &str)) -> Vec<&'a StaticField> {
     statics.iter().filter(|field| field.owner == owner && field.assembly == assembly).collect()
 }
 
 impl<'a> Show<'a> {
-    /// Reads what is needed to show that.
-    fn of(args: &HeapShowArgs, snapshot: &'a Snapshot, wanted: &Wanted) -> Result<Show<'a>, Failure> {
-        let (file, graph, top) = (&args.file, &snapshot.graph, args.shown.top as usize);
+    /// Shows `what`: an address as reports have it, or a type's name or an unmistakable part of it. Tables have `top` rows.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn new(file: &FilePath, snapshot: &'a Snapshot, what: &str, top: usize) -> Result<Show<'a>, Error> {
+        let graph = &snapshot.graph;
+        let statics = Statics { fields: &snapshot.statics, are_all: snapshot.state.has_static_fields };
+        let selection = select(graph, statics, what).map_err(Error::NotThere)?;
         let has_values = snapshot.state.has_values;
         let tree = DominatorTree::new(graph);
         let mut show = Show {
+            selection: selection.clone(),
             graph,
             tree,
             text: None,
@@ -151,13 +140,13 @@ impl<'a> Show<'a> {
             ways: HashMap::new(),
             top,
         };
-        let owner = match wanted {
-            Wanted::Object(object) => {
+        let owner = match &selection {
+            Selection::Object(object) => {
                 show.open(file, snapshot, *object)?;
                 return Ok(show);
             }
-            Wanted::Type(of) => (&*graph.type_at(*of).name, &*graph.type_at(*of).assembly),
-            Wanted::Static(owner) => (&*owner.name, &*owner.assembly),
+            Selection::Type(of) => (&*graph.type_at(*of).name, &*graph.type_at(*of).assembly),
+            Selection::Static(owner) => (&*owner.name, &*owner.assembly),
         };
         let fields = fields_of(&snapshot.statics, owner);
         if has_values || !fields.is_empty() {
@@ -168,8 +157,26 @@ impl<'a> Show<'a> {
         Ok(show)
     }
 
+    /// For programs.
+    pub fn json(&self) -> Page {
+        match &self.selection {
+            Selection::Object(object) => Page::json(&self.object(*object)),
+            Selection::Type(of) => Page::json(&self.type_(*of)),
+            Selection::Static(owner) => Page::json(&self.static_(owner.clone())),
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> Page {
+        match &self.selection {
+            Selection::Object(object) => self.object_text(*object),
+            Selection::Type(of) => self.type_text(*of),
+            Selection::Static(owner) => self.static_text(owner.clone()),
+        }
+    }
+
     /// Reads what stands in an object.
-    fn open(&mut self, file: &FilePath, snapshot: &'a Snapshot, object: ObjectIx) -> Result<(), Failure> {
+    fn open(&mut self, file: &FilePath, snapshot: &'a Snapshot, object: ObjectIx) -> Result<(), Error> {
         if snapshot.state.has_texts {
             self.text = text_at(file, self.graph.address(object))?;
         }
@@ -183,7 +190,7 @@ impl<'a> Show<'a> {
     }
 
     /// The object that is wanted, looked into.
-    fn opened(&self) -> Option<(&Values<'_>, &Opened)> {
+    fn open_file(&self) -> Option<(&Values<'_>, &Opened)> {
         let (values, opened) = self.inside.as_ref()?;
         Some((values, opened.as_ref()?))
     }
@@ -192,8 +199,8 @@ impl<'a> Show<'a> {
         self.tree.retained(self.tree.node(object))
     }
 
-    fn told(&self, object: ObjectIx) -> ObjectTold {
-        ObjectTold {
+    fn told(&self, object: ObjectIx) -> ObjectJson {
+        ObjectJson {
             address: self.graph.address(object),
             r#type: self.graph.type_of(object).name.clone(),
             bytes: self.graph.bytes(object),
@@ -223,7 +230,7 @@ impl<'a> Show<'a> {
     }
 
     /// By what those that keep an object alive refer to each other, and those that refer to it to itself.
-    fn ways_to(&self, file: &FilePath, object: ObjectIx) -> Result<HashMap<(u64, u64), String>, Failure> {
+    fn ways_to(&self, file: &FilePath, object: ObjectIx) -> Result<HashMap<(u64, u64), String>, Error> {
         let Some((values, _)) = &self.inside else { return Ok(HashMap::new()) };
         let path = ShortestPaths::new(self.graph).to(self.graph, object).map(|path| path.objects).unwrap_or_default();
         let [_, (_, from)] = self.neighbours(object);
@@ -245,20 +252,20 @@ impl<'a> Show<'a> {
         }
     }
 
-    fn told_by(&self, from: ObjectIx, to: Option<ObjectIx>) -> ObjectTold {
-        ObjectTold { by: to.and_then(|to| self.way(from, to)).cloned(), ..self.told(from) }
+    fn told_by(&self, from: ObjectIx, to: Option<ObjectIx>) -> ObjectJson {
+        ObjectJson { by: to.and_then(|to| self.way(from, to)).cloned(), ..self.told(from) }
     }
 
-    fn object(&self, object: ObjectIx) -> OneTold {
+    fn object(&self, object: ObjectIx) -> OneJson {
         let [(refers_to_count, refers_to), (referred_from_count, referred_from)] = self.neighbours(object);
         let told = |objects: Vec<ObjectIx>| objects.into_iter().map(|object| self.told(object)).collect();
         let path = ShortestPaths::new(self.graph).to(self.graph, object);
-        OneTold {
+        OneJson {
             object: self.told(object),
             text: self.text.clone(),
-            inside: self.opened().map(|(values, opened)| values.told(opened)).unwrap_or_default(),
+            inside: self.open_file().map(|(values, opened)| values.told(opened)).unwrap_or_default(),
             retained_count: self.tree.retained_count(self.tree.node(object)),
-            path: path.map(|path| PathTold {
+            path: path.map(|path| PathJson {
                 root: path.root.kind.name(),
                 root_note: self.graph.root_note(path.root.object, path.root.kind).map(str::to_owned),
                 objects: path
@@ -285,7 +292,7 @@ impl<'a> Show<'a> {
             counted(kept, "object"),
         ));
         text += self.text.as_ref().map(|said| line(format!("its text: {said}"))).unwrap_or_default();
-        text += self.opened().map(|(values, opened)| values.text(opened)).unwrap_or_default();
+        text += self.open_file().map(|(values, opened)| values.text(opened)).unwrap_or_default();
         text += titled("why it is alive");
         text += self.path_text(ShortestPaths::new(self.graph).to(self.graph, object));
         let [to, from] = self.neighbours(object);
@@ -353,10 +360,10 @@ impl<'a> Show<'a> {
         ShortestPaths::new(self.graph).beginnings(those)
     }
 
-    fn beginning(&self, (object, count): (ObjectIx, u64)) -> Option<BeginningTold> {
+    fn beginning(&self, (object, count): (ObjectIx, u64)) -> Option<BeginningJson> {
         let kind = self.graph.root_of(object)?;
         let root_note = self.graph.root_note(object, kind).map(str::to_owned);
-        Some(BeginningTold { count, root: kind.name(), root_note, object: self.told(object) })
+        Some(BeginningJson { count, root: kind.name(), root_note, object: self.told(object) })
     }
 
     fn beginnings_text(&self, of: TypeIx) -> Page {
@@ -370,16 +377,16 @@ impl<'a> Show<'a> {
         titled("kept alive from, by the shortest ways") + table.render() + more(all.len(), self.top)
     }
 
-    fn type_(&self, of: TypeIx) -> TypeTold {
+    fn type_(&self, of: TypeIx) -> TypeJson {
         let totals = by_type(self.graph, &self.tree).into_iter().find(|row| row.type_ix == of).map(|row| row.totals);
         let totals = totals.unwrap_or_default();
         let (_, objects) = self.objects_of(of);
         let (known, beginnings) = (self.graph.type_at(of), self.beginnings(of));
         let referred_from = self.referrers(of).into_iter().map(|(of, references)| {
             let r#type = self.graph.type_at(of).name.clone();
-            ReferrerTold { r#type, references }
+            ReferrerJson { r#type, references }
         });
-        TypeTold {
+        TypeJson {
             r#type: known.name.clone(),
             assembly: known.assembly.clone(),
             count: totals.count,
@@ -394,7 +401,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    fn fixed_told(&self) -> Vec<MemberTold> {
+    fn fixed_told(&self) -> Vec<MemberJson> {
         self.inside.as_ref().map(|(values, _)| values.members_told(&self.fixed)).unwrap_or_default()
     }
 
@@ -410,8 +417,8 @@ impl<'a> Show<'a> {
     }
 
     /// A type that no object is of.
-    fn static_(&self, owner: Owner) -> TypeTold {
-        TypeTold {
+    fn static_(&self, owner: Owner) -> TypeJson {
+        TypeJson {
             r#type: owner.name,
             assembly: owner.assembly,
             count: 0,
@@ -454,7 +461,7 @@ impl<'a> Show<'a> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use remora_heap::{Builder, Object, RootKind, Type, TypeFlags};
 
@@ -480,6 +487,7 @@ pub(super) mod tests {
 
     fn show(graph: &HeapGraph) -> Show<'_> {
         Show {
+            selection: Selection::Object(ObjectIx(0)),
             graph,
             tree: DominatorTree::new(graph),
             text: None,
@@ -519,7 +527,7 @@ pub(super) mod tests {
     fn a_type_is_told_with_its_greatest_and_who_refers_to_them() {
         let graph = list(5);
         let show = show(&graph);
-        let Ok(Wanted::Type(node)) = wanted(&graph, Statics { fields: &[], are_all: true }, "Known.Node") else {
+        let Ok(Selection::Type(node)) = select(&graph, Statics { fields: &[], are_all: true }, "Known.Node") else {
             panic!("it is there")
         };
         let told = show.type_(node);

@@ -1,11 +1,11 @@
 //! Objects that an event alone keeps alive.
 
 use super::{MANY, Shown};
-use crate::console::{Page, grouped, line};
-use crate::heap::rest::more;
-use crate::heap::size::shown as size;
-use crate::table::Table;
+use crate::more::more;
 use remora_heap::findings::SubscriptionRow;
+use remora_terminal::Table;
+use remora_terminal::size::shown as size;
+use remora_terminal::{Page, grouped, line};
 use serde::Serialize;
 
 /// Subscribers of one type to one event that are worth a section, however little they keep.
@@ -15,11 +15,11 @@ const FEW: u64 = MANY / 10;
 pub(super) struct Told {
     /// What would go if all of them were unsubscribed.
     retained: u64,
-    subscribers: Vec<RowTold>,
+    subscribers: Vec<RowJson>,
 }
 
 #[derive(Debug, Serialize)]
-struct RowTold {
+struct RowJson {
     /// Null where the delegate is in a static field.
     publisher: Option<String>,
     /// The names that the event may have; of a static field the field's whole name.
@@ -34,7 +34,7 @@ struct RowTold {
 
 pub(super) fn told(shown: &Shown<'_>) -> Told {
     let found = &shown.findings.subscriptions;
-    let rows = found.rows.iter().map(|row| RowTold {
+    let rows = found.rows.iter().map(|row| RowJson {
         publisher: row.publisher.map(|publisher| shown.name(publisher)),
         events: row.events.clone(),
         delegate: shown.name(row.delegate),

@@ -2,26 +2,26 @@
 
 use super::condition::{self, Condition, Outcome, Verdict};
 use super::fields::Fields;
-use super::findings::{FindingsTold, Shown, sections};
+use super::findings::{FindingsJson, Shown, sections};
 use super::origin::origin;
-use super::rest::more;
-use super::size::shown;
-use super::strings::{Strings, StringsTold};
-use super::{notes, open, roots, suspects, told_if_incomplete};
-use crate::args::{GroupArg, HeapReportArgs};
-use crate::console::{Page, counted, grouped, line, out, percent, titled};
-use crate::duration::show;
-use crate::failure::Failure;
-use crate::table::Table;
+use super::strings::{Strings, StringsJson};
+use crate::Error;
+use crate::more::more;
+use crate::notes::notes;
+use crate::{roots, suspects};
 use remora_heap::findings::{Findings, Looked};
 use remora_heap::tables::{AssemblyRow, Totals, TypeRow, by_assembly, by_type};
 use remora_heap::{DominatorTree, HeapGraph, Node};
 use remora_heap_file::Snapshot;
+use remora_terminal::Table;
+use remora_terminal::duration::show;
+use remora_terminal::size::shown;
+use remora_terminal::{Page, counted, grouped, line, percent, titled};
 use serde::Serialize;
 use std::path::Path;
 
 /// A snapshot, and what was made of it.
-pub(crate) struct Report<'a> {
+pub struct Report<'a> {
     snapshot: &'a Snapshot,
     tree: DominatorTree,
     rows: Vec<TypeRow>,
@@ -34,7 +34,7 @@ pub(crate) struct Report<'a> {
 
 /// What is printed for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
-pub(crate) struct Told {
+pub struct Summary {
     /// Whether every object is in it.
     complete: bool,
     /// Whether garbage is among the objects: no collection was made.
@@ -58,21 +58,21 @@ pub(crate) struct Told {
     static_fields: bool,
     /// Roots by their kinds. Those that are `inferred` nobody has seen.
     roots: std::collections::BTreeMap<&'static str, u64>,
-    types: Vec<TypeTold>,
-    assemblies: Vec<AssemblyTold>,
-    holders: Vec<HolderTold>,
+    types: Vec<TypeJson>,
+    assemblies: Vec<AssemblyJson>,
+    holders: Vec<HolderJson>,
     suspects: Vec<String>,
     /// What was found without being asked for.
-    findings: FindingsTold,
+    findings: FindingsJson,
     notes: Vec<String>,
     /// What strings say, and which texts are there again and again; null without `--strings`.
-    strings: Option<StringsTold>,
+    strings: Option<StringsJson>,
     /// What became of each `--fail-if`.
-    conditions: Vec<ConditionTold>,
+    conditions: Vec<ConditionJson>,
 }
 
 #[derive(Debug, Serialize)]
-struct ConditionTold {
+struct ConditionJson {
     condition: String,
     /// What the snapshot has, bytes or objects.
     value: u64,
@@ -81,7 +81,7 @@ struct ConditionTold {
 }
 
 #[derive(Debug, Serialize)]
-struct TypeTold {
+struct TypeJson {
     r#type: String,
     assembly: String,
     count: u64,
@@ -90,7 +90,7 @@ struct TypeTold {
 }
 
 #[derive(Debug, Serialize)]
-struct AssemblyTold {
+struct AssemblyJson {
     /// Empty where it is not known.
     assembly: String,
     count: u64,
@@ -99,7 +99,7 @@ struct AssemblyTold {
 }
 
 #[derive(Debug, Serialize)]
-struct HolderTold {
+struct HolderJson {
     address: u64,
     r#type: String,
     bytes: u64,
@@ -109,21 +109,24 @@ struct HolderTold {
     held_by: Option<String>,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &HeapReportArgs) -> Result<(), Failure> {
-    let snapshot = open(&args.file)?;
-    let report = Report::of(&args.file, &snapshot, &args.failing.fail_if)?;
-    let (by, top) = (args.grouped.by, args.shown.top as usize);
-    out(&if args.shown.json { Page::json(&report.told(top)) } else { report.text(by, top) })?;
-    report.end(&args.file)
+/// The rows of the first table of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// A row for each type.
+    Type,
+    /// A row for each assembly.
+    Assembly,
 }
 
 impl<'a> Report<'a> {
-    /// Finds out who holds what, and which conditions are met.
-    pub(crate) fn of(file: &Path, snapshot: &'a Snapshot, conditions: &[Condition]) -> Result<Report<'a>, Failure> {
+    /// Finds out who holds what, and which conditions are met. `file` is where the snapshot was read from.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn new(file: &Path, snapshot: &'a Snapshot, conditions: &[Condition]) -> Result<Report<'a>, Error> {
         let tree = DominatorTree::new(&snapshot.graph);
         let rows = by_type(&snapshot.graph, &tree);
-        let outcomes = condition::judged(conditions, snapshot, &rows);
+        let outcomes = condition::evaluate(conditions, snapshot, &rows);
         let assemblies = by_assembly(&snapshot.graph, &tree);
         let fields = Fields::of(file, snapshot)?;
         let findings = Findings::new(Looked { graph: &snapshot.graph, tree: &tree, rows: &rows, values: &fields });
@@ -132,12 +135,10 @@ impl<'a> Report<'a> {
         Ok(Report { snapshot, tree, rows, assemblies, findings, strings, outcomes })
     }
 
-    /// Told after what there is has been shown.
-    pub(crate) fn end(&self, file: &Path) -> Result<(), Failure> {
-        match self.outcomes.iter().find(|outcome| outcome.verdict == Verdict::Met) {
-            Some(met) => Err(Failure::ConditionMet { file: file.to_owned(), met: met.to_string() }),
-            None => told_if_incomplete(file, self.snapshot),
-        }
+    /// The first condition that is met, with what the snapshot has.
+    pub fn condition_met(&self) -> Option<String> {
+        let met = self.outcomes.iter().find(|outcome| outcome.verdict == Verdict::Met);
+        met.map(Outcome::to_string)
     }
 
     fn graph(&self) -> &HeapGraph {
@@ -156,18 +157,18 @@ impl<'a> Report<'a> {
     }
 
     /// For programs. All types, and so many holders.
-    pub(crate) fn told(&self, top: usize) -> Told {
+    pub fn summary(&self, top: usize) -> Summary {
         let (state, graph) = (&self.snapshot.state, self.graph());
         let mut roots = std::collections::BTreeMap::new();
         graph.roots().iter().for_each(|root| *roots.entry(root.kind.name()).or_insert(0) += 1);
         let types = self.rows.iter().map(|row| {
             let known = graph.type_at(row.type_ix);
             let (count, bytes, retained) = (row.totals.count, row.totals.bytes, row.totals.retained);
-            TypeTold { r#type: known.name.clone(), assembly: known.assembly.clone(), count, bytes, retained }
+            TypeJson { r#type: known.name.clone(), assembly: known.assembly.clone(), count, bytes, retained }
         });
         let holders = self.holders(top).into_iter().filter_map(|node| {
             let object = self.tree.object(node)?;
-            Some(HolderTold {
+            Some(HolderJson {
                 address: graph.address(object),
                 r#type: graph.type_of(object).name.clone(),
                 bytes: graph.bytes(object),
@@ -176,7 +177,7 @@ impl<'a> Report<'a> {
                 held_by: roots::holder(graph, object),
             })
         });
-        Told {
+        Summary {
             complete: self.snapshot.is_complete(),
             garbage: state.has_garbage,
             process_id: state.process_id,
@@ -196,7 +197,7 @@ impl<'a> Report<'a> {
             assemblies: self.assemblies.iter().map(assembly_told).collect(),
             holders: holders.collect(),
             suspects: suspects::sentences(graph, &self.tree),
-            findings: FindingsTold::of(&self.shown(top)),
+            findings: FindingsJson::of(&self.shown(top)),
             notes: notes(self.snapshot),
             strings: self.strings.as_ref().map(Strings::told),
             conditions: self.outcomes.iter().map(condition_told).collect(),
@@ -204,14 +205,14 @@ impl<'a> Report<'a> {
     }
 
     /// For people.
-    pub(crate) fn text(&self, by: GroupArg, top: usize) -> Page {
+    pub fn text(&self, by: Group, top: usize) -> Page {
         let (state, mut text) = (&self.snapshot.state, self.head());
         match by {
-            GroupArg::Type => {
+            Group::Type => {
                 text += titled("types, by retained size");
                 text += self.types(top);
             }
-            GroupArg::Assembly => {
+            Group::Assembly => {
                 text += titled("assemblies, by what would go with the objects of their types");
                 text += self.assembly_table(top);
             }
@@ -314,11 +315,11 @@ impl<'a> Report<'a> {
     }
 }
 
-fn assembly_told(row: &AssemblyRow) -> AssemblyTold {
+fn assembly_told(row: &AssemblyRow) -> AssemblyJson {
     let (count, bytes, retained) = (row.totals.count, row.totals.bytes, row.totals.retained);
-    AssemblyTold { assembly: row.assembly.clone(), count, bytes, retained }
+    AssemblyJson { assembly: row.assembly.clone(), count, bytes, retained }
 }
 
-fn condition_told(outcome: &Outcome) -> ConditionTold {
-    ConditionTold { condition: outcome.condition.clone(), value: outcome.value, outcome: outcome.verdict.name() }
+fn condition_told(outcome: &Outcome) -> ConditionJson {
+    ConditionJson { condition: outcome.condition.clone(), value: outcome.value, outcome: outcome.verdict.name() }
 }

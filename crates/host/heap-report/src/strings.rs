@@ -1,13 +1,13 @@
 //! What the strings of a snapshot say, where it has their characters.
 
-use super::rest::more;
-use super::size::shown;
-use super::{BUFFER, opened};
-use crate::console::{Page, counted, grouped, line, titled};
-use crate::failure::Failure;
-use crate::table::Table;
+use crate::Error;
+use crate::more::more;
+use crate::{BUFFER, open_file};
 use remora_heap::{Duplicates, Repeated};
 use remora_heap_file::{Text, texts};
+use remora_terminal::Table;
+use remora_terminal::size::shown;
+use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -28,7 +28,7 @@ pub(crate) struct Strings {
 
 /// The same for programs.
 #[derive(Debug, Serialize)]
-pub(crate) struct StringsTold {
+pub(crate) struct StringsJson {
     count: u64,
     bytes: u64,
     different: u64,
@@ -37,11 +37,11 @@ pub(crate) struct StringsTold {
     /// Strings that were not compared, since they are too long to have been kept whole.
     not_compared: u64,
     /// The texts that waste most, the greatest first.
-    repeated: Vec<RepeatedTold>,
+    repeated: Vec<RepeatedJson>,
 }
 
 #[derive(Debug, Serialize)]
-struct RepeatedTold {
+struct RepeatedJson {
     text: String,
     count: u64,
     bytes: u64,
@@ -50,7 +50,7 @@ struct RepeatedTold {
 
 impl Strings {
     /// Reads all strings of a snapshot.
-    pub(crate) fn of(file: &Path) -> Result<Strings, Failure> {
+    pub(crate) fn of(file: &Path) -> Result<Strings, Error> {
         let mut all = Duplicates::default();
         each(file, |text| all.add(text.address, text.bytes, text.is_whole().then_some(text.utf16)))?;
         let most = all.most(MOST_REPEATED);
@@ -65,14 +65,14 @@ impl Strings {
     }
 
     /// For programs.
-    pub(crate) fn told(&self) -> StringsTold {
-        let repeated = self.most.iter().map(|(one, text)| RepeatedTold {
+    pub(crate) fn told(&self) -> StringsJson {
+        let repeated = self.most.iter().map(|(one, text)| RepeatedJson {
             text: text.clone(),
             count: one.count,
             bytes: one.bytes,
             wasted: one.wasted,
         });
-        StringsTold {
+        StringsJson {
             count: self.all.count,
             bytes: self.all.bytes,
             different: self.all.different(),
@@ -112,7 +112,7 @@ impl Strings {
 }
 
 /// The text of one string, if the snapshot has it.
-pub(crate) fn text_at(file: &Path, address: u64) -> Result<Option<String>, Failure> {
+pub(crate) fn text_at(file: &Path, address: u64) -> Result<Option<String>, Error> {
     let mut found = None;
     each(file, |text| {
         if text.address == address {
@@ -131,9 +131,9 @@ pub(crate) fn of_one(text: &Text<'_>) -> String {
     format!("{told} (the beginning of {} characters)", grouped(text.characters))
 }
 
-fn each(file: &Path, visit: impl FnMut(Text<'_>)) -> Result<(), Failure> {
-    let input = BufReader::with_capacity(BUFFER, opened(file)?);
-    texts(input, visit).map_err(|error| Failure::HeapFile { file: file.to_owned(), error })
+fn each(file: &Path, visit: impl FnMut(Text<'_>)) -> Result<(), Error> {
+    let input = BufReader::with_capacity(BUFFER, open_file(file)?);
+    texts(input, visit).map_err(|error| Error::Snapshot { file: file.to_owned(), error })
 }
 
 /// A text as C# would write it, in one line.

@@ -1,23 +1,23 @@
 //! Arrays that are mostly empty.
 
 use super::{NAMED, Shown};
-use crate::console::{Page, counted, grouped, line};
-use crate::heap::rest::more;
-use crate::heap::size::shown as size;
-use crate::table::Table;
+use crate::more::more;
+use remora_terminal::Table;
+use remora_terminal::size::shown as size;
+use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
     /// Bytes of the empty places of all of them.
     wasted: u64,
-    types: Vec<TypeTold>,
+    types: Vec<TypeJson>,
     /// Those that waste most.
-    worst: Vec<ArrayTold>,
+    worst: Vec<ArrayJson>,
 }
 
 #[derive(Debug, Serialize)]
-struct TypeTold {
+struct TypeJson {
     r#type: String,
     count: u64,
     places: u64,
@@ -26,7 +26,7 @@ struct TypeTold {
 }
 
 #[derive(Debug, Serialize)]
-struct ArrayTold {
+struct ArrayJson {
     address: u64,
     r#type: String,
     places: u64,
@@ -35,14 +35,14 @@ struct ArrayTold {
 
 pub(super) fn told(shown: &Shown<'_>) -> Told {
     let (arrays, graph) = (&shown.findings.arrays, shown.graph);
-    let types = arrays.rows.iter().map(|row| TypeTold {
+    let types = arrays.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
         count: row.count,
         places: row.places,
         empty: row.empty,
         wasted: row.wasted,
     });
-    let worst = arrays.worst.iter().take(shown.top).map(|array| ArrayTold {
+    let worst = arrays.worst.iter().take(shown.top).map(|array| ArrayJson {
         address: graph.address(array.object),
         r#type: graph.type_of(array.object).name.clone(),
         places: array.places,

@@ -3,15 +3,15 @@
 //! A measure, an operator, a bound. Measures are `bytes("T")`, `count("T")` and `retained("T")` of a type by its C# name, exactly, and
 //! `bytes()` and `count()` of the whole heap. A type that is not there has no objects and no bytes. Several conditions are several flags.
 
-use super::size;
-use crate::console::{counted, grouped};
 use remora_heap::tables::{Totals, TypeRow};
 use remora_heap_file::Snapshot;
+use remora_terminal::size;
+use remora_terminal::{counted, grouped};
 use std::fmt;
 
 /// A condition, understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Condition {
+pub struct Condition {
     /// As it was written.
     text: String,
     measure: Measure,
@@ -93,12 +93,12 @@ impl fmt::Display for Outcome {
 }
 
 /// Judges every condition.
-pub(crate) fn judged(conditions: &[Condition], snapshot: &Snapshot, rows: &[TypeRow]) -> Vec<Outcome> {
-    conditions.iter().map(|condition| condition.judged(snapshot, rows)).collect()
+pub(crate) fn evaluate(conditions: &[Condition], snapshot: &Snapshot, rows: &[TypeRow]) -> Vec<Outcome> {
+    conditions.iter().map(|condition| condition.evaluate(snapshot, rows)).collect()
 }
 
 impl Condition {
-    fn judged(&self, snapshot: &Snapshot, rows: &[TypeRow]) -> Outcome {
+    fn evaluate(&self, snapshot: &Snapshot, rows: &[TypeRow]) -> Outcome {
         let is_meant =
             |row: &&TypeRow| self.of.as_ref().is_none_or(|of| *of == snapshot.graph.type_at(row.type_ix).name);
         let mut meant = rows.iter().filter(is_meant).peekable();
@@ -142,7 +142,7 @@ impl Operator {
 }
 
 /// Understands a condition, or says where it is none.
-pub(crate) fn parse(text: &str) -> Result<Condition, String> {
+pub fn parse(text: &str) -> Result<Condition, String> {
     let mut cursor = Cursor { text, at: 0 };
     let measure = cursor.measure()?;
     cursor.symbol("(")?;
@@ -274,7 +274,7 @@ mod tests {
     fn outcome(text: &str, complete: bool) -> Outcome {
         let snapshot = snapshot(complete);
         let rows = remora_heap::tables::by_type(&snapshot.graph, &DominatorTree::new(&snapshot.graph));
-        parse(text).expect(text).judged(&snapshot, &rows)
+        parse(text).expect(text).evaluate(&snapshot, &rows)
     }
 
     #[test]

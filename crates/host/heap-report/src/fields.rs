@@ -1,7 +1,7 @@
 //! What fields of a snapshot's objects hold, for what is found in it: its file is read once for all that is asked.
 
-use super::{BUFFER, opened};
-use crate::failure::Failure;
+use crate::Error;
+use crate::{BUFFER, open_file};
 use remora_heap::findings::{FieldValues, Wanted, WantedFields, place_bytes};
 use remora_heap::layout::Layouts;
 use remora_heap::{HeapGraph, ObjectIx, TypeIx};
@@ -11,33 +11,33 @@ use std::io::BufReader;
 use std::path::Path;
 
 /// The fields of one snapshot.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     file: &'a Path,
     graph: &'a HeapGraph,
     layouts: Layouts,
     has_values: bool,
     /// Why the file could not be read, if so.
-    failed: RefCell<Option<Failure>>,
+    failed: RefCell<Option<Error>>,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(file: &'a Path, snapshot: &'a Snapshot) -> Result<Fields<'a>, Failure> {
+    pub(crate) fn of(file: &'a Path, snapshot: &'a Snapshot) -> Result<Fields<'a>, Error> {
         let has_values = snapshot.state.has_values;
         let layouts = match has_values {
-            true => layouts(BufReader::with_capacity(BUFFER, opened(file)?))
-                .map_err(|error| Failure::HeapFile { file: file.to_owned(), error })?,
+            true => layouts(BufReader::with_capacity(BUFFER, open_file(file)?))
+                .map_err(|error| Error::Snapshot { file: file.to_owned(), error })?,
             false => Layouts::default(),
         };
         Ok(Fields { file, graph: &snapshot.graph, layouts, has_values, failed: RefCell::default() })
     }
 
     /// To be asked when all has been read.
-    pub(super) fn end(self) -> Result<(), Failure> {
+    pub(crate) fn end(self) -> Result<(), Error> {
         self.failed.into_inner().map_or(Ok(()), Err)
     }
 
-    fn read(&self, fields: &WantedFields, found: &mut dyn FnMut(usize, ObjectIx, i64)) -> Result<(), Failure> {
-        let input = BufReader::with_capacity(BUFFER, opened(self.file)?);
+    fn read(&self, fields: &WantedFields, found: &mut dyn FnMut(usize, ObjectIx, i64)) -> Result<(), Error> {
+        let input = BufReader::with_capacity(BUFFER, open_file(self.file)?);
         let mut next = 0;
         let read = contents(input, |content| {
             let Content::Values { address, bytes, .. } = content else { return };
@@ -48,7 +48,7 @@ impl<'a> Fields<'a> {
             next = object.0.saturating_add(1);
             fields.read(self.graph.type_ix(object), bytes, |which, number| found(which, object, number));
         });
-        read.map_err(|error| Failure::HeapFile { file: self.file.to_owned(), error })
+        read.map_err(|error| Error::Snapshot { file: self.file.to_owned(), error })
     }
 }
 

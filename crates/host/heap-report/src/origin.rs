@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use remora_heap_file::State;
 
 /// In a line. That stands behind the objects, and so not in a file that was cut off.
-pub(super) fn origin(state: &State) -> String {
+pub(crate) fn origin(state: &State) -> String {
     in_zone(state, &TimeZone::system())
 }
 
@@ -24,7 +24,7 @@ fn taken(unix_nanoseconds: u64, zone: &TimeZone) -> Option<String> {
 }
 
 /// What makes it doubtful to compare two snapshots.
-pub(super) fn doubts(before: &State, after: &State) -> Vec<String> {
+pub(crate) fn doubts(before: &State, after: &State) -> Vec<String> {
     let unknown = State::default();
     if *before == unknown || *after == unknown {
         return Vec::new();

@@ -1,32 +1,29 @@
 //! `remora heap diff`: what has changed from one snapshot to a later one, type by type.
 
 use super::origin::{doubts, origin};
-use super::size::shown;
-use super::{open, told_if_incomplete};
-use crate::args::HeapDiffArgs;
-use crate::console::{Page, counted, grouped, line, out};
-use crate::failure::Failure;
-use crate::table::Table;
 use remora_heap::DominatorTree;
 use remora_heap::diff::{self, DiffRow};
 use remora_heap::tables::{TypeRow, by_type};
 use remora_heap_file::{Snapshot, State};
+use remora_terminal::Table;
+use remora_terminal::size::shown;
+use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 /// What is printed for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
-struct Told {
+struct Summary {
     /// Whether both hold all of their heaps.
     complete: bool,
-    before: SnapshotTold,
-    after: SnapshotTold,
-    types: Vec<RowTold>,
+    before: SnapshotJson,
+    after: SnapshotJson,
+    types: Vec<RowJson>,
     /// What makes it doubtful to compare the two.
     notes: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct SnapshotTold {
+struct SnapshotJson {
     application: String,
     process_id: u32,
     taken_unix_nanoseconds: u64,
@@ -35,7 +32,7 @@ struct SnapshotTold {
 }
 
 #[derive(Debug, Serialize)]
-struct RowTold {
+struct RowJson {
     r#type: String,
     assembly: String,
     before: Totals,
@@ -49,27 +46,41 @@ struct Totals {
     retained: u64,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &HeapDiffArgs) -> Result<(), Failure> {
-    let (before, after) = (open(&args.before)?, open(&args.after)?);
-    let (rows_before, rows_after) = (rows(&before), rows(&after));
-    let rows = diff::by_type(
-        diff::Snapshot { graph: &before.graph, rows: &rows_before },
-        diff::Snapshot { graph: &after.graph, rows: &rows_after },
-    );
-    let sides = [Side::of(&before, &rows_before), Side::of(&after, &rows_after)];
-    let notes = doubts(&before.state, &after.state);
-    out(&if args.shown.json {
-        let [told_before, told_after] = sides.map(|side| side.told());
-        let complete = before.is_complete() && after.is_complete();
-        let types = rows.iter().map(told).collect();
-        Page::json(&Told { complete, before: told_before, after: told_after, types, notes })
-    } else {
-        let notes: Page = notes.iter().map(|note| line(format!("note: {note}"))).sum();
-        head(&sides) + notes + line("") + text(&rows, args.shown.top as usize)
-    })?;
-    told_if_incomplete(&args.before, &before)?;
-    told_if_incomplete(&args.after, &after)
+/// What has changed from one snapshot to a later one, type by type.
+pub struct Diff<'a> {
+    sides: [Side<'a>; 2],
+    is_complete: bool,
+    rows: Vec<DiffRow>,
+    notes: Vec<String>,
+}
+
+impl<'a> Diff<'a> {
+    /// Compares the two.
+    pub fn new(before: &'a Snapshot, after: &'a Snapshot) -> Diff<'a> {
+        let (rows_before, rows_after) = (rows(before), rows(after));
+        Diff {
+            rows: diff::by_type(
+                diff::Snapshot { graph: &before.graph, rows: &rows_before },
+                diff::Snapshot { graph: &after.graph, rows: &rows_after },
+            ),
+            sides: [Side::of(before, &rows_before), Side::of(after, &rows_after)],
+            is_complete: before.is_complete() && after.is_complete(),
+            notes: doubts(&before.state, &after.state),
+        }
+    }
+
+    /// For programs: all types.
+    pub fn json(&self) -> Page {
+        let [before, after] = self.sides.each_ref().map(Side::told);
+        let types = self.rows.iter().map(told).collect();
+        Page::json(&Summary { complete: self.is_complete, before, after, types, notes: self.notes.clone() })
+    }
+
+    /// For people, with so many rows.
+    pub fn text(&self, top: usize) -> Page {
+        let notes: Page = self.notes.iter().map(|note| line(format!("note: {note}"))).sum();
+        head(&self.sides) + notes + line("") + text(&self.rows, top)
+    }
 }
 
 /// One of the two, and what is in it in all.
@@ -89,8 +100,8 @@ impl<'a> Side<'a> {
         format!("{}: {} in {}", origin(self.state), shown(self.bytes), counted(self.objects, "object"))
     }
 
-    fn told(&self) -> SnapshotTold {
-        SnapshotTold {
+    fn told(&self) -> SnapshotJson {
+        SnapshotJson {
             application: self.state.application.clone(),
             process_id: self.state.process_id,
             taken_unix_nanoseconds: self.state.taken_unix_nanoseconds,
@@ -115,13 +126,13 @@ fn rows(snapshot: &Snapshot) -> Vec<TypeRow> {
     by_type(&snapshot.graph, &DominatorTree::new(&snapshot.graph))
 }
 
-fn told(row: &DiffRow) -> RowTold {
+fn told(row: &DiffRow) -> RowJson {
     let totals = |totals: remora_heap::tables::Totals| Totals {
         count: totals.count,
         bytes: totals.bytes,
         retained: totals.retained,
     };
-    RowTold {
+    RowJson {
         r#type: row.name.clone(),
         assembly: row.assembly.clone(),
         before: totals(row.before),

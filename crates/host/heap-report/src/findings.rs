@@ -7,10 +7,10 @@ mod subscriptions;
 mod tasks;
 mod timers;
 
-use crate::console::{Page, counted, line};
-use crate::heap::size::shown as size;
 use remora_heap::findings::Findings;
 use remora_heap::{HeapGraph, ObjectIx, TypeIx};
+use remora_terminal::size::shown as size;
+use remora_terminal::{Page, counted, line};
 use serde::Serialize;
 
 /// Waste is worth a section if it is at least this part of the heap.
@@ -32,7 +32,7 @@ pub(crate) struct Shown<'a> {
 
 /// The same for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
-pub(crate) struct FindingsTold {
+pub(crate) struct FindingsJson {
     /// Whether what fields hold was known.
     had_values: bool,
     empty_arrays: arrays::Told,
@@ -43,9 +43,9 @@ pub(crate) struct FindingsTold {
     finalizers: finalizers::Told,
 }
 
-impl FindingsTold {
-    pub(crate) fn of(shown: &Shown<'_>) -> FindingsTold {
-        FindingsTold {
+impl FindingsJson {
+    pub(crate) fn of(shown: &Shown<'_>) -> FindingsJson {
+        FindingsJson {
             had_values: shown.findings.had_values,
             empty_arrays: arrays::told(shown),
             collections: collections::told(shown),

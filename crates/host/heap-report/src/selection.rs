@@ -1,7 +1,7 @@
 //! What is meant by the name of a type or an address that somebody has written.
 
-use crate::console::counted;
 use remora_heap::{HeapGraph, ObjectIx, StaticField, TypeIx, addresses, asked_address};
+use remora_terminal::counted;
 use std::collections::{BTreeSet, HashSet};
 
 /// Types that are offered in place of one that is not there.
@@ -28,17 +28,17 @@ const KEYWORDS: [(&str, &str); 15] = [
 
 /// A type by its name, and its assembly.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Owner {
-    pub(super) name: String,
-    pub(super) assembly: String,
+pub(crate) struct Owner {
+    pub(crate) name: String,
+    pub(crate) assembly: String,
 }
 
 /// The static fields that a snapshot has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Statics<'a> {
-    pub(super) fields: &'a [StaticField],
+pub(crate) struct Statics<'a> {
+    pub(crate) fields: &'a [StaticField],
     /// Whether these are all that could be asked about.
-    pub(super) are_all: bool,
+    pub(crate) are_all: bool,
 }
 
 impl Statics<'_> {
@@ -53,7 +53,7 @@ impl Statics<'_> {
 
 /// What is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Selection {
     Object(ObjectIx),
     Type(TypeIx),
     /// A type that no object is of: it has static fields.
@@ -61,9 +61,9 @@ pub(super) enum Wanted {
 }
 
 /// What `text` names: an address behind `@` or with `0x`, or a type by its name or an unmistakable part of it.
-pub(super) fn wanted(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Wanted, String> {
+pub(crate) fn select(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Selection, String> {
     match asked_address(text) {
-        Some(address) => object(graph, address).map(Wanted::Object),
+        Some(address) => object(graph, address).map(Selection::Object),
         None => type_(graph, statics, text),
     }
 }
@@ -104,7 +104,7 @@ fn as_named(text: &str) -> String {
 struct Named {
     name: String,
     assembly: String,
-    wanted: Wanted,
+    wanted: Selection,
 }
 
 impl Named {
@@ -136,7 +136,7 @@ fn all_types(graph: &HeapGraph, statics: &[StaticField]) -> Vec<Named> {
     let of_objects = |(at, of): (&remora_heap::Type, TypeIx)| Named {
         name: at.name.clone(),
         assembly: at.assembly.clone(),
-        wanted: Wanted::Type(of),
+        wanted: Selection::Type(of),
     };
     let mut all: Vec<Named> = named.map(of_objects).collect();
     let others = statics.iter().filter(|field| !known.contains(&(&*field.owner, &*field.assembly)));
@@ -145,12 +145,12 @@ fn all_types(graph: &HeapGraph, statics: &[StaticField]) -> Vec<Named> {
     all.extend(owners.into_iter().map(|owner| Named {
         name: owner.name.clone(),
         assembly: owner.assembly.clone(),
-        wanted: Wanted::Static(owner),
+        wanted: Selection::Static(owner),
     }));
     all
 }
 
-fn type_(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Wanted, String> {
+fn type_(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Selection, String> {
     if text.trim().is_empty() {
         // It is a part of every name.
         return Err("what is to be shown is empty; give a type by its name, or an object as @0x7f0012345678, as \
@@ -201,8 +201,8 @@ fn ambiguous(text: &str, several: &[&Named]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::show::tests::list;
     use super::*;
+    use crate::show::tests::list;
     use remora_heap::layout::{Slot, SlotKind};
     use remora_heap::{Builder, Object, StaticContent, Type, TypeFlags};
 
@@ -214,10 +214,10 @@ mod tests {
         let holder = graph.object_at(0x1000).expect("it is there");
         // The last as JSON has it.
         for text in ["@0x1000", "@1000", "0x1000", "@4096"] {
-            assert_eq!(wanted(&graph, NONE, text), Ok(Wanted::Object(holder)));
+            assert_eq!(select(&graph, NONE, text), Ok(Selection::Object(holder)));
         }
         for text in ["Known.Holder", "holder"] {
-            assert_eq!(wanted(&graph, NONE, text), Ok(Wanted::Type(graph.type_ix(holder))), "{text}");
+            assert_eq!(select(&graph, NONE, text), Ok(Selection::Type(graph.type_ix(holder))), "{text}");
         }
         for (text, told) in [
             ("@0x1008", "lies within one of Known.Holder; show that by @0x1000"),
@@ -229,14 +229,14 @@ mod tests {
             (" ", "what is to be shown is empty"),
             ("Known.Node.Empty", "no object of this snapshot is of a type called Known.Node.Empty"),
         ] {
-            let error = wanted(&graph, NONE, text).expect_err(text);
+            let error = select(&graph, NONE, text).expect_err(text);
             assert!(error.contains(told), "{error}");
         }
     }
 
     #[test]
     fn gch_06_what_was_not_asked_about_is_not_said_not_to_be_there() {
-        let told = |statics| wanted(&list(1), statics, "Known.Cache").expect_err("no object is of it");
+        let told = |statics| select(&list(1), statics, "Known.Cache").expect_err("no object is of it");
         assert!(told(NONE).contains("and no static field belongs to one; "), "{}", told(NONE));
         let unasked = told(Statics { are_all: false, ..NONE });
         assert!(unasked.contains("whether static fields belong to one is not known"), "{unasked}");
@@ -251,8 +251,8 @@ mod tests {
             builder.add_object(Object { address: at, type_ix, bytes: 24 }, []).expect("there is room");
         }
         let graph = builder.finish().expect("there is room");
-        assert_eq!(wanted(&graph, NONE, "string"), Ok(Wanted::Type(TypeIx(0))));
-        assert_eq!(wanted(&graph, NONE, "?*[]"), Ok(Wanted::Type(TypeIx(2))));
+        assert_eq!(select(&graph, NONE, "string"), Ok(Selection::Type(TypeIx(0))));
+        assert_eq!(select(&graph, NONE, "?*[]"), Ok(Selection::Type(TypeIx(2))));
     }
 
     /// A graph of types, each with its assembly.
@@ -272,25 +272,25 @@ mod tests {
         let one =
             of_types(&[(list, "Core"), ("System.List<App.NodeList>", "Core"), ("System.List<App.Node>[]", "Core")]);
         for said in ["List<Node>", "System.List<Node>", "List<App.Node>", list] {
-            assert_eq!(wanted(&one, NONE, said), Ok(Wanted::Type(TypeIx(0))), "{said}");
+            assert_eq!(select(&one, NONE, said), Ok(Selection::Type(TypeIx(0))), "{said}");
         }
-        assert_eq!(wanted(&one, NONE, "List<Node>[]"), Ok(Wanted::Type(TypeIx(2))));
+        assert_eq!(select(&one, NONE, "List<Node>[]"), Ok(Selection::Type(TypeIx(2))));
         let two = of_types(&[(list, "Core"), ("System.List<Other.Node>", "Core")]);
-        let error = wanted(&two, NONE, "List<Node>").expect_err("either is meant");
+        let error = select(&two, NONE, "List<Node>").expect_err("either is meant");
         assert!(error.ends_with("give one whole: System.List<App.Node>, System.List<Other.Node>"), "{error}");
         let three = of_types(&[(list, "Core"), ("System.List<Other.Node>", "Core"), ("App.SortedList<Node>", "App")]);
-        let error = wanted(&three, NONE, "List<Node>").expect_err("any of three is meant");
+        let error = select(&three, NONE, "List<Node>").expect_err("any of three is meant");
         assert!(error.contains("of the names of 3 types"), "{error}");
     }
 
     #[test]
     fn types_of_one_name_are_told_apart_by_their_assemblies() {
         let graph = of_types(&[("App.Node", "First"), ("App.Node", "Second")]);
-        let error = wanted(&graph, NONE, "App.Node").expect_err("either is meant");
+        let error = select(&graph, NONE, "App.Node").expect_err("either is meant");
         assert!(error.ends_with("give one whole with its assembly: 'App.Node, First', 'App.Node, Second'"), "{error}");
-        assert_eq!(wanted(&graph, NONE, "App.Node, Second"), Ok(Wanted::Type(TypeIx(1))));
+        assert_eq!(select(&graph, NONE, "App.Node, Second"), Ok(Selection::Type(TypeIx(1))));
         let alike = of_types(&[("App.Node", "First"), ("App.Node", "First")]);
-        assert_eq!(wanted(&alike, NONE, "App.Node"), Ok(Wanted::Type(TypeIx(0))), "what else could be said?");
+        assert_eq!(select(&alike, NONE, "App.Node"), Ok(Selection::Type(TypeIx(0))), "what else could be said?");
     }
 
     #[test]
@@ -304,12 +304,12 @@ mod tests {
             content: StaticContent::Bits(0x1000),
         };
         let statics = [field("Known.Cache"), field("Known.CacheOfOthers"), field("Known.Node")];
-        let found = |text: &str| wanted(&graph, Statics { fields: &statics, are_all: true }, text);
+        let found = |text: &str| select(&graph, Statics { fields: &statics, are_all: true }, text);
         let owner = |name: &str| Owner { name: name.into(), assembly: "Known".into() };
         // As the last part of a name it is that, and no part of another's.
-        assert_eq!(found("Cache"), Ok(Wanted::Static(owner("Known.Cache"))));
-        assert_eq!(found("OfOthers"), Ok(Wanted::Static(owner("Known.CacheOfOthers"))));
-        assert!(matches!(found("Known.Node"), Ok(Wanted::Type(_))));
+        assert_eq!(found("Cache"), Ok(Selection::Static(owner("Known.Cache"))));
+        assert_eq!(found("OfOthers"), Ok(Selection::Static(owner("Known.CacheOfOthers"))));
+        assert!(matches!(found("Known.Node"), Ok(Selection::Type(_))));
         assert!(found("cache").is_err_and(|error| error.contains("of the names of 2 types")));
     }
 

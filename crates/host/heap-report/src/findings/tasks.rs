@@ -1,11 +1,11 @@
 //! Tasks that wait to be done.
 
 use super::{MANY, Shown};
-use crate::console::{Page, counted, grouped, line};
-use crate::heap::rest::more;
-use crate::heap::size::shown as size;
-use crate::table::Table;
+use crate::more::more;
 use remora_heap::findings::TaskRow;
+use remora_terminal::Table;
+use remora_terminal::size::shown as size;
+use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
@@ -14,11 +14,11 @@ pub(super) struct Told {
     count: u64,
     /// Those that are not done; null where nobody can say.
     pending: Option<u64>,
-    types: Vec<TypeTold>,
+    types: Vec<TypeJson>,
 }
 
 #[derive(Debug, Serialize)]
-struct TypeTold {
+struct TypeJson {
     r#type: String,
     /// The async method that they are of.
     method: Option<String>,
@@ -29,7 +29,7 @@ struct TypeTold {
 
 pub(super) fn told(shown: &Shown<'_>) -> Told {
     let tasks = &shown.findings.tasks;
-    let types = tasks.rows.iter().map(|row| TypeTold {
+    let types = tasks.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
         method: row.method.clone(),
         count: row.count,

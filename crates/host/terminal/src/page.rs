@@ -10,23 +10,23 @@ use std::ops::{Add, AddAssign, Deref};
 
 /// See the module's text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Page(String);
+pub struct Page(String);
 
 /// A page of one line. What could drive a terminal in it, a line break included, is shown as an escape: `\u{1b}`.
-pub(crate) fn line(text: impl AsRef<str>) -> Page {
+pub fn line(text: impl AsRef<str>) -> Page {
     let mut line = plain(text.as_ref());
     line.push('\n');
     Page(line)
 }
 
 /// An empty line, and one behind it.
-pub(crate) fn titled(text: impl AsRef<str>) -> Page {
+pub fn titled(text: impl AsRef<str>) -> Page {
     line("") + line(text)
 }
 
 impl Page {
     /// JSON with line breaks, and one at its end; its strings have nothing that could drive a terminal, either.
-    pub(crate) fn json(value: &impl Serialize) -> Page {
+    pub fn json(value: &impl Serialize) -> Page {
         // Strings and numbers cannot fail to be written.
         let mut text = harmless_json(&serde_json::to_string_pretty(value).unwrap_or_default());
         text.push('\n');
@@ -42,7 +42,6 @@ impl Deref for Page {
     }
 }
 
-#[cfg(test)]
 impl std::fmt::Display for Page {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self)
@@ -71,7 +70,7 @@ impl Sum for Page {
 }
 
 /// `text` with escapes for what drives a terminal: `\n`, `\u{1b}`.
-pub(crate) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -85,7 +84,7 @@ pub(crate) fn plain(text: &str) -> String {
 
 /// JSON of the same meaning. serde_json leaves characters above U+007E as they are; they can only be in strings, where an escape means the
 /// same.
-pub(crate) fn harmless_json(json: &str) -> String {
+pub fn harmless_json(json: &str) -> String {
     let mut harmless = String::with_capacity(json.len());
     for letter in json.chars() {
         if letter != '\n' && letter.is_control() || turns_text(letter) {

@@ -4,7 +4,7 @@
 const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 /// `1.5 GiB`: three digits that count, of powers of 1,024.
-pub(crate) fn shown(bytes: u64) -> String {
+pub fn shown(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes} B");
     }
@@ -21,7 +21,7 @@ pub(crate) fn shown(bytes: u64) -> String {
 }
 
 /// What `text` means: `1GiB` and `1073741824` are the same, `1GB` is a thousand million.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
+pub fn parse(text: &str) -> Result<u64, String> {
     let bad = || "write it as 500MB, 1GiB, or a number of bytes".to_owned();
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

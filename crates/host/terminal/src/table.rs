@@ -5,7 +5,7 @@
 
 mod cut;
 
-use crate::console::{Page, line, plain};
+use crate::{Page, line, plain};
 use cut::{ADDRESS_FLOOR, FLOOR, has_address, shortened};
 use std::io::IsTerminal;
 
@@ -18,7 +18,7 @@ const GAP: usize = 2;
 
 /// A table.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     /// Their cells are lines, harmless ones: how wide a cell is shown is how long it is.
     rows: Vec<Vec<String>>,
     right: Vec<bool>,
@@ -27,7 +27,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// With these headings.
-    pub(crate) fn new(headings: &[&str]) -> Table {
+    pub fn new(headings: &[&str]) -> Table {
         Table {
             rows: vec![headings.iter().map(|heading| (*heading).to_owned()).collect()],
             right: vec![false; headings.len()],
@@ -36,22 +36,22 @@ impl Table {
     }
 
     /// Numbers stand at the right of their column, and are never cut.
-    pub(crate) fn align_right(&mut self, column: usize) {
+    pub fn align_right(&mut self, column: usize) {
         self.right[column] = true;
     }
 
     /// Where there is little room, the last column has lines of its own.
-    pub(crate) fn let_last_go_below(&mut self) {
+    pub fn let_last_go_below(&mut self) {
         self.last_may_go_below = true;
     }
 
     /// Adds a row.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().map(|cell| plain(&cell)).collect());
     }
 
     /// The text, for standard output.
-    pub(crate) fn render(&self) -> Page {
+    pub fn render(&self) -> Page {
         let width = match std::io::stdout().is_terminal() {
             true => rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col)),
             false => None,

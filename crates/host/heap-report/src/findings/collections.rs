@@ -1,19 +1,19 @@
 //! Collections that have far more room than content.
 
 use super::{NAMED, Shown};
-use crate::console::{Page, counted, grouped, line};
-use crate::heap::rest::more;
-use crate::heap::size::shown as size;
-use crate::table::Table;
+use crate::more::more;
+use remora_terminal::Table;
+use remora_terminal::size::shown as size;
+use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
     /// Bytes of the unused places of all of them.
     wasted: u64,
-    types: Vec<TypeTold>,
+    types: Vec<TypeJson>,
     /// Those that waste most.
-    worst: Vec<CollectionTold>,
+    worst: Vec<CollectionJson>,
     /// Collections of which nobody can say how much they use: that is in their fields.
     not_judged: u64,
     /// Bytes of their places.
@@ -21,7 +21,7 @@ pub(super) struct Told {
 }
 
 #[derive(Debug, Serialize)]
-struct TypeTold {
+struct TypeJson {
     r#type: String,
     count: u64,
     places: u64,
@@ -32,7 +32,7 @@ struct TypeTold {
 }
 
 #[derive(Debug, Serialize)]
-struct CollectionTold {
+struct CollectionJson {
     address: u64,
     r#type: String,
     places: u64,
@@ -42,7 +42,7 @@ struct CollectionTold {
 
 pub(super) fn told(shown: &Shown<'_>) -> Told {
     let found = &shown.findings.collections;
-    let types = found.rows.iter().map(|row| TypeTold {
+    let types = found.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
         count: row.count,
         places: row.places,
@@ -50,7 +50,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
         wasted: row.wasted,
         exact: row.is_exact,
     });
-    let worst = found.worst.iter().take(shown.top).map(|one| CollectionTold {
+    let worst = found.worst.iter().take(shown.top).map(|one| CollectionJson {
         address: shown.graph.address(one.object),
         r#type: shown.graph.type_of(one.object).name.clone(),
         places: one.places,
@@ -103,7 +103,7 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heap::show::tests::list;
+    use crate::show::tests::list;
     use remora_heap::findings::{CollectionRow, Collections, Findings, Looked, NoValues};
     use remora_heap::tables::by_type;
     use remora_heap::{DominatorTree, TypeIx};

@@ -8,7 +8,7 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
 
 /// What `text` means, or why it means nothing.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+pub fn parse(text: &str) -> Result<Duration, String> {
     let seconds = if text.contains(':') { clock(text) } else { units(text) };
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     match duration {
@@ -63,7 +63,7 @@ fn whole(text: &str) -> Option<u32> {
 }
 
 /// A duration for people: `1h 02m 03s`, `12.3 s`, `4.5 ms`.
-pub(crate) fn show(nanoseconds: u64) -> String {
+pub fn show(nanoseconds: u64) -> String {
     let seconds = nanoseconds as f64 / 1e9;
     let whole = nanoseconds / 1_000_000_000;
     match nanoseconds {

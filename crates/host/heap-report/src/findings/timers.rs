@@ -1,9 +1,9 @@
 //! Timers that will fire.
 
 use super::{MANY, Shown};
-use crate::console::{Page, counted, grouped, line};
-use crate::heap::rest::more;
-use crate::table::Table;
+use crate::more::more;
+use remora_terminal::Table;
+use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
@@ -12,11 +12,11 @@ pub(super) struct Told {
     count: u64,
     /// Those that are to fire.
     scheduled: u64,
-    types: Vec<TypeTold>,
+    types: Vec<TypeJson>,
 }
 
 #[derive(Debug, Serialize)]
-struct TypeTold {
+struct TypeJson {
     /// Whom they call, or of a lambda that captured nothing, what they hand it; null where neither can be told.
     r#type: Option<String>,
     count: u64,
@@ -25,7 +25,7 @@ struct TypeTold {
 
 pub(super) fn told(shown: &Shown<'_>) -> Told {
     let timers = &shown.findings.timers;
-    let types = timers.rows.iter().map(|row| TypeTold {
+    let types = timers.rows.iter().map(|row| TypeJson {
         r#type: row.calls.map(|calls| shown.name(calls)),
         count: row.count,
         scheduled: row.scheduled,

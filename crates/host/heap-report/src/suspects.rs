@@ -1,8 +1,8 @@
 //! What probably fills a heap, in words: who holds much of it, and where under that it piles up.
 
-use super::size::shown;
-use crate::console::{counted, grouped, percent};
 use remora_heap::{DominatorTree, HeapGraph, Node};
+use remora_terminal::size::shown;
+use remora_terminal::{counted, grouped, percent};
 use std::collections::HashMap;
 
 /// Who holds at least a part of so many of the heap is worth a sentence.

@@ -1,13 +1,13 @@
 //! What stands in one object of a snapshot that has values: its fields or elements, in words and for programs.
 
 use super::strings::of_one;
-use super::{BUFFER, opened};
-use crate::console::{Page, counted, grouped, line, titled};
-use crate::failure::Failure;
+use crate::Error;
+use crate::{BUFFER, open_file};
 use remora_heap::layout::{Layouts, Shape};
 use remora_heap::values::{Elements, Inside, Member, Value};
 use remora_heap::{HeapGraph, ObjectIx, StaticContent, StaticField, TypeFlags};
 use remora_heap_file::{Content, contents, layouts};
+use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// What stands in a place, for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
-pub(crate) struct ValueTold {
+pub(crate) struct ValueJson {
     /// As C# writes it; null of a reference that is not to a string or a box, of a value with fields, and of what is not known.
     value: Option<String>,
     /// Of a reference, where it leads to.
@@ -23,10 +23,10 @@ pub(crate) struct ValueTold {
     address: Option<u64>,
     /// Of a value, its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fields: Option<Vec<MemberTold>>,
+    fields: Option<Vec<MemberJson>>,
     /// Of a tuple, its parts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<Vec<ValueTold>>,
+    items: Option<Vec<ValueJson>>,
     /// Why there is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<String>,
@@ -34,7 +34,7 @@ pub(crate) struct ValueTold {
 
 /// A field, for programs.
 #[derive(Debug, Serialize)]
-pub(crate) struct MemberTold {
+pub(crate) struct MemberJson {
     name: String,
     r#type: String,
     /// The class that declares it, where that is not the object's own.
@@ -43,29 +43,29 @@ pub(crate) struct MemberTold {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     computed: bool,
     #[serde(flatten)]
-    value: ValueTold,
+    value: ValueJson,
 }
 
 /// The elements of an array, for programs.
 #[derive(Debug, Serialize)]
-pub(crate) struct ElementsTold {
+pub(crate) struct ElementsJson {
     r#type: String,
     count: u64,
     /// Where each dimension begins, and how long it is.
     dimensions: Vec<(i32, u32)>,
-    first: Vec<ValueTold>,
+    first: Vec<ValueJson>,
 }
 
 /// What stands in an object, for programs.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct InsideTold {
+pub(crate) struct InsideJson {
     #[serde(skip_serializing_if = "Option::is_none")]
-    fields: Option<Vec<MemberTold>>,
+    fields: Option<Vec<MemberJson>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    elements: Option<ElementsTold>,
+    elements: Option<ElementsJson>,
     /// Of a value in a box.
     #[serde(skip_serializing_if = "Option::is_none")]
-    boxed: Option<ValueTold>,
+    boxed: Option<ValueJson>,
     /// Bytes of the object that were not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_not_kept: Option<u64>,
@@ -89,14 +89,14 @@ pub(crate) struct Opened {
 
 impl<'a> Values<'a> {
     /// Reads how objects are laid out.
-    pub(crate) fn of(file: &Path, graph: &'a HeapGraph) -> Result<Values<'a>, Failure> {
-        let read = layouts(BufReader::with_capacity(BUFFER, opened(file)?));
-        let layouts = read.map_err(|error| Failure::HeapFile { file: file.to_owned(), error })?;
+    pub(crate) fn of(file: &Path, graph: &'a HeapGraph) -> Result<Values<'a>, Error> {
+        let read = layouts(BufReader::with_capacity(BUFFER, open_file(file)?));
+        let layouts = read.map_err(|error| Error::Snapshot { file: file.to_owned(), error })?;
         Ok(Values { graph, layouts, texts: HashMap::new(), boxes: HashMap::new() })
     }
 
     /// Looks into an object; of an array no more than `most` elements. `None` for a string, and where nothing of it was kept.
-    pub(crate) fn open(&mut self, file: &Path, object: ObjectIx, most: usize) -> Result<Option<Opened>, Failure> {
+    pub(crate) fn open(&mut self, file: &Path, object: ObjectIx, most: usize) -> Result<Option<Opened>, Error> {
         let (wanted, class) = (self.graph.address(object), self.graph.type_ix(object));
         let mut found = None;
         each(file, |content| {
@@ -119,7 +119,7 @@ impl<'a> Values<'a> {
         file: &Path,
         fields: &[&StaticField],
         has_values: bool,
-    ) -> Result<Vec<Member>, Failure> {
+    ) -> Result<Vec<Member>, Error> {
         let mut members: Vec<Member> = fields.iter().map(|field| field.member(&self.layouts)).collect();
         if !has_values {
             return Ok(members);
@@ -148,7 +148,7 @@ impl<'a> Values<'a> {
     }
 
     /// By which of their fields or elements objects refer to others: of each pair of addresses that could be told.
-    pub(crate) fn ways(&self, file: &Path, pairs: &[(u64, u64)]) -> Result<HashMap<(u64, u64), String>, Failure> {
+    pub(crate) fn ways(&self, file: &Path, pairs: &[(u64, u64)]) -> Result<HashMap<(u64, u64), String>, Error> {
         let mut ways: HashMap<u64, Vec<u64>> = HashMap::new();
         pairs.iter().for_each(|(from, to)| ways.entry(*from).or_default().push(*to));
         let mut found = HashMap::new();
@@ -166,7 +166,7 @@ impl<'a> Values<'a> {
     }
 
     /// Reads what strings and boxes say to which these refer.
-    fn follow(&mut self, file: &Path, values: &[&Value]) -> Result<(), Failure> {
+    fn follow(&mut self, file: &Path, values: &[&Value]) -> Result<(), Error> {
         let mut addresses = Vec::new();
         values.iter().for_each(|value| references(value, &mut addresses));
         for address in addresses {
@@ -198,12 +198,12 @@ impl<'a> Values<'a> {
     }
 
     /// For programs.
-    pub(crate) fn told(&self, opened: &Opened) -> InsideTold {
-        let mut told = InsideTold::default();
+    pub(crate) fn told(&self, opened: &Opened) -> InsideJson {
+        let mut told = InsideJson::default();
         match &opened.inside {
             Inside::Fields(members) => told.fields = Some(self.members_told(members)),
             Inside::Elements(elements) => {
-                told.elements = Some(ElementsTold {
+                told.elements = Some(ElementsJson {
                     r#type: elements.of.clone(),
                     count: elements.count,
                     dimensions: elements.dimensions.clone(),
@@ -216,8 +216,8 @@ impl<'a> Values<'a> {
         told
     }
 
-    pub(crate) fn members_told(&self, members: &[Member]) -> Vec<MemberTold> {
-        let told = members.iter().map(|member| MemberTold {
+    pub(crate) fn members_told(&self, members: &[Member]) -> Vec<MemberJson> {
+        let told = members.iter().map(|member| MemberJson {
             name: member.name.clone(),
             r#type: member.of.clone(),
             declared_by: member.declared_by.clone(),
@@ -228,17 +228,17 @@ impl<'a> Values<'a> {
     }
 
     /// What stands in a place, for programs.
-    fn value_told(&self, value: &Value) -> ValueTold {
-        let nothing = ValueTold { value: None, address: None, fields: None, items: None, missing: None };
+    fn value_told(&self, value: &Value) -> ValueJson {
+        let nothing = ValueJson { value: None, address: None, fields: None, items: None, missing: None };
         match value {
-            Value::Text(text) => ValueTold { value: Some(text.clone()), ..nothing },
-            Value::Null => ValueTold { value: Some("null".to_owned()), ..nothing },
-            Value::Reference(address) => ValueTold { value: self.behind(*address), address: Some(*address), ..nothing },
+            Value::Text(text) => ValueJson { value: Some(text.clone()), ..nothing },
+            Value::Null => ValueJson { value: Some("null".to_owned()), ..nothing },
+            Value::Reference(address) => ValueJson { value: self.behind(*address), address: Some(*address), ..nothing },
             Value::Tuple(parts) => {
-                ValueTold { items: Some(parts.iter().map(|part| self.value_told(part)).collect()), ..nothing }
+                ValueJson { items: Some(parts.iter().map(|part| self.value_told(part)).collect()), ..nothing }
             }
-            Value::Fields(members) => ValueTold { fields: Some(self.members_told(members)), ..nothing },
-            Value::Raw { .. } | Value::Cut => ValueTold { missing: Some(missing(value)), ..nothing },
+            Value::Fields(members) => ValueJson { fields: Some(self.members_told(members)), ..nothing },
+            Value::Raw { .. } | Value::Cut => ValueJson { missing: Some(missing(value)), ..nothing },
         }
     }
 
@@ -354,7 +354,7 @@ fn references(value: &Value, into: &mut Vec<u64>) {
     }
 }
 
-fn each(file: &Path, visit: impl FnMut(Content<'_>)) -> Result<(), Failure> {
-    let input = BufReader::with_capacity(BUFFER, opened(file)?);
-    contents(input, visit).map_err(|error| Failure::HeapFile { file: file.to_owned(), error })
+fn each(file: &Path, visit: impl FnMut(Content<'_>)) -> Result<(), Error> {
+    let input = BufReader::with_capacity(BUFFER, open_file(file)?);
+    contents(input, visit).map_err(|error| Error::Snapshot { file: file.to_owned(), error })
 }

@@ -1,7 +1,7 @@
 //! What is to be said of the roots of a snapshot.
 
-use crate::console::{counted, grouped};
 use remora_heap::{HeapGraph, ObjectIx, RootKind};
+use remora_terminal::{counted, grouped};
 
 /// In words: which kinds were seen, and what is inferred; `None` if there is no root.
 pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {

@@ -1,10 +1,10 @@
 //! Objects that have a finalizer, and those that wait for it.
 
 use super::{MANY, Shown};
-use crate::console::{Page, counted, grouped, line};
-use crate::heap::rest::more;
-use crate::heap::size::shown as size;
-use crate::table::Table;
+use crate::more::more;
+use remora_terminal::Table;
+use remora_terminal::size::shown as size;
+use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
@@ -13,11 +13,11 @@ pub(super) struct Told {
     count: u64,
     /// Of these, such as wait for it; null if nobody has seen the queue.
     waiting: Option<u64>,
-    types: Vec<TypeTold>,
+    types: Vec<TypeJson>,
 }
 
 #[derive(Debug, Serialize)]
-struct TypeTold {
+struct TypeJson {
     r#type: String,
     count: u64,
     retained: u64,
@@ -26,7 +26,7 @@ struct TypeTold {
 
 pub(super) fn told(shown: &Shown<'_>) -> Told {
     let finalizers = &shown.findings.finalizers;
-    let types = finalizers.rows.iter().map(|row| TypeTold {
+    let types = finalizers.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
         count: row.count,
         retained: row.retained,

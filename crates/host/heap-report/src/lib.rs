@@ -1,0 +1,36 @@
+//! Reports about heap snapshots: types, holders, suspects, findings, objects, paths, differences and conditions, as text or JSON.
+//!
+//! [`Report`] describes a whole snapshot, [`Show`] one object or type, [`Diff`] two snapshots, [`Condition`] is a `--fail-if`.
+//! Everything starts from a [`Snapshot`] that was read; what it does not keep in memory (strings, values) is read from its file again.
+//!
+//! JSON: a field keeps its name and meaning; new ones may be added.
+#![forbid(unsafe_code)]
+
+mod condition;
+mod diff;
+mod error;
+mod fields;
+mod findings;
+mod more;
+mod notes;
+mod open;
+mod origin;
+mod report;
+mod roots;
+mod selection;
+mod show;
+mod strings;
+mod suspects;
+mod values;
+
+pub use condition::{Condition, parse as parse_condition};
+pub use diff::Diff;
+pub use error::Error;
+pub use more::more;
+pub use notes::notes;
+pub use open::open_file;
+pub use report::{Group, Report, Summary};
+pub use show::Show;
+
+/// Bytes of a file that are read at once.
+const BUFFER: usize = 1 << 20;
