@@ -58,7 +58,7 @@ pub const HEAP_LEFT_OUT: usize = 36;
 pub const HEAP_WITHOUT_CLASS: usize = 37;
 /// Pages of the runtime's own data that the copy lacks: the process made them later.
 pub const HEAP_PAGES_ABSENT: usize = 38;
-/// Objects that contradict the known form of their class.
+/// Objects that contradict the assumed form of their class.
 pub const HEAP_CONTRADICTED: usize = 39;
 /// Pieces of heap tracking without room.
 pub const WATCH_LOST: usize = 42;

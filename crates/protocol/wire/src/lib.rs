@@ -1,9 +1,11 @@
 //! The protocol between the agent in the target and the collector.
 //!
 //! # Purpose
-//! Four things pass between the two processes, and this crate defines all of them: the client data of the attach request ([`Config`]), the
-//! control messages on the socket ([`ToAgent`], [`FromAgent`]), the bulk messages in the shared ring ([`Message`]), and the counters beside
-//! it ([`layout`]).
+//! Four things pass between the two processes. This crate defines all of them:
+//! - [`Config`], the client data of the attach request;
+//! - [`ToAgent`] and [`FromAgent`], the control messages on the socket;
+//! - [`Message`], the bulk messages in the shared ring;
+//! - [`layout`], the counters beside that ring.
 //!
 //! # Design constraints
 //! Depends on nothing. Every decoder accepts hostile bytes: it returns [`Malformed`], never panics, and bounds its allocations. Both ends

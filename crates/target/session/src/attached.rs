@@ -154,8 +154,8 @@ fn close_after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) ->
 }
 
 /// The runtime waits only for callbacks on its own threads. ProfilerAttachComplete runs on the diagnostics thread, which it does not count.
-/// A detach requested meanwhile would finish while that callback still runs (docs/authors/contract-findings.md, DET-07). Our callbacks wait
-/// only for the worker, and the worker has ended, so this loop ends.
+/// A detach requested then would finish while that callback still runs (docs/authors/contract-findings.md, DET-07). Our callbacks wait only
+/// for the worker, and the worker has ended, so this loop ends.
 fn wait_for_callbacks(shared: &Shared<impl Platform>) {
     while shared.inside.load(Ordering::SeqCst) != 0 && !is_injected(InjectedFault::NotWaitForOwnCallbacks) {
         shared.platform.pause(CALLBACK_LOOK);

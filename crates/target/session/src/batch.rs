@@ -59,7 +59,7 @@ impl Samples {
         count
     }
 
-    /// Sends the last samples. Resolves them all, then opens the unload barrier, then sends. The transport may be full and have a long wait
+    /// Sends the last samples. Resolves them all, then lowers the unload barrier, then sends. The transport may be full, with a long wait
     /// granted now; no unload may share that wait.
     pub(crate) fn last<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime, last: FinalMessages) {
         let mut ready = Vec::new();

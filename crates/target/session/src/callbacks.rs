@@ -41,7 +41,7 @@ impl<H: Host> Agent<H> {
         }
     }
 
-    /// Calls `tell` if the heap is tracked, and counts the time it takes.
+    /// If the heap is tracked: calls `tell`, and measures its time.
     fn watching(&self, tell: impl FnOnce(&Shared<H::Platform>, &HeapTracker)) {
         if let Some(shared) = self.of_heap()
             && let Some(watch) = shared.heap_tracker.get()
@@ -114,7 +114,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn leave(&self, _slot: &'static str, token: CallbackToken) {
-        // A callback that was running while InitializeForAttach set the shared state was not counted on entry.
+        // A callback may have started before InitializeForAttach set the shared state. Then it was not counted on entry.
         if let Some(shared) = self.shared.get().filter(|_| token.0 != 0) {
             shared.leave_callback(token.0);
         }

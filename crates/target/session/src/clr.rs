@@ -33,7 +33,7 @@ pub const LOW_MASK_OF_COLLECTIONS: AttachMask = LOW_MASK_OF_HEAP.with(AttachMask
 /// The high half for a heap snapshot: GC start and end, without details.
 pub const HIGH_MASK_OF_HEAP: HighAttachMask = HighAttachMask::BASIC_GC;
 
-/// The same until the methods of roots are described: a dynamic method may unload meanwhile, and that must be reported.
+/// The same until the methods of roots are described: a dynamic method may unload before, and the runtime must report it.
 const HIGH_MASK_OF_ROOTS: HighAttachMask = HIGH_MASK_OF_HEAP.with(HighAttachMask::DYNAMIC_FUNCTION_UNLOADS);
 
 /// Between two checks whether a callback has finished its change, nanoseconds.

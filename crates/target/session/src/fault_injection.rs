@@ -24,7 +24,7 @@ switches! {
     NotWaitForAttachComplete,
     /// Trusts its method cache although an unload has been reported since.
     KeepUnloadedMethods,
-    /// Lets an unload continue while its code is being looked up.
+    /// Lets an unload continue during the look-up of its code.
     SkipUnloadBarrier,
     /// Lets an unload continue while samples from before it still wait.
     ReleaseUnloadsEarly,

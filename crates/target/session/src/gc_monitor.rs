@@ -1,9 +1,9 @@
 //! Decides, when a GC starts, whether to enable MONITOR_GC for it.
 //!
 //! With MONITOR_GC the runtime reports roots and survivors. At the start of each such GC it also counts the gen 0 objects by class, for
-//! every profiler. Up to .NET 10 no flag avoids that. It looks each object up in a table of 32 buckets, and addresses that are multiples of
-//! eight share four of them (`AllocByClass` and `HASH_NUM_BUCKETS`, vm/eetoprofinterfaceimpl.cpp). A hundred thousand classes took 23 s on
-//! 8.0.4, a million objects of a thousand classes 0.6 s.
+//! every profiler. Up to .NET 10 no flag avoids that. It looks each object up in a table of 32 buckets (`AllocByClass` and
+//! `HASH_NUM_BUCKETS`, vm/eetoprofinterfaceimpl.cpp). Multiples of eight, as addresses, share four of them. A hundred thousand classes took
+//! 23 s on 8.0.4, a million objects of a thousand classes 0.6 s.
 //!
 //! The runtime checks the event mask after GarbageCollectionStarted (`DiagGCStart`, vm/gcenv.ee.cpp). So our GC starts without the flag.
 //! The callback estimates the count, and sets the flag if the count is cheap. Otherwise it skips this GC, and the worker forces another:
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// Gen 0 bytes that may be counted in any case: some milliseconds.
 const FREE_BYTES: u64 = 4 << 20;
 
-/// Steps that are allowed in any case: some milliseconds.
+/// Steps allowed in any case: some milliseconds.
 const FREE_STEPS: u64 = 1 << 20;
 
 /// Beyond that, the bytes outside gen 0 estimate the time of another GC: 0.5 ns each (8 million objects of 40 bytes took 0.11 to 0.17 s).
@@ -28,7 +28,7 @@ const OLD_FOR_ONE_YOUNG: u64 = 4;
 /// The same for steps, at 5 to 17 ns each.
 const OLD_FOR_ONE_STEP: u64 = 32;
 
-/// The limit, however long another GC would take: about half a second. Heap tracking ends by itself after twice that.
+/// The limit, however long another GC would take: about half a second. Heap tracking stops after twice that.
 const MOST: u64 = MOST_STEPS / 2;
 
 /// GCs to skip, at most: each one pauses the application.
@@ -40,7 +40,7 @@ pub struct GcMonitor {
     /// The high half of the event mask while it is enabled.
     high: HighAttachMask,
     is_requested: AtomicBool,
-    /// GCs that were skipped because counting would have taken too long.
+    /// GCs skipped because counting would have taken too long.
     skipped: AtomicU32,
     /// Whether MONITOR_GC is set and not yet cleared.
     is_enabled: AtomicBool,

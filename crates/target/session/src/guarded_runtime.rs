@@ -1,4 +1,4 @@
-//! Calls the runtime only while that is safe: each question first checks for timed-out unloads.
+//! Calls the runtime only when safe: each question first checks for timed-out unloads.
 //!
 //! No question starts after an unload has timed out (contract CAT-09), nor after the runtime has reported its shutdown. The answer is then
 //! an error of our own.
@@ -9,7 +9,7 @@ use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 use crate::shared::Shared;
 use std::sync::atomic::Ordering;
 
-/// The answer to a question that was not asked: E_ABORT.
+/// The answer to an unasked question: E_ABORT.
 pub(crate) const NOT_ASKED: u32 = 0x8000_4004;
 
 /// The runtime, with that check.

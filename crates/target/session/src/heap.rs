@@ -1,7 +1,7 @@
 //! The state of a heap snapshot, shared with the callbacks.
 //!
 //! The worker thread arms [`Snapshot`], then forces the GC. The heap is walkable for sure only in the GarbageCollectionFinished of that GC.
-//! At the end of another background GC it is not (measured). The callbacks recognize a background GC: the application resumes between its
+//! At the end of a background GC it is not (measured). The callbacks recognize a background GC: the application resumes between its
 //! start and its end.
 
 use corprof::{GcReason, HeapView};
@@ -58,8 +58,8 @@ impl Snapshot {
         self.state.load(Ordering::SeqCst) == COLLECTS
     }
 
-    /// In RuntimeResumeStarted: a GC that has started but not finished is a background GC, and not ours. The application may have requested
-    /// it after the worker did, and before the worker's own GC could start.
+    /// In RuntimeResumeStarted: a GC without its end is a background GC, and not ours. The application may have requested it after the
+    /// worker did, and before the worker's own GC could start.
     pub fn application_resumes(&self) {
         let _ = self.state.compare_exchange(COLLECTS, ARMED, Ordering::SeqCst, Ordering::SeqCst);
     }

@@ -22,12 +22,12 @@ use remora_sampler::{HeapRange, HeapReader};
 use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, ENDS, MOST_CLASSES, MOVED, PieceWriter, SURVIVED};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// New objects that are read in one GC, at most: the application is paused meanwhile.
+/// New objects to read in one GC, at most: this pauses the application.
 const MOST_BORN: u64 = 1 << 23;
 /// Objects begin at multiples of this.
 const WORD: u64 = 8;
 
-/// From this generation on, no other generation grows into it.
+/// From this generation on (large and pinned objects), no object is promoted from another one.
 const LARGE: i32 = 3;
 
 /// Takes a piece. Returns false if there is no room.
@@ -38,7 +38,7 @@ pub struct HeapTracker {
     view: Option<HeapView>,
     /// Whether the runtime reports survivors.
     is_told: AtomicBool,
-    /// Whether a GC is in progress that has reported its start.
+    /// Whether a GC with a reported start is in progress.
     runs: AtomicBool,
     collection: AtomicU64,
     /// The last GC with a forked copy at its end.
@@ -55,8 +55,8 @@ pub struct HeapTracker {
     collected: RangeSet,
     is_whole: AtomicBool,
     /// Whether an object survived outside the collected ranges. Then two GCs follow each other after one start, and the survivor addresses
-    /// of the first one are stale. (In provisional mode a collector that is short of memory does so: gc.cpp, `garbage_collect_pm_full_gc`;
-    /// seen with GCProvModeStress on 3.1, 8, 9 and 10.)
+    /// of the first one are stale. (In provisional mode a collector short of memory does so: gc.cpp, `garbage_collect_pm_full_gc`; seen
+    /// with GCProvModeStress on 3.1, 8, 9 and 10.)
     are_two: AtomicBool,
     /// Whether a GC without a reported start followed one with it. (In provisional mode the second of two GCs may also come after the end
     /// of the first, without a start of its own: `pm_full_gc_init_or_clear`, gc.cpp; seen with GCProvModeStress on 3.1, 8, 9 and 10.)
@@ -105,7 +105,7 @@ impl HeapTracker {
         self.view
     }
 
-    /// Whether a GC is in progress that has reported its start.
+    /// Whether a GC with a reported start is in progress.
     pub fn runs(&self) -> bool {
         self.runs.load(Ordering::SeqCst)
     }
@@ -258,7 +258,7 @@ impl HeapTracker {
         piece.flush(&mut |bytes| _ = self.put(bytes, put));
     }
 
-    /// In SurvivingReferences2, on any GC thread: ranges that have not moved.
+    /// In SurvivingReferences2, on any GC thread: unmoved ranges.
     pub fn stay(&self, ranges: impl Iterator<Item = (u64, u64)>, put: Put<'_>) {
         if !self.runs() {
             return self.misses_one();

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 /// Rounds between two enumerations of modules. A new module with objects is then known before heap tracking reports its classes.
 const ROUNDS_OF_MODULES: u32 = 50;
 
-/// Why heap tracking ends by itself.
+/// Why heap tracking stops without a command.
 const TOO_EXPENSIVE: &str = "the watch was ended before the runtime had counted by type what was made since a collection, as it does for a watch: \
                         there were so many types, or objects, that the program would have stood for a second or more";
 

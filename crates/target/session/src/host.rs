@@ -17,7 +17,7 @@ pub trait ThreadRoles: Send + Sync + 'static {
     fn leave(self: Arc<Self>);
 }
 
-/// Joins a thread that was started alone because its partner could not be started.
+/// Joins a thread whose partner could not be started.
 pub type UnpairedThread = Box<dyn FnOnce()>;
 
 /// The process. Each callback object has one, made before the runtime's first call. It holds nothing that a refused attach would leave
@@ -41,8 +41,8 @@ pub trait Host: Send + Sync + 'static {
     /// In words.
     fn reference_library(&self) -> Result<Self::LibraryReference, String>;
 
-    /// Releases the reference after the calling thread's last instruction in this library (contract DET-08). False if that is impossible:
-    /// the library then stays mapped.
+    /// Releases the reference after the calling thread's last instruction in this library (contract DET-08). False if impossible: the
+    /// library then stays mapped.
     fn give_back_at_thread_end(reference: Self::LibraryReference) -> bool;
 
     /// Starts two equal threads. The first one on a CPU becomes the worker. The other waits until the worker has ended, and is the detach
@@ -55,7 +55,7 @@ pub trait Host: Send + Sync + 'static {
 
 /// Operations that only the attach needs from its operating system.
 pub trait HostedPlatform: Platform {
-    /// Connects and sends the hello. Never waits: the recorder already listens, and nobody else connects there.
+    /// Connects and sends the hello. Never waits: the recorder already listens, and has no other connections there.
     ///
     /// # Errors
     /// In words.
@@ -64,7 +64,7 @@ pub trait HostedPlatform: Platform {
     /// Closes the connection.
     fn hang_up(&self);
 
-    /// Reports the completed detach, unless another thread is sending right now. The runtime calls this, so it never waits.
+    /// Reports the completed detach, unless another thread uses the channel right now. The runtime calls this, so it never waits.
     fn tell_detached(&self);
 
     /// In GarbageCollectionFinished: forks the process. The copy walks the heap and ends; this process continues at once.

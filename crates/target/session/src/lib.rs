@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //! The runtime calls [`Agent`]. [`Worker`] is the agent's worker thread. Callbacks leave their state for it in [`Shared`].
-//! [`UnloadBarrier`] delays unloads of code that is being looked up. [`ResourceRegistry`] prevents the detach while any resource is held.
+//! [`UnloadBarrier`] delays unloads of code during its look-up. [`ResourceRegistry`] prevents the detach while any resource is held.
 //!
 //! # Design constraints
 //! Only core, std and the target crates. The operating system is the [`Platform`] trait, the runtime the [`Runtime`] trait: a model can

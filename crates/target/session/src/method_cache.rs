@@ -34,10 +34,10 @@ pub const MAXIMUM_ADDRESSES: usize = 50_000;
 /// Types and modules remembered at once, as for addresses.
 const MAXIMUM_TYPES: usize = 50_000;
 
-/// Bytes of a name to send: a message that can never fit would end all names of the recording.
+/// Bytes of a name to send, at most: a message that can never fit would end all names of the recording.
 const MAXIMUM_NAME: usize = 4096;
 
-/// Generic arguments to send, for the same reason.
+/// Generic arguments to send, at most, for the same reason.
 const MAXIMUM_ARGUMENTS: usize = 1024;
 
 /// How long to remember where code has unloaded, nanoseconds.
@@ -122,7 +122,7 @@ impl Certainty {
     }
 }
 
-/// All that has been described to the collector.
+/// All descriptions sent to the collector.
 #[derive(Default)]
 pub struct MethodCache {
     addresses: HashMap<u64, Known>,
@@ -165,7 +165,7 @@ impl MethodCache {
 
     /// Forgets unloaded code. The next sample with such an address asks again.
     ///
-    /// Returns how many remembered addresses were scanned: none for functions that were never resolved.
+    /// Returns how many remembered addresses were scanned: none for unknown functions.
     pub fn forget(&mut self, told: &[Unload]) -> usize {
         if is_injected(InjectedFault::KeepUnloadedMethods) {
             return 0;
@@ -329,7 +329,7 @@ impl MethodCache {
         gone_through
     }
 
-    /// Retracts the description of an address: it must not name code that is loaded there now.
+    /// Retracts the description of an address: it must not name newer code there.
     pub(crate) fn retract(&mut self, address: u64, out: &mut Vec<Message>) {
         if self.retracted.len() >= MAXIMUM_ADDRESSES {
             self.retracted.clear();
@@ -345,7 +345,7 @@ impl MethodCache {
         }
     }
 
-    /// Remembers where a function's code was. Returns whether that was known.
+    /// Remembers where a function's code was. Returns whether the function was known.
     fn unload_bodies(&mut self, function: usize) -> bool {
         let Some(bodies) = self.bodies.remove(&function) else { return false };
         for body in bodies {
@@ -366,7 +366,7 @@ impl MethodCache {
         }
     }
 
-    /// Counts an error of the runtime, but not a question that was not asked.
+    /// Counts an error of the runtime, but not an unasked question.
     fn failed(&mut self, code: u32) -> Certainty {
         self.failed += u64::from(code != NOT_ASKED);
         Certainty::FAILED

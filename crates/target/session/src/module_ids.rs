@@ -34,7 +34,7 @@ pub(crate) struct ModuleIds {
     /// Unloads since the enumeration.
     gone: Vec<usize>,
     anything_is_gone: bool,
-    /// Changes that were not sent yet.
+    /// Changes to send.
     changes: Vec<Known>,
     /// Whether the application domain is known.
     pub(crate) has_domain: bool,
@@ -174,7 +174,7 @@ mod tests {
         // The notice comes again until unloads are released, and does not concern the successor.
         modules.forget(&unloads(7, 4), 6);
         assert_eq!(told(&mut modules), [(7, 0, Some(1)), (7, 5, None), (7, 5, Some(2))]);
-        // An id that was unloaded without having been enumerated.
+        // An id unloaded without having been enumerated.
         modules.forget(&unloads(9, 6), 8);
         modules.enumerates();
         modules.is(9, Some(3));

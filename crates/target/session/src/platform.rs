@@ -87,8 +87,8 @@ pub fn words(count: usize) -> Words {
     Box::new(all)
 }
 
-/// The operating system. Methods say on which thread they may be called. Of the general methods, only `wake` and `wait_in_callback` run in
-/// callbacks.
+/// The operating system. Methods say on which thread they may be called. In callbacks only `wake`, `wait_in_callback` and the methods that
+/// say so.
 pub trait Platform: Send + Sync + 'static {
     /// The tasks of this library. A constant, so that the compiler removes code for other tasks.
     const TASKS: SupportedTasks = SupportedTasks::ALL;
@@ -102,7 +102,7 @@ pub trait Platform: Send + Sync + 'static {
     /// Worker thread: returns when woken, when the control channel has a message, or after `nanoseconds`.
     fn wait(&self, nanoseconds: u64);
 
-    /// Worker thread: returns after `nanoseconds`, whatever happens meanwhile.
+    /// Worker thread: returns after `nanoseconds`, and not earlier for any reason.
     fn pause(&self, nanoseconds: u64);
 
     /// The only wait allowed in a callback: until `counter` reaches `goal`, for at most `nanoseconds`. Returns whether it did.
@@ -213,7 +213,7 @@ pub trait Platform: Send + Sync + 'static {
         false
     }
 
-    /// Worker thread: `count` words; memory is used only for those touched. May return fewer, if no more are needed.
+    /// Worker thread: `count` words; memory is used only for those touched. May return fewer, if these suffice.
     fn words(&self, count: usize) -> Option<Words> {
         Some(words(count))
     }

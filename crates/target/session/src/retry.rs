@@ -5,7 +5,7 @@ use crate::platform::Platform;
 /// Between two tries, nanoseconds.
 const PAUSE: u64 = 1_000_000;
 
-/// Tries, at most: a minute in all. They are counted, not timed: a process that was stopped meanwhile had no time to finish.
+/// Tries, at most: a minute in all. They are counted, not timed: a stopped process has no time to finish.
 const TRIES: u64 = 60_000;
 
 /// The result of a try.

@@ -123,7 +123,7 @@ impl SampleWriter {
         described
     }
 
-    /// Counts a sample that is not sent.
+    /// Counts a lost sample, without an attempt to send it.
     pub(crate) fn count_lost(&mut self, platform: &impl Platform, thread: u32) {
         self.repeatable.remove(&thread);
         platform.count(layout::LOST_TRANSPORT_FULL, u64::from(!is_injected(InjectedFault::HideLoss)));

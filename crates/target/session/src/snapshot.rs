@@ -118,7 +118,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         }
     }
 
-    /// Describes the modules that are loaded now and were not known.
+    /// Describes the loaded modules that were not known.
     pub(crate) fn catch_up(&mut self, modules: &mut ModuleIds) -> Result<(), String> {
         let guarded = GuardedRuntime { shared: self.shared, runtime: self.runtime };
         let failed = |code: u32| format!("the runtime does not tell its modules ({code:#010x})");
@@ -133,7 +133,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                 samples.method_cache.forget(told);
                 modules.forget(told, self.shared.collections());
             });
-            // Skip modules that have unloaded since the enumeration.
+            // Skip modules unloaded since the enumeration.
             for module in batch {
                 if !modules.wants(module) {
                     continue;
@@ -213,7 +213,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         is_told
     }
 
-    /// Waits for the end of the copy, or until the recorder no longer wants it. Returns whether the copy ended by itself.
+    /// Waits for the end of the copy, or until the recorder no longer wants it. Returns whether the copy ended on its own.
     pub(crate) fn watch(&mut self) -> bool {
         let platform = &self.shared.platform;
         let (mut walked, mut since) = (0, platform.now());

@@ -1,7 +1,7 @@
 //! Sends to the collector, with bounded waits (contract DET-16).
 //!
 //! The recorder may be stopped, or blocked on its disk, and then the transport is full. Waiting for room must not hide a detach command
-//! from the agent, and must not delay the target's unloads. So all waiting between two checks of the control channel is granted beforehand,
+//! from the agent, and must not delay the target's unloads. So all waiting between two checks of the control channel is granted in advance,
 //! as one sum. After the first refusal nothing is tried until the next grant. After a disconnect nothing waits.
 
 use crate::platform::Platform;
@@ -25,7 +25,7 @@ impl TransportWriter {
         self.full = false;
     }
 
-    /// The recorder has disconnected: nobody makes room any more.
+    /// The recorder has disconnected and empties the transport no longer.
     pub(crate) fn disconnect(&mut self) {
         self.disconnected = true;
     }

@@ -1,11 +1,11 @@
-//! Delays the unload of code until its samples are looked up (contract CAT-09).
+//! Delays the unload of code until its samples are resolved (contract CAT-09).
 //!
-//! Samples hold addresses, and the worker thread looks them up later. Code that unloads in between would give a stale id, or another
-//! method's name after its memory is reused. So an unload callback leaves a notice, and waits until every earlier sample has been looked
-//! up. If no sample waits, it does not wait.
+//! Samples hold addresses, and the worker thread resolves them later. Code that unloads in between would give a stale id, or another
+//! method's name after its memory is reused. So an unload callback leaves a notice, and waits until every earlier sample is resolved. If no
+//! sample waits, the callback does not wait.
 //!
-//! - The worker looks samples up in small batches. After each batch it releases waiting unloads, if at some instant after their notices no
-//!   sample waited any more: then every earlier sample has been looked up.
+//! - The worker resolves samples in small batches. After each batch it releases waiting unloads, if at some instant after their notices no
+//!   sample waited any more: then every earlier sample is resolved.
 //! - The worker forgets unloading code before the look-ups of a batch, since its memory may be reused already. It forgets it again after
 //!   them and before the unload continues, since a sample of the batch may have cached it again.
 //! - The wait is bounded. A callback that times out says so, and from then on no new question to the runtime starts (`guarded_runtime.rs`):
@@ -76,7 +76,7 @@ pub struct UnloadNotices {
 }
 
 impl UnloadNotices {
-    /// Whether the samples that wait now must not be looked up: an unload has not waited for them.
+    /// Whether to leave the samples that wait now unresolved: an unload has not waited for them.
     pub fn must_drop_pending(&self) -> bool {
         self.drop_pending
     }
@@ -124,7 +124,7 @@ impl UnloadBarrier {
         // Either this callback sees the worker thread busy, or that thread sees the notice.
         fence(Ordering::SeqCst);
         // Samples first: the worker thread sets `busy` before it takes one, so one of the two checks sees each sample. In the other order,
-        // neither check sees a sample that is taken between them.
+        // a sample taken between the checks escapes both.
         if !platform.samples_pending() && !self.busy.load(Ordering::SeqCst) {
             return;
         }
@@ -154,11 +154,11 @@ impl UnloadBarrier {
         self.busy.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         self.take_notices(notices);
-        // Earlier notices, too: one that came while the last batch ended has released its unload, and nothing has been forgotten for it.
+        // Earlier notices, too. A notice at the end of the last batch has released its unload, but its code is not forgotten yet.
         forget(&notices.pending);
     }
 
-    /// Worker thread: ends a batch. Passes the unloads to `forget` again, and releases those whose samples have all been looked up.
+    /// Worker thread: ends a batch. Passes the unloads to `forget` again, and releases those whose samples are all resolved.
     pub fn end_batch(&self, platform: &impl Platform, notices: &mut UnloadNotices, forget: &mut dyn FnMut(&[Unload])) {
         let timeouts = self.timeouts();
         if notices.answered != timeouts {
@@ -170,7 +170,8 @@ impl UnloadBarrier {
         let ticket = self.requested.load(Ordering::SeqCst);
         let drained = !platform.samples_pending();
         self.take_notices(notices);
-        // A callback with a ticket but without a notice delays the release: its notice comes in a moment, and wakes the worker.
+        // A callback may have its ticket and not yet its notice. This delays the release: the notice comes in a moment, and wakes the
+        // worker.
         let all_received = notices.received == ticket && self.requested.load(Ordering::SeqCst) == ticket;
         if all_received && (drained || notices.drop_pending || is_injected(InjectedFault::ReleaseUnloadsEarly)) {
             forget(&notices.pending);
@@ -191,8 +192,8 @@ impl UnloadBarrier {
         self.timeouts.load(Ordering::SeqCst)
     }
 
-    /// Worker thread: whether an unload has timed out and nothing has been forgotten for it yet. Then no call to the runtime may start, not
-    /// even the second call of a question.
+    /// Worker thread: whether an unload has timed out and its code is not forgotten yet. Then no call to the runtime may start, not even
+    /// the second call of a question.
     pub fn has_timed_out(&self) -> bool {
         self.timeouts() != self.answered.load(Ordering::SeqCst)
     }

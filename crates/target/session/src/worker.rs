@@ -1,8 +1,8 @@
 //! The worker thread: from the first hello to the moment before the detach request.
 //!
 //! Nothing here delays a detach command (contract DET-16). Between two checks of the control channel, the worker handles a bounded number
-//! of samples, and waits for room in the transport for a bounded time in all. In every case the worker disables all callbacks at the end.
-//! The exception is a runtime in shutdown: the worker asks it nothing.
+//! of samples. Its waits for room in the transport are bounded in all. In every case the worker disables all callbacks at the end. The
+//! exception is a runtime in shutdown: the worker asks it nothing.
 
 use crate::batch::{BATCH, BATCHES, Samples};
 use crate::fault_injection::{InjectedFault, is_injected};
@@ -31,8 +31,8 @@ const PATIENCE: u64 = 20_000_000;
 /// How long to wait for room after the recording, nanoseconds.
 const LAST_PATIENCE: u64 = 200_000_000;
 
-/// Rounds of close polling after the recorder is gone: 10 s in all. Rounds are counted, not time: a process that was stopped meanwhile had
-/// no time to confirm the attach.
+/// Rounds of close polling after the recorder is gone: 10 s in all. Rounds are counted, not time: a stopped process has no time to confirm
+/// the attach.
 const CLOSE_ROUNDS: u64 = 500;
 
 /// A round after that, nanoseconds.
@@ -217,8 +217,8 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         Outcome::Detach
     }
 
-    /// The recorder is gone. The attach may still be in progress, and a detach is possible only after ProfilerAttachComplete. Wait for it
-    /// without limit: nobody else could ever detach us. This thread ends with its process.
+    /// The recorder is gone. The attach may still be in progress, and a detach is possible only after ProfilerAttachComplete. Wait for that
+    /// callback without limit: only this thread can detach us. It ends with its process.
     fn leave_when_confirmed(&self) -> Outcome {
         let platform = &self.shared.platform;
         let mut rounds = 0;

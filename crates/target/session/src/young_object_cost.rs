@@ -1,8 +1,8 @@
 //! Estimates how long the runtime's count of gen 0 objects will take, before it starts.
 //!
 //! For a GC with MONITOR_GC, the runtime walks gen 0 and counts its objects by class, right after GarbageCollectionStarted (`DiagGCStart`,
-//! vm/gcenv.ee.cpp). The application is paused meanwhile. Its hash table has a fixed number of buckets. The class's address selects the
-//! bucket, and a new class goes to the front (`AllocByClass`, vm/eetoprofinterfaceimpl.cpp; `CHashTable`). So the classes seen first,
+//! vm/gcenv.ee.cpp). The application is paused during the count. The hash table has a fixed number of buckets. The class's address selects
+//! the bucket, and a new class goes to the front (`AllocByClass`, vm/eetoprofinterfaceimpl.cpp; `CHashTable`). So the classes seen first,
 //! strings among them, are found last. Each of their objects costs as many steps as their bucket has classes. With thirty thousand classes
 //! and a gen 0 of 128 MiB, one GC took a minute (8.0.4).
 //!
@@ -13,8 +13,8 @@ use crate::platform::Words;
 use remora_sampler::{HeapRange, HeapReader};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Slots for classes; at most half may be used. More classes are too expensive in any case. Addresses that are multiples of eight use four
-/// buckets, and there one object of each class costs all the allowed steps.
+/// Slots for classes; at most half may be used. More classes are too expensive in any case. Multiples of eight, as addresses, use four
+/// buckets. There one object of each class costs all the allowed steps.
 pub(crate) const PLACES: usize = 1 << 16;
 
 /// Buckets of the runtime's table (`HASH_NUM_BUCKETS`).

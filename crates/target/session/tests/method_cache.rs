@@ -46,7 +46,7 @@ fn cat_09_where_code_has_unloaded_callers_are_not_asked_for_until_something_is_k
     }
 }
 
-/// Found by the model: a function was compiled where another one had unloaded, and first seen as a caller. It got the other one's name.
+/// Found by the model: a function was compiled where another had unloaded, and first seen as a caller. It got the old name.
 #[test]
 fn cat_09_a_caller_where_code_has_unloaded_is_not_called_by_the_name_of_what_lay_there_before() {
     let (runtime, mut method_cache, mut out) = (Clr::default(), MethodCache::default(), Vec::new());

@@ -219,7 +219,7 @@ fn cat_09_what_a_sample_brings_back_while_it_unloads_is_forgotten_before_the_unl
     platform.arrive_later([raw(9, 0, &[0x1010], &[])]);
     let runtime = Clr::default();
     let unloads = Arc::clone(&shared);
-    // The second sample still waits, or is being looked up: the code stays until that is done.
+    // The second sample still waits, or is being resolved: until then the code stays.
     let unload = move || unloads.unload_barrier.before_unload(&unloads.platform, Unload::Function(1));
     runtime.meanwhile.borrow_mut().push((Question::FunctionAt(0x3010), Box::new(unload)));
     run(&shared, &runtime);
@@ -233,7 +233,7 @@ fn cat_09_an_unload_announced_before_the_pass_that_meets_its_code_is_forgotten_b
     let shared = session(4, detach());
     let platform = &shared.platform;
     platform.callback_is_served.store(true, Ordering::SeqCst);
-    // The notice already exists when the sample of the unloading code is looked up.
+    // The notice already exists when the sample of the unloading code is resolved.
     platform.arrive_later([raw(9, 0, &[0x1010], &[])]);
     platform.arrive_later([raw(9, 0, &[0x1010], &[])]);
     let unloads = Arc::clone(&shared);

@@ -284,7 +284,7 @@ fn det_13_det_16_an_attach_that_is_confirmed_late_is_waited_for_however_long_it_
     shared.platform.refuse_connection.store(true, Ordering::SeqCst);
     let outcome = std::thread::scope(|scope| {
         let worker = scope.spawn(|| run(&shared, &Clr::default()));
-        // An hour on the clock of a process that was stopped in between.
+        // An hour on the clock of a stopped process.
         while shared.platform.time.load(Ordering::SeqCst) < 3_600_000_000_000 {
             assert!(!worker.is_finished(), "it gave up");
             std::thread::yield_now();

@@ -8,7 +8,7 @@
 //!           word 1: mdMethodDef of a method of the type, or 0; in the upper half how many fields follow
 //!           a word for each field: mdFieldDef, and in the upper half whether its value may be read
 //! answer    1, the number of the question, the number of the first field, and for each field
-//!           an HRESULT with the reason; or 0, its address, then 0, or 1 and the eight bytes there if its word permits that
+//!           an HRESULT with the reason; or 0, its address, then 0, or 1 and the bytes from there to the end of their 8-byte word
 //! the end   0, how many questions were read
 //! ```
 //! A type without any answer is not loaded.

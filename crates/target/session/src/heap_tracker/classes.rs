@@ -1,5 +1,5 @@
-//! The classes that heap tracking has seen, and their numbers in its reports. Only one thread at a time uses them: the runtime calls the
-//! callbacks that do so one after the other.
+//! The classes that heap tracking has seen, and their numbers in its reports. Only one thread at a time uses them, in callbacks that never
+//! overlap.
 
 use crate::platform::Words;
 use remora_sampler::{HeapClass, HeapReader, MOST_ARGUMENTS};
@@ -57,8 +57,7 @@ impl Classes {
         self.told.store(0, Ordering::Relaxed);
     }
 
-    /// Reports the classes that were not reported yet. A class may have others as arguments or elements; these follow. A class without room
-    /// is retried next time.
+    /// Reports the new classes. A class may have others as arguments or elements; these follow. A class without room is retried next time.
     pub(super) fn tell_new(&self, collection: u64, heap: &dyn HeapReader, put: &mut impl FnMut(&[u8]) -> bool) {
         loop {
             let number = self.told.load(Ordering::Relaxed);

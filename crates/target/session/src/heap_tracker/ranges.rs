@@ -1,4 +1,4 @@
-//! Ranges of the heap, in memory allocated beforehand: callbacks allocate nothing.
+//! Ranges of the heap, in memory allocated in advance: callbacks allocate nothing.
 
 use crate::platform::Words;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

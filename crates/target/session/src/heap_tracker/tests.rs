@@ -239,7 +239,7 @@ fn gch_03_whatever_cannot_be_told_is_counted_in_the_end() {
     narrow.allocated(1, &Heap, [(0x70, 1), (0x71, 1), (0x72, 1), (0x73, 1)].into_iter(), &put);
     ends(&narrow, &told);
     assert!(lost(&told) >= 3 + 2, "three ranges, two classes");
-    // Losses: an object without a size, ranges that do not fit into the buffer, and a heap that is unavailable.
+    // Losses: an object without a size, ranges beyond the buffer, and an unavailable heap.
     let broken = watch(64);
     begins(&broken, &told, &[1, 0, 0]);
     broken.live([(YOUNG, BROKEN, 24)].into_iter(), &put);
