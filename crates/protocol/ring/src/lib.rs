@@ -66,7 +66,7 @@ impl<'a> Ring<'a> {
         words.len().is_power_of_two().then_some(Ring { positions, words })
     }
 
-    /// How many payload words fit at most; each record needs a header word besides.
+    /// How many payload words fit at most, not counting a header word per record.
     pub fn capacity(&self) -> usize {
         self.words.len()
     }

@@ -40,7 +40,7 @@ pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor, Layout};
 
 /// Exit status of a copy that ended itself because a control group was low on memory: [`crate::layout::HEAP_ROOM_LEFT`].
 pub const ENDED_BY_ROOM: i32 = 3;
-/// Exit status of a copy that ended itself because its control group, or the whole machine, was stalled for memory.
+/// Exit status of a copy that ended itself because all tasks in its control group, or on the machine, were stalled for memory.
 pub const ENDED_BY_STALLS: i32 = 4;
 
 /// Record kind.

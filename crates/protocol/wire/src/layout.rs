@@ -44,7 +44,7 @@ pub const FAILED_LOOKUPS: usize = 17;
 /// Refused unwind tables: not sealed, damaged, or without room to map them.
 pub const UNWIND_REFUSED: usize = 21;
 
-/// From here on counters of a heap snapshot, by the forked copy. Objects.
+/// Counters of a heap snapshot, by the forked copy: objects.
 pub const HEAP_OBJECTS: usize = 32;
 /// Their bytes.
 pub const HEAP_BYTES: usize = 33;
@@ -78,7 +78,7 @@ pub const HEAP_STAYS_SHARED: usize = 47;
 /// Questions about static fields that ended in a fault of the copy.
 pub const HEAP_QUESTIONS_GIVEN_UP: usize = 46;
 
-/// Bytes that the control group had left when the copy ended itself for lack of memory; and the limit.
+/// Bytes that the control group had left of its limit when the copy ended itself for lack of memory; and the limit.
 pub const HEAP_ROOM_LEFT: usize = 48;
 /// See [`HEAP_ROOM_LEFT`].
 pub const HEAP_ROOM_LIMIT: usize = 49;
