@@ -1,14 +1,13 @@
-//! A bounded lock-free queue of small records in a slice of atomic words: the only home of hand-written atomics.
+//! A bounded lock-free queue of small records in a slice of atomic words: the only hand-written atomics.
 //!
 //! # Purpose
-//! Signal handlers on any thread hand samples to the agent's own thread through one [`Ring`],
-//! and the agent's thread hands messages to the recording process through another, in shared memory.
+//! Signal handlers on any thread pass samples to the worker thread through one [`Ring`]. The worker thread passes messages to the recorder
+//! through another, in shared memory.
 //!
 //! # Design constraints
-//! `no_std`, no allocation, no lock, no panic: [`Ring::push`] may be called in a signal handler.
-//! Many producers, one consumer. A full ring refuses the record, and the caller counts it.
-//! A producer that is stopped half-way delays the consumer but corrupts nothing.
-//! Every index is masked, so a peer that scribbles over the positions in shared memory costs records, never memory safety.
+//! `no_std`, no allocation, no lock, no panic: a signal handler may call [`Ring::push`]. Many producers, one consumer. A full ring refuses
+//! the record, and the caller counts it. A producer that is stopped half-way delays the consumer but corrupts nothing. Every index is
+//! masked, so a peer that overwrites the positions in shared memory costs records, never memory safety.
 //!
 //! # Supported
 //! Records of 1 to [`MAXIMUM_RECORD_WORDS`] words, in the order of reservation.
@@ -16,8 +15,8 @@
 //! # Rejected
 //! Blocking, waking and overwriting the oldest: policy belongs to the users of the ring.
 //!
-//! The layout of a record is one header word (number of payload words plus one; 0 = not yet committed) and the payload.
-//! The consumer zeroes what it has read before it gives the space back, so that a header is never guessed from old data.
+//! A record is one header word (number of payload words plus one; 0 = not yet committed) and the payload. The consumer zeroes what it has
+//! read before it releases the space, so that old data never looks like a header.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -30,7 +29,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Words at the start of the slice that hold the two positions, each on a cache line of its own.
+/// Words at the start of the slice for the two positions, each on its own cache line.
 pub const HEADER_WORDS: usize = 16;
 
 /// The longest record, in payload words (64 KiB).
@@ -45,7 +44,7 @@ const TAIL: usize = 8;
 /// Why a record was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The consumer is too far behind, or the record is longer than the ring can ever take.
+    /// The consumer is too far behind, or the record is longer than the whole ring.
     Full,
     /// Other producers won `RESERVE_TRIES` times in a row.
     Contended,
@@ -67,7 +66,7 @@ impl<'a> Ring<'a> {
         words.len().is_power_of_two().then_some(Ring { positions, words })
     }
 
-    /// How many payload words fit at most, one header word a record not counted.
+    /// How many payload words fit at most, not counting a header word per record.
     pub fn capacity(&self) -> usize {
         self.words.len()
     }
@@ -93,7 +92,7 @@ impl<'a> Ring<'a> {
         Ok(())
     }
 
-    /// Appends one record made of `head` and `bytes`, the last word filled up with zeros.
+    /// Appends one record made of `head` and `bytes`, the last word padded with zeros.
     ///
     /// # Errors
     /// [`Refused`], and nothing was written.
@@ -120,7 +119,7 @@ impl<'a> Ring<'a> {
         Ok(())
     }
 
-    /// Takes the oldest record: its payload is appended to `take` word by word. Returns how many words it had.
+    /// Takes the oldest record, and passes its payload to `take` word by word. Returns how many words it had.
     ///
     /// `None` if there is none, or if the oldest is still being written.
     pub fn pop(&self, mut take: impl FnMut(u64)) -> Option<usize> {
@@ -136,8 +135,8 @@ impl<'a> Ring<'a> {
         Some(payload)
     }
 
-    /// Takes the oldest record as [`Ring::push_bytes`] made it: its first word, and how many bytes its other words have, which are put into
-    /// `into`. That must have room for the longest record; what finds none is lost.
+    /// Takes the oldest record in the form of [`Ring::push_bytes`]. Returns its first word and the byte length of the others, and copies
+    /// those to `into`. That needs room for the longest record; bytes beyond it are lost.
     pub fn pop_bytes(&self, into: &mut [u8]) -> Option<(u64, usize)> {
         let (tail, payload) = self.oldest()?;
         let head = self.word(tail.wrapping_add(1)).load(Ordering::Relaxed);
@@ -155,7 +154,7 @@ impl<'a> Ring<'a> {
         Some((head, (payload - 1) * 8))
     }
 
-    /// Where the oldest record lies, and how many words it has beside its header; `None` if there is none, or it is still being written.
+    /// Position and payload words of the oldest record. `None` if there is none, or if it is still being written.
     fn oldest(&self) -> Option<(u64, usize)> {
         let tail = self.position(TAIL).load(Ordering::Relaxed);
         let length = self.word(tail).load(Ordering::Acquire);
@@ -163,14 +162,14 @@ impl<'a> Ring<'a> {
         is_one.then(|| (tail, length as usize - 1))
     }
 
-    /// Gives the place of the oldest record back.
+    /// Releases the space of the oldest record.
     fn has_taken(&self, tail: u64, payload: usize) {
         self.word(tail).store(0, Ordering::Relaxed);
         self.position(TAIL).store(tail.wrapping_add(payload as u64 + 1), Ordering::Release);
     }
 
-    /// Consumer, once no producer is left: gives up whatever is there, a record above all that a producer which has ended meanwhile left
-    /// half-way, behind which nothing would ever be taken. Returns how many words that were.
+    /// Consumer, after the last producer has ended: discards all records, and returns how many words they had. A producer that ended
+    /// half-way through a record would block those behind it forever.
     pub fn abandon(&self) -> usize {
         let head = self.position(HEAD).load(Ordering::SeqCst);
         let given_up = self.used();
@@ -184,12 +183,12 @@ impl<'a> Ring<'a> {
         given_up
     }
 
-    /// Whether everything that was reserved has been consumed.
+    /// Whether everything reserved has been consumed.
     pub fn is_empty(&self) -> bool {
         self.position(HEAD).load(Ordering::SeqCst) == self.position(TAIL).load(Ordering::SeqCst)
     }
 
-    /// Words in use, header words included: how full the ring is.
+    /// Words in use, header words included.
     pub fn used(&self) -> usize {
         let head = self.position(HEAD).load(Ordering::Relaxed);
         let tail = self.position(TAIL).load(Ordering::Relaxed);
@@ -215,7 +214,7 @@ impl<'a> Ring<'a> {
         Err(Refused::Contended)
     }
 
-    /// So many words from one on, no more than there are: up to the end of the memory, and from its beginning.
+    /// `length` words from position `at`, at most the whole memory, in two parts: up to the end of the memory, then from its start.
     fn stretch(&self, at: u64, length: usize) -> (&[AtomicU64], &[AtomicU64]) {
         let at = at as usize & (self.words.len() - 1);
         let first = length.min(self.words.len() - at);
@@ -270,7 +269,7 @@ mod tests {
             expected.resize(bytes.len().next_multiple_of(8), 0);
             let told: Vec<u8> = record[1..].iter().flat_map(|word| word.to_le_bytes()).collect();
             assert_eq!((record[0], &told), (7, &expected), "{length}");
-            // The same again, taken as bytes.
+            // The same, read as bytes.
             assert_eq!(ring.push_bytes(9, &bytes), Ok(()), "{length}");
             let mut into = [0xff; 64];
             assert_eq!(ring.pop_bytes(&mut into), Some((9, expected.len())), "{length}");
@@ -314,7 +313,7 @@ mod tests {
                 assert_eq!(ring.push(&[&[value]]), Ok(()));
                 assert_eq!(pop(&ring), Some(std::vec![value]));
             }
-            // One that ends behind some of its words, before it says that they are there.
+            // A producer that ends after some of its words, before it commits the record.
             let start = ring.reserve(6).expect("room");
             (1..4).for_each(|at| ring.word(start + at).store(2, Ordering::Relaxed));
             assert_eq!((pop(&ring), ring.push(&[&[1, 2]])), (None, Err(Refused::Full)));

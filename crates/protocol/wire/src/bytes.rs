@@ -1,6 +1,6 @@
-//! Little-endian writing and bounded reading of the few shapes that the wire needs.
+//! Little-endian writing and bounded reading of the few types that the wire needs.
 
-/// The bytes are not what they should be.
+/// The bytes have another form than expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 

@@ -1,35 +1,35 @@
-//! The client data of the attach request: all that the agent knows when it wakes up in the target.
+//! The client data of the attach request: all that the agent knows when it starts in the target.
 
 use crate::VERSION;
 use crate::bytes::{Malformed, Reader, Writer};
 
 const MAGIC: &[u8; 8] = b"REMORACF";
 
-/// What is sampled.
+/// The task of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// Time on a processor, user and kernel.
+    /// Samples CPU time, user and kernel.
     Cpu,
-    /// Time on the clock, running or blocked.
+    /// Samples wall-clock time, running or blocked.
     Wall,
-    /// Nothing: a snapshot of the heap is taken.
+    /// Takes a heap snapshot, without samples.
     Heap,
-    /// Nothing: a snapshot of the heap is taken, and kept true through later collections, until another one is wanted.
+    /// Tracks the heap: takes a snapshot, and follows later GCs until the next snapshot.
     Watch,
-    /// Nothing: the agent comes, and stays without doing anything. That sets right what the runtime counts since a main one left.
+    /// Placeholder profiler: attaches, stays and does nothing. It corrects the runtime's profiler count after a main profiler's detach.
     Nothing,
-    /// Nothing: the agent comes, is called or not, which says whether the runtime counts right, and leaves.
+    /// Attaches, checks whether its callbacks arrive, and detaches. That shows whether the runtime's profiler count is right.
     Heard,
 }
 
 impl EventKind {
-    /// Whether there are snapshots of the heap, and no samples.
+    /// Whether the task is about the heap, without samples.
     pub fn is_of_heap(self) -> bool {
         matches!(self, EventKind::Heap | EventKind::Watch)
     }
 }
 
-/// What of the objects a snapshot of the heap holds, beside their shape.
+/// The contents of objects in a heap snapshot, beside their shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Contents {
     /// Nothing.
@@ -37,52 +37,52 @@ pub enum Contents {
     None,
     /// The characters of strings.
     Strings,
-    /// These, what stands in all other objects, and how the objects of each class are laid out.
+    /// Strings, the values in all other objects, and the layout of each class.
     Values,
 }
 
-/// How a snapshot of the heap is taken.
+/// When a heap snapshot is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// After a full collection: what is there is alive.
+    /// After a full GC: all objects are alive.
     Collected,
-    /// As it is, garbage included: the runtime is stopped for the copying alone. .NET 9 and later.
+    /// At once, garbage included: the runtime is suspended only for the fork. .NET 9 and later.
     AsItIs,
 }
 
-/// What a snapshot of the heap says of what holds objects from outside.
+/// How a heap snapshot finds roots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Roots {
-    /// Nothing: whoever reads it infers that something does.
+    /// It contains none: the reader infers them.
     #[default]
     Inferred,
-    /// What the runtime tells in the collection. It tells main profilers alone.
+    /// The runtime reports them in the GC, to main profilers only.
     Seen,
 }
 
-/// What the trigger tells the agent.
+/// The order from the recorder to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Proves to both ends that they belong to the same attach.
     pub nonce: [u8; 16],
     /// The socket to connect to, as the target sees it.
     pub socket_path: String,
-    /// What to sample.
+    /// The task.
     pub event: EventKind,
-    /// Of a snapshot of the heap: what it holds of the objects.
+    /// For a heap snapshot: the contents of objects.
     pub contents: Contents,
-    /// And how it is taken.
+    /// For a heap snapshot: when it is taken.
     pub moment: Moment,
-    /// And what it says of roots.
+    /// For a heap snapshot: how it finds roots.
     pub roots: Roots,
-    /// Samples a second and thread.
+    /// Samples per second and thread.
     pub frequency: u32,
-    /// Signals and read stacks a second, for the whole process.
+    /// Signals and stack reads per second, for the whole process.
     pub signal_budget: u32,
 }
 
 impl Config {
-    /// As it travels.
+    /// The encoded client data.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.bytes.extend_from_slice(MAGIC);

@@ -1,8 +1,8 @@
 //! The control messages on the socket: few, small, framed by their length.
 //!
-//! The order of a session: the agent says [`FromAgent::Hello`], is answered [`ToAgent::Welcome`] (with the descriptor of the
-//! shared memory beside it) and, once the runtime has confirmed the attach, [`ToAgent::Begin`]; it then says
-//! [`FromAgent::Started`] or [`FromAgent::Inert`]. [`ToAgent::Detach`], or the socket's hang-up, ends it.
+//! A session starts with [`FromAgent::Hello`]. The answer is [`ToAgent::Welcome`], with the descriptor of the shared memory.
+//! [`ToAgent::Begin`] follows once the runtime has confirmed the attach. The agent then sends [`FromAgent::Started`] or
+//! [`FromAgent::Inert`]. [`ToAgent::Detach`], or the socket's hang-up, ends the session.
 
 use crate::bytes::{Malformed, Reader, Writer};
 
@@ -12,21 +12,22 @@ const MAXIMUM_FRAME: usize = 64 * 1024;
 /// From the collector to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToAgent {
-    /// The hello was right; the shared memory's descriptor travels with this message.
+    /// The hello was accepted. The shared memory's descriptor comes with this message.
     Welcome,
     /// The runtime has answered the attach request with success.
     Begin,
-    /// Sample at this many hertz from now on.
+    /// Sets the sampling frequency, hertz.
     SetFrequency(u32),
-    /// Stop, close every way in, detach.
+    /// Stop, close all resources, detach.
     Detach,
-    /// Of a watch: take another snapshot.
+    /// Heap tracking: take another snapshot.
     TakeAnother,
     /// A new unwind table for native code ([`crate::unwind`]). The descriptor of its sealed memory travels with this message.
     Unwind,
 }
 
-/// What fails because the program makes so much that roots, or what lives on, cannot be asked for: counting it would take the runtime too long.
+/// Error text: the application allocates too much between two GCs. The runtime would take too long to count it, so roots and survivors
+/// cannot be requested.
 pub const TOO_MUCH_MADE: &str = "too much was made between two collections to be counted";
 
 /// From the agent to the collector.
@@ -43,62 +44,62 @@ pub enum FromAgent {
     Started {
         /// The signal in use.
         signal: u32,
-        /// The agent's thread, as the target's namespace numbers it.
+        /// The worker thread's id in the target's namespace.
         thread: u32,
         /// Threads followed at the start.
         threads: u32,
         /// Monotonic time of the start, nanoseconds.
         time: u64,
-        /// What takes the samples, in words.
+        /// The source of the samples, in words.
         engine: String,
     },
-    /// The agent will not sample and may not detach; it has closed every way in and stays mapped.
+    /// The agent will not sample and must not detach. It has closed all resources and stays mapped.
     Inert {
-        /// Why, in words.
+        /// The reason, in words.
         reason: String,
     },
-    /// Sampling is over, every way in is closed; detach is asked for next.
+    /// Sampling is over and all resources are closed. The detach request comes next.
     Leaving {
         /// The longest callback, nanoseconds.
         longest_callback: u64,
         /// Callbacks received.
         callbacks: u64,
-        /// Callbacks of unloads that were let go before their look-up was done.
+        /// Unload callbacks that did not wait until their look-ups were done.
         impatient_unloads: u64,
     },
-    /// The runtime refused the detach; the agent stays, inert.
+    /// The runtime refused the detach. The agent stays, inert.
     DetachRefused {
         /// The HRESULT.
         code: u32,
     },
     /// ProfilerDetachSucceeded was called.
     Detached,
-    /// The heap stood still for a collection and a fork, and a copy of the process walks it now.
+    /// The application was paused for a GC and a fork. A forked copy now walks the heap.
     Forked {
-        /// The copy, in the target's pid namespace.
+        /// Process id of the copy in the target's pid namespace.
         child: u32,
-        /// Nanoseconds of the collection, the fork in it.
+        /// Duration of the GC, including the fork, nanoseconds.
         collection: u64,
-        /// Nanoseconds of the fork.
+        /// Duration of the fork, nanoseconds.
         fork: u64,
-        /// The number of that collection, as a watch counts them; 0 without one.
+        /// The number of that GC in heap tracking; 0 without it.
         at: u64,
     },
-    /// All that the agent itself tells of a snapshot, modules and methods, is in the transport.
+    /// The agent's own part of a snapshot, modules and methods, is in the transport.
     Described,
-    /// The copy has ended.
+    /// The forked copy has ended.
     Walked {
-        /// As `wait` tells it.
+        /// The status from `wait`.
         status: i32,
     },
-    /// Something went wrong inside; the agent ends by itself.
+    /// The agent has failed, and ends by itself.
     Failed {
-        /// What, in words.
+        /// The error, in words.
         what: String,
     },
 }
 
-/// A growing buffer out of which whole frames are taken.
+/// A growing buffer that yields whole frames.
 #[derive(Debug, Default)]
 pub struct Frame {
     buffer: Vec<u8>,
@@ -110,10 +111,10 @@ impl Frame {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Takes the next whole frame's body, if it is there.
+    /// Takes the body of the next frame, if it is complete.
     ///
     /// # Errors
-    /// [`Malformed`] if the announced length is absurd: the connection is of no use any more.
+    /// [`Malformed`] if the announced length is absurd: the connection is then unusable.
     pub fn take(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
         let Some(length) = self.buffer.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;

@@ -1,112 +1,115 @@
-//! The stream of a heap snapshot: what a forked copy of the target says of its heap, object by object.
+//! The stream of a heap snapshot: the forked copy describes its heap object by object.
 //!
-//! Bytes, carried in chunks by a ring of their own. Numbers are LEB128. A record begins with a number: from [`FIRST_CLASS`] on it is an
-//! object of the class with this number less [`FIRST_CLASS`], below it says what follows:
+//! Bytes, carried in chunks by their own ring. Numbers are LEB128. Each record begins with a number. From [`FIRST_CLASS`] on the record is
+//! an object: its class number is that number minus [`FIRST_CLASS`]. A lower number is the kind of the record:
 //! ```text
 //! RANGE   kind of the range, address, length
-//! CLASS   the class with the next number: its id, then 0 and a code; or 1, module id, token, id of its parent, count and ids of its type
-//!         arguments; or 2, id of the element's class, CorElementType of the element, rank
-//!         beside the stream it may also be no new class: the number of one, then 3, bytes of an object as the runtime says, fields that it
-//!         declares, how many follow, and of each its token and where it begins. A class with many fields has several of these
+//! CLASS   the class with the next number: its id, then
+//!           0 and an HRESULT; or
+//!           1, ModuleID, token, ClassID of the parent, count and ClassIDs of the type arguments; or
+//!           2, ClassID of the element, CorElementType of the element, rank
+//!         in BESIDE pieces also the layout of an earlier class: its number, then
+//!           3, bytes of an object as the runtime reports them, number of declared fields, how many of them follow here, token and
+//!           offset of each; a class with many fields has several of these
 //! GAP     bytes without an object
 //! BROKEN  the address from which on a range cannot be walked
-//! END     objects in all
-//! ROOT    what holds an object from outside: its kind, the object's address, and what tells more of it, or 0
-//! CONTENT of the last object, where it was asked for: bytes that it has, bytes that follow, these. Of a string its UTF-16 characters
-//! VALUES  of the last object, where it was asked for and it is no string: bytes behind its class, bytes that follow, these
-//! FORM    of a class by its number, from here on: the size of each of its objects, or 0 where it is told with each; the places for
-//!         references in each
-//! LENGTHY the next object is told as if its class had no form: its class's number, and what stands behind that
-//! object  size in bytes; each reference as the zigzag of its distance in words from the object, plus 1; 0 behind the last
-//! object  of a class with a form: its size, if the form does not say it; for each place the reference, or 0 where there is none
+//! END     number of objects in all
+//! ROOT    a root outside the heap: its kind, the object's address, and a detail of that kind or 0
+//! CONTENT of the last object, if requested: its bytes, bytes that follow, those bytes; for a string its UTF-16 characters
+//! VALUES  of the last object, if requested and not a string: bytes after its class, bytes that follow, those bytes
+//! FORM    of a class by its number, from here on: the size of its objects, or 0 if each object states its own; how many
+//!         reference slots each object has
+//! LENGTHY the next object is written as if its class had no form: its class number, then the rest
+//! object  size in bytes; each reference as the zigzag of its distance in words from the object, plus 1; 0 after the last one
+//! object  of a class with a form: its size, unless the form states it; for each slot the reference, or 0 for none
 //! ```
-//! Most objects are of few classes, whose objects are alike: with a form they take two thirds of the bytes, and half of the work.
+//! Most objects belong to a few classes with uniform objects. A form reduces them to two thirds of the bytes, and half of the work.
 //!
-//! What the reader must know at once, classes and the end, is told a second time beside the stream, in pieces that [`BESIDE`] marks: so
-//! the stream itself can be stored unread while it comes. Layouts are told there alone: what they mean is found out while the process is
-//! there, and stored as that.
+//! The reader needs classes and the end at once. So the copy repeats them outside the stream, in pieces marked by [`BESIDE`], and the
+//! reader can store the incoming stream unread. Layouts are sent only there: the reader resolves them while the process exists, and stores
+//! the result.
 //!
-//! What static fields hold is asked for by the reader and told behind the end: [`statics`].
+//! The reader asks for the contents of static fields, and gets the answers after the end of the stream: [`statics`].
 //!
-//! Objects lie one behind the other, each at a multiple of eight bytes: no address is told but that of a range.
+//! Objects follow each other, each at a multiple of eight bytes: only ranges have an address.
 
 pub(crate) mod decoder;
 pub mod statics;
 
 pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor, Layout};
 
-/// Exit status of a copy that ended itself since a control group had little room left: [`crate::layout::HEAP_ROOM_LEFT`].
+/// Exit status of a copy that ended itself because a control group was low on memory: [`crate::layout::HEAP_ROOM_LEFT`].
 pub const ENDED_BY_ROOM: i32 = 3;
-/// Exit status of a copy that ended itself since everybody in its control group, or on the machine, stood still for memory.
+/// Exit status of a copy that ended itself because all tasks in its control group, or on the machine, were stalled for memory.
 pub const ENDED_BY_STALLS: i32 = 4;
 
-/// See the module's text.
+/// Record kind.
 pub const END: u64 = 0;
-/// See the module's text.
+/// Record kind.
 pub const RANGE: u64 = 1;
-/// See the module's text.
+/// Record kind.
 pub const CLASS: u64 = 2;
-/// See the module's text.
+/// Record kind.
 pub const GAP: u64 = 3;
-/// See the module's text.
+/// Record kind.
 pub const BROKEN: u64 = 4;
-/// See the module's text.
+/// Record kind.
 pub const CONTENT: u64 = 5;
-/// See the module's text.
+/// Record kind.
 pub const ROOT: u64 = 6;
-/// See the module's text.
+/// Record kind.
 pub const VALUES: u64 = 7;
-/// See the module's text.
+/// Record kind.
 pub const FORM: u64 = 8;
-/// See the module's text.
+/// Record kind.
 pub const LENGTHY: u64 = 9;
 /// The first number that means an object.
 pub const FIRST_CLASS: u64 = 16;
 
-/// The most places for references that a form has.
+/// Reference slots of a form, at most.
 pub const MOST_PLACES: usize = 16;
 
-/// Kind of a class that the runtime does not describe.
+/// Kind of a class without a description by the runtime.
 pub const UNKNOWN_CLASS: u64 = 0;
 /// Kind of a class or value type.
 pub const PLAIN_CLASS: u64 = 1;
 /// Kind of an array.
 pub const ARRAY_CLASS: u64 = 2;
-/// No new class, but how the objects of one are laid out.
+/// Kind of a CLASS record with the layout of an earlier class.
 pub const LAYOUT: u64 = 3;
 
-/// Kind of a root: a local variable or parameter of a method that runs; FunctionID of the method.
+/// Kind of a root: a local variable or parameter of a running method; the detail is its FunctionID.
 pub const STACK_ROOT: u64 = 1;
-/// Kind of a root: a strong handle; its HandleID.
+/// Kind of a root: a strong handle; the detail is its HandleID.
 pub const HANDLE_ROOT: u64 = 2;
-/// Kind of a root: the queue of objects whose finalizer is to run.
+/// Kind of a root: the finalizer queue.
 pub const FINALIZER_ROOT: u64 = 4;
-/// Kind of a root: a handle, or a local variable, that keeps the object in its place; as for those.
+/// Kind of a root: a pinning handle or local variable; the detail is the same as without pinning.
 pub const PINNED_ROOT: u64 = 5;
-/// Kind of a root: a dependent handle whose other object is alive; that object's address.
+/// Kind of a root: a dependent handle whose other object is alive; the detail is that object's address.
 pub const DEPENDENT_ROOT: u64 = 6;
-/// Kind of a root that the runtime does not name.
+/// Kind of any other root.
 pub const OTHER_ROOT: u64 = 7;
 
-/// Kind of a range that is never collected; the others are generations.
+/// Kind of a range that is never collected. The other kinds are generations.
 pub const FROZEN: u64 = 5;
 
-/// Kind of a range whose generation was not told.
+/// Kind of a range whose generation the runtime did not report.
 pub const UNTOLD: u64 = 6;
 
-/// In the word that tells a piece's length, bytes: it is not of the stream, but repeats CLASS and END records of it.
+/// Flag in the length word of a piece: it is not part of the stream, but repeats CLASS and END records of it.
 pub const BESIDE: u64 = 1 << 63;
 
-/// In the same word: it answers questions about static fields, as [`statics`] has them. Told behind the end of the stream.
+/// Flag in the same word: the piece answers questions about static fields ([`statics`]), after the end of the stream.
 pub const ANSWERS: u64 = 1 << 62;
 
-/// The most of a string's content that is told, bytes.
+/// Bytes of a string's content, at most.
 pub const MOST_CONTENT: u64 = 8 << 10;
 
-/// The most of what stands in any other object that is told, bytes.
+/// Bytes of another object's content, at most.
 pub const MOST_VALUES: u64 = 4 << 10;
 
-/// Fields of a class that are told in one record.
+/// Fields of a class in one record, at most.
 pub const LAYOUT_FIELDS: usize = 30;
 
 /// Objects begin at multiples of this.
@@ -115,10 +118,10 @@ pub const WORD: u64 = 8;
 /// The longest form of a number, bytes.
 pub const LONGEST_NUMBER: usize = 10;
 
-/// Writes a number, and returns how many bytes it took: no more than [`LONGEST_NUMBER`], which `into` must have.
+/// Writes a number, and returns its length in bytes: at most [`LONGEST_NUMBER`], which `into` must have.
 #[inline]
 pub fn write_number(into: &mut [u8], value: u64) -> usize {
-    // Nearly all numbers are short: these are written at once, without a loop.
+    // Nearly all numbers are short: write them at once, without a loop.
     match into.first_chunk_mut::<4>() {
         Some(place) if value < BEYOND_SHORT => {
             let (form, length) = short_number(value as u32);
@@ -129,14 +132,14 @@ pub fn write_number(into: &mut [u8], value: u64) -> usize {
     }
 }
 
-/// Numbers from this one on take more than four bytes.
+/// Numbers from here on take more than four bytes.
 pub const BEYOND_SHORT: u64 = 1 << 28;
 
-/// A number of less than [`BEYOND_SHORT`]: the four bytes that it may take, and how many of them it does. Without a branch: which numbers
-/// are long follows no pattern that a processor could foresee.
+/// A number less than [`BEYOND_SHORT`] in four bytes, and how many of these it needs. Branch-free: the lengths follow no pattern that a CPU
+/// could predict.
 #[inline]
 pub fn short_number(value: u32) -> ([u8; 4], usize) {
-    // Its upper half two bits further up, then the upper part of each half one bit further up: seven bits in each byte.
+    // Moves the upper half two bits up, then the upper part of each half one bit up: seven bits in each byte.
     let halves = value + (value & 0xfff_c000) * 3;
     let spread = halves + (halves & 0x3f80_3f80);
     let bits = 31 - (value | 1).leading_zeros();
@@ -144,8 +147,8 @@ pub fn short_number(value: u32) -> ([u8; 4], usize) {
     ((spread | form as u32).to_le_bytes(), (form >> 32) as usize)
 }
 
-/// By the highest bit of a number of less than 2^28: in the upper half how many bytes it takes, in the lower one the bits that say of all
-/// but the last that another one follows.
+/// Indexed by the highest bit of a number less than 2^28. The upper half is its length in bytes. The lower half has the continuation bit of
+/// each byte but the last.
 const SHORT: [u64; 32] = {
     let (mut forms, mut highest) = ([0; 32], 0);
     while highest < 28 {
@@ -156,7 +159,7 @@ const SHORT: [u64; 32] = {
     forms
 };
 
-/// The same for any number.
+/// Writes any number.
 fn write_long(into: &mut [u8], mut value: u64) -> usize {
     let mut length = 0;
     for place in into {
@@ -171,7 +174,7 @@ fn write_long(into: &mut [u8], mut value: u64) -> usize {
     length
 }
 
-/// Numbers one behind the other, for whoever may allocate.
+/// Numbers in sequence, for callers that may allocate.
 pub fn written(numbers: &[u64]) -> Vec<u8> {
     let mut all = Vec::new();
     for number in numbers {
@@ -182,7 +185,7 @@ pub fn written(numbers: &[u64]) -> Vec<u8> {
     all
 }
 
-/// How a reference is written.
+/// Encodes a reference.
 #[inline]
 pub fn distance(object: u64, target: u64) -> u64 {
     // Both are multiples of a word.
@@ -190,7 +193,7 @@ pub fn distance(object: u64, target: u64) -> u64 {
     (((words << 1) ^ (words >> 63)) as u64).wrapping_add(1)
 }
 
-/// What [`distance`] wrote, but not its 0.
+/// Decodes a result of [`distance`], except 0.
 pub(crate) fn target(object: u64, distance: u64) -> u64 {
     let zigzag = distance - 1;
     let words = ((zigzag >> 1) as i64) ^ -((zigzag & 1) as i64);

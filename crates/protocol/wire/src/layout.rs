@@ -1,7 +1,7 @@
 //! The shared memory: a page of words for identity and counters, then the ring of [`crate::Message`]s.
 //!
-//! The collector makes it, fills it to its full size and seals it, so that no later fault can hit the target.
-//! Counters are written by the target only, with relaxed additions; the collector reads them at any time, even after the target's death.
+//! The collector creates it, allocates its full size and seals it, so that it cannot fault in the target later. Only the target writes
+//! counters, with relaxed additions. The collector reads them at any time, even after the target's death.
 
 /// Words before the ring.
 pub const HEADER_WORDS: usize = 512;
@@ -15,15 +15,15 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"REMORA\0\x01");
 /// Word index of [`MAGIC`].
 pub const WORD_MAGIC: usize = 0;
 
-/// Samples that were begun.
+/// Samples begun.
 pub const TAKEN: usize = 8;
-/// Samples that were handed to the transport.
+/// Samples sent.
 pub const SENT: usize = 9;
-/// Samples that did not fit into the ring between handlers and the agent's thread.
+/// Samples that did not fit into the ring between signal handlers and worker thread.
 pub const LOST_RING_FULL: usize = 10;
 /// Samples that did not fit into the transport.
 pub const LOST_TRANSPORT_FULL: usize = 11;
-/// Samples for which a signal was sent that the thread never answered.
+/// Samples whose signal the thread never answered.
 pub const LOST_THREAD_SILENT: usize = 12;
 /// Signals that were not for a sample.
 pub const STRAY_SIGNALS: usize = 13;
@@ -33,18 +33,18 @@ pub const THREADS_NOT_FOLLOWED: usize = 14;
 pub const LOST_DESCRIPTIONS: usize = 15;
 /// Samples with a stack walk of their own. The others repeat an unchanged stack.
 pub const WALKED: usize = 16;
-/// Threads that gave no sample because they had moved on: running when asked, blocked when the signal arrived, or the reverse.
+/// Threads without a sample because their state had changed: running when asked, blocked when the signal arrived, or the reverse.
 pub const MOVED_ON: usize = 18;
 /// Instants at which the sampler looked for running threads.
 pub const INSTANTS: usize = 19;
-/// Blocked threads due for a sample that got none at that instant, because the signal budget was used up.
+/// Blocked threads due for a sample that got none at that instant: the signal budget was used up.
 pub const OVER_BUDGET: usize = 20;
 /// Look-ups of addresses that the runtime answered with an error other than "not managed".
 pub const FAILED_LOOKUPS: usize = 17;
 /// Refused unwind tables: not sealed, damaged, or without room to map them.
 pub const UNWIND_REFUSED: usize = 21;
 
-/// Of a heap snapshot, by the copy that walks: objects.
+/// Counters of a heap snapshot, by the forked copy: objects.
 pub const HEAP_OBJECTS: usize = 32;
 /// Their bytes.
 pub const HEAP_BYTES: usize = 33;
@@ -52,68 +52,68 @@ pub const HEAP_BYTES: usize = 33;
 pub const HEAP_REFERENCES: usize = 34;
 /// Ranges that could not be walked to their end.
 pub const HEAP_BROKEN: usize = 35;
-/// Ranges of which nothing was walked.
+/// Ranges not walked at all.
 pub const HEAP_LEFT_OUT: usize = 36;
 /// Objects whose class did not fit into the table.
 pub const HEAP_WITHOUT_CLASS: usize = 37;
-/// Pages of the runtime's own data that the copy does not have: the process made them later.
+/// Pages of the runtime's own data that the copy lacks: the process made them later.
 pub const HEAP_PAGES_ABSENT: usize = 38;
-/// Objects that are otherwise than was believed of their class.
+/// Objects that contradict the assumed form of their class.
 pub const HEAP_CONTRADICTED: usize = 39;
-/// Pieces of what a watch tells that found no room.
+/// Pieces of heap tracking without room.
 pub const WATCH_LOST: usize = 42;
 
-/// Roots that the runtime told of.
+/// Roots that the runtime reported.
 pub const HEAP_ROOTS: usize = 40;
-/// Methods whose locals are roots and that were not described, since something had unloaded meanwhile.
+/// Methods with locals as roots that were not described: code had unloaded since.
 pub const HEAP_METHODS_UNNAMED: usize = 44;
-/// Roots that it told of and that were not kept.
+/// Reported roots that were not kept.
 pub const HEAP_ROOTS_LOST: usize = 41;
 
-/// Bytes of all ranges that are to be walked, the room between objects included; 0 where that is not known beforehand.
+/// Bytes of all ranges to walk, including free space between objects; 0 if not known in advance.
 pub const HEAP_BYTES_IN_ALL: usize = 43;
 
-/// Mappings of the runtime's data that the copy has in common with the process all the same.
+/// Mappings of the runtime's data that the copy nevertheless shares with the process.
 pub const HEAP_STAYS_SHARED: usize = 47;
 /// Questions about static fields that ended in a fault of the copy.
 pub const HEAP_QUESTIONS_GIVEN_UP: usize = 46;
 
-/// Bytes that the control group had left of its limit when the copy ended itself for that; and the limit.
+/// Bytes that the control group had left of its limit when the copy ended itself for lack of memory; and the limit.
 pub const HEAP_ROOM_LEFT: usize = 48;
 /// See [`HEAP_ROOM_LEFT`].
 pub const HEAP_ROOM_LIMIT: usize = 49;
 
-/// How many words of questions about static fields there are, plus 1; 0 as long as none were put. The one word of the page that the
-/// collector writes: the copy waits for it when it has walked.
+/// Words of questions about static fields, plus 1; 0 until the questions are complete. The collector writes only this word of the page. The
+/// copy waits for it after its walk.
 pub const STATICS_ASKED: usize = 45;
 
-/// Words of data of the first ring where there are two: the agent's messages.
+/// Data words of the first ring if there are several: the agent's messages.
 pub const SMALL_RING_WORDS: usize = 1 << 17;
 
-/// Words of data of the second: the stream of a heap.
+/// Data words of the second ring: the stream of a heap snapshot.
 pub const HEAP_RING_WORDS: usize = 1 << 19;
 
-/// Words of data of the third, where a heap is watched (32 MiB): a collection tells of all its ranges at once, and waits for nobody.
+/// Data words of the third ring, for heap tracking (32 MiB): a GC reports all its ranges at once, and never waits.
 pub const WATCH_RING_WORDS: usize = 1 << 22;
 
-/// The one ring of a recording, or the first of two.
+/// The only ring of a recording, or the first of several.
 pub fn messages(has_heap: bool, ring_header_words: usize) -> std::ops::Range<usize> {
     let data = if has_heap { SMALL_RING_WORDS } else { RING_WORDS };
     HEADER_WORDS..HEADER_WORDS + ring_header_words + data
 }
 
-/// The second of two.
+/// The second ring.
 pub fn heap(ring_header_words: usize) -> std::ops::Range<usize> {
     let begin = HEADER_WORDS + ring_header_words + SMALL_RING_WORDS;
     begin..begin + ring_header_words + HEAP_RING_WORDS
 }
 
-/// Where the collector puts its questions about static fields, as [`crate::heap::statics`] has them: behind the second.
+/// The collector's questions about static fields ([`crate::heap::statics`]), after the second ring.
 pub fn questions(ring_header_words: usize) -> std::ops::Range<usize> {
     heap(ring_header_words).end..HEADER_WORDS + ring_header_words + RING_WORDS
 }
 
-/// The third, behind what the others have.
+/// The third ring, after all other parts.
 pub fn watch(ring_header_words: usize) -> std::ops::Range<usize> {
     let begin = HEADER_WORDS + ring_header_words + RING_WORDS;
     begin..begin + ring_header_words + WATCH_RING_WORDS

@@ -1,16 +1,18 @@
-//! What the agent in the target and the collector outside say to each other.
+//! The protocol between the agent in the target and the collector.
 //!
 //! # Purpose
-//! Four things cross the wall between the two processes, and all of them are written down here once:
-//! the client data of the attach request ([`Config`]), the control messages on the socket ([`ToAgent`], [`FromAgent`]),
-//! the bulk messages in the shared ring ([`Message`]), and the counters beside it ([`layout`]).
+//! Four things pass between the two processes. This crate defines all of them:
+//! - [`Config`], the client data of the attach request;
+//! - [`ToAgent`] and [`FromAgent`], the control messages on the socket;
+//! - [`Message`], the bulk messages in the shared ring;
+//! - [`layout`], the counters beside that ring.
 //!
 //! # Design constraints
-//! Depends on nothing. Every decoder takes hostile bytes: it answers [`Malformed`], it never panics, and it bounds what it allocates.
-//! Both ends carry [`VERSION`]; they come from one build, so another version is refused, not translated.
+//! Depends on nothing. Every decoder accepts hostile bytes: it returns [`Malformed`], never panics, and bounds its allocations. Both ends
+//! send [`VERSION`]. They come from one build, so another version is refused, not translated.
 //!
 //! # Rejected
-//! serde: the inside links core, std and libc only.
+//! serde: the target layer links core, std and libc only.
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -39,14 +41,14 @@ pub const CLSID_MAIN: (u32, u16, u16, [u8; 8]) =
 pub const CLSID_NOTIFICATION: (u32, u16, u16, [u8; 8]) =
     (0x7d0c_3f5e, 0x52a1, 0x4c8b, [0x9e, 0x12, 0x52, 0x45, 0x4d, 0x4f, 0x52, 0x41]);
 
-/// How the library's file is called in the target: this, then what makes it unique, then `.so`.
+/// The library's file name in the target: this prefix, a unique part, then `.so`.
 pub const LIBRARY_PREFIX: &str = "libremora_agent";
 
-/// Name of the agent's threads as the system shows them.
+/// Name of the agent's threads in the system.
 pub const THREAD_NAME: &str = "remora-agent";
 
 /// Name of the shared memory, as `/proc/PID/maps` shows it after `/memfd:`.
 pub const MEMORY_NAME: &str = "remora-ring";
 
-/// Name of the memory of an unwind table. It has the prefix by which the receipt knows our memory.
+/// Name of an unwind table's memory. The receipt recognizes our memory by its prefix.
 pub const TABLE_NAME: &str = "remora-unwind";

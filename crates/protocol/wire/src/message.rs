@@ -1,7 +1,7 @@
-//! The bulk messages in the shared ring: what was met, described once, and the samples that refer to it.
+//! The bulk messages in the shared ring: descriptions, each sent once, and the samples that refer to them.
 //!
-//! A description always stands before the first sample that needs it.
-//! An address that is described again means something else from then on: its code was unloaded and the space used anew.
+//! A description always precedes the first sample that needs it. A second description of an address replaces the first: the old code was
+//! unloaded and its memory reused.
 
 use crate::bytes::{Malformed, Reader, Writer};
 
@@ -13,7 +13,7 @@ pub mod sample_flags {
     pub const TRUNCATED: u8 = 2;
     /// The walk ended before the thread's outermost frame.
     pub const BROKEN: u8 = 4;
-    /// A caller hidden by frameless code was put back.
+    /// A caller hidden by frameless code was restored.
     pub const REPAIRED: u8 = 8;
     /// Callers may be missing: Remora does not know whether some code has a frame, or where its caller is without one.
     pub const CALLERS_UNKNOWN: u8 = 16;
@@ -35,18 +35,18 @@ pub enum TypeKind {
     },
     /// An array.
     Array {
-        /// Index of the element's type, if the runtime tells it.
+        /// Index of the element's type, if the runtime reports it.
         element: Option<u32>,
         /// Number of dimensions.
         rank: u32,
         /// CorElementType of the element.
         element_kind: u32,
     },
-    /// The runtime does not say: shared code over reference types, among others.
+    /// The runtime gives no description: shared code over reference types, among others.
     Unknown,
 }
 
-/// How a method is known.
+/// How a method is identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MethodKind {
     /// By its token in a module.
@@ -59,26 +59,26 @@ pub enum MethodKind {
         class_arguments: Vec<u32>,
         /// Its own generic arguments, indexes of types.
         arguments: Vec<u32>,
-        /// The names of its type and of itself as in metadata, read in the target where the module has no file of its own.
+        /// The names of its type and of the method in the metadata. The agent reads them if the module has no file of its own.
         names: Option<(String, String)>,
     },
     /// By its name only: a dynamic method.
     Named {
         /// Index of the module, if it has one.
         module: Option<u32>,
-        /// The name; empty if it could not be told.
+        /// Its name; empty if unknown.
         name: String,
     },
 }
 
-/// What is at an address.
+/// The code at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Code of a managed method.
     Managed {
         /// Index of the method.
         method: u32,
-        /// Offset in its IL, where the runtime tells it.
+        /// Its IL offset, if the runtime reports it.
         il_offset: Option<u32>,
     },
     /// Not managed code.
@@ -92,40 +92,40 @@ pub enum Message {
     Module {
         /// Its index from now on.
         index: u32,
-        /// The path of its file, as the target sees it; of one without a file of its own, what the runtime calls it.
+        /// Path of its file, as the target sees it. Without a file of its own, the runtime's name for it.
         path: String,
-        /// Of one without a file of its own: its MVID, in the byte order of a file; zeros if it is not known.
+        /// MVID of a module without a file of its own, in file byte order; zeros if unknown.
         mvid: Option<[u8; 16]>,
     },
     /// A type.
     Type {
         /// Its index from now on.
         index: u32,
-        /// What it is.
+        /// Its description.
         kind: TypeKind,
     },
     /// A method.
     Method {
         /// Its index from now on.
         index: u32,
-        /// How it is known.
+        /// Its description.
         kind: MethodKind,
     },
-    /// What is at an address from now on.
+    /// The code at an address, from now on.
     Address {
         /// The address: an instruction of a leaf, or one byte before a return address.
         address: u64,
-        /// What is there.
+        /// The code there.
         place: Place,
     },
-    /// A thread that is followed from now on. An id that was known already is now another thread's.
+    /// A thread that is followed from now on. A known id now belongs to this thread.
     Thread {
         /// Thread id in the target's namespace.
         thread: u32,
         /// Its name.
         name: String,
     },
-    /// The name that a followed thread has now.
+    /// The current name of a followed thread.
     ThreadName {
         /// Thread id in the target's namespace.
         thread: u32,
@@ -154,25 +154,25 @@ pub enum Message {
         thread: u32,
         /// Monotonic time, nanoseconds.
         time: u64,
-        /// Nanoseconds that it stands for.
+        /// Nanoseconds that it represents.
         weight: u64,
         /// [`sample_flags`].
         flags: u8,
         /// The leaf's instruction, then one byte before each return address, outermost last.
         addresses: Vec<u64>,
     },
-    /// The runtime's id of a module, at the time of a snapshot; in a watch from a collection on, until it is told otherwise.
+    /// The module behind a ModuleID: at the time of a snapshot, or in heap tracking from a GC on, until the next such message.
     ModuleId {
         /// ModuleID.
         id: u64,
-        /// The first collection of a watch in which it means that; 0 in a snapshot, and of what nobody had it before.
+        /// The first GC of heap tracking with this meaning. 0 in a snapshot, and for an id without an earlier owner.
         since: u64,
-        /// Index of the module; `None` if it may have been one and then another.
+        /// Index of the module; `None` if the id may have belonged to two modules.
         index: Option<u32>,
     },
-    /// The FunctionID of a method that was described, for a snapshot of the heap.
+    /// The FunctionID of a described method, for a heap snapshot.
     FunctionId {
-        /// As roots on stacks name it.
+        /// As in roots on stacks.
         id: u64,
         /// Index of the method.
         method: u32,
@@ -183,7 +183,7 @@ pub enum Message {
         thread: u32,
         /// Monotonic time, nanoseconds.
         time: u64,
-        /// Nanoseconds that it stands for.
+        /// Nanoseconds that it represents.
         weight: u64,
     },
 }
@@ -324,7 +324,7 @@ impl Message {
 
 const KIND_SAMPLE: u8 = 6;
 
-/// The words of a sample that stand before its addresses, for whoever has the addresses in a buffer already.
+/// The words of a sample before its addresses, for a caller that has the addresses in a buffer already.
 pub fn encode_sample(thread: u32, time: u64, weight: u64, flags: u8) -> [u64; 3] {
     [u64::from(KIND_SAMPLE) | u64::from(flags) << 8 | u64::from(thread) << 32, time, weight]
 }
@@ -363,7 +363,7 @@ fn read_mvid(reader: &mut Reader) -> Result<Option<[u8; 16]>, Malformed> {
     if reader.u8()? == 0 { Ok(None) } else { reader.array().map(Some) }
 }
 
-/// How kinds of methods are told apart.
+/// Tags of the kinds of methods.
 const TOKEN: u8 = 1;
 const NAMED: u8 = 2;
 const TOKEN_AND_NAMES: u8 = 3;

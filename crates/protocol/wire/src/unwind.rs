@@ -1,10 +1,10 @@
-//! The unwind table of native modules. The collector compiles it, the handlers read it.
+//! The unwind table of native modules. The collector compiles it, the signal handlers read it.
 //!
 //! | words | content |
 //! |---|---|
 //! | 1 | how many words follow |
 //! | 1 | how many modules |
-//! | 4 a module | first address, address behind the last, base of its rows, place of its rows |
+//! | 4 a module | first address, address after the last, base of its rows, place of its rows |
 //! | 1 a row | first address relative to the base in the upper half, [`Rule`] in the lower |
 //!
 //! Modules are sorted by address and do not overlap. Rows of a module are sorted; each is valid up to the next one.
@@ -33,7 +33,7 @@ pub enum Rule {
         /// Bytes.
         saved: u32,
     },
-    /// The same from RBP.
+    /// The same with RBP instead of the stack pointer.
     Frame {
         /// Bytes.
         cfa: u32,
@@ -52,18 +52,18 @@ pub enum Rule {
         /// Bytes.
         below: u32,
     },
-    /// An entry of the procedure linkage table: it has pushed a word from byte `pushed` of its 16 on.
+    /// An entry of the procedure linkage table: from byte `pushed` of its 16 on, it has pushed a word.
     Linkage {
         /// Bytes.
         pushed: u32,
     },
-    /// The kernel's frame of a signal: the interrupted registers lie at the stack pointer.
+    /// The kernel's signal frame: the interrupted registers are at the stack pointer.
     Signal,
-    /// There is no caller: a thread begins here.
+    /// No caller: a thread begins here.
     End,
 }
 
-/// Bits of RBP's distance, in words. Those of the other distance are below.
+/// Bits for the distance of the saved RBP, in words. The bits of the other distance are below them.
 const SAVED_BITS: u32 = 13;
 const DISTANCE_BITS: u32 = 16;
 
@@ -114,13 +114,13 @@ pub fn row(start: u32, rule: Rule) -> u64 {
 pub struct Module {
     /// First address of its code.
     pub start: u64,
-    /// First address behind it.
+    /// First address after it.
     pub end: u64,
     /// The address that its rows are relative to.
     pub base: u64,
     /// Index of its first row.
     pub first: u32,
-    /// How many rows it has: none, if its file has no unwind table.
+    /// How many rows it has; 0 if its file has no unwind table.
     pub count: u32,
     /// Whether nearly all its functions keep a frame pointer.
     pub framed: bool,
@@ -151,7 +151,7 @@ pub fn encode(modules: &[Module], rows: &[u64]) -> Vec<u64> {
     words
 }
 
-/// Whether the words behind the first form a table as this page describes it. A search relies on that.
+/// Whether the words after the first form a table as this module describes it. A search relies on that.
 pub fn is_sound(words: &[u64]) -> bool {
     let Some((&count, rest)) = words.split_first() else { return false };
     let Some((modules, rows)) = usize::try_from(count)

@@ -1,9 +1,9 @@
-//! One attach, from InitializeForAttach to the last instruction of ours: the two threads.
+//! One attach, from InitializeForAttach to our last instruction: two threads.
 //!
-//! The *worker* does everything and may use all of the standard library: it is joined before detach is asked for.
-//! The *leaver* only waits for it, asks for detach, and ends so that the C library drops the last reference on this library after
-//! our last frame is gone. It uses nothing with a thread-local destructor, which would run after that.
-//! Which of the two is which is decided by who gets a processor first ([`Host::start_pair`]).
+//! The *worker* does all the work and may use the whole standard library: it is joined before the detach request. The *detach thread* waits
+//! for the worker, requests the detach, and ends. The C library drops the last reference on this library after our last frame is gone. So
+//! this thread uses nothing with a thread-local destructor: that would run later. The scheduler decides which thread becomes the worker
+//! ([`Host::start_pair`]).
 
 use crate::clr::{Clr, HIGH_MASK, HIGH_MASK_OF_HEAP, LOW_MASK, LOW_MASK_OF_COLLECTIONS, LOW_MASK_OF_HEAP};
 use crate::fault_injection::{InjectedFault, is_injected};
@@ -20,30 +20,31 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The runtime never sleeps less than this between two looks, and falls back to 5 s once twice the expected time has passed.
+/// The runtime's shortest sleep between two checks of a detach. It sleeps 5 s once twice the expected time has passed.
 ///
-/// Measured: with 1 ms expected, a detach thread that wakes 2 ms late on a loaded machine sleeps 5 s at once; with 300 ms it never did.
+/// Measured with 1 ms expected: the runtime's detach thread woke 2 ms late on a loaded machine, and slept 5 s at once. With 300 ms it never
+/// did.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(300);
 
-/// Between two looks whether callbacks still run, nanoseconds.
+/// Between two checks whether callbacks still run, nanoseconds.
 const CALLBACK_LOOK: u64 = 1_000_000;
 
-/// The two threads and what they have in common.
+/// What the two threads share.
 struct Attach<H: Host> {
     shared: Arc<Shared<H::Platform>>,
-    /// Taken by the detach thread, when nobody else looks at it any more.
+    /// The detach thread takes it when no other thread uses it any more.
     info: Mutex<Option<Info<Attached, Alive>>>,
     reference: Mutex<Option<H::LibraryReference>>,
     notification_only: bool,
     outcome: Mutex<Outcome>,
 }
 
-/// Called from InitializeForAttach: asks for callbacks, calls the other side, starts both threads, returns at once.
+/// Called from InitializeForAttach: sets the event mask, connects to the recorder, starts both threads, returns at once.
 ///
-/// Each of the three then waits for a processor at the same time as the others, not one after the other.
+/// All three then compete for a CPU at the same time, not one after the other.
 ///
 /// # Errors
-/// The HRESULT that the trigger gets.
+/// The HRESULT for the process that requested the attach.
 pub fn begin<H: Host>(
     host: &H,
     info: Info<Attached, Alive>,
@@ -58,11 +59,11 @@ pub fn begin<H: Host>(
     if is_injected(InjectedFault::EnumerateTooEarly) {
         drop(info.enum_modules());
     }
-    // What is refused here for good is told when it is needed.
+    // A permanent refusal is reported when the roots are needed.
     let wants_roots = config.roots == Roots::Seen || config.event == EventKind::Watch;
     let roots_refused = match (wants_roots, notification_only) {
         (false, _) => None,
-        // It would be refused for good, and is not asked for.
+        // The runtime always refuses this, so do not ask.
         (true, true) => Some(HResult::E_INVALIDARG),
         (true, false) => info.set_event_mask2(LOW_MASK_OF_COLLECTIONS, HIGH_MASK_OF_HEAP).err(),
     };
@@ -76,7 +77,7 @@ pub fn begin<H: Host>(
     }
     let resources = Arc::new(ResourceRegistry::default());
     let platform = host.open(config, resources.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;
-    // Nobody there is no reason to refuse: the worker finds the same, and leaves.
+    // Without a recorder the attach still succeeds: the worker gets the same error, and detaches.
     let _ = platform.call();
     let shared = Arc::new(Shared::new(platform, resources));
     shared.roots_refused.store(roots_refused.map_or(0, |code| code.0 as u32), Ordering::SeqCst);
@@ -97,7 +98,7 @@ fn start_threads<H: Host>(host: &H, shared: &Shared<H::Platform>, attach: Attach
     shared.resources.acquire(ResourceKind::Thread);
     host.start_pair(Arc::new(attach)).map_err(|alone| {
         if let Some(join) = alone {
-            // The attach is refused and the library unloaded: the thread ends before that.
+            // The attach fails and the runtime unloads the library: end the thread before that.
             shared.platform.hang_up();
             shared.shutdown.store(true, Ordering::SeqCst);
             shared.platform.wake();
@@ -111,7 +112,7 @@ impl<H: Host> ThreadRoles for Attach<H> {
     fn work(&self) {
         let shared = &self.shared;
         let info = lock(&self.info);
-        // Taken only by the detach thread, after this thread.
+        // Only the detach thread takes it, after this thread has ended.
         let Some(info) = info.as_ref() else { return };
         let runtime = Clr::new(info, shared, self.notification_only);
         let run = catch_unwind(AssertUnwindSafe(|| Worker::new(shared, &runtime).run()));
@@ -136,7 +137,7 @@ impl<H: Host> ThreadRoles for Attach<H> {
     }
 }
 
-/// The worker panicked: a recording is lost, the target is not. Everything is closed as far as it can be.
+/// The worker panicked. The recording is lost, but the target must survive: close everything that can be closed.
 fn close_after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) -> Outcome {
     shared.unload_barrier.lower(&shared.platform);
     shared.platform.send(&FromAgent::Failed { what: "the agent panicked; it stops and detaches".into() });
@@ -152,16 +153,16 @@ fn close_after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) ->
     }
 }
 
-/// The runtime waits for callbacks on its own threads only. ProfilerAttachComplete runs on the diagnostics thread, which it does not
-/// count: a detach asked for meanwhile would be over while that callback still runs (docs/authors/contract-findings.md, DET-07). No callback
-/// of ours waits for anything but the worker, which has ended: so this ends, too.
+/// The runtime waits only for callbacks on its own threads. ProfilerAttachComplete runs on the diagnostics thread, which it does not count.
+/// A detach requested then would finish while that callback still runs (docs/authors/contract-findings.md, DET-07). Our callbacks wait only
+/// for the worker, and the worker has ended, so this loop ends.
 fn wait_for_callbacks(shared: &Shared<impl Platform>) {
     while shared.inside.load(Ordering::SeqCst) != 0 && !is_injected(InjectedFault::NotWaitForOwnCallbacks) {
         shared.platform.pause(CALLBACK_LOOK);
     }
 }
 
-/// Every other way in is closed. After success nothing of the runtime is touched any more.
+/// Every other resource is closed. After success nothing may touch the runtime any more.
 fn request_detach(shared: &Shared<impl HostedPlatform>, info: Info<Attached, Alive>) {
     wait_for_callbacks(shared);
     let expected = expected_time(shared.longest_callback.load(Ordering::Relaxed));
@@ -171,13 +172,13 @@ fn request_detach(shared: &Shared<impl HostedPlatform>, info: Info<Attached, Ali
     }
 }
 
-/// What the runtime is told that a callback takes (contract DET-15): the longest that was seen, in nanoseconds, but no less than its
-/// own shortest sleep.
+/// The callback duration reported to the runtime (contract DET-15): the longest one measured, but at least the runtime's own shortest
+/// sleep.
 fn expected_time(longest_callback: u64) -> Duration {
     Duration::from_nanos(longest_callback).max(SHORTEST_SLEEP)
 }
 
-/// What a panicked thread left behind is taken as it is.
+/// Ignores poisoning by a panicked thread.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

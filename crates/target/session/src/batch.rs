@@ -1,7 +1,8 @@
-//! Samples between the handlers' ring and the collector: looked up in small batches behind the gate, handed over outside of it.
+//! Moves samples from the signal handlers' ring to the collector. Small batches are resolved inside the unload barrier, and sent outside
+//! it.
 //!
-//! A pass is bounded: the agent hears its commands between two of them. Behind the gate nothing waits for the transport, so an
-//! unload is held up by look-ups only; and a refused transport costs neither look-ups nor time, only the samples.
+//! A pass is bounded, and the agent reads its commands between passes. Inside the barrier nothing waits for the transport: only look-ups
+//! delay an unload. A full transport costs samples, but no look-ups and no time.
 
 use crate::guarded_runtime::GuardedRuntime;
 use crate::method_cache::MethodCache;
@@ -17,23 +18,23 @@ use remora_wire::{layout, sample_flags};
 /// Flag of a raw sample that repeats its thread's last stack (never sent over the wire).
 pub const REPEATED: u8 = 0x80;
 
-/// Samples looked up before unloads may go and the samples are handed over.
+/// Samples resolved before unloads may continue and the samples are sent.
 pub(crate) const BATCH: usize = 32;
 
 /// Batches in a pass.
 pub(crate) const BATCHES: usize = 32;
 
-/// Batches after the recording, at most: more than the samples that fit before the agent.
+/// Batches after the recording, at most: more samples than the ring holds.
 const LAST_BATCHES: usize = 64 * BATCHES;
 
-/// What has been made of one raw sample.
+/// The result of one raw sample.
 enum Ready {
     Sample(SampleHead, Stack),
     Repeat(SampleHead),
     Lost(u32),
 }
 
-/// What is known of the samples on their way.
+/// The state of samples in transit.
 #[derive(Default)]
 pub(crate) struct Samples {
     pub(crate) method_cache: MethodCache,
@@ -43,7 +44,8 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Hands over waiting samples, each after the descriptions of its addresses. Returns how many; [`BATCHES`] full batches may leave more.
+    /// Sends waiting samples, each after the descriptions of its addresses. Returns how many. After [`BATCHES`] full batches more samples
+    /// may wait.
     pub(crate) fn pass<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> usize {
         self.method_cache.set_time(shared.platform.now());
         let mut count = 0;
@@ -57,8 +59,8 @@ impl Samples {
         count
     }
 
-    /// The last samples: all are looked up, then unloads wait no more, and only then is anything handed over. The transport may be full and
-    /// granted a long wait now, which no unload is to share.
+    /// Sends the last samples. Resolves them all, then lowers the unload barrier, then sends. The transport may be full, with a long wait
+    /// granted now; no unload may share that wait.
     pub(crate) fn last<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime, last: FinalMessages) {
         let mut ready = Vec::new();
         for _ in 0..LAST_BATCHES {
@@ -82,7 +84,7 @@ impl Samples {
         count
     }
 
-    /// One batch, behind the gate.
+    /// Resolves one batch inside the unload barrier.
     fn resolve_batch<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> Vec<Option<Ready>> {
         let Samples { method_cache, notices, .. } = self;
         shared.unload_barrier.begin_batch(notices, &mut |told| {
@@ -99,7 +101,7 @@ impl Samples {
         ready
     }
 
-    /// `None` if the record is none of ours.
+    /// `None` if the record does not decode.
     fn resolve_sample<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> Option<Ready> {
         let sample = RawSample::decode(&self.words)?;
         let head = SampleHead::of(&sample);
@@ -119,10 +121,10 @@ impl Samples {
             if !guarded.must_stop() {
                 return Some(Ready::Sample(head, stack));
             }
-            // What it describes is not told.
+            // The descriptions of this sample are not sent.
             self.method_cache.forget(&[Unload::Anything]);
         }
-        // What it meets may have unloaded.
+        // The sample's code may have unloaded.
         shared.platform.count(layout::LOST_DESCRIPTIONS, 1);
         Some(Ready::Sample(head, Stack::unresolved(&mut self.method_cache, &sample)))
     }

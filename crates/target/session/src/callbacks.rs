@@ -1,4 +1,4 @@
-//! What the runtime calls: each callback leaves a mark for the agent's thread and returns.
+//! The profiler callbacks: each sets state for the worker thread and returns.
 
 use crate::attached;
 use crate::clr::{HIGH_MASK_OF_HEAP, LOW_MASK_OF_COLLECTIONS, LOW_MASK_OF_HEAP};
@@ -17,7 +17,7 @@ use remora_wire::heap::{DEPENDENT_ROOT, FINALIZER_ROOT, HANDLE_ROOT, OTHER_ROOT,
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// The callback object. Inert until InitializeForAttach.
+/// The callback object. Does nothing before InitializeForAttach.
 pub struct Agent<H: Host> {
     host: H,
     notification_only: bool,
@@ -25,12 +25,12 @@ pub struct Agent<H: Host> {
 }
 
 impl<H: Host> Agent<H> {
-    /// One of the two ways to be loaded.
+    /// A callback object: a main profiler or a notification-only one.
     pub fn new(host: H, notification_only: bool) -> Agent<H> {
         Agent { host, notification_only, shared: OnceLock::new() }
     }
 
-    /// The attach, in a library that was built for heaps.
+    /// The attach, in a library built for heaps.
     fn of_heap(&self) -> Option<&Shared<H::Platform>> {
         self.shared.get().filter(|_| H::Platform::TASKS.heap).map(Arc::as_ref)
     }
@@ -41,7 +41,7 @@ impl<H: Host> Agent<H> {
         }
     }
 
-    /// If the heap is watched; how long that takes is counted.
+    /// If the heap is tracked: calls `tell`, and measures its time.
     fn watching(&self, tell: impl FnOnce(&Shared<H::Platform>, &HeapTracker)) {
         if let Some(shared) = self.of_heap()
             && let Some(watch) = shared.heap_tracker.get()
@@ -60,7 +60,7 @@ impl<H: Host> Agent<H> {
     }
 }
 
-/// How a root holds what it refers to, as the stream numbers it; `None` if it does not keep it alive.
+/// The stream's number for a root's kind. `None` for a weak reference.
 fn holding(kind: RootKind, flags: RootFlags) -> Option<u64> {
     if flags.contains(RootFlags::WEAKREF) {
         return None;
@@ -75,10 +75,10 @@ fn holding(kind: RootKind, flags: RootFlags) -> Option<u64> {
 }
 
 impl<P: HostedPlatform> Shared<P> {
-    /// In GarbageCollectionStarted of the collection of a snapshot: whether all that is wanted of it will be told. Else it is to go by.
+    /// In GarbageCollectionStarted of a snapshot's GC: enables the reports that the snapshot needs. False: skip this GC.
     fn enable_gc_monitoring(&self, monitor: &GcMonitor) -> bool {
         let Some(heap) = self.snapshot.view() else { return false };
-        // Where there is no look to be had it counts as too dear.
+        // If the heap is unavailable, it counts as too expensive.
         let mut is_too_expensive = true;
         self.platform.look(heap, &mut |heap, into| is_too_expensive = monitor.is_too_expensive(heap, into));
         let answer =
@@ -93,7 +93,7 @@ impl<P: HostedPlatform> Shared<P> {
         is_told
     }
 
-    /// In a callback of a collection: has the heap shown.
+    /// In a GC callback: shows the heap, or counts a loss.
     fn looking(&self, watch: &HeapTracker, visit: &mut dyn FnMut(&dyn HeapReader, &mut [HeapRange])) {
         let mut has_looked = false;
         if let Some(heap) = watch.view() {
@@ -114,7 +114,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn leave(&self, _slot: &'static str, token: CallbackToken) {
-        // A callback that was under way while InitializeForAttach set the shared state was not counted when it came.
+        // A callback may have started before InitializeForAttach set the shared state. Then it was not counted on entry.
         if let Some(shared) = self.shared.get().filter(|_| token.0 != 0) {
             shared.leave_callback(token.0);
         }
@@ -198,7 +198,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
             watch.begins(begun, collected, reason, &put);
             shared.looking(watch, &mut |heap, into| watch.bounds(heap, into, collected, counting, &put));
             if let Some(heap) = watch.view() {
-                // Refused it is not: less is asked for than there was.
+                // Cannot be refused: it only clears flags.
                 watch.stop_if_too_expensive(|| {
                     _ = shared.platform.set_event_mask(heap, LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
                 });
@@ -265,7 +265,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn object_references(&self, _: ObjectId, _: ClassId, _: &[ObjectId]) -> Result<(), HResult> {
-        // The copy walks the heap: an error at the first object ends the runtime's own walk, and roots are told all the same (seen on
+        // The forked copy walks the heap. An error at the first object ends the runtime's own walk, and it still reports roots (seen on
         // 3.1, 8, 9 and 10).
         Err(HResult::E_ABORT)
     }
@@ -280,7 +280,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         }
         let Some(heap) = wanted else { return };
         if let Some(monitor) = shared.gc_monitor.get().filter(|_| shared.heap_tracker.get().is_none()) {
-            // Refused it is not: less is asked for than there was.
+            // Cannot be refused: it only clears flags.
             monitor.disable(|high| _ = shared.platform.set_event_mask(heap, LOW_MASK_OF_HEAP, high));
         }
         shared.platform.fork_snapshot(heap);
@@ -293,7 +293,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn runtime_suspend_started(&self, reason: SuspendReason) {
-        // Of a collection it proves nothing: its callback may have been on its way before ours were switched off.
+        // A suspension for a GC proves nothing: its callback may have been on its way before ours were disabled.
         if let Some(shared) = self.shared.get()
             && reason == SuspendReason::FOR_PROFILER
         {

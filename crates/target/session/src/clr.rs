@@ -1,4 +1,4 @@
-//! The real [`Runtime`]: CoreCLR behind its profiling API, asked on the agent's thread.
+//! The real [`Runtime`]: CoreCLR through its profiling API, called on the worker thread.
 
 use crate::gc_monitor::GcMonitor;
 use crate::guarded_runtime::NOT_ASKED;
@@ -14,32 +14,32 @@ use corprof::{
 use remora_wire::Roots;
 use std::sync::atomic::Ordering;
 
-/// Enclosing types that are named, at most.
+/// Enclosing types in a name, at most.
 const MAXIMUM_NESTING: usize = 16;
 
-/// What callbacks an attach wants while it records: unloads, to hold them up; threads, to follow them.
+/// The callbacks of a recording: unloads, to delay them; threads, to follow them.
 pub const LOW_MASK: AttachMask = AttachMask::MODULE_LOADS.with(AttachMask::THREADS);
 /// The high half of [`LOW_MASK`].
 pub const HIGH_MASK: HighAttachMask = HighAttachMask::DYNAMIC_FUNCTION_UNLOADS;
 
-/// What a snapshot of the heap wants besides: to know when the program goes on.
+/// A heap snapshot also needs suspensions, to see when the application resumes.
 pub const LOW_MASK_OF_HEAP: AttachMask = LOW_MASK.with(AttachMask::SUSPENDS);
 
-/// What tells of roots besides, and of what lives. The runtime takes it anew only while it attaches the profiler, and switches concurrent collection off
-/// then, until the profiler leaves; from then on it may be cleared and set (measured). With it every collection costs more: so it is set
-/// inside our own alone (`gc_monitor.rs`).
+/// Also roots and survivors. The runtime accepts this as a new flag only while it attaches the profiler. It then disables concurrent GC
+/// until the profiler detaches. Later the flag may be cleared and set (measured). It makes every GC slower, so it is set only inside our
+/// own (`gc_monitor.rs`).
 pub const LOW_MASK_OF_COLLECTIONS: AttachMask = LOW_MASK_OF_HEAP.with(AttachMask::GC);
 
-/// The high half for a snapshot of the heap: collections, and nothing of what they do.
+/// The high half for a heap snapshot: GC start and end, without details.
 pub const HIGH_MASK_OF_HEAP: HighAttachMask = HighAttachMask::BASIC_GC;
 
-/// The same until the methods of roots are described: a dynamic method may go meanwhile, and must be heard to.
+/// The same until the methods of roots are described: a dynamic method may unload before, and the runtime must report it.
 const HIGH_MASK_OF_ROOTS: HighAttachMask = HIGH_MASK_OF_HEAP.with(HighAttachMask::DYNAMIC_FUNCTION_UNLOADS);
 
-/// Between two looks whether a callback has done what it began, nanoseconds.
+/// Between two checks whether a callback has finished its change, nanoseconds.
 const A_MOMENT: u64 = 100_000;
 
-/// The runtime of one attach.
+/// The runtime, for one attach.
 pub struct Clr<'a, P: HostedPlatform> {
     info: &'a Info<Attached, Alive>,
     shared: &'a Shared<P>,
@@ -52,12 +52,12 @@ impl<'a, P: HostedPlatform> Clr<'a, P> {
         Clr { info, shared, notification_only }
     }
 
-    /// In our next collection it is asked for all that collections do, with this in the high half.
+    /// Requests MONITOR_GC for our next GC, with this high half of the event mask.
     fn request_gc_monitoring(&self, high: HighAttachMask) -> Result<(), u32> {
         if self.shared.gc_monitor.get().is_none() {
             let words = |count| self.shared.platform.words(count);
             let monitor = GcMonitor::new(high, words).ok_or(HResult::E_OUTOFMEMORY.0 as u32)?;
-            // The first and only value.
+            // Always the first and only value.
             let _ = self.shared.gc_monitor.set(monitor);
         }
         if let Some(monitor) = self.shared.gc_monitor.get() {
@@ -66,7 +66,7 @@ impl<'a, P: HostedPlatform> Clr<'a, P> {
         Ok(())
     }
 
-    /// From now on no callback changes what is asked for.
+    /// After this, no callback changes the event mask.
     fn stop_mask_changes_in_callbacks(&self) {
         let pause = || self.shared.platform.pause(A_MOMENT);
         if let Some(monitor) = self.shared.gc_monitor.get() {
@@ -77,29 +77,29 @@ impl<'a, P: HostedPlatform> Clr<'a, P> {
         }
     }
 
-    /// A question may take several calls: before each but the first it is asked whether what it is about may have unloaded meanwhile.
+    /// A question may take several calls. Before each but the first, checks that no unload has timed out.
     fn check_unloads(&self) -> Result<(), u32> {
         if self.shared.unload_barrier.has_timed_out() { Err(NOT_ASKED) } else { Ok(()) }
     }
 
-    /// Stops the managed threads for an instant and lets them go. False if that could not be had.
+    /// Suspends the managed threads for an instant. False if the runtime refuses.
     fn suspend_and_resume(&self) -> bool {
         retry(&self.shared.platform, || match self.info.suspend_runtime().map(drop) {
             Ok(()) => Progress::Done,
-            // Another suspension is under way, a collection mostly.
+            // Another suspension is in progress, usually a GC.
             Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) => Progress::Busy,
             Err(_) => Progress::Refused,
         })
     }
 }
 
-/// The bytes from `from` up to `end`, as many as fit, in reads of eight that may fail. Returns how many could be read.
+/// Reads the bytes from `from` to `end`, as many as fit, in reads of eight that may fail. Returns how many were read.
 fn read_code(read: impl Fn(u64) -> Option<[u8; 8]>, from: u64, end: u64, into: &mut [u8]) -> usize {
     let length = usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX).min(into.len());
     let mut done = 0;
     while done < length {
         let at = from + done as u64;
-        // The last read ends where the code ends: beyond it, nothing may be mapped.
+        // The last read ends at the end of the code: memory beyond it may be unmapped.
         let back = 8_u64.saturating_sub(end - at);
         let Some(bytes) = at.checked_sub(back).and_then(&read) else { break };
         let fresh = bytes.get(back as usize..).unwrap_or_default();
@@ -172,7 +172,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
                 token: facts.token.0,
                 arguments: facts.type_arguments.iter().map(|class| class.0).collect(),
             }),
-            // A pointer, a reference, a type that has no token: it stays so.
+            // A pointer, a reference or another type without a token: this never changes.
             Ok(_) | Err(HResult::CORPROF_E_CLASSID_IS_COMPOSITE | HResult::CORPROF_E_CLASSID_IS_ARRAY) => {
                 Ok(TypeFacts::Unknown)
             }
@@ -183,7 +183,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
     fn describe_module(&self, module: usize) -> Result<ModuleFacts, u32> {
         let module = ModuleId(module);
         let facts = self.info.get_module_info2(module).map_err(|code| code.0 as u32)?;
-        // A module of a single-file application has a name for a path: what lies in the working folder under that name is another.
+        // In a single-file application a module's path is a bare name. A file with that name in the working directory is another one.
         let path = std::path::Path::new(&facts.path);
         let on_disk =
             facts.flags.contains(ModuleFlags::DISK) && path.is_absolute() && self.shared.platform.is_file(&facts.path);
@@ -219,7 +219,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         if from < body.start {
             return &[];
         }
-        // The kernel reads: should the code be gone all the same, it says no, and a plain copy would end the process.
+        // The kernel reads: if the code is gone, this read fails. A plain copy would crash the process.
         let length = read_code(|at| self.shared.platform.read_checked(at), from, body.end, into);
         into.get(..length).unwrap_or_default()
     }
@@ -248,7 +248,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         self.shared.snapshot.disarm();
         if sees_roots {
             self.stop_mask_changes_in_callbacks();
-            // Refused or not, the agent leaves soon.
+            // Ignore a refusal: the agent detaches soon.
             let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_ROOTS);
         }
         answer.map_err(|code| code.0 as u32)
@@ -267,7 +267,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
             let view = Some(self.info.heap_view());
             let watch = HeapTracker::new(view, |count| self.shared.platform.words(count))
                 .ok_or(HResult::E_OUTOFMEMORY.0 as u32)?;
-            // The first and only value.
+            // Always the first and only value.
             let _ = self.shared.heap_tracker.set(watch);
             return self.request_gc_monitoring(HIGH_MASK_OF_HEAP);
         }
@@ -282,7 +282,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
                 answer = self.shared.platform.suspend_and_fork(self.info.heap_view());
                 Progress::Done
             }
-            // Another suspension is under way, a collection mostly.
+            // Another suspension is in progress, usually a GC.
             Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) => Progress::Busy,
             Err(code) => {
                 answer = Err(code.0 as u32);
@@ -294,7 +294,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
 
     fn callbacks_arrive(&self) -> bool {
         if !self.notification_only {
-            // A main profiler's detach does not depend on the count that goes wrong.
+            // A main profiler's detach does not depend on the profiler count, which may be wrong.
             return true;
         }
         if self.info.set_event_mask2(LOW_MASK.with(AttachMask::SUSPENDS), HIGH_MASK).is_err() {
@@ -306,7 +306,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
 
     fn clear_event_mask(&self) {
         self.stop_mask_changes_in_callbacks();
-        // Refused or not, there is nothing more that could be done about it.
+        // Ignore a refusal: nothing more can be done.
         let _ = self.info.set_event_mask2(AttachMask::NONE, HighAttachMask::NONE);
     }
 }
@@ -315,7 +315,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
 mod tests {
     use super::*;
 
-    /// Bytes 0, 1, 2, ... at 0x1000, and nothing mapped from `end` on.
+    /// Bytes 0, 1, 2, ... at 0x1000; unmapped from `end` on.
     fn mapped(end: u64) -> impl Fn(u64) -> Option<[u8; 8]> {
         move |at| {
             (at >= 0x1000 && at + 8 <= end).then(|| std::array::from_fn(|index| (at - 0x1000) as u8 + index as u8))

@@ -1,17 +1,17 @@
-//! Ways to break the agent, each as a founding document warns of: so that the model's explorations can be seen to find them.
+//! Faults to inject into the agent, each one described by a design document: tests check that the model's exploration finds them.
 //!
-//! Without the feature `fault-injection`, which the library that is loaded into a target is never built with, all of this is constant and gone.
+//! Without the feature `fault-injection` all of this is constant and compiles to nothing. The shipped library is never built with it.
 
 macro_rules! switches {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// One way to break the agent.
+        /// One fault of the agent.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(not(feature = "fault-injection"), allow(dead_code, reason = "the model's host knows the rest"))]
         pub enum InjectedFault { $($(#[doc = $doc])+ $name,)+ }
 
         #[cfg(feature = "fault-injection")]
         impl InjectedFault {
-            /// All of them, with what each does.
+            /// All faults, each with its effect.
             pub const ALL: &[(InjectedFault, &str)] = &[$((InjectedFault::$name, concat!($($doc),+)),)+];
         }
     };
@@ -20,41 +20,41 @@ macro_rules! switches {
 switches! {
     /// Enumerates modules in InitializeForAttach.
     EnumerateTooEarly,
-    /// Asks for the detach although ProfilerAttachComplete has not come.
+    /// Requests the detach before ProfilerAttachComplete.
     NotWaitForAttachComplete,
-    /// Trusts what it looked up before over an unload that it was told of since.
+    /// Trusts its method cache although an unload has been reported since.
     KeepUnloadedMethods,
-    /// Lets an unload go on while its code is being looked up.
+    /// Lets an unload continue during the look-up of its code.
     SkipUnloadBarrier,
-    /// Lets an unload go on although samples taken before it still wait.
+    /// Lets an unload continue while samples from before it still wait.
     ReleaseUnloadsEarly,
-    /// Counts a notice of an unload twice.
+    /// Counts an unload notice twice.
     CountUnloadsTwice,
-    /// Goes on asking although an unload has lost its patience.
+    /// Keeps asking the runtime after an unload has timed out.
     AskAfterUnloadTimeout,
-    /// Asks the runtime although it has said that it shuts down.
+    /// Asks the runtime after its shutdown callback.
     AskAfterShutdown,
-    /// Asks for the detach although its callbacks no longer arrive.
+    /// Requests the detach although its callbacks no longer arrive.
     DetachWithoutCallbacks,
-    /// Does not notice that nobody uses it any more.
+    /// Does not notice that the recorder has disconnected.
     IgnoreDisconnect,
-    /// Asks for the detach while a callback still runs that the runtime does not count.
+    /// Requests the detach during a callback that the runtime does not count.
     NotWaitForOwnCallbacks,
-    /// Puts rejit into its mask.
+    /// Enables ReJIT in its event mask.
     EnableRejit,
-    /// Asks for the detach although the register says that a way in is open.
+    /// Requests the detach although the resource registry lists an open resource.
     IgnoreRegistry,
     /// Loses a sample without counting it.
     HideLoss,
-    /// Asks for the detach before the thread that works has ended.
+    /// Requests the detach before the worker thread has ended.
     SkipJoin,
-    /// Stops sampling by a flag alone, and does not wait for the handlers that run.
+    /// Stops sampling by a flag alone, and does not wait for running handlers.
     StopByFlagOnly,
-    /// Leaves its timers armed, and closes them in the register alone.
+    /// Leaves its timers armed, and only removes them from the resource registry.
     LeaveTimersArmed,
-    /// Holds no reference of its own on the library while it asks for the detach.
+    /// Holds no reference on the library while it requests the detach.
     TakeNoReference,
-    /// Never gives its reference on the library back.
+    /// Never releases its reference on the library.
     LeakReference,
 }
 
@@ -63,19 +63,19 @@ std::thread_local! {
     static ON: std::cell::Cell<Option<InjectedFault>> = const { std::cell::Cell::new(None) };
 }
 
-/// Switches one on for the agents that run on this thread, and every other one off.
+/// Injects one fault into the agents on this thread, and removes every other.
 #[cfg(feature = "fault-injection")]
 pub fn inject(what: Option<InjectedFault>) {
     ON.set(what);
 }
 
-/// Whether the agent is broken in this way.
+/// Whether this fault is injected.
 #[cfg(feature = "fault-injection")]
 pub fn is_injected(what: InjectedFault) -> bool {
     ON.get() == Some(what)
 }
 
-/// Whether the agent is broken in this way: never.
+/// Whether this fault is injected: never.
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) const fn is_injected(_what: InjectedFault) -> bool {
     false

@@ -1,12 +1,13 @@
-//! When more is heard of a collection than that it was: asked for inside it, and only if the runtime does not take too long for it.
+//! Decides, when a GC starts, whether to enable MONITOR_GC for it.
 //!
-//! Roots, and what lives on, a runtime tells with MONITOR_GC. At the beginning of each such collection it counts what is young by class, for every
-//! profiler; up to .NET 10 there is no flag without it. It looks each object up in a table of 32 lists, of which addresses that are multiples of eight
-//! share four (`AllocByClass` and `HASH_NUM_BUCKETS`, vm/eetoprofinterfaceimpl.cpp): a hundred thousand classes took 23 s on 8.0.4, a million
-//! objects of a thousand classes 0.6 s. Of what is asked for it looks behind GarbageCollectionStarted (`DiagGCStart`, vm/gcenv.ee.cpp). So our
-//! collection begins without that flag, what is young is looked at in that callback, and the flag is set there: if there is little to count.
-//! Else this collection goes by, and there is another one: what survives one is young no more. Should too much have been made even between the
-//! two, nothing is asked for.
+//! With MONITOR_GC the runtime reports roots and survivors. At the start of each such GC it also counts the gen 0 objects by class, for
+//! every profiler. Up to .NET 10 no flag avoids that. It looks each object up in a table of 32 buckets (`AllocByClass` and
+//! `HASH_NUM_BUCKETS`, vm/eetoprofinterfaceimpl.cpp). Multiples of eight, as addresses, share four of them. A hundred thousand classes took
+//! 23 s on 8.0.4, a million objects of a thousand classes 0.6 s.
+//!
+//! The runtime checks the event mask after GarbageCollectionStarted (`DiagGCStart`, vm/gcenv.ee.cpp). So our GC starts without the flag.
+//! The callback estimates the count, and sets the flag if the count is cheap. Otherwise it skips this GC, and the worker forces another:
+//! survivors are no longer in gen 0. If the application allocated too much even between the two, the monitor gives up.
 
 use crate::platform::Words;
 use crate::young_object_cost::{MOST_STEPS, PLACES, YOUNGEST, YoungObjectCost};
@@ -14,41 +15,41 @@ use corprof::HighAttachMask;
 use remora_sampler::{FROZEN_RANGE, HeapRange, HeapReader};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Of what is young so many bytes are looked at in any case: some milliseconds.
+/// Gen 0 bytes that may be counted in any case: some milliseconds.
 const FREE_BYTES: u64 = 4 << 20;
 
-/// So many steps are taken in any case: some milliseconds.
+/// Steps allowed in any case: some milliseconds.
 const FREE_STEPS: u64 = 1 << 20;
 
-/// Beyond that, how long another collection takes is guessed by how many bytes are not young: 0.5 ns each (8 million objects of 40 bytes took
-/// 0.11 to 0.17 s). To count a young object takes as long as to collect four or five, and most of them are dead.
+/// Beyond that, the bytes outside gen 0 estimate the time of another GC: 0.5 ns each (8 million objects of 40 bytes took 0.11 to 0.17 s).
+/// Counting a gen 0 object takes as long as collecting four or five, and most of them are dead.
 const OLD_FOR_ONE_YOUNG: u64 = 4;
 
-/// The same of steps, of which one takes 5 to 17 ns.
+/// The same for steps, at 5 to 17 ns each.
 const OLD_FOR_ONE_STEP: u64 = 32;
 
-/// Whatever another collection would take, no more than about half a second: a watch ends by itself after twice that.
+/// The limit, however long another GC would take: about half a second. Heap tracking stops after twice that.
 const MOST: u64 = MOST_STEPS / 2;
 
-/// Collections that go by, at most: the program stands for each.
+/// GCs to skip, at most: each one pauses the application.
 const MOST_SKIPPED: u32 = 2;
 
-/// See the module's text.
+/// Decides about MONITOR_GC; see the module.
 pub struct GcMonitor {
     counting: YoungObjectCost,
-    /// What else is asked for then.
+    /// The high half of the event mask while it is enabled.
     high: HighAttachMask,
     is_requested: AtomicBool,
-    /// Collections that have gone by since to count would have taken too long.
+    /// GCs skipped because counting would have taken too long.
     skipped: AtomicU32,
-    /// Whether it has been asked for, and not taken back.
+    /// Whether MONITOR_GC is set and not yet cleared.
     is_enabled: AtomicBool,
-    /// Whether a callback is about to ask, or to take it back.
+    /// Whether a callback is about to change the event mask.
     is_changing: AtomicBool,
 }
 
 impl GcMonitor {
-    /// What is wanted of nothing yet, with places made by `words`. `None` if there is no memory for them.
+    /// A monitor without a request, with memory from `words`. `None` if there is not enough.
     pub fn new(high: HighAttachMask, words: impl Fn(usize) -> Option<Words>) -> Option<GcMonitor> {
         let no = || AtomicBool::new(false);
         let counting = YoungObjectCost::new(words(PLACES)?, words(PLACES)?);
@@ -62,23 +63,23 @@ impl GcMonitor {
         })
     }
 
-    /// Agent's thread: more is wanted of its next collection.
+    /// Worker thread: requests MONITOR_GC for its next GC.
     pub fn request(&self) {
         self.is_requested.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it is.
+    /// Whether it is requested.
     pub fn is_requested(&self) -> bool {
         self.is_requested.load(Ordering::SeqCst)
     }
 
-    /// Whether so many collections have gone by that there is to be no other one.
+    /// Whether the limit of skipped GCs is reached.
     pub fn has_given_up(&self) -> bool {
         self.skipped.load(Ordering::SeqCst) >= MOST_SKIPPED
     }
 
-    /// Agent's thread: no callback asks for anything any more. If one is just doing so, `pause` is called until it has: what is asked for next
-    /// is not to be undone.
+    /// Worker thread: after this, no callback changes the event mask. If a callback is just changing it, calls `pause` until it has: it
+    /// must not undo the next mask.
     pub fn stop(&self, pause: &dyn Fn()) {
         self.is_requested.store(false, Ordering::SeqCst);
         self.is_enabled.store(false, Ordering::SeqCst);
@@ -87,12 +88,12 @@ impl GcMonitor {
         }
     }
 
-    /// What is counted by, in callbacks of collections.
+    /// The cost estimate, for GC callbacks.
     pub(crate) fn counting(&self) -> &YoungObjectCost {
         &self.counting
     }
 
-    /// In GarbageCollectionStarted: whether to count what is young would take longer than another collection.
+    /// In GarbageCollectionStarted: whether counting gen 0 would take longer than another GC.
     pub(crate) fn is_too_expensive(&self, heap: &dyn HeapReader, into: &mut [HeapRange]) -> bool {
         let total = heap.ranges(into);
         let Some(ranges) = into.get(..total).filter(|ranges| !ranges.is_empty()) else { return true };
@@ -104,7 +105,7 @@ impl GcMonitor {
                 _ => old = old.saturating_add(range.length),
             }
         }
-        // What is young after one that has gone by was made since, and would be again.
+        // After a skipped GC, gen 0 holds what was allocated since; another GC would find as much again.
         let is_the_first = self.skipped.load(Ordering::SeqCst) == 0;
         if is_the_first && young > FREE_BYTES.saturating_add(old / OLD_FOR_ONE_YOUNG) {
             return true;
@@ -113,8 +114,7 @@ impl GcMonitor {
         self.counting.is_too_expensive(heap, ranges, if is_the_first { as_another.min(MOST) } else { MOST })
     }
 
-    /// In GarbageCollectionStarted: asks for more by `hear`, with what is to stand in the high half. Whether it has; if not, this collection
-    /// is to go by.
+    /// In GarbageCollectionStarted: sets MONITOR_GC through `hear`, with the high half of the event mask. False: skip this GC.
     ///
     /// # Errors
     /// Those of `hear`.
@@ -128,7 +128,7 @@ impl GcMonitor {
             return Ok(false);
         }
         self.is_changing.store(true, Ordering::SeqCst);
-        // Either it is seen here that nothing is wanted any more, or the other thread sees that it must wait.
+        // Either this code sees that the request was withdrawn, or the worker thread sees that it must wait.
         let is_requested = self.is_requested.swap(false, Ordering::SeqCst);
         self.is_enabled.store(is_requested, Ordering::SeqCst);
         let answer = if is_requested { hear(self.high).map(|()| true) } else { Ok(false) };
@@ -136,7 +136,7 @@ impl GcMonitor {
         answer
     }
 
-    /// In GarbageCollectionFinished of that collection: takes it back by `hear`, so that the program's next one is not told, too.
+    /// In GarbageCollectionFinished of that GC: clears MONITOR_GC through `hear`, so that the application's next GC is not monitored.
     pub(crate) fn disable(&self, hear: impl FnOnce(HighAttachMask)) {
         self.is_changing.store(true, Ordering::SeqCst);
         if self.is_enabled.swap(false, Ordering::SeqCst) {
@@ -153,7 +153,7 @@ mod tests {
     use remora_sampler::{HeapClass, MOST_ARGUMENTS};
     use std::cell::Cell;
 
-    /// Two objects a class, of 24 bytes each; so much of it is young, and so much not.
+    /// Objects of 24 bytes, with `classes` classes in turn: `young` bytes in gen 0, `old` bytes outside.
     struct Heap {
         classes: u64,
         young: u64,

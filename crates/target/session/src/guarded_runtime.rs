@@ -1,7 +1,7 @@
-//! The runtime, asked only while it may be: each question is preceded by a look at who has lost patience.
+//! Calls the runtime only when safe: each question first checks for timed-out unloads.
 //!
-//! No question is begun once an unload has gone on before its look-ups were done (contract CAT-09), nor once the runtime has said
-//! that it shuts down. The answer is then an error of our own.
+//! No question starts after an unload has timed out (contract CAT-09), nor after the runtime has reported its shutdown. The answer is then
+//! an error of our own.
 
 use crate::fault_injection::{InjectedFault, is_injected};
 use crate::platform::Platform;
@@ -9,17 +9,17 @@ use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 use crate::shared::Shared;
 use std::sync::atomic::Ordering;
 
-/// The answer to a question that was not asked: E_ABORT.
+/// The answer to an unasked question: E_ABORT.
 pub(crate) const NOT_ASKED: u32 = 0x8000_4004;
 
-/// See the module's text.
+/// The runtime, with that check.
 pub(crate) struct GuardedRuntime<'a, P: Platform, R> {
     pub(crate) shared: &'a Shared<P>,
     pub(crate) runtime: &'a R,
 }
 
 impl<P: Platform, R> GuardedRuntime<'_, P, R> {
-    /// Whether an unload waits no longer for what is being looked up.
+    /// Whether an unload has stopped waiting for the look-ups.
     pub(crate) fn must_stop(&self) -> bool {
         self.shared.unload_barrier.has_timed_out() && !is_injected(InjectedFault::AskAfterUnloadTimeout)
     }

@@ -1,21 +1,21 @@
-//! What a snapshot of the heap needs in the callbacks.
+//! The state of a heap snapshot, shared with the callbacks.
 //!
-//! The collection is ours: asked for by the agent's thread, which has armed [`Snapshot`] before. Only inside its GarbageCollectionFinished
-//! the heap is sure to be walkable; at the end of somebody else's background collection it is not (measured). Such a one is told by this:
-//! between its beginning and its end the program goes on.
+//! The worker thread arms [`Snapshot`], then forces the GC. The heap is walkable for sure only in the GarbageCollectionFinished of that GC.
+//! At the end of a background GC it is not (measured). The callbacks recognize a background GC: the application resumes between its
+//! start and its end.
 
 use corprof::{GcReason, HeapView};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// No collection of ours is wanted.
+/// No GC of ours is wanted.
 const IDLE: u32 = 0;
-/// The next whole collection that somebody asked for is taken.
+/// The next induced full GC is taken.
 const ARMED: u32 = 1;
-/// It has begun.
+/// That GC is in progress.
 const COLLECTS: u32 = 2;
 
-/// Where a snapshot stands, between the agent's thread and the callbacks.
+/// State of a snapshot, between the worker thread and the callbacks.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     state: AtomicU32,
@@ -23,29 +23,29 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Agent's thread: right before it asks for the collection.
+    /// Worker thread: right before it forces the GC.
     pub fn arm(&self, view: HeapView) {
-        // The first and only value: an attach has one Info.
+        // Always the first and only value: an attach has one Info.
         let _ = self.view.set(view);
         self.state.store(ARMED, Ordering::SeqCst);
     }
 
-    /// Agent's thread: the collection is over.
+    /// Worker thread: the GC is over.
     pub fn disarm(&self) {
         self.state.store(IDLE, Ordering::SeqCst);
     }
 
-    /// The heap, to be asked in callbacks of our collection.
+    /// The heap, for use in callbacks of our GC.
     pub fn view(&self) -> Option<HeapView> {
         self.view.get().copied()
     }
 
-    /// In GarbageCollectionStarted, of the collection that is wanted: it goes by, and another one is asked for when it is over.
+    /// In GarbageCollectionStarted of the wanted GC: skip it. The worker forces another one later.
     pub fn skip_collection(&self) {
         self.state.store(IDLE, Ordering::SeqCst);
     }
 
-    /// In GarbageCollectionStarted: whether it is the one that is wanted.
+    /// In GarbageCollectionStarted: whether this is the wanted GC.
     pub fn collection_starts(&self, collected: &[i32], reason: GcReason) -> bool {
         let is_whole = collected.get(2).is_some_and(|collected| *collected != 0);
         is_whole
@@ -53,18 +53,18 @@ impl Snapshot {
             && self.state.compare_exchange(ARMED, COLLECTS, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// In callbacks of a collection: whether it is the one that is wanted. What is told of any other is ignored (contract GCH-01).
+    /// In callbacks of a GC: whether it is the wanted one. Reports of any other are ignored (contract GCH-01).
     pub fn collects(&self) -> bool {
         self.state.load(Ordering::SeqCst) == COLLECTS
     }
 
-    /// In RuntimeResumeStarted: a collection that has begun and not ended is one that runs beside the program, and nobody's who waits for it.
-    /// Somebody may have asked for it after the agent did, and before its own could begin.
+    /// In RuntimeResumeStarted: a GC without its end is a background GC, and not ours. The application may have requested it after the
+    /// worker did, and before the worker's own GC could start.
     pub fn application_resumes(&self) {
         let _ = self.state.compare_exchange(COLLECTS, ARMED, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// In GarbageCollectionFinished: the heap, if it is this collection's that is wanted.
+    /// In GarbageCollectionFinished: the heap, if this is the wanted GC.
     pub fn collection_ends(&self) -> Option<HeapView> {
         let was = self.state.compare_exchange(COLLECTS, IDLE, Ordering::SeqCst, Ordering::SeqCst);
         was.ok().and_then(|_| self.view())

@@ -1,14 +1,14 @@
-//! What a watched heap needs in the callbacks: each collection is told of while it runs, and nothing of it is kept here.
+//! Heap tracking in the callbacks: reports each GC while it runs, and keeps nothing of it.
 //!
-//! The runtime says which ranges of what it collects live on, and where they lie now (MONITOR_GC). They go outside as they come, from
-//! whichever of the collector's threads they come on: packed on its stack, into a ring that refuses and never waits. Of what was born since
-//! the collection before nobody outside knows anything. So ranges that lay in the youngest generation, or among large or pinned objects,
-//! which are never moved up, are remembered until the end of the collection: then the objects in them are asked about, in their new places.
+//! The runtime reports which ranges of the collected generations survive, and where they are now (MONITOR_GC). The callbacks forward them
+//! at once, on whichever GC thread they arrive: packed on its stack, into a ring that may refuse and never waits. The recorder does not
+//! know objects allocated since the previous GC. So ranges from gen 0, and from the large and pinned object heaps, which never promote, are
+//! remembered until the end of the GC. Then the callback reads the objects in them, at their new addresses.
 //!
-//! What does not fit anywhere is counted, and makes the picture outside a stale one.
+//! Events without room are counted as lost: then the recorder's heap mirror is stale.
 //!
-//! Callbacks of a collection of which no beginning was heard are ignored (contract GCH-01). If that was the one under way when the watch began,
-//! nothing is lost by it. A later one is known to be missing: its number stays free, which outside is a hole.
+//! Callbacks of a GC without a GarbageCollectionStarted are ignored (contract GCH-01). If that GC was in progress when tracking began,
+//! nothing is lost. A later one is known to be missing: its number stays unused, and the recorder sees the gap.
 
 mod classes;
 mod ranges;
@@ -22,60 +22,59 @@ use remora_sampler::{HeapRange, HeapReader};
 use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, ENDS, MOST_CLASSES, MOVED, PieceWriter, SURVIVED};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Newborn objects that are asked about in one collection, at most: the program stands meanwhile.
+/// New objects to read in one GC, at most: this pauses the application.
 const MOST_BORN: u64 = 1 << 23;
 /// Objects begin at multiples of this.
 const WORD: u64 = 8;
 
-/// Of generations: those that no other grows into.
+/// From this generation on (large and pinned objects), no object is promoted from another one.
 const LARGE: i32 = 3;
 
-/// Takes a piece, or says that there is no room.
+/// Takes a piece. Returns false if there is no room.
 pub type Put<'a> = &'a dyn Fn(&[u8]) -> bool;
 
-/// See the module's text.
+/// Reports GCs; see the module.
 pub struct HeapTracker {
     view: Option<HeapView>,
-    /// Whether the runtime tells what lives on.
+    /// Whether the runtime reports survivors.
     is_told: AtomicBool,
-    /// Whether the beginning of the collection that is under way was heard.
+    /// Whether a GC with a reported start is in progress.
     runs: AtomicBool,
     collection: AtomicU64,
-    /// The last one at whose end a copy was made.
+    /// The last GC with a forked copy at its end.
     copied: AtomicU64,
-    /// What could not be told of it.
+    /// Lost events of the current GC.
     lost: AtomicU64,
-    /// When its parts began, nanoseconds.
+    /// When the GC and its report of roots began, nanoseconds.
     begun: AtomicU64,
     roots: AtomicU64,
-    /// What of its time is ours, or the runtime's for our sake.
+    /// The part of the GC's time spent in our callbacks, or by the runtime for us.
     extra: AtomicU64,
     young: RangeSet,
-    /// Where everything lies that is collected, unless that is all.
+    /// The collected ranges, unless everything is collected.
     collected: RangeSet,
     is_whole: AtomicBool,
-    /// Whether something lived on that is not collected: then two collections follow each other under one beginning, and what the first
-    /// one told of its survivors' places is no longer true. (In provisional mode a collector that is short of memory does so: gc.cpp,
-    /// `garbage_collect_pm_full_gc`; seen with GCProvModeStress on 3.1, 8, 9 and 10.)
-    are_two: AtomicBool,
-    /// Whether something came of a collection of which no beginning was heard, behind one that was heard. (In provisional mode the second of
-    /// two collections may also come behind the end of the first one, without a beginning of its own: `pm_full_gc_init_or_clear`, gc.cpp; seen
+    /// Whether an object survived outside the collected ranges. Then two GCs follow each other after one start, and the survivor addresses
+    /// of the first one are stale. (In provisional mode a collector short of memory does so: gc.cpp, `garbage_collect_pm_full_gc`; seen
     /// with GCProvModeStress on 3.1, 8, 9 and 10.)
+    are_two: AtomicBool,
+    /// Whether a GC without a reported start followed one with it. (In provisional mode the second of two GCs may also come after the end
+    /// of the first, without a start of its own: `pm_full_gc_init_or_clear`, gc.cpp; seen with GCProvModeStress on 3.1, 8, 9 and 10.)
     is_one_unheard: AtomicBool,
-    /// Whether no collection is to be told of any more.
+    /// Whether no further GC is reported.
     is_over: AtomicBool,
-    /// Whether that is so because the runtime would have taken too long to count what was made.
+    /// Whether the reason is that the runtime would have counted new objects for too long.
     is_too_expensive: AtomicBool,
-    /// Whether a callback is about to ask for no more callbacks.
+    /// Whether a callback is about to reduce the event mask.
     gives_up: AtomicBool,
-    /// Whether ids of classes may have come to mean others.
+    /// Whether ClassIDs may have been reused.
     classes_changed: AtomicBool,
     remembered: TrackedRanges,
     classes: Classes,
 }
 
 impl HeapTracker {
-    /// One that has heard of nothing yet, with places made by `words`. `None` if there is no memory for them.
+    /// A tracker without any GC, with memory from `words`. `None` if there is not enough.
     pub fn new(view: Option<HeapView>, words: impl Fn(usize) -> Option<Words>) -> Option<HeapTracker> {
         Some(HeapTracker {
             view,
@@ -101,33 +100,33 @@ impl HeapTracker {
         })
     }
 
-    /// The heap, to be asked in callbacks of collections.
+    /// The heap, for use in GC callbacks.
     pub fn view(&self) -> Option<HeapView> {
         self.view
     }
 
-    /// Whether a collection is under way whose beginning was heard.
+    /// Whether a GC with a reported start is in progress.
     pub fn runs(&self) -> bool {
         self.runs.load(Ordering::SeqCst)
     }
 
-    /// How many collections have begun.
+    /// How many GCs have started.
     pub fn collections(&self) -> u64 {
         self.collection.load(Ordering::SeqCst)
     }
 
-    /// The number of the last collection at whose end a copy of the process was made.
+    /// The number of the last GC with a forked copy at its end.
     pub fn copied(&self) -> u64 {
         self.copied.load(Ordering::SeqCst)
     }
 
-    /// In GarbageCollectionStarted, before [`HeapTracker::begins`]: from this collection on the runtime tells what lives on.
+    /// In GarbageCollectionStarted, before [`HeapTracker::begins`]: from this GC on the runtime reports survivors.
     pub fn is_told(&self) {
         self.is_told.store(true, Ordering::SeqCst);
     }
 
-    /// Agent's thread: the runtime will tell no more of what lives on. A collection that is under way is not told to its end. If a callback is
-    /// just asking for the same, `pause` is called until it has: what is asked for next is not to be undone.
+    /// Worker thread: no survivors will be reported any more. A GC in progress is not reported to its end. If a callback is just reducing
+    /// the event mask, calls `pause` until it has: it must not undo the next mask.
     pub fn is_over(&self, pause: &dyn Fn()) {
         self.is_over.store(true, Ordering::SeqCst);
         while self.gives_up.load(Ordering::SeqCst) {
@@ -135,26 +134,26 @@ impl HeapTracker {
         }
     }
 
-    /// In GarbageCollectionStarted, behind `HeapTracker::bounds`: if the runtime would take too long to count what was made, `hear_no_more` asks it
-    /// for no more of that. It looks at what is asked for when the callback has returned (`DiagGCStart`, vm/gcenv.ee.cpp).
+    /// In GarbageCollectionStarted, after `HeapTracker::bounds`: if the runtime's count of new objects would take too long, `hear_no_more`
+    /// disables it. The runtime checks the event mask after this callback (`DiagGCStart`, vm/gcenv.ee.cpp).
     pub fn stop_if_too_expensive(&self, hear_no_more: impl FnOnce()) {
         if !self.is_too_expensive() {
             return;
         }
         self.gives_up.store(true, Ordering::SeqCst);
-        // Either this is seen here, or the other thread sees that it must wait.
+        // Either this code sees that tracking is over, or the worker thread sees that it must wait.
         if !self.is_over.swap(true, Ordering::SeqCst) {
             hear_no_more();
         }
         self.gives_up.store(false, Ordering::SeqCst);
     }
 
-    /// Whether the runtime would have taken too long to count what was made: it was asked for no more.
+    /// Whether the runtime's count of new objects would have taken too long, and was disabled.
     pub fn is_too_expensive(&self) -> bool {
         self.is_too_expensive.load(Ordering::SeqCst)
     }
 
-    /// In ModuleUnloadStarted: classes go, and others may come in their places.
+    /// In ModuleUnloadStarted: classes unload, and new ones may reuse their ids.
     pub fn classes_change(&self) {
         self.classes_changed.store(true, Ordering::SeqCst);
     }
@@ -187,8 +186,8 @@ impl HeapTracker {
         self.runs.store(true, Ordering::SeqCst);
     }
 
-    /// In GarbageCollectionStarted, behind [`HeapTracker::begins`]: where what is collected lies; and what counting what is young would take, unless
-    /// that is known already.
+    /// In GarbageCollectionStarted, after [`HeapTracker::begins`]: reports the collected ranges. With `counting`, also estimates the cost
+    /// of the runtime's count of gen 0.
     pub(crate) fn bounds(
         &self,
         heap: &dyn HeapReader,
@@ -203,7 +202,7 @@ impl HeapTracker {
         let total = heap.ranges(into);
         let Some(ranges) = into.get_mut(..total) else { return self.lose() };
         if ranges.is_empty() {
-            // The runtime refused: what is young is not known.
+            // The runtime refused: gen 0 is unknown.
             self.lose();
         }
         ranges.sort_unstable_by_key(|range| range.start);
@@ -216,7 +215,7 @@ impl HeapTracker {
             if !is_whole && !self.collected.add(range.start, range.length) {
                 self.lose();
             }
-            // Of a whole collection everything is collected; how much of it is young must be known all the same.
+            // A full GC collects everything, but the recorder still needs the ranges of gen 0.
             if !is_whole || range.kind == YOUNGEST {
                 piece.make_room(&mut |bytes| _ = self.put(bytes, put));
                 piece.bounds(range.kind.unsigned_abs(), range.start, range.length);
@@ -227,12 +226,12 @@ impl HeapTracker {
         self.is_too_expensive.fetch_or(is_too_expensive, Ordering::SeqCst);
     }
 
-    /// In ObjectsAllocatedByClass: how many of each class were made since the last collection.
+    /// In ObjectsAllocatedByClass: how many objects of each class were allocated since the last GC.
     pub fn allocated(&self, now: u64, heap: &dyn HeapReader, counts: impl Iterator<Item = (u64, u32)>, put: Put<'_>) {
         if !self.runs() {
             return;
         }
-        // Between the beginning and this the runtime has walked the youngest generation, for our sake alone.
+        // Since the start of the GC, the runtime has walked gen 0 for us alone.
         self.extra.store(now.saturating_sub(self.begun.load(Ordering::SeqCst)), Ordering::SeqCst);
         let mut piece = PieceWriter::new(ALLOCATED, self.collection.load(Ordering::SeqCst));
         for (class, count) in counts {
@@ -244,7 +243,7 @@ impl HeapTracker {
         piece.flush(&mut |bytes| _ = self.put(bytes, put));
     }
 
-    /// In MovedReferences2 and SurvivingReferences2, on any of the collector's threads: where ranges lay, where they lie, their lengths.
+    /// In MovedReferences2, on any GC thread: old and new addresses of ranges, and their lengths.
     pub fn live(&self, ranges: impl Iterator<Item = (u64, u64, u64)>, put: Put<'_>) {
         if !self.runs() {
             return self.misses_one();
@@ -259,7 +258,7 @@ impl HeapTracker {
         piece.flush(&mut |bytes| _ = self.put(bytes, put));
     }
 
-    /// The same of ranges that have not moved.
+    /// In SurvivingReferences2, on any GC thread: unmoved ranges.
     pub fn stay(&self, ranges: impl Iterator<Item = (u64, u64)>, put: Put<'_>) {
         if !self.runs() {
             return self.misses_one();
@@ -273,24 +272,24 @@ impl HeapTracker {
         piece.flush(&mut |bytes| _ = self.put(bytes, put));
     }
 
-    /// Time that a callback of ours took.
+    /// Adds the time of a callback.
     pub fn took(&self, nanoseconds: u64) {
         self.extra.fetch_add(nanoseconds, Ordering::SeqCst);
     }
 
-    /// In RootReferences2: from here to the end the runtime works for us alone.
+    /// In RootReferences2: from here to the end of the GC the runtime works for us alone.
     pub fn roots_begin(&self, now: u64) {
         let _ = self.roots.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// In GarbageCollectionFinished: what was born.
+    /// In GarbageCollectionFinished: reports the new objects.
     pub fn born(&self, heap: &dyn HeapReader, put: Put<'_>) {
         if !self.runs() {
             return;
         }
         self.lost.fetch_add(self.remembered.forgotten(), Ordering::SeqCst);
         if self.are_two.load(Ordering::SeqCst) {
-            // What is remembered may lie elsewhere by now: the heap is not asked about it.
+            // The remembered ranges may have moved again: do not read the heap there.
             return self.lose();
         }
         let mut piece = PieceWriter::new(BORN, self.collection.load(Ordering::SeqCst));
@@ -303,7 +302,7 @@ impl HeapTracker {
         piece.flush(&mut |bytes| _ = self.put(bytes, put));
     }
 
-    /// The objects of a range. False if it could not be walked to its end.
+    /// Reports the objects of a range. False if its end was not reached.
     fn born_in(
         &self,
         heap: &dyn HeapReader,
@@ -319,7 +318,7 @@ impl HeapTracker {
             let Some(size) = heap.size_of(object).filter(|size| *size >= WORD) else { return false };
             let Some(class) = heap.class_of(object) else { return false };
             let Some(head) = size.checked_next_multiple_of(WORD) else { return false };
-            // Room between objects is of class 0.
+            // Free space between objects has class 0.
             if class != 0 {
                 let Some(number) = self.class(class, heap, put) else { return false };
                 piece.make_room(&mut |bytes| _ = self.put(bytes, put));
@@ -331,7 +330,7 @@ impl HeapTracker {
         true
     }
 
-    /// In GarbageCollectionFinished, behind [`HeapTracker::born`] and before a copy is made.
+    /// In GarbageCollectionFinished, after [`HeapTracker::born`] and before the fork.
     pub fn ends(&self, now: u64, is_copied: bool, put: Put<'_>) {
         if !self.runs.swap(false, Ordering::SeqCst) {
             return self.misses_one();
@@ -352,7 +351,7 @@ impl HeapTracker {
         self.put(piece.bytes(), put);
     }
 
-    /// The number of a class, which is told of if it is new; `None`, and counted, if there are too many.
+    /// The number of a class; a new class is reported first. `None`, and a loss, if there are too many classes.
     fn class(&self, id: u64, heap: &dyn HeapReader, put: Put<'_>) -> Option<u32> {
         let number = self.classes.number(id);
         if number.is_none() {
@@ -372,12 +371,12 @@ impl HeapTracker {
         }
     }
 
-    /// Something came of a collection of which no beginning was heard.
+    /// An event arrived for a GC without a reported start.
     fn misses_one(&self) {
         self.is_one_unheard.store(self.collections() > 0, Ordering::SeqCst);
     }
 
-    /// Whether there was room.
+    /// Sends a piece, or counts it as lost. Returns whether there was room.
     fn put(&self, bytes: &[u8], put: Put<'_>) -> bool {
         let has_room = put(bytes);
         if !has_room {
@@ -386,7 +385,7 @@ impl HeapTracker {
         has_room
     }
 
-    /// Something could not be told.
+    /// Counts a lost event.
     pub fn lose(&self) {
         self.lost.fetch_add(1, Ordering::SeqCst);
     }

@@ -1,5 +1,5 @@
-//! A watch over the heap, on the agent's thread: a first snapshot, collections that tell of themselves, and another snapshot whenever one is
-//! wanted: when something was lost in between, and at the end.
+//! Heap tracking, on the worker thread. It takes a first snapshot, then lets GCs report themselves. It takes another snapshot whenever the
+//! recorder asks for one: after lost events, and at the end.
 
 use crate::guarded_runtime::GuardedRuntime;
 use crate::heap_tracker::HeapTracker;
@@ -12,14 +12,14 @@ use corprof::HResult;
 use remora_wire::{FromAgent, ToAgent};
 use std::sync::atomic::Ordering;
 
-/// Rounds between two looks at the modules: what was loaded and has objects is then known when it is told of.
+/// Rounds between two enumerations of modules. A new module with objects is then known before heap tracking reports its classes.
 const ROUNDS_OF_MODULES: u32 = 50;
 
-/// Why a watch ends by itself.
+/// Why heap tracking stops without a command.
 const TOO_EXPENSIVE: &str = "the watch was ended before the runtime had counted by type what was made since a collection, as it does for a watch: \
                         there were so many types, or objects, that the program would have stood for a second or more";
 
-/// Why the runtime does not tell of its collections.
+/// Why the runtime does not report its GCs.
 fn refused(code: u32) -> String {
     match HResult(code as i32) {
         HResult::CORPROF_E_TIMEOUT_WAITING_FOR_CONCURRENT_GC => {
@@ -30,14 +30,14 @@ fn refused(code: u32) -> String {
 }
 
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
-    /// Everything from the first module to the end of the last copy.
+    /// Tracks the heap, from the first module to the end of the last forked copy.
     pub(crate) fn track_heap(&mut self) {
-        // Before there is a copy, and until there can be none any more.
+        // Held from before the first fork until no copy can exist any more.
         self.shared.resources.acquire(ResourceKind::Child);
         if let Err(what) = self.try_to_track_heap() {
             self.shared.platform.send(&FromAgent::Failed { what });
         }
-        // Who leaves asks for no callbacks at all, a moment later: nothing more could be done about a refusal.
+        // A refusal cannot be handled: the agent disables all callbacks a moment later.
         let _ = GuardedRuntime { shared: self.shared, runtime: self.runtime }.track_heap(false);
         self.end_copy();
         self.shared.resources.release(ResourceKind::Child);
@@ -59,7 +59,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         }
     }
 
-    /// Whether one is; else it is time to leave.
+    /// Returns true if the recorder asks for another snapshot, false if it is time to detach.
     fn until_another_is_wanted(&mut self, modules: &mut ModuleIds) -> Result<bool, String> {
         let mut rounds = 0;
         loop {

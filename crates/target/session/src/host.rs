@@ -1,4 +1,4 @@
-//! What an attach needs of the process that it lives in, beside the [`Platform`]: its two threads, and a hold on the library.
+//! What an attach needs from its process beside the [`Platform`]: two threads, and a reference on the library.
 
 use crate::ResourceRegistry;
 use crate::platform::Platform;
@@ -8,27 +8,28 @@ use remora_wire::Config;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// What the two threads of an attach do.
+/// The roles of an attach's two threads.
 pub trait ThreadRoles: Send + Sync + 'static {
-    /// All there is to do; must not panic.
+    /// The worker's role. Must not panic.
     fn work(&self);
 
-    /// Runs when the thread that worked has ended; the very last there is of the attach. Must use nothing with a thread-local destructor.
+    /// The detach thread's role, after the worker has ended. The last code of the attach. Must use nothing with a thread-local destructor.
     fn leave(self: Arc<Self>);
 }
 
-/// A thread that was started alone, where two were wanted: joins it.
+/// Joins a thread whose partner could not be started.
 pub type UnpairedThread = Box<dyn FnOnce()>;
 
-/// The process. One value for each callback object, made before the runtime has asked for anything: it holds nothing that a refused attach would leave behind.
+/// The process. Each callback object has one, made before the runtime's first call. It holds nothing that a refused attach would leave
+/// behind.
 pub trait Host: Send + Sync + 'static {
     /// The operating system of an attach.
     type Platform: HostedPlatform;
-    /// A reference on this library, held so that it cannot be unmapped under a thread of ours (contract DET-05). Dropped, it is given
-    /// back at once: for an attach that fails while it begins.
+    /// A reference on this library, so that it cannot be unmapped under one of our threads (contract DET-05). Dropping it releases it at
+    /// once: for an attach that fails in InitializeForAttach.
     type LibraryReference: Send + Sync;
 
-    /// Prepares; nothing of the process is touched yet but one descriptor.
+    /// Prepares the platform. Opens one descriptor, and touches nothing else in the process.
     ///
     /// # Errors
     /// In words.
@@ -40,38 +41,40 @@ pub trait Host: Send + Sync + 'static {
     /// In words.
     fn reference_library(&self) -> Result<Self::LibraryReference, String>;
 
-    /// Gives the reference back when the calling thread has run its last instruction of ours (contract DET-08). False where that cannot
-    /// be done: the library then stays.
+    /// Releases the reference after the calling thread's last instruction in this library (contract DET-08). False if impossible: the
+    /// library then stays mapped.
     fn give_back_at_thread_end(reference: Self::LibraryReference) -> bool;
 
-    /// Starts two threads alike: whichever gets a processor first works, the other waits until it has ended, and leaves.
+    /// Starts two equal threads. The first one on a CPU becomes the worker. The other waits until the worker has ended, and is the detach
+    /// thread.
     ///
     /// # Errors
-    /// The one thread that could be started: it works, and nobody leaves after it. `None` if there is not even one.
+    /// The only thread that could be started: it works, and no detach thread follows. `None` if there is not even one.
     fn start_pair<R: ThreadRoles>(&self, roles: Arc<R>) -> Result<(), Option<UnpairedThread>>;
 }
 
-/// What only the attach itself asks of its operating system.
+/// Operations that only the attach needs from its operating system.
 pub trait HostedPlatform: Platform {
-    /// Connects and says hello. That never waits: the other side listens, and nobody else calls there.
+    /// Connects and sends the hello. Never waits: the recorder already listens, and has no other connections there.
     ///
     /// # Errors
     /// In words.
     fn call(&self) -> Result<(), String>;
 
-    /// Ends the connection.
+    /// Closes the connection.
     fn hang_up(&self);
 
-    /// Tells the other side that it is over, if nobody is just talking to it; called by the runtime, so it never waits.
+    /// Reports the completed detach, unless another thread uses the channel right now. The runtime calls this, so it never waits.
     fn tell_detached(&self);
 
-    /// In GarbageCollectionFinished: makes a copy of the process, which walks the heap and ends; here it goes on at once.
+    /// In GarbageCollectionFinished: forks the process. The copy walks the heap and ends; this process continues at once.
     fn fork_snapshot(&self, _heap: HeapView) {}
 
-    /// In a callback of a collection which no other runs beside: shows the heap, and a place for its ranges. Nothing if that is not to be had.
+    /// In a GC callback that never runs concurrently: shows the heap, with a buffer for its ranges. Does not call `_visit` if the heap is
+    /// unavailable.
     fn look(&self, _heap: HeapView, _visit: &mut dyn FnMut(&dyn HeapReader, &mut [HeapRange])) {}
 
-    /// In GarbageCollectionStarted: from now on these callbacks are wanted, also in the rest of this collection.
+    /// In GarbageCollectionStarted: changes the event mask, also for the rest of this GC.
     ///
     /// # Errors
     /// The HRESULT.
@@ -79,7 +82,7 @@ pub trait HostedPlatform: Platform {
         Err(0x8000_4001)
     }
 
-    /// Has the runtime stand still, makes a copy of the process, and lets it go on; the copy is shown each object and ends.
+    /// Suspends the runtime, forks the process, and resumes it. The runtime enumerates the objects in the copy; then the copy ends.
     ///
     /// # Errors
     /// The HRESULT.
@@ -87,14 +90,14 @@ pub trait HostedPlatform: Platform {
         Err(0x8000_4001)
     }
 
-    /// The library stays in the process: gives back what only a recording needs, so that nothing else stays with it.
+    /// The library stays mapped: releases everything that only a recording needs, so that nothing else stays with it.
     ///
-    /// `callbacks_inside` counts the callbacks that run: one of them may still look at what is given back.
+    /// `callbacks_inside` counts the running callbacks: one of them may still use what is released.
     fn release_recording(&self, callbacks_inside: &AtomicU32);
 
-    /// The eight bytes at an address, read so that it cannot fault.
+    /// The eight bytes at an address. The read cannot fault.
     fn read_checked(&self, address: u64) -> Option<[u8; 8]>;
 
-    /// Whether there is such a file.
+    /// Whether this file exists.
     fn is_file(&self, path: &str) -> bool;
 }

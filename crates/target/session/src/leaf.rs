@@ -7,7 +7,7 @@
 
 use remora_sampler::Link;
 
-/// Where the caller of the executing method is found.
+/// Where to find the caller of the executing method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
     /// In the frame that RBP points to, as the walk assumes.
@@ -16,10 +16,10 @@ pub enum Caller {
     OnStack(u64),
 }
 
-/// How many bytes of a method are looked at from its start, at most.
+/// Bytes of a method to read from its start, at most.
 pub const PROLOG_BYTES: usize = 64;
 
-/// How many bytes are looked at from the executing instruction on, at most.
+/// Bytes to read from the executing instruction on, at most.
 pub const EPILOG_BYTES: usize = 32;
 
 /// `mov rax, [rbp]; push rax`: only the optimised body of an OSR method begins so. RBP still points to the first body's frame. The
@@ -39,9 +39,9 @@ enum Step {
     Nothing,
 }
 
-/// Where the caller is while the instruction at `offset` of a method is about to execute.
+/// Where the caller is, just before the instruction at `offset` of a method executes.
 ///
-/// `prolog` are the method's first bytes, `here` the bytes from the instruction on; both may be shorter than they could be.
+/// `prolog` are the method's first bytes, `here` the bytes from the instruction on; both may be truncated.
 pub fn caller(prolog: &[u8], offset: usize, here: &[u8]) -> Caller {
     if prolog.starts_with(&REPLACEMENT) {
         return if has_left_frame(here) { Caller::OnStack(0) } else { Caller::InFrame };
@@ -98,7 +98,7 @@ pub fn depth_at_call(prolog: &[u8], offset: usize) -> Option<u64> {
     Some(depth)
 }
 
-/// One instruction of a prolog and its length, `None` if it is not one.
+/// One instruction of a prolog and its length; `None` for any other instruction.
 fn prolog_step(code: &[u8]) -> Option<(Step, usize)> {
     Some(match *code {
         [0x50..=0x57, ..] => (Step::Push, 1),
@@ -119,7 +119,7 @@ fn prolog_step(code: &[u8]) -> Option<(Step, usize)> {
     })
 }
 
-/// If only an epilog is left (add rsp, pops, return), how many bytes it still takes off the stack.
+/// If only an epilog is left (add rsp, pops, return): how many bytes it still pops from the stack.
 fn epilog_depth(code: &[u8]) -> Option<u64> {
     let mut rest = code;
     let mut depth = 0;
@@ -139,7 +139,7 @@ fn epilog_depth(code: &[u8]) -> Option<u64> {
     }
 }
 
-/// Whether a method with a frame has popped it already: nothing is left but the return.
+/// Whether a method with a frame has popped it already: only the return is left.
 fn has_left_frame(code: &[u8]) -> bool {
     matches!(*code, [0xc3, ..])
 }

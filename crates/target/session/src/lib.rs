@@ -1,16 +1,16 @@
-//! What the agent does, apart from the operating system: callbacks, look-ups, the way from attach to detach.
+//! The agent apart from the operating system: callbacks, look-ups, and the way from attach to detach.
 //!
 //! # Purpose
-//! [`Agent`] is what the runtime calls; [`Worker`] is the agent's own thread; [`Shared`] is what callbacks leave for it; [`UnloadBarrier`] keeps code from unloading while it is
-//! looked up; [`ResourceRegistry`] keeps the library from leaving while a way into it is open.
+//! The runtime calls [`Agent`]. [`Worker`] is the agent's worker thread. Callbacks leave their state for it in [`Shared`].
+//! [`UnloadBarrier`] delays unloads of code during its look-up. [`ResourceRegistry`] prevents the detach while any resource is held.
 //!
 //! # Design constraints
-//! core, std and the inside crates only. The operating system is the [`Platform`] trait, the runtime the [`Runtime`] trait: a model
-//! of either can stand in. Callbacks never wait but in [`UnloadBarrier::before_unload`], bounded. How unloads, a full transport and errors are held: `unload_barrier.rs`,
-//! `transport_writer.rs` and `sample_writer.rs`, `method_cache.rs`.
+//! Only core, std and the target crates. The operating system is the [`Platform`] trait, the runtime the [`Runtime`] trait: a model can
+//! replace either. Callbacks never wait, except in [`UnloadBarrier::before_unload`], bounded. `unload_barrier.rs` handles unloads,
+//! `transport_writer.rs` and `sample_writer.rs` a full transport, `method_cache.rs` errors.
 //!
 //! # Rejected
-//! Enumerating at attach: a sampler meets what matters, and what it meets it can ask about (contract CAT-08).
+//! Enumerating at attach: samples contain the code that matters, and the worker can ask about it then (contract CAT-08).
 #![forbid(unsafe_code)]
 
 mod attached;

@@ -1,14 +1,14 @@
-//! From addresses to methods: every address, method, type and module is described once, when it is first met (contract CAT-08).
+//! From addresses to methods: every address, method, type and module is described once, when a sample first contains it (contract CAT-08).
 //!
-//! Lazy catch-up only: nothing is enumerated, so nothing can be missed or be stale. An id is asked about while a sample that
-//! holds it is fresh and the [`crate::UnloadBarrier`] keeps its code from unloading; what has unloaded is forgotten at once.
-//! No id outlives the look-up that it was got by: descriptions are collected, and handed over after the last question.
+//! Lazy catch-up only: without an enumeration, nothing can be missed or become stale. The worker asks about an id while the sample that
+//! holds it is fresh and the [`crate::UnloadBarrier`] delays the unload of its code. Unloaded code is forgotten at once. No id outlives its
+//! look-up: descriptions are collected, and sent after the last question.
 //!
-//! Only facts are remembered. An answer that was an error is in doubt: what hangs on it is asked for again, at the next meeting and
-//! then ever more rarely. A type whose arguments were cut at the depth limit is described so and not remembered.
+//! Only facts are remembered. An error leaves doubt: the next look-up asks again, later look-ups ever more rarely. A type whose arguments
+//! were cut at the depth limit is described, but not remembered.
 //!
-//! A word on a stack may look like a return address into code that has just unloaded. Where such code lay is remembered for
-//! some seconds, and callers there are not asked for. Only code that had been met is known so.
+//! A stack word may look like a return address into code that has just unloaded. The cache remembers such ranges for some seconds, and does
+//! not ask about callers there. It knows only the ranges of code that it had resolved.
 
 use crate::fault_injection::{InjectedFault, is_injected};
 use crate::guarded_runtime::NOT_ASKED;
@@ -22,39 +22,39 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// How deep generic arguments are followed: `List<List<...>>` of more than this ends in an unknown type.
+/// How deep generic arguments are followed: deeper ones of `List<List<...>>` become an unknown type.
 const MAXIMUM_TYPE_DEPTH: u32 = 8;
 
-/// Types described for one method, at most; beyond it they are unknown.
+/// Types described for one method, at most; further ones are unknown.
 const MAXIMUM_TYPES_A_METHOD: u32 = 256;
 
-/// Addresses remembered at once; beyond it everything is forgotten and asked for again. All that is remembered takes some 10 MiB then.
+/// Addresses remembered at once. Beyond it everything is forgotten and asked again. A full cache takes some 10 MiB.
 pub const MAXIMUM_ADDRESSES: usize = 50_000;
 
 /// Types and modules remembered at once, as for addresses.
 const MAXIMUM_TYPES: usize = 50_000;
 
-/// Bytes of a name that are handed on: a message that can never fit would end the recording's names for good.
+/// Bytes of a name to send, at most: a message that can never fit would end all names of the recording.
 const MAXIMUM_NAME: usize = 4096;
 
-/// Generic arguments that are handed on, for the same reason.
+/// Generic arguments to send, at most, for the same reason.
 const MAXIMUM_ARGUMENTS: usize = 1024;
 
-/// How long it is remembered where code has unloaded, nanoseconds.
+/// How long to remember where code has unloaded, nanoseconds.
 const UNLOADED_FOR: u64 = 5_000_000_000;
 
-/// In how many places, at most: the oldest go first.
+/// Ranges of unloaded code to remember, at most: the oldest go first.
 const MAXIMUM_UNLOADED: usize = 256;
 
-/// Meetings between two questions about an address in doubt, at most.
+/// Look-ups between two questions about an address in doubt, at most.
 const LONGEST_DOUBT: u16 = 1024;
 
 /// An address in a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampledAddress {
-    /// Of the instruction that was executing: there is code.
+    /// The executing instruction: there is code.
     Leaf(u64),
-    /// Taken from the stack: there was code once, most likely.
+    /// A word of the stack: there was code once, most likely.
     Caller(u64),
 }
 
@@ -67,7 +67,7 @@ impl SampledAddress {
     }
 }
 
-/// What is remembered of an address.
+/// A described address.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     function: Option<usize>,
@@ -75,33 +75,33 @@ struct Known {
     doubt: Option<Doubt>,
 }
 
-/// When an answer that was an error is asked for again.
+/// When to ask again after an error.
 #[derive(Debug, Clone, Copy)]
 struct Doubt {
-    /// Meetings until then.
+    /// Look-ups until then.
     left: u16,
-    /// By how many it was put off last.
+    /// The last delay, in look-ups.
     interval: u16,
 }
 
-/// What is remembered of a method.
+/// A described method.
 #[derive(Debug, Clone, Copy)]
 struct KnownMethod {
     index: u32,
     module: Option<usize>,
 }
 
-/// Where code has unloaded.
+/// A range of unloaded code.
 #[derive(Debug, Clone, Copy)]
 struct Unloaded {
     body: CodeBody,
     at: u64,
 }
 
-/// How far an answer can be relied on.
+/// How reliable an answer is.
 #[derive(Debug, Clone, Copy, Default)]
 struct Certainty {
-    /// The depth limit decided a part of it.
+    /// The depth limit cut a part of it.
     cut: bool,
     /// The runtime answered a part of it with an error.
     failed: bool,
@@ -122,7 +122,7 @@ impl Certainty {
     }
 }
 
-/// What has been described to the collector so far.
+/// All descriptions sent to the collector.
 #[derive(Default)]
 pub struct MethodCache {
     addresses: HashMap<u64, Known>,
@@ -131,12 +131,12 @@ pub struct MethodCache {
     modules: HashMap<usize, u32>,
     bodies: HashMap<usize, Vec<CodeBody>>,
     unloaded: VecDeque<Unloaded>,
-    /// Addresses in it that the collector was told mean nothing now.
+    /// Addresses whose description was retracted at the collector.
     retracted: HashSet<u64>,
     /// Methods with on-stack replacement (OSR).
     osr: OsrMethods,
-    /// When the last OSR method was learnt, monotonic nanoseconds. Earlier samples were walked without knowing it. While its first stack is
-    /// resolved, this is the maximum.
+    /// When the last OSR method was learnt, monotonic nanoseconds. Earlier samples were walked without knowing it. `u64::MAX` while its
+    /// first stack is resolved.
     pub(crate) osr_learnt: u64,
     /// The walk's link table. Every call in it is also in `addresses`.
     links: Arc<[AtomicU64]>,
@@ -150,12 +150,12 @@ pub struct MethodCache {
 }
 
 impl MethodCache {
-    /// An empty cache, which fills this link table for the walk ([`Links`]).
+    /// An empty cache that fills this link table for the walk ([`Links`]).
     pub fn over(links: Arc<[AtomicU64]>) -> MethodCache {
         MethodCache { links, ..MethodCache::default() }
     }
 
-    /// Tells the time, monotonic nanoseconds: where code unloaded long ago is of no interest any more.
+    /// Sets the time, monotonic nanoseconds, and drops old ranges of unloaded code.
     pub fn set_time(&mut self, now: u64) {
         self.now = now;
         while self.unloaded.front().is_some_and(|oldest| now.saturating_sub(oldest.at) > UNLOADED_FOR) {
@@ -163,14 +163,14 @@ impl MethodCache {
         }
     }
 
-    /// Forgets what has unloaded. The next sample that meets the same address asks anew.
+    /// Forgets unloaded code. The next sample with such an address asks again.
     ///
-    /// Returns how many remembered addresses were gone through for it: none for functions that were never met.
+    /// Returns how many remembered addresses were scanned: none for unknown functions.
     pub fn forget(&mut self, told: &[Unload]) -> usize {
         if is_injected(InjectedFault::KeepUnloadedMethods) {
             return 0;
         }
-        // Told anew, if the description was lost, or if it was described in between.
+        // Retract again: the retraction may be lost, or the address described since.
         self.retracted.clear();
         let mut functions = HashSet::new();
         let mut everything = false;
@@ -190,7 +190,7 @@ impl MethodCache {
             }
         }
         if everything {
-            // A module's classes may be arguments of any generic method: all is asked for again.
+            // A module's classes may be arguments of any generic method: forget everything.
             return self.forget_everything();
         }
         if functions.is_empty() {
@@ -208,7 +208,7 @@ impl MethodCache {
         gone_through
     }
 
-    /// Describes what is met if it is new. Returns whether it is managed code.
+    /// Describes an address if it is new. Returns whether it is managed code.
     pub fn resolve(&mut self, runtime: &impl Runtime, sampled: SampledAddress, out: &mut Vec<Message>) -> bool {
         let address = sampled.address();
         let interval = match self.remembered(address) {
@@ -236,7 +236,7 @@ impl MethodCache {
         function.is_some()
     }
 
-    /// Where the caller of the managed code at `instruction` is, while that instruction is about to execute.
+    /// Where the caller of the managed code at `instruction` is, just before that instruction executes.
     ///
     /// Call [`MethodCache::resolve`] for it first. `None` if the code is unknown.
     pub fn caller_of(&mut self, runtime: &impl Runtime, instruction: u64) -> Option<Caller> {
@@ -280,7 +280,7 @@ impl MethodCache {
         depth_at_call(runtime.code(body, body.start, &mut prolog), usize::try_from(return_address - body.start).ok()?)
     }
 
-    /// The link of `return_address` in the walk's table. An address with a link has been described without a doubt.
+    /// The link of `return_address` in the walk's table. An address with a link has been described without doubt.
     pub(crate) fn known_link(&self, return_address: u64) -> Option<Link> {
         Links::new(&self.links).find(return_address)
     }
@@ -306,7 +306,7 @@ impl MethodCache {
         link(runtime.code(body, body.start, &mut prolog), usize::try_from(after(call) - body.start).ok()?)
     }
 
-    /// Whether an address is managed code; if it must be asked for, by how many meetings that was put off last.
+    /// Whether an address is managed code. `Err` if the runtime must be asked: the last delay, in look-ups.
     fn remembered(&mut self, address: u64) -> Result<bool, u16> {
         let known = self.addresses.get_mut(&address).ok_or(0_u16)?;
         match &mut known.doubt {
@@ -329,7 +329,7 @@ impl MethodCache {
         gone_through
     }
 
-    /// What the collector was told of an address before its code unloaded must not name what lies there now.
+    /// Retracts the description of an address: it must not name newer code there.
     pub(crate) fn retract(&mut self, address: u64, out: &mut Vec<Message>) {
         if self.retracted.len() >= MAXIMUM_ADDRESSES {
             self.retracted.clear();
@@ -345,7 +345,7 @@ impl MethodCache {
         }
     }
 
-    /// Remembers where a function lay; whether that was known.
+    /// Remembers where a function's code was. Returns whether the function was known.
     fn unload_bodies(&mut self, function: usize) -> bool {
         let Some(bodies) = self.bodies.remove(&function) else { return false };
         for body in bodies {
@@ -366,7 +366,7 @@ impl MethodCache {
         }
     }
 
-    /// Counts an error of the runtime's, as opposed to a question that was not asked.
+    /// Counts an error of the runtime, but not an unasked question.
     fn failed(&mut self, code: u32) -> Certainty {
         self.failed += u64::from(code != NOT_ASKED);
         Certainty::FAILED
@@ -387,12 +387,12 @@ impl MethodCache {
         (Place::Managed { method, il_offset }, standing)
     }
 
-    /// The body of `function` that holds `address`; asked for again when a new one has been compiled.
+    /// The body of `function` that contains `address`. If no known body does, asks the runtime again: a new one may have been compiled.
     fn body(&mut self, runtime: &impl Runtime, function: usize, address: u64) -> Option<&CodeBody> {
         let fresh = self.bodies.get(&function).is_none_or(|bodies| !bodies.iter().any(|body| holds(body, address)));
         if fresh {
             let bodies = runtime.bodies(function);
-            // Code lies there again: what is met there may be asked for.
+            // There is code again: addresses in it may be asked about.
             self.unloaded.retain(|gone| !bodies.iter().any(|body| overlap(&gone.body, body)));
             let changed = self.osr.learn(runtime, &bodies);
             if !changed.is_empty() {
@@ -472,7 +472,7 @@ impl MethodCache {
         classes.map(|class| self.type_(runtime, *class, depth, standing, out)).collect()
     }
 
-    /// The index of a class. What of it is no fact is added to `outer`, and keeps it from being remembered.
+    /// The index of a class. An uncertain answer is not remembered, and makes `outer` uncertain, too.
     fn type_(
         &mut self,
         runtime: &impl Runtime,
@@ -522,11 +522,12 @@ impl MethodCache {
         }
     }
 
-    /// Describes a module that was enumerated, if it is new; its index. `None` if the runtime said nothing of it.
+    /// Describes a method if it is new; its index.
     pub(crate) fn resolve_method(&mut self, runtime: &impl Runtime, function: usize, out: &mut Vec<Message>) -> u32 {
         self.method(runtime, function, out).0
     }
 
+    /// Describes an enumerated module if it is new; its index. `None` if the runtime failed to describe it.
     pub(crate) fn resolve_module(
         &mut self,
         runtime: &impl Runtime,
@@ -564,7 +565,7 @@ impl MethodCache {
     }
 }
 
-/// Marks a module without a file in the table of modules.
+/// Marks a module without a file in `MethodCache::modules`.
 const IN_MEMORY: u32 = 1 << 31;
 
 fn named(module: Option<u32>, name: String) -> MethodKind {

@@ -1,70 +1,71 @@
-//! What the modules' ids mean: in a snapshot, and through the collections of a watch.
+//! The meanings of ModuleIDs: in a snapshot, and over the GCs of heap tracking.
 //!
-//! A module that has unloaded leaves its id to whoever comes. In a snapshot such an id names nothing: who of the two is meant cannot be told.
-//! In a watch it can. Objects of a module are gone before it unloads, and its successor's are met in collections that begin later. So what
-//! an id means is told with the first collection in which it does: from the one after the unload on it may be another module's, which is
-//! described when it is enumerated.
+//! A new module may reuse the id of an unloaded one. In a snapshot such an id has no name: either module may be meant. In heap tracking the
+//! GC number decides. A module's objects are gone before it unloads, and its successor's objects appear in later GCs. So each meaning of an
+//! id is sent with its first GC. From the GC after the unload on, the id may belong to another module, which is described when it is
+//! enumerated.
 //!
-//! An id ceases to be enumerable before its unload is told (contract CAT-04; vm/loaderallocator.cpp, `GCLoaderAllocators`: assemblies are
-//! removed from the domain's list first). So what is enumerated after an unload was heard is the successor. What is heard after the
-//! enumeration outranks it (CAT-07): such an id is asked about no more, until it is enumerated again.
+//! An id disappears from the enumeration before its unload is reported (contract CAT-04; vm/loaderallocator.cpp, `GCLoaderAllocators`:
+//! assemblies are removed from the domain's list first). So an id enumerated after its unload is the successor's. An unload after the
+//! enumeration outranks it (CAT-07): such an id is not used again until the next enumeration.
 
 use crate::unload_barrier::Unload;
 use remora_wire::Message;
 
-/// What is known of an id.
+/// The meaning of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     id: usize,
-    /// The index under which the module was described; `None` if it may be anybody's.
+    /// The index of the module's description; `None` if the id may belong to any module.
     index: Option<u32>,
-    /// The first collection in which that is so.
+    /// The first GC with this meaning.
     since: u64,
 }
 
-/// See the module's text.
+/// The known ids; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct ModuleIds {
-    /// Ascending by ids.
+    /// Ascending by id.
     known: Vec<Known>,
-    /// Whether collections are told of, so that an id can mean one and then another.
+    /// Whether GCs are reported, so that an id can change its meaning.
     is_watch: bool,
-    /// Before this collection an id may have been anybody's of which nothing is known.
+    /// Before this GC, an unknown id may have belonged to any module.
     floor: u64,
-    /// What was heard to unload since the enumeration.
+    /// Unloads since the enumeration.
     gone: Vec<usize>,
     anything_is_gone: bool,
-    /// What has changed and was not told yet.
+    /// Changes to send.
     changes: Vec<Known>,
-    /// Whether one has said which application domain it is in.
+    /// Whether the application domain is known.
     pub(crate) has_domain: bool,
 }
 
 impl ModuleIds {
-    /// Those of a watch.
+    /// For heap tracking.
     pub(crate) fn of_watch() -> ModuleIds {
         ModuleIds { is_watch: true, ..ModuleIds::default() }
     }
 
-    /// What is enumerated comes after everything that was heard by now.
+    /// Begins an enumeration: it is newer than all earlier unloads.
     pub(crate) fn enumerates(&mut self) {
         self.gone.clear();
         self.anything_is_gone = false;
     }
 
-    /// Whether an id that was enumerated is to be asked about.
+    /// Whether to describe an enumerated id.
     pub(crate) fn wants(&self, id: usize) -> bool {
         let is_unknown = self.find(id).is_none_or(|known| self.is_watch && known.index.is_none());
         is_unknown && !self.anything_is_gone && !self.gone.contains(&id)
     }
 
-    /// It was described under this index, or nothing was said of it.
+    /// Sets the index of an id's description; `None` if the runtime failed to describe it.
     pub(crate) fn is(&mut self, id: usize, index: Option<u32>) {
         let since = self.find(id).map_or(self.floor, |known| known.since);
         self.know(Known { id, index, since });
     }
 
-    /// An id that has gone may be used anew: before the fork or after it, or from the next collection on. So many have begun by now.
+    /// Handles unloads. An id may be reused: in a snapshot before or after the fork, in heap tracking from the next GC on. `begun` GCs have
+    /// started.
     pub(crate) fn forget(&mut self, told: &[Unload], begun: u64) {
         for what in told {
             match *what {
@@ -73,7 +74,7 @@ impl ModuleIds {
                         self.gone.push(id);
                     }
                     let since = if self.is_watch { collections + 1 } else { 0 };
-                    // What was heard before is told again, until unloads were let go.
+                    // Earlier unloads are passed again until they are released.
                     if self.find(id).is_none_or(|known| known.since < since || !self.is_watch) {
                         self.know(Known { id, index: None, since });
                     }
@@ -84,8 +85,7 @@ impl ModuleIds {
         }
     }
 
-    /// Hands to `tell` what has to be told, as far as there is room for it. The rest has to be told again: else what comes would be called after
-    /// who was there.
+    /// Sends the changes, as far as there is room. The rest must be retried, or a new module would get its predecessor's name.
     pub(crate) fn tell(&mut self, mut tell: impl FnMut(&Message) -> bool) {
         let told = self.changes.iter().take_while(|known| {
             tell(&Message::ModuleId { id: known.id as u64, since: known.since, index: known.index })
@@ -113,7 +113,7 @@ impl ModuleIds {
         self.changes.push(new);
     }
 
-    /// Anything may have gone, and nobody knows when: of what was known of the ids nothing holds.
+    /// Anything may have unloaded, at an unknown time: no known meaning holds any more.
     fn forget_all(&mut self, begun: u64) {
         self.anything_is_gone = true;
         self.floor = if self.is_watch { begun + 1 } else { 0 };
@@ -134,7 +134,7 @@ mod tests {
         [Unload::Module { id, collections }]
     }
 
-    /// Everything that is to be told: id, since when, what.
+    /// Everything sent: id, first GC, index.
     fn told(modules: &mut ModuleIds) -> Vec<(u64, u64, Option<u32>)> {
         let mut told = Vec::new();
         modules.tell(|message| match message {
@@ -171,10 +171,10 @@ mod tests {
         modules.enumerates();
         assert!(modules.wants(7));
         modules.is(7, Some(2));
-        // The notice is told again until unloads were let go, and says nothing of the successor.
+        // The notice comes again until unloads are released, and does not concern the successor.
         modules.forget(&unloads(7, 4), 6);
         assert_eq!(told(&mut modules), [(7, 0, Some(1)), (7, 5, None), (7, 5, Some(2))]);
-        // One that came and went without having been enumerated.
+        // An id unloaded without having been enumerated.
         modules.forget(&unloads(9, 6), 8);
         modules.enumerates();
         modules.is(9, Some(3));
@@ -193,7 +193,7 @@ mod tests {
         modules.is(7, Some(1));
         modules.is(8, Some(2));
         modules.tell(|_| false);
-        // What was met under these ids until then may have been anybody's; and what found no room is told again.
+        // Until then these ids may have belonged to any module. Changes without room are sent again.
         assert_eq!(told(&mut modules), [(7, 0, Some(1)), (7, 0, None), (7, 7, Some(1)), (8, 7, Some(2))]);
     }
 }

@@ -1,9 +1,9 @@
-//! Finds the methods that were exchanged while they ran (on-stack replacement): for the walk, which would meet them twice and lose their
-//! callers (`remora_sampler::Link::Replaced`).
+//! Finds methods with on-stack replacement. Without this, the walk would find such a method twice and lose its caller
+//! (`remora_sampler::Link::Replaced`).
 //!
-//! The optimised body begins by fetching the caller's frame pointer out of the first body's frame, which no other code does. The first
-//! body's prolog says how far above its lowest stack address its frame lies.
-//! (Read off the code of .NET 8.0.4, 9.0.7 and 10.0.12 with `DOTNET_OSR_HitLimit=1`.)
+//! The optimised body begins by loading the caller's frame pointer from the first body's frame; no other code does. The first body's prolog
+//! says how far above its lowest stack address its frame lies. (Taken from the code of .NET 8.0.4, 9.0.7 and 10.0.12 with
+//! `DOTNET_OSR_HitLimit=1`.)
 
 use crate::leaf::{PROLOG_BYTES, REPLACEMENT};
 use crate::runtime::{CodeBody, Runtime};
@@ -15,10 +15,10 @@ const PUSH_FRAME_POINTER: u8 = 0x55;
 /// Bodies remembered, at most.
 const MAXIMUM: usize = 4096;
 
-/// The first bodies of such methods.
+/// The bodies of OSR methods.
 #[derive(Debug, Default)]
 pub(crate) struct OsrMethods {
-    /// Distance by start address.
+    /// Distance of each first body, by its start address.
     bodies: HashMap<u64, u64>,
     /// Starts of the optimised bodies.
     optimised: HashSet<u64>,
@@ -47,30 +47,30 @@ impl OsrMethods {
         changed
     }
 
-    /// The distance, if it is the first body of such a method.
+    /// The distance, if this is the first body of an OSR method.
     pub(crate) fn distance(&self, body: CodeBody) -> Option<u64> {
         self.bodies.get(&body.start).copied()
     }
 
-    /// Whether it is the optimised body of such a method. No call leads into it, only the first body.
+    /// Whether this is the optimised body of an OSR method. No call leads into it, only the first body.
     pub(crate) fn is_optimised(&self, body: CodeBody) -> bool {
         self.optimised.contains(&body.start)
     }
 
-    /// The code has unloaded.
+    /// Forgets unloaded code.
     pub(crate) fn forget(&mut self, body: CodeBody) {
         self.optimised.remove(&body.start);
         self.bodies.remove(&body.start);
     }
 
-    /// What was learnt is learnt anew as it is met.
+    /// Forgets all methods. They are learnt again at the next look-up.
     pub(crate) fn forget_everything(&mut self) {
         self.bodies.clear();
         self.optimised.clear();
     }
 }
 
-/// How far above the stack pointer, once all room is made, an unoptimised prolog puts its frame pointer, bytes: `lea rbp, [rsp + distance]`.
+/// How far above the final stack pointer an unoptimised prolog puts its frame pointer, bytes: `lea rbp, [rsp + distance]`.
 fn distance(prolog: &[u8]) -> Option<u64> {
     let (&PUSH_FRAME_POINTER, rest) = prolog.split_first()? else { return None };
     (0..rest.len()).find_map(|at| match rest[at..] {

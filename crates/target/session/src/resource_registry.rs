@@ -1,15 +1,15 @@
-//! The register of ways into the library: each is written down when it is opened and checked off when it is closed.
+//! Counts the resources that keep code of this library running: add each before it is opened, remove it after it is closed.
 //!
-//! Detach may only be asked for when the register is empty (contract DET-04): the runtime counts its own callbacks, but of
-//! threads, timers and signal handlers it knows nothing.
+//! The detach may be requested only when nothing is registered (contract DET-04). The runtime counts its own callbacks, but knows nothing
+//! of threads, timers and signal handlers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A kind of way in, other than the profiling API itself.
+/// A resource through which code of this library can run, other than the profiling API itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum ResourceKind {
-    /// A thread of our own.
+    /// One of our threads.
     Thread,
     /// A POSIX timer.
     Timer,
@@ -17,7 +17,7 @@ pub enum ResourceKind {
     SignalHandler,
     /// An EventPipe session.
     EventPipeSession,
-    /// A forked child that still executes our code.
+    /// A forked copy that still executes our code.
     Child,
 }
 
@@ -31,21 +31,21 @@ impl ResourceKind {
     ];
 }
 
-/// What is open at this moment.
+/// The open resources.
 #[derive(Debug, Default)]
 pub struct ResourceRegistry {
     held: [AtomicU32; ResourceKind::ALL.len()],
 }
 
 impl ResourceRegistry {
-    /// Writes an entrance down, before it is opened.
+    /// Registers a resource, before it is opened.
     pub fn acquire(&self, kind: ResourceKind) {
         self.held[kind as usize].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Checks an entrance off, after it has verifiably been closed.
+    /// Removes a resource, after it has verifiably been closed.
     pub fn release(&self, kind: ResourceKind) {
-        // One that was never opened must not wrap around and hide the others.
+        // A release without an acquire must not wrap around and hide other resources.
         let _ = self.held[kind as usize].fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1));
     }
 
@@ -54,12 +54,12 @@ impl ResourceRegistry {
         self.held[kind as usize].load(Ordering::SeqCst)
     }
 
-    /// What is open apart from the agent's own two threads, which end by themselves right before and after detach is asked for.
+    /// An open resource, apart from the agent's two threads: they end by themselves right before and after the detach request.
     pub fn held_besides_own_threads(&self) -> Option<ResourceKind> {
         ResourceKind::ALL.into_iter().find(|kind| *kind != ResourceKind::Thread && self.count(*kind) > 0)
     }
 
-    /// What is open, if anything is.
+    /// An open resource, if there is one.
     pub fn held(&self) -> Option<ResourceKind> {
         ResourceKind::ALL.into_iter().find(|kind| self.count(*kind) > 0)
     }

@@ -1,25 +1,25 @@
-//! Trying again while the runtime is busy with something that ends.
+//! Retries while the runtime is busy with an operation that ends.
 
 use crate::platform::Platform;
 
 /// Between two tries, nanoseconds.
 const PAUSE: u64 = 1_000_000;
 
-/// Tries, at most: a minute of them. They are counted, not timed: a process that was stopped meanwhile has had no time to finish.
+/// Tries, at most: a minute in all. They are counted, not timed: a stopped process has no time to finish.
 const TRIES: u64 = 60_000;
 
-/// How a try ended.
+/// The result of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// It is done.
+    /// Success.
     Done,
-    /// Not now: something is under way that ends, such as a collection, which may take many seconds on a large heap.
+    /// An operation is in progress that will end, such as a GC, which may take many seconds on a large heap.
     Busy,
-    /// It will never be done.
+    /// It will never succeed.
     Refused,
 }
 
-/// Tries until it is done or refused, for a minute at most. Returns whether it is done.
+/// Retries until success or refusal, for a minute at most. Returns whether it succeeded.
 pub fn retry(platform: &impl Platform, mut attempt: impl FnMut() -> Progress) -> bool {
     for _ in 0..TRIES {
         match attempt() {

@@ -1,22 +1,22 @@
-//! The few questions about code that the agent asks the runtime, in plain values.
+//! The questions about code that the agent asks the runtime, in plain values.
 
 /// A method, as the runtime describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FunctionFacts {
-    /// By its token.
+    /// A method with metadata.
     Token {
         /// ModuleID.
         module: usize,
         /// mdMethodDef.
         token: u32,
-        /// ClassID, where the runtime tells it.
+        /// ClassID, where the runtime reports it.
         class: Option<usize>,
-        /// ClassIDs of its own generic arguments.
+        /// ClassIDs of the method's own generic arguments.
         arguments: Vec<usize>,
     },
-    /// Made at run time: no metadata.
+    /// Made at run time, without metadata.
     Dynamic {
-        /// Its name.
+        /// Name.
         name: String,
         /// ModuleID.
         module: Option<usize>,
@@ -44,56 +44,56 @@ pub enum TypeFacts {
         /// CorElementType of the element.
         element_kind: u32,
     },
-    /// The runtime does not say.
+    /// The runtime gives no description.
     Unknown,
 }
 
 /// A module, as the runtime describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleFacts {
-    /// The path of its file, or what stands for one.
+    /// Path of the file, or the runtime's substitute for it.
     pub path: String,
-    /// Where it has no file of its own: its MVID, in the byte order of a file; zeros if that cannot be read.
+    /// MVID of a module without a file, in file byte order. Zeros if it cannot be read. `None` for a module with a file.
     pub mvid: Option<[u8; 16]>,
 }
 
 /// One compiled body of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeBody {
-    /// First address of its (hot) code.
+    /// First address of its hot code.
     pub start: u64,
-    /// First address beyond.
+    /// First address after it.
     pub end: u64,
 }
 
 /// E_NOTIMPL.
 const NOT_THERE: u32 = 0x8000_4001;
 
-/// See the module's text. All of it is called on the agent's thread, while the gate is passed.
+/// The runtime's answers. The worker thread calls these methods, and looks code up inside a batch of the unload barrier.
 pub trait Runtime {
     /// FunctionID of the managed code at an address; `None` if there is none.
     ///
     /// # Errors
-    /// The HRESULT, if the runtime could not say.
+    /// The HRESULT, if the runtime failed to answer.
     fn function_at(&self, address: u64) -> Result<Option<usize>, u32>;
 
-    /// What a function is.
+    /// Describes a function.
     ///
     /// # Errors
     /// The HRESULT.
     fn describe_function(&self, function: usize) -> Result<FunctionFacts, u32>;
 
-    /// The names of a function's type and of itself, read through the runtime's metadata; `None` if its module is `on_disk`
-    /// (they are then read outside), or if they cannot be had.
+    /// Names of a function's type and of the function, read through the runtime's metadata. `None` if they cannot be read, or if the module
+    /// is `on_disk`: then the recorder reads them.
     fn names_of(&self, function: usize, on_disk: bool, token: u32) -> Option<(String, String)>;
 
-    /// What a class is.
+    /// Describes a class.
     ///
     /// # Errors
     /// The HRESULT.
     fn describe_type(&self, class: usize) -> Result<TypeFacts, u32>;
 
-    /// A module's path, and whether there is a file.
+    /// A module's path, and its MVID if it has no file.
     ///
     /// # Errors
     /// The HRESULT.
@@ -105,10 +105,11 @@ pub trait Runtime {
     /// The IL offset of a native offset in a body.
     fn il_offset(&self, function: usize, body: CodeBody, native_offset: u32) -> Option<u32>;
 
-    /// The bytes of a body from `from` on, as many as fit, belong to it and can be read: it must not fault, whatever is there now.
+    /// Copies bytes of a body, starting at `from`: as many as fit, belong to the body and can be read. Must not fault, whatever is mapped
+    /// there now.
     fn code<'a>(&self, body: CodeBody, from: u64, into: &'a mut [u8]) -> &'a [u8];
 
-    /// The modules that are loaded.
+    /// The loaded modules.
     ///
     /// # Errors
     /// The HRESULT.
@@ -116,13 +117,13 @@ pub trait Runtime {
         Err(NOT_THERE)
     }
 
-    /// AppDomainID of what a module is loaded into.
+    /// AppDomainID of a module.
     fn app_domain_of(&self, _module: usize) -> Option<usize> {
         None
     }
 
-    /// Collects the whole heap, and has it copied when it stands ([`crate::Snapshot`]), unless more is to be told of it than would be cheap
-    /// ([`crate::GcMonitor`]). Returns when the program goes on.
+    /// Forces a full GC. When it finishes, the platform forks the snapshot ([`crate::Snapshot`]), unless monitoring this GC would be too
+    /// expensive ([`crate::GcMonitor`]). Returns when the application resumes.
     ///
     /// # Errors
     /// The HRESULT.
@@ -130,7 +131,7 @@ pub trait Runtime {
         Err(NOT_THERE)
     }
 
-    /// Asks for everything that collections do, or for no more of it. What callbacks then need is in place.
+    /// Turns the reports of all GC details on or off. Prepares the state that callbacks need for them.
     ///
     /// # Errors
     /// The HRESULT.
@@ -138,7 +139,7 @@ pub trait Runtime {
         Err(NOT_THERE)
     }
 
-    /// Has the heap copied as it is, without a collection. Returns when the program goes on.
+    /// Suspends the runtime and forks the process, without a GC. Returns when the application resumes.
     ///
     /// # Errors
     /// The HRESULT.
@@ -146,13 +147,13 @@ pub trait Runtime {
         Err(NOT_THERE)
     }
 
-    /// Whether the runtime's callbacks still arrive, shown by causing one. A notification-only profiler that is no longer heard
-    /// of must not ask for detach: the runtime would crash on it (contract DET-18).
+    /// Causes a callback, and returns whether it arrived. A notification-only profiler without callbacks must not request its detach: the
+    /// runtime would crash (contract DET-18).
     fn callbacks_arrive(&self) -> bool;
 
-    /// The methods whose locals hold objects have been described: dynamic ones may go unheard.
+    /// The worker has described the methods whose locals hold objects. Unload callbacks of dynamic methods may be disabled now.
     fn methods_described(&self) {}
 
-    /// Asks for no more callbacks and gives up every pointer into the runtime.
+    /// Disables all callbacks, and drops every pointer into the runtime.
     fn clear_event_mask(&self);
 }

@@ -1,10 +1,9 @@
-//! What goes to the collector and in which order: descriptions before the samples that need them, and every loss counted once.
+//! Sends samples to the collector: descriptions first, then the samples that need them. Counts each loss once.
 //!
-//! How it is held:
-//! - A description that could not be handed over would be missed for the rest of the recording. So everything described is then
-//!   forgotten ([`SampleWriter::sample`] says so), and described anew once there is room.
-//! - A thread's repeats stand for its last sample. When that one was lost, they are lost, too, until another one has gone through.
-//! - Names of new threads wait for room; the first that does not fit is tried again before anything else.
+//! - A lost description would be missing for the rest of the recording. So after a loss everything described is forgotten
+//!   ([`SampleWriter::sample`] returns false), and described again once there is room.
+//! - A repeat refers to its thread's last sample. If that sample was lost, its repeats are lost, too, until another sample goes through.
+//! - Names of new threads wait for room. The first without room is retried before anything else is sent.
 
 use crate::fault_injection::{InjectedFault, is_injected};
 use crate::platform::{CpuTimes, Platform};
@@ -14,13 +13,13 @@ use remora_sampler::{EXACT, RawSample};
 use remora_wire::{Message, encode_sample, layout};
 use std::collections::{HashSet, VecDeque};
 
-/// Threads whose last sample is known to have gone through, at most; beyond it repeats are lost until the thread's next sample.
+/// Threads whose last sample is known to be sent, at most. Beyond it, repeats are lost until the thread's next sample.
 const MAXIMUM_REPEATABLE: usize = 16_384;
 
-/// Threads whose names wait for room, at most; further ones are counted as lost.
+/// Messages about threads that wait for room, at most. Others are counted as lost.
 const MAXIMUM_QUEUED: usize = 8192;
 
-/// See the module's text.
+/// Sends samples and thread messages; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct SampleWriter {
     pub(crate) transport: TransportWriter,
@@ -28,7 +27,7 @@ pub(crate) struct SampleWriter {
     queued: VecDeque<Message>,
 }
 
-/// What of a raw sample is handed on beside its stack.
+/// A raw sample without its stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SampleHead {
     pub(crate) thread: u32,
@@ -46,7 +45,7 @@ impl SampleHead {
 /// The last messages of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct FinalMessages {
-    /// The threads' current names: many get theirs only after they start.
+    /// The threads' current names: many threads are renamed after they start.
     pub(crate) names: Vec<(u32, String)>,
     /// CPU time used, if known.
     pub(crate) times: Option<CpuTimes>,
@@ -63,7 +62,7 @@ impl FinalMessages {
 }
 
 impl SampleWriter {
-    /// Threads that are followed from now on: told of before the samples of the next batch.
+    /// Queues the newly followed threads. They are sent before the samples of the next batch.
     pub(crate) fn queue_new_threads(&mut self, platform: &impl Platform, threads: Vec<(u32, String)>) {
         threads.into_iter().for_each(|(thread, name)| self.queue(platform, Message::Thread { thread, name }));
     }
@@ -81,7 +80,7 @@ impl SampleWriter {
         }
     }
 
-    /// Tells of threads, as far as there is room.
+    /// Sends queued messages, as far as there is room.
     pub(crate) fn send_queued(&mut self, platform: &impl Platform) {
         while let Some(message) = self.queued.front() {
             if !self.transport.publish(platform, &[&message.encode()]) {
@@ -91,7 +90,7 @@ impl SampleWriter {
         }
     }
 
-    /// Ends the recording: delivers waiting queued, then its last messages.
+    /// Ends the recording: sends the queue, then the last messages.
     pub(crate) fn finish(&mut self, platform: &impl Platform, last: FinalMessages) {
         self.send_queued(platform);
         let waiting = self.queued.len() as u64;
@@ -102,13 +101,13 @@ impl SampleWriter {
         }
     }
 
-    /// A sample with its descriptions. False if what was described so far must be forgotten.
+    /// Sends a sample after its descriptions. False if all earlier descriptions must be forgotten.
     #[must_use]
     pub(crate) fn sample(&mut self, platform: &impl Platform, head: SampleHead, stack: &Stack) -> bool {
         let mut descriptions = stack.descriptions.iter();
         let described = descriptions.all(|message| self.transport.publish(platform, &[&message.encode()]));
         if !described {
-            // The one that was refused, and those behind it.
+            // The refused description, and those after it.
             platform.count(layout::LOST_DESCRIPTIONS, descriptions.len() as u64 + 1);
         }
         let fixed = encode_sample(head.thread, head.time, head.weight, head.flags | stack.flags);
@@ -124,13 +123,13 @@ impl SampleWriter {
         described
     }
 
-    /// A sample that is not tried.
+    /// Counts a lost sample, without an attempt to send it.
     pub(crate) fn count_lost(&mut self, platform: &impl Platform, thread: u32) {
         self.repeatable.remove(&thread);
         platform.count(layout::LOST_TRANSPORT_FULL, u64::from(!is_injected(InjectedFault::HideLoss)));
     }
 
-    /// The thread has not run since its last sample.
+    /// Sends a repeat: the thread has not run since its last sample.
     pub(crate) fn repeat(&mut self, platform: &impl Platform, head: SampleHead) {
         let SampleHead { thread, time, weight, .. } = head;
         let repeat = Message::Repeat { thread, time, weight }.encode();

@@ -1,40 +1,40 @@
-//! What the callbacks and the agent's thread share: one value per attach, no static.
+//! The state that callbacks share with the worker thread: one value per attach, no static.
 
 use crate::{GcMonitor, HeapTracker, Platform, ResourceRegistry, Snapshot, UnloadBarrier};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// See the module's text.
+/// The state of one attach.
 pub struct Shared<P: Platform> {
     /// The operating system.
     pub platform: P,
-    /// Between unloads and look-ups.
+    /// Delays unloads during look-ups.
     pub unload_barrier: UnloadBarrier,
-    /// Ways into the library.
+    /// Open resources of this library.
     pub resources: Arc<ResourceRegistry>,
-    /// Whether ProfilerAttachComplete has come.
+    /// Whether ProfilerAttachComplete has arrived.
     pub attach_complete: AtomicBool,
-    /// Whether a callback has told of a new thread.
+    /// Whether a callback has reported a change of threads.
     pub threads_changed: AtomicBool,
     /// Whether a callback has panicked.
     pub panicked: AtomicBool,
-    /// Whether the runtime shuts down with its process: it is asked nothing any more.
+    /// Whether the runtime shuts down with its process: then it is asked nothing any more.
     pub shutdown: AtomicBool,
     /// Callbacks received.
     pub callbacks: AtomicU64,
     /// The longest of them, nanoseconds.
     pub longest_callback: AtomicU64,
-    /// Callbacks running at this moment.
+    /// Callbacks running now.
     pub inside: AtomicU32,
-    /// Where a snapshot of the heap stands.
+    /// The state of a heap snapshot.
     pub snapshot: Snapshot,
-    /// What a watched heap needs; set once, by the agent's thread, before what lives on is asked for.
+    /// Heap tracking; set once, by the worker thread, before it requests survivors.
     pub heap_tracker: OnceLock<HeapTracker>,
-    /// When it is asked for more than that a collection was; set once, by the agent's thread, before the first such one.
+    /// When to enable MONITOR_GC; set once, by the worker thread, before the first such GC.
     pub gc_monitor: OnceLock<GcMonitor>,
-    /// What the runtime answered when it was asked for roots while it attached us; 0 if it agreed, or was not asked.
+    /// The runtime's answer to the request for roots in InitializeForAttach; 0 if it agreed or was not asked.
     pub roots_refused: AtomicU32,
-    /// RuntimeSuspendStarted callbacks for a profiler that asked, ourselves mostly: the proof that callbacks still arrive.
+    /// RuntimeSuspendStarted callbacks with the reason "for profiler", mostly caused by us: the proof that callbacks still arrive.
     pub suspensions: AtomicU64,
 }
 
@@ -60,7 +60,7 @@ impl<P: Platform> Shared<P> {
         }
     }
 
-    /// How many collections a watch has heard begin; 0 without one.
+    /// How many GCs heap tracking has seen start; 0 without it.
     pub fn collections(&self) -> u64 {
         self.heap_tracker.get().map_or(0, HeapTracker::collections)
     }
@@ -72,7 +72,7 @@ impl<P: Platform> Shared<P> {
         self.platform.now()
     }
 
-    /// A callback ends that began at `begun`.
+    /// Ends a callback that began at `begun`.
     pub fn leave_callback(&self, begun: u64) {
         self.longest_callback.fetch_max(self.platform.now().saturating_sub(begun), Ordering::Relaxed);
         self.inside.fetch_sub(1, Ordering::SeqCst);

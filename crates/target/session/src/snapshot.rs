@@ -1,8 +1,8 @@
-//! A snapshot of the heap, on the agent's thread: modules, a collection, and the copy of the process that walks meanwhile.
+//! A heap snapshot, on the worker thread: enumerate modules, force a GC, and watch the forked copy that walks the heap.
 //!
-//! The copy tells of classes by the modules' ids, which it finds in a heap that stands still. So the modules are enumerated before
-//! (contract CAT-02, CAT-05) and after: whatever was loaded at the fork has been met by then, unless it came and went in between. An id
-//! that may have been one module's and then another's is told of as nobody's (`module_ids.rs`): its classes have no names.
+//! The copy identifies classes by ModuleIDs, which it finds in the frozen heap. So the worker enumerates modules before the fork (contract
+//! CAT-02, CAT-05) and after it. That finds every module loaded at the fork, unless it loaded and unloaded in between. An id that may have
+//! belonged to two modules gets no name (`module_ids.rs`): its classes have none.
 
 use crate::gc_monitor::GcMonitor;
 use crate::guarded_runtime::GuardedRuntime;
@@ -15,17 +15,17 @@ use crate::worker::{ROUND, Worker};
 use remora_wire::{FromAgent, Message, Moment, Roots, TOO_MUCH_MADE, ToAgent, layout};
 use std::sync::atomic::Ordering;
 
-/// How long is waited for room in the transport for all modules, nanoseconds.
+/// How long to wait for room in the transport for all modules, nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 
-/// How often a collection is asked for, at most. Whoever asks while one of the whole heap is under way, which somebody else or the runtime
-/// itself has begun, is content with that one, and ours is never made (seen on 10.0.12 in a program that collects without pause).
+/// How many GCs to request, at most. If another full GC is already running, for the runtime or the application, our request ends with that
+/// one. Ours then never starts (seen on 10.0.12 in an application that collects without pause).
 const MOST_TRIES: usize = 8;
 
-/// Modules described before unloads may go on.
+/// Modules described before unloads may continue.
 const BATCH: usize = 64;
 
-/// A copy that walks nothing for this long hangs, nanoseconds: unless what it has said is not read.
+/// A copy that walks no object for this long hangs, nanoseconds; unless the recorder does not read its output.
 const LONGEST_STANDSTILL: u64 = 30_000_000_000;
 
 fn refused(moment: Moment, code: u32) -> String {
@@ -36,13 +36,13 @@ fn refused(moment: Moment, code: u32) -> String {
     format!("the runtime refused {what} with {code:#010x}")
 }
 
-/// What ends a snapshot before its collection.
+/// Why a snapshot ends before its GC.
 const NOT_WANTED: &str = "it was given up before the collection at whose end it is taken";
 
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
-    /// Everything from the first module to the end of the copy.
+    /// Takes a snapshot, from the first module to the end of the forked copy.
     pub(crate) fn take_snapshot(&mut self) {
-        // Before there is a copy, and until there can be none any more.
+        // Held from before the fork until no copy can exist any more.
         self.shared.resources.acquire(ResourceKind::Child);
         if let Err(what) = self.try_to_take() {
             self.shared.platform.send(&FromAgent::Failed { what });
@@ -61,7 +61,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         Ok(())
     }
 
-    /// Everything up to the moment when the copy walks and the modules are known.
+    /// Takes the snapshot up to the point where the copy walks and the modules are known.
     pub(crate) fn take(&mut self, modules: &mut ModuleIds) -> Result<(), String> {
         let platform = &self.shared.platform;
         self.catch_up(modules)?;
@@ -99,12 +99,12 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         Ok(())
     }
 
-    /// Whether no collection is asked for any more of which more is to be told.
+    /// Whether the GC monitor has given up: no GC is requested any more.
     fn gives_up(&self) -> bool {
         self.shared.gc_monitor.get().is_some_and(GcMonitor::has_given_up)
     }
 
-    /// Between two collections: the program is not made to stand once more for nobody.
+    /// Between two GCs: do not pause the application again if the recorder no longer wants the snapshot.
     fn check_still_wanted(&self) -> Result<(), String> {
         loop {
             match self.shared.platform.receive() {
@@ -118,7 +118,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         }
     }
 
-    /// Describes the modules that are loaded now and were not known.
+    /// Describes the loaded modules that were not known.
     pub(crate) fn catch_up(&mut self, modules: &mut ModuleIds) -> Result<(), String> {
         let guarded = GuardedRuntime { shared: self.shared, runtime: self.runtime };
         let failed = |code: u32| format!("the runtime does not tell its modules ({code:#010x})");
@@ -133,7 +133,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                 samples.method_cache.forget(told);
                 modules.forget(told, self.shared.collections());
             });
-            // What has gone since it was enumerated is asked about no more.
+            // Skip modules unloaded since the enumeration.
             for module in batch {
                 if !modules.wants(module) {
                     continue;
@@ -158,8 +158,8 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         Ok(())
     }
 
-    /// Describes the methods whose locals hold objects. The runtime told of them in the collection: if anything has unloaded since, any
-    /// of them may be gone, and none is asked about.
+    /// Describes the methods whose locals hold objects. The runtime reported them in the GC. After any unload each of them may be gone, so
+    /// the rest is not resolved.
     fn describe_methods(&mut self, modules: &mut ModuleIds) {
         let platform = &self.shared.platform;
         let guarded = GuardedRuntime { shared: self.shared, runtime: self.runtime };
@@ -197,13 +197,13 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         guarded.methods_described();
     }
 
-    /// Tells what has changed of what ids mean. What finds no room is told the next time.
+    /// Sends the changed meanings of ids. The next call retries those without room.
     pub(crate) fn tell(&mut self, modules: &mut ModuleIds) {
         self.samples.writer.transport.grant_wait(PATIENCE);
         modules.tell(|message| self.publish(message));
     }
 
-    /// Whether there was room; counted, if not.
+    /// Sends a description, or counts it as lost. Returns whether there was room.
     fn publish(&mut self, message: &Message) -> bool {
         let platform = &self.shared.platform;
         let is_told = self.samples.writer.transport.publish(platform, &[&message.encode()]);
@@ -213,7 +213,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         is_told
     }
 
-    /// Until the copy has ended, or nobody wants it any more. Whether it has ended by itself.
+    /// Waits for the end of the copy, or until the recorder no longer wants it. Returns whether the copy ended on its own.
     pub(crate) fn watch(&mut self) -> bool {
         let platform = &self.shared.platform;
         let (mut walked, mut since) = (0, platform.now());
@@ -239,7 +239,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         }
     }
 
-    /// Ends the copy, if there still is one, and waits until it is gone.
+    /// Kills the copy if it still runs, and waits until it is gone.
     pub(crate) fn end_copy(&self) {
         let platform = &self.shared.platform;
         while let Child::Walks { .. } = platform.child() {

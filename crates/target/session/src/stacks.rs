@@ -1,8 +1,8 @@
-//! From a raw sample to the addresses of a stack: callers that frameless code hides are put back.
+//! Turns a raw sample into the addresses of a stack, and restores callers that frameless code hides.
 //!
 //! One rule serves the leaf and the middle of a stack. A return address lies in a method. The method's prolog says how far above it the
-//! next return address is. The walk applies the rule to known code. For other code, this module reads the prolog and fills the walk's
-//! link table ([`MethodCache::link_of`]). If the prolog cannot be read, the sample is marked.
+//! next return address is. The walk applies the rule to known code. For other code, this module reads the prolog and fills the walk's link
+//! table ([`MethodCache::link_of`]). If the prolog cannot be read, the sample is marked.
 
 use crate::leaf::Caller;
 use crate::method_cache::{MethodCache, SampledAddress, before};
@@ -11,23 +11,23 @@ use crate::runtime::Runtime;
 use remora_sampler::{EXACT, Link, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
 use remora_wire::{Message, sample_flags};
 
-/// Callers put back in one stack; rarely more.
+/// Callers restored in one stack; rarely more.
 const ROOM: usize = 8;
 
-/// A stack as the collector gets it.
+/// A stack as the collector receives it.
 #[derive(Debug, Default)]
 pub(crate) struct Stack {
     /// The leaf's instruction, then one byte before each return address, outermost last.
     pub(crate) addresses: Vec<u64>,
-    /// [`sample_flags`] to be added.
+    /// [`sample_flags`] to add.
     pub(crate) flags: u8,
-    /// What the collector must be told of the addresses before it gets the stack.
+    /// Messages that the collector needs before this stack.
     pub(crate) descriptions: Vec<Message>,
 }
 
 impl Stack {
-    /// The addresses as they were found, without any look-up. What the collector was told of them before may have unloaded since: they
-    /// have no names. The code of known links may have unloaded, too.
+    /// The addresses of the walk, without look-ups and without names: code described earlier may have unloaded since. The code of known
+    /// links may have unloaded, too.
     pub(crate) fn unresolved(method_cache: &mut MethodCache, sample: &RawSample) -> Stack {
         let Some((&leaf, callers)) = sample.addresses.split_first() else { return Stack::default() };
         let calls = callers.iter().map(|return_address| before(return_address & !UNKNOWN_LINK));
@@ -37,7 +37,7 @@ impl Stack {
         Stack { addresses, flags: sample_flags::CALLERS_UNKNOWN, descriptions }
     }
 
-    /// The addresses with hidden callers put back, each looked up.
+    /// The addresses with hidden callers restored, each resolved.
     pub(crate) fn resolved(
         platform: &impl Platform,
         runtime: &impl Runtime,

@@ -1,22 +1,22 @@
-//! What an agent can be asked for. A library is built for recordings or for heaps: code for other orders is not linked into it, and such
-//! an order is refused (docs/design/0018-two-libraries.md).
+//! The tasks that a library supports. A library is built for recordings or for heaps. It contains no code for other tasks, and refuses them
+//! (docs/design/0018-two-libraries.md).
 
 use remora_wire::EventKind;
 
-/// The orders that a library was built for.
+/// The tasks that a library was built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SupportedTasks {
-    /// Recordings, and agents that come for the runtime's count alone.
+    /// Recordings, and placeholder profilers for the runtime's count.
     pub recordings: bool,
-    /// Snapshots of the heap, and its watch.
+    /// Heap snapshots and heap tracking.
     pub heap: bool,
 }
 
 impl SupportedTasks {
-    /// All there are.
+    /// All tasks.
     pub const ALL: SupportedTasks = SupportedTasks { recordings: true, heap: true };
 
-    /// Whether this one is among them.
+    /// Whether the library supports this event.
     pub fn include(self, event: EventKind) -> bool {
         if event.is_of_heap() { self.heap } else { self.recordings }
     }

@@ -1,42 +1,41 @@
-//! The way out of the target, with bounded wait_left (contract DET-16).
+//! Sends to the collector, with bounded waits (contract DET-16).
 //!
-//! The recording process may be stopped, or blocked on its disk, and the transport full. To wait for room must neither keep the
-//! agent from hearing that it is to leave, nor hold up the target's unloads. So all waiting between two looks at the control
-//! channel is granted beforehand, as one sum; after the first refusal nothing more is tried until the next grant; and when the
-//! other side is disconnected nothing waits.
+//! The recorder may be stopped, or blocked on its disk, and then the transport is full. Waiting for room must not hide a detach command
+//! from the agent, and must not delay the target's unloads. So all waiting between two checks of the control channel is granted in advance,
+//! as one sum. After the first refusal nothing is tried until the next grant. After a disconnect nothing waits.
 
 use crate::platform::Platform;
 
-/// How long is slept before a full transport is looked at again, nanoseconds.
+/// The sleep before a retry on a full transport, nanoseconds.
 const RETRY_AFTER: u64 = 1_000_000;
 
-/// See the module's text.
+/// Sends messages, with a limit on the waiting time.
 #[derive(Debug, Default)]
 pub(crate) struct TransportWriter {
-    /// Nanoseconds that may still be waited.
+    /// Remaining waiting time, nanoseconds.
     wait_left: u64,
     full: bool,
     disconnected: bool,
 }
 
 impl TransportWriter {
-    /// From now on, and until the next grant, at most this long is waited for room in all, nanoseconds.
+    /// Until the next grant, all waiting for room may take at most this long, nanoseconds.
     pub(crate) fn grant_wait(&mut self, nanoseconds: u64) {
         self.wait_left = nanoseconds;
         self.full = false;
     }
 
-    /// The other side is disconnected: nobody makes room.
+    /// The recorder has disconnected and empties the transport no longer.
     pub(crate) fn disconnect(&mut self) {
         self.disconnected = true;
     }
 
-    /// Whether something has been refused since the last grant: nothing is tried then.
+    /// Whether a message was refused since the last grant. Then nothing is tried.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Puts a message into the transport; whether it fitted.
+    /// Puts a message into the transport. Returns whether it fitted.
     pub(crate) fn publish(&mut self, platform: &impl Platform, parts: &[&[u64]]) -> bool {
         while !self.full {
             if platform.publish(parts) {

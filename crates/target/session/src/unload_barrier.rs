@@ -1,35 +1,34 @@
-//! The gate between unloading code and looking it up (contract CAT-09).
+//! Delays the unload of code until its samples are resolved (contract CAT-09).
 //!
-//! Samples hold addresses; their meaning is asked for later, on the agent's thread. Code that unloads in between would answer
-//! with a stale id, or with somebody else's name once the space is used anew. So a callback that announces an unload leaves a
-//! notice, and waits until every sample taken before it has been looked up. If there is none, it does not wait.
+//! Samples hold addresses, and the worker thread resolves them later. Code that unloads in between would give a stale id, or another
+//! method's name after its memory is reused. So an unload callback leaves a notice, and waits until every earlier sample is resolved. If no
+//! sample waits, the callback does not wait.
 //!
-//! How it is held:
-//! - The agent's thread passes the gate by small batches of samples. Behind each it lets waiting unloads go, if at some instant
-//!   after they came no sample waited any more: whatever was taken before them has then been looked up.
-//! - What unloads is forgotten before the look-ups of a batch, since its space may be in use anew, and again after them and before
-//!   the unload goes on, since a sample of the batch may have brought it back.
-//! - The wait is bounded. A callback that has lost its patience says so, and from then on no question to the runtime is begun
-//!   (`guarded_runtime.rs`): the agent's thread forgets everything and looks up none of the samples that wait at that time. The
-//!   callback waits a second time for its word on that, so that a question which has been begun has its answer.
+//! - The worker resolves samples in small batches. After each batch it releases waiting unloads, if at some instant after their notices no
+//!   sample waited any more: then every earlier sample is resolved.
+//! - The worker forgets unloading code before the look-ups of a batch, since its memory may be reused already. It forgets it again after
+//!   them and before the unload continues, since a sample of the batch may have cached it again.
+//! - The wait is bounded. A callback that times out says so, and from then on no new question to the runtime starts (`guarded_runtime.rs`):
+//!   the worker forgets everything, and resolves none of the samples that wait at that time. The callback waits a second time, for the
+//!   worker's confirmation: a question already in progress then gets its answer.
 //!
-//! What stays: one question that has been begun and takes longer than both waits. To wait on for it could be a deadlock, since it
-//! may itself wait for the thread that unloads.
+//! One risk remains: a question in progress that takes longer than both waits. To keep waiting could deadlock, since that question may
+//! itself wait for the unloading thread.
 
 use crate::fault_injection::{InjectedFault, is_injected};
 use crate::platform::Platform;
 use remora_ring::{HEADER_WORDS, Ring};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// The longest that an unload waits for look-ups, nanoseconds.
+/// The longest wait of an unload for look-ups, nanoseconds.
 const WAIT: u64 = 100_000_000;
 
-/// How much longer it waits for the word that no question is begun any more, nanoseconds.
+/// The wait after that for the confirmation that no question starts any more, nanoseconds.
 const SECOND_WAIT: u64 = 400_000_000;
 
 const NOTICE_WORDS: usize = 4096;
 
-/// Notices that are remembered until unloads are let go; beyond it anything may have gone.
+/// Notices remembered until unloads are released. Beyond it anything may have unloaded.
 const MAXIMUM_PENDING: usize = 4096;
 
 /// What unloads.
@@ -37,18 +36,18 @@ const MAXIMUM_PENDING: usize = 4096;
 pub enum Unload {
     /// A module.
     Module {
-        /// Its id.
+        /// ModuleID.
         id: usize,
-        /// Collections that a watch had heard begin by then: in later ones the id may mean another. 0 without a watch.
+        /// GCs that heap tracking had seen start: in later ones the id may belong to another module. 0 without heap tracking.
         collections: u64,
     },
-    /// A dynamic function, by its id.
+    /// A dynamic function, by its FunctionID.
     Function(usize),
-    /// Notices did not fit: anything may have gone.
+    /// Notices did not fit: anything may have unloaded.
     Anything,
 }
 
-/// What callbacks and the agent's thread share. See the module's text.
+/// The state shared by callbacks and the worker thread; see the module.
 pub struct UnloadBarrier {
     notices: Box<[AtomicU64]>,
     /// Notices that did not fit.
@@ -58,26 +57,26 @@ pub struct UnloadBarrier {
     busy: AtomicBool,
     open: AtomicBool,
     timeouts: AtomicU64,
-    /// Of those, the ones that the agent's thread has answered.
+    /// How many of the timeouts the worker thread has answered.
     answered: AtomicU64,
 }
 
-/// The agent's side of the gate, owned by its thread.
+/// The worker thread's side of the barrier.
 #[derive(Debug, Default)]
 pub struct UnloadNotices {
-    /// Notices since unloads were let go last.
+    /// Notices since the last release of unloads.
     pending: Vec<Unload>,
     /// Notices received so far.
     received: u64,
-    /// Of those, by how many there was no room for them.
+    /// How many of them did not fit.
     overflowed: u64,
-    /// Unloads without patience that have been answered.
+    /// How many timeouts have been answered.
     answered: u64,
     drop_pending: bool,
 }
 
 impl UnloadNotices {
-    /// Whether the samples that wait now must not be looked up: an unload has gone on before they were.
+    /// Whether to leave the samples that wait now unresolved: an unload has not waited for them.
     pub fn must_drop_pending(&self) -> bool {
         self.drop_pending
     }
@@ -107,12 +106,12 @@ impl Default for UnloadBarrier {
 }
 
 impl UnloadBarrier {
-    /// In a callback: something is about to unload.
+    /// In a callback: code is about to unload.
     pub fn before_unload(&self, platform: &impl Platform, what: Unload) {
         if self.open.load(Ordering::SeqCst) {
             return;
         }
-        // The ticket first: the agent's thread can then tell that a notice is still to come.
+        // The ticket first: it shows the worker thread that a notice is still to come.
         let ticket = self.requested.fetch_add(1, Ordering::SeqCst) + 1;
         let pushed = match what {
             Unload::Module { id, collections } => self.push(0, id, collections),
@@ -122,10 +121,10 @@ impl UnloadBarrier {
         if !pushed {
             self.overflowed.fetch_add(1, Ordering::SeqCst);
         }
-        // Either this callback sees the agent's thread at work, or that thread sees the notice.
+        // Either this callback sees the worker thread busy, or that thread sees the notice.
         fence(Ordering::SeqCst);
-        // Samples first: the agent's thread says that it is busy before it takes one, so a sample is seen here or there. The other way
-        // round, one that is taken between the two looks is seen in neither.
+        // Samples first: the worker thread sets `busy` before it takes one, so one of the two checks sees each sample. In the other order,
+        // a sample taken between the checks escapes both.
         if !platform.samples_pending() && !self.busy.load(Ordering::SeqCst) {
             return;
         }
@@ -138,28 +137,28 @@ impl UnloadBarrier {
         platform.wait_in_callback(&self.served, ticket, SECOND_WAIT);
     }
 
-    /// Agent's thread: from now on unloads wait for look-ups.
+    /// Worker thread: from now on unloads wait for look-ups.
     pub fn raise(&self) {
         self.open.store(false, Ordering::SeqCst);
     }
 
-    /// Agent's thread: nothing will be looked up any more; whoever waits may go.
+    /// Worker thread: there are no look-ups any more. Releases all waiting unloads.
     pub fn lower(&self, platform: &impl Platform) {
         self.open.store(true, Ordering::SeqCst);
         self.served.store(u64::MAX, Ordering::SeqCst);
         platform.announce(&self.served);
     }
 
-    /// Agent's thread: begins a batch of look-ups. `forget` gets what has unloaded since the last one.
+    /// Worker thread: begins a batch of look-ups. `forget` gets the unloads since the last one.
     pub fn begin_batch(&self, notices: &mut UnloadNotices, forget: &mut dyn FnMut(&[Unload])) {
         self.busy.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         self.take_notices(notices);
-        // Those of before, too: a notice that came as the last batch ended has let its unload go, and nothing has been forgotten for it.
+        // Earlier notices, too. A notice at the end of the last batch has released its unload, but its code is not forgotten yet.
         forget(&notices.pending);
     }
 
-    /// Agent's thread: ends a batch. Lets unloads go whose samples have all been looked up, and tells `forget` again what unloads.
+    /// Worker thread: ends a batch. Passes the unloads to `forget` again, and releases those whose samples are all resolved.
     pub fn end_batch(&self, platform: &impl Platform, notices: &mut UnloadNotices, forget: &mut dyn FnMut(&[Unload])) {
         let timeouts = self.timeouts();
         if notices.answered != timeouts {
@@ -171,7 +170,8 @@ impl UnloadBarrier {
         let ticket = self.requested.load(Ordering::SeqCst);
         let drained = !platform.samples_pending();
         self.take_notices(notices);
-        // A callback that has its ticket but has not left its notice yet is waited for: it comes in a moment, and wakes us.
+        // A callback may have its ticket and not yet its notice. This delays the release: the notice comes in a moment, and wakes the
+        // worker.
         let all_received = notices.received == ticket && self.requested.load(Ordering::SeqCst) == ticket;
         if all_received && (drained || notices.drop_pending || is_injected(InjectedFault::ReleaseUnloadsEarly)) {
             forget(&notices.pending);
@@ -187,13 +187,13 @@ impl UnloadBarrier {
         self.busy.store(false, Ordering::SeqCst);
     }
 
-    /// Unloads that went on before their look-ups were done.
+    /// Unloads that did not wait for their look-ups to finish.
     pub fn timeouts(&self) -> u64 {
         self.timeouts.load(Ordering::SeqCst)
     }
 
-    /// Agent's thread: whether an unload has gone on before its look-ups were done, and nothing has been forgotten for it yet: no call
-    /// to the runtime is begun then, not even the second one of a question.
+    /// Worker thread: whether an unload has timed out and its code is not forgotten yet. Then no call to the runtime may start, not even
+    /// the second call of a question.
     pub fn has_timed_out(&self) -> bool {
         self.timeouts() != self.answered.load(Ordering::SeqCst)
     }

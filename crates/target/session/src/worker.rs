@@ -1,8 +1,8 @@
-//! The agent's own thread: from the first hello to the moment before detach is asked for.
+//! The worker thread: from the first hello to the moment before the detach request.
 //!
-//! Nothing here keeps it from hearing that it is to leave (contract DET-16): between two looks at the control channel it passes a
-//! bounded number of samples, and waits for room in the transport a bounded time in all.
-//! Whichever way it ends, the runtime is asked for no more callbacks; unless the runtime shuts down, which is asked nothing.
+//! Nothing here delays a detach command (contract DET-16). Between two checks of the control channel, the worker handles a bounded number
+//! of samples. Its waits for room in the transport are bounded in all. In every case the worker disables all callbacks at the end. The
+//! exception is a runtime in shutdown: the worker asks it nothing.
 
 use crate::batch::{BATCH, BATCHES, Samples};
 use crate::fault_injection::{InjectedFault, is_injected};
@@ -14,50 +14,50 @@ use crate::shared::Shared;
 use remora_wire::{FromAgent, ToAgent, layout};
 use std::sync::atomic::Ordering;
 
-/// How long the agent's thread sleeps when nothing wakes it, nanoseconds. What was sampled meanwhile is lost if the process ends in that
-/// time; the ring takes the deepest stacks of all signals that a process is sent.
+/// How long the worker sleeps if nothing wakes it, nanoseconds. If the process ends in that time, its samples are lost. The ring has room
+/// for the deepest stacks of all signals in that time.
 pub(crate) const ROUND: u64 = 20_000_000;
 
-/// The same if few samples arrive, nanoseconds: waking the thread is then most of its cost. The ring has room for all samples of this time.
+/// The same if few samples arrive, nanoseconds: then waking the thread is most of its cost. The ring has room for all samples of this time.
 const CALM_ROUND: u64 = 60_000_000;
 const CALM_ROUNDS: u32 = 8;
 
-/// How often threads are looked for without being told, nanoseconds.
+/// How often to look for threads without a callback, nanoseconds.
 const SCAN: u64 = 500_000_000;
 
-/// How long is waited for room in the transport between two looks at the control channel, nanoseconds.
+/// How long to wait for room in the transport between two checks of the control channel, nanoseconds.
 const PATIENCE: u64 = 20_000_000;
 
-/// How long is waited for it after the recording, nanoseconds.
+/// How long to wait for room after the recording, nanoseconds.
 const LAST_PATIENCE: u64 = 200_000_000;
 
-/// Rounds in which an attach that nobody waits for any more is looked after closely: 10 s of them. Rounds are counted, not time: a
-/// process that was stopped meanwhile has had no time to confirm it.
+/// Rounds of close polling after the recorder is gone: 10 s in all. Rounds are counted, not time: a stopped process has no time to confirm
+/// the attach.
 const CLOSE_ROUNDS: u64 = 500;
 
 /// A round after that, nanoseconds.
 const SLOW_ROUND: u64 = 1_000_000_000;
 
-/// Why detach is not asked for although nothing of ours is in the way.
+/// Why there is no detach request although none of our resources is open.
 const DEAD_CALLBACKS: &str = "another profiler has come or gone and the runtime no longer calls this one; \
                               asking it to detach would end the process, so the library stays mapped and does nothing";
 
-/// Why detach is not asked for when the process is about to end anyway.
+/// Why there is no detach request while the process ends.
 const SHUTDOWN: &str = "the process is ending";
 
-/// Why one that has nothing to do stays all the same.
+/// Why a placeholder profiler stays.
 const STAYS: &str = "it stays so that the runtime counts its profilers right";
 
-/// How the agent's thread ended.
+/// How the worker thread ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything is closed: ask for detach.
+    /// Everything is closed: request the detach.
     Detach,
-    /// Detach may not be asked for; why, in words. Everything that could be closed is.
+    /// The detach must not be requested; the reason, in words. Everything that could be closed is.
     Inert(String),
 }
 
-/// What the worker needs and owns.
+/// The worker thread's state.
 pub struct Worker<'a, P: Platform, R: Runtime> {
     pub(crate) shared: &'a Shared<P>,
     pub(crate) runtime: &'a R,
@@ -70,7 +70,7 @@ pub struct Worker<'a, P: Platform, R: Runtime> {
 }
 
 impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
-    /// A worker that has done nothing yet.
+    /// A new worker.
     pub fn new(shared: &'a Shared<P>, runtime: &'a R) -> Self {
         Worker { shared, runtime, samples: Samples::default(), scanned: 0, more: false, calm: 0 }
     }
@@ -111,7 +111,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         self.leave()
     }
 
-    /// Says that the work has begun, and on which threads.
+    /// Reports that the work has begun, and on which threads.
     pub(crate) fn report_started(&mut self, started: Started) {
         let platform = &self.shared.platform;
         let threads = started.threads.len() as u32;
@@ -125,8 +125,8 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         });
     }
 
-    /// Waits for the welcome and for the runtime's confirmation; or for the word that the runtime has answered, after which it should
-    /// have come. False if the other side is gone.
+    /// Waits for the welcome, and for ProfilerAttachComplete. [`ToAgent::Begin`] replaces the latter: the runtime has answered the attach,
+    /// so that callback should have come. False if the recorder is gone.
     fn begin(&self) -> bool {
         let mut welcome = false;
         loop {
@@ -136,14 +136,14 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
                 Received::Message(ToAgent::Detach) | Received::HungUp => return false,
                 Received::Message(_) => {}
                 Received::Nothing if welcome && self.shared.attach_complete.load(Ordering::SeqCst) => return true,
-                // The attach is being taken back, or the process ends.
+                // The runtime undoes the attach, or the process ends.
                 Received::Nothing if self.shared.shutdown.load(Ordering::SeqCst) => return false,
                 Received::Nothing => self.shared.platform.wait(ROUND),
             }
         }
     }
 
-    /// One turn: commands, samples, threads. False when it is time to leave.
+    /// One round: commands, samples, threads. False when it is time to detach.
     fn round(&mut self) -> bool {
         let platform = &self.shared.platform;
         platform.wait(match self.more {
@@ -178,7 +178,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         let now = platform.now();
         if self.shared.threads_changed.swap(false, Ordering::SeqCst) || now - self.scanned >= SCAN {
             let new = platform.follow_threads();
-            // A new thread may have the id of an ended one.
+            // Before the new threads: one of them may reuse an ended thread's id.
             self.samples.writer.queue_thread_times(platform, platform.ended_threads());
             self.samples.writer.queue_new_threads(platform, new);
             self.scanned = now;
@@ -186,7 +186,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         true
     }
 
-    /// Stops sampling, delivers what is left, and says goodbye.
+    /// Stops sampling, sends the remaining samples, and says goodbye.
     fn leave(&mut self) -> Outcome {
         let platform = &self.shared.platform;
         self.samples.writer.transport.grant_wait(LAST_PATIENCE);
@@ -203,7 +203,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             return self.inert(&format!("a way into the library is still open: {open:?}"));
         }
         if self.shared.shutdown.load(Ordering::SeqCst) && !is_injected(InjectedFault::AskAfterShutdown) {
-            // The other side hears of it when the process ends.
+            // The recorder notices the end of the process.
             return Outcome::Inert(SHUTDOWN.into());
         }
         if !self.clear_masks_if_called() {
@@ -217,8 +217,8 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         Outcome::Detach
     }
 
-    /// Nobody uses us. The attach itself may still be under way; detach is possible once the runtime has confirmed it. That is waited
-    /// for until it comes, since nobody else could ever detach us; this thread ends with its process.
+    /// The recorder is gone. The attach may still be in progress, and a detach is possible only after ProfilerAttachComplete. Wait for that
+    /// callback without limit: only this thread can detach us. It ends with its process.
     fn leave_when_confirmed(&self) -> Outcome {
         let platform = &self.shared.platform;
         let mut rounds = 0;
@@ -228,14 +228,14 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             if self.shared.shutdown.load(Ordering::SeqCst) {
                 return Outcome::Inert(SHUTDOWN.into());
             }
-            // Not until something happens: a channel that has hung up always has something to say.
+            // `pause`, not `wait`: a closed channel would wake it at once.
             platform.pause(if rounds < CLOSE_ROUNDS { ROUND } else { SLOW_ROUND });
             rounds += 1;
         }
         if self.clear_masks_if_called() { Outcome::Detach } else { Outcome::Inert(DEAD_CALLBACKS.into()) }
     }
 
-    /// Everything is closed but the detach may not be asked for.
+    /// Everything is closed, but the detach must not be requested.
     fn inert(&self, why: &str) -> Outcome {
         self.shared.unload_barrier.lower(&self.shared.platform);
         self.clear_event_mask();
@@ -243,7 +243,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         Outcome::Inert(why.into())
     }
 
-    /// Whether the runtime still calls us. Asks it for no more callbacks, either way.
+    /// Whether the runtime still calls us. Disables all callbacks in any case.
     fn clear_masks_if_called(&self) -> bool {
         let arrive = self.runtime.callbacks_arrive() || is_injected(InjectedFault::DetachWithoutCallbacks);
         self.clear_event_mask();

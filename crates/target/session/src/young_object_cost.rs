@@ -1,54 +1,55 @@
-//! What the runtime's count of the youngest objects would take, known before it begins.
+//! Estimates how long the runtime's count of gen 0 objects will take, before it starts.
 //!
-//! In a collection that is told with MONITOR_GC the runtime walks the youngest generation and counts its objects by class, right behind
-//! GarbageCollectionStarted (`DiagGCStart`, vm/gcenv.ee.cpp). The program stands meanwhile. Its table has a fixed number of lists; which is a
-//! class's follows from its address, and a new class is put in front (`AllocByClass`, vm/eetoprofinterfaceimpl.cpp; `CHashTable`). So the
-//! classes that are met first, strings among them, are found last: each object of one takes as many steps as there are classes in its
-//! list. With thirty thousand classes, and a youngest generation of 128 MiB, one collection took a minute (8.0.4).
+//! For a GC with MONITOR_GC, the runtime walks gen 0 and counts its objects by class, right after GarbageCollectionStarted (`DiagGCStart`,
+//! vm/gcenv.ee.cpp). The application is paused during the count. The hash table has a fixed number of buckets. The class's address selects
+//! the bucket, and a new class goes to the front (`AllocByClass`, vm/eetoprofinterfaceimpl.cpp; `CHashTable`). So the classes seen first,
+//! strings among them, are found last. Each of their objects costs as many steps as their bucket has classes. With thirty thousand classes
+//! and a gen 0 of 128 MiB, one GC took a minute (8.0.4).
 //!
-//! Here the same objects are walked, and those steps are added up instead of head, until there are too many. To walk takes about as long as the
-//! runtime's count of objects of few classes: so of a large generation only a part is looked at, the same part of each of its ranges.
+//! This module walks the same objects and adds up those steps, until the limit. The walk takes about as long as the runtime's count with
+//! few classes. So of a large gen 0 it walks only a part, the same share of each range.
 
 use crate::platform::Words;
 use remora_sampler::{HeapRange, HeapReader};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Places for classes, half of which may be taken. More classes are too many in any case: in four lists, which is what multiples of eight have
-/// of them, one object of each takes as many steps as may be taken.
+/// Slots for classes; at most half may be used. More classes are too expensive in any case. Multiples of eight, as addresses, use four
+/// buckets. There one object of each class costs all the allowed steps.
 pub(crate) const PLACES: usize = 1 << 16;
 
-/// Lists of the runtime's table (`HASH_NUM_BUCKETS`).
+/// Buckets of the runtime's table (`HASH_NUM_BUCKETS`).
 const LISTS: usize = 32;
 
-/// The generation of what is young.
+/// Gen 0.
 pub(crate) const YOUNGEST: i32 = 0;
 
-/// What may be taken: about a second. A step took 5 to 17 ns (8.0.4).
+/// The step limit: about a second. A step took 5 to 17 ns (8.0.4).
 pub(crate) const MOST_STEPS: u64 = 1 << 27;
 
-/// What an object takes besides, in steps: of few classes, where each is found after one or two, it was 13 to 18 ns in all on 8.0.4, and 35 on 10.0.12.
+/// The base cost of an object, in steps. With few classes, each found after one or two steps, an object took 13 to 18 ns in all on 8.0.4,
+/// and 35 on 10.0.12.
 const STEPS_OF_AN_OBJECT: u64 = 1;
 
-/// Bytes that are looked at, at most.
+/// Bytes to walk, at most.
 const MOST_BYTES: u64 = 128 << 20;
 
-/// Where the number of a course stands, and the highest.
+/// Bit position of the estimate's number, and the highest number.
 const MARK_AT: u32 = 32;
 const LATEST_COURSE: u64 = u32::MAX as u64;
 
 /// Objects begin at multiples of this.
 const WORD: u64 = 8;
 
-/// The classes that were met, each with its number in its list. One thread at a time uses it.
+/// The classes seen so far, each with its position in its bucket. Only one thread at a time uses it.
 pub(crate) struct YoungObjectCost {
     /// Open addressing: ids.
     keys: Words,
-    /// In the upper half in which course it was met: a place of another one is free. So nothing needs to be cleared.
+    /// The upper half holds the number of the estimate. A slot of another estimate is free, so nothing needs to be cleared.
     numbers: Words,
     courses: AtomicU64,
 }
 
-/// How far it has come.
+/// The state of one estimate.
 #[derive(Default)]
 struct Estimate {
     mark: u64,
@@ -58,17 +59,17 @@ struct Estimate {
 }
 
 impl YoungObjectCost {
-    /// As many places for keys as for numbers: [`PLACES`].
+    /// Needs [`PLACES`] slots for keys, and as many for numbers.
     pub(crate) fn new(keys: Words, numbers: Words) -> YoungObjectCost {
         YoungObjectCost { keys, numbers, courses: AtomicU64::new(0) }
     }
 
-    /// Whether the runtime would take more than so many steps to count the objects in those of these ranges that are young.
+    /// Whether the runtime would need more than `most` steps to count the gen 0 objects in these ranges.
     pub(crate) fn is_too_expensive(&self, heap: &dyn HeapReader, ranges: &[HeapRange], most: u64) -> bool {
         let mut course = self.course();
         let young = || ranges.iter().filter(|range| range.kind == YOUNGEST);
         let all = young().fold(0_u64, |sum, range| sum.saturating_add(range.length));
-        // One of so many bytes, at the beginning of each range.
+        // Walks the first 1/`one_of` of each range.
         let one_of = all.div_ceil(MOST_BYTES).max(1);
         let most = most / one_of;
         for range in young() {
@@ -87,15 +88,15 @@ impl YoungObjectCost {
     }
 
     fn course(&self) -> Estimate {
-        // Never 0, which is in places that were never used; after four milliards of collections it comes again, which does no harm.
+        // Never 0, the mark of unused slots. The number repeats after four billion GCs, which is harmless.
         let mark = self.courses.fetch_add(1, Ordering::Relaxed) % (LATEST_COURSE - 1) + 1;
         Estimate { mark: mark << MARK_AT, ..Estimate::default() }
     }
 
-    /// Counts an object. False if it is of one class too many.
+    /// Counts an object. False if its class exceeds the limit of classes.
     fn counts(&self, class: u64, course: &mut Estimate) -> bool {
         if class == 0 {
-            // Room between objects is passed over.
+            // Skip free space between objects.
             return true;
         }
         let (keys, numbers): (&[AtomicU64], &[AtomicU64]) =
@@ -106,7 +107,7 @@ impl YoungObjectCost {
         while let (Some(key), Some(number)) = (keys.get(at), numbers.get(at)) {
             let held = number.load(Ordering::Relaxed);
             if held >> MARK_AT != course.mark >> MARK_AT {
-                // All are looked at before it is known to be new.
+                // The runtime searches the whole bucket before it adds a class.
                 course.steps += *list;
                 *list += 1;
                 course.classes += 1;
@@ -130,7 +131,7 @@ mod tests {
     use crate::platform::words;
     use remora_sampler::{HeapClass, MOST_ARGUMENTS};
 
-    /// Objects of 24 bytes; the class of each, in turn.
+    /// Objects of 24 bytes, with these classes in turn.
     struct RangeSet(Vec<u64>);
 
     impl HeapReader for RangeSet {
@@ -161,12 +162,12 @@ mod tests {
         YoungObjectCost::new(words(PLACES), words(PLACES))
     }
 
-    /// So many classes, as the runtime places them.
+    /// Addresses of `count` classes, spaced as the runtime places them.
     fn classes(count: u64) -> Vec<u64> {
         (1..=count).map(|class| 0x7f00_0000 + class * 0x68).collect()
     }
 
-    /// Whether so many objects of so many classes, in turn, are too dear.
+    /// Whether `objects` objects of `types` classes, in turn, are too expensive.
     fn is_too_expensive(types: u64, objects: u64) -> bool {
         counting().is_too_expensive(&RangeSet(classes(types)), &[young(0, objects * 24)], MOST_STEPS)
     }
@@ -175,7 +176,7 @@ mod tests {
     fn steps_are_those_of_the_runtimes_table() {
         let counting = counting();
         let mut course = counting.course();
-        // Two share a list, the third has one of its own; each met for the first time, then again.
+        // Two classes share a bucket, the third is alone in its own. Each appears for the first time, then again.
         let met: Vec<u64> = [0x1000, 0x1020, 0x1008, 0x1000, 0x1020, 0x1008, 0]
             .into_iter()
             .map(|class| {

@@ -1,4 +1,4 @@
-//! From addresses to methods: what is remembered, what is asked for again, and how much of either.
+//! From addresses to methods: what the cache remembers, what it asks again, and how much of either.
 
 mod support;
 
@@ -46,7 +46,7 @@ fn cat_09_where_code_has_unloaded_callers_are_not_asked_for_until_something_is_k
     }
 }
 
-/// Found by the model: a function compiled where another one had been unloaded, and met as a caller first, was called by the name of the other.
+/// Found by the model: a function was compiled where another had unloaded, and first seen as a caller. It got the old name.
 #[test]
 fn cat_09_a_caller_where_code_has_unloaded_is_not_called_by_the_name_of_what_lay_there_before() {
     let (runtime, mut method_cache, mut out) = (Clr::default(), MethodCache::default(), Vec::new());
@@ -136,7 +136,7 @@ fn a_type_that_contains_itself_is_described_to_a_bounded_depth() {
     assert!(method_cache.resolve(&runtime, leaf(0x1010), &mut out));
     let types = out.iter().filter(|message| matches!(message, Message::Type { .. })).count();
     assert!((2..40).contains(&types), "{types}");
-    // One that contains itself four times would be described 4^8 times.
+    // Four arguments of the same type would be described 4^8 times.
     let mut runtime = Clr::default();
     runtime.arguments.insert(1, vec![200]);
     let (mut method_cache, mut out) = (MethodCache::default(), Vec::new());
@@ -165,7 +165,7 @@ fn names_that_could_never_be_handed_over_are_shortened() {
     assert!(out.iter().all(|message| message.encode().len() < 4096));
 }
 
-/// The method at an address as the collector would put it: tokens of its class's arguments, its own token, its own arguments.
+/// The method at an address, formatted as the collector would: tokens of its class's arguments, its own token, its own arguments.
 fn name_at(messages: &[Message], at: u64) -> String {
     let (mut types, mut methods, mut places) = (HashMap::new(), HashMap::new(), HashMap::new());
     for message in messages {

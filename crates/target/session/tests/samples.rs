@@ -1,4 +1,4 @@
-//! Samples on their way out: behind the gate, through a transport that may be full, each loss counted once.
+//! Samples on their way out: through the unload barrier, into a transport that may be full, with each loss counted once.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use support::{Clr, Question, Script, good_session, raw};
 
-/// A session that goes on for some rounds, and ends as `last` says.
+/// A session of some rounds that ends with `last`.
 fn session(rounds: usize, last: Received) -> Arc<Shared<Script>> {
     let shared = Shared::new(Script::default(), Arc::new(ResourceRegistry::default()));
     shared.attach_complete.store(true, Ordering::SeqCst);
@@ -35,7 +35,7 @@ fn samples(messages: &[Message]) -> Vec<Vec<u64>> {
     messages.iter().filter_map(addresses).collect()
 }
 
-/// Every sample is described before it, and every description refers to what was described before it.
+/// Asserts that a sample follows its descriptions, and that each description refers only to earlier ones.
 fn assert_described(messages: &[Message]) {
     let (mut modules, mut types, mut methods, mut places) =
         (HashSet::new(), HashSet::new(), HashSet::new(), HashSet::new());
@@ -219,7 +219,7 @@ fn cat_09_what_a_sample_brings_back_while_it_unloads_is_forgotten_before_the_unl
     platform.arrive_later([raw(9, 0, &[0x1010], &[])]);
     let runtime = Clr::default();
     let unloads = Arc::clone(&shared);
-    // The second sample still waits, or is being looked up: the code is there until it was.
+    // The second sample still waits, or is being resolved: until then the code stays.
     let unload = move || unloads.unload_barrier.before_unload(&unloads.platform, Unload::Function(1));
     runtime.meanwhile.borrow_mut().push((Question::FunctionAt(0x3010), Box::new(unload)));
     run(&shared, &runtime);
@@ -233,7 +233,7 @@ fn cat_09_an_unload_announced_before_the_pass_that_meets_its_code_is_forgotten_b
     let shared = session(4, detach());
     let platform = &shared.platform;
     platform.callback_is_served.store(true, Ordering::SeqCst);
-    // A pass before the gate is passed: the notice is there when the sample of the unloading code is looked up.
+    // The notice already exists when the sample of the unloading code is resolved.
     platform.arrive_later([raw(9, 0, &[0x1010], &[])]);
     platform.arrive_later([raw(9, 0, &[0x1010], &[])]);
     let unloads = Arc::clone(&shared);
@@ -297,7 +297,7 @@ fn a_repeat_stands_for_its_threads_last_sample_or_is_lost_with_it() {
     let platform = &shared.platform;
     platform.full_until_wait.store(3, Ordering::SeqCst);
     let repeat = |thread| raw(thread, REPEATED, &[], &[]);
-    // The first wait is the one for the beginning; at the second, nothing fits yet.
+    // The first wait is for the start; at the second, nothing fits yet.
     platform.arrive_later([]);
     platform.arrive_later([raw(9, 0, &[0x1010], &[])]);
     platform.arrive_later([repeat(9), raw(8, 0, &[0x2010], &[])]);

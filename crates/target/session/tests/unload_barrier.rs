@@ -1,4 +1,4 @@
-//! The barrier between unloading code and looking it up.
+//! The unload barrier: when an unload waits for look-ups, and when it continues.
 
 mod support;
 
@@ -6,7 +6,7 @@ use remora_session::{Unload, UnloadBarrier, UnloadNotices};
 use std::sync::atomic::Ordering;
 use support::Script;
 
-/// A batch without look-ups: what is forgotten before them, and what again after them.
+/// A batch without look-ups: the unloads to forget before it, and those to forget again after it.
 fn batch(barrier: &UnloadBarrier, platform: &Script, notices: &mut UnloadNotices) -> (Vec<Unload>, Vec<Unload>) {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     barrier.begin_batch(notices, &mut |unloads| before.extend_from_slice(unloads));
@@ -48,7 +48,7 @@ fn cat_09_an_unload_goes_on_when_its_samples_have_been_looked_up_and_no_sooner()
     assert_eq!(announced(), []);
     barrier.begin_batch(&mut notices, &mut |_| {});
     platform.samples.lock().expect("no panic").pop_front();
-    // One that comes in the midst of a batch, with no sample left: what is being looked up may still hold it.
+    // A notice during a batch, without a waiting sample: the batch may still hold one of its code.
     barrier.before_unload(&platform, Unload::Function(2));
     assert_eq!(platform.callback_waits.lock().expect("no panic").len(), 2);
     let mut again = Vec::new();
@@ -78,7 +78,7 @@ fn cat_09_an_unload_that_has_waited_long_enough_is_counted_and_nothing_that_wait
     assert!(!notices.must_drop_pending(), "what comes now came after the unload");
 }
 
-/// Found by the model: the unload looked first whether the agent's thread was busy, and then for samples, and saw one in neither place.
+/// Found by the model: the callback checked `busy` first and the samples second, and missed a sample in both places.
 #[test]
 fn cat_09_a_sample_that_is_taken_while_an_unload_looks_for_it_is_seen() {
     let (barrier, platform, _) = raised();
@@ -94,7 +94,7 @@ fn cat_09_a_sample_that_is_taken_while_an_unload_looks_for_it_is_seen() {
     assert_eq!(platform.callback_waits.lock().expect("no panic").len(), 1, "it is being looked up: the unload waits");
 }
 
-/// Found by the model: such a notice was taken out of the queue by a batch that could not act on it any more, and by none after it.
+/// Found by the model: a batch took such a notice from the queue when it could no longer act on it, and no later batch did.
 #[test]
 fn cat_09_a_notice_that_comes_as_a_batch_ends_is_acted_on_by_the_next() {
     let (barrier, platform, mut notices) = raised();

@@ -1,4 +1,4 @@
-//! The agent's thread against a made-up operating system and runtime: the way from hello to detach, and what it says on it.
+//! The worker thread with a fake operating system and runtime: from hello to detach, and the messages in between.
 
 mod support;
 
@@ -150,7 +150,7 @@ fn the_caller_that_a_frameless_leaf_hides_is_put_back_and_the_sample_marked() {
 fn the_caller_that_a_leaf_of_the_c_library_hides_is_put_back_and_marked_as_a_guess() {
     let shared = shared(Script::default());
     shared.platform.hears(good_session());
-    // A local, an address of code that no call stands before, the return address; RBP is the caller's frame.
+    // A local, a code address without a call before it, the return address; RBP is the caller's frame.
     let window = [7, 0x2010, 0x2025, 0x2035];
     shared.platform.arrive([raw(9, 0, &[0xc000, 0x3005], &window)]);
     assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
@@ -183,7 +183,7 @@ fn explained_by(runtime: Clr, sample: Vec<u64>, learnt: &[u64]) -> (u8, Vec<u64>
     (flags, addresses, learnt.iter().map(|address| links.find(*address)).collect())
 }
 
-/// Word of a raw sample: when it was taken.
+/// Word of a raw sample: its time.
 const TIME: usize = 2;
 
 fn unknown(address: u64) -> u64 {
@@ -215,7 +215,7 @@ fn where_a_caller_cannot_be_known_the_sample_is_marked() {
     };
     assert!(marked(&[], &frameless), "there is no window");
     assert!(marked(&[&[7, 0x9_0000]], &frameless), "no code lies there");
-    // sub rsp, 128: beyond the window. sub rsp, 16: not aligned for a call, and no call stands before that word.
+    // sub rsp, 128: beyond the window. sub rsp, 16: not aligned for a call, and without a call before that word.
     assert!(marked(&[&[0x3025; 16]], &[(2, &[0x48, 0x81, 0xec, 0x88, 0, 0, 0, 0x90])]));
     assert!(marked(&[&[0x3020; 16]], &[(2, &[0x48, 0x83, 0xec, 16, 0x90])]));
     assert!(!marked(&[], &[]), "a method with a frame hides nobody");
@@ -284,7 +284,7 @@ fn det_13_det_16_an_attach_that_is_confirmed_late_is_waited_for_however_long_it_
     shared.platform.refuse_connection.store(true, Ordering::SeqCst);
     let outcome = std::thread::scope(|scope| {
         let worker = scope.spawn(|| run(&shared, &Clr::default()));
-        // An hour, as the clock of a process goes that was stopped meanwhile.
+        // An hour on the clock of a stopped process.
         while shared.platform.time.load(Ordering::SeqCst) < 3_600_000_000_000 {
             assert!(!worker.is_finished(), "it gave up");
             std::thread::yield_now();
@@ -337,7 +337,7 @@ fn det_17_a_shutdown_ends_the_wait_for_a_confirmation() {
 fn the_runtime_is_tried_again_while_it_is_busy_and_for_a_minute_at_most() {
     let script = Script::default();
     let mut tries = 0;
-    // A collection of thirty seconds.
+    // A GC of thirty seconds.
     assert!(retry(&script, || {
         tries += 1;
         if tries > 30_000 { Progress::Done } else { Progress::Busy }
@@ -360,7 +360,7 @@ fn det_15_the_longest_callback_is_measured_and_a_shorter_one_after_it_changes_no
         let begun = shared.enter_callback();
         shared.platform.time.fetch_add(lasts, Ordering::SeqCst);
         shared.leave_callback(begun);
-        // The made-up clock goes on by a millisecond whenever it is looked at.
+        // The fake clock advances by a millisecond at each reading.
         assert_eq!(shared.longest_callback.load(Ordering::SeqCst), longest);
     }
 }

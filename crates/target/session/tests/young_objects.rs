@@ -1,4 +1,4 @@
-//! Collections of ours after which there is no copy: somebody else's came in between, or it went by (`gc_monitor.rs`).
+//! Our GCs without a forked copy: another full GC was already running, or the GC monitor skipped ours (`gc_monitor.rs`).
 
 mod support;
 
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use support::{Clr, Question, Script, Step, Wanted, good_session};
 
-/// What is asked of the runtime by an agent of which this is wanted, and that never gets a copy; and what the agent says. It hears this behind
-/// its collections.
+/// Runs an agent with this task, which never gets a forked copy. Returns its questions to the runtime and its messages. It receives `hears`
+/// after its GCs.
 fn course(wanted: Wanted, hears: &[Received]) -> (Vec<Question>, Vec<FromAgent>) {
     let shared = Shared::new(Script { wanted, ..Script::default() }, Arc::new(ResourceRegistry::default()));
     shared.attach_complete.store(true, Ordering::SeqCst);
-    // The last of a good session is that there is nothing more: here something else comes in its place.
+    // Drops the final `Nothing` of a good session: `hears` takes its place.
     let welcomed = good_session().into_iter().filter(|message| !matches!(message, Received::Nothing));
     shared.platform.hears(welcomed.chain(hears.iter().cloned()));
     let runtime = Clr::default();
@@ -27,7 +27,7 @@ fn course(wanted: Wanted, hears: &[Received]) -> (Vec<Question>, Vec<FromAgent>)
     (asked.collect(), said.collect())
 }
 
-/// Ways to want a copy, and what is asked for around the collections.
+/// The tasks with a forked copy, with the questions before and after their GCs.
 const WAYS: [(Wanted, &[Question], &[Question]); 3] = [
     (Wanted::Snapshot, &[], &[]),
     (Wanted::Roots, &[], &[]),

@@ -1,4 +1,4 @@
-//! The outer end of the stream: bytes in any pieces become records. What is read is not trusted.
+//! The recorder's side of the stream: decodes bytes, in pieces of any size, into records. The input is not trusted.
 
 use super::{
     ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FORM, GAP, LAYOUT, LAYOUT_FIELDS, LENGTHY, LONGEST_NUMBER,
@@ -6,13 +6,13 @@ use super::{
 };
 use crate::Malformed;
 
-/// Type arguments of a class that are taken; more are passed over.
+/// Type arguments kept for a class, at most; more are skipped.
 const MOST_ARGUMENTS: u64 = 64;
 
-/// What the runtime says of a class, in the process of its snapshot.
+/// The runtime's description of a class, in the process of its snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClassFacts {
-    /// Nothing but this code.
+    /// No description, only an error.
     Unknown {
         /// HRESULT.
         code: u32,
@@ -23,7 +23,7 @@ pub enum ClassFacts {
         module: u64,
         /// mdTypeDef.
         token: u32,
-        /// ClassID of what it derives from, or 0.
+        /// ClassID of its base class, or 0.
         parent: u64,
         /// ClassIDs of its type arguments.
         arguments: Vec<u64>,
@@ -39,40 +39,40 @@ pub enum ClassFacts {
     },
 }
 
-/// How the objects of a class are laid out, as the runtime says.
+/// The layout of a class's objects, as the runtime reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layout {
     /// Bytes of an object.
     pub bytes: u32,
-    /// Fields that the class itself declares.
+    /// Number of fields that the class itself declares.
     pub count: u32,
-    /// Of these, the next ones: each field's token, and where it begins in an object.
+    /// The next fields: token and offset of each.
     pub fields: Vec<(u32, u32)>,
 }
 
-/// Gets what is read, in the order of the stream.
+/// Receives the records, in the order of the stream.
 pub trait HeapVisitor {
-    /// A range begins; what follows lies in it.
+    /// A range begins. The following objects are in it.
     fn range(&mut self, kind: u64, address: u64, length: u64);
-    /// A class; the first is number 0.
+    /// A class. The first has number 0.
     fn class(&mut self, id: u64, facts: ClassFacts);
     /// An object. Its references follow.
     fn object(&mut self, address: u64, class: u32, size: u64);
-    /// What the last object refers to.
+    /// A reference of the last object.
     fn reference(&mut self, target: u64);
     /// Bytes without an object.
     fn gap(&mut self, address: u64, length: u64);
-    /// From here on the range could not be walked.
+    /// The rest of the range, from here on, could not be walked.
     fn broken(&mut self, address: u64);
-    /// What is in the last object, a string, of so many bytes in all: no more than [`MOST_CONTENT`] of them.
+    /// The content of the last object, a string of `_whole` bytes: at most [`MOST_CONTENT`] of them.
     fn content(&mut self, _whole: u64, _bytes: &[u8]) {}
-    /// What holds the object at `address` from outside; `detail` is as its kind says.
+    /// A root for the object at `address`; `detail` depends on its kind.
     fn root(&mut self, _kind: u64, _address: u64, _detail: u64) {}
-    /// What is in the last object behind its class, of so many bytes in all: no more than [`MOST_VALUES`] of them.
+    /// The values of the last object after its class, `_whole` bytes: at most [`MOST_VALUES`] of them.
     fn values(&mut self, _whole: u64, _bytes: &[u8]) {}
-    /// How the objects of a class, by its number, are laid out, or more of that.
+    /// The layout of a class, by its number, or a further part of it.
     fn layout(&mut self, _class: u32, _layout: Layout) {}
-    /// It is complete, with so many objects.
+    /// The stream is complete, with this many objects.
     fn end(&mut self, objects: u64);
 }
 
@@ -80,22 +80,22 @@ pub trait HeapVisitor {
 #[derive(Debug, Default)]
 pub struct HeapDecoder {
     carry: Vec<u8>,
-    /// Where the next object lies.
+    /// Address of the next object.
     cursor: u64,
     /// The object whose references are being read.
     object: Option<u64>,
     classes: u64,
-    /// By the classes' numbers.
+    /// Indexed by class number.
     forms: Vec<Option<Form>>,
     ended: bool,
 }
 
-/// What the objects of a class have in common.
+/// The common form of a class's objects.
 #[derive(Debug, Clone, Copy)]
 struct Form {
-    /// Bytes of each; 0 if that is told with each.
+    /// Bytes of each object; 0 if each object states its own.
     size: u64,
-    /// Of references.
+    /// Number of reference slots.
     places: usize,
 }
 
@@ -103,7 +103,7 @@ struct Form {
 pub(crate) enum Stop {
     /// More bytes are needed.
     Short,
-    /// It makes no sense.
+    /// It is invalid.
     Bad,
 }
 
@@ -153,10 +153,10 @@ impl HeapDecoder {
         self.ended
     }
 
-    /// Reads a piece.
+    /// Decodes a piece.
     ///
     /// # Errors
-    /// [`Malformed`]: nothing more can be read.
+    /// [`Malformed`]: nothing more can be decoded.
     pub fn push(&mut self, bytes: &[u8], visitor: &mut impl HeapVisitor) -> Result<(), Malformed> {
         if self.carry.is_empty() {
             let read = self.read(bytes, visitor)?;
@@ -171,7 +171,7 @@ impl HeapDecoder {
         Ok(())
     }
 
-    /// Whole records from the front; how many bytes they took.
+    /// Decodes whole records from the front. Returns how many bytes they took.
     fn read(&mut self, bytes: &[u8], visitor: &mut impl HeapVisitor) -> Result<usize, Malformed> {
         let mut reader = Reader { bytes, at: 0 };
         loop {
@@ -257,7 +257,7 @@ impl HeapDecoder {
         Ok(())
     }
 
-    /// The class whose objects begin with this number.
+    /// The class of objects with this record number.
     fn known(&self, head: u64) -> Result<u32, Stop> {
         let class = head.checked_sub(FIRST_CLASS).filter(|class| *class < self.classes).ok_or(Stop::Bad)?;
         u32::try_from(class).map_err(|_| Stop::Bad)
@@ -281,7 +281,7 @@ impl HeapDecoder {
     ) -> Result<(), Stop> {
         let size = if form.size == 0 { reader.number()? } else { form.size };
         let mut told = [0; MOST_PLACES];
-        // All or nothing of it is read: the rest may not be there yet.
+        // Read all or nothing of it: the rest may not have arrived yet.
         for place in told.iter_mut().take(form.places) {
             *place = reader.number()?;
         }
@@ -300,7 +300,7 @@ impl HeapDecoder {
     }
 }
 
-/// What follows the kind in a record of a class.
+/// The rest of a class record, after its kind.
 pub(crate) fn class(kind: u64, reader: &mut Reader<'_>) -> Result<ClassFacts, Stop> {
     Ok(match kind {
         UNKNOWN_CLASS => ClassFacts::Unknown { code: reader.small()? },

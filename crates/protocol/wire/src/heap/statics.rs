@@ -1,24 +1,25 @@
-//! Static fields: which types have any stands in files that the reader has; where they are the copy of the process can ask its runtime.
+//! Static fields. The reader finds out from files which types have static fields. Only the runtime knows their addresses, and the forked
+//! copy can ask it.
 //!
-//! So the reader puts questions into the shared memory, and the copy answers them when it has walked, one piece for some fields of one
-//! type, in numbers as those of the stream:
+//! So the reader writes questions into the shared memory. The copy answers them after its walk, in one piece for some fields of one type.
+//! The numbers are encoded as in the stream:
 //! ```text
-//! question  word 0: ModuleID, or ClassID where no method is given
+//! question  word 0: ModuleID, or ClassID if no method is given
 //!           word 1: mdMethodDef of a method of the type, or 0; in the upper half how many fields follow
-//!           a word for each: mdFieldDef, and in the upper half whether what stands there may be read
-//! answer    1, the number of the question, the number of the first of the fields, and for each of them
-//!           an HRESULT that says why not; or 0, its address, then 0, or 1 and the eight bytes from there on, as far as its word goes
+//!           a word for each field: mdFieldDef, and in the upper half whether its value may be read
+//! answer    1, the number of the question, the number of the first field, and for each field
+//!           an HRESULT with the reason; or 0, its address, then 0, or 1 and the bytes from there to the end of their 8-byte word
 //! the end   0, how many questions were read
 //! ```
-//! A type of which nothing is answered is not loaded.
+//! A type without any answer is not loaded.
 
 use super::decoder::{Reader, Stop};
 use crate::Malformed;
 
-/// Fields that are answered in one piece.
+/// Fields in one answer, at most.
 pub const FIELDS_AT_ONCE: usize = 28;
 
-/// Whose fields are asked about.
+/// The class that declares the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// The class with this ClassID.
@@ -32,12 +33,12 @@ pub enum Owner {
     },
 }
 
-/// A field that is asked about.
+/// A field in a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
     /// mdFieldDef.
     pub field: u32,
-    /// Whether what stands there may be read; else its place alone is told.
+    /// Whether to read its value; otherwise only its address.
     pub reads: bool,
 }
 
@@ -65,28 +66,28 @@ pub fn asked(word: u64) -> Asked {
     Asked { field: word as u32, reads: word >> 32 != 0 }
 }
 
-/// Where a static field is.
+/// The place of a static field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Its address.
     pub address: u64,
-    /// What stood there, if that was to be read.
+    /// Its value, if it was to be read.
     pub value: Option<u64>,
 }
 
-/// What a piece says.
+/// A decoded piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Of some fields of one question where they are, or why not.
+    /// Places of some fields of one question, or the reasons why they have none.
     Fields {
-        /// Which question, from 0 on.
+        /// Number of the question, from 0 on.
         question: u64,
-        /// The first of its fields that is answered here.
+        /// Number of the first field in this piece.
         first: u64,
-        /// One for each; an HRESULT where there is no place.
+        /// One for each field; an HRESULT if it has no place.
         places: Vec<Result<Place, u32>>,
     },
-    /// That was all: so many questions were read.
+    /// The last piece, with the number of questions that were read.
     End(u64),
 }
 

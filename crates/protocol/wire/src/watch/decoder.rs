@@ -1,4 +1,4 @@
-//! The outer end: a piece becomes what it says. What is read is not trusted.
+//! The recorder's side: decodes pieces. The input is not trusted.
 
 use super::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOST_CLASSES, MOVED, SURVIVED, unzigzag};
 use crate::Malformed;
@@ -8,89 +8,89 @@ use crate::heap::decoder::{ClassFacts, Reader, Stop, class};
 /// A part of the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// As in a heap's stream.
+    /// As in the stream of a snapshot.
     pub kind: u32,
-    /// Where it begins.
+    /// Start address.
     pub start: u64,
     /// Bytes.
     pub length: u64,
 }
 
-/// An object that was not there before.
+/// An object that is new since the last GC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BornObject {
-    /// Where it lies now.
+    /// Its address now.
     pub address: u64,
-    /// The number of its class.
+    /// Number of its class.
     pub class: u32,
     /// Its size.
     pub bytes: u64,
 }
 
-/// See the module's text.
+/// A decoded piece; see [`crate::watch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchPiece {
-    /// A collection begins.
+    /// A GC starts.
     Begins {
-        /// Its number.
+        /// Number of the GC.
         collection: u64,
         /// Monotonic, nanoseconds.
         time: u64,
-        /// The oldest generation that is collected.
+        /// The oldest generation collected.
         generation: u8,
-        /// Whether it was asked for.
+        /// Whether it was induced.
         is_induced: bool,
     },
-    /// Parts of the heap that it collects.
+    /// Parts of the heap that the GC collects.
     Bounds {
-        /// Its number.
+        /// Number of the GC.
         collection: u64,
         /// The parts.
         ranges: Vec<Bounds>,
     },
-    /// What lives: where it lay, where it lies, bytes.
+    /// Surviving ranges: old address, new address, bytes.
     Lives {
-        /// Its number.
+        /// Number of the GC.
         collection: u64,
         /// The ranges.
         ranges: Vec<(u64, u64, u64)>,
     },
-    /// What a number of a class means from now on.
+    /// A class and its number from now on.
     Class {
         /// The number.
         number: u32,
-        /// The collection in which it is told: ids may come to mean others between collections.
+        /// The GC that reports it: ids may be reused between GCs.
         collection: u64,
         /// ClassID.
         id: u64,
-        /// What is known of it.
+        /// The runtime's description.
         facts: ClassFacts,
     },
-    /// How many objects of a class were made since the last collection.
+    /// How many objects of each class were allocated since the last GC.
     Allocated {
-        /// Its number.
+        /// Number of the GC.
         collection: u64,
-        /// The number of a class, and objects of it.
+        /// Number of the class, and objects of it.
         counts: Vec<(u32, u64)>,
     },
-    /// Objects that were not there at the last collection.
+    /// Objects that are new since the last GC.
     Born {
-        /// Its number.
+        /// Number of the GC.
         collection: u64,
         /// The objects.
         objects: Vec<BornObject>,
     },
-    /// It is over.
+    /// The GC ends.
     Ends {
-        /// Its number.
+        /// Number of the GC.
         collection: u64,
         /// Monotonic, nanoseconds.
         time: u64,
-        /// Pieces of it that found no room, and whatever else of it could not be told.
+        /// Pieces without room, and other events that could not be reported.
         lost: u64,
-        /// Whether a copy of the process was made at its end.
+        /// Whether the process was forked at its end.
         is_copied: bool,
-        /// Nanoseconds that it took longer since it was watched.
+        /// Extra duration because of heap tracking, nanoseconds.
         extra: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! One piece in the making, on the stack of a callback: nothing is allocated.
+//! Writes a piece on the stack of a callback, without allocating.
 
 use super::{BEGINS, BORN, BOUNDS, MOVED, SURVIVED, zigzag};
 use crate::heap::{LONGEST_NUMBER, write_number};
@@ -6,15 +6,15 @@ use crate::heap::{LONGEST_NUMBER, write_number};
 /// The longest piece, bytes.
 pub const PIECE_BYTES: usize = 2048;
 
-/// Numbers that one item of a list takes at most.
+/// Numbers of one list item, at most.
 const MOST_NUMBERS_OF_AN_ITEM: usize = 4;
 
-/// See the module's text.
+/// Writes one piece after another.
 pub struct PieceWriter {
     bytes: [u8; PIECE_BYTES],
     used: usize,
     head: usize,
-    /// Behind what was told of last.
+    /// The end of the last range or object.
     cursor: u64,
     kind: u64,
     collection: u64,
@@ -35,7 +35,7 @@ impl PieceWriter {
         self.head = self.used;
     }
 
-    /// What has been written.
+    /// The bytes written so far.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.used).unwrap_or_default()
     }
@@ -45,14 +45,14 @@ impl PieceWriter {
         self.used == self.head
     }
 
-    /// Hands the piece over if another item may not fit, and begins the next of its kind.
+    /// Passes the piece on if another item may not fit, and begins the next of its kind.
     pub fn make_room(&mut self, put: &mut impl FnMut(&[u8])) {
         if PIECE_BYTES - self.used < MOST_NUMBERS_OF_AN_ITEM * LONGEST_NUMBER {
             self.flush(put);
         }
     }
 
-    /// Hands it over, if it has an item.
+    /// Passes the piece on if it has an item.
     pub fn flush(&mut self, put: &mut impl FnMut(&[u8])) {
         if !self.is_empty() {
             put(self.bytes());
@@ -60,21 +60,21 @@ impl PieceWriter {
         }
     }
 
-    /// A number; what does not fit is left out, which is refused by who reads it.
+    /// Writes a number. Without room it is omitted, and the decoder refuses the piece.
     pub fn number(&mut self, value: u64) {
         if let Some(rest) = self.bytes.get_mut(self.used..).filter(|rest| rest.len() >= LONGEST_NUMBER) {
             self.used += write_number(rest, value);
         }
     }
 
-    /// A part of the heap, of a piece of [`BOUNDS`].
+    /// A part of the heap, in a [`BOUNDS`] piece.
     pub fn bounds(&mut self, kind: u32, start: u64, length: u64) {
         debug_assert!(self.kind == BOUNDS || self.kind == BEGINS);
         self.number(u64::from(kind));
         self.place(start, length);
     }
 
-    /// A range of a piece of [`MOVED`] or, if it has stayed, of [`SURVIVED`].
+    /// A range in a [`MOVED`] piece, or an unmoved one in a [`SURVIVED`] piece.
     pub fn range(&mut self, old: u64, new: u64, length: u64) {
         debug_assert!(self.kind == MOVED || self.kind == SURVIVED && old == new);
         self.place(old, length);
@@ -83,7 +83,7 @@ impl PieceWriter {
         }
     }
 
-    /// Objects of a piece of [`BORN`] go on at a place.
+    /// In a [`BORN`] piece: the next object is at this address.
     pub fn born_at(&mut self, place: u64) {
         debug_assert!(self.kind == BORN);
         if place != self.cursor || self.is_empty() {
@@ -93,7 +93,7 @@ impl PieceWriter {
         }
     }
 
-    /// The next object of a piece of [`BORN`]: the class' number, and bytes, of which it takes `taken` in the heap.
+    /// The next object in a [`BORN`] piece: its class number and size. It takes `taken` bytes of the heap.
     pub fn born(&mut self, class: u32, bytes: u64, taken: u64) {
         self.number(u64::from(class) + 1);
         self.number(bytes);

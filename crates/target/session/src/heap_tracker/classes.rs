@@ -1,5 +1,5 @@
-//! The classes that a watch has met, and the numbers under which it tells of them. One thread at a time asks: the runtime's callbacks in
-//! which that happens come one after the other.
+//! The classes that heap tracking has seen, and their numbers in its reports. Only one thread at a time uses them, in callbacks that never
+//! overlap.
 
 use crate::platform::Words;
 use remora_sampler::{HeapClass, HeapReader, MOST_ARGUMENTS};
@@ -8,7 +8,7 @@ use remora_wire::watch::{CLASS, MOST_CLASSES, PieceWriter};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub(super) struct Classes {
-    /// Open addressing: ids; a place of 0 is free.
+    /// Open addressing: ids; 0 marks a free slot.
     keys: Words,
     numbers: Words,
     ids: Words,
@@ -17,7 +17,7 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// Twice as many places for keys and numbers as for ids, which are [`MOST_CLASSES`] at most.
+    /// `keys` and `numbers` need twice as many slots as `ids`, which has at most [`MOST_CLASSES`].
     pub(super) fn new(keys: Words, numbers: Words, ids: Words) -> Classes {
         Classes { keys, numbers, ids, count: AtomicUsize::new(0), told: AtomicUsize::new(0) }
     }
@@ -50,15 +50,14 @@ impl Classes {
         None
     }
 
-    /// Forgets them all: ids may mean others from now on, and numbers begin anew.
+    /// Forgets all classes: from now on ids may be reused, and numbers start again.
     pub(super) fn forget(&self) {
         self.keys.as_ref().as_ref().iter().for_each(|key| key.store(0, Ordering::Relaxed));
         self.count.store(0, Ordering::Relaxed);
         self.told.store(0, Ordering::Relaxed);
     }
 
-    /// Tells of those that nobody has been told of. A class may have others as arguments or elements, and these others. One for which
-    /// there was no room is told of the next time.
+    /// Reports the new classes. A class may have others as arguments or elements; these follow. A class without room is retried next time.
     pub(super) fn tell_new(&self, collection: u64, heap: &dyn HeapReader, put: &mut impl FnMut(&[u8]) -> bool) {
         loop {
             let number = self.told.load(Ordering::Relaxed);
@@ -104,7 +103,7 @@ impl Classes {
 
     fn resolve(&self, id: u64) {
         if id != 0 {
-            // What finds no room has no name.
+            // A class beyond the limit has no name.
             let _ = self.number(id);
         }
     }

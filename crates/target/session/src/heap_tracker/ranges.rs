@@ -1,14 +1,14 @@
-//! Ranges of the heap, in places that were made before: callbacks allocate nothing.
+//! Ranges of the heap, in memory allocated in advance: callbacks allocate nothing.
 
 use crate::platform::Words;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Parts of the heap in which objects may be new: with regions of 4 MiB, 64 GiB of them.
+/// Parts of the heap that may hold new objects: with regions of 4 MiB, 64 GiB of them.
 pub(super) const MOST_YOUNG: usize = 1 << 14;
-/// Ranges that are remembered to the end of a collection.
+/// Ranges remembered until the end of a GC.
 pub(super) const MOST_REMEMBERED: usize = 1 << 19;
 
-/// Where objects lie that may be new: ascending, written at the beginning of a collection and read while it runs.
+/// Ranges with possibly new objects: ascending, written at the start of a GC and read while it runs.
 pub(super) struct RangeSet {
     starts: Words,
     ends: Words,
@@ -32,7 +32,7 @@ impl RangeSet {
         self.count.store(0, Ordering::SeqCst);
     }
 
-    /// False if there is no room. Each lies behind the one before.
+    /// Adds a range; each must lie behind the one before. False if there is no room.
     pub(super) fn add(&self, start: u64, length: u64) -> bool {
         let count = self.count.load(Ordering::Relaxed);
         let (Some(from), Some(to)) = (self.starts().get(count), self.ends().get(count)) else { return false };
@@ -50,7 +50,7 @@ impl RangeSet {
     }
 }
 
-/// Ranges that may hold what is new, added by several threads at once.
+/// Ranges that may hold new objects. Several threads add at once.
 pub(super) struct TrackedRanges {
     starts: Words,
     lengths: Words,
@@ -76,12 +76,12 @@ impl TrackedRanges {
         }
     }
 
-    /// For how many there was no room.
+    /// How many ranges found no room.
     pub(super) fn forgotten(&self) -> u64 {
         self.count.load(Ordering::SeqCst).saturating_sub(self.starts.as_ref().as_ref().len()) as u64
     }
 
-    /// All of them, once nobody adds any more.
+    /// All ranges, once no thread adds any more.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let (starts, lengths) = (self.starts.as_ref().as_ref(), self.lengths.as_ref().as_ref());
         let all = starts.iter().zip(lengths).take(self.count.load(Ordering::SeqCst));

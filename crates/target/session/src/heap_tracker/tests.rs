@@ -1,4 +1,4 @@
-//! What a watch tells of collections, and what it counts as lost.
+//! The reports of heap tracking, and its count of losses.
 
 use super::*;
 use crate::platform::words;
@@ -7,7 +7,7 @@ use remora_wire::heap::ClassFacts;
 use remora_wire::watch::{BornObject, Bounds, WatchPiece};
 use std::cell::{Cell, RefCell};
 
-/// A heap of objects of 24 bytes, every third of which is room between them; what lies at odd hundreds is of another class.
+/// A heap of 24-byte objects. Every third one is free space; those at odd hundreds are of another class.
 struct Heap;
 
 const YOUNG: u64 = 0x1_0000;
@@ -16,7 +16,7 @@ const LARGE_PLACE: u64 = 0x3_0000;
 
 impl HeapReader for Heap {
     fn ranges(&self, into: &mut [HeapRange]) -> usize {
-        // In no order.
+        // Unordered.
         let all = [(3, LARGE_PLACE), (2, OLD), (0, YOUNG)];
         for (place, (kind, start)) in into.iter_mut().zip(all) {
             *place = HeapRange { kind, start, length: 0x1000, reserved: 0x1000 };
@@ -41,7 +41,7 @@ impl HeapReader for Heap {
     }
 }
 
-/// Of this object nothing can be asked.
+/// The size of this object is unavailable.
 const BROKEN: u64 = 0x1_0a00;
 
 fn watch(room: usize) -> HeapTracker {
@@ -50,12 +50,12 @@ fn watch(room: usize) -> HeapTracker {
     watch
 }
 
-/// Half of its places may be taken: by the two classes of the heap of four, not of two.
+/// At most half of the slots may be used. Two classes need four slots; two slots are too few.
 fn counting(places: usize) -> YoungObjectCost {
     YoungObjectCost::new(words(places), words(places))
 }
 
-/// Pieces as they come, until there is no room.
+/// Collects pieces until there is no room.
 struct Told {
     pieces: RefCell<Vec<WatchPiece>>,
     room: usize,
@@ -108,7 +108,7 @@ fn gch_01_what_comes_before_a_beginning_is_told_to_nobody() {
     begins(&watch, &told, &[1, 0, 0, 0]);
     ends(&watch, &told);
     assert_eq!(told.take().len(), 3, "a beginning, bounds, an end");
-    // And after its end: then one is known to be missing.
+    // After its end, too: then one GC is known to be missing.
     watch.stay([(YOUNG, 24)].into_iter(), &put);
     ends(&watch, &told);
     assert_eq!(told.take(), []);
@@ -131,7 +131,7 @@ fn gch_03_a_collection_of_which_nothing_more_is_asked_for_yet_is_none_of_the_wat
 
 #[test]
 fn gch_03_a_count_that_would_take_too_long_is_not_asked_for_and_the_watch_is_over() {
-    // Two classes are young: one more than there is room for.
+    // Gen 0 has two classes, one more than there is room for.
     let (dear, told, asked) = (watch(64), Told::new(99), Cell::new(0));
     let give_up = |watch: &HeapTracker| watch.stop_if_too_expensive(|| asked.set(asked.get() + 1));
     begins_counting(&dear, &told, &[1, 0, 0, 0], 2);
@@ -146,7 +146,7 @@ fn gch_03_a_count_that_would_take_too_long_is_not_asked_for_and_the_watch_is_ove
     begins(&cheap, &told, &[1, 0, 0, 0]);
     give_up(&cheap);
     assert!(!cheap.is_too_expensive() && asked.get() == 1);
-    // Who leaves has asked for no more already.
+    // A worker that detaches has already reduced the event mask.
     let leaving = watch(64);
     begins_counting(&leaving, &told, &[1, 0, 0, 0], 2);
     leaving.is_over(&|| panic!("nobody is asking"));
@@ -189,7 +189,7 @@ fn gch_04_newborn_objects_are_told_in_their_new_places_with_class_and_size() {
     let (watch, told) = (watch(64), Told::new(99));
     let put = |piece: &[u8]| told.put(piece);
     begins(&watch, &told, &[1, 1, 1, 1, 1]);
-    // Who was old is known, who is large may be new; the rest of a range belongs to it.
+    // Old objects are known, large ones may be new. The whole range is reported.
     watch.live([(YOUNG, 0x5_0100, 72), (OLD, 0x5_1000, 24)].into_iter(), &put);
     watch.stay([(LARGE_PLACE + 48, 24)].into_iter(), &put);
     told.take();
@@ -202,7 +202,7 @@ fn gch_04_newborn_objects_are_told_in_their_new_places_with_class_and_size() {
             _ => None,
         })
         .collect();
-    // With what is named by it, and before what is of it.
+    // Each class comes with those it refers to, and before its objects.
     assert_eq!(classes, [(0, 0x71), (1, 0x70), (2, 0x99)]);
     let born: Vec<BornObject> = pieces
         .iter()
@@ -232,14 +232,14 @@ fn gch_03_whatever_cannot_be_told_is_counted_in_the_end() {
     begins(&lossless, &told, &[1, 0, 0]);
     ends(&lossless, &told);
     assert_eq!(lost(&told), 0);
-    // Ranges that are remembered, and classes.
+    // Losses: remembered ranges and classes.
     let narrow = watch(2);
     begins(&narrow, &told, &[1, 0, 0]);
     narrow.stay((0..5).map(|index| (YOUNG + index * 24, 24)), &put);
     narrow.allocated(1, &Heap, [(0x70, 1), (0x71, 1), (0x72, 1), (0x73, 1)].into_iter(), &put);
     ends(&narrow, &told);
     assert!(lost(&told) >= 3 + 2, "three ranges, two classes");
-    // An object of which nothing can be asked; ranges that do not fit into the list; a look that cannot be had.
+    // Losses: an object without a size, ranges beyond the buffer, and an unavailable heap.
     let broken = watch(64);
     begins(&broken, &told, &[1, 0, 0]);
     broken.live([(YOUNG, BROKEN, 24)].into_iter(), &put);
@@ -247,13 +247,13 @@ fn gch_03_whatever_cannot_be_told_is_counted_in_the_end() {
     broken.lose();
     ends(&broken, &told);
     assert_eq!(lost(&told), 3);
-    // Pieces without room.
+    // Losses: pieces without room.
     let full = Told::new(2);
     let watch = watch(64);
     begins(&watch, &full, &[1, 0, 0]);
     watch.stay([(YOUNG, 24)].into_iter(), &|piece: &[u8]| full.put(piece));
     ends(&watch, &told);
-    // The range, and what was born in it.
+    // The range, and the new objects in it.
     assert_eq!(lost(&told), 1);
 }
 
@@ -263,7 +263,7 @@ fn gch_03_what_a_collection_takes_longer_is_what_the_runtime_and_the_callbacks_d
     let put = |piece: &[u8]| told.put(piece);
     begins(&watch, &told, &[1, 0, 0]);
     watch.took(1);
-    // From 100 to 130 it counted, a callback took 5, and from 450 to 500 it told of roots.
+    // The runtime counted from 100 to 130, a callback took 5, and roots were reported from 450 to 500.
     watch.allocated(130, &Heap, [(0x70, 1)].into_iter(), &put);
     watch.took(5);
     watch.roots_begin(450);

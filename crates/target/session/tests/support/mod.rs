@@ -1,4 +1,4 @@
-//! A made-up operating system and a made-up runtime: everything is a script, nothing waits.
+//! A fake operating system and a fake runtime: all answers are scripted, nothing waits.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use remora_sampler::WINDOW_WORDS;
@@ -11,16 +11,16 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Happens while the agent waits, and is told the wait's number.
+/// Runs while the agent waits, and gets the wait's number.
 pub type OnWait = Box<dyn FnMut(u64) + Send>;
 
-/// Happens just before somebody looks whether samples wait.
+/// Runs just before a check for waiting samples.
 pub type OnLook = Box<dyn FnOnce(&Script) + Send>;
 
-/// Happens while a question is answered.
+/// Runs while a question is answered.
 pub type Happens = Box<dyn FnOnce()>;
 
-/// What happened, in order.
+/// The events, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     Connected,
@@ -39,23 +39,23 @@ pub struct Script {
     pub counters: Mutex<HashMap<usize, u64>>,
     pub inbox: Mutex<VecDeque<Received>>,
     pub samples: Mutex<VecDeque<Vec<u64>>>,
-    /// Samples that arrive while the agent waits, one group a wait.
+    /// Samples that arrive while the agent waits, one group per wait.
     pub arrivals: Mutex<VecDeque<Vec<Vec<u64>>>>,
-    /// Nothing fits into the transport from this many waits on, and before so many.
+    /// The transport is full from this number of waits on, until the other number.
     pub full_from_wait: AtomicU64,
     pub full_until_wait: AtomicU64,
     pub waits: AtomicU64,
-    /// Of those, the ones that took time.
+    /// Waits that took time.
     pub rests: AtomicU64,
     pub pauses: AtomicU64,
-    /// Pauses and samples between two looks at the control channel: since the last, and the most.
+    /// Pauses and samples between two checks of the control channel: since the last one, and the maximum.
     pub pauses_at_once: Most,
     pub samples_at_once: Most,
-    /// Happens during each pause.
+    /// Runs during each pause.
     pub on_pause: Mutex<Option<Box<dyn FnMut() + Send>>>,
-    /// Happens during each wait, with its number, after what arrives in it.
+    /// Runs during each wait, with its number, after the samples of the wait have arrived.
     pub on_wait: Mutex<Option<OnWait>>,
-    /// Where the gate's counter of served tickets stood when it was announced.
+    /// The barrier's counter of served tickets, at each announcement.
     pub announced: Mutex<Vec<u64>>,
     pub new_threads: Mutex<Vec<(u32, String)>>,
     /// The walk's link table.
@@ -63,13 +63,13 @@ pub struct Script {
     pub refuse_connection: AtomicBool,
     pub refuse_stop: AtomicBool,
     pub wakes: AtomicU64,
-    /// What a callback's wait answers.
+    /// The result of a callback's wait.
     pub callback_is_served: AtomicBool,
-    /// Happens once, just before it is looked whether samples wait.
+    /// Runs once, just before a check for waiting samples.
     pub on_look: Mutex<Option<OnLook>>,
-    /// How long callbacks were ready to wait, nanoseconds.
+    /// How long callbacks were prepared to wait, nanoseconds.
     pub callback_waits: Mutex<Vec<u64>>,
-    /// What is wanted of the heap.
+    /// The task.
     pub wanted: Wanted,
 }
 
@@ -82,7 +82,7 @@ impl Default for LinkTable {
     }
 }
 
-/// What a session may want of the heap.
+/// The tasks of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wanted {
     #[default]
@@ -92,7 +92,7 @@ pub enum Wanted {
     HeapTracker,
 }
 
-/// Counts, and keeps the most that was reached between two starts.
+/// Counts, and keeps the maximum between two starts.
 #[derive(Default)]
 pub struct Most {
     current: AtomicU64,
@@ -271,7 +271,7 @@ impl Platform for Script {
     }
 
     fn bytes_before(&self, address: u64) -> Option<[u8; 8]> {
-        // Every address that ends in 5 stands behind a call.
+        // Addresses that end in 5 follow a call.
         Some(if address % 16 == 5 { [0, 0, 0, 0xe8, 1, 2, 3, 4] } else { [0x90; 8] })
     }
 
@@ -313,20 +313,20 @@ pub enum Question {
 /// The runtime: functions 1, 2, ... at 0x1000, 0x2000, ...; each 0x100 bytes of code.
 pub struct Clr {
     pub code: HashMap<usize, Vec<u8>>,
-    /// Functions with other bodies than the usual one, and the code of each body.
+    /// Functions with special bodies, and the code of each body.
     pub bodies: HashMap<usize, Vec<(CodeBody, Vec<u8>)>>,
-    /// Generic arguments of functions; 4 where nothing is said.
+    /// Generic arguments of functions; 4 by default.
     pub arguments: HashMap<usize, Vec<usize>>,
-    /// Functions that are dynamic, with their names.
+    /// Dynamic functions, with their names.
     pub dynamic: HashMap<usize, String>,
     pub callbacks_arrive: bool,
     pub silenced: Cell<bool>,
     pub questions: RefCell<Vec<Question>>,
-    /// Answered with an error, once each.
+    /// Questions to answer with an error, once each.
     pub errors: RefCell<Vec<Question>>,
-    /// Happens while a question is answered, once each.
+    /// Runs while its question is answered, once each.
     pub meanwhile: RefCell<Vec<(Question, Happens)>>,
-    /// Functions that are gone: whoever asks about one crashes.
+    /// Unloaded functions: a question about one fails the test.
     pub unloaded: Arc<Mutex<Vec<usize>>>,
 }
 
@@ -403,12 +403,12 @@ impl Runtime for Clr {
         let token = 0x0200_0000 + class as u32;
         Ok(match class {
             3 => TypeFacts::Class { module: 7, token, arguments: vec![4] },
-            // A type that contains itself must not be followed for ever.
+            // Contains itself: must not be followed endlessly.
             4 => TypeFacts::Class { module: 7, token, arguments: vec![5] },
             5 => TypeFacts::Array { element: Some(5), rank: 1, element_kind: 0x12 },
-            // A chain: each has the next as its argument.
+            // A chain: each type has the next one as its argument.
             100..=119 => TypeFacts::Class { module: 7, token, arguments: vec![class + 1] },
-            // A type that has itself twice as an argument.
+            // Has itself four times as an argument.
             200 => TypeFacts::Class { module: 7, token, arguments: vec![200, 200, 200, 200] },
             _ => TypeFacts::Unknown,
         })
@@ -468,7 +468,7 @@ impl Runtime for Clr {
     }
 }
 
-/// A raw sample as the handler pushes it.
+/// A raw sample as the signal handler pushes it.
 pub fn raw(thread: u32, flags: u8, addresses: &[u64], window: &[u64]) -> Vec<u64> {
     let mut words = vec![
         u64::from(flags) | (addresses.len() as u64) << 16 | (window.len() as u64) << 32,
@@ -493,7 +493,7 @@ pub fn raw_with_windows(addresses: &[u64], windows: &[&[u64]]) -> Vec<u64> {
     words
 }
 
-/// The order of a session that goes well.
+/// The messages of a session that goes well.
 pub fn good_session() -> Vec<Received> {
     vec![Received::Message(ToAgent::Welcome), Received::Message(ToAgent::Begin), Received::Nothing]
 }
