@@ -69,11 +69,11 @@ const FIRST_INTERVAL: u64 = 500_000;
 /// After this time, the sampler reports an unchanged stack to the recorder, nanoseconds.
 const LONGEST_REPEAT: u64 = 1_000_000_000;
 
-/// The sampler: shared between its own thread and the agent's thread.
+/// The sampler: shared between its own thread and the worker.
 pub struct Sampler {
     /// The memory of this attach.
     session: &'static Session<'static>,
-    /// The followed threads; shared with the agent's thread, which scans for them.
+    /// The followed threads; shared with the worker, which scans for them.
     followed: Arc<Mutex<FollowedThreads>>,
     /// Sends the signals.
     sender: Sender,
@@ -159,7 +159,7 @@ extern "C" fn main(argument: *mut c_void) -> *mut c_void {
     // SAFETY: `start` handed this reference over.
     let sampler = unsafe { Arc::from_raw(argument.cast::<Sampler>()) };
     sampler.thread.store(threads::this_thread(), Ordering::Relaxed);
-    // A panic ends the sampling, not the process. The agent's thread goes on without samples.
+    // A panic ends the sampling, not the process. The worker goes on without samples.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Rounds::new(&sampler).run()));
     drop(sampler);
     threads::end_this();
@@ -259,7 +259,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Updates the list of followed threads. If the agent's thread is scanning, the next instant updates it.
+    /// Updates the list of followed threads. If the worker is scanning, the next instant updates it.
     fn refresh(&mut self) {
         let Ok(followed) = self.sampler.followed.try_lock() else { return };
         if followed.version() == self.version {
@@ -485,7 +485,7 @@ impl<'a> Rounds<'a> {
         let Some(Place::SystemCall { instruction, stack }) = self.scheduling.place(thread) else { return false };
         let again = slot.again.swap(false, Ordering::Relaxed);
         let blocked = Blocked { thread, slot: index, instruction, stack, weight };
-        // The clock stands since before the kernel gave these registers: the stack belongs to them.
+        // The clock has not moved since before the kernel gave these registers: the stack belongs to them.
         let reading = self.reader.sample(self.sampler.session, &blocked, || thread_cpu_of(thread) == used);
         if reading == Reading::Taken {
             let sampled = slot.answers.off_cpu.fetch_add(weight, Ordering::Relaxed) + weight;
