@@ -1,9 +1,9 @@
 //! The forked copy after its heap walk: it answers questions about static fields, and ends.
 //!
-//! A question may fault at an address near 0: the runtime's tables have a class, and its memory is not there. Seen on 9.0.7, before copies
-//! kept their own of the runtime's shared pages ([`crate::private_pages`]): in one of 12 snapshots of a program that made types all the
-//! time. The runtime's code cannot return from such a fault. So the fault handler goes on with the next question. The abandoned frames
-//! below stay until the copy ends.
+//! A question may fault at an address near 0: the runtime's tables have a class, and its memory is not there. Seen on 9.0.7, in one of 12
+//! snapshots of a program that made types all the time. Copies did not yet have their own of the runtime's shared pages
+//! ([`crate::private_pages`]). The runtime's code cannot return from such a fault. So the fault handler goes on with the next question. The
+//! abandoned frames below stay until the copy ends.
 
 use crate::faults::instead;
 use crate::snapshot::end_of_copy;

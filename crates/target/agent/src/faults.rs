@@ -1,12 +1,11 @@
 //! Faults in the forked copy, which reads memory that the process still writes.
 //!
-//! Not all memory of a copy is frozen. .NET 7 and later keep writable memory apart from executable memory (W^X), with the loader heaps in a
+//! Not all memory of a copy is frozen. .NET 7 and later keep writable memory apart from executable memory (W^X). The loader heaps lie in a
 //! file that a fork shares. The copy replaces most of it by its own pages at once ([`crate::private_pages`]). It may still reach pages that
-//! were reserved and unreadable then, or absent.
-//! Seen on 9.0.7, by hand, without the replacement: 16 of 80 first copies of a server that had just started ended by SIGSEGV. It was always
-//! the same instruction of libcoreclr, which copies type arguments (GetClassIDInfo2, by its code). One core was examined: the page belonged
-//! to that file, was `PROT_NONE` in the copy, and had been written by then. That a dictionary of type arguments had grown in between is a
-//! guess.
+//! were reserved and unreadable then, or absent. Seen on 9.0.7, by hand, without the replacement: 16 of 80 first copies of a server that
+//! had just started ended by SIGSEGV. It was always the same instruction of libcoreclr, which copies type arguments (GetClassIDInfo2, by
+//! its code). One core was examined: the page belonged to that file, was `PROT_NONE` in the copy, and had been written by then. That a
+//! dictionary of type arguments had grown in between is a guess.
 //!
 //! So the handler makes an unreadable page readable. It maps an absent page as empty, and counts it. The walk handles senseless content
 //! like any other nonsense.

@@ -63,7 +63,7 @@ pub struct FollowedThread {
     pub from: u64,
 }
 
-/// A thread that blocks the signal in at most this many scans was just born or is about to end: the C library blocks everything then.
+/// A thread that blocks the signal in at most this many scans was just born, or is about to end. The C library blocks everything then.
 const BIRTH_LOOKS: u32 = 2;
 
 /// Pause before the executable ranges are read again, nanoseconds; it doubles each time. Code that runs later is mostly compiled into known

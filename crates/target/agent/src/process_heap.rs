@@ -131,7 +131,7 @@ impl HeapReader for ProcessHeap {
         // SAFETY: only the forked copy has a `domain`. No other thread there waits for this one.
         let address = unsafe { self.view.static_address(ClassId(class as usize), FieldToken(field), domain) };
         match address {
-            // The class counts as initialized, but its fields have no place yet: the address is null, or a value in a box that does not
+            // The class counts as initialized, but its fields have no place yet. The address is null, or a value in a box that does not
             // exist.
             Ok(address) if address < LOWEST => Err(HResult::CORPROF_E_DATAINCOMPLETE.0 as u32),
             Ok(address) => Ok(address as u64),

@@ -12,8 +12,8 @@
 //!
 //! **Wall-clock sampling.** A thread keeps its stack as long as its CPU clock does not move. It gets no signal; its last sample counts on.
 //! The sampler reads the stack of a blocked thread with new CPU time, and the thread sleeps on ([`StackReader`]). Only where this does not
-//! work, the thread gets a signal, as far as the budget allows: waking it takes a CPU from a running thread.
-//! A thread waiting for a CPU gets a signal, too. It takes the signal before it goes on, and its sample is marked as a wait.
+//! work, the thread gets a signal, as far as the budget allows. Waking it takes a CPU from a running thread. A thread waiting for a CPU
+//! gets a signal, too. It takes the signal before it goes on, and its sample is marked as a wait.
 //!
 //! **Many threads.** The sampler looks at idle threads with a probability below one. Their samples then weigh more.
 
@@ -556,8 +556,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Whether there is no open ask. An old one whose thread has run since is given up: its signal was lost, because another sender's
-    /// pending SIGURG took its place, or the signal queue was full.
+    /// Whether there is no open ask. An old one is given up if its thread has run since. Its signal was lost: another sender's pending
+    /// SIGURG took its place, or the signal queue was full.
     fn is_answered(&self, ask: &Ask, used: u64) -> bool {
         if ask.weight.load(Ordering::Acquire) == 0 {
             return true;

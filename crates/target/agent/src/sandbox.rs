@@ -1,15 +1,15 @@
 //! The forked copy can affect nothing outside of itself.
 //!
 //! A copy only walks the heap, and calls only runtime functions that need no other thread. The runtime's code could still fail in it, and
-//! clean up as if the process ended. Tried on 9.0.7, in a copy in which the runtime had to abort: it removed the process's diagnostics
-//! socket and the debugger's pipes from the temporary directory. Nothing could attach to the process any more. So the kernel allows a copy
-//! to take memory, wait, and end, and refuses all else.
+//! clean up as if the process ended. Tried on 9.0.7, in a copy in which the runtime had to give up. The runtime removed the process's
+//! diagnostics socket and the debugger's pipes from the temporary directory. Nothing could attach to the process any more. So the kernel
+//! allows a copy to take memory, wait, and end, and refuses all else.
 //!
 //! If the kernel has no filters, or refuses one, the copy goes on without it.
 
 use std::ffi::{c_long, c_ulong};
 
-/// System calls that a copy may still use: for our own walk, and for the runtime when it needs some memory or takes a free lock.
+/// System calls that a copy may still use. Our own walk needs them, and the runtime, for some memory or a free lock.
 const ALLOWED: [c_long; 22] = [
     libc::SYS_brk,
     libc::SYS_clock_gettime,

@@ -126,7 +126,7 @@ fn debugger_holds_nobody() -> bool {
         if free >= FREE_LOOKS {
             return true;
         }
-        // SAFETY: sleeps; the remainder is not wanted.
+        // SAFETY: `DRAIN_PAUSE` is static; a null remainder is allowed.
         unsafe { libc::nanosleep(&raw const DRAIN_PAUSE, std::ptr::null_mut()) };
     }
     false

@@ -1,9 +1,9 @@
 //! The forked copy of the process, which walks the heap.
 //!
-//! A bare `clone` makes it. So no handler of the application runs (`pthread_atfork`), its end sends no SIGCHLD, and a wait for any child of
+//! A bare `clone` makes it. So no handler of the application runs (`pthread_atfork`), and its end sends no SIGCHLD. A wait for any child of
 //! the process does not find it.
 //!
-//! First it gives up its parent's descriptors and signals, the right to outlive it, and a core file.
+//! First it gives up its parent's descriptors and signals. It ends with its parent, and writes no core file.
 
 use crate::copy_answers::answer;
 use crate::faults::skip_faults;
@@ -294,7 +294,7 @@ impl Snapshot {
             };
             (ForkedCopy::new(), area)
         };
-        // Last: the steps above need more system calls. Where the kernel refuses the filter, the copy goes on: no known case needs it.
+        // Last: the steps above need more system calls. If the kernel refuses the filter, the copy goes on: no known case needs it.
         confine();
         let ring = self.outer.get(layout::heap(HEADER_WORDS)).and_then(Ring::new)?;
         let domain = self.domain.load(Ordering::SeqCst);

@@ -4,8 +4,8 @@
 //! The C library notes when a library with thread-local storage is loaded or unloaded. Every thread then updates a record at its next use
 //! of *any* library's storage. On x64 glibc has a bug there. A signal may interrupt the update, and its handler may use such storage, too.
 //! The thread then gets a new, empty block for the library whose storage it asked for, and loses the old one
-//! (`docs/design/0009-no-thread-local-storage.md`). .NET's own handler does so at every suspension: a thread of the application loses its
-//! identity, and the process crashes. So this library has no such storage, and cannot trigger the bug.
+//! (`docs/design/0009-no-thread-local-storage.md`). The runtime's handler does so at every suspension: a thread of the application loses
+//! its identity, and the process crashes. So this library has no such storage, and cannot trigger the bug.
 //!
 //! # How
 //! The compiler calls `__tls_get_addr` for the block of the calling thread. This file defines that name, visible only in this library: it

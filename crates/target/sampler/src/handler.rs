@@ -144,7 +144,7 @@ fn is_as_seen(ask: &Ask, seen: Seen, call: SystemCall, traced: bool) -> bool {
     }
 }
 
-/// When the calling thread lost its CPU before it ran again, monotonic nanoseconds. `None` if the kernel does not say.
+/// When the calling thread lost its CPU before it ran again, monotonic nanoseconds. `None` if the kernel does not provide it.
 fn lost_cpu_at(ask: &Ask, now: u64) -> Option<u64> {
     let runs_since = now.checked_sub(clock::thread_cpu().checked_sub(ask.used.load(Ordering::Relaxed))?)?;
     runs_since.checked_sub(scheduled()?.waited.checked_sub(ask.waited.load(Ordering::Relaxed))?)

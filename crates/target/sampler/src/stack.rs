@@ -1,11 +1,10 @@
 //! The walk along frame pointers. Each read is checked first.
 //!
-//! JIT-compiled and precompiled .NET code on Linux x64 never uses RBP for anything but frames, and the runtime's own libraries
-//! are built with frame pointers (dotnet/runtime: `ETW_EBP_FRAMED` in src/coreclr/jit/targetamd64.h,
-//! `-fno-omit-frame-pointer` in eng/native/configurecompiler.cmake).
+//! JIT-compiled and precompiled .NET code on Linux x64 uses RBP only for frames. The runtime's own libraries are built with frame pointers.
+//! (dotnet/runtime: `ETW_EBP_FRAMED` in src/coreclr/jit/targetamd64.h, `-fno-omit-frame-pointer` in eng/native/configurecompiler.cmake.)
 //! The C library and others are not: the walk unwinds them with the collector's tables (`native.rs`). In a leaf without a table, RBP may
-//! hold anything. The walk then searches the stack for the first two links of a chain.
-//! Small methods have no frame at all. The walk adds their return addresses where [`crate::Links`] has them.
+//! hold anything. The walk then searches the stack for the first two links of a chain. Small methods have no frame at all. The walk adds
+//! their return addresses where [`crate::Links`] has them.
 
 use crate::memory::{Asked, Memory};
 use crate::native::{Activation, Native, Step};

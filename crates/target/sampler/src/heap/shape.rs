@@ -3,9 +3,9 @@
 //!
 //! A class begins with the words that the GC uses (`MethodTable` in `gc/env/gcenv.object.h`, the same from 3.1 to 10). The first are flags:
 //! with bit 31, their low half is the size of an element. Then comes the size of an object without elements. Before the class, downwards,
-//! is its GC descriptor (`gc/gcdesc.h`): the number of runs of references, then for each its offset, and its length minus the object's
-//! size. A negative number means an array of values with references: the offset of the first value, then for each stretch of a value its
-//! number of references and the bytes after them.
+//! is its GC descriptor (`gc/gcdesc.h`). It begins with the number of runs of references. Then each run has its offset, and its length
+//! minus the object's size. A negative number means an array of values with references. Then comes the offset of the first value. Each
+//! stretch of a value has its number of references, and the bytes after them.
 //!
 //! None of this is guaranteed. So the walk trusts a description only after objects of that same class agreed with the runtime's answers.
 //! Then it still asks the runtime about one object of many. If a class has another description, or once disagrees, the walk asks the
