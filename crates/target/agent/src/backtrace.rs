@@ -1,20 +1,21 @@
-//! No backtraces: what prints them would be a third of the library.
+//! No backtraces: their code would be a third of the library.
 //!
-//! The standard library's own panic hook prints a backtrace, and brings a reader of debug information, of compressed sections and of mangled
-//! names along for it: 180 KiB. The agent replaces that hook before anything can panic (`host.rs`), so that none of it ever runs.
-//! The hook reaches it only by what `_Unwind_Backtrace` calls for each frame. Here that name is ours, and calls nothing: the link-time
-//! optimisation sees that, and leaves the reader out. Panics unwind by other functions, which stay those of the C++ runtime.
+//! The standard library's own panic hook prints a backtrace. For it, the library would contain a reader of debug information, of compressed
+//! sections and of mangled names: 180 KiB. The agent replaces that hook before anything can panic (`host.rs`), so this code never runs.
+//! The hook reaches the reader only through `_Unwind_Backtrace`, which calls a function for each frame. This file defines that name, and
+//! calls nothing. The link-time optimisation sees that and drops the reader. Panics unwind by other functions, which stay those of the C++
+//! runtime.
 //!
 //! # Design constraints
-//! Zig links the C++ runtime's unwinder statically, and in its archive three small functions that unwinding needs lie in one file with
-//! `_Unwind_Backtrace`. They are here too, so that this file is not linked; if it were, the linker would refuse two of a name.
+//! Zig links the C++ runtime's unwinder statically. Its archive has `_Unwind_Backtrace` in one file with three small functions that
+//! unwinding needs. They are here too, so that the linker does not use that file: it would refuse two definitions of a name.
 //!
 //! # Rejected
 //! Building std without backtraces, or without its panic hook: needs an unstable compiler.
 
 use std::ffi::c_void;
 
-/// What the unwinder answers when a stack has no more frames (`_URC_END_OF_STACK` of the C++ ABI).
+/// The unwinder's answer when a stack has no more frames (`_URC_END_OF_STACK` of the C++ ABI).
 const END_OF_STACK: i32 = 5;
 
 // Hidden, so that only this library's calls come here.
@@ -29,20 +30,21 @@ unsafe extern "C" {
     safe fn _Unwind_GetIP(context: *mut c_void) -> usize;
 }
 
-/// Shows none of the frames.
+/// Reports no frames.
 #[unsafe(no_mangle)]
 extern "C" fn _Unwind_Backtrace(_each: *const c_void, _argument: *mut c_void) -> i32 {
     END_OF_STACK
 }
 
-/// Where a frame goes on, behind its call. Only below a signal handler it would stand before: nothing unwinds through one here.
+/// The return address of a frame, after its call. Only a frame interrupted by a signal would have an address before (`is_before`): nothing
+/// unwinds through a signal handler here.
 #[unsafe(no_mangle)]
 extern "C" fn _Unwind_GetIPInfo(context: *mut c_void, is_before: &mut i32) -> usize {
     *is_before = 0;
     _Unwind_GetIP(context)
 }
 
-/// What an unwind table may count from: on x86-64 none does.
+/// The base address of some unwind tables; none on x86-64 uses it.
 #[unsafe(no_mangle)]
 extern "C" fn _Unwind_GetTextRelBase(_context: *mut c_void) -> usize {
     0

@@ -1,4 +1,4 @@
-//! How many signals the sampler may send.
+//! The budget of signals that the sampler may send.
 
 use remora_sampler::Random;
 
@@ -11,17 +11,17 @@ pub const READ: u64 = 1;
 /// The instants over which demand is averaged.
 const AVERAGED: u64 = 16;
 
-/// Of the budget, nine tenths are planned for: demand varies.
+/// The planned part of the budget, nine tenths: demand varies.
 const PLANNED: (u64, u64) = (9, 10);
 
-/// Signals that may be sent, as tokens: they come evenly, and are saved up for a tenth of a second at most.
+/// The signals that may be sent, as tokens. They arrive evenly, and are saved up for a tenth of a second at most.
 pub struct Budget {
     per_second: u64,
     tokens: u64,
     refilled: u64,
-    /// Tokens a second that would be spent if each thread off the CPU were looked at, on average.
+    /// Average tokens a second if the sampler looked at each thread off the CPU.
     demand: u64,
-    /// Tokens a second that would be spent if each running thread were asked, on average.
+    /// Average tokens a second if the sampler asked each running thread.
     running: u64,
 }
 
@@ -32,7 +32,7 @@ impl Budget {
         Budget { per_second, tokens: most(per_second), refilled: now, demand: 0, running: 0 }
     }
 
-    /// Adds the tokens that have come since the last time.
+    /// Adds the tokens since the last refill.
     pub fn refill(&mut self, now: u64) {
         let gained = now.saturating_sub(self.refilled).saturating_mul(self.per_second) / 1_000_000_000;
         if gained > 0 {
@@ -41,37 +41,37 @@ impl Budget {
         }
     }
 
-    /// Notes the tokens that one instant would have spent on threads off the CPU and on running ones. `interval` is the distance of instants,
-    /// nanoseconds.
+    /// Notes the tokens that one instant would have spent, on threads off the CPU and on running ones. `interval` is the distance of
+    /// instants, nanoseconds.
     pub fn note(&mut self, wanted: u64, running: u64, interval: u64) {
         let average = |old: u64, tokens| (old * (AVERAGED - 1) + rate(tokens, interval)) / AVERAGED;
         self.demand = average(self.demand, wanted);
         self.running = average(self.running, running);
     }
 
-    /// Whether a thread off the CPU may be looked at: always, or with the probability that fits the demand.
+    /// Whether the sampler may look at a thread off the CPU: always, or with the probability that fits the demand.
     pub fn allows(&self, random: &mut Random) -> bool {
         let left = self.per_second - self.running.min(self.for_running());
         let planned = (left * PLANNED.0 / PLANNED.1).max(1);
         self.demand <= planned || random.below(self.demand) < planned
     }
 
-    /// The demand of running threads, and what they may have, tokens a second. `running` of them run now.
+    /// The demand of running threads and their share of the budget, tokens a second. `running` threads run now.
     pub fn running(&self, running: u64, interval: u64) -> (u64, u64) {
         (rate(running, interval).max(self.running), self.for_running())
     }
 
-    /// Threads off the CPU may have half of the tokens, if they need so many.
+    /// Threads off the CPU get up to half of the tokens if they need them.
     fn for_running(&self) -> u64 {
         self.per_second - self.demand.min(self.per_second / 2)
     }
 
-    /// Whether so many tokens are there.
+    /// Whether this many tokens are left.
     pub fn has(&self, tokens: u64) -> bool {
         self.tokens >= tokens
     }
 
-    /// Takes tokens, as far as there are any.
+    /// Spends tokens, as far as there are any.
     pub fn spend(&mut self, tokens: u64) {
         self.tokens = self.tokens.saturating_sub(tokens);
     }

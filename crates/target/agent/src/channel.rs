@@ -1,4 +1,4 @@
-//! The inner end of the control channel: a Unix socket to whoever started the recording.
+//! The agent's end of the control channel: a Unix socket to the recorder.
 
 use remora_session::Received;
 use remora_wire::{Frame, FromAgent, ToAgent};
@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// How long a message that matters may wait for the other side to read, milliseconds.
+/// How long an important message may wait for the recorder to read, milliseconds.
 const SEND_PATIENCE: i32 = 200;
 
 /// A connected channel.
@@ -14,21 +14,21 @@ pub struct Channel {
     stream: UnixStream,
     frame: Frame,
     hung_up: bool,
-    /// The descriptor that came with a message and was not fetched yet.
+    /// The descriptor that came with a message and that nothing has taken yet.
     received: Option<OwnedFd>,
 }
 
 impl Channel {
-    /// Connects and checks that the other side may command us: root, or the user this process runs as.
+    /// Connects, and checks that the recorder may command us: root, or this process's user.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn connect(path: &str) -> Result<Channel, String> {
         let stream = UnixStream::connect(path).map_err(|error| format!("cannot connect to {path}: {error}"))?;
         let owner = peer(&stream)?;
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         let own = unsafe { libc::geteuid() };
-        // The overflow user is how root outside shows inside a user namespace.
+        // Inside a user namespace, root from outside shows as the overflow user.
         const OVERFLOW_USER: u32 = 65534;
         if owner != 0 && owner != own && owner != OVERFLOW_USER {
             return Err(format!("the socket belongs to user {owner}"));
@@ -42,7 +42,7 @@ impl Channel {
         self.stream.as_raw_fd()
     }
 
-    /// The next message, if a whole one is there.
+    /// The next message, if it has arrived whole.
     pub fn receive(&mut self) -> Received {
         loop {
             match self.frame.take() {
@@ -60,12 +60,12 @@ impl Channel {
         }
     }
 
-    /// The descriptor that came along.
+    /// The descriptor that came with a message.
     pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
         self.received.take()
     }
 
-    /// Sends a message; gives up if the other side does not read.
+    /// Sends a message; gives up if the recorder does not read.
     pub fn send(&mut self, message: &FromAgent) {
         let bytes = message.encode();
         let mut rest = bytes.as_slice();
@@ -81,12 +81,12 @@ impl Channel {
 
     /// Sends a message if there is room for it now; never waits (contract DET-21).
     pub fn send_at_once(&self, message: &FromAgent) {
-        // A message is a few bytes: it fits whole or not at all, and without a reader there is nobody to miss it.
+        // A message has a few bytes: it fits whole or not at all. Without a reader it is not missed.
         let _ = self.write(&message.encode());
     }
 
-    /// Writes what there is room for. Not by the standard library, which does not say that it keeps SIGPIPE away: the other side may
-    /// be gone, and the application may have made that signal deadly again.
+    /// Writes as much as there is room for. The standard library does not promise to suppress SIGPIPE. The recorder may be gone, and the
+    /// application may have made that signal deadly again.
     fn write(&self, bytes: &[u8]) -> std::io::Result<usize> {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         // SAFETY: the bytes are live for the call.
@@ -100,7 +100,7 @@ impl Channel {
         (unsafe { libc::poll(&raw mut poll, 1, SEND_PATIENCE) }) == 1 && poll.revents & libc::POLLOUT != 0
     }
 
-    /// Reads what is there; false if there was nothing.
+    /// Reads available bytes; false if there were none.
     fn read(&mut self) -> bool {
         let mut bytes = [0_u8; 4096];
         let (read, descriptor) = receive_with_descriptor(self.descriptor(), &mut bytes);
@@ -127,7 +127,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // What was written stays readable for the other side; nothing more is read here.
+        // Read the rest unused, so that the recorder can still read what was sent to it.
         let mut rest = [0_u8; 64];
         while matches!(self.stream.read(&mut rest), Ok(length) if length > 0) {}
     }
@@ -171,9 +171,9 @@ fn receive_with_descriptor(socket: i32, bytes: &mut [u8]) -> (isize, Option<Owne
     if header.is_null() {
         return (read, None);
     }
-    // SAFETY: CMSG_FIRSTHDR answers null or a whole header inside the control buffer.
+    // SAFETY: CMSG_FIRSTHDR returns null or a whole header inside the control buffer.
     let (level, kind, length) = unsafe { ((*header).cmsg_level, (*header).cmsg_type, (*header).cmsg_len) };
-    // SAFETY: plain arithmetic on a length.
+    // SAFETY: only computes a length.
     let wanted = unsafe { libc::CMSG_LEN(4) } as usize;
     if level != libc::SOL_SOCKET || kind != libc::SCM_RIGHTS || length < wanted {
         return (read, None);

@@ -1,9 +1,9 @@
-//! What the copy of the process does when it has walked: it answers questions about static fields, and ends.
+//! The forked copy after its heap walk: it answers questions about static fields, and ends.
 //!
-//! A question may end in a fault at an address near 0, where a class is known to the runtime's tables and not there: seen on 9.0.7 before
-//! copies kept their own of what the runtime shares ([`crate::private_pages`]), in one of 12 snapshots of a program that makes types all the
-//! time. Whoever asks does not come back from there; so the answering goes on behind that question, in the handler of the fault, and what
-//! was abandoned below stays so until the copy ends.
+//! A question may fault at an address near 0: the runtime's tables have a class, and its memory is not there. Seen on 9.0.7, in one of 12
+//! snapshots of a program that made types all the time. Copies did not yet have their own of the runtime's shared pages
+//! ([`crate::private_pages`]). The runtime's code cannot return from such a fault. So the fault handler goes on with the next question. The
+//! abandoned frames below stay until the copy ends.
 
 use crate::faults::instead;
 use crate::snapshot::end_of_copy;
@@ -11,7 +11,7 @@ use remora_sampler::{Cursor, ForkedCopy, HeapReader, StreamSink, write_statics};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Questions that are given up: each leaves its frames on the stack. Less than the faults that are borne at all.
+/// The maximum of abandoned questions: each leaves its frames on the stack. Less than the maximum of abandoned faults.
 const MOST: u64 = 24;
 
 struct AnswerLoop<'a> {
@@ -22,27 +22,27 @@ struct AnswerLoop<'a> {
     given_up: &'a AtomicU64,
 }
 
-/// Answers all questions, but those that end in a fault, which are counted in `given_up`; and ends the copy.
+/// Answers all questions, and ends the copy. Questions that end in a fault are counted in `given_up`.
 pub fn answer(fork: &ForkedCopy, heap: &dyn HeapReader, sink: &mut dyn StreamSink, given_up: &AtomicU64) -> ! {
     let mut answering = AnswerLoop { fork, heap, sink, cursor: Cursor::default(), given_up };
     let place = &raw mut answering;
-    // SAFETY: this function never returns, so that what is in its frame lives as long as the copy, whose only thread this is.
+    // SAFETY: this function never returns, so its frame lives as long as the copy. This is the copy's only thread.
     unsafe {
         instead(go_on_behind, place.cast());
         go_on(place)
     }
 }
 
-/// In the handler of a fault: the question that was asked last is given up.
+/// In the fault handler: abandons the last question.
 ///
 /// # Safety
-/// `place` is what [`answer`] made, and whoever used it before does not come back.
+/// [`answer`] made `place`, and the code that used it before never returns.
 unsafe fn go_on_behind(place: *mut c_void) -> ! {
     let place = place.cast::<AnswerLoop<'_>>();
-    // SAFETY: the caller's promise.
+    // SAFETY: `answer` made `place`. The faulted code that used it never returns.
     unsafe {
         if (*place).given_up.fetch_add(1, Ordering::Relaxed) >= MOST {
-            // Without the word that says that it was all.
+            // Without the end record.
             end_of_copy(0)
         }
         go_on(place)
@@ -52,7 +52,7 @@ unsafe fn go_on_behind(place: *mut c_void) -> ! {
 /// # Safety
 /// As for [`go_on_behind`].
 unsafe fn go_on(place: *mut AnswerLoop<'_>) -> ! {
-    // SAFETY: the caller's promise.
+    // SAFETY: `answer` made `place`, and only this call uses it.
     let AnswerLoop { fork, heap, sink, cursor, .. } = unsafe { &mut *place };
     write_statics(fork, *heap, *sink, cursor);
     end_of_copy(0)
@@ -65,7 +65,7 @@ mod tests {
     use remora_sampler::{HeapClass, HeapRange, MOST_ARGUMENTS, Walked};
     use remora_wire::heap::statics::{Asked, Owner, question};
 
-    /// A heap in which one class leads to an address near 0, as one does that was not there when the copy was made.
+    /// A heap in which one class leads to an address near 0, like a class that was made after the copy.
     struct Torn;
 
     impl HeapReader for Torn {
@@ -85,7 +85,7 @@ mod tests {
         fn class_with(&self, module: u64, _: u32) -> Option<u64> {
             let near_zero = std::ptr::without_provenance::<u64>(if module == 2 { 0x18 } else { 0 });
             if !near_zero.is_null() {
-                // SAFETY: it faults, in a copy of this process that forgives that.
+                // SAFETY: it faults, and the copy of this process handles that fault.
                 let _ = unsafe { near_zero.read_volatile() };
             }
             Some(module)
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// Questions, and how many pieces of answers have come.
+    /// Questions, and the number of answer records so far.
     struct Told<'a> {
         questions: Vec<u64>,
         pieces: u64,
@@ -118,7 +118,7 @@ mod tests {
             self.pieces += 1;
             if record.first() == Some(&0) {
                 let told = [self.pieces as u8, self.given_up.load(Ordering::Relaxed) as u8, record[1]];
-                // SAFETY: live bytes and a descriptor that is open.
+                // SAFETY: live bytes and an open descriptor.
                 unsafe { libc::write(self.end, told.as_ptr().cast(), told.len()) };
             }
             true
@@ -130,13 +130,13 @@ mod tests {
         static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
         static ABSENT: AtomicU64 = AtomicU64::new(0);
         let mut pipe = [0; 2];
-        // SAFETY: places for two descriptors.
+        // SAFETY: `pipe` has room for two descriptors.
         assert_eq!(unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) }, 0);
         let fields = [Asked { field: 0x0400_0001, reads: false }];
         let of = |module| question(Owner::OfMethod { module, method: 0x0600_0001 }, &fields).collect::<Vec<u64>>();
         let questions = [of(1), of(2), of(2), of(3)].concat();
         let mut told = Told { questions, pieces: 0, end: pipe[1], given_up: &GIVEN_UP };
-        // SAFETY: the child calls nothing that allocates or locks, and ends.
+        // SAFETY: the child neither allocates nor locks, and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
             skip_faults(&ABSENT);
@@ -144,10 +144,10 @@ mod tests {
             answer(&unsafe { ForkedCopy::new() }, &Torn, &mut told, &GIVEN_UP);
         }
         let mut status = -1;
-        // SAFETY: a child of ours, and a place for its status.
+        // SAFETY: an own child; `status` is live.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         let mut bytes = [0_u8; 3];
-        // SAFETY: a descriptor that is open, and room for the bytes; what was told is there by now.
+        // SAFETY: an open descriptor, and room for the bytes. The child has written them before its end.
         let read = unsafe { libc::read(pipe[0], bytes.as_mut_ptr().cast(), 3) };
         assert_eq!((status, read, bytes), (0, 3, [3, 2, 4]), "two answers and the end, two given up, four read");
     }

@@ -11,7 +11,7 @@ use remora_wire::layout;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
-/// Threads followed at once, at most; more are counted as not followed.
+/// The maximum of threads followed at once. Further ones count as not followed.
 pub const MAXIMUM_THREADS: usize = 4096;
 
 /// Memory for the slots, bytes.
@@ -33,9 +33,10 @@ pub struct FollowedThreads {
     ended: Vec<(u32, u64)>,
     free: Vec<u32>,
     refused: HashSet<u32>,
-    /// Threads that were there when the recording began.
+    /// Threads that existed when the recording began.
     initial: HashSet<u32>,
-    /// Threads that block the signal: it would wait for them for ever, or be met by somebody who waits for any signal.
+    /// Threads that block the signal, and how many scans found them so. The signal would stay pending for ever, or a thread that waits for
+    /// any signal would receive it.
     blocking: HashMap<u32, u32>,
     regions: Vec<proc::Region>,
     ranges: Published,
@@ -58,23 +59,23 @@ pub struct FollowedThread {
     pub since: u64,
     /// Its CPU clock then, nanoseconds.
     pub clock: u64,
-    /// Its CPU clock when the recording began, nanoseconds; 0 if it was born later.
+    /// Its CPU clock when the recording began, nanoseconds; 0 if it started later.
     pub from: u64,
 }
 
-/// A thread that blocks the signal at so many looks was just born, or about to end: the C library blocks everything then.
+/// A thread that blocks the signal in at most this many scans was just born, or is about to end. The C library blocks everything then.
 const BIRTH_LOOKS: u32 = 2;
 
-/// The executable ranges are read again after this long, then after twice as long each time: code that is met later is
-/// mostly compiled into ranges that are there already. Nanoseconds.
+/// Pause before the executable ranges are read again, nanoseconds; it doubles each time. Code that runs later is mostly compiled into known
+/// ranges.
 const FIRST_RANGES_PAUSE: u64 = 500_000_000;
-/// Where code runs that lies in none of them, they are read again after no less than this.
+/// The pause is at least this long if code runs outside of all ranges.
 const SHORTEST_RANGES_PAUSE: u64 = 100_000_000;
 /// The longest such pause.
 const LONGEST_RANGES_PAUSE: u64 = 16_000_000_000;
 
 impl FollowedThreads {
-    /// Follows nobody yet.
+    /// Follows no thread yet.
     pub fn new(sender: Sender) -> FollowedThreads {
         FollowedThreads {
             sender,
@@ -128,7 +129,7 @@ impl FollowedThreads {
             *sum += used(*thread, *from);
         }
         CpuTimes {
-            // A thread that just ended has no clock any more: its time remains in the process's.
+            // A thread that just ended has no clock any more. The process's clock includes its time.
             threads: (self.threads().map(|thread| (thread.thread, used(thread.thread, thread.from))))
                 .filter(|(_, used)| *used > 0)
                 .collect(),
@@ -138,7 +139,7 @@ impl FollowedThreads {
         }
     }
 
-    /// Begins with the threads that are there. Returns those that are followed, with their names.
+    /// Begins with the existing threads. Returns the followed ones, with their names.
     pub fn begin(
         &mut self,
         session: &Session,
@@ -149,9 +150,9 @@ impl FollowedThreads {
         self.take_in(session, resources, initial, &HashMap::new())
     }
 
-    /// Finds new threads and lets go of ended ones. Returns the new ones with their names.
+    /// Finds new threads and releases ended ones. Returns the new ones with their names.
     pub fn scan(&mut self, session: &Session, resources: &ResourceRegistry) -> Vec<(u32, String)> {
-        // Where they cannot be listed at this moment, nobody is taken for ended.
+        // If threads cannot be listed now, none counts as ended.
         let Some(alive) = proc::threads() else { return Vec::new() };
         // A listing can miss a thread while others end.
         let has_ended = |thread: &&u32| !alive.contains(*thread) && thread_cpu_of(**thread) == 0;
@@ -162,7 +163,7 @@ impl FollowedThreads {
         }
         self.refused.retain(|thread| alive.contains(thread));
         if self.initial.is_empty() {
-            // Where they could not be listed at the beginning. The first thread of a process mostly lives as long as that.
+            // They could not be listed at the beginning. The first thread mostly lives as long as the process.
             self.initial.clone_from(&alive);
         }
         self.initial.retain(|thread| alive.contains(thread));
@@ -172,12 +173,12 @@ impl FollowedThreads {
         ended.filter(|(_, looks)| **looks > BIRTH_LOOKS).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
         let strangers =
             alive.iter().filter(|thread| !self.slots.contains_key(thread) && !self.refused.contains(thread));
-        // Who has ended meanwhile is not seen.
+        // `look` returns nothing for a thread that has ended meanwhile.
         let seen = strangers.filter_map(|thread| proc::look(*thread)).collect();
         self.take_in(session, resources, seen, &blocking)
     }
 
-    /// Follows the strangers, where possible. `blocking` holds the threads found blocking before, and how often.
+    /// Follows the unknown threads, where possible. `blocking` holds the threads that blocked the signal before, and how often.
     fn take_in(
         &mut self,
         session: &Session,
@@ -195,12 +196,12 @@ impl FollowedThreads {
                 continue;
             }
             if blocks_signal(masks, self.sender.signal()) {
-                // A new thread blocks every signal, and some never stop: it is asked again at the next look.
+                // A new thread blocks every signal, and some threads always do: the next scan checks again.
                 self.blocking.insert(thread, blocking.get(&thread).map_or(1, |looks| looks + 1));
                 continue;
             }
             if blocking.get(&thread).is_some_and(|looks| *looks > BIRTH_LOOKS) {
-                // No sample includes that time: its own samples must not be scaled up to it.
+                // No sample includes that time, so the thread's samples must not be scaled up to it.
                 let now = thread_cpu_of(thread);
                 self.while_blocked += now.saturating_sub(self.unfollowed.insert(thread, now).unwrap_or(now));
             }
@@ -215,12 +216,12 @@ impl FollowedThreads {
         new
     }
 
-    /// Whether a thread is there that could not be followed yet, and may be one that is just born.
+    /// Whether there is an unfollowed thread that may have just started.
     pub fn expects_more(&self) -> bool {
         self.blocking.keys().any(|thread| !self.initial.contains(thread))
     }
 
-    /// Lets go of every thread: afterwards no timer of ours exists. Returns who was followed: only they can be in the handler.
+    /// Releases every thread. Afterwards no timer of ours exists. Returns the followed threads: only they can be in the handler.
     pub fn leave_all(&mut self, session: &Session, resources: &ResourceRegistry) -> Vec<u32> {
         let threads: Vec<u32> = self.slots.keys().copied().collect();
         for thread in &threads {
@@ -229,14 +230,14 @@ impl FollowedThreads {
         let blocking = std::mem::take(&mut self.blocking);
         let stayed_so =
             blocking.iter().filter(|(thread, looks)| **looks > BIRTH_LOOKS || self.initial.contains(thread));
-        // The agent's own other thread may have had no name yet when it was looked at.
+        // The agent's other thread may have had no name yet at the scan.
         stayed_so
             .filter(|(thread, _)| is_agents(**thread) == Some(false))
             .for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
         threads
     }
 
-    /// Remembers where a thread's stack lies, now that its stack pointer is known; again when it has grown beyond what was known.
+    /// Stores the bounds of a thread's stack, now that its stack pointer is known. Does so again when the stack has grown beyond them.
     pub fn learn_stack(&mut self, session: &Session, slot: u32, thread: u32, stack_pointer: u64) {
         let Some(slot) = session.slots.get(slot as usize) else { return };
         let known = slot.stack_low.load(Ordering::Relaxed)..slot.stack_high.load(Ordering::Relaxed);
@@ -252,7 +253,7 @@ impl FollowedThreads {
         }
     }
 
-    /// What kind of code the mappings, as they were read last, show at an address.
+    /// The kind of code at an address, by the mappings that were read last.
     pub fn code_at(&self, address: u64) -> CodeKind {
         let after = self.regions.partition_point(|region| region.start <= address);
         match after.checked_sub(1).and_then(|index| self.regions.get(index)) {
@@ -265,7 +266,7 @@ impl FollowedThreads {
         }
     }
 
-    /// Publishes the executable ranges to the handlers, when it is time to read them again.
+    /// Publishes the executable ranges to the handlers, if they are due.
     pub fn publish_ranges(&mut self, session: &Session) {
         let now = monotonic();
         if now < self.ranges_due {
@@ -282,7 +283,7 @@ impl FollowedThreads {
         self.ranges.publish(session, &session.ranges, &bounds);
     }
 
-    /// Publishes an unwind table to the handlers. Samples taken without it stay as they are.
+    /// Publishes an unwind table to the handlers. Samples from before stay as they are.
     pub fn publish_unwind(&mut self, session: &Session, table: Mapping) {
         if !unwind::publish(&mut self.unwind, session, table) {
             return session.count(layout::UNWIND_REFUSED);
@@ -291,7 +292,7 @@ impl FollowedThreads {
         self.version += 1;
     }
 
-    /// Code runs at `address`: if no range is known around it, the ranges are read again before their time.
+    /// Code runs at `address`. If no known range contains it, the ranges are read again earlier.
     pub fn code_runs_at(&mut self, address: u64) {
         if self.code_at(address) == CodeKind::None {
             self.ranges_due = self.ranges_due.min(self.ranges_read + SHORTEST_RANGES_PAUSE);
@@ -342,7 +343,7 @@ impl FollowedThreads {
         slot.thread.store(0, Ordering::Release);
         self.sender.release_recording(resources, slot);
         if slot.ask.weight.swap(0, Ordering::AcqRel) != 0 {
-            // Asked for and never answered: the thread has ended.
+            // The thread has ended without an answer.
             session.count(layout::TAKEN);
             session.count(layout::LOST_THREAD_SILENT);
         }
@@ -350,7 +351,7 @@ impl FollowedThreads {
     }
 }
 
-/// Makes the sampler sample a thread once more, although it has not run.
+/// Makes the sampler sample a thread once more, even if it has not run.
 pub fn sample_again(session: &Session, slot: u32, thread: u32) {
     let slot = session.slots.get(slot as usize);
     if let Some(slot) = slot.filter(|slot| slot.thread.load(Ordering::Relaxed) == thread) {

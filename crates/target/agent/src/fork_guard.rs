@@ -1,20 +1,20 @@
-//! The memory of an attach that a child of the target does not have.
+//! Keeps an attach's memory out of the target's children.
 //!
-//! A child that forks without exec inherits the handler and the callback object. Rings, shared memory and tables are not mapped in it
-//! (`MADV_DONTFORK`): it would keep them alive as long as it lives, and count into a recording that is not about it.
+//! A child that forks without exec inherits the handler and the callback object. The rings, shared memory and tables are not mapped in it
+//! (`MADV_DONTFORK`). Otherwise the child would keep them alive, and count into a recording of another process.
 //!
-//! Handlers and callbacks find that memory through [`ForkGuard`]: one page of pointers, which the kernel empties in a child
-//! (`MADV_WIPEONFORK`, Linux 4.14). There they find nothing, and do nothing. A child of `vfork` or `clone(CLONE_VM)` has an id of its own
-//! and this very memory, with everything mapped: a comparison of process ids would be wrong for it, and its page is as full as ours.
+//! Handlers and callbacks find that memory through [`ForkGuard`], one page of pointers. The kernel empties it in a child
+//! (`MADV_WIPEONFORK`, Linux 4.14), so they do nothing there. A child of `vfork` or `clone(CLONE_VM)` has its own id, but this same memory
+//! with everything mapped. A comparison of process ids would be wrong for it; its page is as full as ours.
 //!
-//! What stays: an application's own handler that interrupts ours, forks, and returns in the child, into a handler without its memory.
+//! One case remains: a handler of the application interrupts ours, forks, and returns in the child to a handler without its memory.
 
 use crate::memory::{Mapping, advise};
 use remora_sampler::Session;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// How handlers and callbacks find the memory of an attach. All zero in a child.
+/// Handlers and callbacks find the memory of an attach here. All zero in a child.
 pub struct Pointers {
     /// The session, while threads are sampled.
     pub session: AtomicPtr<Session<'static>>,
@@ -22,7 +22,7 @@ pub struct Pointers {
     outer: AtomicPtr<&'static [AtomicU64]>,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct ForkGuard {
     page: Mapping,
     is_emptied: bool,
@@ -35,25 +35,25 @@ impl ForkGuard {
     /// The system's error number.
     pub fn new() -> Result<ForkGuard, i32> {
         let page = Mapping::anonymous(size_of::<Pointers>())?;
-        // An emulator that takes every advice keeps none: then children are as they would be without us.
+        // Some emulators accept every advice and follow none. Then children keep the memory.
         let is_emptied = page.advise(i32::MAX).is_err() && page.advise(libc::MADV_WIPEONFORK).is_ok();
         Ok(ForkGuard { page, is_emptied })
     }
 
-    /// The same mapping, left out of children from now on. It must be found through these pointers only. Where children do not have the
-    /// pointers emptied, it stays in them.
+    /// Leaves the mapping out of children from now on. It must be found only through these pointers. If children keep the pointers, it
+    /// stays mapped in them.
     pub fn keep(&self, mapping: Mapping) -> Mapping {
         if self.is_emptied {
-            // Without it children have the mapping, and do not look for it.
+            // If this fails, children keep the mapping, but do not use it.
             let _ = mapping.advise(libc::MADV_DONTFORK);
         }
         mapping
     }
 
-    /// Runs `fork` in a way that its child has the memory at `words`, which [`ForkGuard::keep`] may have left out.
+    /// Runs `fork` so that its child has the memory at `words`, which [`ForkGuard::keep`] may have left out.
     ///
     /// # Errors
-    /// The system's error number; then `fork` was not run.
+    /// The system's error number; `fork` did not run.
     pub fn shared_with<T>(&self, words: &[AtomicU64], fork: impl FnOnce() -> T) -> Result<T, i32> {
         if !self.is_emptied {
             return Ok(fork());
@@ -69,21 +69,21 @@ impl ForkGuard {
 impl ForkGuard {
     /// The shared memory's words, while they are mapped.
     pub fn outer(&self) -> Option<&'static [AtomicU64]> {
-        // SAFETY: null, or the box that `set_outer` has made, which `forget_outer` frees when no callback looks any more.
+        // SAFETY: null, or the box that `set_outer` made. `forget_outer` frees it when no callback reads it any more.
         unsafe { self.outer.load(Ordering::Acquire).as_ref() }.copied()
     }
 
-    /// Agent's thread: the shared memory is mapped.
+    /// Worker: the shared memory is mapped.
     pub fn set_outer(&self, words: &'static [AtomicU64]) {
         self.forget_outer();
         self.outer.store(Box::into_raw(Box::new(words)), Ordering::Release);
     }
 
-    /// The shared memory will be unmapped. No callback looks any more.
+    /// The shared memory will be unmapped. No callback reads it any more.
     pub fn forget_outer(&self) {
         let outer = self.outer.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !outer.is_null() {
-            // SAFETY: made by `Box::into_raw` in `set_outer`, and taken out of the page above.
+            // SAFETY: `set_outer` made it with `Box::into_raw`, and the swap removed it from the page.
             drop(unsafe { Box::from_raw(outer) });
         }
     }
@@ -99,8 +99,7 @@ impl Deref for ForkGuard {
     type Target = Pointers;
 
     fn deref(&self) -> &Pointers {
-        // SAFETY: the page has room for the pointers, all its bytes are zero at first, null pointers are valid, and it is mapped as long
-        // as `self`.
+        // SAFETY: the page has room for the pointers and is mapped as long as `self`. It begins as zeros, and null pointers are valid.
         unsafe { &*self.page.address().cast::<Pointers>() }
     }
 }
@@ -114,15 +113,15 @@ mod tests {
         remora_sampler::read_checked(words.as_ptr() as u64).is_some()
     }
 
-    /// What `look` finds in a child.
+    /// The result of `look` in a child.
     fn in_a_child(look: impl FnOnce() -> u8) -> u8 {
-        // SAFETY: the child looks at memory, and ends without the C library.
+        // SAFETY: the child only reads memory, and ends without the C library.
         let child = unsafe { libc::fork() };
         if child == 0 {
             crate::snapshot::end_of_copy(i32::from(look()));
         }
         let mut status = 0;
-        // SAFETY: a child of this process, and a place for its status.
+        // SAFETY: an own child; `status` is live.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert!(libc::WIFEXITED(status), "the child ended by signal {}", libc::WTERMSIG(status));
         libc::WEXITSTATUS(status) as u8
@@ -133,7 +132,7 @@ mod tests {
         let here = ForkGuard::new().expect("a page");
         assert!(here.is_emptied, "Linux 4.14");
         let kept = here.keep(Mapping::anonymous(1 << 16).expect("memory"));
-        // SAFETY: `kept` lives longer.
+        // SAFETY: `kept` outlives the words.
         let words = unsafe { kept.words() };
         here.set_outer(words);
         let seen = || u8::from(here.outer().is_some()) | u8::from(is_mapped(words)) << 1;
@@ -147,29 +146,29 @@ mod tests {
         let mut here = ForkGuard::new().expect("a page");
         here.is_emptied = false;
         let kept = here.keep(Mapping::anonymous(1 << 16).expect("memory"));
-        // SAFETY: `kept` lives longer.
+        // SAFETY: `kept` outlives the words.
         let words = unsafe { kept.words() };
         assert_eq!(in_a_child(|| u8::from(is_mapped(words))), 1);
         assert_eq!(here.shared_with(words, || in_a_child(|| u8::from(is_mapped(words)))), Ok(1));
         assert_eq!(in_a_child(|| u8::from(is_mapped(words))), 1);
     }
 
-    /// A comparison of process ids would take it for a child.
+    /// A comparison of process ids would find a child here.
     #[test]
     fn a_child_that_shares_the_memory_has_the_pointers() {
         let here = ForkGuard::new().expect("a page");
         here.set_outer(&[]);
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         extern "C" fn look(here: *mut libc::c_void) -> libc::c_int {
-            // SAFETY: the page above, which the parent keeps while it waits for this child.
+            // SAFETY: the parent keeps its `ForkGuard` while it waits for this child.
             i32::from(unsafe { &*here.cast::<ForkGuard>() }.outer().is_none())
         }
         let mut stack = vec![0_u128; 1 << 12];
         let argument = (&raw const here).cast_mut().cast();
-        // SAFETY: a stack of its own, from its end down; the parent waits until the child has ended.
+        // SAFETY: the child has its own stack, from its end down. The parent waits until the child has ended.
         let child = unsafe { libc::clone(look, stack.as_mut_ptr_range().end.cast(), flags, argument) };
         let mut status = 0;
-        // SAFETY: a child of this process, and a place for its status.
+        // SAFETY: an own child; `status` is live.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
     }

@@ -1,14 +1,14 @@
-//! Waiting for a counter to change, without a lock: a callback's one wait, and the sampler's rest.
+//! Waits for a counter to change, without a lock: for the wait in a callback, and for the sampler's rest.
 
 use std::sync::atomic::AtomicU64;
 
-/// Returns when the counter's low half is no longer `low`, when somebody wakes those who wait for it, or after so many nanoseconds.
+/// Returns when the counter's low half is no longer `low`, when [`futex_wake`] wakes it, or after this many nanoseconds.
 pub fn futex_wait(counter: &AtomicU64, low: u32, nanoseconds: u64) {
     let time = libc::timespec {
         tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
         tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: the address of the counter's low half (little-endian), a live time-out; no other argument is used.
+    // SAFETY: the counter and the timeout are live. The address is that of the low half (little-endian), and no other argument is used.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -20,8 +20,8 @@ pub fn futex_wait(counter: &AtomicU64, low: u32, nanoseconds: u64) {
     };
 }
 
-/// Wakes who waits for the counter.
+/// Wakes the threads that wait for the counter.
 pub fn futex_wake(counter: &AtomicU64) {
-    // SAFETY: wakes whoever waits on this address; nothing is read or written.
+    // SAFETY: only wakes threads that wait on this address; reads and writes no memory.
     unsafe { libc::syscall(libc::SYS_futex, counter.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX) };
 }

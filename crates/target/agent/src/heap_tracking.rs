@@ -1,4 +1,4 @@
-//! What a watched heap needs of this process: a look at the heap in callbacks of collections, and the way outside.
+//! Heap tracking in this process: reads the heap in GC callbacks, and sends records to the recorder.
 
 use crate::memory::Mapping;
 use crate::process_heap::ProcessHeap;
@@ -9,20 +9,20 @@ use remora_wire::layout;
 use remora_wire::watch::PIECE_BYTES;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Parts of the heap that fit into the list: with regions of 4 MiB, 256 GiB of them.
+/// Capacity of the list of heap ranges: with regions of 4 MiB, 256 GiB of them.
 const RANGES: usize = 1 << 16;
 
-/// How often a piece is tried again that others came before: the collector's threads tell at the same time.
+/// How often to try to push a piece: the GC's threads push at the same time.
 const TRIES: usize = 64;
 
-/// Looks at the heap, one callback at a time.
+/// Reads the heap, one callback at a time.
 pub struct HeapLookup {
     ranges: Mapping,
     busy: AtomicBool,
 }
 
 impl HeapLookup {
-    /// With a place for ranges, of which nothing is there before it is touched.
+    /// Maps room for the ranges; a page exists once it is touched.
     ///
     /// # Errors
     /// The system's error number.
@@ -30,21 +30,21 @@ impl HeapLookup {
         Ok(HeapLookup { ranges: Mapping::anonymous(RANGES * size_of::<HeapRange>())?, busy: AtomicBool::new(false) })
     }
 
-    /// In a callback of a collection. Nothing, if another one is at it: the runtime does not do that.
+    /// Called in a GC callback. Does nothing if another callback is reading: the runtime never does that.
     pub fn look(&self, heap: HeapView, visit: &mut dyn FnMut(&dyn HeapReader, &mut [HeapRange])) {
         if self.busy.swap(true, Ordering::Acquire) {
             return;
         }
-        // SAFETY: nobody else is between the two changes of `busy`; the list does not leave this function.
+        // SAFETY: `busy` admits one thread at a time, and the list does not leave this function.
         let ranges = unsafe { self.ranges.exclusive() };
-        // SAFETY: this is a callback of a collection.
+        // SAFETY: the caller is in a GC callback until this function returns.
         let heap = unsafe { ProcessHeap::in_collection(heap) };
         visit(&heap, ranges);
         self.busy.store(false, Ordering::Release);
     }
 }
 
-/// Hands a piece over by the shared memory, if there is room; counts it, if not.
+/// Pushes a piece into the shared memory, or counts it as lost if there is no room.
 pub fn tell(outer: &[AtomicU64], piece: &[u8]) -> bool {
     let ring = outer.get(layout::watch(HEADER_WORDS)).and_then(Ring::new);
     let is_told = ring.is_some_and(|ring| push(&ring, piece));
@@ -54,7 +54,7 @@ pub fn tell(outer: &[AtomicU64], piece: &[u8]) -> bool {
     is_told
 }
 
-/// Puts a piece into the ring: its length in bytes, and its words. Whether there was room.
+/// Pushes a piece: its length in bytes, then its words. Returns whether there was room.
 fn push(ring: &Ring<'_>, piece: &[u8]) -> bool {
     let mut words = [0_u64; PIECE_BYTES / 8];
     let count = piece.len().div_ceil(8);

@@ -7,7 +7,7 @@ use remora_session::{Host, ResourceRegistry, ThreadRoles, UnpairedThread};
 use remora_wire::Config;
 use std::sync::Arc;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Process;
 
 impl Host for Process {
@@ -15,7 +15,7 @@ impl Host for Process {
     type LibraryReference = LibraryReference;
 
     fn open(&self, config: Config, resources: Arc<ResourceRegistry>) -> Result<Linux, String> {
-        // The standard hook prints on the target's standard error. This library's copy of the hook is its own.
+        // The standard hook would print to the target's standard error. This library has its own copy of the hook.
         std::panic::set_hook(Box::new(|_| {}));
         Linux::new(config, resources)
     }

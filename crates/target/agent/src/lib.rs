@@ -1,17 +1,17 @@
-//! The library that is loaded into the target: its export, and the operating system of an attach.
+//! The agent: the library in the target, with its export and all use of the operating system.
 //!
 //! # Purpose
-//! The runtime loads this library, asks `DllGetClassObject` for a callback object, and calls it. Everything else is in
-//! `session` (what to do), `sampler` (what runs in the signal handler) and the files beside this one (the operating system).
+//! The runtime loads this library, calls `DllGetClassObject` for a callback object, and calls that object. `session` decides what to do,
+//! `sampler` runs in the signal handler, and the other files here use the operating system.
 //!
 //! # Design constraints
-//! core, std and libc only. Until InitializeForAttach nothing is started, opened or allocated beyond one small object, since
-//! a refused attach leaves that object behind. InitializeForAttach and ProfilerAttachComplete return at once: they run on the
-//! runtime's diagnostics thread, which answers nobody else meanwhile and which no evacuation counter protects.
-//! No thread-local with a destructor is touched on a thread of the runtime: it would pin the library.
+//! core, std and libc only. Before InitializeForAttach the agent starts and opens nothing, and allocates one small object: a refused attach
+//! leaves that object behind. InitializeForAttach and ProfilerAttachComplete return at once. They run on the runtime's diagnostics thread.
+//! That thread serves no other request meanwhile, and no evacuation counter protects it.
+//! The agent touches no thread-local with a destructor on a thread of the runtime: it would pin the library.
 //!
 //! # Rejected
-//! A static that two attaches would share. The one table in `signal.rs` has a separate entry for each attach.
+//! A static shared by two attaches. The table in `signal.rs` has a separate entry for each attach.
 
 mod backtrace;
 mod budget;
@@ -49,7 +49,7 @@ use remora_session::Agent;
 use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION};
 use std::ffi::c_void;
 
-/// Asked by the runtime for the class of the profiler.
+/// The runtime calls this for the class of the profiler.
 ///
 /// # Safety
 /// The pointers are those of the COM protocol: two GUIDs and a place for an interface pointer.
@@ -59,7 +59,7 @@ pub unsafe extern "system" fn DllGetClassObject(
     interface: *const Guid,
     out: *mut *mut c_void,
 ) -> i32 {
-    // SAFETY: the caller's promise is handed on.
+    // SAFETY: the runtime passes the pointers that COM demands, and they go on unchanged.
     unsafe { dll_get_class_object(class, interface, out, make) }
 }
 

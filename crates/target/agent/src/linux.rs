@@ -25,28 +25,29 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// What walks a heap.
+/// The engine of a heap snapshot, as reported to the recorder.
 const COPY: &str = "a copy of the process";
 
 /// The sampling engine, as reported to the recorder.
 const ENGINE: &str = "random instants";
 
-/// The ring between the handlers and the agent's thread, bytes: 2 MiB and its header.
+/// The ring between the handlers and the worker, bytes: 2 MiB and its header.
 const SAMPLE_RING_BYTES: usize = (HEADER_WORDS + (1 << 18)) * 8;
 
-/// The C library gives birth to threads with every signal blocked, for less than this, nanoseconds.
+/// The C library starts a thread with every signal blocked. It unblocks them within this time, nanoseconds.
 const BIRTH: u64 = 200_000;
 
-/// Where threads are born and die all the time, a look for them is followed by a rest: in looks, and at most nanoseconds.
+/// The rest after a scan for threads: this many times its duration, at most [`LONGEST_SCAN_REST`] nanoseconds. It bounds the cost where
+/// threads start and end all the time.
 const SCAN_REST: u64 = 10;
 const LONGEST_SCAN_REST: u64 = 5_000_000;
 
-/// How often it is looked whether callbacks have ended, before the memory that they may look at stays for good, and how long is
-/// slept in between, nanoseconds.
+/// How often to check whether callbacks have ended, and the pause between two checks, nanoseconds. After the last check, the memory that
+/// they may read stays mapped.
 const LET_GO_TRIES: usize = 1000;
 const LET_GO_PAUSE: u64 = 1_000_000;
 
-/// One attach's hold on the operating system.
+/// The resources that one attach has from the operating system.
 pub struct Linux {
     config: Config,
     wake: Wake,
@@ -54,21 +55,21 @@ pub struct Linux {
     shared: Mutex<Option<Mapping>>,
     sampling: Mutex<Option<Sampling>>,
     retired: Mutex<Option<Retired>>,
-    /// The session behind `sampling`, and the words of `shared`: for handlers and callbacks, which may not lock.
+    /// Pointers to the session of `sampling` and the words of `shared`: for handlers and callbacks, which may not lock.
     fork_guard: ForkGuard,
-    /// The memory of a heap snapshot and its copy of the process; set once, by the agent's thread, before callbacks look.
+    /// The memory of a heap snapshot, and its forked copy. The worker sets it once, before callbacks read it.
     snapshot: OnceLock<Snapshot>,
-    /// What looks at a heap that is watched; set once, in the same way.
+    /// Reads the heap for heap tracking; set once, in the same way.
     heap_lookup: OnceLock<HeapLookup>,
     /// An unwind table received before sampling began.
     early_table: Mutex<Option<Mapping>>,
-    /// Whether a handler may still run although sampling was stopped: what it works on is given up then.
+    /// Whether a handler may still run after sampling stopped. Its memory is then leaked.
     handler_stays: AtomicBool,
     /// The handlers' link table, once sampling begins.
     links: OnceLock<Arc<[AtomicU64]>>,
-    /// When threads may be looked for again.
+    /// The next scan for threads is due then, monotonic nanoseconds.
     scan_due: AtomicU64,
-    /// Dropped last: under musl, the hang-up tells the recorder that everything else is given back.
+    /// Dropped last: under musl, the closed socket shows the recorder that everything else is released.
     channel: Mutex<Option<Channel>>,
 }
 
@@ -82,31 +83,31 @@ struct Sampling {
     links: Arc<[AtomicU64]>,
 }
 
-// SAFETY: the raw pointer is to a boxed session that is freed by `Retired` alone, once.
+// SAFETY: `session` points to a boxed session. Only `Retired` frees it, once.
 unsafe impl Send for Sampling {}
 
-/// What sampling worked on, kept until no callback can look at it any more: freed with the platform.
+/// The memory of ended sampling. It is freed with the platform, once no callback can read it.
 struct Retired {
     session: *mut Session<'static>,
     _followed: Arc<Mutex<FollowedThreads>>,
     _memory: (Mapping, Mapping, Arc<[AtomicU64]>),
 }
 
-// SAFETY: as for `Sampling`.
+// SAFETY: `session` points to a boxed session. Only this value frees it, once.
 unsafe impl Send for Retired {}
 
 impl Drop for Retired {
     fn drop(&mut self) {
-        // SAFETY: made by `Box::into_raw` in `begin`; no handler and no callback has it any more.
+        // SAFETY: `begin` made it with `Box::into_raw`. The handlers and callbacks that could read it have ended.
         drop(unsafe { Box::from_raw(self.session) });
     }
 }
 
 impl Linux {
-    /// Prepares; nothing of the process is touched yet but one descriptor and one page.
+    /// Creates one descriptor and one page. Nothing else in the process changes yet.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn new(config: Config, resources: Arc<ResourceRegistry>) -> Result<Linux, String> {
         Ok(Linux {
             wake: Wake::new()?,
@@ -130,13 +131,13 @@ impl Linux {
         self.fork_guard.outer().and_then(|words| words.get(..layout::HEADER_WORDS)).unwrap_or_default()
     }
 
-    /// Maps the shared memory that came with the welcome.
+    /// Maps the shared memory that came with [`ToAgent::Welcome`].
     fn adopt(&self, descriptor: &OwnedFd) -> Result<(), String> {
         let bytes = layout::size_in_bytes(self.keeps_watch(), HEADER_WORDS);
         let mapping = Mapping::shared(descriptor.as_raw_fd(), bytes)
             .map_err(|error| format!("the shared memory is not usable: {}", in_words(error)))?;
         let mapping = self.fork_guard.keep(mapping);
-        // SAFETY: kept mapped as long as `self`: the mapping is stored beside and dropped with it.
+        // SAFETY: `self.shared` keeps the mapping. `release_recording` clears the pointer to the words before it drops the mapping.
         let words = unsafe { mapping.words() };
         if words.first().map(|word| word.load(Ordering::Relaxed)) != Some(layout::MAGIC) {
             return Err("the shared memory is of another version".into());
@@ -165,7 +166,7 @@ impl Linux {
         let memory = |bytes| Mapping::anonymous(bytes).map(|made| self.fork_guard.keep(made)).map_err(in_words);
         let (ring, slots) = (memory(SAMPLE_RING_BYTES)?, memory(SLOT_BYTES)?);
         let links = self.links();
-        // SAFETY: `Sampling`, then `Retired`, keep table and mappings; `stop_sampling` leaks them if a handler may still run.
+        // SAFETY: `Sampling`, then `Retired`, keep table and mappings. `stop_sampling` leaks them if a handler may still run.
         let (ring_words, slot_values, link_words) = unsafe { (ring.words(), slots.values(), &*Arc::as_ptr(&links)) };
         let (raw, links_view) = (Ring::new(ring_words).ok_or("the ring has no valid size")?, Links::new(link_words));
         let traced = crate::proc::tracing(this_thread()).traced;
@@ -174,11 +175,11 @@ impl Linux {
         self.resources.acquire(ResourceKind::SignalHandler);
         let signal = OwnSignal::claim(&self.fork_guard, &threads).inspect_err(|_| {
             self.resources.release(ResourceKind::SignalHandler);
-            // SAFETY: nothing was registered, nobody else has the pointer.
+            // SAFETY: no handler was registered, so only this function has the pointer.
             drop(unsafe { Box::from_raw(session) });
         })?;
         let followed = Arc::new(Mutex::new(FollowedThreads::new(Sender::new(signal.number))));
-        // SAFETY: the session lives until `Sampling` is taken apart.
+        // SAFETY: only `Retired` frees the session, and `Sampling` does not exist yet.
         let live = unsafe { &*session };
         let new = {
             let mut followed = lock(&followed);
@@ -195,7 +196,7 @@ impl Linux {
     }
 
     fn start_sampler(&self, sampling: &mut Sampling) -> Result<(), String> {
-        // SAFETY: the session lives until `Sampling` is taken apart, after this thread was joined.
+        // SAFETY: only `Retired` frees the session. `stop_sampling` joins this thread before it makes one.
         let session = unsafe { &*sampling.session };
         let sender = Sender::new(sampling.signal.number);
         let sampler = Arc::new(Sampler::new(session, sampling.followed.clone(), sender, &self.config));
@@ -209,7 +210,7 @@ impl Linux {
     }
 
     fn session(&self) -> Option<&Session<'static>> {
-        // SAFETY: null, or the session that lives until `stop_sampling` has cleared this pointer first.
+        // SAFETY: null, or a live session: `release_recording` clears this pointer before the session is freed.
         unsafe { self.fork_guard.session.load(Ordering::Acquire).as_ref() }.filter(|_| Self::TASKS.recordings)
     }
 }
@@ -267,12 +268,12 @@ impl HostedPlatform for Linux {
     }
 
     fn set_event_mask(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) -> Result<(), u32> {
-        // SAFETY: this is a callback of a collection.
+        // SAFETY: this runs in a GC callback, and the runtime allows the call in any callback.
         unsafe { heap.set_event_mask2(low, high) }.map_err(|code| code.0 as u32)
     }
 
     fn fork_snapshot(&self, heap: HeapView) {
-        // In a child of the target there is no shared memory.
+        // A child of the target has no shared memory.
         if let (Some(snapshot), Some(_)) = (self.snapshot.get(), self.fork_guard.outer()) {
             snapshot.fork(heap, &self.fork_guard);
         }
@@ -304,7 +305,7 @@ impl Platform for Linux {
         let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut polls = [entry(self.wake.number()), entry(channel)];
         let milliseconds = nanoseconds.div_ceil(1_000_000).min(60_000) as i32;
-        // SAFETY: two live pollfds; a negative descriptor is passed over by the kernel.
+        // SAFETY: two live pollfds. The kernel ignores a negative descriptor.
         unsafe { libc::poll(polls.as_mut_ptr(), 2, milliseconds) };
         self.wake.is_heard();
     }
@@ -345,7 +346,7 @@ impl Platform for Linux {
         }
         let is_table = received == Received::Message(ToAgent::Unwind);
         let Some(descriptor) = channel.take_descriptor() else {
-            // The target has no descriptor left. Sampling works without a table.
+            // The target has no free descriptor. Sampling works without a table.
             self.count(layout::UNWIND_REFUSED, u64::from(is_table));
             return if is_table { received } else { Received::HungUp };
         };
@@ -522,7 +523,7 @@ impl Platform for Linux {
         } else {
             let outer = self.fork_guard.outer().ok_or("there is no shared memory")?;
             let snapshot = Snapshot::new(outer, self.config.contents, self.config.roots).map_err(in_words)?;
-            // The first and only one.
+            // Only this thread sets it, and only once.
             let _ = self.snapshot.set(snapshot);
         }
         if (self.keeps_watch() || self.roots() == Roots::Seen) && self.heap_lookup.get().is_none() {
@@ -559,14 +560,14 @@ impl Platform for Linux {
             thread.join();
             self.resources.release(ResourceKind::Thread);
         }
-        // SAFETY: the session is freed below, after the handler was taken back.
+        // SAFETY: only `Retired`, made below, frees the session.
         let session = unsafe { &*sampling.session };
         session.armed.store(false, Ordering::SeqCst);
         let sampled = lock(&sampling.followed).leave_all(session, &self.resources);
         let Sampling { session: pointer, signal, followed, ring, slots, links, .. } = sampling;
         let retired = Retired { session: pointer, _followed: followed, _memory: (ring, slots, links) };
         if let Err(why) = signal.release(session, &sampled) {
-            // Whoever may still enter the handler must find its memory: it is given up, for good.
+            // A handler may still start and needs its memory: leak it.
             std::mem::forget(retired);
             self.handler_stays.store(true, Ordering::SeqCst);
             return Err(why);
@@ -577,7 +578,7 @@ impl Platform for Linux {
     }
 }
 
-/// What has begun without a signal.
+/// The answer if an attach sends no signal.
 fn without_samples() -> Started {
     Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() }
 }

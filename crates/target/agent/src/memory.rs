@@ -1,4 +1,4 @@
-//! Memory of one attach that signal handlers may touch: mapped whole at the start, unmapped whole at the very end.
+//! Memory of one attach that signal handlers may access: mapped whole at the start, unmapped whole at the end.
 
 use std::sync::atomic::AtomicU64;
 
@@ -8,27 +8,28 @@ pub struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a mapping is just an address range; who reads and writes it when is up to the types laid over it, which are atomic.
+// SAFETY: a mapping is only an address range. The types laid over it are atomic, or have one user as their callers ensure.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: the types laid over the range are atomic, or have one user as their callers ensure.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Zeroed private memory, touched page by page as it is used.
+    /// Zeroed private memory; a page exists once it is touched.
     pub fn anonymous(bytes: usize) -> Result<Mapping, i32> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         Mapping::made(bytes, unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
         })
     }
 
-    /// The shared memory behind `descriptor`, which must be sealed against shrinking and hold all its pages: else a write would be a SIGBUS in the target.
+    /// Maps the shared memory behind `descriptor`. It must be sealed against shrinking and have all its pages: otherwise a write would be a
+    /// SIGBUS in the target.
     pub fn shared(descriptor: i32, bytes: usize) -> Result<Mapping, i32> {
         if size_of_sealed(descriptor, libc::F_SEAL_SHRINK)? < bytes {
             return Err(libc::EINVAL);
         }
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         Mapping::made(bytes, unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, descriptor, 0)
         })
@@ -45,7 +46,7 @@ impl Mapping {
         }
         // Not shared: kernels before 6.7 refuse that for a file sealed against writing, even read-only.
         let flags = libc::MAP_PRIVATE;
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         Mapping::made(bytes, unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, flags, descriptor, 0) })
     }
 
@@ -56,12 +57,12 @@ impl Mapping {
         Ok(Mapping { address, bytes })
     }
 
-    /// Where it begins.
+    /// Its first address.
     pub fn address(&self) -> *mut libc::c_void {
         self.address
     }
 
-    /// Gives the kernel advice on all of it.
+    /// Gives the kernel advice on the whole mapping.
     ///
     /// # Errors
     /// The system's error number.
@@ -69,12 +70,12 @@ impl Mapping {
         advise(self.address, self.bytes, advice)
     }
 
-    /// The mapping as words, for as long as the caller keeps it mapped.
+    /// The mapping as words. The caller keeps it mapped.
     ///
     /// # Safety
     /// The result must not be used after the mapping was dropped.
     pub unsafe fn words(&self) -> &'static [AtomicU64] {
-        // SAFETY: page-aligned, `bytes` long, zero or written by atomics only; the lifetime is the caller's promise.
+        // SAFETY: page-aligned and `bytes` long, zero or written by atomics only. The caller does not use the words after the mapping.
         unsafe { std::slice::from_raw_parts(self.address.cast::<AtomicU64>(), self.bytes / 8) }
     }
 
@@ -83,17 +84,18 @@ impl Mapping {
     /// # Safety
     /// The words must not be written, and the result must not be used after the mapping was dropped.
     pub unsafe fn plain_words(&self) -> &'static [u64] {
-        // SAFETY: page-aligned and `bytes` long; the rest is the caller's promise.
+        // SAFETY: page-aligned and `bytes` long. The caller ensures that nothing writes the words, and that the mapping outlives them.
         unsafe { std::slice::from_raw_parts(self.address.cast::<u64>(), self.bytes / 8) }
     }
 
-    /// The mapping as values that are valid when all their bytes are zero, for one owner alone.
+    /// The mapping as values that are valid when all their bytes are zero, for one user only.
     ///
     /// # Safety
-    /// As [`Mapping::values`]; and nobody else looks at the mapping meanwhile.
+    /// As [`Mapping::values`]; and nothing else accesses the mapping meanwhile.
     #[allow(clippy::mut_from_ref, reason = "the caller promises to be the only one")]
     pub unsafe fn exclusive<T>(&self) -> &'static mut [T] {
-        // SAFETY: page-aligned, long enough for the number of values computed here; the rest is the caller's promise.
+        // SAFETY: page-aligned and long enough for this number of values. The caller ensures validity, lifetime, and that it is the only
+        // user.
         unsafe { std::slice::from_raw_parts_mut(self.address.cast::<T>(), self.bytes / size_of::<T>()) }
     }
 
@@ -102,26 +104,26 @@ impl Mapping {
     /// # Safety
     /// All-zero bytes are a valid `T`; the result must not be used after the mapping was dropped.
     pub unsafe fn values<T: Sync>(&self) -> &'static [T] {
-        // SAFETY: page-aligned, long enough for the number of values computed here; validity and lifetime are the caller's promise.
+        // SAFETY: page-aligned and long enough for this number of values. The caller ensures validity and lifetime.
         unsafe { std::slice::from_raw_parts(self.address.cast::<T>(), self.bytes / size_of::<T>()) }
     }
 }
 
-/// Gives the kernel advice on a mapping that leaves what is in it as it is.
+/// Gives the kernel advice on a mapping. The advice must not change its content.
 ///
 /// # Errors
 /// The system's error number.
 pub fn advise(address: *mut libc::c_void, bytes: usize, advice: i32) -> Result<(), i32> {
-    // SAFETY: of the advice that is given here, none changes this process's memory.
+    // SAFETY: no advice given by this crate changes the memory of this process.
     if unsafe { libc::madvise(address, bytes, advice) } == 0 {
         return Ok(());
     }
     Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL))
 }
 
-/// The size of the memory behind `descriptor`, which must have these seals and all its pages.
+/// The size of the memory behind `descriptor`. It must have these seals and all its pages.
 fn size_of_sealed(descriptor: i32, wanted: i32) -> Result<usize, i32> {
-    // SAFETY: fcntl and fstat on a descriptor number; a wrong one is answered with an error.
+    // SAFETY: fcntl on a descriptor number; the kernel refuses an invalid one.
     let seals = unsafe { libc::fcntl(descriptor, libc::F_GET_SEALS) };
     if seals < 0 || seals & wanted != wanted {
         return Err(libc::EPERM);
@@ -137,11 +139,11 @@ fn size_of_sealed(descriptor: i32, wanted: i32) -> Result<usize, i32> {
     if (status.st_blocks as usize) * 512 < bytes { Err(libc::ENOSPC) } else { Ok(bytes) }
 }
 
-/// Words of a mapping of their own.
+/// Words in a mapping of their own.
 pub struct MappedWords(Mapping);
 
 impl MappedWords {
-    /// So many, zero; none of them has memory before it is touched.
+    /// Maps `count` zero words; a page exists once it is touched.
     pub fn new(count: usize) -> Result<MappedWords, i32> {
         Mapping::anonymous(count * 8).map(MappedWords)
     }
@@ -149,14 +151,14 @@ impl MappedWords {
 
 impl AsRef<[AtomicU64]> for MappedWords {
     fn as_ref(&self) -> &[AtomicU64] {
-        // SAFETY: the words live no longer than `self`, which holds the mapping.
+        // SAFETY: the slice borrows `self`, which keeps the mapping.
         unsafe { self.0.words() }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: made by `made`, unmapped once, and no view is used any more (promised by those who took one).
+        // SAFETY: `made` mapped it, and only this unmaps it. The callers that took a view ensured that it is no longer used.
         unsafe { libc::munmap(self.address, self.bytes) };
     }
 }

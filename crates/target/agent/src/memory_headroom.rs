@@ -1,14 +1,14 @@
-//! The copy of the process watches how much memory its control groups still have, and ends before the kernel ends somebody.
+//! The forked copy watches the memory left in its control groups, and ends before the kernel kills a process.
 //!
-//! What the program writes to while the copy is there exists twice, and both halves count for the same control group. The command measures
-//! the copy from outside, ten times a second; a program can write to a gigabyte meanwhile. So a timer of the copy's own has it look a
-//! thousand times a second, whatever it is doing then, also while it waits for the command. It reads the limit and the use of each group
-//! above it (cgroups(7)), in both versions. It ends itself while there is still some room, and says how much.
+//! When the application writes to a page during the copy's life, two pages exist, and both count for the same control group. The command
+//! measures the copy from outside, ten times a second; an application can write a gigabyte between two measurements. So a timer makes the
+//! copy check a thousand times a second, also while it waits for the command. It reads the limit and the use of each group above it
+//! (cgroups(7)), in both versions. It ends itself while some room is left, and reports how much.
 //!
-//! Before a limit is reached, the kernel may keep all of a group waiting for memory. That is told by its pressure stall information.
+//! Before a limit is reached, the kernel may make all of a group wait for memory. Its pressure stall information shows that.
 //!
-//! Where no group limits memory, or none can be seen from the process, nothing is watched but the machine's stalls. Then the copy is the
-//! first that the kernel ends.
+//! If no group limits memory, or none is visible from the process, the copy watches only the machine's stalls. The kernel then kills the
+//! copy first.
 
 use crate::snapshot::end_of_copy;
 use remora_sampler::monotonic;
@@ -19,40 +19,40 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Where control groups are mounted, by convention (systemd's file-hierarchy(7), and all container runtimes).
 const MOUNT: &[u8] = b"/sys/fs/cgroup";
-/// In which groups a process is.
+/// The groups of the process.
 const OWN: &CStr = c"/proc/self/cgroup";
-/// Pressure on the memory of the whole machine.
+/// Memory pressure of the whole machine.
 const MACHINE: &CStr = c"/proc/pressure/memory";
 
-/// Groups with a limit that are watched, the lowest first. Further ones are not: no system is known that nests so many limits.
+/// The maximum of watched groups with a limit, the lowest first. No known system nests more limits.
 const GROUPS: usize = 8;
-/// Groups one inside the other that are looked at.
+/// The maximum of nested groups that are read.
 const DEPTH: usize = 64;
 /// The longest path, bytes. A longer one is not opened.
 const PATH: usize = 4096;
-/// Bytes of a file that are read: `memory.stat` has some 2,000.
+/// Bytes read of a file: `memory.stat` has some 2,000.
 const TEXT: usize = 4096;
-/// The same of the list of groups: a dozen, with their paths.
+/// Bytes read of the list of groups: a dozen, with their paths.
 const CGROUP: usize = 16 << 10;
-/// The first version says so where there is no limit, rounded down to pages.
+/// Version 1 gives this limit, rounded down to pages, if there is none.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// Between two looks, microseconds.
+/// Time between two checks, microseconds.
 const TICK: libc::suseconds_t = 1000;
-/// A look at what is cached may take a tenth of a millisecond: between two of them is so many times as long as the last one took.
+/// The pause between two checks is this many times as long as the last check. Reading the cached bytes may take a tenth of a millisecond.
 const SHARE: u64 = 20;
-/// The part of a limit that is left alone, and its bounds, bytes: what the program can fill until the copy has run again and is gone.
+/// The part of a limit that stays free, and its bounds, bytes. The application can fill that much until the copy runs again and ends.
 const KEPT: u64 = 16;
 const LEAST_KEPT: u64 = 8 << 20;
 const MOST_KEPT: u64 = 128 << 20;
-/// How often what went between two looks must still be there: the next one may come late.
+/// The free memory must also cover this many times the use since the last check: the next check may come late.
 const AHEAD: u64 = 2;
-/// Over how long stalls are added up, nanoseconds: the kernel adds them up every two seconds.
+/// The time over which stalls are added up, nanoseconds: the kernel adds them up every two seconds.
 const STALLS_OVER: u64 = 2_500_000_000;
-/// The part of that time in which everybody stood still for memory.
+/// The part of that time in which all threads waited for memory.
 const STALLED: u64 = 4;
 
-/// The files of a group. Descriptors.
+/// The open files of a group, as descriptors.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Group {
@@ -61,56 +61,56 @@ struct Group {
     stat: c_int,
     /// Whether it is of version 1.
     is_first: bool,
-    /// Bytes that were left at the last look; 0 before.
+    /// Bytes left at the last check; 0 before.
     left: u64,
 }
 
-/// What is watched.
+/// The watched groups and the pressure file.
 #[repr(C)]
 pub struct MemoryHeadroom {
     groups: [Group; GROUPS],
     count: usize,
     /// A descriptor, or below 0.
     pressure: c_int,
-    /// Stalls in all when it was looked last, and when that was; 0 before.
+    /// Total stalls at the last check, and its time; 0 before.
     stalled: u64,
     stalled_at: u64,
-    /// No look before this.
+    /// No check before this time.
     next: u64,
-    /// Where the command reads why.
+    /// The command reads here why the copy ended.
     counters: &'static [AtomicU64],
 }
 
-/// Why the copy ends.
+/// The reason why the copy ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Short {
-    /// So many bytes are left of the limit.
+    /// Only `left` bytes of the limit are left.
     MemoryHeadroom { left: u64, limit: u64 },
-    /// Everybody stands still.
+    /// All threads wait for memory.
     Stalls,
 }
 
-// Written in the copy alone, which is a process of its own: no two attaches share it.
+// Only the copy writes it. The copy is a process of its own, so no two attaches share it.
 static WATCHED: AtomicPtr<MemoryHeadroom> = AtomicPtr::new(std::ptr::null_mut());
 
-/// In the copy: from now on it ends itself before its control groups have no room left.
+/// In the copy: from now on it ends itself before its control groups run out of memory.
 ///
 /// # Safety
-/// In the copy, by its only thread, whose descriptors are closed and which may still open files. `place` is there until the copy ends, and
-/// nobody else looks at it.
+/// Only in the copy, on its only thread, with its descriptors closed, and while it may still open files. `place` lives until the copy ends,
+/// and nothing else accesses it.
 pub unsafe fn watch(place: *mut MemoryHeadroom, counters: &'static [AtomicU64]) {
     let mut text = [0; CGROUP];
     let file = open(OWN);
     let groups = MemoryHeadroom::of(read_at(file, &mut text), MOUNT, MACHINE, counters);
     close(file);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps `place` alive until the copy ends, for this module alone.
     unsafe { place.write(groups) };
     begin(place);
 }
 
 fn begin(place: *mut MemoryHeadroom) {
     WATCHED.store(place, Ordering::SeqCst);
-    // The first look is now: what the copy does next needs memory.
+    // Check now: the copy's next step needs memory.
     on_tick(libc::SIGALRM);
     // SAFETY: all-zero is a valid value of these plain structs.
     let (mut action, mut ticks): (libc::sigaction, libc::sigset_t) =
@@ -119,7 +119,8 @@ fn begin(place: *mut MemoryHeadroom) {
     action.sa_flags = libc::SA_RESTART;
     let tick = libc::timeval { tv_sec: 0, tv_usec: TICK };
     let timer = libc::itimerval { it_interval: tick, it_value: tick };
-    // SAFETY: live structs; timers and dispositions are the copy's own. The signal is let through when its handler is there.
+    // The signal is unblocked last, when its handler is installed.
+    // SAFETY: the structs are live; timers and dispositions are the copy's own.
     unsafe {
         libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut());
         libc::sigaddset(&raw mut ticks, libc::SIGALRM);
@@ -128,23 +129,23 @@ fn begin(place: *mut MemoryHeadroom) {
     }
 }
 
-/// In the midst of whatever the copy does.
+/// Runs in the middle of any code of the copy.
 extern "C" fn on_tick(_: c_int) {
-    // SAFETY: the C library's own place, which lives as long as the thread.
+    // SAFETY: the C library's place for this thread's error number lives as long as the thread.
     let errno = unsafe { *libc::__errno_location() };
-    // SAFETY: null, or what `watch` was given. The signal is blocked in its own handler, and nobody else looks.
+    // SAFETY: null, or the place given to `watch`. The signal is blocked in its own handler, so only one call uses it.
     let room = unsafe { WATCHED.load(Ordering::Relaxed).as_mut() };
     if let Some(room) = room
         && let Some(short) = room.look(monotonic())
     {
         room.end(short);
     }
-    // SAFETY: as above.
+    // SAFETY: the C library's place for this thread's error number lives as long as the thread.
     unsafe { *libc::__errno_location() = errno };
 }
 
 impl MemoryHeadroom {
-    /// That of who is in these groups, which are mounted there.
+    /// Watches the groups of `cgroup`, mounted at `mount`.
     fn of(cgroup: &[u8], mount: &[u8], machine: &CStr, counters: &'static [AtomicU64]) -> MemoryHeadroom {
         let none = Group { limit: -1, usage: -1, stat: -1, is_first: false, left: 0 };
         let (groups, next) = ([none; GROUPS], 0);
@@ -158,11 +159,11 @@ impl MemoryHeadroom {
         room
     }
 
-    /// From a line of `/proc/PID/cgroup`.
+    /// Adds the groups in a line of `/proc/PID/cgroup`.
     fn find(&mut self, line: &[u8], mount: &[u8]) {
         let mut parts = line.splitn(3, |byte| *byte == b':').skip(1);
         let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return };
-        // What lies outside of what is seen of the groups' tree begins with `/..`.
+        // A path outside of the visible tree begins with `/..`.
         if path.starts_with(b"/..") {
             return;
         }
@@ -183,7 +184,7 @@ impl MemoryHeadroom {
         }
     }
 
-    /// The group in this directory, if it has a limit.
+    /// Adds the group in this directory, if it has a limit.
     fn add(&mut self, directory: &[&[u8]], is_first: bool) {
         let Some(place) = self.groups.get_mut(self.count) else { return };
         let opened = |name: &[u8]| Path::of(directory, name).map_or(-1, |path| open(path.as_c_str()));
@@ -203,7 +204,7 @@ impl MemoryHeadroom {
         }
     }
 
-    /// Looks, if it is time to.
+    /// Checks, if it is due.
     fn look(&mut self, now: u64) -> Option<Short> {
         if now < self.next {
             return None;
@@ -245,16 +246,16 @@ impl MemoryHeadroom {
 }
 
 impl Group {
-    /// Whether too little is left.
+    /// Whether too little memory is left.
     fn short(&mut self) -> Option<Short> {
-        // A limit that was taken away limits nothing.
+        // A removed limit is no number: nothing runs short.
         let (limit, used) = (number_in(self.limit)?, number_in(self.usage)?);
         let kept = (limit / KEPT).clamp(LEAST_KEPT, MOST_KEPT);
         let before = self.left;
         let is_little = |left: u64| left < kept.saturating_add(before.saturating_sub(left).saturating_mul(AHEAD));
         let mut left = limit.saturating_sub(used);
         if is_little(left) {
-            // Files that were read once go first when memory runs short.
+            // The kernel first drops cached files that were read once.
             let name: &[u8] = if self.is_first { b"total_inactive_file " } else { b"inactive_file " };
             let mut text = [0; TEXT];
             left = limit.saturating_sub(used.saturating_sub(value(read_at(self.stat, &mut text), name).unwrap_or(0)));
@@ -264,13 +265,13 @@ impl Group {
     }
 }
 
-/// Stalls of everybody together, microseconds since the machine started: `full avg10=0.00 … total=123`.
+/// Stalls of all threads together, microseconds since the machine started: `full avg10=0.00 … total=123`.
 fn total(text: &[u8]) -> Option<u64> {
     let full = text.split(|byte| *byte == b'\n').find(|line| line.starts_with(b"full "))?;
     value_in(full.split(|byte| *byte == b' '), b"total=")
 }
 
-/// What stands behind this at the beginning of a line.
+/// The number after `name` at the beginning of a line.
 fn value(text: &[u8], name: &[u8]) -> Option<u64> {
     value_in(text.split(|byte| *byte == b'\n'), name)
 }
@@ -284,7 +285,7 @@ fn number_in(file: c_int) -> Option<u64> {
     number(read_at(file, &mut text))
 }
 
-/// Digits up to the end of a line. `max` is none.
+/// The digits up to the end of a line. `max` gives `None`.
 fn number(text: &[u8]) -> Option<u64> {
     let digits = text.split(|byte| *byte == b'\n').next().filter(|digits| !digits.is_empty())?;
     digits.iter().try_fold(0_u64, |number, digit| {
@@ -292,7 +293,7 @@ fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// A path, ended by a zero.
+/// A path that ends with a zero.
 struct Path([u8; PATH]);
 
 impl Path {
@@ -312,18 +313,19 @@ impl Path {
 }
 
 fn open(path: &CStr) -> c_int {
-    // SAFETY: a name that lives.
+    // SAFETY: `path` is a live C string.
     unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) }
 }
 
 fn close(file: c_int) {
-    // SAFETY: a descriptor of our own, or a number that is refused.
+    // SAFETY: an own descriptor, or a number that the kernel refuses.
     unsafe { libc::close(file) };
 }
 
-/// What a file has now, from its beginning.
+/// The current content of a file, from its beginning.
 fn read_at(file: c_int, into: &mut [u8]) -> &[u8] {
-    // SAFETY: a descriptor, or one that is refused; and so many bytes. Not by the C library, for which a read is a place to be cancelled at.
+    // Not through the C library, where a read is a cancellation point.
+    // SAFETY: `into` is live and has the given length. The kernel refuses an invalid descriptor.
     let read = unsafe { libc::syscall(libc::SYS_pread64, file, into.as_mut_ptr(), into.len(), 0_usize) };
     into.get(..usize::try_from(read).unwrap_or(0)).unwrap_or_default()
 }

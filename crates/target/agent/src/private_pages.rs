@@ -1,23 +1,22 @@
-//! Makes the copy's own what the process would go on writing to before its eyes.
+//! Replaces shared pages by the copy's own: the process would still write to them during the heap walk.
 //!
-//! Where the runtime keeps what can be written apart from what can be executed (.NET 7 and later), its heaps of classes, and with them the
-//! numbers in static fields, lie in a shared file, `memfd:doublemapper`. A fork shares that: what the process writes there the copy sees,
-//! and what the copy wrote the process would. Seen on 8, 9 and 10: a static number that was counted up 60 times over while a heap was
-//! walked; types that were initialized after the copy was made and looked so in it.
+//! .NET 7 and later keep writable memory apart from executable memory (W^X). The loader heaps, and with them the numbers in static fields,
+//! lie in a shared file, `memfd:doublemapper`. A fork shares that file: each process sees the other's writes. Seen on 8, 9 and 10: during a
+//! heap walk, a static number was counted up 60 times. Types that were initialized after the fork looked initialized in the copy.
 //!
-//! So the first that a copy does is to put its own pages in the place of those that can be written, with what stands there then. What the
-//! process does between the fork and that is seen. On 3.1 to 6, and where W^X is off, nothing is shared.
-//! Seen by `/proc/PID/smaps`: 1.6 MiB in a small program on 8, 8 MiB in an ASP.NET Core server on 9.
+//! So the copy first replaces the writable pages by its own, with their content at that time. It still sees writes between the fork and
+//! then. On 3.1 to 6, and without W^X, nothing is shared.
+//! Sizes by `/proc/PID/smaps`: 1.6 MiB in a small program on 8, 8 MiB in an ASP.NET Core server on 9.
 
 use std::ffi::{CStr, c_int, c_void};
 
-/// What the runtime calls its file.
+/// The runtime's name for its file.
 const NAME: &[u8] = b"/memfd:doublemapper";
-/// The rights of what is shared and can be written.
+/// The rights of a shared, writable mapping.
 const SHARED: &[u8] = b"rw-s";
-/// Where the mappings of this process stand.
+/// The kernel's list of this process's mappings.
 const MAPS: &CStr = c"/proc/self/maps";
-/// The file is looked for among so many descriptors: the runtime opens it when it starts.
+/// The file is searched among this many descriptors: the runtime opens it at startup.
 const DESCRIPTORS: c_int = 4096;
 
 /// A mapping of that file.
@@ -29,36 +28,36 @@ struct Shared {
     inode: u64,
 }
 
-/// Replaces all such mappings; how many could not be. `text` is room for what the kernel says of mappings.
+/// Replaces all such mappings. Returns how many could not be replaced. `text` is room for the kernel's list of mappings.
 ///
 /// # Safety
-/// In a copy of the process, by its only thread, whose descriptors are still open.
+/// Only in a forked copy, on its only thread, while its descriptors are still open.
 pub unsafe fn make_private(text: &mut [u8]) -> usize {
-    // Of a file that is not found, the next mapping is not another reason to look.
+    // Remember a file that was not found, too: do not search again for its next mapping.
     let mut descriptor: Option<(u64, Option<c_int>)> = None;
     let lines = mappings(text).split(|byte| *byte == b'\n');
     let replaced = lines.filter_map(parsed).map(|shared| {
         let known = descriptor.filter(|(inode, _)| *inode == shared.inode);
         let (_, found) = *descriptor.insert(known.unwrap_or_else(|| (shared.inode, opened(shared.inode))));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller is a copy's only thread, with its descriptors still open.
         found.is_some_and(|found| unsafe { replaced(shared, found) })
     });
     replaced.filter(|replaced| !replaced).count()
 }
 
-/// What the kernel says, as much as there is room for.
+/// The kernel's list of mappings, as far as there is room.
 fn mappings(text: &mut [u8]) -> &[u8] {
-    // SAFETY: a name that lives.
+    // SAFETY: `MAPS` is a static C string.
     let file = unsafe { libc::open(MAPS.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     let mut length = 0;
     while let Some(rest) = text.get_mut(length..).filter(|rest| !rest.is_empty()) {
-        // SAFETY: a descriptor, or one that is refused; and so many bytes.
+        // SAFETY: `rest` is live and has the given length. The kernel refuses an invalid descriptor.
         match unsafe { libc::read(file, rest.as_mut_ptr().cast(), rest.len()) } {
             read @ 1.. => length += read as usize,
             _ => break,
         }
     }
-    // SAFETY: as above.
+    // SAFETY: the descriptor was opened here, or the kernel refuses it.
     unsafe { libc::close(file) };
     text.get(..length).unwrap_or_default()
 }
@@ -90,7 +89,7 @@ fn number(digits: &[u8], base: u32) -> Option<u64> {
 /// The descriptor of the file with this inode.
 fn opened(inode: u64) -> Option<c_int> {
     (0..DESCRIPTORS).find(|descriptor| {
-        // SAFETY: all-zero is a valid value of this plain struct, and a place for the answer.
+        // SAFETY: all-zero is a valid value of this plain struct, and `about` is live for the answer.
         let (answer, about) = unsafe {
             let mut about: libc::stat = std::mem::zeroed();
             (libc::fstat(*descriptor, &raw mut about), about)
@@ -99,15 +98,14 @@ fn opened(inode: u64) -> Option<c_int> {
     })
 }
 
-/// Puts a page of the copy's own in the place of each. What is read is what stands there now; a hole of the file is none of the process's
-/// memory before, and none after.
+/// Replaces each page by the copy's own, with its current content. A hole of the file takes no memory of the process, before or after.
 ///
 /// # Safety
 /// As for [`make_private`].
 unsafe fn replaced(shared: Shared, descriptor: c_int) -> bool {
     let Shared { start, length, offset, .. } = shared;
     let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: new memory; read into as much as there is; then moved over a mapping of the same length, which nobody else uses.
+    // SAFETY: `own` is new memory of `length` bytes. It moves over a mapping of the same length, which only this thread could use.
     unsafe {
         let own = libc::mmap(std::ptr::null_mut(), length, rights, flags, -1, 0);
         if own == libc::MAP_FAILED {
@@ -124,14 +122,14 @@ unsafe fn replaced(shared: Shared, descriptor: c_int) -> bool {
 }
 
 /// # Safety
-/// There are so many bytes behind `into`.
+/// `into` has room for `length` bytes.
 unsafe fn read_whole(descriptor: c_int, into: *mut u8, length: usize, offset: i64) -> bool {
     let mut done = 0;
     while done < length {
-        // SAFETY: what is left of the caller's bytes.
+        // SAFETY: the caller gives room for `length` bytes, and `done` of them are filled.
         match unsafe { libc::pread(descriptor, into.add(done).cast(), length - done, offset + done as i64) } {
             read @ 1.. => done += read as usize,
-            // Behind the end of the file nothing was ever written.
+            // Nothing was ever written after the end of the file.
             0 => return true,
             _ => return false,
         }
@@ -162,10 +160,10 @@ mod tests {
         }
     }
 
-    /// In a copy of this process: what stood there when the copy looked stays, and what it writes is its own.
+    /// In a copy of this process: its content stays as it was at the replacement, and its own writes stay private.
     fn stays_apart(shared: *mut u64, told: c_int, hears: c_int) -> bool {
         let mut text = [0; 1 << 17];
-        // SAFETY: the copy's only thread; the mapping is there in both processes.
+        // SAFETY: this is the copy's only thread, and the mapping exists in both processes.
         unsafe {
             let left = make_private(&mut text);
             libc::write(told, b"!".as_ptr().cast(), 1);
@@ -180,7 +178,7 @@ mod tests {
     #[test]
     fn regression_what_a_process_writes_to_its_shared_file_is_not_seen_by_its_copy_nor_the_other_way_round() {
         let (mut there, mut back) = ([0; 2], [0; 2]);
-        // SAFETY: a name that lives, places for descriptors, and a mapping of what was made here.
+        // SAFETY: a static C string, room for descriptors, and a mapping of the file made here.
         let shared = unsafe {
             let file = libc::memfd_create(c"doublemapper".as_ptr(), libc::MFD_CLOEXEC);
             assert_eq!(libc::ftruncate(file, 2 * PAGE as i64), 0);
@@ -188,18 +186,18 @@ mod tests {
             let rights = libc::PROT_READ | libc::PROT_WRITE;
             libc::mmap(std::ptr::null_mut(), 2 * PAGE, rights, libc::MAP_SHARED, file, 0).cast::<u64>()
         };
-        // SAFETY: the first page of the mapping; the child calls nothing that allocates or locks, and ends.
+        // SAFETY: the first page of the mapping. The child neither allocates nor locks, and ends.
         let child = unsafe {
             shared.write_volatile(1);
             libc::fork()
         };
         if child == 0 {
             let status = c_int::from(!stays_apart(shared, there[1], back[0]));
-            // SAFETY: ends this process, without a word to anybody.
+            // SAFETY: ends this process; no exit handler runs.
             unsafe { libc::_exit(status) };
         }
         let (mut byte, mut status) = (0_u8, -1);
-        // SAFETY: live places, descriptors that are open, and a child of ours.
+        // SAFETY: live places, open descriptors, and an own child.
         unsafe {
             assert_eq!(libc::read(there[0], (&raw mut byte).cast(), 1), 1, "it has pages of its own");
             shared.write_volatile(2);
@@ -212,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_made_its_own_is_counted_and_stays_as_it_is() {
-        // SAFETY: a name that lives, and a mapping of what was made here, which stays when its descriptor goes.
+        // SAFETY: a static C string, and a mapping of the file made here, which outlives its descriptor.
         let shared = unsafe {
             let file = libc::memfd_create(c"doublemapper".as_ptr(), libc::MFD_CLOEXEC);
             assert_eq!(libc::ftruncate(file, PAGE as i64), 0);
@@ -221,20 +219,20 @@ mod tests {
             libc::close(file);
             shared
         };
-        // SAFETY: the mapping; the child calls nothing that allocates or locks, and ends.
+        // SAFETY: the page is mapped. The child neither allocates nor locks, and ends.
         let child = unsafe {
             shared.write_volatile(1);
             libc::fork()
         };
         if child == 0 {
             let mut text = [0; 1 << 17];
-            // SAFETY: the copy's only thread; the mapping is there in both processes.
+            // SAFETY: this is the copy's only thread, and the mapping exists in both processes.
             let seen = unsafe { (make_private(&mut text), shared.read_volatile()) };
-            // SAFETY: ends this process, without a word to anybody.
+            // SAFETY: ends this process; no exit handler runs.
             unsafe { libc::_exit(c_int::from(seen != (1, 1))) };
         }
         let mut status = -1;
-        // SAFETY: a child of ours, and a place for its status.
+        // SAFETY: an own child; `status` is live.
         assert_eq!((unsafe { libc::waitpid(child, &raw mut status, 0) }, status), (child, 0));
     }
 }

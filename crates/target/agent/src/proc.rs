@@ -1,4 +1,4 @@
-//! What the agent reads of its own process under `/proc/self`: threads, their signal masks, mappings.
+//! The agent's readings of its own process from `/proc/self`: threads, their signal masks, mappings.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -7,8 +7,7 @@ use std::io::Read;
 /// Room for a thread's status, which has some 1,500 bytes.
 const STATUS: usize = 4096;
 
-/// A small file of one thread. The standard library would feel its way to the length that the kernel does not tell, with a call for
-/// each step.
+/// Reads a small file of one thread. The kernel does not give the file's length, so the standard library would need one call per step.
 fn read_of(thread: u32, what: &str) -> std::io::Result<Vec<u8>> {
     let mut file = File::open(format!("/proc/self/task/{thread}/{what}"))?;
     let mut bytes = vec![0; STATUS];
@@ -33,7 +32,7 @@ fn text_of(thread: u32, what: &str) -> std::io::Result<String> {
     read_of(thread, what).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Thread ids of this process; `None` where they cannot be listed at this moment, for want of a descriptor for example.
+/// Thread ids of this process; `None` if they cannot be listed now, for want of a descriptor for example.
 pub fn threads() -> Option<HashSet<u32>> {
     let entries = fs::read_dir("/proc/self/task").ok()?;
     Some(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
@@ -51,7 +50,7 @@ pub fn thread_name(thread: u32) -> Option<String> {
 /// Signals of one thread, as masks with bit `signal - 1`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SignalMasks {
-    /// Blocked by the thread, or waited for; while a handler runs, its own signal is among them.
+    /// Signals that the thread blocks or waits for. While a handler runs, its own signal is among them.
     pub blocked: u64,
     /// Pending for the thread or the process.
     pub pending: u64,
@@ -59,10 +58,10 @@ pub struct SignalMasks {
     pub asleep: bool,
 }
 
-/// A thread, at one look.
+/// A thread's state when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Its number.
+    /// Its id.
     pub thread: u32,
     /// Its name, as the kernel keeps it (15 bytes at most).
     pub name: String,
@@ -70,9 +69,10 @@ pub struct Seen {
     pub masks: SignalMasks,
 }
 
-/// One look at a thread; `None` if it is gone. One that cannot be read is taken to have no name, to block everything, and to run.
+/// Reads a thread's state; `None` if the thread is gone. If it cannot be read, the thread counts as nameless, running, and blocking
+/// everything.
 ///
-/// While a thread waits in `sigwaitinfo`, the kernel takes what it waits for out of the mask that it shows.
+/// The kernel's mask lacks the signals that a thread waits for in `sigwaitinfo`, so they are added here.
 pub fn look(thread: u32) -> Option<Seen> {
     const UNKNOWN: SignalMasks = SignalMasks { blocked: u64::MAX, pending: 0, asleep: false };
     let (name, masks) = match text_of(thread, "status") {
@@ -84,7 +84,7 @@ pub fn look(thread: u32) -> Option<Seen> {
     Some(Seen { thread, name, masks: SignalMasks { blocked: masks.blocked | waited, ..masks } })
 }
 
-/// One look at each thread of this process.
+/// The state of each thread of this process.
 pub fn everybody() -> Vec<Seen> {
     threads().unwrap_or_default().into_iter().filter_map(look).collect()
 }
@@ -94,7 +94,7 @@ pub fn signal_masks(thread: u32) -> Option<SignalMasks> {
     look(thread).map(|seen| seen.masks)
 }
 
-/// The name in a thread's status, where the kernel writes the end of a line and the backslash as two characters (Linux `fs/proc/array.c`).
+/// The name in a thread's status. The kernel writes a line feed and a backslash as two characters there (Linux `fs/proc/array.c`).
 fn parse_name(status: &str) -> String {
     let written = status.lines().find_map(|line| line.strip_prefix("Name:\t")).unwrap_or_default();
     let mut name = String::new();
@@ -108,27 +108,27 @@ fn parse_name(status: &str) -> String {
     name
 }
 
-/// Whether the error says that the thread has ended: before its file was opened, or since.
+/// Whether the error means that the thread has ended: before its file was opened, or since.
 fn is_gone(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
-/// The signals that a thread waits for at this moment.
+/// The signals that a thread waits for now.
 fn waited_for(thread: u32) -> u64 {
     let call = text_of(thread, "syscall").unwrap_or_default();
     let Some(set) = parse_wait(&call) else { return 0 };
     let mut signals = 0_u64;
     let local = libc::iovec { iov_base: (&raw mut signals).cast(), iov_len: 8 };
     let remote = libc::iovec { iov_base: set as *mut libc::c_void, iov_len: 8 };
-    // SAFETY: takes nothing.
+    // SAFETY: takes no arguments.
     let process = unsafe { libc::getpid() };
-    // SAFETY: `signals` is live and eight bytes long; what is not there to be read is answered with an error.
+    // SAFETY: `signals` is live and has eight bytes. The kernel checks the remote address and returns an error if it is unreadable.
     let read = unsafe { libc::process_vm_readv(process, &raw const local, 1, &raw const remote, 1, 0) };
-    // Where that is not allowed, it waits for whatever there is.
+    // If the kernel forbids the read, assume that the thread waits for all signals.
     if read == 8 { signals } else { u64::MAX }
 }
 
-/// The address of the set that a thread waits for, if its system call is that wait.
+/// The address of the set in a thread's `rt_sigtimedwait`; `None` in other calls.
 fn parse_wait(call: &str) -> Option<u64> {
     let mut words = call.split_whitespace();
     let number: i64 = words.next()?.parse().ok()?;
@@ -136,8 +136,8 @@ fn parse_wait(call: &str) -> Option<u64> {
     if number == libc::SYS_rt_sigtimedwait { u64::from_str_radix(set, 16).ok() } else { None }
 }
 
-/// A thread in a system call: the instruction after the call, and the stack pointer. `None` if it runs or is ready to, or is blocked
-/// elsewhere, such as by a page fault.
+/// A thread in a system call: the instruction after the call, and the stack pointer. `None` if the thread runs, is ready to run, or is
+/// blocked elsewhere, for example by a page fault.
 pub fn parse_system_call(call: &str) -> Option<(u64, u64)> {
     let number = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
     let mut words = call.split_ascii_whitespace();
@@ -147,8 +147,8 @@ pub fn parse_system_call(call: &str) -> Option<(u64, u64)> {
     Some((number(words.next()?)?, stack))
 }
 
-/// The CPU on which a ready thread runs or waits, from its `stat` (Linux `Documentation/filesystems/proc.rst`). The state is the third
-/// field, the processor the 39th. The second is a name in parentheses and may hold anything.
+/// The CPU on which a ready thread runs or waits, from its `stat` (Linux `Documentation/filesystems/proc.rst`). Field 3 is the state, field
+/// 39 the processor. Field 2 is a name in parentheses and may contain anything.
 pub fn parse_readiness(stat: &str) -> Option<i32> {
     const PROCESSOR: usize = 39 - 3;
     let (_, fields) = stat.rsplit_once(')')?;
@@ -159,10 +159,10 @@ pub fn parse_readiness(stat: &str) -> Option<i32> {
     fields.nth(PROCESSOR - 1)?.parse().ok()
 }
 
-/// Whether a thread is under a debugger, and whether that holds it at this moment.
+/// Whether a debugger traces a thread, and whether it holds the thread now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tracing {
-    /// Somebody traces it.
+    /// A debugger traces it.
     pub traced: bool,
     /// It is stopped, by its tracer or by a signal.
     pub held: bool,
@@ -198,19 +198,19 @@ pub struct Region {
     pub start: u64,
     /// First address beyond.
     pub end: u64,
-    /// Readable and writable.
+    /// Both readable and writable.
     pub writable: bool,
-    /// Executable, or reserved right behind executable memory: the runtime puts the next code there, and maps it only then.
+    /// Executable, or reserved right after executable memory: the runtime puts the next code there, and maps it only then.
     pub executable: bool,
-    /// Of the C library's family or the kernel's own library, which are built without frame pointers.
+    /// Belongs to the C library's family or is the vDSO. They are built without frame pointers.
     pub frameless: bool,
-    /// In no file, or in the runtime's file for generated code.
+    /// Without a file, or in the runtime's file for generated code.
     pub generated: bool,
 }
 
-/// All mappings, ascending.
+/// All mappings, in ascending order.
 pub fn regions() -> Vec<Region> {
-    // A path of the target's need not be text.
+    // A path in the target may be invalid UTF-8.
     fs::read("/proc/self/maps").map(|maps| parse_regions(&String::from_utf8_lossy(&maps))).unwrap_or_default()
 }
 
@@ -225,7 +225,7 @@ fn parse_regions(maps: &str) -> Vec<Region> {
     regions
 }
 
-/// A mapping, and whether it is only reserved, without any access yet.
+/// A mapping, and whether it is only reserved: no access yet.
 fn parse_region(line: &str) -> Option<(Region, bool)> {
     let (bounds, rest) = line.split_once(' ')?;
     let (start, end) = bounds.split_once('-')?;
@@ -242,7 +242,7 @@ fn parse_region(line: &str) -> Option<(Region, bool)> {
     Some((region, permissions.starts_with(b"---")))
 }
 
-/// Whether a library of this file name is of the C library's family.
+/// Whether a library of this file name belongs to the C library's family.
 fn is_frameless(name: &str) -> bool {
     const FAMILY: [&str; 8] = ["libc.", "libc-", "libm.", "libm-", "libpthread", "ld-linux", "ld-2.", "libgcc_s"];
     FAMILY.iter().any(|start| name.starts_with(start))
@@ -252,7 +252,7 @@ fn is_frameless(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The next code is compiled there, and stacks that hold it are walked before the mappings are read again.
+    /// The runtime compiles its next code there. Handlers walk stacks with that code before the mappings are read again.
     #[test]
     fn what_is_reserved_behind_code_counts_as_code() {
         let maps = "10000-20000 r-xs 0 00:01 7 /memfd:doublemapper (deleted)\n20000-30000 ---s 0 00:01 7 /memfd:doublemapper (deleted)\n\
@@ -286,7 +286,7 @@ mod tests {
     fn a_name_is_the_same_whichever_file_tells_it() {
         for name in [c"plain", c"two words", c"a\\b\nc\\nd", c""] {
             let seen = std::thread::spawn(|| {
-                // SAFETY: the name is live and ends with a zero; takes nothing.
+                // SAFETY: `name` is live and ends with a zero; `gettid` takes no arguments.
                 let thread = unsafe {
                     libc::prctl(libc::PR_SET_NAME, name.as_ptr());
                     libc::gettid()
@@ -339,14 +339,14 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let wanted = libc::SIGRTMAX() - 2;
         let waiter = std::thread::spawn(move || {
-            // SAFETY: an all-zero set is valid; takes nothing.
+            // SAFETY: an all-zero set is valid; `gettid` takes no arguments.
             let (mut set, thread) = unsafe { (std::mem::zeroed::<libc::sigset_t>(), libc::gettid()) };
             // SAFETY: the set is live.
             unsafe { libc::sigaddset(&raw mut set, wanted) };
-            // SAFETY: as above; the old mask is not wanted.
+            // SAFETY: the set is live; a null old mask is allowed.
             unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
             sender.send(thread).expect("the test listens");
-            // SAFETY: as above; who sent it is not wanted.
+            // SAFETY: the set is live; a null sender is allowed.
             unsafe { libc::sigwaitinfo(&raw const set, std::ptr::null_mut()) }
         });
         let thread = receiver.recv().expect("the thread says its id");

@@ -1,9 +1,9 @@
-//! Tables that the handlers read: replaced whole, and kept until no handler can have the old one.
+//! Tables that the handlers read. The agent replaces a table whole, and keeps the old one until no handler can read it.
 
 use remora_sampler::Session;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The blocks of one table that a handler may still read; the last is the one that is published.
+/// The blocks of one table that a handler may still read; the last one is published.
 pub struct Published<B = Box<[u64]>>(Vec<B>);
 
 impl<B> Default for Published<B> {
@@ -34,7 +34,7 @@ impl Published {
             return;
         }
         let mut block: Box<[u64]> = std::iter::once(words.len() as u64).chain(words.iter().copied()).collect();
-        // SAFETY: made above: the number of words, then the words. The box keeps its place, and nobody else has it.
+        // SAFETY: the block begins with the number of its words. Moving the box does not move the words, and nothing else writes them.
         unsafe { self.replace(session, place, block.as_mut_ptr(), block) };
     }
 }
@@ -64,7 +64,7 @@ pub(crate) mod tests {
         session.inside.store(0, Ordering::SeqCst);
         published.publish(&session, &session.ranges, &[5, 6, 7]);
         assert_eq!(published.0.len(), 1);
-        // SAFETY: the block that was published last is alive, and begins with the number of words behind it.
+        // SAFETY: the last published block is alive, and begins with the number of words after it.
         assert_eq!(unsafe { *session.ranges.load(Ordering::SeqCst) }, 3);
     }
 }

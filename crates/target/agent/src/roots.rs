@@ -1,27 +1,27 @@
-//! What the runtime tells of roots in the collection of a snapshot: kept in its callbacks, read by the copy of the process.
+//! The roots that the runtime reports in the GC of a snapshot: stored in its callbacks, read by the forked copy.
 //!
-//! Callbacks may neither wait nor allocate, and the copy is made at the end of the same collection: so what they tell is put down in
-//! memory that was mapped before, and the copy has it. Of that memory only as much is there as roots were told of.
+//! Callbacks may neither wait nor allocate, so they store roots in memory that was mapped before. The copy is forked at the end of the same
+//! GC, so it has that memory. Only the pages with roots exist.
 
 use crate::memory::Mapping;
 use remora_sampler::HeapRoot;
 use remora_wire::heap::STACK_ROOT;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Roots that are kept, at most: 96 MiB, if ever so many are told of.
+/// The maximum of stored roots: 96 MiB.
 const MOST_ROOTS: usize = 1 << 22;
-/// Words of one.
+/// Words of one root.
 const WORDS: usize = size_of::<HeapRoot>() / 8;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Roots {
     places: Mapping,
-    /// How many were told of.
+    /// The number of reported roots.
     count: AtomicU64,
 }
 
 impl Roots {
-    /// Room for them, none of which is there yet.
+    /// Maps room for the roots; a page exists once it is touched.
     ///
     /// # Errors
     /// The system's error number.
@@ -29,15 +29,15 @@ impl Roots {
         Ok(Roots { places: Mapping::anonymous(MOST_ROOTS * size_of::<HeapRoot>())?, count: AtomicU64::new(0) })
     }
 
-    /// The collection begins: what was told before is of another one.
+    /// A GC begins: discards the roots of the previous one.
     pub fn begin(&self) {
         self.count.store(0, Ordering::SeqCst);
     }
 
-    /// Keeps one. In callbacks, by several threads at once where the collector has several.
+    /// Stores one root. Called in callbacks, by several threads at once if the GC has several.
     pub fn keep(&self, root: HeapRoot) {
         let place = self.count.fetch_add(1, Ordering::SeqCst) as usize;
-        // SAFETY: kept mapped as long as `self`.
+        // SAFETY: `self` keeps the mapping, and the words do not leave this function.
         let words = unsafe { self.places.words() };
         let Some(words) = words.get(place.saturating_mul(WORDS)..).and_then(|words| words.get(..WORDS)) else { return };
         for (word, value) in words.iter().zip([root.kind, root.address, root.detail]) {
@@ -45,10 +45,10 @@ impl Roots {
         }
     }
 
-    /// The methods whose locals are among them, by FunctionID, each once. Agent's thread, when the collection is over.
+    /// The FunctionIDs of the methods with locals among the roots, each once. Called by the worker after the GC.
     pub fn methods(&self) -> Vec<u64> {
         let told = usize::try_from(self.told()).map_or(MOST_ROOTS, |told| told.min(MOST_ROOTS));
-        // SAFETY: kept mapped as long as `self`.
+        // SAFETY: `self` keeps the mapping, and the words do not leave this function.
         let words = unsafe { self.places.words() }.get(..told * WORDS).unwrap_or_default();
         let of_stack = words.chunks_exact(WORDS).filter(|root| root[0].load(Ordering::Relaxed) == STACK_ROOT);
         let mut methods: Vec<u64> =
@@ -58,7 +58,7 @@ impl Roots {
         methods
     }
 
-    /// How many were told of.
+    /// How many roots the runtime reported.
     pub fn told(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }
@@ -68,12 +68,12 @@ impl Roots {
         self.told().saturating_sub(MOST_ROOTS as u64)
     }
 
-    /// Those that were kept.
+    /// The stored roots.
     ///
     /// # Safety
-    /// Nobody keeps any more, and `self` is there as long as they are looked at.
+    /// Nothing stores roots any more, and `self` outlives the result.
     pub unsafe fn all(&self) -> &'static [HeapRoot] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller ensures that nothing stores roots, and that `self` outlives the slice.
         let places: &'static mut [HeapRoot] = unsafe { self.places.exclusive() };
         places.get(..usize::try_from(self.told()).map_or(MOST_ROOTS, |told| told.min(MOST_ROOTS))).unwrap_or_default()
     }
@@ -90,13 +90,13 @@ mod tests {
         roots.keep(root(7));
         roots.begin();
         (1..=3).for_each(|number| roots.keep(root(number)));
-        // SAFETY: this thread alone.
+        // SAFETY: only this thread uses `roots`, which outlives the slice.
         assert_eq!(unsafe { roots.all() }, [root(1), root(2), root(3)]);
         assert_eq!((roots.told(), roots.lost()), (3, 0));
         roots.count.store(MOST_ROOTS as u64, Ordering::SeqCst);
         roots.keep(root(9));
         assert_eq!((roots.told(), roots.lost()), (MOST_ROOTS as u64 + 1, 1));
-        // SAFETY: as above.
+        // SAFETY: only this thread uses `roots`, which outlives the slice.
         assert_eq!(unsafe { roots.all() }.len(), MOST_ROOTS);
     }
 }

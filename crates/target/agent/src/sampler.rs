@@ -12,8 +12,8 @@
 //!
 //! **Wall-clock sampling.** A thread keeps its stack as long as its CPU clock does not move. It gets no signal; its last sample counts on.
 //! The sampler reads the stack of a blocked thread with new CPU time, and the thread sleeps on ([`StackReader`]). Only where this does not
-//! work, the thread gets a signal, as far as the budget allows: waking it takes a CPU from a running thread.
-//! A thread waiting for a CPU gets a signal, too. It takes the signal before it goes on, and its sample is marked as a wait.
+//! work, the thread gets a signal, as far as the budget allows. Waking it takes a CPU from a running thread. A thread waiting for a CPU
+//! gets a signal, too. It takes the signal before it goes on, and its sample is marked as a wait.
 //!
 //! **Many threads.** The sampler looks at idle threads with a probability below one. Their samples then weigh more.
 
@@ -69,11 +69,11 @@ const FIRST_INTERVAL: u64 = 500_000;
 /// After this time, the sampler reports an unchanged stack to the recorder, nanoseconds.
 const LONGEST_REPEAT: u64 = 1_000_000_000;
 
-/// The sampler: shared between its own thread and the agent's thread.
+/// The sampler: shared between its own thread and the worker.
 pub struct Sampler {
     /// The memory of this attach.
     session: &'static Session<'static>,
-    /// The followed threads; shared with the agent's thread, which scans for them.
+    /// The followed threads; shared with the worker, which scans for them.
     followed: Arc<Mutex<FollowedThreads>>,
     /// Sends the signals.
     sender: Sender,
@@ -159,7 +159,7 @@ extern "C" fn main(argument: *mut c_void) -> *mut c_void {
     // SAFETY: `start` handed this reference over.
     let sampler = unsafe { Arc::from_raw(argument.cast::<Sampler>()) };
     sampler.thread.store(threads::this_thread(), Ordering::Relaxed);
-    // A panic ends the sampling, not the process. The agent's thread goes on without samples.
+    // A panic ends the sampling, not the process. The worker goes on without samples.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Rounds::new(&sampler).run()));
     drop(sampler);
     threads::end_this();
@@ -259,7 +259,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Updates the list of followed threads. If the agent's thread is scanning, the next instant updates it.
+    /// Updates the list of followed threads. If the worker is scanning, the next instant updates it.
     fn refresh(&mut self) {
         let Ok(followed) = self.sampler.followed.try_lock() else { return };
         if followed.version() == self.version {
@@ -485,7 +485,7 @@ impl<'a> Rounds<'a> {
         let Some(Place::SystemCall { instruction, stack }) = self.scheduling.place(thread) else { return false };
         let again = slot.again.swap(false, Ordering::Relaxed);
         let blocked = Blocked { thread, slot: index, instruction, stack, weight };
-        // The clock stands since before the kernel gave these registers: the stack belongs to them.
+        // The clock has not moved since before the kernel gave these registers: the stack belongs to them.
         let reading = self.reader.sample(self.sampler.session, &blocked, || thread_cpu_of(thread) == used);
         if reading == Reading::Taken {
             let sampled = slot.answers.off_cpu.fetch_add(weight, Ordering::Relaxed) + weight;
@@ -556,8 +556,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Whether there is no open ask. An old one whose thread has run since is given up: its signal was lost, because another sender's
-    /// pending SIGURG took its place, or the signal queue was full.
+    /// Whether there is no open ask. An old one is given up if its thread has run since. Its signal was lost: another sender's pending
+    /// SIGURG took its place, or the signal queue was full.
     fn is_answered(&self, ask: &Ask, used: u64) -> bool {
         if ask.weight.load(Ordering::Acquire) == 0 {
             return true;

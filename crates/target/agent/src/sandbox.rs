@@ -1,15 +1,15 @@
-//! The copy of the process can reach nothing outside of itself.
+//! The forked copy can affect nothing outside of itself.
 //!
-//! A copy does what its walk does and nothing else, and asks the runtime only what needs no other thread. Should the runtime's own code
-//! come to its end in it all the same, it would clean up behind itself as if the process ended: tried on 9.0.7, in a copy in which the
-//! runtime had to give up, it removed the process's diagnostics socket and the debugger's pipes from the folder of temporary files, so
-//! that nobody could attach to the process any more. So the kernel lets a copy take memory, wait, and end; all else it refuses.
+//! A copy only walks the heap, and calls only runtime functions that need no other thread. The runtime's code could still fail in it, and
+//! clean up as if the process ended. Tried on 9.0.7, in a copy in which the runtime had to give up. The runtime removed the process's
+//! diagnostics socket and the debugger's pipes from the temporary directory. Nothing could attach to the process any more. So the kernel
+//! allows a copy to take memory, wait, and end, and refuses all else.
 //!
-//! Where the kernel has no filters or may set none, the copy goes on as it is.
+//! If the kernel has no filters, or refuses one, the copy goes on without it.
 
 use std::ffi::{c_long, c_ulong};
 
-/// What a copy may still ask of the kernel: our own walk, and what the runtime does for a moment of memory or for a lock that is free.
+/// System calls that a copy may still use. Our own walk needs them, and the runtime, for some memory or a free lock.
 const ALLOWED: [c_long; 22] = [
     libc::SYS_brk,
     libc::SYS_clock_gettime,
@@ -27,9 +27,9 @@ const ALLOWED: [c_long; 22] = [
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
-    // How much memory is left: of files that were opened before, and there are no other descriptors.
+    // Reads how much memory is left, from files that were opened before. There are no other descriptors.
     libc::SYS_pread64,
-    // What a wait becomes that was interrupted by a stop.
+    // Continues a wait that a stop interrupted.
     libc::SYS_restart_syscall,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
@@ -37,30 +37,30 @@ const ALLOWED: [c_long; 22] = [
     libc::SYS_sched_yield,
 ];
 
-/// How the kernel calls the machine (`AUDIT_ARCH_…` of linux/audit.h: the number of its ELF files, 64 bits, little-endian).
+/// The kernel's number of the machine (`AUDIT_ARCH_…` of linux/audit.h: the number of its ELF files, 64 bits, little-endian).
 #[cfg(target_arch = "x86_64")]
 const MACHINE: u32 = 0xC000_0000 | libc::EM_X86_64 as u32;
 #[cfg(target_arch = "aarch64")]
 const MACHINE: u32 = 0xC000_0000 | libc::EM_AARCH64 as u32;
 
-/// Where the number of a system call and the machine stand in what a filter looks at (`struct seccomp_data` of linux/seccomp.h).
+/// The offsets of the system call's number and of the machine in a filter's input (`struct seccomp_data` of linux/seccomp.h).
 const NUMBER_AT: u32 = 0;
 const MACHINE_AT: u32 = 4;
 
-/// Two to look at the machine, one to load the number, one for each that is allowed, and two ends.
+/// Two steps check the machine, one loads the number, one checks each allowed call, and two end the filter.
 const LENGTH: usize = 3 + ALLOWED.len() + 2;
 const REFUSES: usize = LENGTH - 2;
 const ALLOWS: usize = LENGTH - 1;
 
-/// From now on the kernel refuses the calling thread, and whatever it starts, everything that is not in [`ALLOWED`]. Whether it does.
+/// From now on the kernel refuses all calls not in [`ALLOWED`], for the calling thread and all that it starts. Returns whether it does.
 pub fn confine() -> bool {
     let mut filter = filter();
     let program = libc::sock_fprog { len: LENGTH as u16, filter: filter.as_mut_ptr() };
     let (yes, none): (c_ulong, c_ulong) = (1, 0);
-    // Not by seccomp(2): a filter that the process came with, such as one of a service manager's, may end who calls that, and prctl(2) is
-    // in every such list. Before Linux 5.16 the copy then runs with the processor's slower guards against speculation, which that call
-    // could have refused; it alone, since a filter is a thread's.
-    // SAFETY: plain numbers, and a program that lives while it is read. Without new privileges anybody may be confined.
+    // Not by seccomp(2): an existing filter, such as a service manager's, may kill its caller, and prctl(2) is in every such list. Before
+    // Linux 5.16, the copy then runs with the processor's slower guards against speculation, which seccomp(2) could have refused. Only the
+    // copy does: a filter belongs to a thread.
+    // SAFETY: numbers, and a program that lives during the call. Without new privileges, any process may set a filter.
     unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, none, none, none) == 0
             && libc::prctl(libc::PR_SET_SECCOMP, c_ulong::from(libc::SECCOMP_MODE_FILTER), &raw const program) == 0
@@ -71,7 +71,7 @@ fn filter() -> [libc::sock_filter; LENGTH] {
     let ends = |answer| step(libc::BPF_RET | libc::BPF_K, answer, 0);
     let mut filter = [ends(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32); LENGTH];
     filter[0] = load(MACHINE_AT);
-    // Another machine's numbers mean something else.
+    // On another machine, the numbers have other meanings.
     filter[1] = libc::sock_filter { jf: (REFUSES - 2) as u8, ..step(EQUAL, MACHINE, 0) };
     filter[2] = load(NUMBER_AT);
     for (index, number) in ALLOWED.into_iter().enumerate() {
@@ -88,7 +88,7 @@ fn load(at: u32) -> libc::sock_filter {
     step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at, 0)
 }
 
-/// A step; if it is a comparison, so many more are skipped where it holds.
+/// A step. If it is a comparison that holds, `skips` more steps are skipped.
 const fn step(code: u32, value: u32, skips: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: skips, jf: 0, k: value }
 }
@@ -99,9 +99,9 @@ mod tests {
     use crate::threads::pause;
     use std::ffi::{CStr, CString};
 
-    /// In a copy of this process: what a walk needs works, and nothing leads out.
+    /// In a copy of this process: the calls of a walk work, and all others are refused.
     fn stays_inside(file: &CStr, parent: i32) -> bool {
-        // SAFETY: names that live and plain numbers; nothing but memory that was just made is given back.
+        // SAFETY: live C strings and numbers; only memory mapped here is unmapped.
         unsafe {
             let refused = |answer: c_long| answer == -1 && *libc::__errno_location() == libc::EPERM;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -124,14 +124,14 @@ mod tests {
         std::fs::write(&path, "").expect("a temporary file can be written");
         let name = CString::new(path.to_str().expect("a path in UTF-8")).expect("a path without a zero");
         let parent = std::process::id() as i32;
-        // SAFETY: the child calls nothing that allocates or locks, and ends.
+        // SAFETY: the child neither allocates nor locks, and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let status = if !confine() { 1 } else { i32::from(!stays_inside(&name, parent)) * 2 };
             crate::snapshot::end_of_copy(status);
         }
         let mut status = -1;
-        // SAFETY: a child of ours, and a place for its status.
+        // SAFETY: an own child; `status` is live.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(
             status, 0,

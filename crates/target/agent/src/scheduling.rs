@@ -1,4 +1,4 @@
-//! What the scheduler says about other threads. The sampler asks at most instants, so the files stay open.
+//! The scheduler's data about other threads. The sampler reads them at most instants, so the files stay open.
 
 use crate::proc::{parse_readiness, parse_system_call};
 use remora_sampler::Scheduled;
@@ -59,9 +59,9 @@ const SYSCALL: usize = 2;
 /// Where a thread is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In a system call: the instruction behind it, and the stack pointer there.
+    /// In a system call: the instruction after it, and the stack pointer there.
     SystemCall { instruction: u64, stack: u64 },
-    /// It is not blocked, or waits for memory, for example.
+    /// Not blocked, or blocked elsewhere, for example waiting for memory.
     Elsewhere,
 }
 
@@ -87,13 +87,13 @@ impl Scheduling {
         parse_readiness(&String::from_utf8_lossy(text.get(..length)?))
     }
 
-    /// What the scheduler has counted for a thread. `None` if it is gone, or the kernel does not say.
+    /// The scheduler's counters of a thread. `None` if it is gone, or the kernel does not provide them.
     pub fn scheduled(&mut self, thread: u32) -> Option<Scheduled> {
         let (text, length) = self.read(thread, SCHEDSTAT)?;
         Scheduled::parse(text.get(..length)?)
     }
 
-    /// Where a thread is blocked. `None` if the kernel does not say.
+    /// Where a thread is blocked. `None` if the kernel does not provide it.
     pub fn place(&mut self, thread: u32) -> Option<Place> {
         let (text, length) = self.read(thread, SYSCALL)?;
         let call = parse_system_call(&String::from_utf8_lossy(text.get(..length)?));
@@ -134,7 +134,7 @@ mod tests {
     use std::thread::JoinHandle;
 
     fn own() -> u32 {
-        // SAFETY: gettid takes nothing.
+        // SAFETY: gettid takes no arguments.
         (unsafe { libc::gettid() }) as u32
     }
 
@@ -180,10 +180,10 @@ mod tests {
         let kept = Kept::open(own(), "stat").expect("it exists");
         let number = kept.file.as_raw_fd();
         let other = File::open("/dev/null").expect("it exists");
-        // SAFETY: both are open; the target does this to a number of ours.
+        // SAFETY: both descriptors are open. The target may do this to a descriptor of ours.
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
         drop(kept);
-        // SAFETY: asks for flags.
+        // SAFETY: only reads the descriptor's flags.
         assert_ne!(unsafe { libc::fcntl(number, libc::F_GETFD) }, -1);
         // SAFETY: this test owns the number now.
         unsafe { libc::close(number) };

@@ -1,10 +1,11 @@
-//! The one signal of an attach: chosen where nobody listens, handled by us, and given back as it was found.
+//! The signal of an attach. Remora takes one that the application does not use, handles it, and restores its disposition.
 //!
-//! SIGURG, if the application has no handler for it. The kernel ignores it by default. So one still on its way does no harm after the
-//! target calls exec, and a debugger passes it on without a word.
+//! SIGURG, if the application has no handler for it. The kernel ignores it by default. So one still pending does no harm after the target
+//! calls exec, and a debugger passes it on silently.
 //! Otherwise a free real-time signal. Without a handler, it kills a process. So timers send it: exec deletes timers with their signals.
-//! Not SIGPROF: other profilers use it, and the first to leave with SIG_DFL kills the process for the second.
-//! While leaving, a late signal must meet SIG_IGN, never SIG_DFL; afterwards the disposition found at the start is put back,
+//! Not SIGPROF: other profilers use it. The first to restore SIG_DFL kills the process for the second.
+//!
+//! During the detach the disposition is SIG_IGN: with SIG_DFL, a late signal could kill the process. Then the original disposition returns,
 //! because programs started by the target inherit SIG_IGN.
 
 use crate::fork_guard::{ForkGuard, Pointers};
@@ -14,21 +15,21 @@ use remora_session::{ResourceKind, ResourceRegistry};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Looks that must find no thread held by a debugger before the default is put back.
+/// Consecutive checks that must find no thread held by a debugger before the default returns.
 const FREE_LOOKS: usize = 10;
 
-/// Handlers find their attach by the signal's number: each entry belongs to one attach, none is shared. What it points to is null in a child.
+/// Handlers find their attach by the signal's number. Each entry belongs to one attach. In a child, the pointers behind it are null.
 static ATTACHES: [AtomicPtr<Pointers>; 65] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 65];
 
-/// How often the threads are looked at while late handlers drain, and how long is slept in between.
+/// How often to check the threads while late handlers drain, and the pause between two checks.
 const DRAIN_TRIES: usize = 500;
 static DRAIN_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 
-/// Processor time that the handler never takes, nanoseconds: a thread that has used more since it was first looked at, and is not
-/// counted as inside, has left it.
+/// CPU time that the handler never takes, nanoseconds. A thread that has used more since the first check, and does not count as inside, has
+/// left the handler.
 const LONGEST_HANDLER: u64 = 20_000_000;
 
-/// Looks that must find no thread in a handler before it is believed.
+/// Consecutive checks that must find no thread in a handler.
 const QUIET_LOOKS: usize = 2;
 
 /// A signal whose handler is ours.
@@ -40,20 +41,21 @@ pub struct OwnSignal {
 
 extern "C" fn handle(number: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some(pointers) = ATTACHES.get(number as usize) else { return };
-    // SAFETY: null, or published by `claim` and taken back by `release` only after no handler runs; the page outlives that.
+    // SAFETY: null, or published by `claim`. `release` clears it after the last handler, and the page outlives that.
     let Some(pointers) = (unsafe { pointers.load(Ordering::Acquire).as_ref() }) else { return };
-    // SAFETY: null, as in a child, or a session whose memory outlives the last handler.
+    // SAFETY: null, as in a child, or a session. `stop_sampling` keeps its memory beyond the last handler.
     let Some(session) = (unsafe { pointers.session.load(Ordering::Acquire).as_ref() }) else { return };
-    // SAFETY: the arguments are those of a handler registered with SA_SIGINFO, on the signalled thread.
+    // SAFETY: the kernel passes these arguments to a handler registered with SA_SIGINFO, on the signalled thread.
     unsafe { remora_sampler::on_signal(session, info, context) };
 }
 
 impl OwnSignal {
-    /// Takes SIGURG, or else the highest real-time signal, if it has the default disposition and none of `threads` blocks it. These are all
-    /// threads of the process. Handlers look for the session `here`, which must outlive them. A thread blocks a single signal to wait for it. If it blocks all of them, it does not count.
+    /// Takes SIGURG, or else the highest real-time signal, if it has the default disposition and none of `threads` blocks it. `threads` are
+    /// all threads of the process. A thread blocks a single signal to wait for it; a thread that blocks all of them does not count.
+    /// Handlers find their session through `fork_guard`, which must outlive them.
     ///
     /// # Errors
-    /// In words, when all are taken.
+    /// The reason, as text, if all are taken.
     pub fn claim(fork_guard: &ForkGuard, threads: &[proc::Seen]) -> Result<OwnSignal, String> {
         let wanted = wanted_by_anyone(threads);
         let pointers = std::ptr::from_ref::<Pointers>(fork_guard).cast_mut();
@@ -74,18 +76,18 @@ impl OwnSignal {
         Err("SIGURG and every real-time signal are already used by the application".into())
     }
 
-    /// Gives the signal back, after every source of it is gone. Returns only when none of `sampled`, the threads that had a source,
-    /// is in the handler any more.
+    /// Restores the signal's disposition, after every source of the signal is gone. `sampled` are the threads that had a source. Returns
+    /// only when none of them is in the handler.
     ///
     /// # Errors
-    /// In words, when that cannot be shown: the library must then stay mapped.
+    /// The reason, as text, if a thread may still be in the handler: the library must then stay mapped.
     pub fn release(self, session: &Session, sampled: &[u32]) -> Result<(), String> {
         if !ignore(self.number) {
             return Err(format!("another component has taken over signal {} from Remora", self.number));
         }
-        // Every source is gone and what was pending is discarded, so that nothing can meet what was there before. It is put back at
-        // once: a program that is started meanwhile would inherit SIG_IGN for good. Only a debugger may still hold a signal in its
-        // hands: it passes it on when it lets the thread run, and the default would then end the process.
+        // Every source is gone and SIG_IGN has discarded pending signals. So no signal can reach the original disposition. It returns at
+        // once: a program started meanwhile would inherit SIG_IGN for good. Only a debugger may still hold a signal. It delivers the signal
+        // when it resumes the thread, and the default would then kill the process.
         let traced = own_threads_excluded().any(|thread| proc::tracing(thread).traced);
         if !traced || debugger_holds_nobody() {
             put_back(self.number, &self.found);
@@ -95,8 +97,8 @@ impl OwnSignal {
         Ok(())
     }
 
-    /// While a thread is in the handler, the kernel shows the signal as blocked for it: from before the handler's first instruction
-    /// until after its last. But a thread may block it for reasons of its own: see [`Suspects`].
+    /// The kernel shows the signal as blocked for a thread in the handler: from before its first instruction until after its last. But a
+    /// thread may block it for other reasons: see [`Suspects`].
     fn drain(&self, session: &Session, sampled: &[u32]) -> Result<(), String> {
         let mut quiet = 0;
         let mut suspects = Suspects::default();
@@ -107,15 +109,15 @@ impl OwnSignal {
             if quiet >= QUIET_LOOKS {
                 return Ok(());
             }
-            // SAFETY: sleeps; the remainder is not wanted.
+            // SAFETY: `DRAIN_PAUSE` is static; a null remainder is allowed.
             unsafe { libc::nanosleep(&raw const DRAIN_PAUSE, std::ptr::null_mut()) };
         }
         Err(format!("a thread has not returned from Remora's handler of signal {}", self.number))
     }
 }
 
-/// Waits until the debugger holds no thread, several looks in a row. If it holds one for longer, false: then the signal stays ignored,
-/// which the receipt tells, because the default could end the process.
+/// Waits until several consecutive checks find no thread held by the debugger. Returns false if it holds one for longer. Then the signal
+/// stays ignored, because the default could kill the process, and the receipt reports it.
 fn debugger_holds_nobody() -> bool {
     let mut free = 0;
     for _ in 0..DRAIN_TRIES {
@@ -124,7 +126,7 @@ fn debugger_holds_nobody() -> bool {
         if free >= FREE_LOOKS {
             return true;
         }
-        // SAFETY: sleeps; the remainder is not wanted.
+        // SAFETY: `DRAIN_PAUSE` is static; a null remainder is allowed.
         unsafe { libc::nanosleep(&raw const DRAIN_PAUSE, std::ptr::null_mut()) };
     }
     false
@@ -134,7 +136,7 @@ fn bit(number: i32) -> u64 {
     1 << (number - 1)
 }
 
-/// The signals that an attach may take, in this order.
+/// The signals that an attach may take, in order of preference.
 fn candidates() -> impl Iterator<Item = i32> {
     std::iter::once(libc::SIGURG).chain((libc::SIGRTMIN() + 4..libc::SIGRTMAX()).rev())
 }
@@ -149,7 +151,7 @@ pub struct Sender {
 impl Sender {
     /// A sender of this signal.
     pub fn new(signal: i32) -> Sender {
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         Sender { signal, process: unsafe { libc::getpid() } }
     }
 
@@ -163,12 +165,12 @@ impl Sender {
         self.signal != libc::SIGURG
     }
 
-    /// Whether signals with a value may be sent to single threads. Sends none.
+    /// Checks that signals with a value may be sent to single threads. Sends none.
     ///
     /// # Errors
-    /// The system's error number, of a seccomp filter for example.
+    /// The system's error number, from a seccomp filter for example.
     pub fn may_send(self) -> Result<(), i32> {
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         let own = unsafe { libc::gettid() } as u32;
         if self.is_dangerous() || queue(0, self.process, own, 0) {
             return Ok(());
@@ -176,7 +178,7 @@ impl Sender {
         Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EPERM))
     }
 
-    /// Prepares to send it to `thread`, followed in `slot`. False if that fails.
+    /// Prepares to send the signal to `thread`, followed in `slot`. Returns false on failure.
     pub fn prepare(self, resources: &ResourceRegistry, slot: &Slot, thread: u32, index: u32, generation: u32) -> bool {
         slot.timer.store(0, Ordering::Relaxed);
         if !self.is_dangerous() {
@@ -190,7 +192,7 @@ impl Sender {
         slot.timer.load(Ordering::Relaxed) != 0
     }
 
-    /// Deletes the slot's timer: its thread is no longer followed.
+    /// Deletes the slot's timer when its thread is no longer followed.
     pub fn release_recording(self, resources: &ResourceRegistry, slot: &Slot) {
         if let Some(id) = slot.timer.swap(0, Ordering::AcqRel).checked_sub(1) {
             delete(id as i32);
@@ -209,7 +211,7 @@ impl Sender {
 
 /// Sends a signal with a value to one thread of this process.
 fn queue(signal: i32, process: i32, thread: u32, value: u64) -> bool {
-    /// `siginfo_t` of a queued signal as the kernel takes it on x64 (Linux `include/uapi/asm-generic/siginfo.h`).
+    /// `siginfo_t` of a queued signal in the kernel's layout on x64 (Linux `include/uapi/asm-generic/siginfo.h`).
     #[repr(C)]
     struct Queued {
         signal: i32,
@@ -222,12 +224,12 @@ fn queue(signal: i32, process: i32, thread: u32, value: u64) -> bool {
         rest: [u64; 12],
     }
     let info = Queued { signal, errno: 0, code: libc::SI_QUEUE, padding: 0, process, user: 0, value, rest: [0; 12] };
-    // SAFETY: `info` is live and of the kernel's layout and size; a thread that has ended is answered with ESRCH.
+    // SAFETY: `info` is live and has the kernel's layout and size. For an ended thread, the kernel answers ESRCH.
     unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, &raw const info) == 0 }
 }
 
-/// Signals that a thread waits for, or that wait for one. The agent's threads block every signal, which says nothing about the
-/// application.
+/// Signals that a thread waits for, or that are pending. The agent's threads block every signal, which does not show what the application
+/// uses.
 fn wanted_by_anyone(threads: &[proc::Seen]) -> u64 {
     let all = all_candidates();
     let others = threads.iter().filter(|seen| !is_agents_name(&seen.name));
@@ -248,9 +250,10 @@ pub fn blocks_signal(masks: proc::SignalMasks, number: i32) -> bool {
     masks.blocked & bit(number) != 0
 }
 
-/// Threads that block our signal while the handler drains: in it, or for a reason of their own?
+/// Threads that block our signal while the handler drains: in the handler, or for other reasons?
 ///
-/// The handler never sleeps, and never takes long. So who sleeps is not in it, nor who has used more time than it can take.
+/// The handler never sleeps and is short. So a sleeping thread is not in it. Neither is a thread that has used more CPU time than the
+/// handler can take.
 #[derive(Default)]
 struct Suspects {
     used_at_first: HashMap<u32, u64>,
@@ -271,17 +274,17 @@ impl Suspects {
     }
 }
 
-/// Who traces the agent's threads says nothing about the application. Nor do those of another agent.
+/// All threads but those of agents, ours or another. A tracer of agents' threads shows nothing about the application.
 fn own_threads_excluded() -> impl Iterator<Item = u32> {
     proc::threads().unwrap_or_default().into_iter().filter(|thread| is_agents(*thread) != Some(true))
 }
 
-/// Whether a thread is one of an agent's; `None` if it is gone or cannot be asked.
+/// Whether a thread belongs to an agent; `None` if it is gone or cannot be read.
 pub fn is_agents(thread: u32) -> Option<bool> {
     Some(is_agents_name(&proc::thread_name(thread)?))
 }
 
-/// Whether a thread of this name is an agent's.
+/// Whether a thread with this name belongs to an agent.
 pub fn is_agents_name(name: &str) -> bool {
     name.starts_with(remora_wire::THREAD_NAME)
 }
@@ -289,7 +292,7 @@ pub fn is_agents_name(name: &str) -> bool {
 fn disposition(number: i32) -> libc::sighandler_t {
     // SAFETY: all-zero is a valid value of this plain struct.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: only asks; `old` is live.
+    // SAFETY: only reads the disposition; `old` is live.
     unsafe { libc::sigaction(number, std::ptr::null(), &raw mut old) };
     old.sa_sigaction
 }
@@ -298,18 +301,18 @@ fn ours() -> libc::sighandler_t {
     handle as *const () as libc::sighandler_t
 }
 
-/// Sets a disposition and returns the whole of what was there.
+/// Sets a disposition and returns the previous one.
 fn set(number: i32, new: &libc::sigaction) -> libc::sigaction {
     // SAFETY: all-zero is a valid value of this plain struct.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: both structs are live; the handler is ours, SIG_IGN, or what was there before.
+    // SAFETY: both structs are live. The handler is ours, SIG_IGN, or the previous one.
     unsafe { libc::sigaction(number, std::ptr::from_ref(new), &raw mut old) };
     old
 }
 
-/// Puts back what [`set`] has returned, to the bit: the C library would add a flag of its own.
+/// Restores the disposition that [`set`] returned, bit by bit: the C library would add a flag.
 fn put_back(number: i32, found: &libc::sigaction) {
-    /// `struct sigaction` as the kernel takes it on x64 (Linux `include/linux/signal_types.h`).
+    /// `struct sigaction` in the kernel's layout on x64 (Linux `include/linux/signal_types.h`).
     #[repr(C)]
     struct Action {
         handler: usize,
@@ -318,9 +321,9 @@ fn put_back(number: i32, found: &libc::sigaction) {
         mask: u64,
     }
     let flags = found.sa_flags as u32;
-    // Only the default is ever put back, which has neither a mask nor a way home.
+    // Only the default is ever restored. It has no mask and no restorer.
     let action = Action { handler: found.sa_sigaction, flags: u64::from(flags), restorer: 0, mask: 0 };
-    // SAFETY: `action` is live and of the kernel's layout, whose set of signals has eight bytes; the old value is not wanted.
+    // SAFETY: `action` is live and has the kernel's layout, with a signal set of eight bytes. A null old value is allowed.
     unsafe { libc::syscall(libc::SYS_rt_sigaction, number, &raw const action, std::ptr::null_mut::<Action>(), 8) };
 }
 
@@ -332,18 +335,18 @@ fn simple(handler: libc::sighandler_t, flags: i32) -> libc::sigaction {
     action
 }
 
-/// Puts our handler where the default was; what was there, if it still was the default.
+/// Replaces the default by our handler. Returns the previous disposition, or `None` if it was no longer the default.
 fn install(number: i32) -> Option<libc::sigaction> {
     let found = set(number, &simple(ours(), libc::SA_SIGINFO | libc::SA_RESTART));
     if found.sa_sigaction == libc::SIG_DFL {
         return Some(found);
     }
-    // Somebody was faster between the look and the taking: it stays theirs.
+    // Another component took the signal since the check. It keeps the signal.
     set(number, &found);
     None
 }
 
-/// Puts SIG_IGN where our handler was; false, and nothing changed, if the handler is no longer ours.
+/// Replaces our handler by SIG_IGN. Returns false, without a change, if the handler is no longer ours.
 fn ignore(number: i32) -> bool {
     let found = set(number, &simple(libc::SIG_IGN, 0));
     if found.sa_sigaction == ours() {

@@ -1,7 +1,9 @@
-//! The copy of the process that walks its heap: made by a bare `clone`, so that no handler of the application's runs (`pthread_atfork`),
-//! its end is no SIGCHLD, and whoever waits for any child of the process does not find it.
+//! The forked copy of the process, which walks the heap.
 //!
-//! What it must not keep of its parent it gives up first: descriptors, signals, the right to outlive it, a core file.
+//! A bare `clone` makes it. So no handler of the application runs (`pthread_atfork`), and its end sends no SIGCHLD. A wait for any child of
+//! the process does not find it.
+//!
+//! First it gives up its parent's descriptors and signals. It ends with its parent, and writes no core file.
 
 use crate::copy_answers::answer;
 use crate::faults::skip_faults;
@@ -24,30 +26,30 @@ use remora_wire::{Contents, layout};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
-/// Parts of the heap that fit into the list.
+/// Capacity of the list of heap ranges.
 const RANGES: usize = 1 << 14;
-/// Places for classes: twice as many as there may be.
+/// Slots for classes: twice as many as there may be.
 const PLACES: usize = 1 << 18;
-/// Bytes that are handed over at once: a record of the ring, but for its length.
+/// Bytes sent at once: a record of the ring without its length.
 const CHUNK: usize = (MAXIMUM_RECORD_WORDS - 1) * 8;
-/// Room for what the kernel says of mappings: some hundred bytes each, of tens of thousands.
+/// Room for the kernel's list of mappings: some hundred bytes each, for tens of thousands.
 const MAPS: usize = 4 << 20;
-/// Between two looks whether there is room, nanoseconds.
+/// Pause before the copy tries again: the ring is full, or the questions are missing. Nanoseconds.
 const LOOK: u64 = 100_000;
-/// How long questions about static fields are waited for when everything else has been told, nanoseconds.
+/// How long the copy waits for questions about static fields after it has sent everything else, nanoseconds.
 const LONGEST_WAIT: u64 = 5_000_000_000;
-/// Fields of a class that fit into their list.
+/// Capacity of the field list of a class.
 const FIELDS: usize = 1 << 16;
-/// How the copy is called.
+/// The copy's name.
 const NAME: &[u8; 12] = b"remora-heap\0";
-/// How much it gives way to others.
+/// The copy's niceness: other processes get the CPU first.
 const NICENESS: i32 = 10;
-/// The highest descriptor that is closed one by one, where the system cannot close them all.
+/// The highest descriptor to close where descriptors are closed one by one: the system cannot close them all at once.
 const LAST_DESCRIPTOR: i32 = 65_536;
-/// Not waited for yet.
+/// The status of a copy that was not reaped yet.
 const RUNNING: i32 = i32::MIN;
 
-/// What the copy works on, made before it and touched by it alone; and what became of it.
+/// The copy's memory and its outcome. The memory is mapped before the fork, and only the copy touches it.
 pub struct Snapshot {
     ranges: Mapping,
     table: Mapping,
@@ -62,14 +64,14 @@ pub struct Snapshot {
     outer: &'static [AtomicU64],
     /// AppDomainID of the application, or 0.
     domain: AtomicUsize,
-    /// Its number; 0 before, and less than that where the system refused with this error.
+    /// The copy's process id. 0 before the fork; a negative error number if the system refused it.
     pid: AtomicI32,
     took: AtomicU64,
     status: AtomicI32,
 }
 
 impl Snapshot {
-    /// Memory for the walk. Nothing of it is there before it is touched, and only the copy touches it.
+    /// Maps memory for the walk. A page exists once it is touched, and only the copy touches it.
     ///
     /// # Errors
     /// The system's error number.
@@ -97,26 +99,28 @@ impl Snapshot {
         })
     }
 
-    /// Where roots are kept, if they are wanted.
+    /// The stored roots, if they are wanted.
     pub fn roots(&self) -> Option<&Roots> {
         self.roots.as_ref()
     }
 
-    /// Whose static fields are asked about.
+    /// Sets the AppDomain whose static fields the copy reads.
     pub fn domain_is(&self, domain: usize) {
         self.domain.store(domain, Ordering::SeqCst);
     }
 
-    /// Makes the copy. In a callback of the runtime's, while the application is suspended.
+    /// Forks the copy. Called in a callback of the runtime, while the application is suspended.
     pub fn fork(&self, heap: HeapView, fork_guard: &ForkGuard) {
         if let Some(parent) = self.copy(fork_guard) {
             self.walk(heap, parent);
         }
     }
 
-    /// Makes the copy while the runtime shows its objects, no collection being under way: the process wants no more of them after the
-    /// first one, the copy all. Called while the program is stopped, by the thread that has stopped it: a runtime that stops it for this
-    /// alone would let it go on in the copy, too, and 10.0.12 answers that a suspension is under way.
+    /// Forks the copy while the runtime enumerates its objects, outside of a GC. The process ends its enumeration after the first object;
+    /// the copy gets all objects.
+    ///
+    /// The caller's thread has suspended the runtime. A runtime that suspends only for the enumeration would also resume in the copy, and
+    /// 10.0.12 answers that a suspension is in progress.
     ///
     /// # Errors
     /// The runtime's answer.
@@ -126,7 +130,7 @@ impl Snapshot {
         let mut shown = |object: ObjectId| {
             if matches!(side, Side::Undecided) {
                 side = match self.copy(fork_guard) {
-                    // SAFETY: in the copy this function never returns, so that what is in its frame lives as long as the copy.
+                    // SAFETY: in the copy this function never returns. So `place` and its whole frame live as long as the copy.
                     Some(parent) => match unsafe { self.begin(heap, parent, &raw mut place) } {
                         Some(walk) => Side::Copy(walk),
                         None => end_of_copy(1),
@@ -139,7 +143,7 @@ impl Snapshot {
                 _ => false,
             }
         };
-        // SAFETY: the agent's thread, outside of callbacks: it may stop the runtime.
+        // SAFETY: this is the worker, outside of callbacks, so it may suspend the runtime.
         let answer = unsafe { heap.enumerate(&mut shown) };
         if let Side::Copy(walk) = side {
             walk.end();
@@ -148,26 +152,26 @@ impl Snapshot {
         answer
     }
 
-    /// In the copy: everything that a walk needs, kept in `place`.
+    /// In the copy: prepares a walk and stores it in `place`.
     ///
     /// # Safety
-    /// `place` is there until the copy ends, and nobody else looks at it.
+    /// `place` lives until the copy ends, and nothing else accesses it.
     unsafe fn begin(&self, heap: HeapView, parent: i32, place: *mut Option<Walker>) -> Option<ShownWalk<'static>> {
-        // SAFETY: this is the copy, and its only thread.
+        // SAFETY: only the copy calls this, once, on its only thread.
         let (walker, area) = unsafe { self.walker(heap, parent) }?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps `place` alive until the copy ends, for this function alone.
         let walker = unsafe { &mut *place }.insert(walker);
         Some(ShownWalk::new(&walker.fork, &walker.heap, self.contents, area, &mut walker.out))
     }
 
-    /// The copy, in which it is the number of its parent; `None` in the process.
+    /// Forks the copy. Returns the parent's process id in the copy, and `None` in the process.
     fn copy(&self, fork_guard: &ForkGuard) -> Option<i32> {
         let begun = monotonic();
-        // SAFETY: takes nothing. Not by the C library, which may remember its parent's.
+        // SAFETY: takes no arguments. The C library's own function may return the cached id of a parent.
         let parent = unsafe { libc::syscall(libc::SYS_getpid) } as i32;
         let before = block_all();
         let clone = || {
-            // SAFETY: a copy with its own memory, no signal at its end, and this very stack, from which it never returns.
+            // SAFETY: the copy has its own memory and this same stack, and never returns from it. Its end sends no signal.
             let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } as i32;
             let error = || std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN);
             if pid < 0 { -error() } else { pid }
@@ -176,21 +180,21 @@ impl Snapshot {
         if pid == 0 {
             return Some(parent);
         }
-        // SAFETY: puts back the mask that was there a moment ago.
+        // SAFETY: restores the mask that `block_all` returned.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
         self.took.store(monotonic() - begun, Ordering::SeqCst);
         self.pid.store(pid, Ordering::SeqCst);
         None
     }
 
-    /// Agent's thread: another copy is wanted. The one before has ended and was waited for.
+    /// Worker: prepares for another copy. The previous one has ended and was reaped.
     pub fn begin_anew(&self) {
         self.took.store(0, Ordering::SeqCst);
         self.status.store(RUNNING, Ordering::SeqCst);
         self.pid.store(0, Ordering::SeqCst);
     }
 
-    /// What became of it. Waits for it, if it has ended, once.
+    /// The state of the copy. Reaps it once it has ended.
     pub fn child(&self) -> Child {
         let status = self.status.load(Ordering::SeqCst);
         if status != RUNNING {
@@ -203,11 +207,11 @@ impl Snapshot {
         }
     }
 
-    /// Ends it.
+    /// Kills the copy.
     pub fn end(&self) {
         let pid = self.pid.load(Ordering::SeqCst);
         if pid > 0 && self.status.load(Ordering::SeqCst) == RUNNING {
-            // SAFETY: a child of ours that nobody has waited for: the number is its own.
+            // SAFETY: an own child that was not reaped yet, so the process id is still its own.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
     }
@@ -218,32 +222,32 @@ impl Snapshot {
 
     fn waited_for(&self, pid: i32) -> Child {
         let mut status = 0;
-        // SAFETY: a place for the status. A child that ends without a signal is waited for with this flag only.
+        // SAFETY: `status` is live. Without `__WALL`, the kernel does not wait for a child that ends without a signal.
         let answer = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::__WALL) };
         let error = std::io::Error::last_os_error().raw_os_error();
         match answer {
             0 => return Child::Walks { pid: pid as u32, took: self.took.load(Ordering::SeqCst) },
             ended if ended == pid => {}
             _ if error == Some(libc::EINTR) => return self.waited_for(pid),
-            // Somebody else has waited for it: it is gone, and nobody knows how.
+            // Another component has reaped it, so its status is unknown.
             _ => status = -1,
         }
         self.status.store(status, Ordering::SeqCst);
         self.ended(status)
     }
 
-    /// The copy's whole life.
+    /// Runs the copy until it ends.
     fn walk(&self, heap: HeapView, parent: i32) -> ! {
-        // SAFETY: this is the copy, and its only thread.
+        // SAFETY: only the copy calls this, once, on its only thread.
         let Some((mut walker, area)) = (unsafe { self.walker(heap, parent) }) else { end_of_copy(1) };
         walk_heap(&walker.fork, &walker.heap, self.contents, area, &mut walker.out);
         walker.answer()
     }
 
-    /// What was told of roots; and says how much of it found no room.
+    /// The stored roots. Also reports how many there were, and how many found no room.
     ///
     /// # Safety
-    /// In the copy alone.
+    /// Only in the copy.
     unsafe fn told_roots(&self) -> &'static [HeapRoot] {
         let Some(roots) = &self.roots else { return &[] };
         for (counter, value) in [(layout::HEAP_ROOTS, roots.told()), (layout::HEAP_ROOTS_LOST, roots.lost())] {
@@ -251,17 +255,17 @@ impl Snapshot {
                 place.store(value, Ordering::Relaxed);
             }
         }
-        // SAFETY: nothing is told any more where this thread is the only one; the mapping is there until the copy ends.
+        // SAFETY: the copy has only this thread, so nothing adds roots. The mapping stays until the copy ends.
         unsafe { roots.all() }
     }
 
-    /// Gives up what is the parent's, and makes what a walk needs. `None` if there is no ring.
+    /// Gives up what belongs to the parent, and prepares the walk. `None` if there is no ring.
     ///
     /// # Safety
-    /// In the copy alone, and once.
+    /// Only in the copy, and once.
     unsafe fn walker(&self, heap: HeapView, parent: i32) -> Option<(Walker, HeapArea<'static>)> {
-        // First of all, since the process goes on.
-        // SAFETY: the caller's promise.
+        // First of all: the process runs on and may write to the shared pages.
+        // SAFETY: the caller is the copy's only thread, and its descriptors are still open.
         let left = unsafe { make_private(self.maps.exclusive()) };
         if let Some(place) = self.outer.get(layout::HEAP_STAYS_SHARED) {
             place.store(left as u64, Ordering::Relaxed);
@@ -270,14 +274,14 @@ impl Snapshot {
         if let Some(absent) = self.outer.get(layout::HEAP_PAGES_ABSENT) {
             skip_faults(absent);
         }
-        // SAFETY: the only thread of the copy, whose descriptors are closed; nobody else touches that memory.
+        // SAFETY: this is the copy's only thread, its descriptors are closed, and nothing else uses that memory.
         unsafe {
             memory_headroom::watch(
                 self.room.exclusive::<MaybeUninit<memory_headroom::MemoryHeadroom>>().as_mut_ptr().cast(),
                 self.outer,
             )
         };
-        // SAFETY: the only thread of the copy, which alone touches these.
+        // SAFETY: this is the copy's only thread, and nothing else uses these mappings.
         let (fork, area) = unsafe {
             let area = HeapArea {
                 ranges: self.ranges.exclusive(),
@@ -290,7 +294,7 @@ impl Snapshot {
             };
             (ForkedCopy::new(), area)
         };
-        // Last, since all the rest is still allowed before. Where it cannot be had, nothing that is known of needs it.
+        // Last: the steps above need more system calls. If the kernel refuses the filter, the copy goes on: no known case needs it.
         confine();
         let ring = self.outer.get(layout::heap(HEADER_WORDS)).and_then(Ring::new)?;
         let domain = self.domain.load(Ordering::SeqCst);
@@ -300,7 +304,7 @@ impl Snapshot {
     }
 }
 
-/// What a walk goes by.
+/// The parts of a walk.
 struct Walker {
     fork: ForkedCopy,
     heap: ProcessHeap,
@@ -308,7 +312,7 @@ struct Walker {
 }
 
 impl Walker {
-    /// The rest of the copy's life.
+    /// Answers questions until the copy ends.
     fn answer(&mut self) -> ! {
         match self.out.counters.get(layout::HEAP_QUESTIONS_GIVEN_UP) {
             Some(given_up) => answer(&self.fork, &self.heap, &mut self.out, given_up),
@@ -317,66 +321,69 @@ impl Walker {
     }
 }
 
-/// Who sees the objects that a runtime shows.
+/// The process that sees the enumerated objects.
 #[allow(clippy::large_enum_variant, reason = "the copy allocates nothing")]
 enum Side {
-    /// Nobody has seen one.
+    /// No object was seen yet.
     Undecided,
-    /// The process, which wants no more.
+    /// The process, which ends its enumeration.
     Process,
     /// Its copy.
     Copy(ShownWalk<'static>),
 }
 
-/// Ends the copy, without a word to the C library.
+/// Ends the copy without the C library.
 pub fn end_of_copy(status: i32) -> ! {
-    // SAFETY: takes a number.
+    // SAFETY: the call takes a number only.
     unsafe { libc::syscall(libc::SYS_exit_group, status) };
     unreachable()
 }
 
-/// Nothing comes after the end.
+/// `exit_group` never returns.
 fn unreachable() -> ! {
     loop {
         pause(u64::from(u32::MAX));
     }
 }
 
-/// Gives up what is the parent's.
+/// Gives up what belongs to the parent.
 fn leave_parent(parent: i32) {
-    // SAFETY: plain numbers. The same below, all in a process of our own.
+    // SAFETY: takes numbers only, and changes only the copy.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     if has_lost(parent) {
-        // SAFETY: as above.
+        // SAFETY: takes a number only.
         unsafe { libc::syscall(libc::SYS_exit_group, 1) };
     }
     let path = c"/proc/self/oom_score_adj";
-    // SAFETY: a name that lives. When memory runs out, the copy goes first.
+    // When memory runs out, the kernel kills the copy first.
+    // SAFETY: `path` is a static C string.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
     if file >= 0 {
-        // SAFETY: four live bytes; the descriptor is closed with all others.
+        // SAFETY: four live bytes; all descriptors are closed below.
         unsafe { libc::write(file, b"1000".as_ptr().cast(), 4) };
     }
-    // SAFETY: as above. Since Linux 5.9; before, one by one.
+    // Since Linux 5.9; before, one by one.
+    // SAFETY: takes numbers only. The copy uses none of its parent's descriptors.
     if unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) } != 0 {
         for descriptor in 0..LAST_DESCRIPTOR {
-            // SAFETY: a number; who has no such descriptor answers an error.
+            // SAFETY: takes a number; the kernel refuses an unused one.
             unsafe { libc::close(descriptor) };
         }
     }
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a live struct.
+    // SAFETY: `none` is live.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
-    // SAFETY: as above. A core file of the whole process would fill a disk.
+    // A core file of the whole process would fill a disk.
+    // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
-    // SAFETY: a name that lives, ended by a zero.
+    // SAFETY: `NAME` is static and ends with a zero.
     unsafe { libc::prctl(libc::PR_SET_NAME, NAME.as_ptr()) };
-    // SAFETY: as above.
+    // SAFETY: takes numbers only.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
 }
 
 fn has_lost(parent: i32) -> bool {
-    // SAFETY: takes nothing.
+    // SAFETY: takes no arguments.
     (unsafe { libc::syscall(libc::SYS_getppid) }) as i32 != parent
 }
 
@@ -384,14 +391,14 @@ fn has_lost(parent: i32) -> bool {
 struct Out {
     ring: Ring<'static>,
     counters: &'static [AtomicU64],
-    /// What is asked about static fields.
+    /// Questions about static fields.
     questions: &'static [AtomicU64],
     parent: i32,
 }
 
 impl Out {
-    /// How many words of questions there are. Waits until the collector has put them: it may still have to read files, and which these are
-    /// the process tells, which may be halted.
+    /// The number of question words. Waits until the collector has written them. It may still have to read files, whose paths come from the
+    /// process, and the process may be halted.
     fn asked(&self) -> Option<usize> {
         let (place, begun) = (self.counters.get(layout::STATICS_ASKED)?, monotonic());
         loop {
@@ -403,7 +410,7 @@ impl Out {
         }
     }
 
-    /// Hands a piece over; `mark` is in the word of its length.
+    /// Sends a piece, with `mark` in its length word. Waits for room.
     fn push(&mut self, bytes: &[u8], mark: u64) -> bool {
         let length = bytes.len() as u64 | mark;
         loop {

@@ -1,45 +1,45 @@
-//! Thread-local storage without the C library's: what each thread keeps lies in a table of this library.
+//! Thread-local storage without the C library: a table of this library has the data of each thread.
 //!
 //! # Purpose
-//! A library with thread-local storage of its own is told to the C library when it comes and goes, and every thread must then bring a
-//! record up to date at its next use of *any* library's storage. On x64 glibc does that with a hole: a thread that is interrupted by a
-//! signal in the middle, whose handler uses such storage too, gets a new and empty block for the library that it was asking for, and
-//! loses the old one (`docs/design/0009-no-thread-local-storage.md`). .NET's own handler does so at every suspension: a thread of the
-//! application then has lost who it is, and the process ends. So this library has no such storage, and cannot set that off.
+//! The C library notes when a library with thread-local storage is loaded or unloaded. Every thread then updates a record at its next use
+//! of *any* library's storage. On x64 glibc has a bug there. A signal may interrupt the update, and its handler may use such storage, too.
+//! The thread then gets a new, empty block for the library whose storage it asked for, and loses the old one
+//! (`docs/design/0009-no-thread-local-storage.md`). The runtime's handler does so at every suspension: a thread of the application loses
+//! its identity, and the process crashes. So this library has no such storage, and cannot trigger the bug.
 //!
 //! # How
-//! The compiler asks `__tls_get_addr` for the block of the calling thread. Here that name is ours, seen by nobody else: it answers with
-//! a block of the table below. The program header that announces the storage is taken out when the library is embedded
-//! (`crates/remora/build.rs`), which also refuses storage that is larger than a block or does not begin as zeros.
+//! The compiler calls `__tls_get_addr` for the block of the calling thread. This file defines that name, visible only in this library: it
+//! returns a block of the table below. `crates/remora/build.rs` embeds the library, and removes the program header that announces the
+//! storage. It also refuses storage that is larger than a block or does not begin as zeros.
 //!
 //! # Design constraints
-//! Called from anywhere, even from a signal handler on a thread that is just here: neither waits nor allocates.
+//! Callable from anywhere, even from a signal handler on a thread that is in this code: it neither waits nor allocates.
 //!
 //! # Rejected
-//! No use of `std` where it has thread-locals: panics count themselves in one, and a panic must be caught.
-//! `pthread_getspecific`: it needs memory for each thread, and somebody who frees it when the thread ends.
+//! Avoiding the parts of `std` with thread-locals: panics count themselves in one, and a panic must be caught.
+//! `pthread_getspecific`: it needs memory for each thread, which must be freed when the thread ends.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Words of a block, the same number as in `crates/remora/build.rs`. What std keeps for a thread takes five.
+/// Words of a block, the same number as in `crates/remora/build.rs`. std's data of a thread takes five.
 const WORDS: usize = 8;
-/// Threads that may have a block. Ours are three for each attach; one of the application's only has one if a callback has panicked on it.
+/// Threads that may have a block. Each attach has three threads; a thread of the application has a block only if a callback panicked on it.
 const BLOCKS: usize = 256;
 
-/// What one thread keeps.
+/// The data of one thread.
 #[repr(C, align(64))]
 struct Block {
     words: UnsafeCell<[usize; WORDS]>,
 }
 
-// SAFETY: only the thread that `OWNERS` names touches a block's words.
+// SAFETY: only the thread in `OWNERS` accesses a block's words.
 unsafe impl Sync for Block {}
 
 static BLOCK: [Block; BLOCKS + 1] = [const { Block { words: UnsafeCell::new([0; WORDS]) } }; BLOCKS + 1];
 
-/// The thread of each block by its pointer (`fs:0`), 0 for none. Our threads give theirs back: under musl the library is never unmapped,
-/// and serves any number of attaches.
+/// The thread of each block, by its pointer (`fs:0`); 0 for none. Our threads give their blocks back. Under musl the library is never
+/// unmapped, and serves any number of attaches.
 static OWNERS: [AtomicUsize; BLOCKS] = [const { AtomicUsize::new(0) }; BLOCKS];
 
 #[cfg(not(test))]
@@ -59,10 +59,10 @@ std::arch::global_asm!(
     answer = sym answer,
 );
 
-/// What the compiler hands over (x86-64 ELF ABI, thread-local storage): which module, and where in its block.
+/// The compiler's argument (x86-64 ELF ABI, thread-local storage): the module, and the offset in its block.
 #[repr(C)]
 struct Index {
-    /// There is only this one.
+    /// Always this library.
     _module: usize,
     offset: usize,
 }
@@ -72,35 +72,35 @@ extern "C" fn answer(index: &Index) -> *mut u8 {
     block.cast::<u8>().wrapping_add(index.offset)
 }
 
-/// To be called first of all on a thread of ours: a thread that has ended may have had the same place in memory, and left something.
+/// Must be called first on a thread of ours. An ended thread may have had the same address, and left data in the block.
 pub fn begin_thread() {
     let block = BLOCK[block_of(&OWNERS, this_thread())].words.get();
-    // SAFETY: the calling thread's own block, of which nothing is borrowed yet.
+    // SAFETY: the calling thread's own block. It has no borrow yet.
     unsafe { block.write([0; WORDS]) };
 }
 
-/// To be called last of all on a thread of ours.
+/// Must be called last on a thread of ours.
 pub fn end_thread() {
     give_back(&OWNERS, this_thread());
 }
 
-/// The pointer to a thread's own control block, which is unlike every other living thread's.
+/// The pointer to the thread's control block, unique among living threads.
 fn this_thread() -> usize {
     let thread: usize;
-    // SAFETY: on x64 the word at fs:0 is the address of itself (x86-64 ELF ABI, thread-local storage).
+    // SAFETY: on x64 the word at fs:0 has its own address (x86-64 ELF ABI, thread-local storage).
     unsafe { std::arch::asm!("mov {}, fs:0", out(reg) thread, options(nostack, readonly, preserves_flags)) };
     thread
 }
 
-/// Finds or takes a thread's block. Should all be taken, one is shared by those who come too late: two panics on two of them at once
-/// would be taken for a panic in a panic.
+/// Finds or takes a thread's block. If all are taken, later threads share one. Two panics on two of them at once would then count as a
+/// panic in a panic.
 fn block_of(owners: &[AtomicUsize; BLOCKS], thread: usize) -> usize {
     // Control blocks are at least a page apart.
     let own = found(owners, thread);
     own.or_else(|| places(thread).find(|index| is_owned(&owners[*index], thread))).unwrap_or(BLOCKS)
 }
 
-/// The block that is this thread's. All are looked at: those before it may have been given back since.
+/// The thread's block. Searches all: blocks before it may have been given back since.
 fn found(owners: &[AtomicUsize; BLOCKS], thread: usize) -> Option<usize> {
     places(thread).find(|index| owners[*index].load(Ordering::Relaxed) == thread)
 }
@@ -110,14 +110,14 @@ fn places(thread: usize) -> impl Iterator<Item = usize> {
     (0..BLOCKS).map(move |step| ((thread >> 12) % BLOCKS + step) % BLOCKS)
 }
 
-/// Lets another thread have this thread's block.
+/// Frees this thread's block for other threads.
 fn give_back(owners: &[AtomicUsize; BLOCKS], thread: usize) {
     if let Some(index) = found(owners, thread) {
         owners[index].store(0, Ordering::Relaxed);
     }
 }
 
-/// Whether a block is this thread's, which it becomes if it was nobody's. A signal handler on the same thread may have been faster.
+/// Whether a block is this thread's; takes it if it is free. A signal handler on the same thread may have been faster.
 fn is_owned(owner: &AtomicUsize, thread: usize) -> bool {
     let found = match owner.load(Ordering::Relaxed) {
         0 => owner.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(thread),
@@ -166,7 +166,7 @@ mod tests {
             // SAFETY: the calling thread's own block.
             unsafe { place().read() }
         };
-        // SAFETY: as above.
+        // SAFETY: the calling thread's own block.
         unsafe { place().write(7) };
         assert_eq!(std::thread::scope(|scope| scope.spawn(|| read_after(|| ())).join().expect("it ends")), 0);
         assert_eq!(read_after(|| ()), 7);

@@ -1,7 +1,7 @@
-//! The two threads of an attach. They are started alike; the one that gets a processor first works, the other one waits for it and leaves.
+//! The two threads of an attach. They start alike. The first to get a CPU becomes the worker; the other one waits for it, and detaches.
 //!
-//! A new thread may wait for a whole tick of the kernel while another program keeps its processor busy, even beside one that is idle.
-//! The second is mostly made for another processor than the first: so one of the two begins at once.
+//! If another program keeps a CPU busy, a new thread may wait there for a whole tick of the kernel, even beside an idle CPU. The kernel
+//! mostly starts the second thread on another CPU than the first. So one of the two begins at once.
 
 use crate::threads::{OwnThread, begin_this, detach_this, end_this, join, pause};
 use remora_session::ThreadRoles;
@@ -9,13 +9,13 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Between two looks whether the other thread's handle is there, nanoseconds.
+/// Pause between two checks for the other thread's handle, nanoseconds.
 const LOOK: u64 = 100_000;
 
 struct Pair<R> {
     roles: Arc<R>,
     claimed: AtomicBool,
-    /// Of both, 0 until they are known.
+    /// The handles of both; 0 until they are known.
     handles: [AtomicU64; 2],
 }
 
@@ -24,10 +24,10 @@ struct One<R> {
     index: usize,
 }
 
-/// Starts both.
+/// Starts both threads.
 ///
 /// # Errors
-/// The one thread that could be started: it works, and nobody leaves after it. `None` if there is not even one.
+/// The only thread that started: it works, and no thread detaches after it. `None` if none started.
 pub fn start<R: ThreadRoles>(roles: Arc<R>) -> Result<(), Option<OwnThread>> {
     let pair = Arc::new(Pair { roles, claimed: AtomicBool::new(false), handles: Default::default() });
     let first = start_one(&pair, 0).map_err(|_| None)?;
@@ -44,7 +44,7 @@ pub fn start<R: ThreadRoles>(roles: Arc<R>) -> Result<(), Option<OwnThread>> {
 fn start_one<R: ThreadRoles>(pair: &Arc<Pair<R>>, index: usize) -> Result<OwnThread, i32> {
     let one = Box::into_raw(Box::new(One { pair: pair.clone(), index }));
     OwnThread::start(main::<R>, one.cast()).inspect_err(|_| {
-        // SAFETY: no thread took it over.
+        // SAFETY: no thread took the box over.
         drop(unsafe { Box::from_raw(one) });
     })
 }
@@ -70,7 +70,7 @@ fn play<R: ThreadRoles>(One { pair, index }: One<R>) {
     roles.leave();
 }
 
-/// The handle of the other thread, which runs already: whoever made it says the handle a moment later.
+/// The handle of the other thread, which already runs: its creator stores the handle a moment later.
 fn other_of<R>(pair: &Pair<R>, index: usize) -> u64 {
     loop {
         match pair.handles[1 - index].load(Ordering::Acquire) {

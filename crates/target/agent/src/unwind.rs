@@ -19,14 +19,14 @@ pub fn mapped(descriptor: &OwnedFd) -> Result<Mapping, i32> {
 
 /// Publishes a table. If it is damaged, returns false and changes nothing.
 pub fn publish(tables: &mut Tables, session: &Session, mapping: Mapping) -> bool {
-    // SAFETY: used below only, while `mapping` lives; it is sealed against writes, so that plain reads are fine.
+    // SAFETY: `words` is used only in this function, while `mapping` lives. The memory is sealed against writes.
     let words: &[u64] = unsafe { mapping.plain_words() };
     let Some((&count, rest)) = words.split_first() else { return false };
     if count as usize != rest.len() || !is_sound(rest) {
         return false;
     }
     let pointer = words.as_ptr().cast_mut();
-    // SAFETY: the first word is the number of those behind it (checked above). The memory is sealed, and mapped as long as `mapping` lives.
+    // SAFETY: the first word is the number of words after it (checked above). The memory is sealed, and mapped as long as `mapping` lives.
     unsafe { tables.replace(session, &session.native, pointer, mapping) };
     true
 }
@@ -43,13 +43,13 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     fn memory(words: &[u64], seals: i32) -> OwnedFd {
-        // SAFETY: a name that ends with a zero.
+        // SAFETY: a C string that ends with a zero.
         let descriptor = unsafe { libc::memfd_create(c"table".as_ptr(), libc::MFD_ALLOW_SEALING) };
-        // SAFETY: the kernel has just given us this descriptor.
+        // SAFETY: the kernel just returned this descriptor.
         let mut file = unsafe { File::from_raw_fd(descriptor) };
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         file.write_all(&bytes).expect("room");
-        // SAFETY: seals on a descriptor of our own.
+        // SAFETY: adds seals to a descriptor of our own.
         assert_eq!(unsafe { libc::fcntl(descriptor, libc::F_ADD_SEALS, seals) }, 0);
         file.into()
     }
@@ -70,7 +70,7 @@ mod tests {
         assert!(!publish(&[], sealed));
         assert!(session.native.load(Ordering::SeqCst).is_null());
         assert!(publish(&table, sealed));
-        // SAFETY: the table that was published last is alive, and begins with the number of words behind it.
+        // SAFETY: the last published table is alive, and begins with the number of words after it.
         assert_eq!(unsafe { *session.native.load(Ordering::SeqCst) } as usize, table.len() - 1);
     }
 }

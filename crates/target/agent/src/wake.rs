@@ -1,21 +1,21 @@
-//! What the agent's thread is woken by, from callbacks and from itself.
+//! Callbacks and the worker itself wake the worker through this.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// What [`Wake`] holds once it is closed; the kernel refuses it, or passes it over.
+/// The value of a closed [`Wake`]. The kernel refuses it, or ignores it in a poll.
 const CLOSED: RawFd = -1;
 
 /// A descriptor that becomes readable, until it is closed.
 pub struct Wake(AtomicI32);
 
 impl Wake {
-    /// One.
+    /// Makes an open one.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn new() -> Result<Wake, String> {
-        // SAFETY: makes a descriptor.
+        // SAFETY: takes numbers only.
         let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if descriptor < 0 {
             return Err(format!("no event descriptor: {}", std::io::Error::last_os_error()));
@@ -23,26 +23,26 @@ impl Wake {
         Ok(Wake(AtomicI32::new(descriptor)))
     }
 
-    /// What to wait for; -1, which the kernel passes over, where there is none any more.
+    /// The descriptor to wait for; -1 once it is closed, which the kernel ignores in a poll.
     pub fn number(&self) -> RawFd {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Wakes. Waits for nothing.
+    /// Wakes the worker, without a wait.
     pub fn up(&self) {
         let one = 1_u64;
-        // SAFETY: eight live bytes; the descriptor never blocks, and -1 is refused.
+        // SAFETY: eight live bytes. The descriptor never blocks, and the kernel refuses -1.
         unsafe { libc::write(self.number(), (&raw const one).cast(), 8) };
     }
 
-    /// From now on it wakes anew.
+    /// Resets it, so that it can wake again.
     pub fn is_heard(&self) {
         let mut drained = 0_u64;
-        // SAFETY: as above.
+        // SAFETY: eight live bytes. The descriptor never blocks, and the kernel refuses -1.
         unsafe { libc::read(self.number(), (&raw mut drained).cast(), 8) };
     }
 
-    /// Nobody who looks from now on finds it. Whoever has looked before may still use what is returned.
+    /// From now on no thread finds the descriptor. A thread that read it before may still use the returned one.
     pub fn forget(&self) -> Forgotten {
         Forgotten(self.0.swap(CLOSED, Ordering::SeqCst))
     }
@@ -54,15 +54,15 @@ impl Drop for Wake {
     }
 }
 
-/// A descriptor that nobody finds any more. Not closed unless it is asked for: its number may be somebody else's then.
+/// A descriptor that no thread finds any more. It is not closed on drop: a thread may still use its number.
 #[must_use]
 pub struct Forgotten(RawFd);
 
 impl Forgotten {
-    /// Closes it: whoever had found it has ended.
+    /// Closes it: no thread uses it any more.
     pub fn close(self) {
         if self.0 != CLOSED {
-            // SAFETY: made by `Wake::new`, and taken out of it by one.
+            // SAFETY: `Wake::new` made it, and `forget` returns it only once.
             unsafe { libc::close(self.0) };
         }
     }
@@ -72,7 +72,7 @@ impl Forgotten {
 mod tests {
     use super::*;
 
-    /// The kernel's own number of what a descriptor leads to: another test may be given the number of one that was closed.
+    /// The kernel's own number of an open eventfd. Descriptor numbers do not identify it: another test may get the number of a closed one.
     fn leads_to(descriptor: RawFd) -> Option<String> {
         let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).ok()?;
         told.lines().find(|line| line.starts_with("eventfd-id:")).map(str::to_owned)

@@ -1,8 +1,8 @@
 //! A sample of a blocked thread, read by the sampler's own thread. The blocked thread gets no signal and sleeps on.
 //!
-//! The kernel says where a thread entered a system call: instruction and stack pointer (`/proc/PID/task/TID/syscall`, Linux
-//! `Documentation/filesystems/proc.rst`). It does not give RBP. But the functions on the way into a wait save RBP, so the stack has it.
-//! Where the unwind tables do not lead to that place, the thread needs a signal.
+//! The kernel shows where a thread entered a system call: instruction and stack pointer (`/proc/PID/task/TID/syscall`, Linux
+//! `Documentation/filesystems/proc.rst`). It does not show RBP. But the functions on the way into a wait save RBP, so the stack has it.
+//! If the unwind tables do not lead to that place, the thread needs a signal.
 
 use crate::memory::{Asked, Memory};
 use crate::record::{LEAF_WORDS, MAXIMUM_DEPTH, RawSample, SCRATCH_WORDS};
@@ -12,10 +12,10 @@ use crate::{Native, Ranges, clock};
 use core::sync::atomic::Ordering;
 use remora_wire::{layout, sample_flags};
 
-/// Words of a stack that are copied at once. Those of deeper callers are read when the walk needs them.
+/// Stack words copied at once. The walk reads deeper ones when it needs them.
 const COPIED_WORDS: usize = 2048;
 
-/// A thread in a system call, and what its sample stands for.
+/// A thread in a system call, and the weight of its sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Blocked {
     /// The thread.
@@ -30,7 +30,7 @@ pub struct Blocked {
     pub weight: u64,
 }
 
-/// What became of a sample.
+/// The outcome of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
     /// It is in the ring.
@@ -50,16 +50,17 @@ pub struct StackReader {
 }
 
 impl Default for StackReader {
-    /// Some 30 KiB: not for a stack.
+    /// Some 30 KiB: too large for a stack.
     fn default() -> Self {
         StackReader { copied: [0; COPIED_WORDS], scratch: [0; SCRATCH_WORDS] }
     }
 }
 
 impl StackReader {
-    /// Walks the stack of `at` and pushes the sample. `has_slept` says whether the thread has not run since the kernel gave its registers.
+    /// Walks the stack of `at` and pushes the sample. `has_slept` returns whether the thread has not run since the kernel showed its
+    /// registers.
     pub fn sample(&mut self, session: &Session, at: &Blocked, has_slept: impl FnOnce() -> bool) -> Reading {
-        // Whoever replaces a published table waits until this is 0.
+        // A thread that replaces a published table frees the old one only after it saw 0 here.
         session.inside.fetch_add(1, Ordering::SeqCst);
         let reading = self.sample_inside(session, at, has_slept);
         session.inside.fetch_sub(1, Ordering::SeqCst);
@@ -102,7 +103,7 @@ impl StackReader {
     }
 }
 
-/// A stack that was copied, as far as there was room.
+/// A copy of a stack, as far as there was room.
 struct Copied<'a> {
     /// From `asked.low` on.
     words: &'a [u64],
@@ -157,7 +158,8 @@ mod tests {
         encode(&[module(0x5000, 0, count), module(0x6000, count, 1)], &[rows, vec![row(0, Rule::End)]].concat())
     }
 
-    /// Reads a sample from this stack of words, some of which are offsets into it, in a call at 0x5004. The thread may have `ran` meanwhile.
+    /// Reads a sample from this stack of words, some of which are offsets into it, in a call at 0x5004. The thread may have `ran`
+    /// meanwhile.
     fn reading(rules: &[Rule], offsets: &[usize], mut stack: Vec<u64>, ran: bool) -> (Reading, Vec<u64>) {
         let start = stack.as_ptr() as u64;
         offsets.iter().for_each(|at| stack[*at] += start);
@@ -179,7 +181,7 @@ mod tests {
         (reading, sample.addresses.iter().map(|address| address & !crate::UNKNOWN_LINK).collect())
     }
 
-    /// The call's function has no use for RBP. Its caller has saved it, and was called by code with a frame.
+    /// The call's function does not use RBP. Its caller has saved it, and was called by code with a frame.
     const RULES: [Rule; 2] = [Rule::Stack { cfa: 16, saved: 0 }, Rule::Stack { cfa: 24, saved: 16 }];
 
     fn stack() -> Vec<u64> {

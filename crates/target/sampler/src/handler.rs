@@ -24,23 +24,23 @@ const NEVER_RAN: u64 = 50_000;
 /// The sampler took a thread's CPU if it got one within this time of the thread losing its own, nanoseconds.
 const AT_THE_SAME_TIME: u64 = 12_000;
 
-/// The proof that the code runs in a signal handler: made by [`on_signal`] only.
+/// Proof that the code runs in a signal handler: only [`on_signal`] makes it.
 pub struct InSignal(());
 
-/// Handles one signal of this attach. Leaves errno as it was.
+/// Handles one signal of this attach. errno stays as it was.
 ///
 /// # Safety
-/// `info` and `context` are what the kernel gave to a handler registered with `SA_SIGINFO`; called on the signalled thread.
+/// `info` and `context` are the arguments that the kernel passed to a handler with `SA_SIGINFO`. Called on the signalled thread.
 pub unsafe fn on_signal(session: &Session, info: *const libc::siginfo_t, context: *const libc::c_void) {
-    // SAFETY: the C library's own place for this thread's error number.
+    // SAFETY: only returns the C library's place for this thread's error number.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: the place lives as long as this thread, and only this thread uses it.
     let saved = unsafe { *errno };
     session.inside.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller passes the kernel's arguments, on the signalled thread.
     unsafe { dispatch(&InSignal(()), session, info, context) };
     session.inside.fetch_sub(1, Ordering::SeqCst);
-    // SAFETY: as above.
+    // SAFETY: the place lives as long as this thread, and only this thread uses it.
     unsafe { *errno = saved };
 }
 
@@ -50,15 +50,15 @@ unsafe fn dispatch(token: &InSignal, session: &Session, info: *const libc::sigin
     if !session.armed.load(Ordering::Acquire) {
         return;
     }
-    // SAFETY: the caller's promise: `info` is valid.
+    // SAFETY: `info` is valid: the kernel passed it to this handler.
     let code = unsafe { (*info).si_code };
-    // SAFETY: as above; a value is there for timers and queued signals, and only looked up, never followed.
+    // SAFETY: `info` is valid. Timers and queued signals have a value. It is only decoded, never used as a pointer.
     let value = unsafe { (*info).si_value().sival_ptr } as u64;
     let Some(aimed) = session.aimed(value).filter(|_| code == libc::SI_TIMER || code == libc::SI_QUEUE) else {
         session.count(layout::STRAY_SIGNALS);
         return;
     };
-    // SAFETY: the caller's promise: `context` is the ucontext of this signal.
+    // SAFETY: `context` is valid: the kernel passed this signal's ucontext to the handler.
     let (registers, handles_fault) = unsafe { (registers(context), handles_fault(context)) };
     answer(token, session, &aimed, &registers, handles_fault);
 }
@@ -70,7 +70,7 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
         session.count(layout::STRAY_SIGNALS);
         return;
     }
-    // SAFETY: `registers` are those of this thread: it was executing at their instruction.
+    // SAFETY: `registers` belong to this thread: it executed at their instruction.
     let call = unsafe { in_system_call(registers) };
     let judged = if handles_fault { None } else { judged(&slot.ask, weight, call, session.traced) };
     let Some((seen, weight)) = judged else {
@@ -100,13 +100,13 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
     slot.answers.at.store(if stays { clock::thread_cpu() } else { 0 }, Ordering::Release);
 }
 
-/// Whether the thread was in a handler of SIGSEGV, which blocks that signal. .NET runs it on an alternate stack of 12 KiB. With AVX-512, two
-/// signal frames leave too little of that for a walk.
+/// Whether the thread was in a handler of SIGSEGV, which blocks that signal. .NET runs it on an alternate stack of 12 KiB. With AVX-512,
+/// two signal frames leave too little of that for a walk.
 ///
 /// # Safety
 /// `context` is the ucontext that the kernel gave to the handler.
 unsafe fn handles_fault(context: *const libc::c_void) -> bool {
-    // SAFETY: the caller's promise. The kernel's mask is the first word of the C library's.
+    // SAFETY: `context` is valid for the handler's duration. The kernel's mask is the first word of the C library's.
     let mask = unsafe { (&raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>().read() };
     mask & 1 << (libc::SIGSEGV - 1) != 0
 }
@@ -144,7 +144,7 @@ fn is_as_seen(ask: &Ask, seen: Seen, call: SystemCall, traced: bool) -> bool {
     }
 }
 
-/// When the calling thread lost its CPU before it ran again, monotonic nanoseconds. `None` if the kernel does not say.
+/// When the calling thread lost its CPU before it ran again, monotonic nanoseconds. `None` if the kernel does not provide it.
 fn lost_cpu_at(ask: &Ask, now: u64) -> Option<u64> {
     let runs_since = now.checked_sub(clock::thread_cpu().checked_sub(ask.used.load(Ordering::Relaxed))?)?;
     runs_since.checked_sub(scheduled()?.waited.checked_sub(ask.waited.load(Ordering::Relaxed))?)
@@ -156,7 +156,8 @@ struct Taking<'a> {
     flags: u8,
 }
 
-/// Walks the stack and pushes the sample; false if there is no room for it. Not part of the handler's own stack frame, see [`handles_fault`].
+/// Walks the stack and pushes the sample; false if there is no room for it. Not part of the handler's own stack frame, see
+/// [`handles_fault`].
 #[inline(never)]
 fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers) -> bool {
     session.count(layout::TAKEN);
@@ -164,11 +165,11 @@ fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers)
     let Aimed { thread, index, slot, .. } = *taking.aimed;
     let low = slot.stack_low.load(Ordering::Relaxed);
     let high = trusted_end(session, slot, thread, registers.stack);
-    // SAFETY: this handler runs on the slot's thread, with its signal masked: nobody else uses the scratch now.
+    // SAFETY: this handler runs on the slot's thread with its signal masked, so nothing else uses the scratch now.
     let scratch = unsafe { &mut *slot.scratch() };
     let (addresses, rest) = scratch.split_at_mut(MAXIMUM_DEPTH);
     let (window, windows) = rest.split_at_mut(LEAF_WORDS);
-    // SAFETY: `on_signal` keeps `inside` raised until this function has returned.
+    // SAFETY: `on_signal` keeps `inside` raised until this function returns.
     let (ranges, native) = unsafe { (session.table(&session.ranges), session.table(&session.native)) };
     let code = Code { ranges: Ranges::new(ranges), links: session.links, native: Native::new(native) };
     let out = Output { addresses: &mut *addresses, windows: &mut *windows };
@@ -193,9 +194,9 @@ fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers)
     session.push(&sample)
 }
 
-/// Up to where the stack may be read without asking the kernel, 0 for nowhere. The mapping around a stack may hold more than the
-/// stack, and that may be unmapped: below the thread's control block, which the C library puts at the end of each stack that it makes,
-/// everything is the stack's own. The main thread's stack is a mapping of its own.
+/// The end of the stack part that may be read without the kernel; 0 if there is none. The mapping around a stack may be larger than the
+/// stack, and its rest may get unmapped. The C library puts a thread's control block at the end of each stack that it makes: all below
+/// belongs to the stack. The main thread's stack has a mapping of its own.
 fn trusted_end(session: &Session, slot: &Slot, thread: u32, stack: u64) -> u64 {
     let end = slot.stack_high.load(Ordering::Relaxed);
     let block = thread_control_block();
@@ -208,10 +209,10 @@ fn trusted_end(session: &Session, slot: &Slot, thread: u32, stack: u64) -> u64 {
     }
 }
 
-/// Where the C library keeps what belongs to the running thread: it holds its own address (System V ABI for x64, thread-local storage).
+/// The address of the running thread's control block. The block contains it (System V ABI for x64, thread-local storage).
 fn thread_control_block() -> u64 {
     let block: u64;
-    // SAFETY: reads the first word of the running thread's control block, which is there from its first instruction to its last.
+    // SAFETY: reads the first word of the running thread's control block, which exists from the thread's first instruction to its last.
     unsafe { core::arch::asm!("mov {}, fs:[0]", out(reg) block, options(nostack, preserves_flags, readonly)) };
     block
 }
@@ -229,7 +230,7 @@ fn capture(
 /// # Safety
 /// `context` is the ucontext that the kernel gave to the handler.
 unsafe fn registers(context: *const libc::c_void) -> Registers {
-    // SAFETY: the caller's promise.
+    // SAFETY: `context` is valid for the handler's duration: the kernel passed it.
     let general = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let register = |which: libc::c_int| general[which as usize] as u64;
     Registers {
@@ -240,7 +241,7 @@ unsafe fn registers(context: *const libc::c_void) -> Registers {
     }
 }
 
-/// The result of a system call that a signal interrupted, and that is not started again.
+/// The result of a system call that a signal interrupted and that is not restarted.
 const INTERRUPTED: u64 = (-(libc::EINTR as i64)) as u64;
 
 /// Whether a signal arrived in a system call.
@@ -248,7 +249,7 @@ const INTERRUPTED: u64 = (-(libc::EINTR as i64)) as u64;
 enum SystemCall {
     /// No system call.
     None,
-    /// Interrupted. The kernel returns to the `syscall` instruction to start it again, or behind it with -EINTR.
+    /// Interrupted. The kernel returns to the `syscall` instruction to restart it, or after it with -EINTR.
     Interrupted,
     /// Ended. The thread has executed nothing since.
     Ended,
@@ -258,11 +259,11 @@ enum SystemCall {
 /// The instruction pointer is that of the running thread.
 unsafe fn in_system_call(registers: &Registers) -> SystemCall {
     let at = registers.instruction;
-    // SAFETY: the caller's promise.
+    // SAFETY: the thread executes at `at`, as the caller ensures.
     if unsafe { is_system_call(at, at) } {
         return SystemCall::Interrupted;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the thread executes at `at`, as the caller ensures.
     match unsafe { is_system_call(at.wrapping_sub(2), at) } {
         true if registers.result == INTERRUPTED => SystemCall::Interrupted,
         true => SystemCall::Ended,
@@ -280,7 +281,7 @@ unsafe fn is_system_call(place: u64, running: u64) -> bool {
     if place < 4096 || place >> 12 != running >> 12 || place & 0xfff == 0xfff {
         return false;
     }
-    // SAFETY: both bytes are on the page that the thread is executing on (checked above), which is mapped and readable.
+    // SAFETY: both bytes are on the page on which the thread executes (checked above). It is mapped and readable.
     let bytes = unsafe { core::ptr::read_unaligned(place as *const [u8; 2]) };
     bytes == SYSCALL
 }

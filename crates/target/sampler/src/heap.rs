@@ -1,7 +1,7 @@
-//! The walk over a heap that stands still, in a copy of the process that was forked for it.
+//! The heap walk in the forked copy of the process, where the heap no longer changes.
 //!
-//! The copy has one thread, and locks that nobody will ever unlock: it allocates nothing, takes no lock, and calls of the runtime only
-//! what does neither. What it cannot walk it says and passes over. A fault ends the copy, not the process.
+//! The copy has one thread, and locks that will never be unlocked. So the walk allocates nothing, takes no lock, and calls only runtime
+//! functions that do neither. It reports parts that it cannot walk, and skips them. A fault ends the copy, not the process.
 
 mod classes;
 mod runs;
@@ -22,22 +22,22 @@ pub use statics::Cursor;
 use stream_writer::{Record, StreamWriter};
 use values::{write_layout, write_text, write_values};
 
-/// Type arguments of a class that are told.
+/// The maximum of type arguments written for a class.
 pub const MOST_ARGUMENTS: usize = 64;
 
-/// The smallest object there is, bytes: what is said to be smaller is none.
+/// The smallest size of an object, bytes. A smaller one is invalid.
 const SMALLEST: u64 = 24;
 
-/// How far ahead of an object what comes is asked for, bytes. A heap is read from its beginning to its end, and still most of the walk
-/// was waiting for memory: a processor foresees no further than a page. Eight million objects of 32 bytes took 140 ms without, 60 with.
+/// Prefetch distance ahead of an object, bytes. The heap is read in order, but most of the walk waited for memory: a processor prefetches
+/// no further than a page. Eight million objects of 32 bytes took 140 ms without prefetch, 60 ms with it.
 const AHEAD: u64 = 2048;
 
-/// Proof that this is a forked copy of the process, which nobody else runs in.
+/// Proof that this is a forked copy of the process, in which no other thread runs.
 #[derive(Debug)]
 pub struct ForkedCopy(());
 
 impl ForkedCopy {
-    /// To be made in the copy alone.
+    /// Must be made in the copy only.
     ///
     /// # Safety
     /// The calling thread is the only one of its process.
@@ -46,7 +46,7 @@ impl ForkedCopy {
     }
 }
 
-/// A part of the heap.
+/// A range of the heap.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeapRange {
@@ -60,10 +60,10 @@ pub struct HeapRange {
     pub reserved: u64,
 }
 
-/// What is known of a class, its type arguments apart.
+/// The known facts about a class, without its type arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeapClass {
-    /// The runtime says nothing but this code.
+    /// The runtime returned only this code.
     Unknown(u32),
     /// A class or value type.
     Plain {
@@ -71,9 +71,9 @@ pub enum HeapClass {
         module: u64,
         /// mdTypeDef.
         token: u32,
-        /// ClassID of what it derives from, or 0.
+        /// ClassID of its parent class, or 0.
         parent: u64,
-        /// Type arguments, of which as many as fit were written.
+        /// Number of type arguments; as many as fit were written.
         arguments: usize,
     },
     /// An array.
@@ -87,20 +87,20 @@ pub enum HeapClass {
     },
 }
 
-/// A heap that stands still.
+/// A heap that does not change while it is read.
 pub trait HeapReader {
-    /// Its parts, in any order; how many there are, which may be more than fitted.
+    /// Its ranges, in any order. Returns how many there are, which may be more than fitted.
     fn ranges(&self, into: &mut [HeapRange]) -> usize;
     /// The class of an object.
     fn class_of(&self, object: u64) -> Option<u64>;
     /// The size of an object, bytes.
     fn size_of(&self, object: u64) -> Option<u64>;
-    /// Shows what an object refers to.
+    /// Shows the references of an object.
     fn references(&self, object: u64, visit: &mut dyn FnMut(u64));
-    /// What a class is.
+    /// The facts about a class.
     fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass;
-    /// The fields that a class declares, each its token and where it begins in an object, as many as fit; how many there are, and the bytes
-    /// of an object.
+    /// The fields that a class declares, each its token and its offset in an object, as many as fit. Returns how many there are, and the
+    /// size of an object in bytes.
     fn layout(&self, _class: u64, _fields: &mut [[u32; 2]]) -> Option<(usize, u32)> {
         None
     }
@@ -108,7 +108,7 @@ pub trait HeapReader {
     fn class_with(&self, _module: u64, _method: u32) -> Option<u64> {
         None
     }
-    /// The address of a static field of a class, by its mdFieldDef; an HRESULT where there is none.
+    /// The address of a static field of a class, by its mdFieldDef; an HRESULT if there is none.
     fn static_at(&self, _class: u64, _field: u32) -> Result<u64, u32> {
         Err(NOT_THERE)
     }
@@ -124,8 +124,8 @@ impl Memory for Own<'_> {
     #[inline]
     fn word(&self, address: u64) -> u64 {
         let ForkedCopy(()) = self.0;
-        // SAFETY: nobody else runs here, and the address lies in a range that the runtime has told, or in a class that an object in it
-        // names. Where that is no longer true, the fault ends the copy, or is forgiven.
+        // SAFETY: no other thread runs here. The address lies in a range that the runtime reported, or in a class of an object there.
+        // If it has become invalid, the fault handler makes the page readable or ends the copy.
         unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() }
     }
 
@@ -134,7 +134,7 @@ impl Memory for Own<'_> {
         #[cfg(target_arch = "x86_64")]
         {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a hint, which reads nothing, and does not fault.
+            // SAFETY: a prefetch is a hint: it changes nothing and does not fault.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(address as usize)) };
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -142,16 +142,16 @@ impl Memory for Own<'_> {
     }
 }
 
-/// Where the stream goes.
+/// The destination of the stream.
 pub trait StreamSink {
-    /// Takes bytes; waits for room. False: nobody wants them any more.
+    /// Takes bytes; waits for room. Returns false if no reader is left.
     fn put(&mut self, bytes: &[u8]) -> bool;
-    /// The same for a record that is told a second time, beside the stream.
+    /// The same for a record that is sent a second time, beside the stream.
     fn put_aside(&mut self, record: &[u8]) -> bool;
-    /// So much has been walked.
+    /// Reports the progress of the walk.
     fn progress(&mut self, walked: &Walked);
-    /// A word of the questions about static fields, as [`remora_wire::heap::statics`] has them; waits until they have been put. `None`
-    /// behind the last one.
+    /// A word of the questions about static fields ([`remora_wire::heap::statics`]). Waits until the questions are there. `None` after the
+    /// last word.
     fn question(&mut self, _index: usize) -> Option<u64> {
         None
     }
@@ -161,59 +161,59 @@ pub trait StreamSink {
     }
 }
 
-/// What has been walked.
+/// The progress of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Walked {
     /// Objects.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Bytes of all ranges that are to be walked, the room between objects included; 0 where that is not known beforehand.
+    /// Bytes of all ranges to walk, with the space between objects; 0 if that is not known beforehand.
     pub bytes_in_all: u64,
     /// References.
     pub references: u64,
     /// Ranges that could not be walked to their end.
     pub broken: u64,
-    /// Ranges that did not fit into the list, so that nothing of them was walked.
+    /// Ranges that did not fit into the list. The walk skipped them.
     pub left_out: u64,
-    /// Objects whose class did not fit into the table: they are told as of an unknown class.
+    /// Objects whose class did not fit into the table: written with an unknown class.
     pub without_class: u64,
-    /// Objects of which the runtime said otherwise than the description of their class, which was believed by then: others of the class
-    /// may have been told of as they are not.
+    /// Objects for which the runtime contradicted their class's description after it was trusted. Earlier objects of the class may have
+    /// been written wrongly.
     pub contradicted: u64,
 }
 
-/// What the runtime told of as holding an object from outside.
+/// An object that the runtime reported as held from outside of the heap.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeapRoot {
-    /// As [`remora_wire::heap`] numbers them.
+    /// A root kind of [`remora_wire::heap`].
     pub kind: u64,
     /// The object.
     pub address: u64,
-    /// As the kind says.
+    /// Its meaning depends on the kind.
     pub detail: u64,
 }
 
-/// Memory for a walk, made before the fork and zero.
+/// Memory for a walk, mapped before the fork, all zero.
 pub struct HeapArea<'a> {
-    /// For the parts of the heap.
+    /// Room for the ranges of the heap.
     pub ranges: &'a mut [HeapRange],
-    /// A power of two of places for classes: what is met in objects, and the number behind it.
+    /// Room for classes, a power of two: the first word of their objects, and their number.
     pub table: &'a mut [[u64; 2]],
-    /// The classes' ids by their numbers: no more than half of the table's places.
+    /// The ClassIDs by number: at most half as many as in `table`.
     pub classes: &'a mut [u64],
-    /// A power of two of places for how the objects of a class lie.
+    /// Room for the layouts of the classes' objects, a power of two.
     pub shapes: &'a mut [Shape],
-    /// For the fields of a class.
+    /// Room for the fields of a class.
     pub fields: &'a mut [[u32; 2]],
-    /// What has not been put yet.
+    /// Bytes that were not sent yet.
     pub buffer: &'a mut [u8],
-    /// What was told of roots.
+    /// The stored roots.
     pub roots: &'a [HeapRoot],
 }
 
-/// Walks the whole heap and tells of it.
+/// Walks the whole heap and writes it to the sink.
 pub fn walk_heap(
     fork: &ForkedCopy,
     heap: &dyn HeapReader,
@@ -224,13 +224,13 @@ pub fn walk_heap(
     walk(Own(fork), heap, contents, area, sink)
 }
 
-/// Tells what is asked about static fields, from the cursor on; when the walk is over. Where the runtime cannot be asked without a fault, the
-/// cursor is behind that question.
+/// Answers the questions about static fields from the cursor on, after the walk. If a question ends in a fault, the cursor is already after
+/// it.
 pub fn write_statics(fork: &ForkedCopy, heap: &dyn HeapReader, sink: &mut dyn StreamSink, cursor: &mut Cursor) {
     statics::tell(heap, &Own(fork), sink, cursor);
 }
 
-/// The same as [`walk_heap`] over any memory. Made here for the copy's, and not where it is called, for the sake of its speed.
+/// [`walk_heap`] over any memory. Compiled here for the copy's memory, not in the calling crate: that is faster.
 fn walk(
     words: impl Memory,
     heap: &dyn HeapReader,
@@ -238,7 +238,7 @@ fn walk(
     mut area: HeapArea<'_>,
     sink: &mut dyn StreamSink,
 ) -> Walked {
-    // Taken out, since the rest goes into the walk.
+    // Taken out: the walk takes the rest.
     let ranges = core::mem::take(&mut area.ranges);
     let roots = core::mem::take(&mut area.roots);
     let total = heap.ranges(ranges);
@@ -259,15 +259,15 @@ fn walk(
     walk.end()
 }
 
-/// A walk that is shown its objects one by one, in place of ranges.
+/// A walk that gets its objects one by one instead of ranges.
 pub struct ShownWalk<'a> {
     walk: Walk<'a, Own<'a>>,
-    /// Behind the last object.
+    /// The end of the last object.
     cursor: u64,
 }
 
 impl<'a> ShownWalk<'a> {
-    /// Begins it.
+    /// Begins a walk without objects.
     pub fn new(
         fork: &'a ForkedCopy,
         heap: &'a dyn HeapReader,
@@ -278,11 +278,11 @@ impl<'a> ShownWalk<'a> {
         ShownWalk { walk: Walk::new(Own(fork), heap, contents, area, sink), cursor: 0 }
     }
 
-    /// Tells of an object. False: nobody wants more.
+    /// Writes an object. Returns false if no reader is left.
     pub fn object(&mut self, object: u64) -> bool {
         let walk = &mut self.walk;
         if object != self.cursor {
-            // What lies between is not known to be free.
+            // The space between may contain objects.
             walk.writer.numbers(&[RANGE, UNTOLD, object, 0]);
         }
         match walk.object(object, u64::MAX) {
@@ -297,7 +297,7 @@ impl<'a> ShownWalk<'a> {
         walk.writer.wanted
     }
 
-    /// That was all.
+    /// Ends the stream.
     pub fn end(mut self) -> Walked {
         self.walk.end()
     }
@@ -312,11 +312,11 @@ struct Walk<'a, M> {
     fields: &'a mut [[u32; 2]],
     writer: StreamWriter<'a>,
     walked: Walked,
-    /// How many objects there are when the next word on the progress is due.
+    /// The next progress report is due at this number of objects.
     next_word: u64,
 }
 
-/// Where the object behind one of that size lies; `None` if there cannot be one of that size.
+/// The address after an object of this size; `None` if the size is impossible.
 #[inline]
 fn behind(object: u64, size: u64, end: u64) -> Option<u64> {
     let next = object.checked_add(size.checked_next_multiple_of(WORD)?)?;
@@ -332,7 +332,7 @@ impl Walked {
     }
 }
 
-/// How many objects are walked between two words on the progress.
+/// Objects between two progress reports.
 const BETWEEN_WORDS: u64 = 4096;
 
 impl<'a, M: Memory> Walk<'a, M> {
@@ -354,7 +354,7 @@ impl<'a, M: Memory> Walk<'a, M> {
             walked: Walked::default(),
             next_word: BETWEEN_WORDS,
         };
-        // Number 0 is for whatever has no other.
+        // Number 0 stands for objects without a known class.
         walk.classes.add(0);
         walk
     }
@@ -372,10 +372,10 @@ impl<'a, M: Memory> Walk<'a, M> {
         }
     }
 
-    /// That was all.
+    /// Ends the stream.
     fn end(&mut self) -> Walked {
         let objects = self.walked.objects;
-        // Who has read the word beside the stream need not wait for more of it.
+        // A reader that sees this record beside the stream has the whole stream.
         self.writer.last(&Record::of(&[END, objects]));
         self.say_how_far();
         self.walked
@@ -404,7 +404,7 @@ impl<'a, M: Memory> Walk<'a, M> {
         }
     }
 
-    /// Tells of one object; where the next one lies. `None` if there is none.
+    /// Writes one object. Returns the address of the next one, or `None` if there is no object here.
     #[inline]
     fn object(&mut self, object: u64, end: u64) -> Option<u64> {
         self.words.expect(object.wrapping_add(AHEAD));
@@ -442,7 +442,7 @@ impl<'a, M: Memory> Walk<'a, M> {
         self.object_by_runtime(mark, object, end)
     }
 
-    /// The same, as the runtime says.
+    /// The same by the runtime's answers.
     #[inline(never)]
     fn object_by_runtime(&mut self, mark: u64, object: u64, end: u64) -> Option<u64> {
         let size = self.heap.size_of(object)?;
@@ -477,7 +477,7 @@ impl<'a, M: Memory> Walk<'a, M> {
         Some(next)
     }
 
-    /// Holds what the runtime said of an object beside what the description of its class says.
+    /// Compares the runtime's answers about an object with the description of its class.
     fn compare(&mut self, mark: u64, object: u64, size: u64, told: Digest) {
         let words = &self.words;
         let Some(shape) = self.shapes.find(mark) else { return };
@@ -490,7 +490,8 @@ impl<'a, M: Memory> Walk<'a, M> {
         }
     }
 
-    /// Whether it is room that the runtime fills so that a heap can be walked. It says of it that it is of class 0: seen on 3.1, 8, 9, 10.
+    /// Whether this is free space, which the runtime fills so that a heap can be walked. The runtime gives it class 0: seen on 3.1, 8, 9,
+    /// 10.
     fn is_free(&mut self, mark: u64, object: u64) -> bool {
         match self.shapes.find(mark) {
             Some(shape) => shape.trust == Trust::Free,
@@ -502,7 +503,7 @@ impl<'a, M: Memory> Walk<'a, M> {
         }
     }
 
-    /// The number of an object's class; told of, if it is new.
+    /// The number of an object's class. Writes the class if it is new.
     fn class(&mut self, mark: u64, object: u64) -> u64 {
         if let Some(shape) = self.shapes.find(mark) {
             return u64::from(shape.number);
@@ -528,7 +529,8 @@ impl<'a, M: Memory> Walk<'a, M> {
         Some(number)
     }
 
-    /// A class may have others as arguments or elements, and these others; what it derives from may have no object of its own.
+    /// Writes the new classes. A class may name others as arguments or elements, and these name more. A parent may have no objects of its
+    /// own.
     fn tell_classes(&mut self) {
         while let Some(id) = self.classes.next_untold() {
             let mut arguments = [0; MOST_ARGUMENTS];
@@ -553,7 +555,7 @@ impl<'a, M: Memory> Walk<'a, M> {
             self.writer.record_twice(&record);
             if self.contents == Contents::Values {
                 let parent = if let HeapClass::Plain { parent, .. } = facts { parent } else { 0 };
-                // What it inherits is laid out by those that it derives from.
+                // The parents describe the inherited fields.
                 self.classes.meet(parent);
                 if let Some((count, bytes)) = self.heap.layout(id, self.fields) {
                     let told = self.fields.get(..count.min(self.fields.len())).unwrap_or_default();

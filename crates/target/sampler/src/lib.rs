@@ -1,19 +1,19 @@
-//! What may run in a signal handler: decide whether this instant is a sample, walk the stack, push, count.
+//! The code of the signal handler, which decides whether an instant is a sample, walks the stack, pushes and counts. Also the heap walk.
 //!
 //! # Purpose
-//! [`on_signal`] is the whole of the agent's signal handler. Everything it touches is prepared beforehand by the agent's own
-//! thread and lives in memory of the attach ([`Session`], [`Slot`]).
+//! [`on_signal`] is the agent's whole signal handler. The worker prepares everything that the handler accesses, in memory of the attach
+//! ([`Session`], [`Slot`]).
 //!
 //! # Design constraints
-//! `no_std`; no allocation, no lock, no waiting, no formatting, no panic on any path; errno is left as it was.
-//! Memory of the interrupted thread is read only inside the bounds of its own stack, or through the kernel (`process_vm_readv`).
+//! `no_std`. No path allocates, locks, waits, formats or panics; errno stays as it was.
+//! Reads of the interrupted thread's memory stay inside the bounds of its own stack, or go through the kernel (`process_vm_readv`).
 //!
 //! # Supported
 //! x86-64 Linux. One signal number per attach, sent to single threads by the agent's sampler.
 //!
 //! # Rejected
-//! Reading unwind tables as files hold them: the collector compiles them. Names, and anything of the profiling API: those come later,
-//! on the agent's thread.
+//! Reading unwind tables in their file format: the collector compiles them. Names, and calls of the profiling API: the worker makes them
+//! later.
 #![no_std]
 
 #[cfg(test)]

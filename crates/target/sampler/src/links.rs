@@ -2,7 +2,7 @@
 //!
 //! The JIT gives a small method no frame, even if the method calls others. RBP then still points to the frame of an outer caller.
 //! The method's own return address lies above its callee's frame; its prolog says how far.
-//! The agent's thread reads prologs and fills this table, one word for each return address. The handlers look each frame up.
+//! The worker reads prologs and fills this table, one word for each return address. The handlers look each frame up.
 //! If an address is not in the table, the sample carries a piece of the stack ([`crate::RawSample::windows`]).
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// Words of the table: 256 KiB.
 pub const LINK_WORDS: usize = 1 << 15;
 
-/// Entries that an address may use. When all are full, the oldest is forgotten.
+/// Entries that an address may use. If all are full, the oldest is dropped.
 const WAYS: usize = 4;
 
 const KIND_BITS: u32 = 2;
@@ -36,10 +36,10 @@ pub enum Link {
     /// The first body of an OSR method (on-stack replacement, .NET 7 and later). Its frame lies this many bytes above its lowest stack
     /// address.
     ///
-    /// A long loop in unoptimised code continues in an optimised body, on top of the first body's frame. Its return address is the word that
-    /// the first body's call for help left behind. Its saved frame pointer is already the caller's.
+    /// A long loop in unoptimised code continues in an optimised body, on top of the first body's frame. Its return address is the word
+    /// that the first body's helper call left behind. Its saved frame pointer is already the caller's.
     /// So a plain walk finds the method twice and misses its caller.
-    /// (Read off the stacks and the code of .NET 8.0.4, 9.0.7 and 10.0.12 with `DOTNET_OSR_HitLimit=1`.)
+    /// (Read from the stacks and the code of .NET 8.0.4, 9.0.7 and 10.0.12 with `DOTNET_OSR_HitLimit=1`.)
     Replaced(u64),
 }
 

@@ -1,4 +1,4 @@
-//! Memory of the interrupted thread: every read is checked before it is made.
+//! Memory of the interrupted thread. Each read is checked first.
 
 use crate::raw::read_file;
 
@@ -7,7 +7,7 @@ pub trait Memory {
     /// The word at `address`, `None` if it may not be read.
     fn word(&self, address: u64) -> Option<u64>;
 
-    /// The word at `address` and the one behind it.
+    /// The word at `address` and the next one.
     fn pair(&self, address: u64) -> Option<(u64, u64)> {
         Some((self.word(address)?, self.word(address.checked_add(8)?)?))
     }
@@ -24,7 +24,7 @@ pub trait Memory {
     }
 }
 
-/// A stack whose bounds are known: plain reads inside them.
+/// A stack with known bounds: plain reads inside them.
 pub struct Bounded {
     /// First address that may be read.
     pub low: u64,
@@ -44,13 +44,13 @@ impl Bounded {
 impl Memory for Bounded {
     #[inline]
     fn word(&self, address: u64) -> Option<u64> {
-        // SAFETY: `holds` has checked that the word is aligned and in the running thread's own stack, at or above its stack pointer: readable.
+        // SAFETY: `holds` has checked that the word is aligned and in the running thread's own stack, at or above its stack pointer.
         self.holds(address, 8).then(|| unsafe { core::ptr::read_volatile(address as *const u64) })
     }
 
     #[inline]
     fn pair(&self, address: u64) -> Option<(u64, u64)> {
-        // SAFETY: both words lie inside the mapping of the running thread's own stack, which `holds` has just checked.
+        // SAFETY: `holds` has checked that both words are aligned and in the running thread's own stack.
         self.holds(address, 16).then(|| unsafe { core::ptr::read_volatile(address as *const [u64; 2]) }.into())
     }
 
@@ -100,8 +100,8 @@ fn read_words(address: u64, into: &mut [u64]) -> usize {
     let bytes = into.len() * 8;
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: bytes };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes };
-    // SAFETY: one local and one remote vector of the same length; the local one is `into`. A plain system call.
-    // Every number has the register's full width: the last argument travels on the stack, and its upper half would be garbage.
+    // SAFETY: one local and one remote vector of the same length; the local one is `into`, and the kernel checks the remote one.
+    // Every number is as wide as a register: the last argument is passed on the stack, and its upper half would be garbage.
     let read = unsafe {
         libc::syscall(
             libc::SYS_process_vm_readv,
@@ -116,7 +116,7 @@ fn read_words(address: u64, into: &mut [u64]) -> usize {
     if let Ok(read) = usize::try_from(read) {
         return read / 8;
     }
-    // SAFETY: the C library's own place for this thread's error number.
+    // SAFETY: the C library's place for this thread's error number lives as long as the thread.
     match unsafe { *libc::__errno_location() } {
         // Nothing is mapped there.
         libc::EFAULT => 0,
@@ -127,7 +127,7 @@ fn read_words(address: u64, into: &mut [u64]) -> usize {
 
 /// [`read_words`] through `/proc/self/mem`.
 fn read_words_by_file(address: u64, into: &mut [u64]) -> usize {
-    // SAFETY: the bytes of `into`, borrowed as long.
+    // SAFETY: these are the bytes of `into`, which stays borrowed as long. All bytes are valid values.
     let bytes = unsafe { core::slice::from_raw_parts_mut(into.as_mut_ptr().cast(), into.len() * 8) };
     read_file(c"/proc/self/mem", address, bytes).unwrap_or(0) / 8
 }
@@ -137,7 +137,7 @@ pub(crate) mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// A made-up stack: words at 0x1000, 0x1008, ...
+    /// An invented stack: words at 0x1000, 0x1008, ...
     pub(crate) struct Words(pub(crate) Vec<u64>);
 
     impl Memory for Words {

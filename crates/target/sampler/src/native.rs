@@ -1,4 +1,4 @@
-//! The walk through native code without frame pointers, by the tables that the collector has compiled ([`remora_wire::unwind`]).
+//! The walk through native code without frame pointers, by the collector's unwind tables ([`remora_wire::unwind`]).
 //!
 //! Each step reads at most three stack words, and each read is checked. A damaged table can end a walk, or lead it astray inside the
 //! stack. A damaged signal row can lead it to other memory, which the kernel reads: it returns an error instead of a fault.
@@ -14,7 +14,7 @@ const SAVED_RIP: u64 = 168;
 /// Functions between a system call and the one that saved RBP, at most.
 const WAITING_FUNCTIONS: usize = 16;
 
-/// A function's activation: what a step needs of the registers.
+/// A function's activation: the registers that a step needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Activation {
     /// Its next instruction.
@@ -85,8 +85,8 @@ impl<'a> Native<'a> {
         }
     }
 
-    /// RBP of a thread in a system call, as the first of its functions that uses RBP for something else has saved it. `None` if the tables
-    /// do not lead there: a function has no table, or finds its caller by RBP.
+    /// RBP of a thread in a system call, from the place where the first of its functions that uses RBP otherwise has saved it. `None` if
+    /// the tables do not lead there: a function has no table, or needs RBP to find its caller.
     pub(crate) fn frame_of_system_call(&self, instruction: u64, stack: u64, memory: &impl Memory) -> Option<u64> {
         let mut at = Activation { instruction, stack, frame: 0, interrupted: true };
         for _ in 0..WAITING_FUNCTIONS {

@@ -1,4 +1,4 @@
-//! A sorted table of executable address ranges, made by the agent's thread and only read here.
+//! A sorted table of executable address ranges. The worker makes it, and the handlers only read it.
 
 /// Ranges as `start, end` pairs, sorted, not overlapping.
 #[derive(Clone, Copy, Default)]
@@ -14,7 +14,7 @@ impl<'a> Ranges<'a> {
 
     /// Whether `address` is inside one of the ranges.
     pub fn contains(&self, address: u64) -> bool {
-        // After an odd number of bounds at or below the address, it is inside.
+        // Inside a range, the number of bounds at or below the address is odd.
         self.bounds.partition_point(|bound| *bound <= address) % 2 == 1
     }
 }

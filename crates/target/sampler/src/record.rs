@@ -1,12 +1,12 @@
-//! A raw sample as it travels from the handler to the agent's thread.
+//! A raw sample on its way from the handler to the worker.
 
-/// Words from the stack pointer on that travel with each sample, so that the caller of a frameless leaf can be put back.
+/// Words from the stack pointer on, sent with each sample. The worker finds the caller of a frameless leaf in them.
 pub const LEAF_WORDS: usize = 32;
 
-/// Stack words above a return address without a link. They travel with the sample, for the same reason.
+/// Stack words above a return address without a link, sent with the sample for the same reason.
 pub const WINDOW_WORDS: usize = 16;
 
-/// Such windows in one sample, at most. Further return addresses have none.
+/// The maximum of such windows in a sample. Further return addresses have none.
 const MAXIMUM_WINDOWS: usize = 64;
 
 /// Marks a return address without a link.
@@ -18,13 +18,13 @@ pub const EXACT: u8 = 0x40;
 /// The deepest stack. A deeper one is cut at the root's side, and its sample marked.
 pub const MAXIMUM_DEPTH: usize = 512;
 
-/// Where a sample is built.
+/// Room to build a sample.
 pub(crate) type Scratch = [u64; SCRATCH_WORDS];
 pub(crate) const SCRATCH_WORDS: usize = MAXIMUM_DEPTH + LEAF_WORDS + MAXIMUM_WINDOWS * WINDOW_WORDS;
 
 const FIXED_WORDS: usize = 6;
 
-/// A sample with instruction addresses that have no meaning yet.
+/// A sample with unresolved instruction addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawSample<'a> {
     /// The thread.
@@ -35,11 +35,11 @@ pub struct RawSample<'a> {
     pub flags: u8,
     /// Monotonic time, nanoseconds.
     pub time: u64,
-    /// Nanoseconds that it stands for.
+    /// Its weight, nanoseconds.
     pub weight: u64,
     /// The stack pointer.
     pub stack_pointer: u64,
-    /// The frame pointer as the register held it.
+    /// The frame pointer register, unchecked.
     pub frame_pointer: u64,
     /// The leaf's instruction, then return addresses. Those without a link have [`UNKNOWN_LINK`].
     pub addresses: &'a [u64],
@@ -70,7 +70,7 @@ impl<'a> RawSample<'a> {
         RawSample { addresses: &[], window: &[], windows: &[], ..self.clone() }.fixed()
     }
 
-    /// Reads a record of the ring; `None` if it is none.
+    /// Decodes a record of the ring; `None` if it is invalid.
     pub fn decode(words: &'a [u64]) -> Option<RawSample<'a>> {
         let (fixed, rest) = words.split_first_chunk::<FIXED_WORDS>()?;
         let depth = (fixed[0] >> 16) as usize & 0xffff;

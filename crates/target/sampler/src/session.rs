@@ -7,13 +7,13 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use remora_ring::Ring;
 use remora_wire::layout;
 
-/// What the sampler saw of a thread when it asked for a sample.
+/// The state of a thread when the sampler asked it for a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Seen {
     /// It was on a CPU: its CPU clock moved between two readings.
     Running = 0,
-    /// The sampler took its CPU, most likely: it was ready to run there, and had run since the last look.
+    /// The sampler most likely took its CPU: it was ready to run there, and had run since the last look.
     Preempted = 1,
     /// It was blocked.
     Blocked = 2,
@@ -58,38 +58,38 @@ pub struct Ask {
     pub waited: AtomicU64,
 }
 
-/// How a thread answered its asks. The handler on the slot's thread writes it; the sampler adds
-/// to `off_cpu` when it reads the stack of a blocked thread, and sets `at` to 0.
+/// How a thread answered its asks. The handler on the slot's thread writes it. When the sampler reads the stack of a blocked thread, it
+/// adds to `off_cpu` and sets `at` to 0.
 #[derive(Debug, Default)]
 pub struct Answers {
     /// Sum of the weights of its samples off the CPU, nanoseconds.
     pub off_cpu: AtomicU64,
     /// The thread's CPU clock at the end of its last answer, nanoseconds; 0 unless that was a sample of a blocked thread.
     pub at: AtomicU64,
-    /// How often it had got a CPU by then; 0 if the kernel does not say.
+    /// How often it had got a CPU by then; 0 if the kernel does not provide that.
     pub slices: AtomicU64,
-    /// The instruction behind the system call that the signal interrupted.
+    /// The instruction after the system call that the signal interrupted.
     pub instruction: AtomicU64,
     /// The stack pointer there.
     pub stack: AtomicU64,
 }
 
-/// What is known of one followed thread. Written by the agent's thread when it follows or leaves the thread, and by the
-/// handler on that very thread; never by two at once, except the atomics.
+/// The data of one followed thread. The worker writes it when it begins or ceases to follow the thread. The handler on that same thread
+/// writes it, too. Only the atomics may have two writers at once.
 pub struct Slot {
     /// The thread, 0 while the slot is free.
     pub thread: AtomicU32,
-    /// Counts the uses of this slot: a late signal of an earlier one is told by it.
+    /// Counts the uses of this slot, to recognise a late signal of an earlier one.
     pub generation: AtomicU32,
-    /// Kernel's id of its timer, plus one; 0 without a timer. Only real-time signals need one.
+    /// The kernel's id of its timer, plus one; 0 without a timer. Only real-time signals need one.
     pub timer: AtomicU32,
-    /// Bounds of its stack; both 0 until the agent's thread has looked them up.
+    /// Bounds of its stack; both 0 until the worker knows them.
     pub stack_low: AtomicU64,
     /// See `stack_low`.
     pub stack_high: AtomicU64,
     /// Its CPU clock at the sampler's last look, nanoseconds; 0 before the first.
     pub clock: AtomicU64,
-    /// Whether the thread's last sample was incomplete. The agent's thread knows more by now.
+    /// Whether the thread's last sample was incomplete. The worker knows more by now.
     pub again: AtomicBool,
     /// The sampler's request.
     pub ask: Ask,
@@ -98,18 +98,18 @@ pub struct Slot {
     scratch: UnsafeCell<Scratch>,
 }
 
-// SAFETY: `scratch` is used only by the handler on the slot's own thread, which the kernel never runs twice at once on one
-// thread because the signal is masked while it runs; everything else is atomic.
+// SAFETY: only the handler on the slot's own thread uses `scratch`. Its signal is masked while it runs, so the kernel never runs it twice
+// at once on one thread. Everything else is atomic.
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// Where the handler builds a sample.
+    /// Room for the handler to build a sample.
     pub(crate) fn scratch(&self) -> *mut Scratch {
         self.scratch.get()
     }
 }
 
-/// Whom a signal is for.
+/// The addressee of a signal.
 pub(crate) struct Aimed<'a> {
     /// The thread.
     pub(crate) thread: u32,
@@ -119,24 +119,24 @@ pub(crate) struct Aimed<'a> {
     pub(crate) slot: &'a Slot,
 }
 
-/// All that one attach's handler needs. The memory behind it outlives the handler's registration.
+/// Everything that one attach's handler needs. Its memory outlives the handler's registration.
 pub struct Session<'a> {
-    /// Where samples go.
+    /// Takes the samples.
     pub ring: Ring<'a>,
     /// The counters in the shared memory.
     pub counters: &'a [AtomicU64],
     /// One per followed thread.
     pub slots: &'a [Slot],
-    /// Whether samples are wanted: off before the start and from the moment of leaving.
+    /// Whether samples are wanted: false before sampling starts, and from its end on.
     pub armed: AtomicBool,
-    /// Handlers and stack readers that are running at this moment.
+    /// Handlers and stack readers that run now.
     pub inside: AtomicU32,
     /// Whether the process was under a debugger when sampling began. A debugger halts a thread for each signal.
     pub traced: bool,
-    /// The thread with which the process began, whose stack the kernel made.
+    /// The main thread, whose stack the kernel made.
     pub main_thread: u32,
-    /// Executable ranges: a word that says how many bounds follow, and the bounds ([`crate::Ranges`]).
-    /// Replaced whole; what was published before stays until `inside` has been seen at 0.
+    /// Executable ranges: the number of bounds, then the bounds ([`crate::Ranges`]). The worker replaces them whole, and keeps the old ones
+    /// until it sees `inside` at 0.
     pub ranges: AtomicPtr<u64>,
     /// The link table.
     pub links: Links<'a>,
@@ -153,7 +153,7 @@ impl<'a> Session<'a> {
             slots,
             armed: AtomicBool::new(false),
             inside: AtomicU32::new(0),
-            // SAFETY: takes nothing. A process's first thread has the process's id.
+            // SAFETY: takes no arguments. A process's main thread has the process's id.
             main_thread: unsafe { libc::getpid() } as u32,
             traced,
             ranges: AtomicPtr::new(core::ptr::null_mut()),
@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
         let index = cookie as u32;
         let slot = self.slots.get(index as usize)?;
         let current = slot.generation.load(Ordering::Relaxed) == (cookie >> 32) as u32;
-        // Read once: whoever lets go of the thread clears it meanwhile.
+        // Read once: the worker may clear it meanwhile.
         let thread = slot.thread.load(Ordering::Relaxed);
         (current && thread != 0).then_some(Aimed { thread, index, slot })
     }
@@ -188,20 +188,20 @@ impl<'a> Session<'a> {
         pushed
     }
 
-    /// The words of a table that the agent's thread has published.
+    /// The words of a table that the worker has published.
     ///
     /// # Safety
-    /// `inside` is raised, and stays raised until the words are used no more.
+    /// `inside` is raised, and stays raised until the last use of the words.
     pub(crate) unsafe fn table(&self, published: &AtomicPtr<u64>) -> &[u64] {
-        // After `inside` was raised: whoever replaces the table and then sees 0 there may free the old one.
+        // After `inside` was raised: a thread that replaces the table and then sees 0 there may free the old one.
         let words = published.load(Ordering::SeqCst);
         if words.is_null() {
             return &[];
         }
-        // SAFETY: `Published::replace` filled the block before it published it, and frees it only after it saw `inside` at 0, which the
-        // caller keeps above. The first word is the number of words behind it.
+        // SAFETY: `Published::replace` filled the block before it published it. It frees the block only after it saw `inside` at 0, and the
+        // caller keeps `inside` above 0. The first word is the number of words after it.
         let stored = unsafe { *words } as usize;
-        // SAFETY: as published, `stored` words follow the first one.
+        // SAFETY: `Published::replace` put `stored` words after the first one.
         unsafe { core::slice::from_raw_parts(words.add(1), stored) }
     }
 }

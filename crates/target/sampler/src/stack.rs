@@ -1,11 +1,10 @@
-//! The walk along frame pointers, with every read checked before it is made.
+//! The walk along frame pointers. Each read is checked first.
 //!
-//! JIT-compiled and precompiled .NET code on Linux x64 never uses RBP for anything but frames, and the runtime's own libraries
-//! are built with frame pointers (dotnet/runtime: `ETW_EBP_FRAMED` in src/coreclr/jit/targetamd64.h,
-//! `-fno-omit-frame-pointer` in eng/native/configurecompiler.cmake).
+//! JIT-compiled and precompiled .NET code on Linux x64 uses RBP only for frames. The runtime's own libraries are built with frame pointers.
+//! (dotnet/runtime: `ETW_EBP_FRAMED` in src/coreclr/jit/targetamd64.h, `-fno-omit-frame-pointer` in eng/native/configurecompiler.cmake.)
 //! The C library and others are not: the walk unwinds them with the collector's tables (`native.rs`). In a leaf without a table, RBP may
-//! hold anything. The walk then searches the stack for the first two links of a chain.
-//! Small methods have no frame at all. The walk adds their return addresses where [`crate::Links`] has them.
+//! hold anything. The walk then searches the stack for the first two links of a chain. Small methods have no frame at all. The walk adds
+//! their return addresses where [`crate::Links`] has them.
 
 use crate::memory::{Asked, Memory};
 use crate::native::{Activation, Native, Step};
@@ -25,7 +24,7 @@ const LOWEST_CODE: u64 = 4096;
 /// Words between a saved frame pointer and the return address, at most: the callee-saved registers pushed before it.
 const SAVED_REGISTERS: u64 = 7;
 
-/// The registers of the interrupted thread that matter here.
+/// The registers of the interrupted thread that a walk needs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Registers {
     /// RIP.
@@ -34,14 +33,14 @@ pub struct Registers {
     pub stack: u64,
     /// RBP.
     pub frame: u64,
-    /// RAX: the answer of a system call, if the thread has just returned from one.
+    /// RAX: the result of a system call, if the thread has just returned from one.
     pub result: u64,
 }
 
-/// What is known of the code that a walk meets.
+/// The known facts about code.
 #[derive(Clone, Copy, Default)]
 pub struct Code<'a> {
-    /// Where there is code at all.
+    /// The ranges with code.
     pub ranges: Ranges<'a>,
     /// The link table.
     pub links: Links<'a>,
@@ -55,7 +54,7 @@ impl Code<'_> {
     }
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Walk {
     /// Addresses written.
@@ -66,7 +65,7 @@ pub struct Walk {
     pub flags: u8,
 }
 
-/// Where a walk writes its result.
+/// The destination of a walk's result.
 pub struct Output<'a> {
     /// The leaf's instruction, then return addresses. Those in unknown code are marked with [`UNKNOWN_LINK`].
     pub addresses: &'a mut [u64],
@@ -224,7 +223,7 @@ impl<'a, M: Memory> Walker<'a, M> {
         address.is_some_and(|address| self.code.native.ends_at(address & !UNKNOWN_LINK))
     }
 
-    /// Writes an activation, and its callers as far as unwind tables and links lead. Each takes room, so there is an end to them.
+    /// Writes an activation and its callers, as far as unwind tables and links lead. Each takes room, so the loop ends.
     fn climb(&mut self, from: Activation) -> Climb {
         let (mut at, mut hidden) = (from, 0);
         loop {
@@ -328,7 +327,7 @@ fn caller_of_frame(memory: &impl Memory, frame: u64, lowest: u64) -> Option<(u64
     link(memory, frame, lowest).filter(|(_, address)| *address >= LOWEST_CODE)
 }
 
-/// Where the chain of frames begins.
+/// The beginning of the frame chain.
 struct Start {
     /// The first frame.
     frame: u64,
@@ -336,8 +335,8 @@ struct Start {
     caller: Option<Activation>,
 }
 
-/// RBP if it is a frame. Else the first word above the stack pointer that leads to two links of a chain: the frame pointer that
-/// the leaf has saved. Its return address is then the first address of code above that word. Else RBP all the same.
+/// RBP if it is a frame. Otherwise the first word above the stack pointer that leads to two links of a chain: the leaf's saved frame
+/// pointer. Its return address is then the first address of code above that word. If there is no such word, RBP anyway.
 fn chain_start(at: &Activation, memory: &impl Memory, code: &Code) -> Start {
     let as_it_is = Start { frame: at.frame, caller: None };
     if is_frame(memory, at.frame, at.stack, code) {
@@ -355,7 +354,7 @@ fn chain_start(at: &Activation, memory: &impl Memory, code: &Code) -> Start {
     as_it_is
 }
 
-/// Whether `frame` is one and its caller's frame is one too, or the outermost.
+/// Whether `frame` is a frame, and its caller's frame is one, too, or the outermost.
 fn leads_on(memory: &impl Memory, frame: u64, lowest: u64, code: &Code) -> bool {
     if !is_frame(memory, frame, lowest, code) {
         return false;
@@ -489,7 +488,7 @@ mod tests {
         let known = [(0x51_0042, Link::Replaced(0x10)), framed[0], framed[1], framed[2]];
         let addresses = |stack| run_with(&known, registers, stack, 8).0;
         assert_eq!(addresses(stack.clone()), [0x50_0000, 0x50_0001, 0x50_0002, 0x50_0003]);
-        // A call out of the first body looks like it, but for what lies where its caller's frame would have been saved.
+        // A call out of the first body looks the same, except for the word where its caller's frame would have been saved.
         let mut call = stack;
         call[4] = 0x1048;
         assert_eq!(addresses(call), [0x50_0000, 0x51_0042, 0x50_0002, 0x50_0003]);
@@ -507,7 +506,7 @@ mod tests {
             let cut = (all[..limit].to_vec(), vec![], sample_flags::TRUNCATED);
             assert_eq!(run_with(&known, registers, stack.clone(), limit), cut);
         }
-        // That word is not an address of code: the agent's thread must look.
+        // That word is not an address of code: the worker must look.
         let mut other = stack;
         other[3] = 0x99;
         let (addresses, windows, _) = run_with(&known, registers, other, 8);
@@ -532,7 +531,7 @@ mod tests {
         let known = [(0x50_0001, Link::Frameless(8)), (0x50_0002, Link::Frameless(8)), (0x50_0003, Link::Framed)];
         let expected = vec![0x58_0000, 0x50_0001, 0x58_0010, 0x50_0002, 0x50_0003, 0x5f_0001];
         assert_eq!(run_with(&known, registers, stack.clone(), 8), (expected, vec![], EXACT));
-        // The agent's thread gets the stack above an unknown method.
+        // The worker gets the stack above an unknown method.
         let (addresses, windows, flags) = run_with(&known[1..], registers, stack.clone(), 8);
         assert_eq!((addresses, flags), (vec![0x58_0000, unknown(0x50_0001), 0x5f_0001], EXACT));
         assert_eq!(windows[..6], stack[4..10]);

@@ -1,11 +1,11 @@
-//! What the scheduler counts for a thread: how long it has waited for CPUs, and how often it got one.
+//! The scheduler's counters of a thread: how long it has waited for CPUs, and how often it got one.
 
 use crate::raw::read_file;
 
 /// Room for the file's content: three numbers.
 const ROOM: usize = 72;
 
-/// What the scheduler has counted in a thread's life.
+/// The scheduler's counters over a thread's life.
 ///
 /// Source: Linux `Documentation/scheduler/sched-stats.rst`, `/proc/<pid>/schedstat`: time on CPUs, time waited for them, time slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Scheduled {
     pub slices: u64,
 }
 
-/// What the scheduler has counted for the calling thread. `None` if the kernel does not say. Async-signal-safe.
+/// The scheduler's counters of the calling thread. `None` if the kernel does not provide them. Async-signal-safe.
 pub(crate) fn scheduled() -> Option<Scheduled> {
     let mut text = [0_u8; ROOM];
     let length = read_file(c"/proc/thread-self/schedstat", 0, &mut text)?;

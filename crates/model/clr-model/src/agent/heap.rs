@@ -1,4 +1,4 @@
-//! The heap as the agent's platform shows it in the model, and a copy of the process that has walked it at once.
+//! The model's heap for the agent, and the stream of a forked copy, which is ready at once.
 
 use corprof::{ClassId, GenerationRange, HeapView, ObjectId};
 use remora_sampler::{HeapClass, HeapRange, HeapReader, MOST_ARGUMENTS};
@@ -6,16 +6,16 @@ use remora_wire::heap::{
     ARRAY_CLASS, CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, write_number,
 };
 
-/// Parts of the heap that are asked for at once.
+/// Capacity of the list of heap ranges.
 const RANGES: usize = 1 << 10;
 
-/// The heap in a callback of a collection.
+/// The heap in a GC callback.
 pub(super) struct ModelHeap(pub(super) HeapView);
 
 impl HeapReader for ModelHeap {
     fn ranges(&self, into: &mut [HeapRange]) -> usize {
         let mut told = vec![GenerationRange::default(); into.len()];
-        // SAFETY: a callback of a collection runs, and what is asked about is of this heap. The same for every question below.
+        // SAFETY: a GC callback runs, so the heap does not change; `told` is live.
         let total = unsafe { self.0.generation_bounds(&mut told) }.unwrap_or(0);
         for (place, range) in into.iter_mut().zip(&told).take(total) {
             let (start, length) = (range.start as u64, range.length as u64);
@@ -25,12 +25,12 @@ impl HeapReader for ModelHeap {
     }
 
     fn class_of(&self, object: u64) -> Option<u64> {
-        // SAFETY: a callback of a collection runs, so no object moves; the id came from this heap.
+        // SAFETY: a GC callback runs, so no object moves; the id came from this heap.
         unsafe { self.0.class_of(ObjectId(object as usize)) }.ok().map(|class| class.0 as u64)
     }
 
     fn size_of(&self, object: u64) -> Option<u64> {
-        // SAFETY: a callback of a collection runs, so no object moves; the id came from this heap.
+        // SAFETY: a GC callback runs, so no object moves; the id came from this heap.
         unsafe { self.0.size_of(ObjectId(object as usize)) }.ok().map(|size| size as u64)
     }
 
@@ -38,12 +38,12 @@ impl HeapReader for ModelHeap {
 
     fn class(&self, class: u64, arguments: &mut [u64; MOST_ARGUMENTS]) -> HeapClass {
         let class = ClassId(class as usize);
-        // SAFETY: a callback of a collection runs, so no object moves; the id came from this heap.
+        // SAFETY: a GC callback runs, so no object moves; the id came from this heap.
         if let Ok(Some(array)) = unsafe { self.0.array(class) } {
             return HeapClass::Array { element: array.class.0 as u64, element_kind: array.element, rank: array.rank };
         }
         let mut ids = [ClassId(0); MOST_ARGUMENTS];
-        // SAFETY: a callback of a collection runs, so no object moves; the id came from this heap.
+        // SAFETY: a GC callback runs, so no object moves; the id came from this heap.
         match unsafe { self.0.class(class, &mut ids) } {
             Ok(head) => {
                 arguments.iter_mut().zip(ids).for_each(|(place, id)| *place = id.0 as u64);
@@ -56,12 +56,12 @@ impl HeapReader for ModelHeap {
 }
 
 impl ModelHeap {
-    /// Shows it, with a place for its ranges.
+    /// Shows the heap, with room for its ranges.
     pub(super) fn show(&self, visit: &mut dyn FnMut(&dyn HeapReader, &mut [HeapRange])) {
         visit(self, &mut [HeapRange::default(); RANGES]);
     }
 
-    /// What a copy of the process tells of these objects: address, class, size of each.
+    /// The stream of a forked copy for these objects: address, class and size of each.
     pub(super) fn stream(&self, objects: &[(u64, u64, u64)]) -> Vec<u8> {
         let (mut bytes, mut classes) = (Vec::new(), Vec::new());
         for (address, class, size) in objects {

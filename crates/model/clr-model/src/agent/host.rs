@@ -13,12 +13,12 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the agent's library exports: the same as the real one.
+/// The exports of the agent's library, like those of the real one.
 pub struct AgentLibrary;
 
 impl Exports for AgentLibrary {
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
-        // SAFETY: the caller vouches for two identifiers and a place, as COM asks.
+        // SAFETY: the caller passes two identifiers and a place, as COM demands.
         HResult(unsafe { dll_get_class_object(class, interface, out, make) })
     }
 }
@@ -35,7 +35,7 @@ pub struct ModelHost {
     process: Arc<Process>,
 }
 
-/// A reference on the library.
+/// A reference to the library.
 pub struct Reference(Option<Arc<Library>>);
 
 impl Drop for Reference {
@@ -47,7 +47,7 @@ impl Drop for Reference {
 }
 
 thread_local! {
-    /// References that are given back when the modelled thread has run its last instruction of the library.
+    /// References to give back after the modelled thread has run its last instruction of the library.
     static AT_END: RefCell<Vec<(Task, Arc<Library>)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -90,12 +90,12 @@ impl Host for ModelHost {
     }
 }
 
-/// One of the two: whichever comes first works, the other leaves after it has ended.
+/// One of the two threads. The first becomes the worker; the other detaches after the worker has ended.
 fn run_one<R: ThreadRoles>(process: &Process, roles: Arc<R>, claimed: &AtomicBool, worked: &AtomicBool) {
     let inside = process.library.enter();
     schedule::point();
     if claimed.swap(true, Ordering::SeqCst) {
-        // More than once where the world is stopped: then every wait returns at once.
+        // A loop: if the world is stopped, every wait returns at once.
         while !worked.load(Ordering::SeqCst) {
             schedule::wait_until(None, || worked.load(Ordering::SeqCst));
         }

@@ -1,4 +1,4 @@
-//! Between the agent and the recording process: the control channel and the transport, which has little room.
+//! The connection between agent and recorder: the control channel, and the transport, which has little room.
 
 use crate::mutation;
 use remora_wire::{FromAgent, ToAgent};
@@ -6,24 +6,24 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Link {
-    /// Whether the recording process lives.
+    /// Whether the recorder lives.
     alive: AtomicBool,
     to_agent: Mutex<VecDeque<ToAgent>>,
     said: Mutex<Vec<FromAgent>>,
     transport: Mutex<VecDeque<Vec<u64>>>,
     room: usize,
     counters: Mutex<HashMap<usize, u64>>,
-    /// What was told of collections, and how much of it there is room for.
+    /// Heap tracking pieces, and their maximum.
     collections: Mutex<VecDeque<Vec<u8>>>,
     room_for_collections: AtomicUsize,
-    /// What copies of the process have told.
+    /// The streams of forked copies.
     pictures: Mutex<VecDeque<Vec<u8>>>,
 }
 
 impl Link {
-    /// One whose transport takes so many messages before they are read.
+    /// A connection whose transport holds at most `room` unread messages.
     pub fn new(room: usize) -> Link {
         Link {
             alive: AtomicBool::new(true),
@@ -38,27 +38,27 @@ impl Link {
         }
     }
 
-    /// The recording process is killed.
+    /// Kills the recorder.
     pub fn kill(&self) {
         self.alive.store(false, Ordering::SeqCst);
     }
 
-    /// Whether it lives.
+    /// Whether the recorder lives.
     pub fn is_alive(&self) -> bool {
         self.alive.load(Ordering::SeqCst) || mutation::is("DET-16")
     }
 
-    /// The recording process says something.
+    /// Sends a message from the recorder.
     pub fn say(&self, message: ToAgent) {
         self.to_agent.lock().expect("no panic while locked").push_back(message);
     }
 
-    /// Everything that the agent has said so far.
+    /// All messages of the agent so far.
     pub fn said(&self) -> Vec<FromAgent> {
         self.said.lock().expect("no panic while locked").clone()
     }
 
-    /// Whether the agent has said something like that.
+    /// Whether the agent has sent such a message.
     pub fn has_said(&self, what: impl Fn(&FromAgent) -> bool) -> bool {
         self.said.lock().expect("no panic while locked").iter().any(what)
     }
@@ -73,17 +73,17 @@ impl Link {
         self.counters.lock().expect("no panic while locked").get(&counter).copied().unwrap_or_default()
     }
 
-    /// So many pieces of what is told of collections find room before they are read.
+    /// Limits the unread heap tracking pieces.
     pub fn limit_collections(&self, room: usize) {
         self.room_for_collections.store(room, Ordering::SeqCst);
     }
 
-    /// The next piece of what was told of collections.
+    /// The next heap tracking piece.
     pub fn next_of_collections(&self) -> Option<Vec<u8>> {
         self.collections.lock().expect("no panic while locked").pop_front()
     }
 
-    /// What the next copy of the process has told.
+    /// The stream of the next forked copy.
     pub fn next_picture(&self) -> Option<Vec<u8>> {
         self.pictures.lock().expect("no panic while locked").pop_front()
     }

@@ -1,4 +1,4 @@
-//! Remora's own agent in the modelled process: `session` as it is, over an operating system that is modelled, too.
+//! Remora's own agent in the modelled process: the real `session`, over a modelled operating system.
 
 mod heap;
 mod host;
@@ -16,37 +16,37 @@ use crate::runtime::Runtime;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// What of the modelled process the agent meets.
+/// The modelled process as the agent sees it.
 pub struct Process {
     /// Its runtime.
     pub runtime: Arc<Runtime>,
     /// The agent's library.
     pub library: Arc<Library>,
-    /// The way to the recording process.
+    /// The connection to the recorder.
     pub link: Arc<Link>,
     /// The system's clocks and signals.
     pub sampler: Arc<Sampler>,
-    /// What goes wrong with the system.
+    /// Faults of the system.
     pub system_faults: SystemFaults,
 }
 
-/// What goes wrong with the system.
+/// Faults of the system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemFaults {
     /// Threads take long from their last work to their end.
     pub threads_end_slowly: bool,
-    /// The thread that first wakes the agent, the one that confirms the attach, loses its processor for long at that.
+    /// The thread that first wakes the worker, by the confirmation of the attach, then loses its CPU for long.
     pub the_first_wake_is_slow: bool,
     /// A timer cannot be deleted.
     pub a_timer_stays: bool,
 }
 
 thread_local! {
-    /// The process whose library makes objects now: the factory's function takes no argument of ours, and a schedule runs on one thread.
+    /// The process in which the library now makes objects: the factory function takes no such argument, and a schedule runs on one thread.
     static PROCESS: RefCell<Option<Arc<Process>>> = const { RefCell::new(None) };
 }
 
-/// From now on the agent's library makes its objects in this process; in none after `None`.
+/// From now on the agent's library makes its objects in this process; after `None`, in none.
 pub fn enter_process(process: Option<Arc<Process>>) {
     PROCESS.with(|place| *place.borrow_mut() = process);
 }

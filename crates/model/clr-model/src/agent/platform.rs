@@ -12,19 +12,19 @@ use remora_wire::{Config, EventKind, FromAgent, Roots, ToAgent, layout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// The signal that the model's samples come by.
+/// The signal of the model's samples.
 const SIGNAL: u32 = 40;
 
-/// How long the machine has been running when a schedule begins, nanoseconds.
+/// The machine's uptime when a schedule begins, nanoseconds.
 const SINCE_START: u64 = 1_000_000_000;
 
-/// Words that a world of the model needs at most.
+/// The maximum of words that a world of the model needs.
 const FEW_WORDS: usize = 256;
 
 /// Longer than the runtime's shortest sleep, nanoseconds.
 const SLOW_WAKE: u64 = 400_000_000;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct ModelPlatform {
     process: Arc<Process>,
     resources: Arc<ResourceRegistry>,
@@ -33,7 +33,7 @@ pub struct ModelPlatform {
     has_woken: AtomicBool,
     event: EventKind,
     roots: Roots,
-    /// Whether a copy of the process was made, which ends as soon as it is there.
+    /// Whether a copy was forked. It ends at once.
     has_copied: AtomicBool,
 }
 
@@ -254,7 +254,7 @@ impl HostedPlatform for ModelPlatform {
     }
 
     fn set_event_mask(&self, heap: HeapView, low: AttachMask, high: HighAttachMask) -> Result<(), u32> {
-        // SAFETY: this is a callback of a collection.
+        // SAFETY: this runs in a GC callback, and the runtime allows the call in any callback.
         unsafe { heap.set_event_mask2(low, high) }.map_err(|code| code.0 as u32)
     }
 

@@ -1,4 +1,4 @@
-//! The system's side of sampling: timers that send signals, handlers that run on whatever thread they interrupt.
+//! The system's side of sampling: timers that send signals, and handlers that run on the interrupted thread.
 
 use super::Process;
 use crate::library::Library;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 const TIMER: &str = "a timer that is armed";
 const HANDLER: &str = "a signal handler that is registered";
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Sampler {
-    /// Samples that fit between handlers and the agent's thread.
+    /// Maximum of samples between handlers and worker.
     room: usize,
     armed: AtomicBool,
     handled: AtomicBool,
@@ -24,17 +24,17 @@ pub struct Sampler {
     taken: AtomicU64,
     lost: AtomicU64,
     ring: Mutex<VecDeque<Vec<u64>>>,
-    /// What each sample really met, by its number: the tokens of the functions on its stack.
+    /// The true stack of each sample, by its number: the tokens of its functions.
     truth: Mutex<HashMap<u64, Vec<Option<u32>>>>,
 }
 
 impl Sampler {
-    /// One with room for so many samples between handlers and the agent's thread.
+    /// A sampler with room for this many samples between handlers and worker.
     pub fn new(room: usize) -> Sampler {
         Sampler { room, ..Sampler::default() }
     }
 
-    /// Handlers and timers are there from now on.
+    /// Registers handler and timers.
     pub(super) fn start(&self, library: &Library) {
         library.open(HANDLER);
         library.open(TIMER);
@@ -43,7 +43,7 @@ impl Sampler {
         schedule::note("Sampling begins", 0);
     }
 
-    /// Deletes the timers, waits for the handlers that run, then gives up the handler: as `agent/src/linux.rs` does it.
+    /// Deletes the timers, waits for running handlers, then unregisters the handler, like `agent/src/linux.rs`.
     pub(super) fn stop(&self, library: &Library, timer_stays: bool) {
         if !timer_stays
             && !fault_injection::is_injected(InjectedFault::LeaveTimersArmed)
@@ -61,7 +61,7 @@ impl Sampler {
         schedule::note("Sampling has ended", 0);
     }
 
-    /// A timer may be due on the running thread: the handler interrupts it, wherever it is.
+    /// A timer may be due on the running thread. The handler interrupts the thread at any place.
     pub fn interrupt(&self, process: &Process) {
         if !self.armed.load(Ordering::SeqCst) {
             return;
@@ -86,7 +86,7 @@ impl Sampler {
         if ring.len() >= self.room {
             return false;
         }
-        // Return addresses stand behind the call.
+        // Return addresses are after the call.
         let addresses: Vec<u64> =
             stack.iter().enumerate().map(|(depth, address)| address + u64::from(depth > 0)).collect();
         let sample = RawSample { thread, time: number, weight: 1, ..RawSample::default() };
@@ -107,12 +107,12 @@ impl Sampler {
         self.ring.lock().expect("no panic while locked").is_empty()
     }
 
-    /// What a sample really met, innermost first.
+    /// The true stack of a sample, leaf first.
     pub fn truth(&self, number: u64) -> Vec<Option<u32>> {
         self.truth.lock().expect("no panic while locked").get(&number).cloned().unwrap_or_default()
     }
 
-    /// Samples begun, and those for which there was no room.
+    /// Samples begun, and those without room.
     pub fn taken_and_lost(&self) -> (u64, u64) {
         (self.taken.load(Ordering::SeqCst), self.lost.load(Ordering::SeqCst))
     }

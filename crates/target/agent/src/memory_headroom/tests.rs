@@ -1,4 +1,4 @@
-//! Control groups that are made up, of both versions.
+//! Invented control groups of both versions.
 
 use super::*;
 use std::ffi::CString;
@@ -40,7 +40,7 @@ impl Drop for Tree {
     }
 }
 
-/// Looks as often as is asked.
+/// Checks, without a pause since the last check.
 fn look(room: &mut MemoryHeadroom) -> Option<Short> {
     room.next = 0;
     room.look(1)
@@ -67,7 +67,7 @@ fn the_copy_ends_before_the_tightest_group_above_it_is_full_whatever_its_version
         tree.set(&pod, &[(usage, 301 * MIB)]);
         let left = |left| Some(Short::MemoryHeadroom { left: left * MIB, limit: 320 * MIB });
         assert_eq!(look(&mut room), left(19), "{root}");
-        // But for files that were read once.
+        // Cached files that were read once count as free.
         tree.say(&format!("{pod}/memory.stat"), &format!("anon 5\n{cached} {}\n", 40 * MIB));
         assert_eq!(look(&mut room), None, "{root}");
         tree.set(&pod, &[(limit, 9_223_372_036_854_771_712)]);
@@ -137,23 +137,23 @@ fn a_copy_that_waits_ends_itself_once_its_group_has_no_room() {
     let mut room = tree.room("0::/pod\n");
     room.counters = &COUNTERS;
     let mut ends = [0; 2];
-    // SAFETY: places for two descriptors.
+    // SAFETY: `ends` has room for two descriptors.
     assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
-    // SAFETY: the child calls nothing that allocates or locks, and ends.
+    // SAFETY: the child neither allocates nor locks, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
         begin(&raw mut room);
-        // SAFETY: a live byte and a descriptor that is open.
+        // SAFETY: a live byte and an open descriptor.
         unsafe { libc::write(ends[1], b"w".as_ptr().cast(), 1) };
         loop {
             crate::threads::pause(1_000_000_000);
         }
     }
-    // SAFETY: a descriptor that is open, and a place for a byte.
+    // SAFETY: an open descriptor, and room for a byte.
     assert_eq!(unsafe { libc::read(ends[0], [0_u8].as_mut_ptr().cast(), 1) }, 1, "it watches");
     write(full, format!("{}\n", 310 * MIB)).expect("a file can be written");
     let mut status = -1;
-    // SAFETY: a child of ours, and a place for its status.
+    // SAFETY: an own child; `status` is live.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, ENDED_BY_ROOM));
 }

@@ -1,8 +1,8 @@
-//! The classes that a walk has met, and the numbers under which it tells of them.
+//! The classes of a walk, and their numbers in the stream.
 
-/// Numbers of classes, by what is met in objects.
+/// Numbers of classes, by ClassID and by the first word of their objects.
 pub(crate) struct Classes<'a> {
-    /// Open addressing; a place without a key is free. The second word is the number plus 1.
+    /// Open addressing: a key, then the number plus 1. With 0 there, the slot is free.
     table: &'a mut [[u64; 2]],
     ids: &'a mut [u64],
     count: usize,
@@ -10,7 +10,7 @@ pub(crate) struct Classes<'a> {
 }
 
 impl<'a> Classes<'a> {
-    /// None yet.
+    /// No classes yet.
     pub(crate) fn new(table: &'a mut [[u64; 2]], ids: &'a mut [u64]) -> Classes<'a> {
         Classes { table, ids, count: 0, told: 0 }
     }
@@ -28,13 +28,13 @@ impl<'a> Classes<'a> {
         None
     }
 
-    /// The number of a class, by its id or what its objects have in its place.
+    /// The number of a class, by its ClassID or the first word of its objects.
     pub(crate) fn number_of(&self, key: u64) -> Option<u64> {
         let [_, number] = *self.table.get(self.place(key)?)?;
         number.checked_sub(1)
     }
 
-    /// A new class; `None` if there is no room.
+    /// Adds a class and returns its number; `None` if there is no room.
     pub(crate) fn add(&mut self, id: u64) -> Option<u64> {
         let place = self.place(id)?;
         *self.ids.get_mut(self.count)? = id;
@@ -43,26 +43,26 @@ impl<'a> Classes<'a> {
         Some(self.count as u64 - 1)
     }
 
-    /// The same class under another key, as long as the table is not crowded.
+    /// Adds another key of a class, if the table has room.
     pub(crate) fn also(&mut self, key: u64, number: u64) {
         if let Some(held) = self.place(key).and_then(|place| self.table.get_mut(place)) {
             *held = [key, number + 1];
         }
     }
 
-    /// One that others name.
+    /// Adds a class that another class names, if it is new.
     pub(crate) fn meet(&mut self, id: u64) {
         if id != 0 && self.number_of(id).is_none() {
             self.add(id);
         }
     }
 
-    /// The number of the one that [`Classes::next_untold`] gave last.
+    /// The number of the class that [`Classes::next_untold`] returned last.
     pub(crate) fn last_told(&self) -> u64 {
         self.told.saturating_sub(1) as u64
     }
 
-    /// The next one that has not been told of.
+    /// The next class that was not written yet.
     pub(crate) fn next_untold(&mut self) -> Option<u64> {
         let id = (self.told < self.count).then(|| self.ids.get(self.told).copied()).flatten()?;
         self.told += 1;

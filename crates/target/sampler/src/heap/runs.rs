@@ -1,7 +1,6 @@
-//! Objects of one class, one behind the other: told of in one go, without what they have in common, and without asking anew of each what
-//! can be asked of the first.
+//! Writes runs of adjacent objects of one class, without their common parts, and without checks that the first object has answered for all.
 //!
-//! Only what is believed of a class is used here, and it ends before each object that is to be asked about.
+//! Only trusted classes are written so. A run ends before each object about which the runtime must be asked.
 
 use super::shape::{Form, Memory, Trust};
 use super::{AHEAD, Walk};
@@ -9,7 +8,7 @@ use remora_wire::Contents;
 use remora_wire::heap::{BEYOND_SHORT, FIRST_CLASS, FORM, LONGEST_NUMBER, WORD, distance, short_number, write_number};
 
 impl<M: Memory> Walk<'_, M> {
-    /// Tells of as many objects as can be told so, from this one on; where the next one lies.
+    /// Writes as many objects as possible, from this one on. Returns the address of the next one.
     #[inline]
     pub(super) fn run(&mut self, object: u64, end: u64) -> u64 {
         let mark = self.words.word(object) & !(WORD - 1);
@@ -25,11 +24,11 @@ impl<M: Memory> Walk<'_, M> {
         }
     }
 
-    /// Whether a class has a form; told, if so.
+    /// Decides whether a class has a form, and writes the form if so.
     #[inline(never)]
     fn decide(&mut self, mark: u64, object: u64) -> u64 {
         let Some(shape) = self.shapes.find(mark) else { return object };
-        // What stands in an object follows it, and of that each has its own.
+        // The content of an object follows it, and differs from object to object.
         let follows = match self.contents {
             Contents::None => false,
             Contents::Strings => shape.is_text(),
@@ -43,7 +42,7 @@ impl<M: Memory> Walk<'_, M> {
         object
     }
 
-    /// Objects of one size, of which each says where its references lead.
+    /// Writes objects of one size, each with its references.
     #[inline(never)]
     fn write_run(&mut self, mark: u64, first: u64, end: u64) -> u64 {
         let Some(shape) = self.shapes.find(mark) else { return first };
@@ -55,20 +54,20 @@ impl<M: Memory> Walk<'_, M> {
         let (size, step) = (shape_now.base_size(), shape_now.base_size().next_multiple_of(WORD));
         let fit = ((end - first) / step).min(u64::from(shape_now.until_asked));
         let most = fit.min((room.len() / most_bytes) as u64);
-        // Few values are alive in the loop, so that all of them have registers: it takes its time for its instructions alone.
+        // The loop's time is its instructions alone. So few values are live in it, and all fit into registers.
         let (mut object, stop, mut references) = (first, first + most * step, 0);
         let mut cursor = Cursor { at: room.as_mut_ptr() };
         while object < stop && words.word(object) & !(WORD - 1) == mark {
             words.expect(object.wrapping_add(AHEAD));
-            // SAFETY: there is room for so many objects of one number each, and one for each place, however long.
+            // SAFETY: `room` fits `most` objects, each with a head and one number for each place, all of the longest form.
             cursor = unsafe { cursor.head(head) };
             for place in places {
                 let target = words.word(object + u64::from(*place) * WORD);
-                // Which places hold nothing follows no pattern: no branch.
+                // No branch: null references follow no pattern.
                 let is_one = u64::from(target != 0);
                 references += is_one;
                 let number = distance(object, target) & is_one.wrapping_neg();
-                // SAFETY: as above.
+                // SAFETY: `room` fits one number of the longest form for each place of each object.
                 cursor = unsafe { cursor.number(number) };
             }
             object += step;
@@ -82,7 +81,7 @@ impl<M: Memory> Walk<'_, M> {
         object
     }
 
-    /// Objects that differ in size alone: such as have elements without references.
+    /// Writes objects that differ only in size: they have elements without references.
     #[inline(never)]
     fn write_sized(&mut self, mark: u64, first: u64, end: u64) -> u64 {
         let Some(shape) = self.shapes.find(mark) else { return first };
@@ -97,7 +96,7 @@ impl<M: Memory> Walk<'_, M> {
             words.expect(object.wrapping_add(AHEAD));
             let size = shape_now.size(words, object);
             let Some(next) = super::behind(object, size, end) else { break };
-            // SAFETY: there is room for so many objects of two numbers each.
+            // SAFETY: `room` fits `most` objects, each with two numbers of the longest form.
             cursor = unsafe { cursor.head(head).number(size) };
             bytes += size;
             told += 1;
@@ -112,7 +111,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 }
 
-/// What each object of a class begins with, as it is written.
+/// The written bytes at the beginning of each object of a class.
 #[derive(Clone, Copy)]
 struct Head {
     form: [u8; 4],
@@ -120,7 +119,7 @@ struct Head {
 }
 
 impl Head {
-    /// That of the class with this number; `None` if it is longer than those that are written at once.
+    /// The head of a class; `None` if its number does not have a short form.
     fn of(class: u32) -> Option<Head> {
         let number = FIRST_CLASS + u64::from(class);
         let (form, length) = (number < BEYOND_SHORT).then(|| short_number(number as u32))?;
@@ -128,8 +127,8 @@ impl Head {
     }
 }
 
-/// Where the next number goes, in room that was measured before: nothing is asked of each. It goes by value, and so never has a place in
-/// memory, for which each number would wait.
+/// The place of the next number, in room that was measured before, so no write checks it. It is passed by value and stays in a register: in
+/// memory, each number would wait for it.
 #[derive(Clone, Copy)]
 struct Cursor {
     at: *mut u8,
@@ -137,10 +136,10 @@ struct Cursor {
 
 impl Cursor {
     /// # Safety
-    /// From the cursor on there is room for the longest number; so for the others.
+    /// From the cursor on, there is room for a number of the longest form.
     #[inline]
     unsafe fn head(self, head: Head) -> Cursor {
-        // SAFETY: the caller's promise: four bytes, of which no more than these are behind the cursor then.
+        // SAFETY: the caller gives room for the longest number, which has more than these four bytes. `length` is at most four.
         unsafe {
             self.at.cast::<[u8; 4]>().write(head.form);
             Cursor { at: self.at.add(head.length) }
@@ -153,10 +152,10 @@ impl Cursor {
     unsafe fn number(self, number: u64) -> Cursor {
         if number < BEYOND_SHORT {
             let (form, length) = short_number(number as u32);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller gives room for the longest number.
             unsafe { self.head(Head { form, length }) }
         } else {
-            // SAFETY: as above.
+            // SAFETY: the caller gives room for the longest number.
             unsafe { self.long(number) }
         }
     }
@@ -168,7 +167,7 @@ impl Cursor {
     unsafe fn long(self, number: u64) -> Cursor {
         let mut form = [0; LONGEST_NUMBER];
         let length = write_number(&mut form, number);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller gives room for the longest number, and `length` is at most that.
         unsafe {
             self.at.cast::<[u8; LONGEST_NUMBER]>().write(form);
             Cursor { at: self.at.add(length) }
@@ -184,15 +183,15 @@ mod tests {
     use std::collections::BTreeMap;
     use std::vec::Vec;
 
-    /// Where objects of two references and a number are described, and where arrays of bytes are.
+    /// The descriptions of objects with two references and a number, and of byte arrays.
     const PAIR: u64 = 0x700;
     const BYTES: u64 = 0x7c0;
     const BEGIN: u64 = 0x1_0000;
     const MANY: u64 = 2_000;
-    /// So far away that its distance takes the longest form of a number.
+    /// So far away that its distance has the longest form of a number.
     const FAR: u64 = 1 << 62;
 
-    /// What stands in the memory of such objects; how often it was asked about one instead; and one that is not as its class says.
+    /// The memory of such objects, the number of questions about single ones, and the first that contradicts its class.
     struct Run {
         words: BTreeMap<u64, u64>,
         length: u64,
@@ -201,7 +200,7 @@ mod tests {
     }
 
     impl Run {
-        /// A pair and behind it, for each third, an array; their references go here and there, and to nothing.
+        /// Pairs, and an array after each third one. Their references lead to several places, or are null.
         fn new() -> Run {
             let less = |bytes: i64| bytes as u64;
             let described = [
@@ -230,7 +229,7 @@ mod tests {
             self.words.get(&address).copied().unwrap_or(0)
         }
 
-        /// Every object as it is.
+        /// Every object by the runtime's answers.
         fn objects(&self) -> Vec<(u64, u64, u64, Vec<u64>)> {
             let (mut at, mut objects) = (BEGIN, Vec::new());
             while at < BEGIN + self.length {
@@ -288,7 +287,7 @@ mod tests {
             let references = expected.iter().map(|object| object.3.len() as u64).sum::<u64>();
             assert_eq!((seen.end, told.objects, told.references), (Some(count), count, references));
             assert_eq!(told.bytes, expected.iter().map(|object| object.2).sum::<u64>());
-            // Of each class those by which it is learned, and then one in 252.
+            // The first objects of each class, and then one in 252.
             assert!((8..40).contains(&heap.asked.get()), "{} were asked about", heap.asked.get());
         }
     }
@@ -299,7 +298,7 @@ mod tests {
         heap.liar = Some(BEGIN + heap.length / 2);
         let (told, seen) = walked(&heap, 16, 4096);
         assert_eq!((told.contradicted, seen.objects.len()), (1, heap.objects().len()));
-        // What is asked about is told at length from there on.
+        // From there on, these objects are written in the long form.
         assert!(seen.objects.last() == heap.objects().last());
     }
 }

@@ -1,46 +1,48 @@
-//! How the objects of a class lie in memory, by the collector's own description of it: so that two calls of the runtime for each object
-//! need not be made, once the description has agreed with what they answer.
+//! The layout of a class's objects, from the GC's own description of the class. It replaces two runtime calls for each object, once it has
+//! agreed with the runtime's answers.
 //!
-//! The first words of a class are what a collector sees of it (`MethodTable` in `gc/env/gcenv.object.h`, the same from 3.1 to 10): flags,
-//! whose low half is the size of an element where bit 31 is set, and the size of an object without elements. In front of it, downwards,
-//! stands where references are (`gc/gcdesc.h`): how many runs there are, then for each where it begins and its length less the object's;
-//! a negative count means an array of values that hold references: where it begins, and for each stretch of a value how many references
-//! it has and how many bytes come behind them.
+//! A class begins with the words that the GC uses (`MethodTable` in `gc/env/gcenv.object.h`, the same from 3.1 to 10). The first are flags:
+//! with bit 31, their low half is the size of an element. Then comes the size of an object without elements. Before the class, downwards,
+//! is its GC descriptor (`gc/gcdesc.h`). It begins with the number of runs of references. Then each run has its offset, and its length
+//! minus the object's size. A negative number means an array of values with references. Then comes the offset of the first value. Each
+//! stretch of a value has its number of references, and the bytes after them.
 //!
-//! None of this is a promise. So nothing of it is believed before objects of that very class were found to be as the runtime's own
-//! answers say, one of many is asked about ever after, and a class that is not described so, or only once, is asked about for good.
+//! None of this is guaranteed. So the walk trusts a description only after objects of that same class agreed with the runtime's answers.
+//! Then it still asks the runtime about one object of many. If a class has another description, or once disagrees, the walk asks the
+//! runtime about all its further objects.
 
 use super::SMALLEST;
 use remora_wire::heap::{MOST_PLACES, WORD};
 
-/// A word of the memory.
+/// Memory, read in words.
 pub(crate) trait Memory {
     /// The word at an address.
     fn word(&self, address: u64) -> u64;
 
-    /// Says that what lies here will be asked for soon. It need not be there.
+    /// Prefetches the memory at an address, which may be invalid.
     #[inline]
     fn expect(&self, _address: u64) {}
 }
 
-/// Runs of references that are taken down; a class with more is asked about.
+/// The maximum of stored runs of references. The walk asks the runtime about classes with more.
 const MOST_RUNS: usize = 12;
-/// Objects of a class that must agree before it is believed.
+/// Objects of a class that must agree before its description is trusted.
 const ENOUGH: u8 = 4;
-/// One of so many objects is asked about though its class is believed. Prime, so that no pattern of the heap keeps step with it.
+/// The walk asks the runtime about one of this many objects of a trusted class. Prime, so that no pattern of the heap has this period.
 const ONE_OF: u16 = 251;
-/// In the flags: the low half is the size of an element, and there are elements.
+/// Flag: there are elements, and the low half is the size of one.
 const HAS_ELEMENTS: u64 = 0x8000_0000;
-/// In the flags: there are references.
+/// Flag: there are references.
 const HAS_REFERENCES: u64 = 0x0100_0000;
-/// The size of a string without characters, as its class says it: two heads, the length, and a zero behind the characters.
+/// The size of an empty string by its class: two headers, the length, and a zero after the characters.
 pub(crate) const TEXT_BASE: u64 = 22;
-/// Where the number of elements stands in an object.
+/// The offset of the number of elements in an object.
 const ELEMENTS_AT: u64 = 8;
-/// Bytes of the head that is in front of the next object, which the size counts to this one.
+/// Bytes of the header before the next object, which belong to this object's size.
 const HEAD: u64 = 8;
 
-/// A run of references: for arrays of values, how many and the bytes behind; else where it begins and what is added to the object's size.
+/// A run of references. In arrays of values: their number, and the bytes after them. Otherwise: its offset, and its length minus the
+/// object's size.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Run {
@@ -48,37 +50,37 @@ struct Run {
     second: i32,
 }
 
-/// What is thought of a class.
+/// How far the description of a class is trusted.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Trust {
-    /// Nothing: the place is free.
+    /// The slot is free.
     #[default]
     None = 0,
     /// Its description is being compared.
     Learning = 1,
-    /// Its description is believed.
+    /// Its description is trusted.
     Believed = 2,
-    /// It is asked about for good.
+    /// The runtime is asked about all objects.
     Asked = 3,
-    /// It is room between objects.
+    /// Free space between objects.
     Free = 4,
 }
 
-/// Whether objects of a class are told by what they have in common.
+/// Whether objects of a class are written without their common parts.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Form {
-    /// It has not been looked at yet.
+    /// Not decided yet.
     #[default]
     Undecided = 0,
-    /// They are, and it has been told what that is.
+    /// They are, and the common parts were written.
     Told = 1,
     /// They are not.
     None = 2,
 }
 
-/// How objects of a class lie. All zeros is a free place.
+/// The layout of a class's objects. All zeros is a free slot.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shape {
@@ -86,24 +88,24 @@ pub struct Shape {
     /// The class's number in the stream.
     pub(crate) number: u32,
     base: u32,
-    /// Where the values of an array begin.
+    /// The offset of an array's values.
     begin: u32,
     element: u16,
     pub(crate) trust: Trust,
     agreed: u8,
-    /// Runs; less than 0 for an array of values.
+    /// Number of runs; negative for an array of values.
     count: i32,
-    /// How many objects are told before the next one that is asked about.
+    /// Objects to write before the runtime is asked about the next one.
     pub(crate) until_asked: u16,
     pub(crate) form: Form,
-    /// References in each object of a class that has a form.
+    /// Number of references in each object of a class with a form.
     place_count: u8,
-    /// Where they are, in words from the object's beginning.
+    /// Their offsets in the object, in words.
     places: [u16; MOST_PLACES],
     runs: [Run; MOST_RUNS],
 }
 
-/// References in their order, as a number: to compare two lists without keeping either.
+/// A hash of references in order: compares two lists without storing either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Digest {
     /// How many there are.
@@ -119,7 +121,7 @@ impl Digest {
 }
 
 impl Shape {
-    /// What the memory in front of and at a class says; one to ask about, where that cannot be.
+    /// Reads the description at and before a class. If it is no valid one, the runtime is asked about all objects.
     fn read(memory: &impl Memory, mark: u64, number: u32) -> Shape {
         let head = memory.word(mark);
         let mut shape = Shape { mark, number, base: (head >> 32) as u32, ..Shape::default() };
@@ -139,7 +141,7 @@ impl Shape {
         }
         for index in 0..self.count.unsigned_abs() {
             let run = if count < 0 {
-                // The first lies where a run's length would, the others below it.
+                // The first one is at the place of a run's length, the others below it.
                 let item = memory.word(mark_less(self.mark, 3 + u64::from(index))?);
                 Run { first: item as u32, second: i32::try_from(item >> 32).ok()? }
             } else {
@@ -152,25 +154,25 @@ impl Shape {
         Some(())
     }
 
-    /// Whether it is that of strings: they alone have characters behind a head that is no array's.
+    /// Whether this is the string class: only strings have characters after a header that is not an array's.
     #[inline]
     pub(crate) fn is_text(&self) -> bool {
         self.element == 2 && u64::from(self.base) == TEXT_BASE && self.count == 0
     }
 
-    /// Room between objects.
+    /// Free space between objects.
     fn free(mark: u64) -> Shape {
         Shape { mark, trust: Trust::Free, ..Shape::default() }
     }
 
-    /// Whether this object is one of those that are asked about.
+    /// Whether the runtime must be asked about this object.
     #[inline]
     pub(crate) fn is_due(&mut self) -> bool {
         self.until_asked = self.until_asked.checked_sub(1).unwrap_or(ONE_OF);
         self.until_asked == ONE_OF
     }
 
-    /// The size of an object, bytes. None is smaller than the smallest: the empty string is 22 by its class and 24 by the runtime.
+    /// The size of an object, bytes. It is at least `SMALLEST`: the empty string has 22 by its class and 24 by the runtime.
     #[inline]
     pub(crate) fn size(&self, memory: &impl Memory, object: u64) -> u64 {
         let elements = match self.element {
@@ -180,7 +182,7 @@ impl Shape {
         (u64::from(self.base) + elements).max(SMALLEST)
     }
 
-    /// The size of an object that has no elements, bytes.
+    /// The size of an object without elements, bytes.
     #[inline]
     pub(crate) fn base_size(&self) -> u64 {
         u64::from(self.base).max(SMALLEST)
@@ -192,14 +194,14 @@ impl Shape {
         self.element != 0
     }
 
-    /// Where references are in an object of a class that has a form, in words from its beginning; in the order in which they are told.
+    /// The offsets of references in an object of a class with a form, in words, in the order in which they are written.
     #[inline]
     pub(crate) fn places(&self) -> &[u16] {
         self.places.get(..usize::from(self.place_count)).unwrap_or_default()
     }
 
-    /// Gives the class a form, if it can have one: the size of each object, or 0 if they differ, and how many places for references each
-    /// has. Those of arrays are as many as there are elements, and no form's.
+    /// Gives the class a form, if possible: the size of each object, or 0 if they differ, and the number of references in each. An array of
+    /// references has one for each element, so it has no form.
     pub(crate) fn settle(&mut self) -> Option<(u64, u64)> {
         if self.has_elements() && self.count != 0 || self.count < 0 {
             return None;
@@ -221,7 +223,7 @@ impl Shape {
         Some((if self.has_elements() { 0 } else { size }, u64::from(self.place_count)))
     }
 
-    /// Shows what an object of that size refers to, nothing left out but what refers to none; in the order of the runtime's own answers.
+    /// Shows the references of an object of that size, without nulls, in the order of the runtime's answers.
     #[inline]
     pub(crate) fn references(&self, memory: &impl Memory, object: u64, size: u64, mut visit: impl FnMut(u64)) {
         if self.count < 0 {
@@ -263,21 +265,21 @@ impl Shape {
         }
     }
 
-    /// What the description says of an object, to compare.
+    /// The hash of an object's references by the description.
     pub(crate) fn digest(&self, memory: &impl Memory, object: u64, size: u64) -> Digest {
         let mut digest = Digest::default();
         self.references(memory, object, size, |target| digest.add(target));
         digest
     }
 
-    /// The runtime has said what an object is. False: it said otherwise than a description that was believed.
+    /// Takes the result of a comparison with the runtime. Returns false if a trusted description was wrong.
     pub(crate) fn compared(&mut self, same: bool, references: u64) -> bool {
         let believed = self.trust == Trust::Believed;
         if !same {
             self.trust = Trust::Asked;
             return !believed;
         }
-        // Objects that refer to nothing say nothing of where references are.
+        // Objects without references do not confirm where references are.
         if self.count == 0 || references > 0 {
             self.agreed = self.agreed.saturating_add(1);
         }
@@ -288,17 +290,17 @@ impl Shape {
     }
 }
 
-/// So many words in front of a class.
+/// The address this many words before a class.
 fn mark_less(mark: u64, words: u64) -> Option<u64> {
     mark.checked_sub(words * 8)
 }
 
-/// Shapes by what objects have in their first word.
+/// Shapes by the first word of objects.
 pub(crate) struct Shapes<'a> {
-    /// A power of two of places.
+    /// A power of two of slots.
     places: &'a mut [Shape],
     used: usize,
-    /// Where the last one was found: objects of a class like company.
+    /// The slot of the last search: objects of one class are often adjacent.
     last: usize,
 }
 
@@ -307,7 +309,7 @@ impl<'a> Shapes<'a> {
         Shapes { places, used: 0, last: 0 }
     }
 
-    /// What is known of it.
+    /// The shape of a class, if it is known.
     #[inline]
     pub(crate) fn find(&mut self, mark: u64) -> Option<&mut Shape> {
         if self.places.get(self.last).is_none_or(|shape| shape.mark != mark) {
@@ -328,20 +330,20 @@ impl<'a> Shapes<'a> {
         }
     }
 
-    /// Remembers a class. Without room for it, its objects are asked about.
+    /// Stores a class. Without room for it, the runtime is asked about its objects.
     pub(crate) fn learn(&mut self, memory: &impl Memory, mark: u64, number: u64) {
         if let Ok(number) = u32::try_from(number) {
             self.put(Shape::read(memory, mark, number));
         }
     }
 
-    /// Remembers room between objects.
+    /// Stores free space between objects.
     pub(crate) fn learn_free(&mut self, mark: u64) {
         self.put(Shape::free(mark));
     }
 
     fn put(&mut self, shape: Shape) {
-        // Never more than half full, so that there is always a free place to end a search.
+        // At most half full, so that a free slot ends every search.
         if self.used * 2 >= self.places.len() {
             return;
         }
@@ -359,7 +361,7 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    /// Words by their addresses; none is 0.
+    /// Words by address; missing ones are 0.
     struct Words(BTreeMap<u64, u64>);
 
     impl Memory for Words {
@@ -407,7 +409,7 @@ mod tests {
             (MARK - 8, 1),
             (MARK - 16, 16),
             (MARK - 24, -24_i64 as u64),
-            // The upper half is padding, whatever it holds.
+            // The upper half is padding and may contain anything.
             (0x1008, 0xff << 32 | 3),
             (0x1010, 0x11),
             (0x1020, 0x33),
@@ -469,7 +471,7 @@ mod tests {
     #[test]
     fn a_class_is_believed_after_enough_objects_and_never_again_after_one_that_is_otherwise() {
         let mut shape = Shape { count: 1, trust: Trust::Learning, ..Shape::default() };
-        // Objects that refer to nothing prove nothing.
+        // Objects without references prove nothing.
         assert!((0..100).all(|_| shape.compared(true, 0)));
         assert_eq!(shape.trust, Trust::Learning);
         assert!((0..ENOUGH).all(|_| shape.compared(true, 1)));

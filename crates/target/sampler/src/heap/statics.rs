@@ -1,4 +1,4 @@
-//! Where static fields are, and what stands in them: asked by the reader, answered when the heap has been told of.
+//! The addresses and values of static fields. The reader asks for them, and the copy answers after the heap walk.
 
 use super::shape::Memory;
 use super::stream_writer::Record;
@@ -6,10 +6,10 @@ use super::{HeapReader, StreamSink};
 use remora_wire::heap::WORD;
 use remora_wire::heap::statics::{Asked, FIELDS_AT_ONCE, Owner, asked, head};
 
-/// A number of an answer that is a place.
+/// Marks an answer with an address.
 const HERE: u64 = 0;
 
-/// The question that is asked next.
+/// The next question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor {
     /// Its first word.
@@ -18,12 +18,12 @@ pub struct Cursor {
     question: u64,
 }
 
-/// Answers the questions that the reader has, from the cursor on.
+/// Answers the reader's questions from the cursor on.
 pub(crate) fn tell(heap: &dyn HeapReader, words: &impl Memory, sink: &mut dyn StreamSink, cursor: &mut Cursor) {
     while let (Some(first), Some(second)) = (sink.question(cursor.at), sink.question(cursor.at + 1)) {
         let (owner, count) = head([first, second]);
         let (question, from, count) = (cursor.question, cursor.at + 2, count as usize);
-        // Before it is asked: whoever does not come back from it goes on behind it.
+        // Before the question is asked: if it ends in a fault, the next call continues after it.
         *cursor = Cursor { at: from + count, question: question + 1 };
         if let Some(class) = class_of(heap, owner)
             && !tell_class(heap, words, sink, class, (question, from, count))
@@ -41,7 +41,7 @@ fn class_of(heap: &dyn HeapReader, owner: Owner) -> Option<u64> {
     }
 }
 
-/// Answers one question, whose fields are so many words from a place on. False: nobody wants more.
+/// Answers one question, with `count` words of fields at `from`. Returns false if no reader is left.
 fn tell_class(
     heap: &dyn HeapReader,
     words: &impl Memory,
@@ -69,7 +69,7 @@ fn tell_field(heap: &dyn HeapReader, words: &impl Memory, class: u64, field: Ask
     match heap.static_at(class, field.field) {
         Err(code) => record.add(&[u64::from(code)]),
         Ok(address) if field.reads => {
-            // Fields lie at multiples of their size: none crosses from one word into the next.
+            // Fields are aligned to their size, so none crosses a word's end.
             let value = words.word(address & !(WORD - 1)) >> (address % WORD * 8);
             record.add(&[HERE, address, 1, value]);
         }

@@ -1,12 +1,12 @@
-//! The stream as it is written: numbers into a buffer, and what is told a second time beside it.
+//! Writes the stream: numbers into a buffer, and some records a second time beside the stream.
 
 use super::{MOST_ARGUMENTS, StreamSink};
 use remora_wire::heap::{LONGEST_NUMBER, write_number};
 
-/// Numbers of the longest record: that of a class.
+/// Numbers in the longest record, that of a class.
 const MOST_NUMBERS: usize = 7 + MOST_ARGUMENTS;
 
-/// A record that is told twice.
+/// A record that is written twice.
 pub(crate) struct Record {
     bytes: [u8; MOST_NUMBERS * LONGEST_NUMBER],
     used: usize,
@@ -20,7 +20,7 @@ impl Record {
         record
     }
 
-    // Made once, for the sake of the library's size; so the other rare ones here and elsewhere.
+    // Not inlined, to keep the library small; the same for other rarely used functions here and elsewhere.
     #[inline(never)]
     pub(crate) fn add(&mut self, numbers: &[u64]) {
         for number in numbers {
@@ -35,13 +35,13 @@ impl Record {
     }
 }
 
-/// Numbers on their way out.
+/// Writes numbers to a sink, through a buffer.
 pub(crate) struct StreamWriter<'a> {
     buffer: &'a mut [u8],
     used: usize,
-    /// Where the stream goes.
+    /// The destination of the stream.
     pub(crate) sink: &'a mut dyn StreamSink,
-    /// Whether anybody takes it.
+    /// Whether the sink still takes bytes.
     pub(crate) wanted: bool,
 }
 
@@ -61,7 +61,7 @@ impl<'a> StreamWriter<'a> {
             self.flush();
         }
         match self.buffer.get_mut(self.used..) {
-            // Most are small: sizes, ends of lists, references to what lies near.
+            // Most are small: sizes, ends of lists, references to near objects.
             Some([place, ..]) if number < 0x80 => {
                 *place = number as u8;
                 self.used += 1;
@@ -71,8 +71,8 @@ impl<'a> StreamWriter<'a> {
         }
     }
 
-    /// Places for as many bytes as fit, of which [`StreamWriter::used`] says afterwards how many were used. Fewer than `least` only if the buffer
-    /// never has so many.
+    /// Room for as many bytes as fit. [`StreamWriter::used`] then gets the number of used ones. The room is smaller than `least` only if
+    /// the whole buffer is.
     #[inline]
     pub(crate) fn room(&mut self, least: usize) -> &mut [u8] {
         if self.buffer.len() - self.used < least {
@@ -81,7 +81,7 @@ impl<'a> StreamWriter<'a> {
         self.buffer.get_mut(self.used..).unwrap_or_default()
     }
 
-    /// So many of the places that [`StreamWriter::room`] gave are used.
+    /// Marks this many bytes of [`StreamWriter::room`] as used.
     #[inline]
     pub(crate) fn used(&mut self, bytes: usize) {
         self.used = (self.used + bytes).min(self.buffer.len());
@@ -97,7 +97,7 @@ impl<'a> StreamWriter<'a> {
         }
     }
 
-    /// These as they are.
+    /// Writes bytes unchanged.
     #[inline]
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         match self.buffer.get_mut(self.used..).and_then(|rest| rest.get_mut(..bytes.len())) {
@@ -109,20 +109,20 @@ impl<'a> StreamWriter<'a> {
         }
     }
 
-    /// Beside the stream only.
+    /// Writes a record only beside the stream.
     #[inline(never)]
     pub(crate) fn record_beside(&mut self, record: &Record) {
         self.wanted = self.wanted && self.sink.put_aside(record.bytes());
     }
 
-    /// Into the stream and beside it.
+    /// Writes a record into the stream and beside it.
     #[inline(never)]
     pub(crate) fn record_twice(&mut self, record: &Record) {
         record.bytes().iter().for_each(|byte| self.byte(*byte));
         self.wanted = self.wanted && self.sink.put_aside(record.bytes());
     }
 
-    /// The same for the last one: the whole stream is out before it is told beside it.
+    /// The same for the last record. The whole stream goes out first.
     pub(crate) fn last(&mut self, record: &Record) {
         record.bytes().iter().for_each(|byte| self.byte(*byte));
         self.flush();

@@ -1,4 +1,4 @@
-//! Walks over heaps that are made up.
+//! Walks over invented heaps.
 
 use super::*;
 use remora_wire::heap::statics::{Answer, Asked, FIELDS_AT_ONCE, Owner, Place, answer, question};
@@ -13,7 +13,7 @@ struct Object {
     references: Vec<u64>,
 }
 
-/// Fields of a class that has more than fit into one record, and than there is room for.
+/// Fields of a class with more fields than fit into one record, and room for fewer.
 const FIELDS: usize = 45;
 const ROOM: usize = 40;
 
@@ -59,12 +59,12 @@ impl HeapReader for Heap {
 
 impl Memory for &Heap {
     fn word(&self, address: u64) -> u64 {
-        // A mark in the lowest bit, as the collector leaves one.
+        // The GC may set the lowest bit as a mark.
         self.objects.get(&address).map_or(0, |object| object.class | 1)
     }
 }
 
-/// The stream, what is told beside it, the words of questions, and answers to them.
+/// The stream, the records beside it, the question words, and the answers.
 #[derive(Default)]
 struct Stream(Vec<u8>, Vec<u8>, Vec<u64>, Vec<Vec<u8>>);
 
@@ -184,7 +184,7 @@ where
     walk(heap, heap, contents, area, stream)
 }
 
-/// A walk whose stream is somewhere else, and what is asked about static fields, from there on.
+/// A walk into a stream, and then the answers about static fields from the cursor on.
 fn walk_into(heap: &Heap, stream: &mut Stream, mut cursor: Cursor) -> Cursor {
     walk_with(Contents::None, heap, (16, 4096), stream);
     statics::tell(heap, &heap, stream, &mut cursor);
@@ -216,7 +216,7 @@ fn every_object_is_told_of_with_its_class_size_and_references() {
 
 #[test]
 fn free_room_is_a_gap_and_no_object() {
-    // What it has in the place of a class is one thing, what the runtime says of it another.
+    // The object's first word differs from its ClassID.
     const MARK: u64 = 0x600;
     struct Holes(Heap);
     impl HeapReader for Holes {
@@ -258,7 +258,7 @@ fn free_room_is_a_gap_and_no_object() {
 fn the_characters_of_a_string_follow_it_and_those_of_nothing_else() {
     const TEXT: u64 = 0x600;
     const OTHER: u64 = 0x640;
-    /// A string of five characters and an array of as many, as they lie in memory.
+    /// A string of five characters and an array of as many, as in memory.
     struct Texts(Heap, BTreeMap<u64, u64>);
     impl HeapReader for Texts {
         fn ranges(&self, into: &mut [HeapRange]) -> usize {
@@ -307,7 +307,7 @@ fn with_values_what_stands_in_objects_is_told_and_how_their_classes_are_laid_out
     let heap = heap(&[(0x1000, 0x800, 24, &[]), (0x1018, 0x800, 5001, &[])], 24 + 5008);
     for buffer in [10, 64, 4096] {
         let (walked, seen) = walked_for(Contents::Values, &heap, 16, buffer);
-        // Behind the class, and without the head of the next object.
+        // After the class, without the header of the next object.
         let told: Vec<(u64, usize)> = seen.values.iter().map(|(whole, bytes)| (*whole, bytes.len())).collect();
         assert_eq!((walked.objects, &told[..]), (2, &[(8, 8), (4985, MOST_VALUES as usize)][..]));
         let [(1, first), (1, second)] = &seen.layouts[..] else { panic!("{:?}", seen.layouts) };
@@ -354,7 +354,7 @@ fn gch_06_static_fields_are_told_behind_the_walk_and_those_of_classes_that_are_n
     let mut stream = Stream(Vec::new(), Vec::new(), questions.concat(), Vec::new());
     let end = walk_into(&heap, &mut stream, Cursor::default());
     let place = |address, value| Ok(Place { address, value });
-    // A mark in the lowest bit; behind two bytes, what is left of the word.
+    // A mark in the lowest bit; the rest of the word after two bytes.
     let first = vec![place(0x1000, Some(0x801)), place(0x1002, Some(0)), place(0x1002, None), Err(0x8013_1351)];
     let of_many = |from: u64, count: u64| (from..from + count).map(|at| place(0x0600_0001 + at, None)).collect();
     let expected = [
@@ -367,7 +367,7 @@ fn gch_06_static_fields_are_told_behind_the_walk_and_those_of_classes_that_are_n
         stream.3.iter().map(|bytes| answer(bytes).expect("what was written is read")).collect()
     };
     assert_eq!(told(&stream), expected);
-    // Who did not come back from the first of them goes on behind it.
+    // After a fault in the first question, the answers continue after it.
     let mut rest = Stream(Vec::new(), Vec::new(), questions.concat(), Vec::new());
     let mut cut = Stream(Vec::new(), Vec::new(), questions[..2].concat(), Vec::new());
     let behind_the_second = walk_into(&heap, &mut cut, Cursor::default());

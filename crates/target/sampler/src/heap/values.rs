@@ -1,16 +1,16 @@
-//! What stands in objects, where it is asked for, and how their classes are laid out.
+//! Writes the contents of objects, if requested, and the layouts of their classes.
 
 use super::shape::{Memory, TEXT_BASE};
 use super::stream_writer::{Record, StreamWriter};
 use remora_wire::heap::{CLASS, CONTENT, LAYOUT, LAYOUT_FIELDS, MOST_CONTENT, MOST_VALUES, VALUES, WORD};
 
-/// Where the characters of a string begin.
+/// The offset of a string's characters.
 const TEXT_AT: u64 = 12;
-/// Of an object's size, what is no content: its class, and the head that is in front of the next object.
+/// Bytes of an object's size without content: its class, and the header before the next object.
 const NO_CONTENT: u64 = 2 * WORD;
 
-/// Tells the characters of a string: their number is its second word's lower half, and they begin with the upper one (what GetStringLayout2
-/// answers on every runtime: 8 and 12).
+/// Writes the characters of a string. The lower half of its second word is their number, and they begin with the upper half
+/// (GetStringLayout2 returns 8 and 12 on every runtime).
 #[inline(never)]
 pub(crate) fn write_text(writer: &mut StreamWriter<'_>, words: &impl Memory, object: u64, size: u64) {
     let whole = (words.word(object + WORD) & u64::from(u32::MAX)) * 2;
@@ -22,7 +22,7 @@ pub(crate) fn write_text(writer: &mut StreamWriter<'_>, words: &impl Memory, obj
     }
 }
 
-/// Tells what stands in any other object.
+/// Writes the content of any other object.
 #[inline(never)]
 pub(crate) fn write_values(writer: &mut StreamWriter<'_>, words: &impl Memory, object: u64, size: u64) {
     let whole = size.saturating_sub(NO_CONTENT);
@@ -36,7 +36,7 @@ pub(crate) fn write_values(writer: &mut StreamWriter<'_>, words: &impl Memory, o
     }
 }
 
-/// Tells how the objects of a class are laid out, of which `count` fields are declared by itself and these were told.
+/// Writes the layout of a class. It declares `count` fields; `fields` are those that fitted.
 pub(crate) fn write_layout(writer: &mut StreamWriter<'_>, class: u64, bytes: u32, count: usize, fields: &[[u32; 2]]) {
     let mut rest = fields;
     loop {
