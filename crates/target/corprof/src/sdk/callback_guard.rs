@@ -52,7 +52,7 @@ impl<T> CallbackGuard<T> {
             self.rejected_callbacks.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        // SAFETY: the guard is open and counts this thread, so nobody writes the value until it leaves.
+        // SAFETY: the guard is open and counts this thread, so no thread writes the value until it leaves.
         let value = unsafe { &*self.value.get() };
         match value {
             Some(value) => Some(Inside { gate: self, value }),
@@ -66,9 +66,9 @@ impl<T> CallbackGuard<T> {
     /// Opens the guard with this value. Only for a guard that is new or was emptied by [`shut`](Self::shut).
     ///
     /// # Safety
-    /// The guard is closed and empty, and nobody else opens or shuts it meanwhile.
+    /// The guard is closed and empty, and no other thread opens or shuts it.
     pub unsafe fn open(&self, value: T) {
-        // SAFETY: the guard is closed, so nobody reads the value.
+        // SAFETY: the guard is closed, so no thread reads the value.
         unsafe { *self.value.get() = Some(value) };
         self.state.fetch_and(!SHUT, Ordering::SeqCst);
     }
@@ -79,7 +79,7 @@ impl<T> CallbackGuard<T> {
     /// A thread stayed inside for longer than `timeout`. The guard is open again.
     ///
     /// # Safety
-    /// The guard is open, and nobody else opens or shuts it meanwhile.
+    /// The guard is open, and no other thread opens or shuts it.
     pub unsafe fn shut(&self, timeout: Duration) -> Result<Option<T>, CallbacksInside> {
         self.state.fetch_or(SHUT, Ordering::SeqCst);
         let end = Instant::now() + timeout;

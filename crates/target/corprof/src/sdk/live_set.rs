@@ -78,7 +78,7 @@ impl<'rt, T: Copy + Ord> LiveSet<'rt, T> {
     ///     let read = made_before.and_then(|all| roll.catch_up(all, |module| drop(session.module(module))));
     /// }
     /// ```
-    /// If callbacks were missed meanwhile, it calls `enumerate` again and visits everything anew.
+    /// If callbacks are missed during the reading, it calls `enumerate` again and visits everything anew.
     ///
     /// # Errors
     /// The enumeration's first error; the entities before it are visited.

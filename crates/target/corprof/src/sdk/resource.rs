@@ -103,7 +103,7 @@ fn join(handle: &mut Option<OwnThread>, over: &AtomicBool, timeout: Duration) ->
 
 /// Kills and reaps a child. `__WALL` covers any exit signal.
 fn reap(pid: libc::pid_t) -> Result<(), String> {
-    // SAFETY: `register_child`'s caller guarantees that nobody has reaped the child, so it keeps its id.
+    // SAFETY: `register_child`'s caller guarantees that the child is not reaped yet, so it keeps its id.
     unsafe { libc::kill(pid, libc::SIGKILL) };
     loop {
         // SAFETY: a null status pointer is allowed.

@@ -436,7 +436,7 @@ impl<'rt> Session<'rt> {
     /// Registers a POSIX timer, which is deleted before the detach.
     ///
     /// # Safety
-    /// The timer belongs to this profiler, and nobody else deletes it.
+    /// The timer belongs to this profiler, and no other code deletes it.
     pub unsafe fn register_timer(&self, name: &str, timer: libc::timer_t) -> Result<ResourceHandle<'rt>, NotStarted> {
         self.resources.register(name, || Ok(Resource::Timer(timer)))
     }
@@ -444,7 +444,7 @@ impl<'rt> Session<'rt> {
     /// Registers a child process. The SDK kills and reaps it before the detach.
     ///
     /// # Safety
-    /// The child belongs to this profiler. Nobody has reaped it, and nobody else will.
+    /// The child belongs to this profiler. It is not reaped yet, and no other code will reap it.
     pub unsafe fn register_child(&self, name: &str, pid: libc::pid_t) -> Result<ResourceHandle<'rt>, NotStarted> {
         self.resources.register(name, || Ok(Resource::Child(pid)))
     }
@@ -476,7 +476,7 @@ impl Drop for Told {
 }
 
 impl<'rt> Suspended<'_, 'rt> {
-    /// Every managed thread; none can end meanwhile. .NET 9.0.0 deadlocks here; later updates do not (dotnet/runtime#110062).
+    /// Every managed thread; none can end while suspended. .NET 9.0.0 deadlocks here; later updates do not (dotnet/runtime#110062).
     pub fn threads(&self) -> Result<impl Iterator<Item = Result<Thread<'rt>, HResult>>, HResult> {
         let all = self.raw.info().enum_threads()?;
         branded::<ThreadId>(all)

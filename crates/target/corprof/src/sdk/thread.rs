@@ -1,4 +1,4 @@
-//! The profiler's own threads. Each has its own reference on the library, and releases it once it runs no more of the library's code.
+//! The profiler's own threads. Each has its own reference on the library, and releases it after the last of the library's code.
 //!
 //! `std::thread::spawn` touches thread-locals with destructors on the calling thread. On a runtime thread that would pin the library for as
 //! long as that thread lives. So threads start with `pthread_create`, with every signal blocked from the beginning.
