@@ -82,41 +82,39 @@ impl fmt::Display for DetachError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DetachError::AttachIncomplete => f.write_str(
-                "the attach was never completed, since another main profiler has left this process before; \
-                 the profiler stays, and does nothing until the process ends",
+                "the attach never completed, because a main profiler detached from this process before; \
+                 the profiler stays inert until the process ends",
             ),
             DetachError::ResourcesOpen(open) => {
                 let each: Vec<String> = open.iter().map(CloseError::to_string).collect();
-                write!(f, "the profiler cannot detach: {}; let each end, then leave again", each.join("; "))
+                write!(f, "the profiler cannot detach: {}; end each of them, then detach again", each.join("; "))
             }
             DetachError::NoCallbacks => f.write_str(
-                "the runtime does not call this profiler any more, since a main profiler has left; \
-                 the profiler stays, and does nothing until the process ends",
+                "the runtime no longer calls this profiler, because a main profiler has detached; \
+                 the profiler stays inert until the process ends",
             ),
             DetachError::CallbacksUnproven(code) => write!(
                 f,
-                "the profiler cannot detach before it has seen that the runtime still calls it, and the runtime did not stop \
-                 its threads to show that: {code}: {}; leave again",
+                "the profiler cannot detach: the check that the runtime still calls it failed: {code}: {}; detach again",
                 code.meaning()
             ),
             DetachError::CallbacksRunning(count) => {
                 write!(
                     f,
-                    "the profiler cannot detach while {count} of its callbacks do not return, and has missed others meanwhile; \
-                     let them, enumerate again what is there, then leave again"
+                    "{count} callbacks did not return in time, and the profiler missed others; \
+                     let them return, enumerate again, then detach again"
                 )
             }
             DetachError::Runtime(code) => {
                 write!(
                     f,
-                    "the runtime refused to detach: {code}: {}; callbacks were missed meanwhile: enumerate again what is there",
+                    "the runtime refused to detach: {code}: {}; the profiler missed callbacks: enumerate again",
                     code.meaning()
                 )
             }
             DetachError::EventsNotRestored { refusal, code } => write!(
                 f,
-                "{refusal}; and the runtime does not take back which callbacks were wanted: {code}: {}; \
-                 ask for others with set_events",
+                "{refusal}; the runtime refused to restore the event mask: {code}: {}; set it with set_events",
                 code.meaning()
             ),
         }

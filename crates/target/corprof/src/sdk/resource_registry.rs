@@ -73,7 +73,7 @@ pub struct Detaching;
 
 impl fmt::Display for Detaching {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the profiler is leaving and starts nothing any more; let `run` return only when all is begun")
+        f.write_str("the profiler is detaching and accepts no new resource; register it before `run` returns")
     }
 }
 

@@ -310,8 +310,8 @@ impl core::fmt::Display for NotStarted {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             NotStarted::Detaching => Detaching.fmt(f),
-            NotStarted::System(why) => write!(f, "the system refuses: {why}; the profiler goes on without it"),
-            NotStarted::Runtime(code) => write!(f, "the runtime refuses: {code}: {}", code.meaning()),
+            NotStarted::System(why) => write!(f, "the system refused: {why}; the profiler continues without it"),
+            NotStarted::Runtime(code) => write!(f, "the runtime refused: {code}: {}", code.meaning()),
         }
     }
 }
