@@ -56,7 +56,7 @@ values! {
     GcReason {
         /// The heap needed it.
         OTHER = COR_PRF_GC_OTHER,
-        /// Code requested it.
+        /// It was requested.
         INDUCED = COR_PRF_GC_INDUCED,
     }
     /// The kind of root that holds an object.
@@ -78,7 +78,7 @@ values! {
         WEAKREF = COR_PRF_GC_ROOT_WEAKREF,
         /// It points to the inside of the object.
         INTERIOR = COR_PRF_GC_ROOT_INTERIOR,
-        /// COM references keep it alive.
+        /// COM references are counted on it.
         REFCOUNTED = COR_PRF_GC_ROOT_REFCOUNTED,
     }
     /// The kind of a module: flags.

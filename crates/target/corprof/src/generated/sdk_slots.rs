@@ -63,7 +63,7 @@ pub trait Profiler<'rt>: Sized + Send + Sync + 'rt {
         session.wait_for_detach_request();
     }
 
-    /// The detach failed, and the profiler is still alive. Return what to do next. A later detach request counts anew.
+    /// The detach failed, and the profiler is still alive. Return what to do next. Only detach requests from here on count.
     ///
     /// The event mask is restored by now. But after [`DetachError::has_missed_callbacks`], loads and unloads may have gone unreported, and
     /// any older id may be stale: discard your stored ids. A [`LiveSet`](super::LiveSet) has emptied itself.

@@ -292,7 +292,7 @@ fn stay<P: Profiler<'static>>(core: &Core<P>, refusal: &DetachError) -> OnDetach
     if core.common.state().shutdown {
         return OnDetachError::Inert;
     }
-    // Later detach requests count anew.
+    // Only detach requests from here on count.
     core.common.change(|state| state.detaching = false);
     let then = quietly(|| living.profiler.detach_failed(&living.session, refusal)).unwrap_or(OnDetachError::Inert);
     // An attach that never completed cannot complete later.
