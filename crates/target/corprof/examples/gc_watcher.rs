@@ -1,5 +1,5 @@
-//! Counts and times collections. The client data is the path of a Unix socket on which somebody listens (`nc -lU PATH`);
-//! the profiler leaves when the listener hangs up.
+//! Reports each GC and its duration. The client data is the path of a Unix socket with a listener (`nc -lU PATH`);
+//! the profiler detaches when the listener hangs up.
 
 use corprof::{sdk::*, *};
 use std::io::{ErrorKind, Read, Write};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 struct Watcher {
     listener: UnixStream,
-    /// Of which generation, since when: one in the foreground may lie within one in the background.
+    /// Generation and start of each running GC: a foreground GC may run inside a background one.
     begun: Mutex<Vec<(usize, Instant)>>,
     finished: Mailbox<(usize, Duration)>,
 }

@@ -1,5 +1,5 @@
-//! Tells which modules are loaded, come and go. The client data is the path of a Unix socket on which somebody listens
-//! (`nc -lU PATH`); the profiler leaves when the listener hangs up.
+//! Reports which modules are loaded, load and unload. The client data is the path of a Unix socket with a listener
+//! (`nc -lU PATH`); the profiler detaches when the listener hangs up.
 
 use corprof::{sdk::*, *};
 use std::io::{ErrorKind, Read, Write};

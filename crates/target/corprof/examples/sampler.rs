@@ -1,5 +1,5 @@
-//! Says in which method the program is most: stops its managed threads a hundred times a second and looks at each leaf.
-//! Native code does not count, and shares are coarse. Client data and the end are those of `module_logger`.
+//! Reports the method with the most samples: suspends the managed threads a hundred times a second and reads each leaf.
+//! Native code does not count, and shares are coarse. Client data and detach are as in `module_logger`.
 
 use corprof::{sdk::*, *};
 use std::io::{ErrorKind, Read, Write};
@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, ffi::OsStr, ops::ControlFlow, sync::Mutex, time
 
 struct Sampler {
     listener: UnixStream,
-    /// Held from the stop until the names are known: no module and no dynamic method goes meanwhile.
+    /// Held from the suspension until all names are known: no module and no dynamic method unloads meanwhile.
     unloads: Mutex<()>,
 }
 

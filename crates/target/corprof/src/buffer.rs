@@ -1,30 +1,30 @@
-//! Texts and lists that the runtime writes into buffers of ours: bounded, and without a panic whatever it answers.
+//! Texts and lists that the runtime writes into buffers of ours: bounded, and without a panic for any answer.
 
 use crate::HResult;
 use crate::sys;
 
-/// The longest text that is taken, in UTF-16 units; the rest is cut off.
+/// The longest text, in UTF-16 units; the rest is cut off.
 pub const LONGEST_TEXT: usize = 32 * 1024;
 
-/// The longest list that is taken; the rest is cut off.
+/// The longest list; the rest is cut off.
 pub const LONGEST_LIST: usize = 1 << 20;
 
-/// Units that are tried first: enough for nearly every name, and on the stack.
+/// Units of the first try: enough for nearly every name, and on the stack.
 const FIRST_TEXT: usize = 512;
 
-/// Elements that are tried first.
+/// Elements of the first try.
 const FIRST_LIST: usize = 16;
 
-/// How often a list that grows meanwhile is asked for again.
+/// How often to ask again for a list that keeps growing.
 const TRIES: usize = 4;
 
-/// Text of UTF-16 units up to the first zero; what is not Unicode becomes U+FFFD.
+/// The text up to the first zero. Invalid UTF-16 becomes U+FFFD.
 pub fn text_of(units: &[u16]) -> String {
     let end = units.iter().position(|unit| *unit == 0).unwrap_or(units.len());
     String::from_utf16_lossy(&units[..end])
 }
 
-/// `text` as the runtime wants it, ended by a zero; anything from a zero inside on is cut off.
+/// `text` as UTF-16 for the runtime, zero-terminated. Cut off at the first zero inside.
 pub fn units_of(text: &str) -> Vec<u16> {
     text.encode_utf16().take_while(|unit| *unit != 0).take(LONGEST_TEXT).chain([0]).collect()
 }
@@ -69,7 +69,7 @@ mod tests {
         text(|capacity, needed, buffer| {
             *needed = source.len() as u32;
             for (index, unit) in source.iter().take(capacity as usize).enumerate() {
-                // SAFETY: `index` is below the capacity that was handed over.
+                // SAFETY: `index` is below `capacity`, the size of the buffer.
                 unsafe { buffer.add(index).write(*unit) };
             }
             0

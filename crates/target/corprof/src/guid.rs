@@ -1,4 +1,4 @@
-//! The 16-byte identifiers of classes and interfaces, as they lie in memory.
+//! The 16-byte identifiers of classes and interfaces, with their layout in memory.
 
 use core::fmt;
 
@@ -35,7 +35,7 @@ impl Guid {
             | u64::from_be_bytes(self.data4) as u128
     }
 
-    /// Its bytes in memory order, which is that of files.
+    /// Its bytes in memory order, which files use too.
     pub const fn to_bytes(self) -> [u8; 16] {
         let [a, b, c, d] = self.data1.to_le_bytes();
         let ([e, f], [g, h]) = (self.data2.to_le_bytes(), self.data3.to_le_bytes());

@@ -1,10 +1,10 @@
-//! HRESULTs with the names and meanings of the field: what the runtime answers, said so that a person can act on it.
+//! HRESULTs with their names in the field and a meaning to act on.
 //!
-//! An unknown code is carried and shown as a number, never refused: newer runtimes know more codes than this table.
+//! An unknown code is passed through and shown as a number, never refused: newer runtimes know more codes than this table.
 
 use core::fmt;
 
-/// The answer of a call: zero or positive is success, negative a failure.
+/// The result of a call: zero or positive is success, negative a failure.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HResult(pub i32);
@@ -16,7 +16,7 @@ pub struct HResultFacts {
     pub code: HResult,
     /// Its name in the field.
     pub name: &'static str,
-    /// What it means, as a sentence.
+    /// Its meaning, as a sentence.
     pub meaning: &'static str,
 }
 
@@ -26,7 +26,7 @@ macro_rules! hresults {
             $(#[doc = $meaning] pub const $name: HResult = HResult($code as u32 as i32);)*
         }
 
-        /// Every code that has a name here, by code.
+        /// Every code with a name here, ordered by code.
         pub const HRESULTS: &[HResultFacts] = &[
             $(HResultFacts { code: HResult::$name, name: stringify!($name), meaning: $meaning },)*
         ];
@@ -122,8 +122,8 @@ hresults! {
 }
 
 impl HResult {
-    /// The code of this crate's own for a call that needs `ICorProfilerInfo{version}` where the runtime has none.
-    /// It is a customer code, which the runtime itself never answers.
+    /// This crate's own code for a call that needs `ICorProfilerInfo{version}` on a runtime without it.
+    /// It is a customer code, which the runtime itself never returns.
     pub const fn info_required(version: u8) -> HResult {
         HResult((0xA052_0000 | version as u32) as i32)
     }
@@ -138,7 +138,7 @@ impl HResult {
         self.facts().map(|facts| facts.name)
     }
 
-    /// What it means, as a sentence.
+    /// Its meaning, as a sentence.
     pub fn meaning(self) -> &'static str {
         match self.facts() {
             Some(facts) => facts.meaning,

@@ -1,7 +1,7 @@
-//! Ids and tokens of the runtime as types of their own, so that one cannot be taken for another.
+//! Ids and tokens of the runtime as distinct types, so that they cannot be mixed up.
 //!
-//! An id is an address inside the runtime that it does not check: an id that is stale is the one mistake these types do not catch.
-//! Whoever keeps ids must drop them in the unload callbacks.
+//! An id is an address inside the runtime, which does not check it. These types do not catch a stale id.
+//! Code that stores ids must drop them in the unload callbacks.
 
 macro_rules! ids {
     ($($(#[$meta:meta])* $name:ident($inner:ty);)*) => {
@@ -23,17 +23,17 @@ ids! {
     ClassId(usize);
     /// A method with its type arguments, the same for all versions of its code.
     FunctionId(usize);
-    /// A GC handle that the runtime tells about.
+    /// A GC handle.
     HandleId(usize);
     /// A loaded module.
     ModuleId(usize);
-    /// An object's address, good until the next collection.
+    /// An object's address, valid until the next GC.
     ObjectId(usize);
-    /// A version of a method's code that ReJIT made; zero is the original.
+    /// A version of a method's code, made by ReJIT; zero is the original.
     RejitId(usize);
     /// A managed thread.
     ThreadId(usize);
-    /// A provider of EventPipe events.
+    /// An EventPipe provider.
     ProviderId(usize);
     /// An EventPipe event that a provider defined.
     EventId(usize);
@@ -41,11 +41,11 @@ ids! {
     SessionId(u64);
     /// Any metadata token.
     Token(u32);
-    /// A row of TypeDef in a module's metadata.
+    /// A TypeDef row in a module's metadata.
     TypeToken(u32);
-    /// A row of MethodDef in a module's metadata.
+    /// A MethodDef row in a module's metadata.
     MethodToken(u32);
-    /// A row of the table of fields: mdFieldDef.
+    /// A Field row in a module's metadata: mdFieldDef.
     FieldToken(u32);
 }
 

@@ -1,15 +1,15 @@
 //! The CLR profiling API for Rust: raw vtables, IIDs, HRESULTs, safe wrappers, typestates.
 //!
 //! # Purpose
-//! To write a profiler that attaches to a running .NET process and detaches from it, where the compiler refuses what the runtime would refuse.
-//! - [`sys`] is the API as the runtime declares it, every interface and slot, made from the table in `crates/target/corprof/abi`.
-//! - [`ProfilerCallback`] is what the runtime tells: one safe method for each slot, each doing nothing until it is overridden.
-//!   [`CallbackObject`] makes a COM object of it; every slot is fenced, so that no panic crosses into the runtime.
-//! - [`Info`] is what a profiler asks: [`Info<Attached, Alive>`](Attached) has no call that the runtime refuses to an attached profiler,
-//!   [`Info<_, Sealed>`](Sealed) has no call at all.
-//! - [`dll_get_class_object`] is the body of the one function that the library must export.
-//! - [`sdk`] is a layer above all of this, for a profiler that is written by implementing one trait: begin there.
-//! - [`HResult`] says what the runtime answered, by name and in words.
+//! Write profilers that attach to a running .NET process and detach. Calls that the runtime would refuse do not compile.
+//! - [`sys`]: the API as the runtime declares it, every interface and slot, generated from the table in `crates/target/corprof/abi`.
+//! - [`ProfilerCallback`]: the runtime's callbacks, one safe method for each slot, each a no-op until you override it.
+//!   [`CallbackObject`] makes a COM object of it. A panic fence around every slot keeps panics out of the runtime.
+//! - [`Info`]: the calls to the runtime. [`Info<Attached, Alive>`](Attached) lacks those that the runtime refuses to an attached profiler.
+//!   [`Info<_, Sealed>`](Sealed) has none.
+//! - [`dll_get_class_object`]: the body of the one function that the library must export.
+//! - [`sdk`]: the layer above, for a profiler that implements one trait. Begin there.
+//! - [`HResult`]: the runtime's error codes, with name and meaning.
 //!
 //! ```
 //! use corprof::*;
@@ -46,26 +46,24 @@
 //! ```
 //!
 //! # Design constraints
-//! - Runs inside somebody else's process: core, std and libc only, no state of its own.
-//! - On a thread of the runtime it touches no thread-local with a destructor, which would pin the library,
-//!   and allocates nothing on the way into a callback that does not panic.
-//! - The runtime counts no references on its Info object and frees it when the detach is over.
-//!   So there is one [`Info`] for each load, it cannot be cloned, asking for the detach consumes it,
-//!   and enumerators and metadata borrow from it.
-//! - Buffers that the runtime fills are bounded ([`buffer::LONGEST_TEXT`], [`buffer::LONGEST_LIST`]); what is longer is cut off.
-//! - Values that a newer runtime adds are carried, never refused.
+//! - Runs inside the target process: core, std and libc only, no state of its own.
+//! - On a runtime thread it touches no thread-local with a destructor, which would pin the library.
+//!   It allocates nothing on the way into a callback that does not panic.
+//! - The runtime does not count references on its Info object, and frees it after the detach. So each load has one [`Info`]:
+//!   it cannot be cloned, the detach request consumes it, and enumerators and metadata borrow from it.
+//! - Buffers that the runtime fills are bounded ([`buffer::LONGEST_TEXT`], [`buffer::LONGEST_LIST`]); the rest is cut off.
+//! - Values that a newer runtime adds are passed through, never refused.
 //!
 //! # Supported
 //! CoreCLR 3.1 to 10 on 64-bit Linux, up to ICorProfilerInfo15 and ICorProfilerCallback11.
-//! A call that the runtime is too old for answers [`HResult::info_required`] and names the interface.
+//! If the runtime is too old for a call, the call returns [`HResult::info_required`], which names the interface.
 //!
 //! # Rejected
-//! - A bound between an id and its life: ids are plain numbers that travel through rings and files.
-//!   That a stale id never reaches the runtime is for whoever keeps them to see to.
-//! - Policy, outside of [`sdk`]: when to detach, what to do after a panic, which thread may ask what.
-//! - A panic hook: the standard one prints to the target's standard error, and touches a thread-local with a destructor,
-//!   which pins the library on that thread. A profiler that means to be unmapped after a panic sets its own, which does neither.
-//! - EventPipeCreateProvider2 in a safe form: it leaves a pointer into the library behind that nothing takes back.
+//! - Tying an id to its lifetime: ids are plain numbers that pass through rings and files. Code that stores ids must drop stale ones.
+//! - Policy, outside of [`sdk`]: when to detach, what to do after a panic, which thread may make which call.
+//! - A panic hook. The standard hook prints to the target's standard error, and touches a thread-local with a destructor, which pins the
+//!   library on that thread. A profiler that must be unmapped after a panic sets its own hook, which does neither.
+//! - A safe EventPipeCreateProvider2: it leaves a pointer into the library behind, which nothing removes.
 
 pub mod buffer;
 mod callback;

@@ -1,26 +1,26 @@
-//! Event masks as types: a mask that the runtime would refuse cannot be built, or needs a word said first.
+//! Event masks as types: a mask that the runtime would refuse cannot be built, or needs an [`Irreversible`].
 //!
-//! | who | low half | high half |
+//! | profiler | low half | high half |
 //! |---|---|---|
 //! | attached | [`AttachMask`] | [`HighAttachMask`] |
 //! | attached, notification-only | [`NotificationMask`] | [`HighAttachMask`] |
 //! | attached, never to detach | [`IrreversibleMask`] | [`HighAttachMask`] |
-//! | loaded with the process | [`StartupMask`] | [`HighStartupMask`] |
+//! | loaded at startup | [`StartupMask`] | [`HighStartupMask`] |
 
 use crate::sys;
 use core::fmt;
 use core::ops::BitOr;
 
-/// Which half of an event mask.
+/// A half of an event mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Half {
     /// The first argument of SetEventMask2, and the only one of SetEventMask.
     Low,
-    /// The second.
+    /// The second argument.
     High,
 }
 
-/// Bits that a mask may not hold, and of which half they are. Says which clause of the contract forbids each.
+/// Bits that a mask may not hold. Names the clause of the contract that forbids each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForbiddenBits {
     /// The half.
@@ -29,7 +29,7 @@ pub struct ForbiddenBits {
     pub bits: u32,
 }
 
-/// What has a clause of its own; anything else is not allowed after attach, or only to a main profiler, by ATT-12.
+/// The bits with a clause of their own. ATT-12 forbids all others: after attach, or to all but a main profiler.
 const CLAUSES: [(Half, u32, &str); 4] = [
     (Half::Low, sys::COR_PRF_ENABLE_OBJECT_ALLOCATED | sys::COR_PRF_MONITOR_OBJECT_ALLOCATED, "ATT-14"),
     (Half::High, sys::COR_PRF_HIGH_MONITOR_PINNEDOBJECT_ALLOCATED, "ATT-14"),
@@ -38,7 +38,7 @@ const CLAUSES: [(Half, u32, &str); 4] = [
 ];
 
 impl ForbiddenBits {
-    /// The clauses that forbid them, each with its bits.
+    /// The clauses that forbid these bits, each with its bits.
     pub fn clauses(self) -> impl Iterator<Item = (&'static str, u32)> {
         let own = CLAUSES.iter().filter(move |(half, _, _)| *half == self.half);
         let other = own.clone().fold(self.bits, |rest, (_, bits, _)| rest & !bits);
@@ -61,16 +61,16 @@ impl fmt::Display for ForbiddenBits {
 
 impl core::error::Error for ForbiddenBits {}
 
-/// The word that must be said before anything that a detach cannot undo and that the runtime does not always police.
+/// A token for every call that a detach cannot undo and that the runtime does not always prevent.
 ///
-/// Only [`irreversible`] makes one, so a search for that name finds every such place:
+/// Only [`irreversible`] makes one, so a search for that name finds every such call:
 /// ```compile_fail,E0423
 /// let word = corprof::Irreversible(());
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Irreversible(());
 
-/// Says that what follows cannot be undone: the profiler will never detach, or leaves a mark when it does.
+/// Confirms a call that cannot be undone: the profiler will never detach, or its detach leaves something behind.
 pub const fn irreversible() -> Irreversible {
     Irreversible(())
 }
@@ -89,7 +89,7 @@ macro_rules! masks {
                 pub const ALLOWED: u32 = $allowed;
                 $($(#[$doc])* pub const $constant: $name = $name(sys::$raw);)*
 
-                /// The mask with these bits, or those of them that it may not hold.
+                /// The mask with these bits, or an error with the forbidden ones.
                 pub const fn from_bits(bits: u32) -> Result<$name, ForbiddenBits> {
                     match bits & !Self::ALLOWED {
                         0 => Ok($name(bits)),
@@ -97,17 +97,17 @@ macro_rules! masks {
                     }
                 }
 
-                /// The bits, as the runtime takes them.
+                /// The bits, as passed to the runtime.
                 pub const fn bits(self) -> u32 {
                     self.0
                 }
 
-                /// Both together; `|` for constants.
+                /// The union of both; `|` for constants.
                 pub const fn with(self, other: $name) -> $name {
                     $name(self.0 | other.0)
                 }
 
-                /// This one without the flags of `other`.
+                /// This mask without the flags of `other`.
                 pub const fn without(self, other: $name) -> $name {
                     $name(self.0 & !other.0)
                 }
@@ -131,7 +131,7 @@ macro_rules! masks {
 }
 
 masks! {
-    /// What an attached profiler may ask for and still detach: COR_PRF_ALLOWABLE_AFTER_ATTACH without ENABLE_REJIT.
+    /// What an attached profiler may request and still detach: COR_PRF_ALLOWABLE_AFTER_ATTACH without ENABLE_REJIT.
     AttachMask, Low half, allowed sys::COR_PRF_ALLOWABLE_AFTER_ATTACH & !sys::COR_PRF_ENABLE_REJIT, {
         /// Loads and unloads of classes.
         CLASS_LOADS = COR_PRF_MONITOR_CLASS_LOADS,
@@ -139,22 +139,22 @@ masks! {
         MODULE_LOADS = COR_PRF_MONITOR_MODULE_LOADS,
         /// Loads and unloads of assemblies.
         ASSEMBLY_LOADS = COR_PRF_MONITOR_ASSEMBLY_LOADS,
-        /// Application domains made and taken down.
+        /// Application domains created and shut down.
         APPDOMAIN_LOADS = COR_PRF_MONITOR_APPDOMAIN_LOADS,
         /// Compilations, of dynamic methods too.
         JIT_COMPILATION = COR_PRF_MONITOR_JIT_COMPILATION,
         /// Exceptions thrown, searched and unwound.
         EXCEPTIONS = COR_PRF_MONITOR_EXCEPTIONS,
-        /// Every object of every collection; switches concurrent GC off, and may be newly set only inside `initialize_for_attach`.
+        /// Every object of every GC. Disables concurrent GC, and may be newly set only inside `initialize_for_attach`.
         GC = COR_PRF_MONITOR_GC,
-        /// Threads made, gone, assigned and named.
+        /// Threads created, destroyed, assigned and named.
         THREADS = COR_PRF_MONITOR_THREADS,
-        /// The runtime stopping its threads and letting them go.
+        /// Suspensions and resumptions of the runtime.
         SUSPENDS = COR_PRF_MONITOR_SUSPENDS,
-        /// Lets DoStackSnapshot be called.
+        /// Allows DoStackSnapshot.
         STACK_SNAPSHOT = COR_PRF_ENABLE_STACK_SNAPSHOT,
     }
-    /// What an attached notification-only profiler may ask for: an [`AttachMask`] without GC.
+    /// What an attached notification-only profiler may request: an [`AttachMask`] without GC.
     NotificationMask, Low half, allowed AttachMask::ALLOWED & sys::COR_PRF_ALLOWABLE_NOTIFICATION_PROFILER, {
         /// Loads and unloads of classes.
         CLASS_LOADS = COR_PRF_MONITOR_CLASS_LOADS,
@@ -162,37 +162,37 @@ masks! {
         MODULE_LOADS = COR_PRF_MONITOR_MODULE_LOADS,
         /// Loads and unloads of assemblies.
         ASSEMBLY_LOADS = COR_PRF_MONITOR_ASSEMBLY_LOADS,
-        /// Application domains made and taken down.
+        /// Application domains created and shut down.
         APPDOMAIN_LOADS = COR_PRF_MONITOR_APPDOMAIN_LOADS,
         /// Compilations, of dynamic methods too.
         JIT_COMPILATION = COR_PRF_MONITOR_JIT_COMPILATION,
         /// Exceptions thrown, searched and unwound.
         EXCEPTIONS = COR_PRF_MONITOR_EXCEPTIONS,
-        /// Threads made, gone, assigned and named.
+        /// Threads created, destroyed, assigned and named.
         THREADS = COR_PRF_MONITOR_THREADS,
-        /// The runtime stopping its threads and letting them go.
+        /// Suspensions and resumptions of the runtime.
         SUSPENDS = COR_PRF_MONITOR_SUSPENDS,
-        /// Lets DoStackSnapshot be called.
+        /// Allows DoStackSnapshot.
         STACK_SNAPSHOT = COR_PRF_ENABLE_STACK_SNAPSHOT,
     }
-    /// The high half for an attached profiler, main or notification-only. EVENT_PIPE is refused by runtimes before .NET 5.
+    /// The high half for an attached profiler, main or notification-only. Runtimes before .NET 5 refuse EVENT_PIPE.
     HighAttachMask, High half, allowed sys::COR_PRF_HIGH_ALLOWABLE_AFTER_ATTACH & sys::COR_PRF_HIGH_ALLOWABLE_NOTIFICATION_PROFILER, {
         /// Symbols of modules in memory changed.
         IN_MEMORY_SYMBOLS_UPDATED = COR_PRF_HIGH_IN_MEMORY_SYMBOLS_UPDATED,
         /// Dynamic methods unloaded.
         DYNAMIC_FUNCTION_UNLOADS = COR_PRF_HIGH_MONITOR_DYNAMIC_FUNCTION_UNLOADS,
-        /// Begin and end of collections, and nothing that slows them.
+        /// Begin and end of GCs, without slowing them.
         BASIC_GC = COR_PRF_HIGH_BASIC_GC,
-        /// Objects moved by collections.
+        /// Objects moved by GCs.
         GC_MOVED_OBJECTS = COR_PRF_HIGH_MONITOR_GC_MOVED_OBJECTS,
         /// Allocations of large objects.
         LARGEOBJECT_ALLOCATED = COR_PRF_HIGH_MONITOR_LARGEOBJECT_ALLOCATED,
         /// New EventPipe providers.
         EVENT_PIPE = COR_PRF_HIGH_MONITOR_EVENT_PIPE,
     }
-    /// What a profiler loaded with the process may ask for: anything; what cannot be undone is its own affair.
+    /// What a profiler loaded at startup may request: anything. It must know itself what cannot be undone.
     StartupMask, Low half, allowed u32::MAX, {}
-    /// The high half for a profiler loaded with the process.
+    /// The high half for a profiler loaded at startup.
     HighStartupMask, High half, allowed u32::MAX, {}
 }
 
@@ -212,7 +212,7 @@ impl IrreversibleMask {
         IrreversibleMask(mask.0 | sys::COR_PRF_ENABLE_REJIT)
     }
 
-    /// The bits, as the runtime takes them.
+    /// The bits, as passed to the runtime.
     pub const fn bits(self) -> u32 {
         self.0
     }
@@ -283,7 +283,7 @@ mod tests {
                 assert_eq!(clauses(forbidden), [(clause, bit)]);
             }
         }
-        // Several at once: each is told, and the allowed one among them is not.
+        // Several bits: each forbidden one is reported, and the allowed one is not.
         let all = AttachMask::from_bits(0xA4_1004).unwrap_err();
         assert_eq!(
             all.to_string(),

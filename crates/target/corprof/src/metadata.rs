@@ -1,6 +1,6 @@
-//! The metadata of one module, for modules that have no file to read it from.
+//! The metadata of one module, for modules without a file to read it from.
 //!
-//! It borrows from [`Info`] and is released on drop, so that nothing is left open when the detach is asked for.
+//! It borrows from [`Info`] and is released on drop, so none is open when the detach is requested.
 
 use crate::buffer;
 use crate::guid::Guid;
@@ -10,38 +10,38 @@ use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// The most generic parameters that are listed of one owner.
+/// The maximum number of generic parameters listed for one owner.
 const MOST_GENERIC_PARAMETERS: usize = 1024;
 
-/// The longest signature that is copied.
+/// The maximum length of a copied signature.
 const LONGEST_SIGNATURE: usize = 64 * 1024;
 
 /// A method's row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MethodProperties {
-    /// The type that it belongs to.
+    /// The type that declares it.
     pub class: TypeToken,
     /// Its name.
     pub name: String,
     /// Its CorMethodAttr flags.
     pub attributes: u32,
-    /// Its signature, encoded as ECMA-335 II.23.2.1 says.
+    /// Its signature, encoded by ECMA-335 II.23.2.1.
     pub signature: Vec<u8>,
 }
 
 /// A type's row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeProperties {
-    /// Namespace and name, with a backtick and the number of type parameters; without the types around it.
+    /// Namespace and name, with a backtick and the number of type parameters. Without the enclosing types.
     pub name: String,
     /// Its CorTypeAttr flags.
     pub flags: u32,
-    /// The type that it extends.
+    /// Its base type.
     pub extends: Token,
 }
 
 impl TypeProperties {
-    /// Whether it lies inside another type: the visibility says so.
+    /// Whether it is nested in another type, by its visibility.
     pub fn is_nested(&self) -> bool {
         self.flags & 7 >= 2
     }
@@ -64,10 +64,10 @@ pub struct ModuleMetadata<'info> {
 }
 
 impl<L: Loading> Info<L, Alive> {
-    /// The metadata of a module; `None` for a module that has none, such as one of resources.
+    /// The metadata of a module; `None` for a module without, such as a resource module.
     pub fn get_module_metadata(&self, module: ModuleId) -> Result<Option<ModuleMetadata<'_>>, HResult> {
         let mut made = core::ptr::null_mut();
-        // SAFETY: alive, an identifier, and a place for the answer.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the identifier is a constant, and the out-pointer is a live local.
         let answer = unsafe {
             sys::ICorProfilerInfo::GetModuleMetaData(
                 self.as_raw(),
@@ -83,11 +83,11 @@ impl<L: Loading> Info<L, Alive> {
 }
 
 impl ModuleMetadata<'_> {
-    /// The module's id: every compilation has its own.
+    /// The MVID: every compilation has its own.
     pub fn mvid(&self) -> Result<Guid, HResult> {
         let mut mvid = Guid::from_u128(0);
         let nothing = core::ptr::null_mut();
-        // SAFETY: alive until drop, and a place for the answer; the name is not asked for.
+        // SAFETY: this value keeps the object alive until drop; `mvid` is a live local. A null name is allowed.
         let answer = unsafe {
             sys::IMetaDataImport::GetScopeProps(
                 self.import(),
@@ -106,7 +106,8 @@ impl ModuleMetadata<'_> {
         let (mut class, mut attributes, mut address, mut implementation) = (0, 0, 0, 0);
         let (mut signature, mut length) = (core::ptr::null(), 0);
         let name = buffer::text(|capacity, needed, text| {
-            // SAFETY: alive until drop, places for the answers, and a buffer of that capacity.
+            // SAFETY: this value keeps the object alive until drop; the out-pointers are live, and the buffer has room for `capacity`.
+
             unsafe {
                 sys::IMetaDataImport::GetMethodProps(
                     self.import(),
@@ -123,16 +124,17 @@ impl ModuleMetadata<'_> {
                 )
             }
         })?;
-        // SAFETY: the runtime's own copy of the signature, alive as long as the metadata is open.
+        // SAFETY: the runtime's own copy of the signature, valid while the metadata is open.
         let signature = unsafe { copied(signature, length) };
         Ok(MethodProperties { class: TypeToken(class), name, attributes, signature })
     }
 
-    /// A type's name, flags and base.
+    /// A type's name, flags and base type.
     pub fn type_definition(&self, class: TypeToken) -> Result<TypeProperties, HResult> {
         let (mut flags, mut extends) = (0, 0);
         let name = buffer::text(|capacity, needed, text| {
-            // SAFETY: alive until drop, places for the answers, and a buffer of that capacity.
+            // SAFETY: this value keeps the object alive until drop; the out-pointers are live, and the buffer has room for `capacity`.
+
             unsafe {
                 sys::IMetaDataImport::GetTypeDefProps(
                     self.import(),
@@ -148,10 +150,10 @@ impl ModuleMetadata<'_> {
         Ok(TypeProperties { name, flags, extends: Token(extends) })
     }
 
-    /// The type that a type lies in, if it lies in one.
+    /// The enclosing type; `None` if the type is not nested.
     pub fn enclosing_type(&self, class: TypeToken) -> Result<Option<TypeToken>, HResult> {
         let mut enclosing = 0;
-        // SAFETY: alive until drop, and a place for the answer.
+        // SAFETY: this value keeps the object alive until drop; the out-pointer is a live local.
         let answer =
             HResult(unsafe { sys::IMetaDataImport::GetNestedClassProps(self.import(), class.0, &mut enclosing) });
         if answer == HResult::CLDB_E_RECORD_NOTFOUND {
@@ -165,7 +167,8 @@ impl ModuleMetadata<'_> {
     pub fn type_reference(&self, reference: Token) -> Result<String, HResult> {
         let mut scope = 0;
         buffer::text(|capacity, needed, text| {
-            // SAFETY: alive until drop, a place for the answer, and a buffer of that capacity.
+            // SAFETY: this value keeps the object alive until drop; the out-pointer is live, and the buffer has room for `capacity`.
+
             unsafe {
                 sys::IMetaDataImport::GetTypeRefProps(self.import(), reference.0, &mut scope, text, capacity, needed)
             }
@@ -186,7 +189,8 @@ impl ModuleMetadata<'_> {
         let mut tokens = Vec::new();
         let outcome = loop {
             let (mut block, mut fetched) = ([0u32; 16], 0);
-            // SAFETY: alive until drop, a cursor of this very enumeration, and a buffer of that capacity.
+            // SAFETY: this value keeps the object alive until drop.
+            // `cursor` belongs to this enumeration, and `block` has room for its length.
             let answer = HResult(unsafe {
                 sys::IMetaDataImport2::EnumGenericParams(
                     self.raw.as_ptr(),
@@ -203,7 +207,7 @@ impl ModuleMetadata<'_> {
             }
         };
         if !cursor.is_null() {
-            // SAFETY: alive until drop, and a cursor that is not used any more.
+            // SAFETY: this value keeps the object alive until drop; `cursor` is not used again.
             unsafe { sys::IMetaDataImport::CloseEnum(self.import(), cursor) };
         }
         outcome.ok()?;
@@ -213,7 +217,8 @@ impl ModuleMetadata<'_> {
     fn generic_parameter(&self, token: u32) -> Result<GenericParameter, HResult> {
         let (mut position, mut flags, mut owner, mut reserved) = (0, 0, 0, 0);
         let name = buffer::text(|capacity, needed, text| {
-            // SAFETY: alive until drop, places for the answers, and a buffer of that capacity.
+            // SAFETY: this value keeps the object alive until drop; the out-pointers are live, and the buffer has room for `capacity`.
+
             unsafe {
                 sys::IMetaDataImport2::GetGenericParamProps(
                     self.raw.as_ptr(),
@@ -238,12 +243,12 @@ impl ModuleMetadata<'_> {
 
 impl Drop for ModuleMetadata<'_> {
     fn drop(&mut self) {
-        // SAFETY: gives up the one reference that the runtime handed over.
+        // SAFETY: releases the one reference that the runtime handed over.
         unsafe { sys::IUnknown::Release(self.raw.as_ptr().cast()) };
     }
 }
 
-/// A copy of the runtime's bytes, cut off where they are absurdly many.
+/// A copy of the runtime's bytes, cut off at [`LONGEST_SIGNATURE`].
 ///
 /// # Safety
 /// `data` is null or `length` readable bytes.
@@ -251,6 +256,6 @@ unsafe fn copied(data: *const u8, length: u32) -> Vec<u8> {
     if data.is_null() {
         return Vec::new();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `data` is not null, so the caller guarantees `length` readable bytes.
     unsafe { core::slice::from_raw_parts(data, (length as usize).min(LONGEST_SIGNATURE)) }.to_vec()
 }

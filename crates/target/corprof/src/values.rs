@@ -1,4 +1,4 @@
-//! Enums and structs of the runtime as the safe layer shows them. A value that a newer runtime adds is carried, never refused.
+//! The runtime's enums and structs in the safe layer. Values that a newer runtime adds are passed through, never refused.
 
 use crate::sys;
 
@@ -13,7 +13,7 @@ macro_rules! values {
             impl $name {
                 $($(#[$doc])* pub const $constant: $name = $name(sys::$raw);)*
 
-                /// Whether every bit of `other` is set; for values that are flags.
+                /// Whether every bit of `other` is set; for flags.
                 pub const fn contains(self, other: $name) -> bool {
                     self.0 & other.0 == other.0
                 }
@@ -37,35 +37,35 @@ values! {
         /// A return.
         RETURN = COR_PRF_TRANSITION_RETURN,
     }
-    /// Why the runtime stops its threads.
+    /// Why the runtime suspends its threads.
     SuspendReason {
-        /// For something else.
+        /// Another reason.
         OTHER = COR_PRF_SUSPEND_OTHER,
-        /// For a collection.
+        /// For a GC.
         FOR_GC = COR_PRF_SUSPEND_FOR_GC,
-        /// To prepare for a collection.
+        /// To prepare for a GC.
         FOR_GC_PREP = COR_PRF_SUSPEND_FOR_GC_PREP,
         /// The process ends.
         FOR_SHUTDOWN = COR_PRF_SUSPEND_FOR_SHUTDOWN,
         /// To replace code.
         FOR_REJIT = COR_PRF_SUSPEND_FOR_REJIT,
-        /// A profiler asked.
+        /// A profiler requested it.
         FOR_PROFILER = COR_PRF_SUSPEND_FOR_PROFILER,
     }
-    /// Why a collection takes place.
+    /// Why a GC happens.
     GcReason {
         /// The heap needed it.
         OTHER = COR_PRF_GC_OTHER,
-        /// Someone asked for it.
+        /// It was requested.
         INDUCED = COR_PRF_GC_INDUCED,
     }
-    /// What kind of root holds an object.
+    /// The kind of root that holds an object.
     RootKind {
-        /// Something else.
+        /// Another kind.
         OTHER = COR_PRF_GC_ROOT_OTHER,
         /// A variable on a stack.
         STACK = COR_PRF_GC_ROOT_STACK,
-        /// The queue of finalizers.
+        /// The finalizer queue.
         FINALIZER = COR_PRF_GC_ROOT_FINALIZER,
         /// A GC handle.
         HANDLE = COR_PRF_GC_ROOT_HANDLE,
@@ -76,12 +76,12 @@ values! {
         PINNING = COR_PRF_GC_ROOT_PINNING,
         /// It does not keep the object alive.
         WEAKREF = COR_PRF_GC_ROOT_WEAKREF,
-        /// It points into the object.
+        /// It points to the inside of the object.
         INTERIOR = COR_PRF_GC_ROOT_INTERIOR,
-        /// It is counted by COM references.
+        /// COM references are counted on it.
         REFCOUNTED = COR_PRF_GC_ROOT_REFCOUNTED,
     }
-    /// What kind of module it is: flags.
+    /// The kind of a module: flags.
     ModuleFlags {
         /// It was loaded from a file.
         DISK = COR_PRF_MODULE_DISK,
@@ -91,21 +91,21 @@ values! {
         DYNAMIC = COR_PRF_MODULE_DYNAMIC,
         /// It can be unloaded.
         COLLECTIBLE = COR_PRF_MODULE_COLLECTIBLE,
-        /// It holds resources only, and no metadata.
+        /// It holds only resources, and no metadata.
         RESOURCE = COR_PRF_MODULE_RESOURCE,
         /// It lies in memory as in the file, not as the loader would map it.
         FLAT_LAYOUT = COR_PRF_MODULE_FLAT_LAYOUT,
     }
-    /// Which runtime it is.
+    /// The kind of runtime.
     RuntimeKind {
-        /// The .NET Framework's.
+        /// .NET Framework.
         DESKTOP_CLR = COR_PRF_DESKTOP_CLR,
-        /// .NET's.
+        /// .NET.
         CORE_CLR = COR_PRF_CORE_CLR,
     }
 }
 
-/// One stretch of native code.
+/// A contiguous range of native code.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct CodeRange {
@@ -115,24 +115,24 @@ pub struct CodeRange {
     pub size: usize,
 }
 
-/// A stretch of native code and the IL that it came from, both relative to the method's start.
+/// A range of native code and its IL, both relative to the method's start.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct IlMapping {
-    /// Offset of the IL, or one of the constants of this type.
+    /// The IL's offset, or one of the constants of this type.
     pub il_offset: u32,
-    /// Offset of the first native byte.
+    /// The offset of the first native byte.
     pub native_start: u32,
-    /// Offset after the last native byte; equal to the start where the runtime does not know.
+    /// The offset after the last native byte; equal to the start if the runtime does not know.
     pub native_end: u32,
 }
 
 impl IlMapping {
-    /// An `il_offset`: no IL belongs to it.
+    /// As `il_offset`: the code has no IL.
     pub const NO_MAPPING: u32 = sys::NO_MAPPING;
-    /// An `il_offset`: the method's prologue.
+    /// As `il_offset`: the method's prologue.
     pub const PROLOG: u32 = sys::PROLOG;
-    /// An `il_offset`: the method's epilogue.
+    /// As `il_offset`: the method's epilogue.
     pub const EPILOG: u32 = sys::EPILOG;
 }
 

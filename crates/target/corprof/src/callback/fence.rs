@@ -1,6 +1,6 @@
-//! The fence between the runtime and the profiler: every slot is check, catch, one call, answer.
+//! The panic fence between the runtime and the profiler. Every slot checks its pointers, catches panics, makes one call and answers.
 //!
-//! No panic crosses into the runtime, no thread-local with a destructor is touched on its threads, and nothing is allocated
+//! No panic crosses into the runtime. The fence touches no thread-local with a destructor on the runtime's threads, and allocates nothing
 //! unless a callback panics.
 
 use super::CallbackToken;
@@ -12,7 +12,7 @@ use crate::{Alive, HResult, Loading, sys};
 use core::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a safe callback may answer.
+/// A result type of a safe callback.
 pub(super) trait Answer {
     fn code(self) -> HResult;
 }
@@ -34,7 +34,7 @@ pub(crate) fn quietly<R>(call: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(value) => Some(value),
         Err(payload) => {
-            // The payload's own destructor may panic; what that throws is leaked, or this would never end.
+            // The payload's own destructor may panic. Its payload is leaked, because dropping it could panic again, without end.
             if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
                 core::mem::forget(second);
             }
@@ -43,7 +43,7 @@ pub(crate) fn quietly<R>(call: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// One notification: answers what the profiler answers, and `S_OK` if it panics.
+/// A notification slot: returns the profiler's result, or `S_OK` if it panics.
 ///
 /// # Safety
 /// `this` is null or a live [`CallbackObject`] of this type.
@@ -52,14 +52,14 @@ pub(super) unsafe fn fence<T: ProfilerCallback, R: Answer>(
     slot: &'static str,
     call: impl FnOnce(&T) -> R,
 ) -> sys::HRESULT {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: this function's caller guarantees `this`.
     match unsafe { inside(this, slot, call) } {
         Err(refused) => refused.0,
         Ok(answer) => answer.map_or(HResult::S_OK, Answer::code).0,
     }
 }
 
-/// One question with a yes or no: writes the profiler's answer, and `usual` if it panics.
+/// A yes-or-no slot: writes the profiler's answer, or `usual` if it panics.
 ///
 /// # Safety
 /// As for [`fence`]; `out` is null or writable.
@@ -73,23 +73,23 @@ pub(super) unsafe fn answer_bool<T: ProfilerCallback>(
     if out.is_null() {
         return HResult::E_POINTER.0;
     }
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: this function's caller guarantees `this`.
     match unsafe { inside(this, slot, call) } {
         Err(refused) => refused.0,
         Ok(answer) => {
-            // SAFETY: not null, and the runtime's own variable.
+            // SAFETY: `out` is not null, so the caller guarantees that it is writable.
             unsafe { out.write(sys::BOOL::from(answer.unwrap_or(usual))) };
             HResult::S_OK.0
         }
     }
 }
 
-/// Slot 3: loaded with the process.
+/// Slot 3: loaded at startup.
 ///
 /// # Safety
 /// As for [`fence`]; `info` is null or the runtime's Info object.
 pub(super) unsafe fn initialize<T: ProfilerCallback>(this: *mut c_void, info: *mut sys::IUnknown) -> sys::HRESULT {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: this function's caller guarantees `this` and `info`.
     unsafe { begin(this, "Initialize", info, T::initialize) }
 }
 
@@ -103,13 +103,13 @@ pub(super) unsafe fn initialize_for_attach<T: ProfilerCallback>(
     data: *const u8,
     length: u32,
 ) -> sys::HRESULT {
-    // SAFETY: the caller's promise; the slice is used during the call only.
+    // SAFETY: the caller guarantees `length` readable bytes; the slice is used during the call only.
     let data = unsafe { slice(data, length) };
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: this function's caller guarantees `this` and `info`.
     unsafe { begin(this, "InitializeForAttach", info, |profiler: &T, info| profiler.initialize_for_attach(info, data)) }
 }
 
-/// Asks the runtime's object for its newest Info, and hands it to the profiler; a panic refuses the load.
+/// Queries the newest Info interface, and passes it to the profiler. A panic refuses the load.
 ///
 /// # Safety
 /// As for [`initialize`].
@@ -122,19 +122,19 @@ unsafe fn begin<T: ProfilerCallback, L: Loading>(
     if info.is_null() {
         return HResult::E_POINTER.0;
     }
-    // SAFETY: the runtime's own object, which lives until the detach is over.
+    // SAFETY: `info` is the runtime's own object, valid until the detach is over: the caller guarantees it.
     let info = match unsafe { Info::from_unknown(info) } {
         Ok(info) => info,
         Err(refused) => return refused.0,
     };
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: this function's caller guarantees `this`.
     match unsafe { inside(this, slot, |profiler| call(profiler, info)) } {
         Err(refused) => refused.0,
         Ok(answer) => answer.map_or(HResult::E_FAIL, Answer::code).0,
     }
 }
 
-/// Enter, call, on a panic tell, leave. `Ok(None)` if the call panicked.
+/// Calls `enter`, `call` and `leave`, and `on_panic` after a panic. `Ok(None)` if `call` panicked.
 ///
 /// # Safety
 /// As for [`fence`].
@@ -146,7 +146,7 @@ unsafe fn inside<T: ProfilerCallback, R>(
     if this.is_null() {
         return Err(HResult::E_POINTER);
     }
-    // SAFETY: a live object of this type, on which the runtime holds a reference during the call.
+    // SAFETY: `this` is a live object of this type: the caller guarantees it, and the runtime holds a reference during the call.
     let profiler = unsafe { CallbackObject::<T>::profiler(this.cast()) };
     let token: Option<CallbackToken> = quietly(|| profiler.enter(slot));
     let answer = quietly(|| call(profiler));
@@ -161,28 +161,28 @@ unsafe fn inside<T: ProfilerCallback, R>(
     Ok(answer)
 }
 
-/// The runtime's array as a slice; empty where it gives none.
+/// The runtime's array as a slice; empty for a null or misaligned pointer.
 ///
 /// # Safety
-/// `data` is null or `count` elements, aligned and alive for as long as the answer is used.
+/// `data` is null or `count` elements, which stay valid while the slice is used.
 pub(super) unsafe fn slice<'a, R>(data: *const R, count: u32) -> &'a [R] {
     if data.is_null() || count == 0 || !data.is_aligned() {
         return &[];
     }
-    // SAFETY: the caller's promise; 2^32 elements of at most 8 bytes do not overflow an address.
+    // SAFETY: the caller guarantees `count` valid elements; 2^32 elements of at most 8 bytes do not overflow an address.
     unsafe { core::slice::from_raw_parts(data, count as usize) }
 }
 
-/// The runtime's text that ends with a zero, without the zero.
+/// The runtime's zero-terminated text, without the zero.
 ///
 /// # Safety
-/// `data` is null or UTF-16 ended by a zero, alive for as long as the answer is used.
+/// `data` is null or zero-terminated UTF-16, valid while the slice is used.
 pub(super) unsafe fn text<'a>(data: *const u16) -> &'a [u16] {
     let mut length = 0;
-    // SAFETY: every unit up to the zero may be read.
+    // SAFETY: the caller guarantees that every unit up to the zero is readable.
     while !data.is_null() && length < LONGEST_TEXT && unsafe { data.add(length).read_unaligned() } != 0 {
         length += 1;
     }
-    // SAFETY: that many units were just read.
+    // SAFETY: the loop has just read that many units.
     unsafe { slice(data, length as u32) }
 }

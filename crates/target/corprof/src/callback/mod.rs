@@ -1,4 +1,4 @@
-//! The profiler's side: a trait for what the runtime tells, and the COM object that the runtime holds.
+//! The profiler's side: a trait for the runtime's callbacks, and the COM object that the runtime holds.
 
 mod fence;
 mod object;
@@ -10,6 +10,6 @@ pub(crate) use fence::quietly;
 pub use object::CallbackObject;
 pub use slots::{CALLBACK_IIDS, ProfilerCallback, SLOT_NAMES};
 
-/// What [`ProfilerCallback::enter`] hands to [`ProfilerCallback::leave`]: a start time, an index, whatever the profiler wants.
+/// A value from [`ProfilerCallback::enter`] for [`ProfilerCallback::leave`]: a start time, an index, or any other number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallbackToken(pub u64);

@@ -1,6 +1,6 @@
-//! The COM object that the runtime holds: a vtable, a count of references, and the profiler.
+//! The COM object that the runtime holds: a vtable, a reference count, and the profiler.
 //!
-//! The last interface's vtable begins with those of all earlier ones, so one object answers to every version.
+//! The newest interface's vtable begins with those of all earlier ones, so one object implements every version.
 
 use super::fence::quietly;
 use super::slots::{CALLBACK_IIDS, ProfilerCallback};
@@ -28,7 +28,7 @@ impl<T: ProfilerCallback> CallbackObject<T> {
         sys::IUnknownVtbl { QueryInterface: Self::QUERY_INTERFACE, AddRef: Self::ADD_REF, Release: Self::RELEASE };
     const SHARED: &'static sys::ICorProfilerCallback11Vtbl = &Self::VTABLE;
 
-    /// Makes the object, with one reference, which is the caller's to give away or release.
+    /// Makes the object with one reference, which belongs to the caller.
     pub fn create(profiler: T) -> *mut sys::IUnknown {
         let object = CallbackObject { vtbl: Self::SHARED, references: AtomicU32::new(1), profiler };
         Box::into_raw(Box::new(object)).cast()
@@ -37,14 +37,14 @@ impl<T: ProfilerCallback> CallbackObject<T> {
     /// The profiler inside an object that [`create`](Self::create) made.
     ///
     /// # Safety
-    /// `object` came from `create` of this very type, and a reference on it is held for as long as the answer is used.
+    /// `object` came from `create` of this very type, and a reference on it is held while the result is used.
     pub unsafe fn profiler<'a>(object: *mut sys::IUnknown) -> &'a T {
-        // SAFETY: the caller vouches for the type and the life of the object.
+        // SAFETY: the caller guarantees the object's type, and holds a reference on it.
         unsafe { &(*object.cast::<Self>()).profiler }
     }
 }
 
-/// Answers IUnknown and every ICorProfilerCallback; the object's address is the pointer for all of them.
+/// Implements IUnknown and every ICorProfilerCallback: the object's address is the pointer for all of them.
 unsafe extern "system" fn query_interface(
     this: *mut c_void,
     riid: sys::REFIID,
@@ -53,43 +53,43 @@ unsafe extern "system" fn query_interface(
     if this.is_null() || object.is_null() {
         return HResult::E_POINTER.0;
     }
-    // SAFETY: the caller asks for an answer there, and it is not null.
+    // SAFETY: not null, so the COM caller guarantees a writable place.
     unsafe { object.write(core::ptr::null_mut()) };
     if riid.is_null() {
         return HResult::E_POINTER.0;
     }
-    // SAFETY: not null; the runtime's identifiers need not be aligned.
+    // SAFETY: not null, so the COM caller guarantees a readable identifier. The runtime's identifiers need not be aligned.
     let iid: Guid = unsafe { riid.read_unaligned() };
     if iid != sys::IID_IUnknown && !CALLBACK_IIDS.iter().any(|(known, _)| *known == iid) {
         return HResult::E_NOINTERFACE.0;
     }
-    // SAFETY: `this` is a live object whose vtable begins with IUnknown.
+    // SAFETY: the caller holds a reference, so `this` is live; its vtable begins with IUnknown.
     unsafe { sys::IUnknown::AddRef(this.cast()) };
-    // SAFETY: as above.
+    // SAFETY: `object` is not null and was written above.
     unsafe { object.write(this) };
     HResult::S_OK.0
 }
 
-/// One reference more. Relaxed: whoever may add one holds one already.
+/// Adds a reference. Relaxed, because the caller holds one already.
 unsafe extern "system" fn add_ref<T>(this: *mut c_void) -> u32 {
     if this.is_null() {
         return 0;
     }
-    // SAFETY: the caller holds a reference, so the object lives.
+    // SAFETY: the caller holds a reference, so the object is live.
     let references = unsafe { &(*this.cast::<CallbackObject<T>>()).references };
     references.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// One reference fewer; the last one frees the object. Takes a raw pointer, since no `&self` may outlive the free.
+/// Releases a reference; the last one frees the object. Takes a raw pointer, because no `&self` may outlive the free.
 unsafe extern "system" fn release<T>(this: *mut c_void) -> u32 {
     if this.is_null() {
         return 0;
     }
     let object = this.cast::<CallbackObject<T>>();
-    // SAFETY: the caller holds the reference that it gives up here, so the object lives until the count is changed.
+    // SAFETY: the caller gives up its reference here, so the object is live until the count is changed.
     let before = unsafe { (*object).references.fetch_sub(1, Ordering::Release) };
     if before == 1 {
-        // Everything that other threads did with the object happened before it is freed.
+        // Everything that other threads did with the object happens before the free.
         fence(Ordering::Acquire);
         // SAFETY: the last reference is gone, and `create` made the object as a box.
         let object = unsafe { Box::from_raw(object) };

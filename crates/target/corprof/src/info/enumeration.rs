@@ -6,24 +6,24 @@ use crate::{HResult, sys};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// How many are fetched at a time.
+/// The number of items fetched at a time.
 const BLOCK: usize = 64;
 
 mod private {
-    /// Keeps [`super::Enumerated`] to the types of this module.
+    /// Seals [`super::Enumerated`]: only this module implements it.
     pub trait Closed {}
 }
 
-/// Something that the runtime enumerates.
+/// An id that the runtime enumerates.
 pub trait Enumerated: Copy + Default + private::Closed {
     /// Fetches up to `count` of them.
     ///
     /// # Safety
-    /// `this` is a live enumerator of them, `items` has room for `count`, `fetched` for the answer.
+    /// `this` is a live enumerator of them, `items` has room for `count`, `fetched` for the number.
     #[doc(hidden)]
     unsafe fn next(this: NonNull<sys::IUnknown>, count: u32, items: *mut Self, fetched: *mut u32) -> HResult;
 
-    /// How many there are in all.
+    /// The total number.
     ///
     /// # Safety
     /// `this` is a live enumerator of them.
@@ -31,7 +31,7 @@ pub trait Enumerated: Copy + Default + private::Closed {
     unsafe fn total(this: NonNull<sys::IUnknown>, total: *mut u32) -> HResult;
 }
 
-/// A function that was compiled, and which version of its code.
+/// A compiled function and its version.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct JittedFunction {
@@ -50,12 +50,12 @@ macro_rules! enumerated {
 
             impl Enumerated for $item {
                 unsafe fn next(this: NonNull<sys::IUnknown>, count: u32, items: *mut Self, fetched: *mut u32) -> HResult {
-                    // SAFETY: the caller's promise; the item has the layout of the raw one.
+                    // SAFETY: the caller guarantees a live enumerator and the room; the item has the layout of the raw one.
                     HResult(unsafe { sys::$interface::Next(this.as_ptr().cast(), count, items.cast(), fetched) })
                 }
 
                 unsafe fn total(this: NonNull<sys::IUnknown>, total: *mut u32) -> HResult {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller guarantees a live enumerator, and a place for the number.
                     HResult(unsafe { sys::$interface::GetCount(this.as_ptr().cast(), total) })
                 }
             }
@@ -70,7 +70,7 @@ enumerated! {
     JittedFunction, ICorProfilerFunctionEnum;
 }
 
-/// A snapshot of what there was when it was made. An event about an id outranks it, even while it is iterated.
+/// A snapshot from the time of the call. An event about an id outranks it, even during the iteration.
 ///
 /// Ends after the first error.
 #[derive(Debug)]
@@ -89,17 +89,17 @@ impl<T: Enumerated> Enumeration<'_, T> {
         Ok(Enumeration { raw, block: [T::default(); BLOCK], taken: 0, filled: 0, is_over: false, info: PhantomData })
     }
 
-    /// How many the snapshot holds.
+    /// The number of items in the snapshot.
     pub fn total(&self) -> Result<u32, HResult> {
         let mut total = 0;
-        // SAFETY: the enumerator lives until it is released on drop.
+        // SAFETY: the enumerator lives until `drop` releases it; `total` is a live local.
         unsafe { T::total(self.raw, &mut total) }.ok()?;
         Ok(total)
     }
 
     fn fill(&mut self) -> Result<(), HResult> {
         let mut fetched = 0;
-        // SAFETY: alive until drop, and the block has that much room.
+        // SAFETY: the enumerator lives until `drop` releases it, and the block has room for `BLOCK` items.
         let answer = unsafe { T::next(self.raw, BLOCK as u32, self.block.as_mut_ptr(), &mut fetched) };
         answer.ok()?;
         self.taken = 0;
@@ -130,37 +130,37 @@ impl<T: Enumerated> Iterator for Enumeration<'_, T> {
 
 impl<T: Enumerated> Drop for Enumeration<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: gives up the one reference that the runtime handed over.
+        // SAFETY: releases the one reference that the runtime handed over.
         unsafe { sys::IUnknown::Release(self.raw.as_ptr()) };
     }
 }
 
 impl<L: Loading> Info<L, Alive> {
-    /// Every module that is loaded. Not before `profiler_attach_complete`, or some are missed.
+    /// Every loaded module. Not before `profiler_attach_complete`, or some are missed.
     pub fn enum_modules(&self) -> Result<Enumeration<'_, ModuleId>, HResult> {
         let raw = self.at(3)?;
         let mut made = core::ptr::null_mut();
-        // SAFETY: alive, and a place for the answer.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointer is a live local.
         HResult(unsafe { sys::ICorProfilerInfo3::EnumModules(raw, &mut made) }).ok()?;
         Enumeration::new(made.cast())
     }
 
-    /// The application domain that a module is loaded into: the first, if there are several, as on .NET Framework.
+    /// The application domain of a module: the first, if there are several, as on .NET Framework.
     pub fn app_domain_of(&self, module: ModuleId) -> Result<AppDomainId, HResult> {
         let raw = self.at(3)?;
         let (mut count, mut domain) = (0, 0);
-        // SAFETY: alive, and a place for one answer.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointers are live locals with room for one id.
         let answer =
             unsafe { sys::ICorProfilerInfo3::GetAppDomainsContainingModule(raw, module.0, 1, &mut count, &mut domain) };
         HResult(answer).ok()?;
         if count == 0 || domain == 0 { Err(HResult::E_FAIL) } else { Ok(AppDomainId(domain)) }
     }
 
-    /// Every function that was compiled at run time; none that runs precompiled code, and no dynamic one.
+    /// Every function compiled at run time. Not functions with precompiled code, and not dynamic ones.
     pub fn enum_jited_functions2(&self) -> Result<Enumeration<'_, JittedFunction>, HResult> {
         let raw = self.at(4)?;
         let mut made = core::ptr::null_mut();
-        // SAFETY: alive, and a place for the answer.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointer is a live local.
         HResult(unsafe { sys::ICorProfilerInfo4::EnumJITedFunctions2(raw, &mut made) }).ok()?;
         Enumeration::new(made.cast())
     }
@@ -169,7 +169,7 @@ impl<L: Loading> Info<L, Alive> {
     pub fn enum_threads(&self) -> Result<Enumeration<'_, ThreadId>, HResult> {
         let raw = self.at(4)?;
         let mut made = core::ptr::null_mut();
-        // SAFETY: alive, and a place for the answer.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointer is a live local.
         HResult(unsafe { sys::ICorProfilerInfo4::EnumThreads(raw, &mut made) }).ok()?;
         Enumeration::new(made.cast())
     }

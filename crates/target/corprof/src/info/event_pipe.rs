@@ -1,27 +1,27 @@
-//! EventPipe sessions of the profiler's own.
+//! The profiler's own EventPipe sessions.
 //!
 //! Events arrive in `event_pipe_event_delivered`, on the thread that writes them.
-//! The runtime does not stop a session at a detach: stop it before, or an event may come into a library that is gone.
+//! The runtime does not stop a session at a detach. Stop it before, or an event may call into an unmapped library.
 
 use super::{Alive, Info, Loading};
 use crate::buffer::{text, units_of};
 use crate::ids::{ProviderId, SessionId};
 use crate::{HResult, sys};
 
-/// Which events of a provider are wanted.
+/// The requested events of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderConfig {
     /// The provider's name.
     pub name: String,
-    /// Which groups of events: a bit each, as the provider says.
+    /// Groups of events: one bit each, defined by the provider.
     pub keywords: u64,
-    /// How much detail: 0 (all) to 5 (verbose).
+    /// The level of detail: 0 (all) to 5 (verbose).
     pub level: u32,
-    /// What the provider is to filter by, in its own words; empty for nothing.
+    /// The provider's filter argument, in its own format; empty for none.
     pub filter: String,
 }
 
-/// A [`ProviderConfig`] with its texts in UTF-16, which the raw form points to.
+/// A [`ProviderConfig`] with UTF-16 texts, for the raw form to point to.
 struct Wide {
     name: Vec<u16>,
     filter: Vec<u16>,
@@ -51,16 +51,16 @@ impl Wide {
 }
 
 impl<L: Loading> Info<L, Alive> {
-    /// Starts a session. Needs .NET 5. In the SDK take [`Session::start_event_pipe`](crate::sdk::Session::start_event_pipe), which is safe.
+    /// Starts a session. Needs .NET 5. In the SDK use the safe [`Session::start_event_pipe`](crate::sdk::Session::start_event_pipe).
     ///
     /// # Safety
-    /// The session is stopped before the detach is asked for, and before the library goes in any other way (contract DET-04).
+    /// Stop the session before the detach request, and before the library is unloaded in any other way (contract DET-04).
     pub unsafe fn event_pipe_start_session(&self, providers: &[ProviderConfig]) -> Result<SessionId, HResult> {
         let raw = self.at(12)?;
         let wide: Vec<Wide> = providers.iter().map(Wide::of).collect();
         let configs: Vec<_> = wide.iter().map(Wide::raw).collect();
         let mut session = 0;
-        // SAFETY: alive; the configurations and their texts live until the call is over.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the configurations and their texts outlive the call.
         let answer = unsafe {
             sys::ICorProfilerInfo12::EventPipeStartSession(raw, configs.len() as u32, configs.as_ptr(), 0, &mut session)
         };
@@ -76,14 +76,14 @@ impl<L: Loading> Info<L, Alive> {
     ) -> Result<(), HResult> {
         let raw = self.at(12)?;
         let wide = Wide::of(provider);
-        // SAFETY: alive; the texts live until the call is over.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the texts outlive the call.
         HResult(unsafe { sys::ICorProfilerInfo12::EventPipeAddProviderToSession(raw, session.0, wide.raw()) }).ok()
     }
 
-    /// Stops a session and waits for events under way. Not from inside `event_pipe_event_delivered`, which it would wait for.
+    /// Stops a session and waits for events under way. Not from inside `event_pipe_event_delivered`: it would wait for itself.
     pub fn event_pipe_stop_session(&self, session: SessionId) -> Result<(), HResult> {
         let raw = self.at(12)?;
-        // SAFETY: alive.
+        // SAFETY: this `Info` is `Alive`, so its object is valid.
         HResult(unsafe { sys::ICorProfilerInfo12::EventPipeStopSession(raw, session.0) }).ok()
     }
 
@@ -91,7 +91,7 @@ impl<L: Loading> Info<L, Alive> {
     pub fn event_pipe_get_provider_info(&self, provider: ProviderId) -> Result<String, HResult> {
         let raw = self.at(12)?;
         text(|capacity, needed, buffer| {
-            // SAFETY: alive, and a buffer of that capacity.
+            // SAFETY: this `Info` is `Alive`, so its object is valid; the buffer has room for `capacity`.
             unsafe { sys::ICorProfilerInfo12::EventPipeGetProviderInfo(raw, provider.0, capacity, needed, buffer) }
         })
     }

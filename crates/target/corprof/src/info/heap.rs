@@ -1,5 +1,5 @@
-//! The heap, object by object, in forms that allocate nothing and take no lock of the runtime's: for a callback of a collection, and
-//! for a copy of the process that was forked in one.
+//! The heap, object by object. These calls allocate nothing and take no lock of the runtime. They are for a GC callback,
+//! or for a copy of the process that was forked in one.
 
 use super::{Alive, Info, Loading};
 use crate::ids::{AppDomainId, ClassId, FieldToken, FunctionId, MethodToken, ModuleId, ObjectId, TypeToken};
@@ -7,7 +7,7 @@ use crate::mask::{AttachMask, HighAttachMask};
 use crate::{HResult, sys};
 use core::ffi::c_void;
 
-/// A part of the heap in which objects lie one behind the other.
+/// A contiguous part of the heap.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GenerationRange {
@@ -21,7 +21,7 @@ pub struct GenerationRange {
     pub reserved: usize,
 }
 
-/// A part of the heap that is never collected: string literals and objects of types, since .NET 8.
+/// A part of the heap that is never collected: string literals and type objects, since .NET 8.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FrozenRange {
@@ -33,56 +33,56 @@ pub struct FrozenRange {
     pub reserved: usize,
 }
 
-/// Where a field of an object is.
+/// The place of a field in an object.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FieldPlace {
-    /// Its row in the module of the class.
+    /// Its token in the class's module.
     pub token: u32,
-    /// Where it begins in an object, bytes.
+    /// Its offset in the object, in bytes.
     pub offset: u32,
 }
 
 const _: () = assert!(size_of::<FieldPlace>() == size_of::<sys::COR_FIELD_OFFSET>());
 
-/// A class without its type arguments, which are written elsewhere.
+/// A class. Its type arguments are in a separate buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClassHead {
     /// Its module.
     pub module: ModuleId,
-    /// Its row there.
+    /// Its token in that module.
     pub token: TypeToken,
-    /// The class it derives from.
+    /// Its base class.
     pub parent: ClassId,
-    /// How many type arguments it has; more than were written where the place was too small.
+    /// The number of type arguments; more than were written if the buffer was too small.
     pub arguments: usize,
 }
 
 impl<L: Loading> Info<L, Alive> {
-    /// A view of the heap for callbacks of collections and forked copies.
+    /// A view of the heap for GC callbacks and forked copies.
     pub fn heap_view(&self) -> HeapView {
         HeapView { raw: self.as_raw(), version: self.version() }
     }
 }
 
-/// The heap as it stands.
+/// A view of the heap.
 ///
 /// # Safety
-/// All that it is asked: only while a callback of a collection runs, or in a copy of the process that was made in one, never once a
-/// detach was accepted, and with ids and addresses of this very heap.
+/// Call its methods only in a GC callback, or in a copy of the process that was forked in one. Never call them after a detach was accepted.
+/// All ids and addresses must be from this very heap.
 #[derive(Debug, Clone, Copy)]
 pub struct HeapView {
     raw: *mut sys::ICorProfilerInfo,
     version: u8,
 }
 
-// SAFETY: as for `Info`: the runtime's object may be called from any thread.
+// SAFETY: the runtime's object may be called from any thread, and the view holds nothing else.
 unsafe impl Send for HeapView {}
-// SAFETY: as above.
+// SAFETY: the runtime's object may be called from several threads at a time, and the view holds nothing else.
 unsafe impl Sync for HeapView {}
 
 impl HeapView {
-    /// The parts, and how many there are, which may be more than `into` takes.
+    /// The heap's parts. Returns their number, which may exceed the length of `into`.
     ///
     /// # Safety
     /// See [`HeapView`].
@@ -90,7 +90,7 @@ impl HeapView {
         self.has(2)?;
         let mut count = 0;
         let capacity = u32::try_from(into.len()).unwrap_or(u32::MAX);
-        // SAFETY: alive by the promise of who made the view; the ranges have the runtime's layout, and there are that many.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the object is valid; `into` has `capacity` ranges in the runtime's layout.
         let answer = unsafe {
             sys::ICorProfilerInfo2::GetGenerationBounds(self.raw.cast(), capacity, &mut count, into.as_mut_ptr().cast())
         };
@@ -98,14 +98,15 @@ impl HeapView {
         Ok(count as usize)
     }
 
-    /// Replaces both halves of the event mask of a profiler that was attached. The runtime takes no lock for it and allows it in any callback
-    /// (`SetEventMask2`, vm/proftoeeinterfaceimpl.cpp).
+    /// Replaces both halves of an attached profiler's event mask.
+    ///
+    /// The runtime takes no lock for it, and allows it in any callback (`SetEventMask2`, vm/proftoeeinterfaceimpl.cpp).
     ///
     /// # Safety
     /// See [`HeapView`].
     pub unsafe fn set_event_mask2(&self, low: AttachMask, high: HighAttachMask) -> Result<(), HResult> {
         self.has(5)?;
-        // SAFETY: alive by the promise of who made the view.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the object is valid.
         HResult(unsafe { sys::ICorProfilerInfo5::SetEventMask2(self.raw.cast(), low.bits(), high.bits()) }).ok()
     }
 
@@ -119,7 +120,7 @@ impl HeapView {
         }
         let mut count = 0;
         let capacity = u32::try_from(into.len()).unwrap_or(u32::MAX);
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the object is valid; `into` has `capacity` ranges in the runtime's layout.
         let answer = unsafe {
             sys::ICorProfilerInfo14::GetNonGCHeapBounds(self.raw.cast(), capacity, &mut count, into.as_mut_ptr().cast())
         };
@@ -133,40 +134,41 @@ impl HeapView {
     /// See [`HeapView`].
     pub unsafe fn class_of(&self, object: ObjectId) -> Result<ClassId, HResult> {
         let mut class = 0;
-        // SAFETY: alive, and a place for the answer; that there is an object is the caller's knowledge of the range.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the object is valid. So is `object`.
         HResult(unsafe { sys::ICorProfilerInfo::GetClassFromObject(self.raw, object.0, &mut class) }).ok()?;
         Ok(ClassId(class))
     }
 
-    /// The word at an address of the heap; of an object's first word, the class and marks of the collector.
+    /// The word at a heap address. An object's first word holds its class and the GC's marks.
     ///
     /// # Safety
     /// See [`HeapView`].
     pub unsafe fn word(&self, address: usize) -> usize {
-        // SAFETY: the caller knows that the heap is there, as for every method of this view.
+        // SAFETY: the caller upholds the rules of `HeapView`, so `address` is a readable word of the heap.
         unsafe { core::ptr::with_exposed_provenance::<usize>(address).read_volatile() }
     }
 
-    /// The size of an object, bytes.
+    /// The size of an object in bytes.
     ///
     /// # Safety
     /// See [`HeapView`].
     pub unsafe fn size_of(&self, object: ObjectId) -> Result<usize, HResult> {
         self.has(4)?;
         let mut size = 0;
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the runtime's object is valid. So is `object`.
         HResult(unsafe { sys::ICorProfilerInfo4::GetObjectSize2(self.raw.cast(), object.0, &mut size) }).ok()?;
         Ok(size)
     }
 
-    /// Shows each object that an object refers to. False if the runtime says that there is none. `visit` must not panic.
+    /// Calls `visit` for each object that an object refers to; it must not panic. False if the runtime reports that there is none.
     ///
     /// # Safety
     /// See [`HeapView`].
     pub unsafe fn references<F: FnMut(ObjectId)>(&self, object: ObjectId, visit: &mut F) -> Result<bool, HResult> {
         self.has(10)?;
         let data = core::ptr::from_mut(visit).cast::<c_void>();
-        // SAFETY: as above; the runtime calls back during the call only, with the data that it was given.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the runtime's object is valid.
+        // The runtime calls `next` only during the call, with `data`.
         let answer = HResult(unsafe {
             sys::ICorProfilerInfo10::EnumerateObjectReferences(self.raw.cast(), object.0, Some(next::<F>), data)
         });
@@ -174,20 +176,21 @@ impl HeapView {
         Ok(answer == HResult::S_OK)
     }
 
-    /// Shows every object of the heap, garbage too, while the runtime stands still for it, until `visit` says that it wants no more. .NET 9
-    /// and later. `visit` must not panic.
+    /// Calls `visit` for every object of the heap, garbage too, until it returns false. The runtime is suspended meanwhile.
+    /// .NET 9 and later. `visit` must not panic.
     ///
     /// # Safety
-    /// See [`HeapView`], but that no collection need be under way; and the caller may stop the runtime.
+    /// See [`HeapView`]; but no GC need be under way, and the caller must be allowed to suspend the runtime.
     pub unsafe fn enumerate<F: FnMut(ObjectId) -> bool>(&self, visit: &mut F) -> Result<(), HResult> {
         self.has(15)?;
         let data = core::ptr::from_mut(visit).cast::<c_void>();
-        // SAFETY: as above; the runtime calls back during the call only, with the data that it was given.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the runtime's object is valid.
+        // The runtime calls `object` only during the call, with `data`.
         HResult(unsafe { sys::ICorProfilerInfo15::EnumerateGCHeapObjects(self.raw.cast(), Some(object::<F>), data) })
             .ok()
     }
 
-    /// What a class is. Its type arguments are written to `arguments`, as many as fit.
+    /// A class. Writes as many of its type arguments to `arguments` as fit.
     ///
     /// # Safety
     /// See [`HeapView`].
@@ -195,7 +198,8 @@ impl HeapView {
         self.has(2)?;
         let (mut module, mut token, mut parent, mut count) = (0, 0, 0, 0);
         let capacity = u32::try_from(arguments.len()).unwrap_or(u32::MAX);
-        // SAFETY: alive, places for the answers, and a buffer of that capacity.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the object is valid.
+        // The out-pointers are live locals, and the buffer has room for `capacity`.
         let answer = unsafe {
             sys::ICorProfilerInfo2::GetClassIDInfo2(
                 self.raw.cast(),
@@ -217,13 +221,13 @@ impl HeapView {
         })
     }
 
-    /// Element type, class of the element and rank of an array; `None` for a class that is no array.
+    /// Element type, element class and rank of an array; `None` if the class is no array.
     ///
     /// # Safety
     /// See [`HeapView`].
     pub unsafe fn array(&self, class: ClassId) -> Result<Option<super::ArrayClass>, HResult> {
         let (mut element, mut element_class, mut rank) = (0, 0, 0);
-        // SAFETY: alive, and places for the answers.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the object is valid; the out-pointers are live locals.
         let answer = HResult(unsafe {
             sys::ICorProfilerInfo::IsArrayClass(self.raw, class.0, &mut element, &mut element_class, &mut rank)
         });
@@ -232,8 +236,9 @@ impl HeapView {
         Ok((answer != HResult::S_FALSE).then_some(array))
     }
 
-    /// How the objects of a class are laid out: how many fields it declares itself, of which as many as fit are written, and the bytes of an
-    /// object. Takes no lock, by its contract in the runtime (`GetClassLayout` in `vm/proftoeeinterfaceimpl.cpp`).
+    /// The layout of a class's objects. Writes as many of its own fields as fit. Returns their number, and an object's size in bytes.
+    ///
+    /// It takes no lock, by its contract in the runtime (`GetClassLayout` in `vm/proftoeeinterfaceimpl.cpp`).
     ///
     /// # Safety
     /// See [`HeapView`].
@@ -241,7 +246,7 @@ impl HeapView {
         self.has(2)?;
         let (mut count, mut size) = (0, 0);
         let capacity = u32::try_from(into.len()).unwrap_or(u32::MAX);
-        // SAFETY: as above; the places have the runtime's layout, and there are that many.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the object is valid; `into` has `capacity` places in the runtime's layout.
         let answer = unsafe {
             let into = into.as_mut_ptr().cast();
             sys::ICorProfilerInfo2::GetClassLayout(self.raw.cast(), class.0, into, capacity, &mut count, &mut size)
@@ -250,15 +255,16 @@ impl HeapView {
         Ok((count as usize, size))
     }
 
-    /// The function of a method whose class is loaded. A method that is generic, or whose class is, has none. Takes no lock and loads
-    /// nothing, by its contract in the runtime (`GetFunctionFromToken` in `vm/proftoeeinterfaceimpl.cpp`), other than
-    /// `GetClassFromToken`.
+    /// The function of a method whose class is loaded. A generic method, or a method of a generic class, has none.
+    ///
+    /// It takes no lock and loads nothing, by its contract in the runtime (`GetFunctionFromToken` in `vm/proftoeeinterfaceimpl.cpp`).
+    /// `GetClassFromToken` does not promise that.
     ///
     /// # Safety
     /// See [`HeapView`].
     pub unsafe fn function(&self, module: ModuleId, method: MethodToken) -> Result<FunctionId, HResult> {
         let mut function = 0;
-        // SAFETY: alive, and a place for the answer.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the object is valid; the out-pointer is a live local.
         let answer =
             unsafe { sys::ICorProfilerInfo::GetFunctionFromToken(self.raw, module.0, method.0, &mut function) };
         HResult(answer).ok()?;
@@ -272,7 +278,8 @@ impl HeapView {
     pub unsafe fn class_of_function(&self, function: FunctionId) -> Result<ClassId, HResult> {
         let mut class = 0;
         let nowhere = core::ptr::null_mut();
-        // SAFETY: alive, and a place for the answer; of the module and the token nothing is wanted.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the object is valid.
+        // `class` is a live local. The other out-pointers may be null.
         let answer = unsafe {
             sys::ICorProfilerInfo::GetFunctionInfo(self.raw, function.0, &mut class, nowhere, nowhere.cast())
         };
@@ -280,12 +287,13 @@ impl HeapView {
         Ok(ClassId(class))
     }
 
-    /// Where a static field of a class is: of a reference the place that holds it, of a value type the value itself, which lies in a box
-    /// of the heap. `CORPROF_E_DATAINCOMPLETE` while the class is not initialized; no answer for fields that each thread has.
+    /// The address of a class's static field: for a reference its slot, for a value type the value itself, inside a box on the heap.
+    ///
+    /// `CORPROF_E_DATAINCOMPLETE` while the class is not initialized. Thread-static fields have no answer.
     ///
     /// # Safety
     /// See [`HeapView`]. By its contract in the runtime it may take locks (`GetAppDomainStaticAddress` in
-    /// `vm/proftoeeinterfaceimpl.cpp`): in a copy of the process nobody waits for the thread that asks.
+    /// `vm/proftoeeinterfaceimpl.cpp`). In a forked copy no other thread waits for the caller.
     pub unsafe fn static_address(
         &self,
         class: ClassId,
@@ -294,7 +302,7 @@ impl HeapView {
     ) -> Result<usize, HResult> {
         self.has(2)?;
         let mut address = core::ptr::null_mut();
-        // SAFETY: alive, and a place for the answer.
+        // SAFETY: the caller upholds the rules of `HeapView`, so the object is valid; the out-pointer is a live local.
         let answer = unsafe {
             sys::ICorProfilerInfo2::GetAppDomainStaticAddress(self.raw.cast(), class.0, field.0, domain.0, &mut address)
         };
@@ -308,13 +316,13 @@ impl HeapView {
 }
 
 unsafe extern "C" fn object<F: FnMut(ObjectId) -> bool>(object: usize, data: *mut c_void) -> i32 {
-    // SAFETY: the runtime hands back what `enumerate` gave it, on the same thread.
+    // SAFETY: the runtime passes the `data` that `enumerate` gave it, on the same thread, during that call.
     let visit = unsafe { &mut *data.cast::<F>() };
     i32::from(visit(ObjectId(object)))
 }
 
 unsafe extern "C" fn next<F: FnMut(ObjectId)>(_object: usize, reference: *mut usize, data: *mut c_void) -> i32 {
-    // SAFETY: the runtime hands back what `references` gave it, on the same thread, and a place inside the object.
+    // SAFETY: the runtime passes the `data` that `references` gave it, on the same thread, and a place inside the object.
     let (visit, target) = unsafe { (&mut *data.cast::<F>(), *reference) };
     visit(ObjectId(target));
     1

@@ -1,6 +1,8 @@
-//! What a detach cannot undo. Most of it the runtime does not police, so each call needs a word said first (contract DET-22).
+//! Calls whose effects survive a detach, or forbid it. The runtime does not prevent most of them. So each needs an
+//! [`Irreversible`] (contract DET-22).
 //!
-//! That none compiles without the word is proved beside each; `det_22_` in `tests/info.rs` shows that each reaches the runtime with it.
+//! The doc tests beside each call prove that it does not compile without one. `det_22_` in `tests/info.rs` shows that each call
+//! reaches the runtime.
 
 use super::{Alive, Info, Loading};
 use crate::buffer::{text, units_of};
@@ -11,7 +13,7 @@ use crate::{HResult, sys};
 impl<L: Loading> Info<L, Alive> {
     /// Makes changes to a module's metadata visible. They stay after a detach.
     ///
-    /// With the word:
+    /// With an [`Irreversible`]:
     /// ```
     /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
     ///     let _ = info.apply_meta_data(corprof::ModuleId(1), corprof::irreversible());
@@ -25,23 +27,23 @@ impl<L: Loading> Info<L, Alive> {
     /// ```
     pub fn apply_meta_data(&self, module: ModuleId, _word: Irreversible) -> Result<(), HResult> {
         let raw = self.at(7)?;
-        // SAFETY: alive.
+        // SAFETY: this `Info` is `Alive`, so its object is valid.
         HResult(unsafe { sys::ICorProfilerInfo7::ApplyMetaData(raw, module.0) }).ok()
     }
 
-    /// A variable of the process's environment, as the runtime sees it.
+    /// An environment variable of the process, as the runtime sees it.
     pub fn get_environment_variable(&self, name: &str) -> Result<String, HResult> {
         let raw = self.at(11)?;
         let name = units_of(name);
         text(|capacity, needed, buffer| {
-            // SAFETY: alive, a text ended by a zero, and a buffer of that capacity.
+            // SAFETY: this `Info` is `Alive`, so its object is valid; `name` is zero-terminated, and the buffer has room for `capacity`.
             unsafe { sys::ICorProfilerInfo11::GetEnvironmentVariable(raw, name.as_ptr(), capacity, needed, buffer) }
         })
     }
 
-    /// Sets a variable of the process's environment. It stays after a detach.
+    /// Sets an environment variable of the process. It stays after a detach.
     ///
-    /// With the word:
+    /// With an [`Irreversible`]:
     /// ```
     /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
     ///     let _ = info.set_environment_variable("A", "B", corprof::irreversible());
@@ -56,13 +58,13 @@ impl<L: Loading> Info<L, Alive> {
     pub fn set_environment_variable(&self, name: &str, value: &str, _word: Irreversible) -> Result<(), HResult> {
         let raw = self.at(11)?;
         let (name, value) = (units_of(name), units_of(value));
-        // SAFETY: alive, and two texts ended by a zero.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; both texts are zero-terminated.
         HResult(unsafe { sys::ICorProfilerInfo11::SetEnvironmentVariable(raw, name.as_ptr(), value.as_ptr()) }).ok()
     }
 
-    /// Makes an EventPipe provider. It stays after a detach.
+    /// Creates an EventPipe provider. It stays after a detach.
     ///
-    /// With the word:
+    /// With an [`Irreversible`]:
     /// ```
     /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
     ///     let _ = info.event_pipe_create_provider("A", corprof::irreversible());
@@ -78,15 +80,15 @@ impl<L: Loading> Info<L, Alive> {
         let raw = self.at(12)?;
         let name = units_of(name);
         let mut provider = 0;
-        // SAFETY: alive, a text ended by a zero, and a place for the answer.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; `name` is zero-terminated, and the out-pointer is a live local.
         let answer = unsafe { sys::ICorProfilerInfo12::EventPipeCreateProvider(raw, name.as_ptr(), &mut provider) };
         HResult(answer).ok()?;
         Ok(ProviderId(provider))
     }
 
-    /// Asks for the code of methods to be replaced, through `rejit_parameters`. The runtime refuses every detach from then on.
+    /// Requests new code for methods, through `rejit_parameters`. The runtime refuses every detach from then on.
     ///
-    /// With the word:
+    /// With an [`Irreversible`]:
     /// ```
     /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
     ///     let _ = info.request_rejit(&[], corprof::irreversible());
@@ -102,16 +104,16 @@ impl<L: Loading> Info<L, Alive> {
         let raw = self.at(4)?;
         let (modules, tokens): (Vec<usize>, Vec<u32>) =
             methods.iter().map(|(module, method)| (module.0, method.0)).unzip();
-        // SAFETY: alive, and two lists of that length.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; both lists have that length.
         let answer = unsafe {
             sys::ICorProfilerInfo4::RequestReJIT(raw, modules.len() as u32, modules.as_ptr(), tokens.as_ptr())
         };
         HResult(answer).ok()
     }
 
-    /// Replaces the IL of a method that was not compiled yet. The runtime refuses every detach from then on.
+    /// Replaces the IL of a method that is not compiled yet. The runtime refuses every detach from then on.
     ///
-    /// With the word:
+    /// With an [`Irreversible`]:
     /// ```
     /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>, body: *const u8) {
     ///     let _ = unsafe { info.set_il_function_body(corprof::ModuleId(1), corprof::MethodToken(1), body, corprof::irreversible()) };
@@ -125,7 +127,7 @@ impl<L: Loading> Info<L, Alive> {
     /// ```
     ///
     /// # Safety
-    /// `body` is a method header and body, in memory that the runtime's own allocator for that module gave.
+    /// `body` is a method header and body, in memory from the runtime's own allocator for that module.
     pub unsafe fn set_il_function_body(
         &self,
         module: ModuleId,
@@ -133,7 +135,7 @@ impl<L: Loading> Info<L, Alive> {
         body: *const u8,
         _word: Irreversible,
     ) -> Result<(), HResult> {
-        // SAFETY: alive; the caller vouches for the body.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the caller guarantees the body.
         HResult(unsafe { sys::ICorProfilerInfo::SetILFunctionBody(self.raw, module.0, method.0, body) }).ok()
     }
 }

@@ -1,6 +1,6 @@
-//! From ids and addresses to what they stand for.
+//! Lookups of ids and addresses.
 //!
-//! The runtime does not check ids: one that is stale takes the process down. Whoever asks must know that the id is alive.
+//! The runtime does not check ids: a stale one crashes the process. The caller must know that the id is alive.
 
 use super::{Alive, Info, Loading};
 use crate::buffer;
@@ -10,35 +10,35 @@ use crate::ids::{
 use crate::values::{ModuleFlags, RuntimeKind};
 use crate::{HResult, sys};
 
-/// Which runtime answers.
+/// Identity and version of the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeInformation {
     /// Its number among the runtimes of the process.
     pub instance: u16,
-    /// Which runtime.
+    /// The kind of runtime.
     pub kind: RuntimeKind,
-    /// Major version. .NET Core 3.1 says 4; see `version`.
+    /// Major version. .NET Core 3.1 reports 4; see `version`.
     pub major: u16,
     /// Minor version.
     pub minor: u16,
     /// Build number.
     pub build: u16,
-    /// Number of the update.
+    /// Update number.
     pub update: u16,
-    /// The version in words, as the runtime says it.
+    /// The version as text, from the runtime.
     pub version: String,
 }
 
 /// A module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleInfo {
-    /// Where it lies in memory; zero for a module without an image.
+    /// Its base address in memory; zero for a module without an image.
     pub base: usize,
-    /// The file that it came from; a name, or nothing, for a module without one.
+    /// Its file. For a module without one: a name, or nothing.
     pub path: String,
-    /// The assembly that it belongs to; zero until it is attached to one.
+    /// Its assembly; zero until it is attached to one.
     pub assembly: AssemblyId,
-    /// What kind of module.
+    /// The kind of module.
     pub flags: ModuleFlags,
 }
 
@@ -49,7 +49,7 @@ pub struct AssemblyInfo {
     pub name: String,
     /// Its application domain.
     pub app_domain: AppDomainId,
-    /// Its module that holds the manifest.
+    /// Its manifest module.
     pub module: ModuleId,
 }
 
@@ -58,33 +58,33 @@ pub struct AssemblyInfo {
 pub struct ClassInfo {
     /// The module that defines it.
     pub module: ModuleId,
-    /// Its row there.
+    /// Its token in that module.
     pub token: TypeToken,
-    /// The class that it extends; zero for none.
+    /// Its base class; zero for none.
     pub parent: ClassId,
     /// Its type arguments.
     pub type_arguments: Vec<ClassId>,
 }
 
-/// What an array is made of.
+/// The element type and rank of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayClass {
     /// The CorElementType of its elements.
     pub element: sys::CorElementType,
-    /// The class of its elements; zero where there is none.
+    /// The class of its elements; zero for none.
     pub class: ClassId,
-    /// Its dimensions.
+    /// The number of dimensions.
     pub rank: u32,
 }
 
 /// A function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionInfo {
-    /// Its class; zero where the runtime cannot say without a frame, as for code that generic classes share.
+    /// Its class; zero where the runtime needs a frame to decide, as for code that generic classes share.
     pub class: ClassId,
     /// The module that defines it.
     pub module: ModuleId,
-    /// Its row there.
+    /// Its token in that module.
     pub token: MethodToken,
     /// Its own type arguments.
     pub type_arguments: Vec<ClassId>,
@@ -93,20 +93,21 @@ pub struct FunctionInfo {
 /// A function without metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DynamicFunction {
-    /// A module that it is accounted to.
+    /// The module that the runtime assigns it to.
     pub module: ModuleId,
     /// Its name.
     pub name: String,
 }
 
 impl<L: Loading> Info<L, Alive> {
-    /// Which runtime answers.
+    /// Identity and version of the runtime.
     pub fn get_runtime_information(&self) -> Result<RuntimeInformation, HResult> {
         let raw = self.at(3)?;
         let (mut instance, mut kind) = (0, 0);
         let [mut major, mut minor, mut build, mut update] = [0u16; 4];
         let version = buffer::text(|capacity, needed, text| {
-            // SAFETY: alive, places for the answers, and a buffer of that capacity.
+            // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointers are live, and the buffer has room for `capacity`.
+
             unsafe {
                 sys::ICorProfilerInfo3::GetRuntimeInformation(
                     raw,
@@ -125,12 +126,13 @@ impl<L: Loading> Info<L, Alive> {
         Ok(RuntimeInformation { instance, kind: RuntimeKind(kind), major, minor, build, update, version })
     }
 
-    /// A module's file, place, assembly and kind.
+    /// A module's file, base address, assembly and kind.
     pub fn get_module_info2(&self, module: ModuleId) -> Result<ModuleInfo, HResult> {
         let raw = self.at(3)?;
         let (mut base, mut assembly, mut flags) = (core::ptr::null(), 0, 0);
         let path = buffer::text(|capacity, needed, text| {
-            // SAFETY: alive, places for the answers, and a buffer of that capacity.
+            // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointers are live, and the buffer has room for `capacity`.
+
             unsafe {
                 sys::ICorProfilerInfo3::GetModuleInfo2(
                     raw,
@@ -147,11 +149,12 @@ impl<L: Loading> Info<L, Alive> {
         Ok(ModuleInfo { base: base as usize, path, assembly: AssemblyId(assembly), flags: ModuleFlags(flags) })
     }
 
-    /// An assembly's name, domain and main module.
+    /// An assembly's name, domain and manifest module.
     pub fn get_assembly_info(&self, assembly: AssemblyId) -> Result<AssemblyInfo, HResult> {
         let (mut app_domain, mut module) = (0, 0);
         let name = buffer::text(|capacity, needed, text| {
-            // SAFETY: alive, places for the answers, and a buffer of that capacity.
+            // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointers are live, and the buffer has room for `capacity`.
+
             unsafe {
                 sys::ICorProfilerInfo::GetAssemblyInfo(
                     self.raw,
@@ -167,12 +170,13 @@ impl<L: Loading> Info<L, Alive> {
         Ok(AssemblyInfo { name, app_domain: AppDomainId(app_domain), module: ModuleId(module) })
     }
 
-    /// A class's module, row, parent and type arguments. Arrays answer CORPROF_E_CLASSID_IS_ARRAY.
+    /// A class's module, token, base class and type arguments. Arrays return CORPROF_E_CLASSID_IS_ARRAY.
     pub fn get_class_id_info2(&self, class: ClassId) -> Result<ClassInfo, HResult> {
         let raw = self.at(2)?;
         let (mut module, mut token, mut parent) = (0, 0, 0);
         let type_arguments = buffer::list(|capacity, needed, list: *mut ClassId| {
-            // SAFETY: alive, places for the answers, and a buffer of that capacity.
+            // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointers are live, and the buffer has room for `capacity`.
+
             unsafe {
                 sys::ICorProfilerInfo2::GetClassIDInfo2(
                     raw,
@@ -190,10 +194,10 @@ impl<L: Loading> Info<L, Alive> {
         Ok(ClassInfo { module, token, parent, type_arguments })
     }
 
-    /// What an array is made of; `None` for a class that is no array.
+    /// The element type and rank of an array; `None` if the class is no array.
     pub fn is_array_class(&self, class: ClassId) -> Result<Option<ArrayClass>, HResult> {
         let (mut element, mut element_class, mut rank) = (0, 0, 0);
-        // SAFETY: alive, and places for the answers.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointers are live locals.
         let answer = HResult(unsafe {
             sys::ICorProfilerInfo::IsArrayClass(self.raw, class.0, &mut element, &mut element_class, &mut rank)
         });
@@ -201,12 +205,13 @@ impl<L: Loading> Info<L, Alive> {
         Ok((answer != HResult::S_FALSE).then_some(ArrayClass { element, class: ClassId(element_class), rank }))
     }
 
-    /// A function's class, module, row and type arguments. Dynamic functions fail; see `is_function_dynamic`.
+    /// A function's class, module, token and type arguments. Dynamic functions fail; see `is_function_dynamic`.
     pub fn get_function_info2(&self, function: FunctionId) -> Result<FunctionInfo, HResult> {
         let raw = self.at(2)?;
         let (mut class, mut module, mut token) = (0, 0, 0);
         let type_arguments = buffer::list(|capacity, needed, list: *mut ClassId| {
-            // SAFETY: alive, places for the answers, a buffer of that capacity; no frame is needed.
+            // SAFETY: this `Info` is `Alive`, so its object is valid. A null frame is allowed.
+            // The out-pointers are live, and the buffer has room for `capacity`.
             unsafe {
                 sys::ICorProfilerInfo2::GetFunctionInfo2(
                     raw,
@@ -225,42 +230,42 @@ impl<L: Loading> Info<L, Alive> {
         Ok(FunctionInfo { class, module, token, type_arguments })
     }
 
-    /// Whose code is at this address: any managed code, dynamic and precompiled too.
+    /// The function whose code is at this address: any managed code, dynamic and precompiled too.
     pub fn get_function_from_ip3(&self, address: usize) -> Result<(FunctionId, RejitId), HResult> {
         let raw = self.at(8)?;
         let (mut function, mut rejit) = (0, 0);
-        // SAFETY: alive, and places for the answers; the address is looked up, not read.
+        // SAFETY: this `Info` is `Alive`, so its object is valid. The runtime looks the address up, and does not read it.
         let answer =
             unsafe { sys::ICorProfilerInfo8::GetFunctionFromIP3(raw, address as *const u8, &mut function, &mut rejit) };
         HResult(answer).ok()?;
         Ok((FunctionId(function), RejitId(rejit)))
     }
 
-    /// Whose code is at this address: not dynamic ones.
+    /// The function whose code is at this address. Not dynamic ones.
     pub fn get_function_from_ip2(&self, address: usize) -> Result<(FunctionId, RejitId), HResult> {
         let raw = self.at(4)?;
         let (mut function, mut rejit) = (0, 0);
-        // SAFETY: alive, and places for the answers; the address is looked up, not read.
+        // SAFETY: this `Info` is `Alive`, so its object is valid. The runtime looks the address up, and does not read it.
         let answer =
             unsafe { sys::ICorProfilerInfo4::GetFunctionFromIP2(raw, address as *const u8, &mut function, &mut rejit) };
         HResult(answer).ok()?;
         Ok((FunctionId(function), RejitId(rejit)))
     }
 
-    /// Whose code is at this address: not dynamic ones; may be called at any time.
+    /// The function whose code is at this address. Not dynamic ones. May be called at any time.
     pub fn get_function_from_ip(&self, address: usize) -> Result<FunctionId, HResult> {
         let mut function = 0;
-        // SAFETY: alive, and a place for the answer; the address is looked up, not read.
+        // SAFETY: this `Info` is `Alive`, so its object is valid. The runtime looks the address up, and does not read it.
         let answer = unsafe { sys::ICorProfilerInfo::GetFunctionFromIP(self.raw, address as *const u8, &mut function) };
         HResult(answer).ok()?;
         Ok(FunctionId(function))
     }
 
-    /// Whether the function has no metadata: a dynamic method or a stub of the runtime.
+    /// Whether the function has no metadata: a dynamic method or a runtime stub.
     pub fn is_function_dynamic(&self, function: FunctionId) -> Result<bool, HResult> {
         let raw = self.at(8)?;
         let mut is_dynamic = 0;
-        // SAFETY: alive, and a place for the answer.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointer is a live local.
         HResult(unsafe { sys::ICorProfilerInfo8::IsFunctionDynamic(raw, function.0, &mut is_dynamic) }).ok()?;
         Ok(is_dynamic != 0)
     }
@@ -270,7 +275,8 @@ impl<L: Loading> Info<L, Alive> {
         let raw = self.at(8)?;
         let (mut module, mut signature, mut length) = (0, core::ptr::null(), 0);
         let name = buffer::text(|capacity, needed, text| {
-            // SAFETY: alive, places for the answers, and a buffer of that capacity.
+            // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointers are live, and the buffer has room for `capacity`.
+
             unsafe {
                 sys::ICorProfilerInfo8::GetDynamicFunctionInfo(
                     raw,
@@ -287,33 +293,33 @@ impl<L: Loading> Info<L, Alive> {
         Ok(DynamicFunction { module: ModuleId(module), name })
     }
 
-    /// The system's thread of a managed thread. The runtime reads the thread's object: the id must be alive.
+    /// The operating system's id of a managed thread. The runtime reads the thread's object: the id must be alive.
     pub fn get_thread_info(&self, thread: ThreadId) -> Result<u32, HResult> {
         let mut os_thread = 0;
-        // SAFETY: alive, and a place for the answer.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointer is a live local.
         HResult(unsafe { sys::ICorProfilerInfo::GetThreadInfo(self.raw, thread.0, &mut os_thread) }).ok()?;
         Ok(os_thread)
     }
 
-    /// The managed thread that calls.
+    /// The calling managed thread.
     pub fn get_current_thread_id(&self) -> Result<ThreadId, HResult> {
         let mut thread = 0;
-        // SAFETY: alive, and a place for the answer.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointer is a live local.
         HResult(unsafe { sys::ICorProfilerInfo::GetCurrentThreadID(self.raw, &mut thread) }).ok()?;
         Ok(ThreadId(thread))
     }
 
-    /// The class of an object, good inside a callback of the collection or while the runtime is suspended.
+    /// The class of an object. Valid inside a GC callback or while the runtime is suspended.
     pub fn get_class_from_object(&self, object: ObjectId) -> Result<ClassId, HResult> {
         let mut class = 0;
-        // SAFETY: alive, and a place for the answer.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointer is a live local.
         HResult(unsafe { sys::ICorProfilerInfo::GetClassFromObject(self.raw, object.0, &mut class) }).ok()?;
         Ok(ClassId(class))
     }
 
-    /// Collects, and returns when the collection is over. On a native thread only, which the runtime then counts as one of its own.
+    /// Forces a GC, and returns when it has ended. On a native thread only, which then counts as a runtime thread.
     pub fn force_gc(&self) -> Result<(), HResult> {
-        // SAFETY: alive.
+        // SAFETY: this `Info` is `Alive`, so its object is valid.
         HResult(unsafe { sys::ICorProfilerInfo::ForceGC(self.raw) }).ok()
     }
 }

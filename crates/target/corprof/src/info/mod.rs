@@ -1,8 +1,9 @@
-//! The runtime's side: what a profiler may ask, by how it was loaded and whether it is still alive.
+//! The runtime's side: the calls to it, by how the profiler was loaded and whether it is still alive.
 //!
-//! [`Info`] is neither `Clone` nor counted: the runtime owns its object and frees it when the detach is over, whoever holds a reference.
-//! So there is one `Info` for each load, [`request_profiler_detach`](Info::request_profiler_detach) consumes it,
-//! and whatever was got through it (enumerators, metadata) borrows from it and is gone by then.
+//! [`Info`] is neither `Clone` nor counted. The runtime owns its object, and frees it after the detach, whatever references exist.
+//! So each load has one `Info`, and [`request_profiler_detach`](Info::request_profiler_detach) consumes it.
+//! Enumerators and metadata borrow from it, and are gone by then.
+//! `SAFETY:` notes rely on this: an `Info` that is [`Alive`] has a valid object, by the contract of [`Info::from_unknown`].
 
 mod attached;
 mod code;
@@ -28,32 +29,32 @@ use core::fmt;
 use core::marker::PhantomData;
 
 mod private {
-    /// Keeps the states to those of this module.
+    /// Seals the state traits: only this module implements them.
     pub trait Closed {}
 }
 
 /// How the profiler was loaded.
 pub trait Loading: private::Closed {
-    /// In words: `attached` or `startup`.
+    /// The name: `attached` or `startup`.
     const NAME: &'static str;
 }
 
-/// Whether the runtime still takes calls.
+/// Whether the runtime still accepts calls.
 pub trait Life: private::Closed {}
 
 /// Attached to a running process.
 #[derive(Debug)]
 pub enum Attached {}
 
-/// Loaded with the process.
+/// Loaded at startup.
 #[derive(Debug)]
 pub enum Startup {}
 
-/// The runtime takes calls.
+/// The runtime accepts calls.
 #[derive(Debug)]
 pub enum Alive {}
 
-/// A detach was accepted: the runtime takes no calls any more.
+/// A detach was accepted: the runtime accepts no more calls.
 #[derive(Debug)]
 pub enum Sealed {}
 
@@ -75,7 +76,7 @@ impl Life for Sealed {}
 
 /// The runtime's Info object, in its newest version.
 ///
-/// What a profiler that attached may not do does not exist for it:
+/// Calls that are not for an attached profiler do not exist on it:
 /// ```compile_fail,E0599
 /// fn hook(info: &corprof::Info<corprof::Attached, corprof::Alive>, mapper: corprof::sys::FunctionIDMapper2) {
 ///     unsafe { info.set_function_id_mapper2(mapper, core::ptr::null_mut()) };
@@ -86,19 +87,19 @@ impl Life for Sealed {}
 ///     unsafe { info.set_enter_leave_function_hooks3(hooks) };
 /// }
 /// ```
-/// A profiler that was loaded with the process may:
+/// A profiler loaded at startup has them:
 /// ```
 /// fn hook(info: &corprof::Info<corprof::Startup, corprof::Alive>, hooks: corprof::EnterLeave3) -> Result<(), corprof::HResult> {
 ///     unsafe { info.set_enter_leave_function_hooks3(hooks) }
 /// }
 /// ```
-/// Once a detach is accepted, nothing can be asked any more:
+/// Once a detach is accepted, no call exists:
 /// ```compile_fail,E0599
 /// fn ask(info: corprof::Info<corprof::Attached, corprof::Sealed>) {
 ///     info.force_gc();
 /// }
 /// ```
-/// and what was got before cannot be kept beyond it:
+/// and earlier results cannot be kept beyond it:
 /// ```compile_fail,E0505
 /// fn keep(info: corprof::Info<corprof::Attached, corprof::Alive>) {
 ///     let mut modules = info.enum_modules().unwrap();
@@ -106,7 +107,7 @@ impl Life for Sealed {}
 ///     modules.next();
 /// }
 /// ```
-/// There is one for each load, so that no copy outlives the detach:
+/// Each load has one, so that no copy outlives the detach:
 /// ```compile_fail,E0308
 /// fn copy(info: &corprof::Info<corprof::Attached, corprof::Alive>) -> corprof::Info<corprof::Attached, corprof::Alive> {
 ///     info.clone()
@@ -118,9 +119,9 @@ pub struct Info<L: Loading, S: Life> {
     state: PhantomData<(L, S)>,
 }
 
-// SAFETY: the runtime's object may be called from any thread, and from several at a time; the wrapper holds nothing else.
+// SAFETY: the runtime's object may be called from any thread, and the wrapper holds nothing else.
 unsafe impl<L: Loading, S: Life> Send for Info<L, S> {}
-// SAFETY: as above.
+// SAFETY: the runtime's object may be called from several threads at a time, and the wrapper holds nothing else.
 unsafe impl<L: Loading, S: Life> Sync for Info<L, S> {}
 
 impl<L: Loading, S: Life> fmt::Debug for Info<L, S> {
@@ -149,20 +150,20 @@ const VERSIONS: [(u8, Guid); 15] = [
 ];
 
 impl<L: Loading> Info<L, Alive> {
-    /// The newest Info of what the runtime hands to `Initialize` or `InitializeForAttach`.
+    /// The newest Info interface of the object that the runtime passes to `Initialize` or `InitializeForAttach`.
     ///
-    /// No reference is kept: the runtime does not count them, and frees the object when the detach is over.
+    /// It keeps no reference: the runtime does not count them, and frees the object after the detach.
     ///
     /// # Safety
-    /// `unknown` is the runtime's Info object, it stays alive until a detach is accepted, `L` says truly how the profiler was loaded,
-    /// and no other `Info` is made from it.
+    /// `unknown` is the runtime's Info object, and stays alive until a detach is accepted. `L` is how the profiler was really loaded.
+    /// No other `Info` is made from the object.
     pub unsafe fn from_unknown(unknown: *mut sys::IUnknown) -> Result<Info<L, Alive>, HResult> {
         for (version, iid) in VERSIONS {
             let mut object = core::ptr::null_mut();
-            // SAFETY: a live object, an identifier and a place for the answer.
+            // SAFETY: the caller guarantees a live object; `iid` and `object` are live.
             let answer = HResult(unsafe { sys::IUnknown::QueryInterface(unknown, &iid, &mut object) });
             if answer.is_success() && !object.is_null() {
-                // SAFETY: gives back the reference that the answer came with; the runtime keeps the object.
+                // SAFETY: releases the reference from QueryInterface; the runtime keeps the object alive.
                 unsafe { sys::IUnknown::Release(object.cast()) };
                 return Ok(Info { raw: object.cast(), version, state: PhantomData });
             }
@@ -170,24 +171,24 @@ impl<L: Loading> Info<L, Alive> {
         Err(HResult::E_NOINTERFACE)
     }
 
-    /// What every profiler may ask, however it was loaded, as a value of its own. For the SDK, which lets no more than one outlive a call.
+    /// The calls that every profiler has, however it was loaded, as a separate value. For the SDK, which lets only one outlive a call.
     pub(crate) fn common(&self) -> Info<Attached, Alive> {
         Info { raw: self.raw, version: self.version, state: PhantomData }
     }
 
-    /// The number of the newest Info that the runtime has: 11 on .NET Core 3.1, 12 on 5, 13 on 7, 14 on 8, 15 on 9 and 10.
+    /// The newest Info version of the runtime: 11 on .NET Core 3.1, 12 on 5, 13 on 7, 14 on 8, 15 on 9 and 10.
     pub fn version(&self) -> u8 {
         self.version
     }
 
-    /// The raw object, for calls that have no safe form here; it has the slots up to [`version`](Self::version).
+    /// The raw object, for calls without a safe form here. It has the slots up to [`version`](Self::version).
     ///
-    /// The pointer must not be used once a detach was accepted.
+    /// Do not use the pointer after a detach was accepted.
     pub fn as_raw(&self) -> *mut sys::ICorProfilerInfo {
         self.raw
     }
 
-    /// The raw object as `Interface`, the type of version `version`, or an error that names it.
+    /// The raw object as `Interface`, the type of version `version`, or an error that names the version.
     fn at<Interface>(&self, version: u8) -> Result<*mut Interface, HResult> {
         if self.version >= version { Ok(self.raw.cast()) } else { Err(HResult::info_required(version)) }
     }

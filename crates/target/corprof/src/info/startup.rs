@@ -1,11 +1,11 @@
-//! What only a profiler loaded with the process may do: hooks, and any event flag.
+//! Calls only for a profiler loaded at startup: hooks, and any event flag.
 
 use super::{Alive, Info, Startup};
 use crate::mask::{HighStartupMask, StartupMask};
 use crate::{HResult, sys};
 use core::ffi::c_void;
 
-/// Functions that the runtime calls at every entry, exit and tail call. They must keep every register.
+/// Functions that the runtime calls at every entry, exit and tail call. They must preserve every register.
 #[derive(Debug, Clone, Copy)]
 pub struct EnterLeave3 {
     /// At entry.
@@ -16,7 +16,7 @@ pub struct EnterLeave3 {
     pub tailcall: Option<sys::FunctionTailcall3>,
 }
 
-/// As [`EnterLeave3`], with a handle to arguments and return value.
+/// Like [`EnterLeave3`], with a handle to arguments and return value.
 #[derive(Debug, Clone, Copy)]
 pub struct EnterLeave3WithInfo {
     /// At entry.
@@ -31,43 +31,43 @@ impl Info<Startup, Alive> {
     /// Replaces both halves of the event mask.
     pub fn set_event_mask2(&self, low: StartupMask, high: HighStartupMask) -> Result<(), HResult> {
         let raw = self.at(5)?;
-        // SAFETY: alive.
+        // SAFETY: this `Info` is `Alive`, so its object is valid.
         HResult(unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw, low.bits(), high.bits()) }).ok()
     }
 
     /// Replaces the low half of the event mask, and leaves the high half as it is.
     pub fn set_event_mask(&self, low: StartupMask) -> Result<(), HResult> {
-        // SAFETY: alive.
+        // SAFETY: this `Info` is `Alive`, so its object is valid.
         HResult(unsafe { sys::ICorProfilerInfo::SetEventMask(self.raw, low.bits()) }).ok()
     }
 
-    /// Hooks entry and exit of functions. Makes a detach impossible.
+    /// Hooks entry and exit of functions. Forbids the detach.
     ///
     /// # Safety
-    /// The functions keep every register and stay callable for the life of the process.
+    /// The functions preserve every register and stay callable for the life of the process.
     pub unsafe fn set_enter_leave_function_hooks3(&self, hooks: EnterLeave3) -> Result<(), HResult> {
         let raw = self.at(3)?;
-        // SAFETY: alive; the caller vouches for the functions.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the caller guarantees the functions.
         let answer = unsafe {
             sys::ICorProfilerInfo3::SetEnterLeaveFunctionHooks3(raw, hooks.enter, hooks.leave, hooks.tailcall)
         };
         HResult(answer).ok()
     }
 
-    /// Hooks entry and exit of functions, with arguments. Makes a detach impossible.
+    /// Hooks entry and exit of functions, with arguments. Forbids the detach.
     ///
     /// # Safety
     /// As for [`set_enter_leave_function_hooks3`](Self::set_enter_leave_function_hooks3).
     pub unsafe fn set_enter_leave_function_hooks3_with_info(&self, hooks: EnterLeave3WithInfo) -> Result<(), HResult> {
         let raw = self.at(3)?;
-        // SAFETY: alive; the caller vouches for the functions.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the caller guarantees the functions.
         let answer = unsafe {
             sys::ICorProfilerInfo3::SetEnterLeaveFunctionHooks3WithInfo(raw, hooks.enter, hooks.leave, hooks.tailcall)
         };
         HResult(answer).ok()
     }
 
-    /// Chooses which functions are hooked, and what their hooks are told.
+    /// Chooses the functions to hook, and the data that their hooks get.
     ///
     /// # Safety
     /// The function stays callable, and `client_data` valid, for the life of the process.
@@ -77,16 +77,16 @@ impl Info<Startup, Alive> {
         client_data: *mut c_void,
     ) -> Result<(), HResult> {
         let raw = self.at(3)?;
-        // SAFETY: alive; the caller vouches for the function and its data.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the caller guarantees the function and its data.
         HResult(unsafe { sys::ICorProfilerInfo3::SetFunctionIDMapper2(raw, Some(mapper), client_data) }).ok()
     }
 
-    /// As [`set_function_id_mapper2`](Self::set_function_id_mapper2), without data.
+    /// Like [`set_function_id_mapper2`](Self::set_function_id_mapper2), without data.
     ///
     /// # Safety
-    /// As there.
+    /// The function stays callable for the life of the process.
     pub unsafe fn set_function_id_mapper(&self, mapper: sys::FunctionIDMapper) -> Result<(), HResult> {
-        // SAFETY: alive; the caller vouches for the function.
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the caller guarantees the function.
         HResult(unsafe { sys::ICorProfilerInfo::SetFunctionIDMapper(self.raw, Some(mapper)) }).ok()
     }
 }

@@ -1,4 +1,4 @@
-//! Stopping all managed threads, and walking their stacks while they stand.
+//! Suspends all managed threads, and walks their stacks.
 
 use super::{Alive, Info, Loading};
 use crate::ids::{FunctionId, ThreadId};
@@ -7,9 +7,9 @@ use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ops::ControlFlow;
 
-/// All managed threads stand until this is dropped, which the thread that stopped them must do.
+/// All managed threads are suspended until this is dropped, on the thread that suspended them.
 ///
-/// Native code goes on, also that of threads which managed code has called. Meanwhile nothing may be waited for that a stopped thread holds.
+/// Native code continues, also on threads that came from managed code. Meanwhile wait for nothing that a suspended thread holds.
 #[derive(Debug)]
 pub struct SuspendedRuntime<'info, L: Loading> {
     info: &'info Info<L, Alive>,
@@ -18,26 +18,26 @@ pub struct SuspendedRuntime<'info, L: Loading> {
 }
 
 impl<L: Loading> Info<L, Alive> {
-    /// Stops all managed threads. Needs .NET Core 3.0.
+    /// Suspends all managed threads. Needs .NET Core 3.0.
     ///
-    /// CORPROF_E_SUSPENSION_IN_PROGRESS says that somebody else is stopping them: ask again.
+    /// CORPROF_E_SUSPENSION_IN_PROGRESS: another suspension is under way; try again.
     pub fn suspend_runtime(&self) -> Result<SuspendedRuntime<'_, L>, HResult> {
         let raw = self.at::<sys::ICorProfilerInfo10>(10)?;
-        // SAFETY: alive.
+        // SAFETY: this `Info` is `Alive`, so its object is valid.
         HResult(unsafe { sys::ICorProfilerInfo10::SuspendRuntime(raw) }).ok()?;
         Ok(SuspendedRuntime { info: self, raw, this_thread_only: PhantomData })
     }
 }
 
 impl<'info, L: Loading> SuspendedRuntime<'info, L> {
-    /// What is asked meanwhile.
+    /// The Info, for calls while suspended.
     pub fn info(&self) -> &'info Info<L, Alive> {
         self.info
     }
 
-    /// Walks a thread's stack from the leaf: the function of each frame, zero for native and dynamic code, and the address in it.
+    /// Walks a thread's stack from the leaf. `frame` gets each frame's function and address; zero for native and dynamic code.
     ///
-    /// Needs `AttachMask::STACK_SNAPSHOT`. Each frame is shown to `frame`, until it breaks off; it must not panic.
+    /// Needs `AttachMask::STACK_SNAPSHOT`. The walk ends when `frame` breaks; `frame` must not panic.
     pub fn do_stack_snapshot(
         &self,
         thread: ThreadId,
@@ -45,7 +45,7 @@ impl<'info, L: Loading> SuspendedRuntime<'info, L> {
     ) -> Result<(), HResult> {
         let mut walk = Walk { frame, broken_off: false };
         let data = (&raw mut walk).cast::<c_void>();
-        // SAFETY: alive; the walk lives until the call is over, and the runtime calls back during the call only.
+        // SAFETY: this `Info` is `Alive`, so its object is valid. `walk` outlives the call, and the runtime calls back only during it.
         let answer = HResult(unsafe {
             sys::ICorProfilerInfo2::DoStackSnapshot(
                 self.raw.cast(),
@@ -63,7 +63,7 @@ impl<'info, L: Loading> SuspendedRuntime<'info, L> {
 
 impl<L: Loading> Drop for SuspendedRuntime<'_, L> {
     fn drop(&mut self) {
-        // SAFETY: alive, and this thread has suspended it.
+        // SAFETY: `info` is borrowed and `Alive`, so its object is valid. This thread suspended the runtime: the type is not `Send`.
         unsafe { sys::ICorProfilerInfo10::ResumeRuntime(self.raw) };
     }
 }
@@ -81,7 +81,7 @@ unsafe extern "C" fn next_frame(
     _context: *mut u8,
     data: *mut c_void,
 ) -> i32 {
-    // SAFETY: the runtime hands back what `do_stack_snapshot` gave it, on the same thread.
+    // SAFETY: the runtime passes the `data` that `do_stack_snapshot` gave it, on the same thread, during that call.
     let walk = unsafe { &mut *data.cast::<Walk<'_>>() };
     let next = crate::callback::quietly(|| (walk.frame)(FunctionId(function), address));
     match next {

@@ -1,6 +1,6 @@
-//! One load of the profiler: the callback object's inside, from `InitializeForAttach` to the last release.
+//! One load of the profiler: the inside of the callback object, from `InitializeForAttach` to the last release.
 //!
-//! Inert until then, since a refused attach leaves the object behind (.NET 6+ runs the factory for attaches that it refuses afterwards).
+//! It is inert until then, because a refused attach leaks the object (.NET 6+ runs the factory even for attaches that it refuses later).
 
 use super::callback_guard::CallbackGuard;
 use super::common::Common;
@@ -14,15 +14,15 @@ use crate::{Alive, CallbackObject, CallbackToken, HResult, Info, Loading, Suspen
 use core::marker::PhantomData;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// The detach thread's name, as the system shows it.
+/// The detach thread's name.
 const DETACH_THREAD: &str = "corprof-detach thread";
 
-/// A session that threads can borrow.
+/// Lends the session to a thread.
 pub(super) trait Door: Send + Sync {
     fn with_session(&self, work: &mut dyn FnMut(&Session<'static>));
 }
 
-/// What may be reached inside the gate.
+/// What the callback guard lends.
 pub(super) struct Living<P> {
     pub profiler: P,
     pub session: Session<'static>,
@@ -33,18 +33,18 @@ pub(super) struct Core<P> {
     pub common: Arc<Common>,
 }
 
-/// The author's profiler as a callback object has it.
+/// The author's profiler inside a callback object.
 pub(super) struct Adapter<P> {
     core: OnceLock<Arc<Core<P>>>,
     places: &'static RuntimeSlots,
-    /// Given back with the last release.
+    /// Freed with the last release.
     place: OnceLock<RuntimeSlot>,
 }
 
-/// The callback object of one more load, or `None` if the policy has no place for it.
+/// Makes the callback object of one more load; `None` if the policy has no slot for it.
 ///
 /// # Safety
-/// `P` is `X<'static>` of an `X<'rt>` that is a [`Profiler<'rt>`] for every `'rt`: else ids of two runtimes could be confused.
+/// `P` is `X<'static>` of an `X<'rt>` that implements [`Profiler<'rt>`] for every `'rt`. Otherwise ids of two runtimes could be mixed up.
 #[doc(hidden)]
 pub unsafe fn create<P: Profiler<'static>>(places: &'static RuntimeSlots) -> Option<*mut sys::IUnknown> {
     if places.is_full(P::SIDE_BY_SIDE) {
@@ -55,18 +55,18 @@ pub unsafe fn create<P: Profiler<'static>>(places: &'static RuntimeSlots) -> Opt
 }
 
 impl<P: Profiler<'static>> Adapter<P> {
-    /// Runs the author's part of a callback, if the gate is open.
+    /// Runs the author's part of a callback if the callback guard is open.
     pub fn inside<R>(&self, call: impl FnOnce(&P, &Runtime<'static>) -> R) -> Option<R> {
         let living = self.core.get()?.gate.enter()?;
         Some(call(&living.profiler, &living.session))
     }
 
-    /// A callback begins, which is counted from the attach on: zero for one that is not.
+    /// Counts a callback that begins. Returns zero before the attach: nothing counts it.
     pub fn callback_begins(&self) -> CallbackToken {
         CallbackToken(self.core.get().map_or(0, |core| core.common.callback_begins()))
     }
 
-    /// The same callback is over; its last touch of anything of ours.
+    /// Ends that callback. It must be the last access to the profiler's state.
     pub fn callback_ends(&self, slot: &'static str, begun: CallbackToken) {
         let Some(core) = self.core.get().filter(|_| begun.0 != 0) else { return };
         if slot == "Shutdown" {
@@ -75,22 +75,22 @@ impl<P: Profiler<'static>> Adapter<P> {
         core.common.callback_ends(begun.0);
     }
 
-    /// The runtime begins to stop its threads, for this reason.
+    /// Notes that the runtime begins a suspension.
     pub fn suspension_begins(&self, reason: SuspendReason) {
         if let Some(core) = self.core.get().filter(|_| reason == SuspendReason::FOR_PROFILER) {
             core.common.suspension_begins();
         }
     }
 
-    /// Attached or started: asks the author for a profiler, opens the gate around it, asks for callbacks, starts the detach thread.
+    /// Attach or startup: makes the author's profiler, opens the callback guard, requests events and starts the detach thread.
     pub fn begin<L: Loading>(
         &self,
         info: Info<L, Alive>,
         make: impl FnOnce(&Beginning<'static, L>) -> Result<P, HResult>,
     ) -> Result<(), HResult> {
         if !thread::is_part_of_the_program() {
-            // The standard hook prints on the target's standard error and touches a thread-local that pins the library.
-            // This library's copy of the hook is its own.
+            // The standard hook prints to the target's standard error, and touches a thread-local that pins the library.
+            // The hook is this library's own copy, so the target's stays.
             std::panic::set_hook(Box::new(|_| {}));
         }
         let Some(place) = self.places.take(P::SIDE_BY_SIDE, &info.get_runtime_information()?) else {
@@ -109,13 +109,13 @@ impl<P: Profiler<'static>> Adapter<P> {
         };
         let door: Weak<dyn Door> = Arc::downgrade(&(Arc::clone(&core) as Arc<dyn Door>));
         let _ = session.door.set(door);
-        // SAFETY: new, so shut and empty; the detach thread, the only other one, does not run yet.
+        // SAFETY: the guard is new, so closed and empty. Only the detach thread would use it too, and it does not run yet.
         unsafe { core.gate.open(Living { profiler, session }) };
-        // From here on callbacks may come: the profiler is there to take them.
+        // Before the events are requested: from then on callbacks need the profiler.
         let _ = self.core.set(Arc::clone(&core));
         let begun = core.ask_for_callbacks(wants).and_then(|()| Core::start_detach_thread(&core));
         if begun.is_err() {
-            // SAFETY: open, and there is no detach thread. No callback comes to a profiler whose attach is not over yet.
+            // SAFETY: the guard is open, and there is no detach thread. The runtime makes no callbacks before the attach call returns.
             drop(unsafe { core.gate.shut(P::TIMEOUT) });
             return begun;
         }
@@ -123,7 +123,7 @@ impl<P: Profiler<'static>> Adapter<P> {
         Ok(())
     }
 
-    /// The last callback of the attach: the detach thread may work.
+    /// The last callback of the attach: the detach thread may continue.
     pub fn complete(&self) {
         let Some(core) = self.core.get() else { return };
         if let Some(living) = core.gate.enter() {
@@ -142,7 +142,7 @@ impl<P: Profiler<'static>> Core<P> {
     fn start_detach_thread(core: &Arc<Core<P>>) -> Result<(), HResult> {
         let core = Arc::clone(core);
         let started = OwnThread::start(DETACH_THREAD, Box::new(move || detach::run(&core)));
-        // Nobody joins it: it is the last, and holds a reference of its own on the library.
+        // Nobody joins the detach thread: it ends last, and holds its own reference on the library.
         started.map(OwnThread::let_go).map_err(|_| HResult::E_OUTOFMEMORY)
     }
 }
@@ -155,7 +155,7 @@ impl<P: Profiler<'static>> Door for Core<P> {
     }
 }
 
-/// The slots that the SDK answers itself, for the generated rest of the implementation.
+/// The slots that the SDK implements itself. The generated code has the others.
 macro_rules! own_slots {
     () => {
         fn enter(&self, _slot: &'static str) -> CallbackToken {

@@ -1,17 +1,18 @@
-//! The gate between the runtime's threads and the author's code: who is inside is counted, and shutting it waits until nobody is.
+//! The callback guard between the runtime's threads and the author's code.
 //!
-//! It holds what may be reached inside. So a value that was taken out of a shut gate is reached by nobody else: that is what makes
-//! "nothing of the runtime is reachable after the detach" a matter of ownership (contract DET-04, DET-20).
-//! It neither allocates nor touches a thread-local: callbacks pass it.
+//! It counts the threads inside, and closing it waits until it is empty.
+//! It owns the author's value, and lends it to each callback inside. Nobody else reaches a value taken out of a closed guard.
+//! So ownership proves that nothing calls the runtime after the detach (contract DET-04, DET-20).
+//! Callbacks pass it, so it neither allocates nor touches a thread-local.
 
 use core::cell::UnsafeCell;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Set while the gate is shut. The bits below count who is inside.
+/// Set while the guard is closed. The lower bits count the threads inside.
 const SHUT: u64 = 1 << 63;
-/// Between two looks whether somebody is still inside.
+/// The polling interval while threads are inside.
 const LOOK: Duration = Duration::from_micros(100);
 
 pub(super) struct CallbackGuard<T> {
@@ -20,21 +21,21 @@ pub(super) struct CallbackGuard<T> {
     rejected_callbacks: AtomicU64,
 }
 
-// SAFETY: whoever is inside shares the value, whoever shuts the gate takes it; the count keeps the two apart.
+// SAFETY: threads inside share the value, and `shut` takes it only when the count is zero.
 unsafe impl<T: Send + Sync> Sync for CallbackGuard<T> {}
 
-/// Inside, until it is dropped.
+/// A stay inside the guard, until it is dropped.
 pub(super) struct Inside<'gate, T> {
     gate: &'gate CallbackGuard<T>,
     value: &'gate T,
 }
 
-/// So many did not come out in time; the gate is open again.
+/// The number of threads that did not come out in time. The guard is open again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CallbacksInside(pub u64);
 
 impl<T> CallbackGuard<T> {
-    /// Shut, with nothing in it.
+    /// A closed and empty guard.
     pub fn new() -> CallbackGuard<T> {
         CallbackGuard {
             state: AtomicU64::new(SHUT),
@@ -43,15 +44,15 @@ impl<T> CallbackGuard<T> {
         }
     }
 
-    /// Enters; `None` while it is shut.
+    /// Enters the guard; `None` while it is closed.
     pub fn enter(&self) -> Option<Inside<'_, T>> {
-        // SeqCst here and in `shut`: either this one sees that it is shut, or the one who shuts sees this one.
+        // SeqCst here and in `shut`: either this thread sees SHUT, or `shut` sees this thread's count.
         if self.state.fetch_add(1, Ordering::SeqCst) & SHUT != 0 {
             self.state.fetch_sub(1, Ordering::SeqCst);
             self.rejected_callbacks.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        // SAFETY: the gate is open and this one is counted: nobody writes until it has left.
+        // SAFETY: the guard is open and counts this thread, so no thread writes the value until it leaves.
         let value = unsafe { &*self.value.get() };
         match value {
             Some(value) => Some(Inside { gate: self, value }),
@@ -62,29 +63,29 @@ impl<T> CallbackGuard<T> {
         }
     }
 
-    /// Opens the gate around this value. Only for who found it empty, or has taken its value out.
+    /// Opens the guard with this value. Only for a guard that is new or was emptied by [`shut`](Self::shut).
     ///
     /// # Safety
-    /// It is shut and empty, and nobody else opens or shuts it meanwhile.
+    /// The guard is closed and empty, and no other thread opens or shuts it.
     pub unsafe fn open(&self, value: T) {
-        // SAFETY: shut, so nobody reads it.
+        // SAFETY: the guard is closed, so no thread reads the value.
         unsafe { *self.value.get() = Some(value) };
         self.state.fetch_and(!SHUT, Ordering::SeqCst);
     }
 
-    /// Shuts it, waits until nobody is inside, and takes the value out.
+    /// Closes the guard, waits until it is empty, and takes the value out.
     ///
     /// # Errors
-    /// Somebody stayed inside for longer than `timeout`. It is open again.
+    /// A thread stayed inside for longer than `timeout`. The guard is open again.
     ///
     /// # Safety
-    /// It is open, and nobody else opens or shuts it meanwhile.
+    /// The guard is open, and no other thread opens or shuts it.
     pub unsafe fn shut(&self, timeout: Duration) -> Result<Option<T>, CallbacksInside> {
         self.state.fetch_or(SHUT, Ordering::SeqCst);
         let end = Instant::now() + timeout;
         loop {
             match self.state.load(Ordering::SeqCst) & !SHUT {
-                // SAFETY: shut, and nobody is inside. Who tries to enter now is turned away before reading.
+                // SAFETY: the guard is closed and empty. A thread that tries to enter now is rejected before it reads.
                 0 => return Ok(unsafe { (*self.value.get()).take() }),
                 inside if Instant::now() >= end => {
                     self.state.fetch_and(!SHUT, Ordering::SeqCst);
@@ -95,7 +96,7 @@ impl<T> CallbackGuard<T> {
         }
     }
 
-    /// How many callbacks found it shut.
+    /// The number of callbacks that found the guard closed.
     pub fn rejected_callbacks(&self) -> u64 {
         self.rejected_callbacks.load(Ordering::Relaxed)
     }
@@ -111,7 +112,7 @@ impl<T> Deref for Inside<'_, T> {
 
 impl<T> Drop for Inside<'_, T> {
     fn drop(&mut self) {
-        // Release: what was done inside happened before the value is taken out.
+        // Release: all work inside happens before the value is taken out.
         self.gate.state.fetch_sub(1, Ordering::Release);
     }
 }
@@ -127,14 +128,14 @@ mod tests {
     fn det_04_a_value_comes_out_only_when_nobody_is_inside() {
         let gate = CallbackGuard::new();
         assert!(gate.enter().is_none(), "it begins shut");
-        // SAFETY: new, and on this thread only.
+        // SAFETY: the guard is new, and only this thread uses it.
         unsafe { gate.open(7) };
         let inside = gate.enter().unwrap();
-        // SAFETY: open, and on this thread only.
+        // SAFETY: the guard is open, and only this thread uses it.
         assert_eq!(unsafe { gate.shut(Duration::ZERO) }, Err(CallbacksInside(1)));
         assert_eq!(*gate.enter().expect("it is open again"), 7);
         drop(inside);
-        // SAFETY: as above.
+        // SAFETY: the failed `shut` left the guard open, and only this thread uses it.
         assert_eq!(unsafe { gate.shut(LONG) }, Ok(Some(7)));
         assert!(gate.enter().is_none());
         assert_eq!(gate.rejected_callbacks(), 2);
@@ -144,13 +145,13 @@ mod tests {
     fn det_20_nobody_who_entered_finds_the_value_gone() {
         for _ in 0..200 {
             let gate = CallbackGuard::new();
-            // SAFETY: new.
+            // SAFETY: the guard is new, and no other thread has it yet.
             unsafe { gate.open(Box::new(AtomicBool::new(true))) };
             std::thread::scope(|scope| {
                 for _ in 0..3 {
                     scope.spawn(|| while gate.enter().is_some_and(|alive| alive.load(Ordering::Relaxed)) {});
                 }
-                // SAFETY: open, and the only one to shut it.
+                // SAFETY: the guard is open, and no other thread shuts it.
                 let taken = unsafe { gate.shut(LONG) }.expect("nobody stays").expect("it held one");
                 taken.store(false, Ordering::Relaxed);
             });

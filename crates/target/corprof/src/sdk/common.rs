@@ -1,4 +1,4 @@
-//! What all threads of one attach know: whether it is complete, whether it is to end, how long callbacks take.
+//! State shared by all threads of one attach: progress, shutdown, running callbacks and their durations.
 //!
 //! Callbacks set it and return; the profiler's own threads wait for it.
 
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct State {
-    /// ProfilerAttachComplete has come, or the profiler was loaded with the process.
+    /// ProfilerAttachComplete has come, or the profiler was loaded at startup.
     pub complete: bool,
-    /// Somebody has asked for the end.
+    /// The detach was requested.
     pub detaching: bool,
     /// The process ends.
     pub shutdown: bool,
@@ -21,7 +21,7 @@ pub(super) struct Common {
     state: Mutex<State>,
     changed: Condvar,
     running: AtomicU64,
-    /// The thread that has the runtime stop, or zero, and whether it was told so.
+    /// The thread that suspends the runtime, or zero; and whether the runtime reported that suspension.
     stopping: AtomicU64,
     heard: AtomicBool,
     longest: AtomicU64,
@@ -33,13 +33,13 @@ impl Common {
         *self.lock()
     }
 
-    /// Changes it and wakes whoever waits.
+    /// Changes the state and wakes all waiting threads.
     pub fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
 
-    /// Waits until the condition holds, or for that long. Whether it holds.
+    /// Waits until the condition holds, at most that long. Returns whether it holds.
     pub fn wait(&self, at_most: Option<Duration>, holds: impl Fn(State) -> bool) -> bool {
         let end = at_most.and_then(|time| Instant::now().checked_add(time));
         let mut state = self.lock();
@@ -53,27 +53,29 @@ impl Common {
         true
     }
 
-    /// A callback begins: when, in nanoseconds, never zero.
+    /// Counts a callback that begins. Returns its start in nanoseconds, never zero.
     pub fn callback_begins(&self) -> u64 {
         self.running.fetch_add(1, Ordering::SeqCst);
         now()
     }
 
-    /// It is over.
+    /// Ends a callback.
     pub fn callback_ends(&self, begun: u64) {
         self.longest.fetch_max(now().saturating_sub(begun), Ordering::Relaxed);
         self.running.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// How many are running.
+    /// The number of running callbacks.
     pub fn running(&self) -> u64 {
         self.running.load(Ordering::SeqCst)
     }
 
-    /// Has the runtime stop by `stop`, on this thread. What that answers, and whether the runtime told this profiler of it.
+    /// Suspends the runtime by `stop` on this thread. Returns its answer, and whether the runtime reported the suspension to this profiler.
     ///
-    /// The runtime tells on the thread that stops it. So what is told here began after the request and is of this very stop: another
-    /// profiler's stop, a collection's, and callbacks that were under way show nothing, as they may have begun before the runtime lost count.
+    /// The runtime reports a suspension on the thread that requests it.
+    /// So a report on this thread began after the request, and belongs to this very suspension.
+    /// Other callbacks prove nothing: another profiler's suspension, a GC's, or a callback already under way.
+    /// They may have begun before the runtime miscounted its profilers.
     /// One thread at a time.
     pub fn listen<R>(&self, stop: impl FnOnce() -> R) -> (R, bool) {
         self.heard.store(false, Ordering::SeqCst);
@@ -83,24 +85,24 @@ impl Common {
         (answer, self.heard.load(Ordering::SeqCst))
     }
 
-    /// A callback begins that says that the runtime stops because a profiler asked.
+    /// Notes the callback of a suspension that a profiler requested.
     pub fn suspension_begins(&self) {
         if self.stopping.load(Ordering::SeqCst) == this_thread() {
             self.heard.store(true, Ordering::SeqCst);
         }
     }
 
-    /// The longest that one took.
+    /// The longest duration of a callback so far.
     pub fn longest_callback(&self) -> Duration {
         Duration::from_nanos(self.longest.load(Ordering::Relaxed))
     }
 
-    /// Callbacks may have been missed: what is known from them is void.
+    /// Marks callbacks as missed: ids known from earlier ones are void.
     pub fn miss(&self) {
         self.missed.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How often that was so.
+    /// How often callbacks were marked as missed.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::SeqCst)
     }
@@ -110,16 +112,16 @@ impl Common {
     }
 }
 
-/// The calling thread, as no other one is called while it lives.
+/// The calling thread's id, unique while the thread lives.
 fn this_thread() -> u64 {
-    // SAFETY: takes nothing.
+    // SAFETY: `pthread_self` has no preconditions.
     unsafe { libc::pthread_self() as u64 }
 }
 
-/// The monotonic clock in nanoseconds, from one on.
+/// The monotonic clock in nanoseconds, at least one.
 fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is live.
+    // SAFETY: `time` is a live local.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64).max(1)
 }

@@ -1,8 +1,8 @@
-//! The detach thread: the thread that every attach has, which has the author's work done by the worker and then goes the only road to
-//! RequestProfilerDetach.
+//! The detach thread: one for each attach. It lets the worker run the author's code, then requests the detach.
 //!
-//! Worker: run → close every entry of the register. Detach thread: prove that callbacks arrive → want nothing → shut the gate → ask → end.
-//! Each step that fails goes back, opens what it shut, and says why: the session is alive again.
+//! Worker: run → close every registered resource.
+//! Detach thread: prove that callbacks arrive → clear the event mask → close the callback guard → request the detach → end.
+//! A step that fails undoes the earlier ones and reports a [`DetachError`]: the session is alive again.
 
 use super::adapter::{Core, Living};
 use super::callback_guard::CallbacksInside;
@@ -18,51 +18,55 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// ProfilerAttachComplete follows InitializeForAttach at once, unless the runtime has lost count of its profilers and it never comes.
+/// ProfilerAttachComplete follows InitializeForAttach at once.
+/// It never comes if the runtime has miscounted its profilers.
 const LONGEST_ATTACH: Duration = Duration::from_secs(60);
 
-/// The runtime never sleeps less than this between two looks, and 5 s once twice the expected time has passed.
+/// The shortest expected duration passed to RequestProfilerDetach. The runtime never sleeps less than this between two evacuation checks.
+/// It sleeps 5 s once twice the expected time has passed.
 /// Measured: with 1 ms expected, a detach thread that wakes 2 ms late sleeps 5 s at once; with 300 ms it never did.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(300);
 
-/// The worker's name, as the system shows it.
+/// The worker's thread name.
 const WORKER: &str = "corprof-worker";
 
-/// Between two looks.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Why a profiler that wanted to leave is still there. The session is alive, and nothing was asked of the runtime that it took.
+/// Why a detach failed. The session is still alive, and the runtime has accepted no detach request.
 ///
-/// Some of them come when callbacks were wanted no more, and the gate was shut, for up to twice [`Profiler::TIMEOUT`]:
-/// [`has_missed_callbacks`](Self::has_missed_callbacks).
+/// For some errors the event mask was cleared and the callback guard closed, for up to twice [`Profiler::TIMEOUT`]:
+/// see [`has_missed_callbacks`](Self::has_missed_callbacks).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DetachError {
-    /// ProfilerAttachComplete never came: the runtime does not find this profiler, and would crash on its detach.
+    /// ProfilerAttachComplete never came: the runtime does not find this profiler, and its detach would crash the process.
     AttachIncomplete,
-    /// These ways into the library could not be closed.
+    /// These resources could not be closed.
     ResourcesOpen(Vec<CloseError>),
-    /// The runtime does not call a notification-only profiler any more, and would crash on its detach.
+    /// The runtime no longer calls this notification-only profiler, and its detach would crash the process.
     NoCallbacks,
-    /// Whether the runtime still calls a notification-only profiler could not be seen, since it did not stop its threads for it.
+    /// The check that the runtime still calls this notification-only profiler failed: the runtime did not suspend its threads for it.
     CallbacksUnproven(HResult),
-    /// So many callbacks did not return in time. Others were missed.
+    /// The number of callbacks that did not return in time. Others were missed.
     CallbacksRunning(u64),
     /// The runtime refused. Callbacks were missed.
     Runtime(HResult),
-    /// The runtime did not take back what was wanted before: no callback comes until [`Runtime::set_events`] is called. Callbacks were missed.
+    /// The runtime refused to restore the event mask: no callback comes until [`Runtime::set_events`] is called. Callbacks were missed.
     EventsNotRestored {
-        /// Why it could not leave.
+        /// Why the detach failed.
         refusal: Box<DetachError>,
-        /// What the runtime answered.
+        /// The runtime's error.
         code: HResult,
     },
 }
 
 impl DetachError {
-    /// Whether callbacks were missed: loads, unloads, whatever was wanted. What is known by an id from before is void, since that one may
-    /// have gone and its id may be another's by now. A [`LiveSet`](super::LiveSet) has forgotten it already, and is to catch up again;
-    /// what an author keeps by id elsewhere is to be thrown away in [`Profiler::detach_failed`].
+    /// Whether requested callbacks were missed, such as loads and unloads.
+    ///
+    /// Then every id from before is void: its object may be gone, and the id may name another one.
+    /// A [`LiveSet`](super::LiveSet) empties itself, and must catch up again.
+    /// Discard all other stored ids in [`Profiler::detach_failed`].
     pub fn has_missed_callbacks(&self) -> bool {
         match self {
             DetachError::CallbacksRunning(_) | DetachError::Runtime(_) | DetachError::EventsNotRestored { .. } => true,
@@ -78,41 +82,39 @@ impl fmt::Display for DetachError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DetachError::AttachIncomplete => f.write_str(
-                "the attach was never completed, since another main profiler has left this process before; \
-                 the profiler stays, and does nothing until the process ends",
+                "the attach never completed, because a main profiler detached from this process before; \
+                 the profiler stays inert until the process ends",
             ),
             DetachError::ResourcesOpen(open) => {
                 let each: Vec<String> = open.iter().map(CloseError::to_string).collect();
-                write!(f, "the profiler cannot detach: {}; let each end, then leave again", each.join("; "))
+                write!(f, "the profiler cannot detach: {}; end each of them, then detach again", each.join("; "))
             }
             DetachError::NoCallbacks => f.write_str(
-                "the runtime does not call this profiler any more, since a main profiler has left; \
-                 the profiler stays, and does nothing until the process ends",
+                "the runtime no longer calls this profiler, because a main profiler has detached; \
+                 the profiler stays inert until the process ends",
             ),
             DetachError::CallbacksUnproven(code) => write!(
                 f,
-                "the profiler cannot detach before it has seen that the runtime still calls it, and the runtime did not stop \
-                 its threads to show that: {code}: {}; leave again",
+                "the profiler cannot detach: the check that the runtime still calls it failed: {code}: {}; detach again",
                 code.meaning()
             ),
             DetachError::CallbacksRunning(count) => {
                 write!(
                     f,
-                    "the profiler cannot detach while {count} of its callbacks do not return, and has missed others meanwhile; \
-                     let them, enumerate again what is there, then leave again"
+                    "{count} callbacks did not return in time, and the profiler missed others; \
+                     let them return, enumerate again, then detach again"
                 )
             }
             DetachError::Runtime(code) => {
                 write!(
                     f,
-                    "the runtime refused to detach: {code}: {}; callbacks were missed meanwhile: enumerate again what is there",
+                    "the runtime refused to detach: {code}: {}; the profiler missed callbacks: enumerate again",
                     code.meaning()
                 )
             }
             DetachError::EventsNotRestored { refusal, code } => write!(
                 f,
-                "{refusal}; and the runtime does not take back which callbacks were wanted: {code}: {}; \
-                 ask for others with set_events",
+                "{refusal}; the runtime refused to restore the event mask: {code}: {}; set it with set_events",
                 code.meaning()
             ),
         }
@@ -121,27 +123,27 @@ impl fmt::Display for DetachError {
 
 impl core::error::Error for DetachError {}
 
-/// What a profiler does that could not detach.
+/// What a profiler does after a failed detach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDetachError {
-    /// It stays until the process ends, wants no callbacks, and gets none.
+    /// It stays inert until the process ends: no requested events, no callbacks.
     Inert,
-    /// [`Profiler::run`] is called again.
+    /// The SDK calls [`Profiler::run`] again.
     RunAgain,
 }
 
-/// What can be said when the runtime has accepted.
+/// A summary of an accepted detach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetachSummary {
-    /// Whether the library is unmapped in the end. Not where the C library has no destructors for threads (musl).
+    /// Whether the library gets unmapped. Not where the C library has no destructors for threads (musl).
     pub unmaps: bool,
-    /// Callbacks that came while the gate was shut and that the author's code was not told of.
+    /// Callbacks that arrived while the callback guard was closed. The author's code did not get them.
     pub rejected_callbacks: u64,
-    /// The longest that a callback took.
+    /// The longest duration of a callback.
     pub longest_callback: Duration,
 }
 
-/// After the detach was accepted: nothing of the runtime is left to be asked.
+/// The profiler after the runtime accepted the detach: no call to the runtime is possible.
 ///
 /// ```compile_fail,E0599
 /// fn ask<'rt>(detached: corprof::sdk::Detached<'rt>) {
@@ -151,38 +153,38 @@ pub struct DetachSummary {
 #[derive(Debug)]
 pub struct Detached<'rt>(#[allow(dead_code, reason = "whose it was")] super::id::Brand<'rt>);
 
-/// The runtime refused: everything as it was.
+/// The runtime refused the detach. Nothing has changed.
 pub struct RefusedDetach<'rt> {
     /// Alive.
     pub session: Session<'rt>,
-    /// Still true.
+    /// Still valid.
     pub proof: AllClosed<'rt>,
-    /// Why.
+    /// The runtime's error.
     pub code: HResult,
 }
 
 impl<'rt> Session<'rt> {
-    /// Asks the runtime to let the profiler go. `expected` is the longest that a running callback takes.
+    /// Requests the detach. `expected` is the longest duration of a running callback.
     ///
-    /// Whoever owns the session is the only one who has it, and [`AllClosed`] says that nothing else runs. Without that:
+    /// The owner of the session is its only user, and [`AllClosed`] proves that no resource is open. Without the proof:
     /// ```compile_fail,E0061
     /// fn leave<'rt>(session: corprof::sdk::Session<'rt>) {
     ///     let _ = session.request_detach(core::time::Duration::ZERO);
     /// }
     /// ```
-    /// with that of another runtime:
+    /// with a proof for another runtime:
     /// ```compile_fail
     /// fn leave<'rt, 'other>(session: corprof::sdk::Session<'rt>, proof: corprof::sdk::AllClosed<'other>) {
     ///     let _ = session.request_detach(proof, core::time::Duration::ZERO);
     /// }
     /// ```
-    /// while others may use it:
+    /// while others may use the session:
     /// ```compile_fail,E0507
     /// fn leave<'rt>(session: &corprof::sdk::Session<'rt>, proof: corprof::sdk::AllClosed<'rt>) {
     ///     let _ = session.request_detach(proof, core::time::Duration::ZERO);
     /// }
     /// ```
-    /// and asking anything afterwards:
+    /// and calls afterwards:
     /// ```compile_fail,E0382
     /// fn leave<'rt>(session: corprof::sdk::Session<'rt>, proof: corprof::sdk::AllClosed<'rt>) {
     ///     let _ = session.request_detach(proof, core::time::Duration::ZERO);
@@ -212,17 +214,17 @@ impl<'rt> Session<'rt> {
     }
 }
 
-/// How far a round of the author's work came.
+/// The result of one round on the worker.
 enum Round {
-    /// Everything is closed: the detach thread may go on.
+    /// Every resource is closed: the detach thread may continue.
     Closed(AllClosed<'static>),
-    /// Not everything is.
+    /// The detach is not possible yet.
     Refused(DetachError),
-    /// There are no more rounds.
+    /// No more rounds.
     Over,
 }
 
-/// What the detach thread does from the beginning to its end.
+/// The detach thread's main function.
 pub(super) fn run<P: Profiler<'static>>(core: &Arc<Core<P>>) {
     let complete = core.common.wait(Some(LONGEST_ATTACH), |state| state.complete || state.shutdown);
     if core.common.state().shutdown {
@@ -241,10 +243,11 @@ pub(super) fn run<P: Profiler<'static>>(core: &Arc<Core<P>>) {
     }
 }
 
-/// A round on the worker, a thread that ends with it.
+/// Runs one round on a new worker thread, and joins it.
 ///
-/// What an author asks may make a thread one of the runtime's, from which it takes neither SuspendRuntime nor the detach: ForceGC
-/// does, and the start or stop of an EventPipe session (measured on .NET 8.0.4). So the detach thread itself never asks anything else.
+/// The author's calls may turn a thread into a runtime thread, for which the runtime refuses SuspendRuntime and the detach.
+/// ForceGC does so, and starting or stopping an EventPipe session (measured on .NET 8.0.4).
+/// So the detach thread calls nothing else itself.
 fn run_on_worker<P: Profiler<'static>>(core: &Arc<Core<P>>, before: Option<DetachError>) -> Round {
     let place = Arc::new(Mutex::new(None));
     let (put, lent, told) = (Arc::clone(&place), Arc::clone(core), before.clone());
@@ -254,7 +257,7 @@ fn run_on_worker<P: Profiler<'static>>(core: &Arc<Core<P>>, before: Option<Detac
     };
     match OwnThread::start(WORKER, Box::new(work)) {
         Ok(worker) => worker.join(),
-        // Without a thread it is done here, and the runtime will say if it minds.
+        // No worker thread: run the round here. The runtime may then refuse the detach.
         Err(_) => return round(core, before),
     }
     place.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(Round::Over)
@@ -268,14 +271,14 @@ fn round<P: Profiler<'static>>(core: &Core<P>, before: Option<DetachError>) -> R
     let Some(living) = core.gate.enter() else { return Round::Over };
     let closed = living.session.resources.close_all(&living.session.info, P::TIMEOUT);
     match closed {
-        // The process ends, and the runtime with it: nobody detaches from that.
+        // The process and its runtime are ending: there is nothing to detach from.
         _ if core.common.state().shutdown => Round::Over,
         Ok(proof) => Round::Closed(proof),
         Err(open) => Round::Refused(DetachError::ResourcesOpen(open)),
     }
 }
 
-/// The author's part. A panic ends it like a return.
+/// Runs the author's code. A panic counts as a return.
 fn work<P: Profiler<'static>>(core: &Core<P>) {
     if let Some(living) = core.gate.enter() {
         let _ = quietly(|| living.profiler.run(&living.session));
@@ -283,32 +286,35 @@ fn work<P: Profiler<'static>>(core: &Core<P>) {
     core.common.change(|state| state.detaching = true);
 }
 
-/// What next, where it could not leave.
+/// Lets the author decide after a failed detach.
 fn stay<P: Profiler<'static>>(core: &Core<P>, refusal: &DetachError) -> OnDetachError {
     let Some(living) = core.gate.enter() else { return OnDetachError::Inert };
     if core.common.state().shutdown {
         return OnDetachError::Inert;
     }
-    // Who asks from here on, asks again.
+    // Only detach requests from here on count.
     core.common.change(|state| state.detaching = false);
     let then = quietly(|| living.profiler.detach_failed(&living.session, refusal)).unwrap_or(OnDetachError::Inert);
-    // One that never was complete cannot be so later.
+    // An attach that never completed cannot complete later.
     if then == OnDetachError::RunAgain && *refusal != DetachError::AttachIncomplete {
         return OnDetachError::RunAgain;
     }
-    // Refused or not, there is nothing more that could be done about it.
+    // If the runtime refuses, nothing more can be done.
     let _ = living.session.set_events(Events::default());
     drop(living);
-    // SAFETY: open, and only the detach thread shuts it, which waits for this thread. Who is inside for ever keeps it open: that is as inert as it gets.
+    // SAFETY: the guard is open. Only the detach thread shuts it, and it waits for this thread.
+    // A callback that never returns keeps it open: the profiler cannot become more inert.
     if let Ok(Some(living)) = unsafe { core.gate.shut(P::TIMEOUT) } {
-        // Dropping what the author has could run anything, and the runtime may still be asked through it: it stays as it is.
+        // Dropping the author's value could run any code and call the runtime. So it is leaked.
         core::mem::forget(living);
     }
     OnDetachError::Inert
 }
 
-/// The road from the empty register on. A process that ends on the way is left alone: whoever has told of its end is asked nothing more
-/// (contract DET-17), but for the one question that may be on its way.
+/// From the empty resource registry to the detach request.
+///
+/// It stops when the process ends: after Shutdown the profiler calls nothing more (contract DET-17).
+/// Only a call that is already under way may still run.
 fn detach<P: Profiler<'static>>(core: &Core<P>, proof: AllClosed<'static>) -> Result<(), DetachError> {
     if let Some(living) = core.gate.enter().filter(|_| P::ROLE == Role::Notification)
         && let Err(refusal) = prove_that_callbacks_arrive(&living.session, P::TIMEOUT)
@@ -320,7 +326,7 @@ fn detach<P: Profiler<'static>>(core: &Core<P>, proof: AllClosed<'static>) -> Re
         return Ok(());
     }
     let wanted = silence(core);
-    // SAFETY: open, and only the detach thread shuts it.
+    // SAFETY: the guard is open, and only the detach thread shuts it.
     let living = match unsafe { core.gate.shut(P::TIMEOUT) } {
         Ok(Some(living)) => living,
         Ok(None) => return Err(DetachError::CallbacksRunning(0)),
@@ -329,7 +335,7 @@ fn detach<P: Profiler<'static>>(core: &Core<P>, proof: AllClosed<'static>) -> Re
     ask(core, living, proof, wanted)
 }
 
-/// The gate is shut and the register empty: asks the runtime.
+/// Requests the detach: the callback guard is closed, and the resource registry is empty.
 fn ask<P: Profiler<'static>>(
     core: &Core<P>,
     Living { profiler, session }: Living<P>,
@@ -337,18 +343,18 @@ fn ask<P: Profiler<'static>>(
     wanted: Option<Events>,
 ) -> Result<(), DetachError> {
     let reopened = |session: Session<'static>, proof, profiler, why| {
-        // SAFETY: shut and emptied by this thread, and only the detach thread opens it.
+        // SAFETY: this thread shut and emptied the guard, and only the detach thread opens it again.
         unsafe { core.gate.open(Living { profiler, session }) };
-        // Now that it is open: what is wanted again is not turned away.
+        // Only with the guard open, so that it rejects none of the restored events.
         Err(resume(core, wanted, proof, why))
     };
-    // ProfilerAttachComplete runs on the diagnostics thread, which the runtime does not wait for; no callback has anything to wait for now.
+    // The runtime does not wait for ProfilerAttachComplete on the diagnostics thread. By now no callback has a reason to block.
     if !until(P::TIMEOUT, || core.common.running() == 0) {
         let running = core.common.running();
         return reopened(session, proof, profiler, DetachError::CallbacksRunning(running));
     }
     if core.common.state().shutdown {
-        // Not even a reference on the runtime is given back any more.
+        // Leak both: even releasing a reference would call the runtime.
         core::mem::forget((session, profiler));
         return Ok(());
     }
@@ -370,22 +376,22 @@ fn summary<P>(core: &Core<P>, longest_callback: Duration) -> DetachSummary {
     DetachSummary { unmaps: thread::can_unmap(), rejected_callbacks: core.gate.rejected_callbacks(), longest_callback }
 }
 
-/// Wants nothing any more; what was wanted. `None` if that cannot be told: then it is wanted still.
+/// Clears the event mask, and returns the old one. `None` if it cannot be read: then it stays as it was.
 fn silence<P>(core: &Core<P>) -> Option<Events> {
     let living = core.gate.enter()?;
     let wanted = wanted(&living.session).ok()?;
     if !core.common.state().shutdown {
-        // Refused or not: what still comes is turned away at the gate.
+        // If the runtime refuses, the guard rejects the callbacks.
         let _ = living.session.set_events(Events::default());
     }
     Some(wanted)
 }
 
-/// Undoes `silence`, and says that callbacks were missed. Why it stays.
+/// Undoes `silence`, and marks callbacks as missed. Returns the error to report.
 fn resume<P>(core: &Core<P>, wanted: Option<Events>, void: AllClosed<'static>, refusal: DetachError) -> DetachError {
     let Some(living) = core.gate.enter() else { return refusal };
-    // Before callbacks come, since one may bring an id that is known and was another's; and when they come, since an enumeration
-    // that was made in between may lack what was loaded before.
+    // Before callbacks come: one may bring a known id that now names another object.
+    // And again when they come: an enumeration made in between may lack earlier loads.
     core.common.miss();
     let taken_back = match wanted {
         Some(wanted) if !core.common.state().shutdown => living.session.set_events(wanted),
@@ -401,17 +407,17 @@ fn resume<P>(core: &Core<P>, wanted: Option<Events>, void: AllClosed<'static>, r
 
 fn wanted(session: &Session<'_>) -> Result<Events, HResult> {
     let (low, high) = session.info.get_event_mask2()?;
-    // ReJIT, which no mask here can hold, forbids the detach, whether it is asked for again or not.
+    // ReJIT forbids the detach whether it is requested again or not, and no mask here can hold it.
     let low = AttachMask::from_bits(low & AttachMask::ALLOWED).unwrap_or_default();
     let high = HighAttachMask::from_bits(high & HighAttachMask::ALLOWED).unwrap_or_default();
     Ok(Events { low, high })
 }
 
-/// Whether the runtime still calls this profiler: it is made to stop its threads, which it tells.
+/// Proves that the runtime still calls this profiler: it suspends the runtime, which must report that.
 ///
-/// A main profiler that leaves makes the runtime lose count of the notification-only ones, and the detach of one that is
-/// not found crashes the target (measured on .NET 8.0.4, 9.0.7 and 10.0.12). Only what the runtime tells of this very stop shows
-/// anything (contract DET-18): see [`Common::listen`](super::common::Common::listen).
+/// The detach of a main profiler makes the runtime miscount the notification-only ones.
+/// The detach of a profiler that the runtime does not find crashes the target (measured on .NET 8.0.4, 9.0.7 and 10.0.12).
+/// Only the report of this very suspension proves anything (contract DET-18): see [`Common::listen`](super::common::Common::listen).
 fn prove_that_callbacks_arrive(session: &Session<'_>, timeout: Duration) -> Result<(), DetachError> {
     let ends = || session.common.state().shutdown;
     let wanted = wanted(session).map_err(DetachError::CallbacksUnproven)?;
@@ -427,13 +433,13 @@ fn prove_that_callbacks_arrive(session: &Session<'_>, timeout: Duration) -> Resu
     if ends() {
         return Ok(());
     }
-    // Refused or not: what is wanted is replaced in a moment.
+    // If the runtime refuses: the mask is replaced in a moment anyway.
     let _ = session.set_events(wanted);
     stopped.map_err(DetachError::CallbacksUnproven)?;
     if told { Ok(()) } else { Err(DetachError::NoCallbacks) }
 }
 
-/// Stops the managed threads and lets them go. Whoever else is stopping them comes first.
+/// Suspends and resumes the managed threads. Another suspension under way goes first.
 fn stop_once(session: &Session<'_>, timeout: Duration) -> Result<(), HResult> {
     let end = Instant::now() + timeout;
     loop {

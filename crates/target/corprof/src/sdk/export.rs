@@ -1,8 +1,8 @@
-//! What makes a profiler's library: `DllGetClassObject`, by one macro.
+//! The macro that exports `DllGetClassObject`.
 
 use crate::Guid;
 
-/// The class whose text form this is, with or without braces. Fails at compile time where it is none.
+/// Parses a class id, with or without braces. Fails at compile time if the text is none.
 #[doc(hidden)]
 pub const fn class_id(text: &str) -> Guid {
     let bytes = text.as_bytes();
@@ -25,9 +25,9 @@ pub const fn class_id(text: &str) -> Guid {
     Guid::from_u128(number)
 }
 
-/// Exports profilers from the library: each type under its class id, which the trigger or the environment names.
+/// Exports profilers from the library: each type under its class id, which the attach request or the environment names.
 ///
-/// Once in a library, whose crate type is `cdylib`. A type with ids is named with its lifetime:
+/// Use it once in a library with crate type `cdylib`. Write a type with ids with its lifetime:
 /// ```
 /// # use corprof::{sdk::*, *};
 /// # struct Logger<'rt>(LiveSet<'rt, ModuleId>);
@@ -39,7 +39,7 @@ pub const fn class_id(text: &str) -> Guid {
 ///     Watcher, clsid = "8A7E0C5B-3E52-4E0B-9A57-0C6A3E5D1F02"
 /// );
 /// ```
-/// A profiler that is one for a single lifetime only could confuse the ids of two runtimes, and is refused:
+/// A profiler for one lifetime only could mix up the ids of two runtimes, and is refused:
 /// ```compile_fail
 /// # use corprof::{sdk::*, *};
 /// struct Logger<'rt>(LiveSet<'rt, ModuleId>);
@@ -63,7 +63,7 @@ macro_rules! export_profiler {
                     const CLASS: $crate::Guid = $crate::sdk::class_id($clsid);
                     static PLACES: $crate::sdk::RuntimeSlots = $crate::sdk::RuntimeSlots::new();
                     if *class == CLASS {
-                        // SAFETY: `of_every_runtime` compiles.
+                        // SAFETY: `of_every_runtime` compiles, so the type implements `Profiler<'rt>` for every `'rt`.
                         return unsafe {
                             $crate::sdk::create::<$crate::profiler_type!('static, $profiler $(<$rt>)?)>(&PLACES)
                         };
@@ -72,10 +72,10 @@ macro_rules! export_profiler {
                 None
             }
 
-            /// Asked by the runtime for the class of a profiler.
+            /// Returns the class factory of a profiler; the runtime calls it.
             ///
             /// # Safety
-            /// The pointers are those of the COM protocol: two identifiers and a place for an interface pointer.
+            /// The pointers follow the COM protocol: two identifiers, and a place for an interface pointer.
             #[allow(non_snake_case, reason = "the name is the runtime's")]
             #[unsafe(no_mangle)]
             pub unsafe extern "system" fn DllGetClassObject(
@@ -83,7 +83,7 @@ macro_rules! export_profiler {
                 interface: *const $crate::Guid,
                 object: *mut *mut ::core::ffi::c_void,
             ) -> i32 {
-                // SAFETY: the runtime's own pointers, passed on.
+                // SAFETY: the runtime passes pointers that are null or valid, as `dll_get_class_object` requires.
                 unsafe { $crate::dll_get_class_object(class, interface, object, make) }
             }
         };

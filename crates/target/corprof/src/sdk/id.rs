@@ -1,29 +1,29 @@
-//! An id together with the runtime that it is an id of (contract SBS-03).
+//! Ids branded with their runtime (contract SBS-03).
 
 use crate::ids::*;
 use core::fmt;
 use core::marker::PhantomData;
 
-/// Invariant: two brands are the same or have nothing to do with each other.
+/// Invariant in `'rt`: two brands are the same or unrelated.
 pub(super) type Brand<'rt> = PhantomData<fn(&'rt ()) -> &'rt ()>;
 
-/// An id of the runtime `'rt`; another runtime does not take it, because it does not compile.
+/// An id of the runtime `'rt`. Passing it to another runtime does not compile.
 ///
-/// This does:
+/// This compiles:
 /// ```
 /// use corprof::sdk::*;
 /// fn ask<'rt>(one: &Session<'rt>, module: Module<'rt>) {
 ///     let _ = one.module(module);
 /// }
 /// ```
-/// and this does not, nor does any other way to ask `other` about it:
+/// This does not, nor does any other call to `other` with it:
 /// ```compile_fail
 /// use corprof::sdk::*;
 /// fn ask<'rt, 'other>(one: &Session<'rt>, other: &Session<'other>, module: Module<'rt>) {
 ///     let _ = other.module(module);
 /// }
 /// ```
-/// Nor can an id be put aside for a later life of the library:
+/// An id cannot be stored for a later load of the library:
 /// ```compile_fail
 /// use corprof::sdk::*;
 /// static ASIDE: std::sync::Mutex<Option<Module<'static>>> = std::sync::Mutex::new(None);
@@ -31,7 +31,7 @@ pub(super) type Brand<'rt> = PhantomData<fn(&'rt ()) -> &'rt ()>;
 ///     *ASIDE.lock().unwrap() = Some(module);
 /// }
 /// ```
-/// nor a module be taken for a function:
+/// A module cannot be passed as a function:
 /// ```compile_fail,E0308
 /// use corprof::sdk::*;
 /// fn ask<'rt>(one: &Session<'rt>, module: Module<'rt>) {
@@ -39,7 +39,7 @@ pub(super) type Brand<'rt> = PhantomData<fn(&'rt ()) -> &'rt ()>;
 /// }
 /// ```
 ///
-/// That it is still alive no type says: an id is good until the callback that announces its unload returns.
+/// No type proves that it is still alive: an id is valid until the callback that announces its unload returns.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id<'rt, T> {

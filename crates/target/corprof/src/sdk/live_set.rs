@@ -1,9 +1,10 @@
-//! A roll of what is alive, from callbacks and from enumerations that may be older than they are.
+//! The set of live modules, threads and the like, from callbacks and from enumerations that may be older than the callbacks.
 //!
-//! Callbacks come before the attach is complete, and while an enumeration is read: an event outranks every enumeration that was
-//! generated before it (contract CAT-07). So the roll has the enumeration made itself, and keeps the dead from before that on until it is
-//! read: what goes is not listed any more when its event comes, so those that went earlier need no keeping.
-//! An id may be used as long as the callback that announces its end has not returned. Where callbacks were missed no id may (CAT-09).
+//! Callbacks come before the attach is complete, and while an enumeration is read.
+//! An event outranks every enumeration that was generated before it (contract CAT-07).
+//! So the set calls the enumerating function itself. It remembers unloads from before that call until the reading has ended.
+//! Earlier unloads need no memory: an enumeration no longer lists an entity when its unload event arrives.
+//! An id is valid until the callback that announces its unload returns. After missed callbacks no id is valid (CAT-09).
 
 use super::common::Common;
 use super::id::Id;
@@ -13,12 +14,13 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Which ones are alive: modules, threads, whatever comes and goes with a callback each.
+/// The live entities of one kind: modules, threads, or others with a load and an unload callback.
 ///
-/// The methods wait for each other: what `visit` looks up cannot be unloaded meanwhile, because [`went`]() waits in the callback.
+/// The methods exclude each other. So an entity cannot be unloaded while `visit` looks it up:
+/// its unload callback waits in [`removed`](Self::removed).
 ///
-/// When callbacks were missed, as after [`DetachError::has_missed_callbacks`](super::DetachError::has_missed_callbacks), it forgets all by itself:
-/// nobody knows which of the ids are of something that has gone. [`catch_up`](Self::catch_up) then visits what is there anew.
+/// After missed callbacks, as in [`DetachError::has_missed_callbacks`](super::DetachError::has_missed_callbacks), the set empties itself:
+/// any of its ids may be stale. [`catch_up`](Self::catch_up) then visits all existing entities again.
 #[derive(Debug)]
 pub struct LiveSet<'rt, T> {
     common: Arc<Common>,
@@ -27,16 +29,16 @@ pub struct LiveSet<'rt, T> {
 
 #[derive(Debug)]
 struct Known<'rt, T> {
-    /// Whether it is alive. The dead are kept while enumerations are read.
+    /// Whether the entity is alive. Dead ones are kept while enumerations are read.
     alive: BTreeMap<Id<'rt, T>, bool>,
     readers: usize,
-    /// How often callbacks had been missed when this was last looked at.
+    /// The count of missed callbacks at the last access.
     missed: u64,
     is_complete: bool,
 }
 
 impl<'rt, T: Copy + Ord> LiveSet<'rt, T> {
-    /// Of this runtime, with nothing on it yet.
+    /// An empty set for this runtime.
     pub fn new(runtime: &Runtime<'rt>) -> LiveSet<'rt, T> {
         LiveSet::of(Arc::clone(&runtime.common))
     }
@@ -46,21 +48,21 @@ impl<'rt, T: Copy + Ord> LiveSet<'rt, T> {
         LiveSet { common, known: Mutex::new(known) }
     }
 
-    /// An event says that it is there. `visit` is called unless it was known already.
+    /// Adds an entity from a load event. Calls `visit` unless it was known already.
     pub fn added(&self, id: Id<'rt, T>, visit: impl FnOnce()) {
         if self.lock().alive.insert(id, true) != Some(true) {
             visit();
         }
     }
 
-    /// An event says that it goes. Whether it was known.
+    /// Removes an entity from an unload event. Returns whether it was known.
     pub fn removed(&self, id: Id<'rt, T>) -> bool {
         let mut known = self.lock();
         let before = if known.readers == 0 { known.alive.remove(&id) } else { known.alive.insert(id, false) };
         before == Some(true)
     }
 
-    /// Makes an enumeration and visits those on it that no event has told of. It may be done any number of times.
+    /// Enumerates, and visits the entities that no event has reported. You may call it any number of times.
     ///
     /// ```
     /// # use corprof::{sdk::*, ModuleId};
@@ -68,7 +70,7 @@ impl<'rt, T: Copy + Ord> LiveSet<'rt, T> {
     ///     let read = roll.catch_up(|| session.modules(), |module| drop(session.module(module)));
     /// }
     /// ```
-    /// One that was made before is not taken: what went in between would be met again.
+    /// It does not take an enumeration made earlier, which may list entities that were unloaded since:
     /// ```compile_fail
     /// # use corprof::{sdk::*, ModuleId};
     /// fn read<'rt>(session: &Session<'rt>, roll: &LiveSet<'rt, ModuleId>) {
@@ -76,10 +78,10 @@ impl<'rt, T: Copy + Ord> LiveSet<'rt, T> {
     ///     let read = made_before.and_then(|all| roll.catch_up(all, |module| drop(session.module(module))));
     /// }
     /// ```
-    /// If callbacks were missed meanwhile, `enumerate` is called again and everything visited anew.
+    /// If callbacks are missed during the reading, it calls `enumerate` again and visits everything anew.
     ///
     /// # Errors
-    /// The enumeration's first error; what came before it is visited.
+    /// The enumeration's first error; the entities before it are visited.
     pub fn catch_up<All: Iterator<Item = Result<Id<'rt, T>, HResult>>>(
         &self,
         mut enumerate: impl FnMut() -> Result<All, HResult>,
@@ -94,17 +96,17 @@ impl<'rt, T: Copy + Ord> LiveSet<'rt, T> {
         }
     }
 
-    /// Whether everything that is alive is on it: an enumeration was read to its end, and no callback has been missed since.
+    /// Whether the set has everything alive: an enumeration was read to its end, and no callback was missed since.
     pub fn is_complete(&self) -> bool {
         self.lock().is_complete
     }
 
-    /// How many are alive.
+    /// The number of live entities.
     pub fn count(&self) -> usize {
         self.lock().alive.values().filter(|alive| **alive).count()
     }
 
-    /// What is known, which is nothing once callbacks were missed.
+    /// The set, emptied if callbacks were missed.
     fn lock(&self) -> MutexGuard<'_, Known<'rt, T>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let missed = self.common.missed();
@@ -116,7 +118,7 @@ impl<'rt, T: Copy + Ord> LiveSet<'rt, T> {
     }
 }
 
-/// Somebody reads an enumeration: the dead are kept until nobody does, however the reading ends.
+/// The reading of an enumeration. Dead entities are kept until the last reader ends, even early.
 struct Reader<'roll, 'rt, T: Copy + Ord>(&'roll LiveSet<'rt, T>);
 
 impl<'roll, 'rt, T: Copy + Ord> Reader<'roll, 'rt, T> {
@@ -125,7 +127,7 @@ impl<'roll, 'rt, T: Copy + Ord> Reader<'roll, 'rt, T> {
         Reader(roll)
     }
 
-    /// Whether it was read to the end, and no callback missed since there were so many.
+    /// Returns whether it read to the end without a missed callback; `missed` is the count before the enumeration.
     fn read(
         &self,
         all: impl Iterator<Item = Result<Id<'rt, T>, HResult>>,
@@ -181,7 +183,7 @@ mod tests {
     fn cat_07_an_event_outranks_an_enumeration_that_was_generated_before_it() {
         let roll = roll();
         let mut seen = Vec::new();
-        // While the enumeration is read: 1 goes and 4 comes before it gets there; 2 goes and 3 comes after.
+        // At the second item: 1 unloads and 4 loads before the reading reaches them, 2 unloads after it was read. No event reports 3.
         let read = || {
             let read = listed([2, 1, 3, 4]).enumerate().map(|(at, id)| {
                 if at == 1 {
@@ -211,7 +213,7 @@ mod tests {
             let mut seen = Vec::new();
             let enumerate = || {
                 let made = listed([1, 2, 3]);
-                // Made, and not read yet.
+                // Generated, and not read yet.
                 roll.removed(module(1));
                 roll.added(module(4), || ());
                 Ok(made)
@@ -248,7 +250,7 @@ mod tests {
         let mut seen = 0;
         roll.added(module(1), || seen += 1);
         assert_eq!(seen, 1, "another module, for all that is known");
-        // Once more while an enumeration is read: it may be older than what was missed.
+        // Again during a reading: the enumeration may be older than the missed callbacks.
         let mut made = 0;
         let enumerate = || {
             made += 1;

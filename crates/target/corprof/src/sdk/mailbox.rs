@@ -1,8 +1,8 @@
-//! From callbacks, which must not wait, to a thread of the profiler's own, which may.
+//! A bounded queue from callbacks, which must not wait, to one of the profiler's own threads, which may.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A bounded queue. What does not fit is not taken, and counted.
+/// A bounded queue. It rejects and counts what does not fit.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     inside: Mutex<Inside<T>>,
@@ -16,12 +16,12 @@ struct Inside<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// With room for so many between two looks.
+    /// A queue for at most this many items between two calls of [`take`](Self::take).
     pub fn new(at_most: usize) -> Mailbox<T> {
         Mailbox { inside: Mutex::new(Inside { posted: Vec::new(), lost: 0 }), at_most }
     }
 
-    /// Leaves something; false if there was no room.
+    /// Posts an item; false if the queue was full.
     pub fn post(&self, what: T) -> bool {
         let mut inside = self.lock();
         let has_room = inside.posted.len() < self.at_most;
@@ -33,12 +33,12 @@ impl<T> Mailbox<T> {
         has_room
     }
 
-    /// Takes all that is there, in order.
+    /// Takes all items, in order.
     pub fn take(&self) -> Vec<T> {
         core::mem::take(&mut self.lock().posted)
     }
 
-    /// How many found no room, from the beginning on.
+    /// The number of rejected items since the beginning.
     pub fn lost(&self) -> u64 {
         self.lock().lost
     }

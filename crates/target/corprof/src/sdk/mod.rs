@@ -1,8 +1,8 @@
 //! Write a profiler by implementing one trait: a guide for authors.
 //!
 //! # Purpose
-//! [`Profiler`] is what an author writes, [`export_profiler!`](crate::export_profiler) makes a library of it. Class factory, vtables,
-//! reference counts, the fence for panics, own threads, the way out and the unmapping are done here.
+//! You implement [`Profiler`], and [`export_profiler!`](crate::export_profiler) makes a library of it.
+//! The SDK implements the class factory, vtables, reference counts, panic handling, threads, detach and unload.
 //!
 //! ```
 //! use corprof::{sdk::*, *};
@@ -37,62 +37,68 @@
 //!
 //! export_profiler!(Loads<'rt>, clsid = "{3D9F6A0E-5C7B-4B7C-8E44-7B1E0A5C2D10}");
 //! ```
-//! Whole ones that run are in `crates/target/corprof/examples`: a logger of modules, a sampler, a watcher of collections.
-//! Any client of the runtime's diagnostics port attaches one: `AttachProfiler` with the library's path, the class id and the client data.
+//! Complete profilers are in `crates/target/corprof/examples`: a module logger, a sampler, a GC watcher.
+//! Any client of the diagnostics port can attach one: `AttachProfiler` with the library's path, the class id and the client data.
 //!
 //! # From the first step to the last
-//! | step | what the author has | on which thread |
+//! | step | what you get | on which thread |
 //! |---|---|---|
-//! | the runtime asks for an object | nothing yet: the factory is inert, as a refused attach leaves the object behind | diagnostics |
-//! | [`attach`](Profiler::attach), or [`start`](Profiler::start) with the process | [`Beginning`]: look-ups | diagnostics, or the main one |
-//! | [`events`](Profiler::events), and callbacks begin | [`Runtime`]: look-ups, other masks | any of the runtime's, several at a time |
+//! | the runtime calls the class factory | nothing: the factory is inert, because a refused attach leaks its object | diagnostics |
+//! | [`attach`](Profiler::attach), or [`start`](Profiler::start) at startup | [`Beginning`]: lookups | diagnostics, or the main one |
+//! | [`events`](Profiler::events), and callbacks begin | [`Runtime`]: lookups, event masks | any of the runtime's, several at a time |
 //! | [`attach_complete`](Profiler::attach_complete) | [`Session`]: enumerations too | diagnostics |
-//! | [`run`](Profiler::run) | [`Session`]: threads, events, stops, collections | its own, the *worker* |
-//! | it returns | the register closes every entry, | worker |
-//! | | the gate shuts when no callback is inside, and the detach is asked for | *detach thread* |
-//! | not everything closes, or the runtime refuses | [`detach_failed`](Profiler::detach_failed): the session again, what was wanted wanted again, and a [`DetachError`] | a new worker |
-//! | the runtime accepts | [`detached`](Profiler::detached): `self`, and nothing of the runtime | detach thread |
-//! | the detach thread ends | the C library gives back its reference when no code of ours is on the stack; the runtime gives back its own: unmapped | |
+//! | [`run`](Profiler::run) | [`Session`]: threads, EventPipe sessions, suspensions, GCs | its own, the *worker* |
+//! | `run` returns: the SDK closes every resource | | worker |
+//! | the SDK closes the callback guard once no callback is inside, and requests the detach | | *detach thread* |
+//! | on failure: [`detach_failed`](Profiler::detach_failed) | the session, its event mask restored; a [`DetachError`] | a new worker |
+//! | on success: [`detached`](Profiler::detached) | `self`, and no runtime | detach thread |
+//! | the detach thread ends | | |
 //!
-//! # Shapes and units
-//! - Ids ([`Id`]) are addresses inside the runtime, `Copy`, of one runtime, good until the callback that announces their end returns;
-//!   zero where there is none. Tokens are rows of metadata, and mean something only together with their module.
-//! - Text is UTF-16 in callbacks (`&[u16]`, no zero at the end) and a `String` in answers. Addresses and sizes are bytes.
-//!   Time is `core::time::Duration`; the runtime itself takes milliseconds, and never sleeps less than 300 of them before a detach.
-//! - `&Runtime`, `&Session` and `&Beginning` are lent for the call; what was got through them borrows from them.
+//! At that end the C library releases its reference on the library, with no code of ours on the stack.
+//! The runtime releases its own, and the library is unmapped.
+//!
+//! # Values and units
+//! - An id ([`Id`]) is an address inside one runtime, `Copy`, and zero for none. It is valid until the callback that announces its
+//!   unload returns. Tokens are metadata rows, and mean something only together with their module.
+//! - Text is UTF-16 in callbacks (`&[u16]`, no zero at the end) and `String` in results. Addresses and sizes are bytes.
+//! - Time is `core::time::Duration`. The runtime itself takes milliseconds, and never sleeps less than 300 ms before a detach.
+//! - `&Runtime`, `&Session` and `&Beginning` are lent for the call; what they return borrows from them.
 //!
 //! # Errors
-//! - [`HResult`](crate::HResult): what the runtime answered, with a name and a sentence. `INFO12_REQUIRED` and its like: it is too old.
-//! - [`NotStarted`], [`CloseError`], [`DetachError`]: what happened, why, and what to do, in their `Display`.
-//! - What is dropped is counted: [`Mailbox::lost`], [`DetachSummary::rejected_callbacks`]. What came while nothing was wanted cannot be, and is said
-//!   to have been missed.
-//! - A panic in a callback is answered for, told to [`on_panic`](Profiler::on_panic), and by default makes the profiler leave.
-//!   The standard panic hook is replaced in the library: it would print on the target's standard error, and pin the library.
+//! - [`HResult`](crate::HResult): the runtime's error code, with its name and meaning.
+//!   `INFO12_REQUIRED` and the like: the runtime is too old.
+//! - [`NotStarted`], [`CloseError`], [`DetachError`]: their `Display` says what happened, why, and what to do.
+//! - Rejected items are counted: [`Mailbox::lost`], [`DetachSummary::rejected_callbacks`]. Events missed while the event mask was clear
+//!   cannot be counted: [`DetachError::has_missed_callbacks`] reports them.
+//! - The SDK catches a panic in a callback and calls [`on_panic`](Profiler::on_panic), which by default requests the detach.
+//!   The library replaces the standard panic hook, which would print to the target's standard error and pin the library.
 //!
 //! # Design constraints
-//! - Two threads more in the target while attached, and a wait of 60 s at most for a completion that never comes.
-//! - In callbacks, touch no thread-local that has a destructor (`std::thread::current` and the channels of `std::sync::mpsc` do, `Mutex` and `HashMap` do not):
-//!   the runtime's threads live on, and each would pin the library. `run` and own threads are free in this.
-//! - A library in Rust has thread-local storage. glibc on x64 can lose what another thread keeps while such a library is loaded or
-//!   unloaded, seldom and for good: `docs/design/0009-no-thread-local-storage.md` tells how, and how Remora's own library avoids it.
-//! - The register knows what was started through [`Session`], and sessions of events cannot be started otherwise by safe code. It does
-//!   **not** know a thread by `std::thread::spawn`, or a child by `std::process::Command`: start what outlives `run` through the session.
-//!   `remora lab PROFILER.so` convicts a profiler that leaves one (DET-04).
-//! - A refused detach may have cost callbacks: [`DetachError::has_missed_callbacks`]. A [`LiveSet`] forgets then; what you keep by ids is yours to forget.
-//! - A callback must not wait for `run` or an own thread that leaves: both wait for callbacks. It may wait as [`LiveSet`] does.
+//! - The target has two more threads while attached. The SDK waits at most 60 s for ProfilerAttachComplete.
+//! - In callbacks, do not touch thread-locals with destructors: the runtime's threads live on, and each would pin the library.
+//!   `std::thread::current` and `std::sync::mpsc` have them; `Mutex` and `HashMap` do not. `run` and your own threads may use them.
+//! - A Rust library has thread-local storage. Loading or unloading one can, rarely, make glibc on x64 lose another thread's storage
+//!   for good. `docs/design/0009-no-thread-local-storage.md` explains it, and how Remora's own library avoids it.
+//! - The resource registry knows what you start through [`Session`], and safe code cannot start EventPipe sessions otherwise.
+//!   It does **not** know a thread by `std::thread::spawn`, or a child by `std::process::Command`. Start everything that outlives `run`
+//!   through the session. `remora lab PROFILER.so` reports a fault otherwise (DET-04).
+//! - A failed detach may have missed callbacks: [`DetachError::has_missed_callbacks`]. A [`LiveSet`] then empties itself.
+//!   Discard your own stored ids yourself.
+//! - A callback must not wait for `run`, or for one of your threads that is ending: both wait for callbacks.
+//!   It may wait briefly for a lock, as [`LiveSet`] does.
 //!
 //! # Supported
-//! CoreCLR 3.1 to 10 on 64-bit Linux with glibc. With musl, which never unmaps, all but the unmapping ([`DetachSummary::unmaps`]).
+//! CoreCLR 3.1 to 10 on 64-bit Linux with glibc. On musl the library stays mapped ([`DetachSummary::unmaps`]).
 //!
 //! # Rejected
-//! - A way to ask for the detach by hand: [`Session::request_detach`] takes the session by value, and authors are only lent it.
-//! - Telling the author of ProfilerDetachSucceeded: the profiler is gone by then, and so is everything that it could tell it to.
-//! - One road for two runtimes: each has its own detach thread, gate and register.
+//! - A call for authors that requests the detach: [`Session::request_detach`] takes the session by value, and authors only borrow it.
+//! - Reporting ProfilerDetachSucceeded to the author: the author's profiler is gone by then.
+//! - Sharing state between two runtimes: each has its own detach thread, callback guard and resource registry.
 //!
 //! # Sources
-//! What is said of the runtime is from its source and tests (`src/coreclr/vm/profdetach.cpp`, `src/coreclr/vm/proftoeeinterfaceimpl.cpp`,
-//! `src/coreclr/vm/profilinghelper.cpp` in dotnet/runtime) and was measured on 3.1.23, 8.0.4, 9.0.7 and 10.0.12.
-//! Why it is built so: `docs/design/0006-corprof-sdk.md`.
+//! Facts about the runtime are from its source and tests (`src/coreclr/vm/profdetach.cpp`, `src/coreclr/vm/proftoeeinterfaceimpl.cpp`,
+//! `src/coreclr/vm/profilinghelper.cpp` in dotnet/runtime), and were measured on 3.1.23, 8.0.4, 9.0.7 and 10.0.12.
+//! The design and its reasons: `docs/design/0006-corprof-sdk.md`.
 
 mod adapter;
 mod callback_guard;

@@ -1,54 +1,54 @@
-//! Which runtimes of a process a profiler takes, and as what it lets itself be loaded (contract SBS-02).
+//! Which runtimes of a process a profiler takes, and in which role it is loaded (contract SBS-02).
 
 use crate::RuntimeInformation;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// As what the runtime is to take the profiler.
+/// The profiler's role in the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The main profiler, of which a runtime has one. May ask for `AttachMask::GC`.
+    /// The main profiler; a runtime has one. It may request `AttachMask::GC`.
     ///
-    /// A main profiler that leaves makes every later notification-only one deaf in that process (measured on .NET 8 to 10).
+    /// After its detach, every later notification-only profiler in that process gets no callbacks (measured on .NET 8 to 10).
     Main,
-    /// Notification-only, beside others, from .NET 6 on; older runtimes do not ask, and take it as their one profiler.
+    /// Notification-only, beside others, from .NET 6 on. Older runtimes do not ask, and load it as their only profiler.
     Notification,
 }
 
-/// Which of several runtimes in one process are taken. The library is loaded into each of them.
+/// Which runtimes of a process the profiler takes. The library is loaded into each of them.
 #[derive(Debug, Clone, Copy)]
 pub enum SideBySide {
-    /// The first that comes; it keeps the place until the profiler has left it.
+    /// The first to attach; it keeps the slot until the profiler has detached from it.
     First,
-    /// The first of those that fit.
+    /// The first that fits.
     One(fn(&RuntimeInformation) -> bool),
-    /// All of those that fit.
+    /// All that fit.
     Many(fn(&RuntimeInformation) -> bool),
     /// All.
     All,
 }
 
-/// The places of one class of a library: [`export_profiler!`](crate::export_profiler) makes one for each.
+/// The runtime slots of one class of the library: [`export_profiler!`](crate::export_profiler) makes one for each class.
 #[derive(Debug, Default)]
 pub struct RuntimeSlots {
     taken: AtomicU32,
 }
 
-/// A place that is given back when it is dropped.
+/// A taken slot, freed on drop.
 #[derive(Debug)]
 pub(super) struct RuntimeSlot(&'static RuntimeSlots);
 
 impl RuntimeSlots {
-    /// None is taken.
+    /// All slots are free.
     pub const fn new() -> RuntimeSlots {
         RuntimeSlots { taken: AtomicU32::new(0) }
     }
 
-    /// Whether a further runtime is refused whatever it is. Takes nothing: an attach may still be refused after this.
+    /// Whether any further runtime is refused. It takes no slot, because the attach may still be refused after this.
     pub(super) fn is_full(&self, policy: SideBySide) -> bool {
         matches!(policy, SideBySide::First | SideBySide::One(_)) && self.taken.load(Ordering::Acquire) != 0
     }
 
-    /// Takes a place for this runtime, if the policy has one for it.
+    /// Takes a slot for this runtime, if the policy has one for it.
     pub(super) fn take(&'static self, policy: SideBySide, runtime: &RuntimeInformation) -> Option<RuntimeSlot> {
         let (fits, at_most) = match policy {
             SideBySide::First => (true, 1),
@@ -80,7 +80,7 @@ mod tests {
     #[track_caller]
     fn check(policy: SideBySide, takes: [bool; 3]) {
         let places: &'static RuntimeSlots = Box::leak(Box::default());
-        // They come in this order and stay.
+        // They attach in this order and stay.
         let taken: Vec<_> = [8, 9, 9].map(|major| places.take(policy, &runtime(major))).into();
         assert_eq!(taken.iter().map(Option::is_some).collect::<Vec<_>>(), takes, "{policy:?}");
         drop(taken);

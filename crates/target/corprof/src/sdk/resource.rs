@@ -1,4 +1,4 @@
-//! The ways into the library that are not threads, and how each is closed so that it is *known* to be closed (contract DET-04).
+//! The kinds of resources, and how each is closed so that it *provably* no longer runs the library's code (contract DET-04).
 
 use super::thread::OwnThread;
 use crate::{Alive, Attached, Info, SessionId};
@@ -9,24 +9,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A way into the library.
+/// A kind of resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ResourceKind {
-    /// A thread of the profiler's own. Closed: asked to end, and joined.
+    /// One of the profiler's own threads. Closing: asked to end, and joined.
     Thread,
-    /// Something in another component that calls the profiler. Closed: its owner says so.
+    /// A hook in another component that calls the profiler. Closing: its owner removes it.
     Hook,
-    /// A child process. Closed: killed, and waited for.
+    /// A child process. Closing: killed and reaped.
     Child,
-    /// A POSIX timer. Closed: deleted.
+    /// A POSIX timer. Closing: deleted.
     Timer,
-    /// A signal handler. Closed: ignored, so that nothing is pending; no thread inside; what was there before is back.
+    /// A signal handler. Closing: the signal is ignored, so that none is pending; no thread is inside; the old handler is restored.
     SignalHandler,
-    /// An EventPipe session, whose events come synchronously and do not stop at a detach. Closed: stopped, which waits for events under way.
+    /// An EventPipe session. Its events come synchronously, and a detach does not stop them.
+    /// Closing: stopped, which waits for events under way.
     EventPipeSession,
 }
 
@@ -46,7 +47,7 @@ impl fmt::Display for ResourceKind {
 /// A signal handler as the kernel calls it with `SA_SIGINFO`.
 pub type SignalHandler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
 
-/// What closes a hook: an error, in words, leaves it open.
+/// Closes a hook. An error leaves the hook open.
 pub type CloseHook = Box<dyn FnMut() -> Result<(), String> + Send>;
 
 pub(super) enum Resource {
@@ -58,7 +59,7 @@ pub(super) enum Resource {
     EventPipe(SessionId),
 }
 
-// SAFETY: a timer's handle is a number of the process, whatever its type; everything else may be sent by itself.
+// SAFETY: a timer's handle is a number valid in the whole process, whatever its type. Every other variant is `Send` itself.
 unsafe impl Send for Resource {}
 
 impl Resource {
@@ -73,7 +74,7 @@ impl Resource {
         }
     }
 
-    /// Closes it. May be tried again after an error.
+    /// Closes the resource. May be tried again after an error.
     pub fn close(&mut self, info: &Info<Attached, Alive>, timeout: Duration) -> Result<(), String> {
         match self {
             Resource::Thread { handle, over } => join(handle, over, timeout),
@@ -100,16 +101,16 @@ fn join(handle: &mut Option<OwnThread>, over: &AtomicBool, timeout: Duration) ->
     Ok(())
 }
 
-/// A child of the profiler's own, whatever signal its end sends.
+/// Kills and reaps a child. `__WALL` covers any exit signal.
 fn reap(pid: libc::pid_t) -> Result<(), String> {
-    // SAFETY: a child that was not waited for keeps its id.
+    // SAFETY: `register_child`'s caller guarantees that the child is not reaped yet, so it keeps its id.
     unsafe { libc::kill(pid, libc::SIGKILL) };
     loop {
-        // SAFETY: the status is not wanted.
+        // SAFETY: a null status pointer is allowed.
         let answer = unsafe { libc::waitpid(pid, core::ptr::null_mut(), libc::__WALL) };
         match (answer, errno()) {
             (-1, libc::EINTR) => {}
-            // Somebody else's wait was faster: gone is gone.
+            // Another wait was faster: the child is gone all the same.
             (-1, libc::ECHILD) => return Ok(()),
             (-1, error) => return Err(format!("it cannot be waited for: error {error}")),
             _ => return Ok(()),
@@ -118,31 +119,31 @@ fn reap(pid: libc::pid_t) -> Result<(), String> {
 }
 
 fn delete(timer: libc::timer_t) -> Result<(), String> {
-    // SAFETY: who handed it over vouched for it, and it is deleted once.
+    // SAFETY: `register_timer`'s caller guarantees that the timer is this profiler's, and it is deleted once.
     match unsafe { libc::timer_delete(timer) } {
         0 => Ok(()),
         _ => Err(format!("the system does not delete it: error {}", errno())),
     }
 }
 
-/// A signal whose handler is ours.
+/// A signal with the profiler's handler.
 pub(super) struct TakenSignal {
     number: i32,
     handler: libc::sighandler_t,
     found: libc::sigaction,
-    /// Who blocked it when it was taken, and so is not inside for blocking it.
+    /// The threads that already blocked the signal when it was taken, and so are not inside the handler.
     deaf: BTreeSet<u32>,
     ignored: bool,
 }
 
 impl TakenSignal {
-    /// Takes a signal that nobody handles.
+    /// Takes a signal that has no handler.
     pub fn take(number: i32, handler: SignalHandler) -> Result<TakenSignal, String> {
         let deaf = threads_blocking(number);
         let handler = handler as *const () as libc::sighandler_t;
         let found = set(number, handler, libc::SA_SIGINFO | libc::SA_RESTART)?;
         if found.sa_sigaction != libc::SIG_DFL {
-            // SAFETY: puts back what was there a moment ago.
+            // SAFETY: restores the action that `set` has just returned; `found` is a live local.
             unsafe { libc::sigaction(number, &raw const found, core::ptr::null_mut()) };
             return Err(format!("signal {number} is handled by somebody else already"));
         }
@@ -153,17 +154,17 @@ impl TakenSignal {
         if !self.ignored {
             let there = set(self.number, libc::SIG_IGN, 0)?;
             if there.sa_sigaction != self.handler {
-                // SAFETY: puts back what was there a moment ago.
+                // SAFETY: restores the action that `set` has just returned; `there` is a live local.
                 unsafe { libc::sigaction(self.number, &raw const there, core::ptr::null_mut()) };
                 return Err("somebody has put another handler over it, who may call this one".into());
             }
             self.ignored = true;
         }
-        // A thread that is in the handler blocks the signal until it returns.
+        // A thread inside the handler blocks the signal until it returns.
         if !until(timeout, || threads_blocking(self.number).is_subset(&self.deaf)) {
             return Err("a thread that blocks it may still be inside".into());
         }
-        // SAFETY: puts back what was found when it was taken.
+        // SAFETY: restores the action that `take` found; `self.found` is live.
         unsafe { libc::sigaction(self.number, &raw const self.found, core::ptr::null_mut()) };
         Ok(())
     }
@@ -174,14 +175,14 @@ fn set(number: i32, handler: libc::sighandler_t, flags: i32) -> Result<libc::sig
     let (mut new, mut old): (libc::sigaction, libc::sigaction) = unsafe { (core::mem::zeroed(), core::mem::zeroed()) };
     new.sa_sigaction = handler;
     new.sa_flags = flags;
-    // SAFETY: both structs are live; the handler has the signature that the flags say.
+    // SAFETY: both structs are live locals, and the handler has the signature that the flags require.
     match unsafe { libc::sigaction(number, &raw const new, &raw mut old) } {
         0 => Ok(old),
         _ => Err(format!("signal {number} cannot be handled: error {}", errno())),
     }
 }
 
-/// The threads that block the signal, but for those that block every one that can be: the profiler's own, and ones being born.
+/// The threads that block the signal. Not those that block every signal: the profiler's own, and threads being created.
 fn threads_blocking(number: i32) -> BTreeSet<u32> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok());
@@ -189,13 +190,13 @@ fn threads_blocking(number: i32) -> BTreeSet<u32> {
 }
 
 fn is_blocked(mask: u64, number: i32) -> bool {
-    /// SIGKILL and SIGSTOP cannot be blocked, and the C library keeps 32 to 34 to itself.
+    /// SIGKILL and SIGSTOP cannot be blocked, and the C library reserves 32 to 34.
     const ALL: u64 = !(1 << 8 | 1 << 18 | 1 << 31 | 1 << 32 | 1 << 33);
     mask & 1 << (number - 1) != 0 && mask & ALL != ALL
 }
 
 fn blocked_by(thread: u32) -> Option<u64> {
-    // The thread's name in it need not be text.
+    // As bytes: the thread's name in this file may not be UTF-8.
     let status = std::fs::read(format!("/proc/self/task/{thread}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
     let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
@@ -228,7 +229,7 @@ mod tests {
     fn disposition(number: i32) -> libc::sighandler_t {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut found: libc::sigaction = unsafe { core::mem::zeroed() };
-        // SAFETY: only asks; `found` is live.
+        // SAFETY: only reads the action; `found` is a live local.
         unsafe { libc::sigaction(number, core::ptr::null(), &raw mut found) };
         found.sa_sigaction
     }
@@ -249,7 +250,7 @@ mod tests {
         let mut taken = TakenSignal::take(number, held).expect("nobody handles it");
         assert!(TakenSignal::take(number, held).is_err(), "it is taken");
         std::thread::scope(|scope| {
-            // SAFETY: the signal's handler is the one above.
+            // SAFETY: the signal's handler is `held`, which is async-signal-safe.
             let one = scope.spawn(|| unsafe { libc::raise(number) });
             while INSIDE.load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
@@ -270,7 +271,7 @@ mod tests {
         let covering = set(number, libc::SIG_IGN, 0).expect("it can be set");
         assert!(taken.close(SHORT).unwrap_err().contains("somebody"));
         assert_eq!(disposition(number), libc::SIG_IGN, "theirs stays");
-        // SAFETY: puts back what was there.
+        // SAFETY: restores the action that `set` returned; `covering` is a live local.
         unsafe { libc::sigaction(number, &raw const covering, core::ptr::null_mut()) };
         assert_eq!(taken.close(LONG), Ok(()));
     }
@@ -279,7 +280,7 @@ mod tests {
     #[allow(clippy::zombie_processes, reason = "that it is waited for is what is tested")]
     fn det_04_a_timer_is_deleted_and_a_child_is_gone() {
         let mut timer: libc::timer_t = core::ptr::null_mut();
-        // SAFETY: a place for the timer, and the usual event, whose signal never comes from a timer that is not armed.
+        // SAFETY: `timer` is a live local; a null event is allowed, and an unarmed timer never sends its signal.
         let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, core::ptr::null_mut(), &raw mut timer) };
         assert_eq!((made, delete(timer)), (0, Ok(())));
         assert!(delete(timer).is_err(), "it was still there");

@@ -1,18 +1,18 @@
-//! The register of everything that may still run the library's code, and the proof that nothing does (contract DET-04).
+//! The registry of all resources that may still run the library's code, and the proof that none is open (contract DET-04).
 //!
-//! [`AllClosed`] is made here and nowhere else: by a register that has closed each of its entries and takes no new one.
-//! Who could come in past it:
+//! Only this module makes an [`AllClosed`]: after the registry has closed each resource and accepts no new one.
+//! What can bypass the registry:
 //!
-//! | way in | without the register |
+//! | resource | outside the registry |
 //! |---|---|
 //! | EventPipe session | only by unsafe code |
 //! | signal handler, timer, hook | only by unsafe code |
 //! | own thread | **`std::thread::spawn` is safe, and is not seen** |
 //! | child | **`std::process::Command` is safe, and is not seen** |
 //!
-//! It cannot see them, as nothing inside the process tells such a thread or child from the application's own: both may come at any time, and
-//! the kernel does not say whose code a thread began in. So `AllClosed` is a proof of what was entered, and of nothing else.
-//! `remora lab` looks from outside, at a process in which all else is known, and convicts what is left (DET-04).
+//! Nothing inside the process tells such a thread or child from the application's own. The application may start both at any time, and
+//! the kernel does not say whose code a thread began in. So `AllClosed` proves only that all registered resources are closed.
+//! `remora lab` looks from outside, at a process where everything else is known, and reports leftovers as faults (DET-04).
 
 use super::id::Brand;
 use super::resource::{Resource, ResourceKind};
@@ -22,18 +22,18 @@ use core::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// An entry of the register, to close it before the end.
+/// A registered resource; closes it early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceHandle<'rt> {
     number: u64,
     brand: Brand<'rt>,
 }
 
-/// Proof that everything in the register is closed: of what is known, nothing but the runtime's own callbacks and the asking thread
-/// can run the library's code.
+/// Proof that every registered resource is closed. Of the known threads, only the runtime's callbacks and the detach thread can run the
+/// library's code.
 ///
-/// What it cannot see: threads by `std::thread::spawn`, children by `std::process::Command`, and whatever else was not started through
-/// [`Session::start_thread`](super::Session::start_thread), [`Session::register_child`](super::Session::register_child) and their like.
+/// It does not cover threads by `std::thread::spawn`, children by `std::process::Command`, or anything else started without
+/// [`Session::start_thread`](super::Session::start_thread), [`Session::register_child`](super::Session::register_child) and the like.
 ///
 /// ```compile_fail,E0423
 /// let proof = corprof::sdk::AllClosed(core::marker::PhantomData);
@@ -41,21 +41,21 @@ pub struct ResourceHandle<'rt> {
 #[derive(Debug)]
 pub struct AllClosed<'rt>(Brand<'rt>);
 
-/// A way into the library, by its kind and name.
+/// An open resource, by kind and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenResource {
-    /// What it is.
+    /// Its kind.
     pub kind: ResourceKind,
-    /// What its owner calls it.
+    /// Its owner's name for it.
     pub name: String,
 }
 
-/// A way into the library that could not be closed.
+/// A resource that could not be closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloseError {
-    /// Which.
+    /// The resource.
     pub resource: OpenResource,
-    /// What hinders.
+    /// The reason.
     pub why: String,
 }
 
@@ -67,13 +67,13 @@ impl fmt::Display for CloseError {
 
 impl core::error::Error for CloseError {}
 
-/// Nothing new is taken while the profiler leaves.
+/// Refuses a new resource while the profiler detaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detaching;
 
 impl fmt::Display for Detaching {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the profiler is leaving and starts nothing any more; let `run` return only when all is begun")
+        f.write_str("the profiler is detaching and accepts no new resource; register it before `run` returns")
     }
 }
 
@@ -102,7 +102,7 @@ impl<'rt> ResourceRegistry<'rt> {
         ResourceRegistry { entries: Mutex::default(), brand: PhantomData }
     }
 
-    /// Makes something and enters it, in one step: what is being closed does not grow meanwhile.
+    /// Makes a resource and registers it under one lock, so that nothing is added while `close_all` runs.
     pub fn register<E: From<Detaching>>(
         &self,
         name: &str,
@@ -119,12 +119,12 @@ impl<'rt> ResourceRegistry<'rt> {
         Ok(ResourceHandle { number, brand: PhantomData })
     }
 
-    /// What is open.
+    /// The open resources.
     pub fn open(&self) -> Vec<OpenResource> {
         self.lock().open.iter().map(Entry::name_and_kind).collect()
     }
 
-    /// Closes one entry; one that is closed already is no error.
+    /// Closes one resource. If it is closed already, that is no error.
     pub fn close(
         &self,
         ticket: ResourceHandle<'rt>,
@@ -135,10 +135,10 @@ impl<'rt> ResourceRegistry<'rt> {
         entry.close(info, timeout).inspect_err(|_| self.lock().open.push(entry))
     }
 
-    /// Closes every entry and takes no new one.
+    /// Closes every resource and accepts no new one.
     ///
     /// # Errors
-    /// What could not be closed. All others are; new ones are taken again.
+    /// The resources that could not be closed. All others are closed, and new ones are accepted again.
     pub fn close_all(
         &self,
         info: &Info<Attached, Alive>,
@@ -147,7 +147,7 @@ impl<'rt> ResourceRegistry<'rt> {
         self.lock().is_closing = true;
         let mut still_open = Vec::new();
         let mut kept = Vec::new();
-        // Threads first, which may use the rest; timers before the handlers that they ring: the order of the kinds.
+        // The order of the kinds: threads first, because they may use the rest; timers before the handlers of their signals.
         while let Some(mut entry) = self.take_first() {
             if let Err(open) = entry.close(info, timeout) {
                 still_open.push(open);
@@ -163,7 +163,7 @@ impl<'rt> ResourceRegistry<'rt> {
         Err(still_open)
     }
 
-    /// The detach was refused: the register takes entries again, and the proof is void.
+    /// After a failed detach: the registry accepts resources again, and the proof is void.
     pub fn reopen(&self, _void: AllClosed<'rt>) {
         self.lock().is_closing = false;
     }
@@ -173,7 +173,7 @@ impl<'rt> ResourceRegistry<'rt> {
         self.take(|entry| entry.number == first.1)
     }
 
-    /// Out of the list before it is closed: who closes may wait for a thread that enters something.
+    /// Removes an entry before it is closed, so that no lock is held: closing may wait for a thread that registers a resource.
     fn take(&self, which: impl Fn(&Entry) -> bool) -> Option<Entry> {
         let mut entries = self.lock();
         let at = entries.open.iter().position(which)?;

@@ -1,12 +1,12 @@
-//! What a profiler's author asks the runtime, by what is allowed when: [`Beginning`], then [`Runtime`] in callbacks and [`Session`] after.
+//! The calls to the runtime, by when they are allowed: [`Beginning`], then [`Runtime`] in callbacks, then [`Session`].
 //!
-//! | type | where | beyond the row above |
+//! | type | where | adds to the row before |
 //! |---|---|---|
-//! | [`Beginning`] | inside `attach` and `start` | the look-ups of `Runtime` |
-//! | [`Runtime`] | inside callbacks | change what is wanted, ask for the end |
-//! | [`Session`] | from the completed attach on | enumerate, stop the runtime, collect, start threads and sessions of events |
+//! | [`Beginning`] | inside `attach` and `start` | the lookups of `Runtime` |
+//! | [`Runtime`] | inside callbacks | set the event mask, request the detach |
+//! | [`Session`] | after the attach is complete | enumerate, suspend, force a GC, start threads and EventPipe sessions |
 //!
-//! They are lent, never given: none can be kept beyond the call, so none is there after the detach.
+//! Each is lent for the call. None can be kept beyond it, so none exists after the detach.
 
 use super::adapter::Door;
 use super::common::Common;
@@ -25,7 +25,7 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Which callbacks are wanted: both halves of the event mask, of what may be wanted and still detach.
+/// The requested events: both halves of the event mask. It holds only flags that still allow a detach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Events {
     /// The low half.
@@ -46,57 +46,57 @@ impl From<HighAttachMask> for Events {
     }
 }
 
-/// A module, as [`Runtime::module`] says.
+/// A module, from [`Runtime::module`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleFacts<'rt> {
-    /// Where it lies in memory, in bytes; zero for a module without an image.
+    /// Its base address in memory; zero for a module without an image.
     pub base: usize,
-    /// The file that it came from; a name, or nothing, for a module without one.
+    /// Its file. For a module without one: a name, or nothing.
     pub path: String,
-    /// The assembly that it belongs to; of the number zero until it is attached to one.
+    /// Its assembly; id zero until it is attached to one.
     pub assembly: Assembly<'rt>,
-    /// What kind of module.
+    /// The kind of module.
     pub flags: ModuleFlags,
 }
 
-/// An assembly, as [`Runtime::assembly`] says.
+/// An assembly, from [`Runtime::assembly`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AssemblyFacts<'rt> {
     /// Its simple name.
     pub name: String,
     /// Its application domain.
     pub app_domain: Id<'rt, AppDomainId>,
-    /// Its module that holds the manifest.
+    /// Its manifest module.
     pub module: Module<'rt>,
 }
 
-/// A class, as [`Runtime::class`] says.
+/// A class, from [`Runtime::class`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassFacts<'rt> {
     /// The module that defines it.
     pub module: Module<'rt>,
-    /// Its row there.
+    /// Its token in that module.
     pub token: TypeToken,
-    /// The class that it extends; of the number zero for none.
+    /// Its base class; id zero for none.
     pub parent: Class<'rt>,
     /// Its type arguments.
     pub type_arguments: Vec<Class<'rt>>,
 }
 
-/// A function, as [`Runtime::function`] says.
+/// A function, from [`Runtime::function`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionFacts<'rt> {
-    /// Its class; of the number zero where the runtime cannot say without a frame, as for code that generic classes share.
+    /// Its class; id zero where the runtime needs a frame to decide, as for code that generic classes share.
     pub class: Class<'rt>,
     /// The module that defines it.
     pub module: Module<'rt>,
-    /// Its row there.
+    /// Its token in that module.
     pub token: MethodToken,
     /// Its own type arguments.
     pub type_arguments: Vec<Class<'rt>>,
 }
 
-/// One runtime of the process, as callbacks may ask it.
+/// One runtime of the process, with the calls that callbacks may make.
 #[derive(Debug)]
 pub struct Runtime<'rt> {
     pub(super) info: Info<Attached, Alive>,
@@ -105,47 +105,48 @@ pub struct Runtime<'rt> {
 }
 
 impl<'rt> Runtime<'rt> {
-    /// Which runtime it is.
+    /// Version and kind of the runtime.
     pub fn information(&self) -> Result<RuntimeInformation, HResult> {
         self.info.get_runtime_information()
     }
 
-    /// Replaces what is wanted. What comes while it is not wanted no [`LiveSet`](super::LiveSet) hears of: take a new one when it is wanted again.
+    /// Replaces the event mask.
     ///
-    /// The runtime refuses `AttachMask::GC` if it was not wanted from the beginning and collects concurrently.
+    /// A [`LiveSet`](super::LiveSet) misses events that are not requested. Make a new one when you request them again.
+    /// The runtime refuses `AttachMask::GC` later than `attach` if it collects concurrently.
     pub fn set_events(&self, events: impl Into<Events>) -> Result<(), HResult> {
         let events = events.into();
         self.info.set_event_mask2(events.low, events.high)
     }
 
-    /// Asks the profiler to leave: `run` is told so, and detaches when it returns.
+    /// Requests the detach: `run` sees it, and the profiler detaches when `run` returns.
     pub fn detach(&self) {
         self.common.change(|state| state.detaching = true);
     }
 
-    /// Whether the profiler has been asked to leave.
+    /// Whether the detach was requested.
     pub fn is_detaching(&self) -> bool {
         self.common.state().detaching
     }
 
-    /// A module's file, place, assembly and kind.
+    /// A module's file, base address, assembly and kind.
     pub fn module(&self, module: Module<'rt>) -> Result<ModuleFacts<'rt>, HResult> {
         let facts = self.info.get_module_info2(module.plain())?;
         Ok(ModuleFacts { base: facts.base, path: facts.path, assembly: Id::brand(facts.assembly), flags: facts.flags })
     }
 
-    /// The metadata of a module, open until the answer is dropped; `None` for a module that has none.
+    /// A module's metadata, open until it is dropped; `None` for a module without metadata.
     pub fn metadata(&self, module: Module<'rt>) -> Result<Option<ModuleMetadata<'_>>, HResult> {
         self.info.get_module_metadata(module.plain())
     }
 
-    /// An assembly's name, domain and main module.
+    /// An assembly's name, domain and manifest module.
     pub fn assembly(&self, assembly: Assembly<'rt>) -> Result<AssemblyFacts<'rt>, HResult> {
         let facts = self.info.get_assembly_info(assembly.plain())?;
         Ok(AssemblyFacts { name: facts.name, app_domain: Id::brand(facts.app_domain), module: Id::brand(facts.module) })
     }
 
-    /// A class's module, row, parent and type arguments. Arrays answer CORPROF_E_CLASSID_IS_ARRAY.
+    /// A class's module, token, base class and type arguments. Arrays return CORPROF_E_CLASSID_IS_ARRAY.
     pub fn class(&self, class: Class<'rt>) -> Result<ClassFacts<'rt>, HResult> {
         let facts = self.info.get_class_id_info2(class.plain())?;
         Ok(ClassFacts {
@@ -156,7 +157,7 @@ impl<'rt> Runtime<'rt> {
         })
     }
 
-    /// A function's class, module, row and type arguments. Functions without metadata fail.
+    /// A function's class, module, token and type arguments. Functions without metadata fail.
     pub fn function(&self, function: Function<'rt>) -> Result<FunctionFacts<'rt>, HResult> {
         let facts = self.info.get_function_info2(function.plain())?;
         Ok(FunctionFacts {
@@ -167,7 +168,7 @@ impl<'rt> Runtime<'rt> {
         })
     }
 
-    /// A function in words, `Namespace.Type.Method`; the innermost type only, and no arguments.
+    /// A function's name, `Namespace.Type.Method`: the innermost type only, and no arguments.
     pub fn function_name(&self, function: Function<'rt>) -> Result<String, HResult> {
         let facts = self.function(function)?;
         let metadata = self.metadata(facts.module)?.ok_or(HResult::E_FAIL)?;
@@ -176,43 +177,43 @@ impl<'rt> Runtime<'rt> {
         Ok(format!("{}.{}", class.name, method.name))
     }
 
-    /// Whose code is at this address, dynamic and precompiled code too, and which version of it.
+    /// The function whose code is at this address, and its version. Includes dynamic and precompiled code.
     pub fn function_at(&self, address: usize) -> Result<(Function<'rt>, Id<'rt, RejitId>), HResult> {
         let (function, rejit) = self.info.get_function_from_ip3(address)?;
         Ok((Id::brand(function), Id::brand(rejit)))
     }
 
-    /// The system's id of a managed thread.
+    /// The operating system's id of a managed thread.
     pub fn os_thread(&self, thread: Thread<'rt>) -> Result<u32, HResult> {
         self.info.get_thread_info(thread.plain())
     }
 
-    /// The managed thread that calls.
+    /// The calling managed thread.
     pub fn current_thread(&self) -> Result<Thread<'rt>, HResult> {
         self.info.get_current_thread_id().map(Id::brand)
     }
 
-    /// The class of an object, good inside a callback of the collection or while the runtime stands.
+    /// The class of an object. Valid inside a GC callback or while the runtime is suspended.
     pub fn class_of(&self, object: Object<'rt>) -> Result<Class<'rt>, HResult> {
         self.info.get_class_from_object(object.plain()).map(Id::brand)
     }
 
-    /// Everything else that an attached profiler may ask, with plain ids. What is done there no detach undoes by itself,
-    /// and no type keeps one runtime's ids from another: hence the word (contract DET-22).
+    /// Every other call of an attached profiler, with plain ids.
     ///
+    /// No detach undoes their effects, and no type keeps the ids of two runtimes apart. So it needs [`Irreversible`] (contract DET-22).
     /// ```compile_fail,E0061
     /// fn ask<'rt>(runtime: &corprof::sdk::Runtime<'rt>) {
     ///     let _ = runtime.plain_info().set_environment_variable("A", "B", corprof::irreversible());
     /// }
     /// ```
-    /// Even so the detach cannot be asked for:
+    /// It still cannot request the detach:
     /// ```compile_fail,E0507
     /// fn ask<'rt>(runtime: &corprof::sdk::Runtime<'rt>) {
     ///     let info = runtime.plain_info(corprof::irreversible());
     ///     let _ = info.request_profiler_detach(core::time::Duration::ZERO);
     /// }
     /// ```
-    /// nor a session of events be started that the register does not know:
+    /// or start an EventPipe session that the resource registry does not know:
     /// ```compile_fail,E0133
     /// fn ask<'rt>(runtime: &corprof::sdk::Runtime<'rt>) {
     ///     let _ = runtime.plain_info(corprof::irreversible()).event_pipe_start_session(&[]);
@@ -222,10 +223,10 @@ impl<'rt> Runtime<'rt> {
         &self.info
     }
 
-    /// Makes a plain id one of this runtime again, as from a ring or a file.
+    /// Makes a plain id, such as one from a ring or a file, an id of this runtime again.
     ///
     /// # Safety
-    /// It is one of this very runtime, and still alive.
+    /// The id is from this very runtime, and still alive.
     pub unsafe fn brand<T>(&self, plain: T) -> Id<'rt, T> {
         Id::brand(plain)
     }
@@ -235,7 +236,7 @@ fn all_branded<'rt, T: Copy>(plain: &[T]) -> Vec<Id<'rt, T>> {
     Id::brand_all(plain).to_vec()
 }
 
-/// The runtime inside `attach` or `start`: what it says about itself, and nothing that would have holes yet.
+/// The runtime inside `attach` or `start`: only calls whose answers are complete this early.
 ///
 /// Enumerations come later (contract CAT-02):
 /// ```compile_fail,E0599
@@ -258,9 +259,9 @@ impl<'rt, L: Loading> Deref for Beginning<'rt, L> {
 }
 
 impl Beginning<'_, Startup> {
-    /// What only a profiler that is loaded with the process may do: hooks, and flags that forbid a detach; hence the word.
+    /// Calls only for a profiler loaded at startup: hooks, and flags that forbid a detach. So it needs [`Irreversible`].
     ///
-    /// One that attaches has no such thing (contract ATT-13):
+    /// An attached profiler has no such call (contract ATT-13):
     /// ```compile_fail,E0599
     /// fn hook<'rt>(beginning: &corprof::sdk::Beginning<'rt, corprof::Attached>) {
     ///     let info = beginning.startup_info(corprof::irreversible());
@@ -271,7 +272,7 @@ impl Beginning<'_, Startup> {
     }
 }
 
-/// The runtime from the completed attach on.
+/// The runtime after the attach is complete.
 pub struct Session<'rt> {
     pub(super) runtime: Runtime<'rt>,
     pub(super) resources: ResourceRegistry<'rt>,
@@ -287,15 +288,15 @@ impl<'rt> Deref for Session<'rt> {
     }
 }
 
-/// Why a thread, a timer or the like was not started.
+/// Why a thread, a timer or another resource was not started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotStarted {
-    /// The profiler is leaving.
+    /// The profiler is detaching.
     Detaching,
-    /// The system, in words.
+    /// The system's error message.
     System(String),
-    /// The runtime.
+    /// The runtime's error.
     Runtime(HResult),
 }
 
@@ -309,17 +310,17 @@ impl core::fmt::Display for NotStarted {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             NotStarted::Detaching => Detaching.fmt(f),
-            NotStarted::System(why) => write!(f, "the system refuses: {why}; the profiler goes on without it"),
-            NotStarted::Runtime(code) => write!(f, "the runtime refuses: {code}: {}", code.meaning()),
+            NotStarted::System(why) => write!(f, "the system refused: {why}; the profiler continues without it"),
+            NotStarted::Runtime(code) => write!(f, "the runtime refused: {code}: {}", code.meaning()),
         }
     }
 }
 
 impl core::error::Error for NotStarted {}
 
-/// The runtime, standing: no managed thread runs until this is dropped.
+/// The suspended runtime: no managed thread runs until this is dropped.
 ///
-/// Meanwhile wait for nothing that a managed thread may hold, and be quick: microseconds for each stack.
+/// Meanwhile, wait for nothing that a managed thread may hold, and be quick: microseconds for each stack.
 #[derive(Debug)]
 pub struct Suspended<'session, 'rt> {
     raw: SuspendedRuntime<'session, Attached>,
@@ -327,12 +328,12 @@ pub struct Suspended<'session, 'rt> {
 }
 
 impl<'rt> Session<'rt> {
-    /// Every module that is loaded. A callback about one outranks it: see [`LiveSet`](super::LiveSet).
+    /// Every loaded module. A callback about a module outranks it: see [`LiveSet`](super::LiveSet).
     pub fn modules(&self) -> Result<impl Iterator<Item = Result<Module<'rt>, HResult>>, HResult> {
         branded(self.info.enum_modules()?)
     }
 
-    /// Every function that was compiled at run time; none that runs precompiled code, and no dynamic one. With its version.
+    /// Every function compiled at run time, with its version. Not functions with precompiled code, and not dynamic ones.
     pub fn compiled_functions(
         &self,
     ) -> Result<impl Iterator<Item = Result<(Function<'rt>, Id<'rt, RejitId>), HResult>>, HResult> {
@@ -341,34 +342,34 @@ impl<'rt> Session<'rt> {
         Ok(all.map(move |one| one.map(both)))
     }
 
-    /// Every managed thread. A callback about one outranks it.
+    /// Every managed thread. A callback about a thread outranks it.
     pub fn threads(&self) -> Result<impl Iterator<Item = Result<Thread<'rt>, HResult>>, HResult> {
         branded(self.info.enum_threads()?)
     }
 
-    /// Collects, and returns when the collection is over. Not from a callback. The thread counts as one of the runtime's afterwards.
+    /// Forces a GC, and returns when it has ended. Not from a callback. The calling thread counts as a runtime thread afterwards.
     pub fn collect(&self) -> Result<(), HResult> {
         self.info.force_gc()
     }
 
-    /// Stops all managed threads. CORPROF_E_SUSPENSION_IN_PROGRESS says that somebody else is stopping them: ask again.
+    /// Suspends all managed threads. CORPROF_E_SUSPENSION_IN_PROGRESS: another suspension is under way; try again.
     pub fn suspend(&self) -> Result<Suspended<'_, 'rt>, HResult> {
         Ok(Suspended { raw: self.info.suspend_runtime()?, brand: PhantomData })
     }
 
-    /// Waits so long, or until the profiler is asked to leave. Whether it is to go on.
+    /// Waits for this time, or until the detach is requested. Returns whether the profiler may continue.
     pub fn pause(&self, time: Duration) -> bool {
         !self.common.wait(Some(time), |state| state.detaching)
     }
 
-    /// Waits until the profiler is asked to leave.
+    /// Waits until the detach is requested.
     pub fn wait_for_detach_request(&self) {
         self.common.wait(None, |state| state.detaching);
     }
 
-    /// Starts a thread. It is to end when [`is_detaching`](Runtime::is_detaching) says so, and is joined before the detach is asked for.
+    /// Starts a thread. It must end when [`is_detaching`](Runtime::is_detaching) is true; the SDK joins it before the detach request.
     ///
-    /// `name` is what the system shows, cut to 15 bytes. A panic ends the thread, not the target.
+    /// The system shows `name`, cut to 15 bytes. A panic ends the thread, not the target.
     pub fn start_thread(
         &self,
         name: &str,
@@ -383,7 +384,7 @@ impl<'rt> Session<'rt> {
                 work(session);
             }
         });
-        // SAFETY: only this crate makes a `Session<'rt>`, and `'rt` is `'static` in each (`Core::begin`); authors cannot know it.
+        // SAFETY: only this crate makes a `Session<'rt>`, always with `'rt` = `'static` (`Core::begin`). Authors cannot see that.
         let mut work: Box<dyn FnMut(&Session<'static>) + Send> = unsafe { core::mem::transmute(work) };
         self.resources.register(name, || {
             let main = move || {
@@ -398,8 +399,7 @@ impl<'rt> Session<'rt> {
         })
     }
 
-    /// Starts a session of the runtime's own events, which arrive in `event_pipe_event_delivered` on the threads that write them.
-    /// Needs .NET 5.
+    /// Starts an EventPipe session. Its events arrive in `event_pipe_event_delivered`, on the threads that write them. Needs .NET 5.
     pub fn start_event_pipe(
         &self,
         name: &str,
@@ -407,22 +407,22 @@ impl<'rt> Session<'rt> {
     ) -> Result<(ResourceHandle<'rt>, Id<'rt, SessionId>), NotStarted> {
         let mut id = SessionId(0);
         let ticket = self.resources.register(name, || {
-            // SAFETY: it is in the register from here on, and `AllClosed` is not made before it is stopped.
+            // SAFETY: the session is registered from here on, and `AllClosed` exists only after it is stopped.
             id = unsafe { self.info.event_pipe_start_session(providers) }.map_err(NotStarted::Runtime)?;
             Ok::<_, NotStarted>(Resource::EventPipe(id))
         })?;
         Ok((ticket, Id::brand(id)))
     }
 
-    /// Registers something in another component that calls the profiler; `close` is asked to end that, and says whether it has.
+    /// Registers another component's hook that calls the profiler. `close` removes the hook, and returns an error if it could not.
     pub fn register_hook(&self, name: &str, close: CloseHook) -> Result<ResourceHandle<'rt>, NotStarted> {
         self.resources.register(name, || Ok(Resource::Hook(close)))
     }
 
-    /// Handles a signal that nobody handles yet; take a real-time one.
+    /// Handles a signal that has no handler yet; choose a real-time one.
     ///
     /// # Safety
-    /// The handler is safe in a signal: it neither allocates nor locks nor panics, and keeps `errno`.
+    /// The handler is async-signal-safe: it does not allocate, lock or panic, and keeps `errno`.
     pub unsafe fn handle_signal(
         &self,
         name: &str,
@@ -436,25 +436,25 @@ impl<'rt> Session<'rt> {
     /// Registers a POSIX timer, which is deleted before the detach.
     ///
     /// # Safety
-    /// The timer is this profiler's, and nobody else deletes it.
+    /// The timer belongs to this profiler, and no other code deletes it.
     pub unsafe fn register_timer(&self, name: &str, timer: libc::timer_t) -> Result<ResourceHandle<'rt>, NotStarted> {
         self.resources.register(name, || Ok(Resource::Timer(timer)))
     }
 
-    /// Registers a child process, which is killed and waited for before the detach.
+    /// Registers a child process. The SDK kills and reaps it before the detach.
     ///
     /// # Safety
-    /// The child is this profiler's, nobody has waited for it, and nobody else will.
+    /// The child belongs to this profiler. It is not reaped yet, and no other code will reap it.
     pub unsafe fn register_child(&self, name: &str, pid: libc::pid_t) -> Result<ResourceHandle<'rt>, NotStarted> {
         self.resources.register(name, || Ok(Resource::Child(pid)))
     }
 
-    /// Closes what was started, before the end. Not from a thread about itself, nor an EventPipe session from inside its events.
+    /// Closes a resource early. A thread must not close itself, and no callback may close the EventPipe session that it runs for.
     pub fn close(&self, ticket: ResourceHandle<'rt>) -> Result<(), CloseError> {
         self.resources.close(ticket, &self.info, self.timeout)
     }
 
-    /// What is registered and open.
+    /// The open resources.
     pub fn open_resources(&self) -> Vec<OpenResource> {
         self.resources.open()
     }
@@ -466,7 +466,7 @@ fn branded<'rt, 's, T: Enumerated>(
     Ok(all.map(|one| one.map(Id::brand)))
 }
 
-/// Tells that a thread is over, even by a panic.
+/// Marks a thread as ended when dropped, even by a panic.
 struct Told(Arc<AtomicBool>);
 
 impl Drop for Told {
@@ -476,15 +476,15 @@ impl Drop for Told {
 }
 
 impl<'rt> Suspended<'_, 'rt> {
-    /// Every managed thread, which cannot end meanwhile. .NET 9.0.0 deadlocks here; later updates do not (dotnet/runtime#110062).
+    /// Every managed thread; none can end while suspended. .NET 9.0.0 deadlocks here; later updates do not (dotnet/runtime#110062).
     pub fn threads(&self) -> Result<impl Iterator<Item = Result<Thread<'rt>, HResult>>, HResult> {
         let all = self.raw.info().enum_threads()?;
         branded::<ThreadId>(all)
     }
 
-    /// Walks a thread's stack from the leaf: the function of each frame, `None` for native and dynamic code, and the address in it.
+    /// Walks a thread's stack from the leaf. `frame` gets the function and the address in it; `None` for native and dynamic code.
     ///
-    /// Needs `AttachMask::STACK_SNAPSHOT`. CORPROF_E_STACKSNAPSHOT_UNSAFE is to be expected; a panic in `frame` ends the walk.
+    /// Needs `AttachMask::STACK_SNAPSHOT`. Expect CORPROF_E_STACKSNAPSHOT_UNSAFE. A panic in `frame` ends the walk.
     pub fn walk(
         &self,
         thread: Thread<'rt>,
