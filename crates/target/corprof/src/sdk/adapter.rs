@@ -15,7 +15,7 @@ use core::marker::PhantomData;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// The detach thread's name.
-const DETACH_THREAD: &str = "corprof-detach thread";
+const DETACH_THREAD: &str = "corprof-detach";
 
 /// Lends the session to a thread.
 pub(super) trait Door: Send + Sync {
