@@ -6,7 +6,7 @@
 mod support;
 
 use remora_e2e::{Facts, Recording, Remora, Runtime, Target, diagnostics, on_every_runtime};
-use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, Moment, Roots};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, HeapSnapshot, Sampling, Task};
 use rustix::process::Signal;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -40,7 +40,7 @@ fn of_a_watch(target: &Target) -> Vec<u8> {
 }
 
 /// Asks the runtime to attach this library with this order.
-fn ordered(target: &Target, runtime: &Runtime, library: &[u8], event: EventKind) -> Result<(), u32> {
+fn ordered(target: &Target, runtime: &Runtime, library: &[u8], task: Task) -> Result<(), u32> {
     let folder = open_folder();
     let path = folder.path().join("library.so");
     fs::write(&path, library).unwrap();
@@ -51,16 +51,7 @@ fn ordered(target: &Target, runtime: &Runtime, library: &[u8], event: EventKind)
     class[4..6].copy_from_slice(&second.to_le_bytes());
     class[6..8].copy_from_slice(&third.to_le_bytes());
     class[8..].copy_from_slice(&rest);
-    let order = Config {
-        nonce: [0; 16],
-        socket_path: "/nobody/listens/here".into(),
-        event,
-        contents: Contents::None,
-        moment: Moment::Collected,
-        roots: Roots::Inferred,
-        frequency: 99,
-        signal_budget: 2000,
-    };
+    let order = Config { nonce: [0; 16], socket_path: "/nobody/listens/here".into(), task };
     diagnostics::attach_profiler(target.pid(), &class, path.to_str().unwrap(), &order.encode())
 }
 
@@ -75,15 +66,16 @@ fn one_library_comes_and_refuses_what_it_was_not_built_for() {
             assert!(Facts::library_in(target.pid()) == recordings, "what stays behind a watch cannot copy the process");
         }
         let before = Facts::of(target.pid());
-        for (library, event) in [
-            (&recordings, EventKind::Heap),
-            (&recordings, EventKind::Watch),
-            (&heaps, EventKind::Cpu),
-            (&heaps, EventKind::Wall),
-            (&heaps, EventKind::Nothing),
-            (&heaps, EventKind::Heard),
+        let sampling = Sampling { frequency: 99, signal_budget: 2000 };
+        for (library, task) in [
+            (&recordings, Task::HeapSnapshot(HeapSnapshot::default())),
+            (&recordings, Task::HeapTracking),
+            (&heaps, Task::CpuSampling(sampling)),
+            (&heaps, Task::WallSampling(sampling)),
+            (&heaps, Task::Placeholder),
+            (&heaps, Task::CallbackCheck),
         ] {
-            assert_eq!(ordered(&target, runtime, library, event), Err(DECLINED), "{event:?}");
+            assert_eq!(ordered(&target, runtime, library, task), Err(DECLINED), "{task:?}");
         }
         assert_eq!(Facts::of(target.pid()).remora(), before.remora(), "a library that refused stays in no process");
         assert!(target.is_alive());

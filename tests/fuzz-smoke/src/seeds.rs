@@ -5,7 +5,7 @@ use remora_heap::layout::{Slot, SlotKind};
 use remora_heap::{StaticContent, StaticField};
 use remora_ring::HEADER_WORDS;
 use remora_sampler::{Link, Links};
-use remora_wire::{Config, EventKind, FromAgent, Message, MethodKind, Place, ToAgent, TypeKind};
+use remora_wire::{Config, FromAgent, HeapSnapshot, Message, MethodKind, Place, Sampling, Task, ToAgent, TypeKind};
 use std::sync::atomic::AtomicU64;
 
 /// A module whose PDB is a fixture, too.
@@ -102,17 +102,18 @@ pub(crate) fn heap_graphs() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn configs() -> Vec<Vec<u8>> {
-    let config = Config {
-        nonce: *b"0123456789abcdef",
-        socket_path: "/tmp/remora-0123456789abcdef.sock".to_owned(),
-        event: EventKind::Wall,
-        frequency: 999,
-        signal_budget: 2000,
+    let sampling = Sampling { frequency: 999, signal_budget: 2000 };
+    let snapshot = HeapSnapshot {
         contents: remora_wire::Contents::Strings,
         moment: remora_wire::Moment::AsItIs,
         roots: remora_wire::Roots::Seen,
     };
-    vec![config.encode()]
+    let config = |task| Config {
+        nonce: *b"0123456789abcdef",
+        socket_path: "/tmp/remora-0123456789abcdef.sock".to_owned(),
+        task,
+    };
+    [Task::WallSampling(sampling), Task::HeapSnapshot(snapshot)].map(|task| config(task).encode()).into()
 }
 
 pub(crate) fn controls() -> Vec<Vec<u8>> {

@@ -7,10 +7,7 @@ use crate::target::Target;
 use crate::{Error, NotAttached};
 use remora_attach::{Asked, Attach, Guid, Libc, Process, TargetPath};
 use remora_receipt::{AgentThread, Facts, GcMode, ProfilerCount, ProfilerSlot};
-use remora_wire::{
-    CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, MEMORY_NAME, Moment, Roots, THREAD_NAME,
-    ToAgent,
-};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, FromAgent, MEMORY_NAME, THREAD_NAME, Task, ToAgent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,41 +21,6 @@ const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks whether the target has ended, while its agent is waited for.
 const LOOK: Duration = Duration::from_millis(40);
 
-/// What the agent is to do.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Task {
-    pub(crate) event: EventKind,
-    /// Of a snapshot: what it holds of the objects.
-    pub(crate) contents: Contents,
-    /// And how it is taken.
-    pub(crate) moment: Moment,
-    /// And what it says of roots.
-    pub(crate) roots: Roots,
-    /// Samples a second and thread.
-    pub(crate) frequency: u32,
-    /// Signals a second for the whole process, at most.
-    pub(crate) signal_budget: u32,
-}
-
-impl Task {
-    /// One that is about the runtime's count of profilers, and nothing else.
-    pub(crate) fn of_count(event: EventKind) -> Task {
-        Task {
-            event,
-            contents: Contents::None,
-            moment: Moment::Collected,
-            roots: Roots::Inferred,
-            frequency: 1,
-            signal_budget: 1,
-        }
-    }
-
-    /// Whether the runtime is to say more of collections than when they are: which roots there are, what lives.
-    fn is_told_of_collections(&self) -> bool {
-        self.roots == Roots::Seen || self.event == EventKind::Watch
-    }
-}
-
 /// Places the library, attaches, and returns when the agent has begun its task.
 ///
 /// # Errors
@@ -70,15 +32,15 @@ pub(crate) fn arrive(
     table: Option<&OwnedFd>,
     timeout: Duration,
 ) -> Result<(Presence, Began), NotAttached> {
-    let memory = SharedMemory::new(task.event == EventKind::Watch)?;
+    let memory = SharedMemory::new(task == Task::HeapTracking)?;
     let (listener, socket) = remora_attach::place_socket(process)?;
-    let placed = match task.event {
+    let placed = match task {
         // On musl this library stays mapped like any other. It has no profiler's place, so its name must not say so.
-        EventKind::Heard if is_on_musl(process) => remora_attach::place_library(process, library),
-        EventKind::Nothing | EventKind::Heard => remora_attach::place_library_that_may_stay(process, library),
+        Task::CallbackCheck if is_on_musl(process) => remora_attach::place_library(process, library),
+        Task::Placeholder | Task::CallbackCheck => remora_attach::place_library_that_may_stay(process, library),
         _ => remora_attach::place_library(process, library),
     }?;
-    let config = config(&socket.target_path.to_string(), task)?;
+    let config = Config { nonce: nonce()?, socket_path: socket.target_path.to_string(), task };
     let slot = slot(process, task);
     let request = request(slot, &config, &placed.target_path, timeout);
     let mut target = Target::of(process.pid);
@@ -139,20 +101,6 @@ pub(crate) fn arrive(
     Ok((whole, began))
 }
 
-/// What the agent is told when it is loaded.
-fn config(socket: &str, task: Task) -> Result<Config, Error> {
-    Ok(Config {
-        nonce: nonce()?,
-        socket_path: socket.to_owned(),
-        event: task.event,
-        contents: task.contents,
-        moment: task.moment,
-        roots: task.roots,
-        frequency: task.frequency,
-        signal_budget: task.signal_budget,
-    })
-}
-
 fn request(slot: ProfilerSlot, config: &Config, library: &TargetPath, timeout: Duration) -> Attach {
     let (a, b, c, rest) = if slot == ProfilerSlot::Main { CLSID_MAIN } else { CLSID_NOTIFICATION };
     let mut request = Attach::new(Guid::from_parts(a, b, c, rest), library.clone());
@@ -168,16 +116,16 @@ fn is_on_musl(process: &Process) -> bool {
 /// What the receipt has to look for, as far as it is known before the attach.
 fn facts(process: &Process, slot: ProfilerSlot, task: Task, placed: Vec<PathBuf>) -> Facts {
     Facts {
-        task: match task.event {
-            EventKind::Heap => remora_receipt::Task::Snapshot,
-            EventKind::Watch => remora_receipt::Task::Watch,
+        task: match task {
+            Task::HeapSnapshot(_) => remora_receipt::Task::Snapshot,
+            Task::HeapTracking => remora_receipt::Task::Watch,
             _ => remora_receipt::Task::Recording,
         },
         agent_thread_name: THREAD_NAME.into(),
         memory_name: Some(MEMORY_NAME.into()),
         placed,
         slot,
-        gc_mode: if task.is_told_of_collections() { GcMode::OffUntilDetach } else { GcMode::Untouched },
+        gc_mode: if task.monitors_gcs() { GcMode::OffUntilDetach } else { GcMode::Untouched },
         musl: is_on_musl(process),
         runtime: shown_runtime(process),
         ..Facts::default()
@@ -286,11 +234,7 @@ fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
 
 /// Which place among profilers the agent takes: what collections do is told to main profilers alone.
 fn slot(process: &Process, task: Task) -> ProfilerSlot {
-    if can_stand_beside(process) && !task.is_told_of_collections() {
-        ProfilerSlot::NotificationOnly
-    } else {
-        ProfilerSlot::Main
-    }
+    if can_stand_beside(process) && !task.monitors_gcs() { ProfilerSlot::NotificationOnly } else { ProfilerSlot::Main }
 }
 
 /// Notification-only profilers exist since .NET 6, leave the runtime's counters as they were, and stand beside any other.

@@ -4,12 +4,12 @@
 //! (`DeRegisterProfilerInfo`, vm/profilepriv.inl). Where the count has become too small the next notification-only profiler, whoever's it
 //! is, hears nothing, and its detach ends the process (measured on 8, 9 and 10). One that comes and stays, inert, sets the count right.
 
-use crate::arrival::{Began, Task, arrive, can_stand_beside};
+use crate::arrival::{Began, arrive, can_stand_beside};
 use crate::presence::Presence;
 use crate::{Error, NotAttached};
 use remora_attach::Process;
 use remora_receipt::{Facts, ProfilerCount, ProfilerSlot, find_what_stays};
-use remora_wire::EventKind;
+use remora_wire::Task;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -114,7 +114,7 @@ pub fn set_count_right(process: &Process, library: &[u8], timeout: Duration, fac
 /// Comes as a notification-only profiler, and stays. Whether the runtime calls it says nothing: where another one came in between, it does
 /// so although the count is too small, and that other one hears nothing once this one has left (seen on 8, 9 and 10).
 fn one_stays(process: &Process, library: &[u8], timeout: Duration, facts: &mut Facts) -> Result<(), Error> {
-    let (came, stays) = match arrive(process, library, Task::of_count(EventKind::Nothing), None, timeout) {
+    let (came, stays) = match arrive(process, library, Task::Placeholder, None, timeout) {
         // An agent that works is not the one that was sent.
         Ok((presence, _)) => (Some(presence.facts), Err("it did not stay".to_owned())),
         Err(NotAttached { error: Error::Inert(_), facts }) => (facts.map(|facts| *facts), Ok(())),
@@ -130,7 +130,7 @@ fn one_stays(process: &Process, library: &[u8], timeout: Duration, facts: &mut F
 /// set it right (a command that was killed): then this one stays, too, and another one comes. Where another vendor's notification-only
 /// profiler is in the process it is called either way, and says nothing.
 fn one_is_called(process: &Process, library: &[u8], timeout: Duration, facts: &mut Facts) -> Result<(), Error> {
-    let (came, ended) = match arrive_heard(process, library, Task::of_count(EventKind::Heard), None, timeout) {
+    let (came, ended) = match arrive_heard(process, library, Task::CallbackCheck, None, timeout) {
         Ok((presence, _)) => leaves(presence),
         Err(NotAttached { error, facts }) => (facts.map(|facts| *facts).unwrap_or_default(), Err(error)),
     };

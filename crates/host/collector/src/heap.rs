@@ -4,7 +4,6 @@ mod told;
 
 pub(crate) use told::{ended_for_memory, how_it_ended};
 
-use crate::arrival::Task;
 use crate::copy_cost::CopyCost;
 use crate::count::arrive_heard;
 use crate::files::Files;
@@ -21,7 +20,7 @@ use remora_heap::StaticField;
 use remora_heap::layout::Layouts;
 use remora_receipt::Facts;
 use remora_wire::heap::{ANSWERS, BESIDE, ClassFacts, HeapDecoder, HeapVisitor, Layout};
-use remora_wire::{Contents, EventKind, Message, Moment, Roots, TypeKind, layout};
+use remora_wire::{Contents, HeapSnapshot, Message, Task, TypeKind, layout};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use told::Told;
@@ -35,17 +34,6 @@ const MOST_AHEAD: usize = 16;
 
 /// Said where the stream has no bytes left.
 pub(crate) const TOO_LONG: &str = "what the copy of the process told was longer than its memory allows, and was cut";
-
-/// How a snapshot is to be taken, and what it is to hold.
-#[derive(Debug, Clone, Copy)]
-pub struct HeapWish {
-    /// After a collection, or without one.
-    pub moment: Moment,
-    /// What of the objects, beside their shape.
-    pub contents: Contents,
-    /// What of roots.
-    pub roots: Roots,
-}
 
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -135,23 +123,15 @@ impl HeapSession {
     pub fn attach(
         process: &Process,
         library: &[u8],
-        wish: HeapWish,
+        wanted: HeapSnapshot,
         timeout: Duration,
     ) -> Result<HeapSession, NotAttached> {
-        let task = Task {
-            event: EventKind::Heap,
-            contents: wish.contents,
-            moment: wish.moment,
-            roots: wish.roots,
-            frequency: 1,
-            signal_budget: 1,
-        };
-        let (mut presence, _) = arrive_heard(process, library, task, None, timeout)?;
+        let (mut presence, _) = arrive_heard(process, library, Task::HeapSnapshot(wanted), None, timeout)?;
         presence.limit = Some(MemoryLimit::half());
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));
-        classes.statics = Statics::new(wish.contents == Contents::Values);
+        classes.statics = Statics::new(wanted.contents == Contents::Values);
         classes.major = process.runtime().and_then(|runtime| runtime.version).map(|version| version.major);
         Ok(HeapSession {
             presence,

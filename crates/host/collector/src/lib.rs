@@ -40,7 +40,7 @@ mod watch;
 
 pub use count::{has_places_for_a_main_one, set_count_right};
 pub use error::{Error, NotAttached};
-pub use heap::{Called, Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWish, LaidOut};
+pub use heap::{Called, Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, LaidOut};
 pub use limits::MemoryLimit;
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, WALL_BUDGET};
 pub use watch::{EndedSnapshot, WatchFinished, WatchSession, WatchState, Watched};

@@ -1,7 +1,7 @@
 //! One recording by the agent: attach, collect, detach.
 
 use crate::account;
-use crate::arrival::{Began, Task, monotonic, shown_runtime};
+use crate::arrival::{Began, monotonic, shown_runtime};
 use crate::assembler::{Assembler, MOST_TIME};
 use crate::count::arrive_heard;
 use crate::files::Files;
@@ -16,7 +16,7 @@ use crate::{Error, NotAttached};
 use remora_attach::Process;
 use remora_profile::{Event, Meta, Profile};
 use remora_receipt::Facts;
-use remora_wire::{Contents, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
+use remora_wire::{FromAgent, Sampling, Task, ToAgent, layout};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often the ring is looked at: it takes 25 times as much as comes in that time at most, and each look takes a processor from the
@@ -239,17 +239,11 @@ fn said(message: FromAgent) -> Option<String> {
 }
 
 fn task(options: &Options) -> Task {
-    let (event, budget) = match options.event {
-        Event::Cpu => (EventKind::Cpu, cpu_budget(options.frequency)),
-        Event::Wall => (EventKind::Wall, WALL_BUDGET),
-    };
-    Task {
-        event,
-        contents: Contents::None,
-        moment: Moment::Collected,
-        roots: Roots::Inferred,
-        frequency: options.frequency,
-        signal_budget: options.signal_budget.unwrap_or(budget),
+    let sampling =
+        |budget| Sampling { frequency: options.frequency, signal_budget: options.signal_budget.unwrap_or(budget) };
+    match options.event {
+        Event::Cpu => Task::CpuSampling(sampling(cpu_budget(options.frequency))),
+        Event::Wall => Task::WallSampling(sampling(WALL_BUDGET)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A heap that is watched by the agent: snapshots, and in between what is told of each collection. What comes is handed on as it comes; what it
 //! means is made of it elsewhere.
 
-use crate::arrival::{Task, arrive};
+use crate::arrival::arrive;
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
 use crate::heap::{TOO_LONG, ended_for_memory, how_it_ended};
@@ -14,7 +14,7 @@ use remora_attach::Process;
 use remora_receipt::Facts;
 use remora_wire::heap::{ANSWERS, BESIDE, HeapDecoder, HeapVisitor};
 use remora_wire::watch::{CLASS, WatchPiece};
-use remora_wire::{Contents, EventKind, FromAgent, Message, Moment, Roots, ToAgent, layout};
+use remora_wire::{FromAgent, Message, Task, ToAgent, layout};
 use std::time::{Duration, Instant};
 
 /// How long the control channel is waited for when no ring has anything: what a collection tells finds no room if nobody reads it.
@@ -120,15 +120,7 @@ impl WatchSession {
     /// # Errors
     /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
     pub fn attach(process: &Process, library: &[u8], timeout: Duration) -> Result<WatchSession, NotAttached> {
-        let task = Task {
-            event: EventKind::Watch,
-            contents: Contents::None,
-            moment: Moment::Collected,
-            roots: Roots::Inferred,
-            frequency: 1,
-            signal_budget: 1,
-        };
-        let (mut presence, _) = arrive(process, library, task, None, timeout)?;
+        let (mut presence, _) = arrive(process, library, Task::HeapTracking, None, timeout)?;
         presence.limit = Some(MemoryLimit::half());
         // What static fields hold changes as long as the watch lasts.
         presence.memory.ask(&[]);

@@ -10,7 +10,7 @@ use remora_clr_model::library::Library;
 use remora_clr_model::runtime::{AttachRequest, ClassId, GcMode, LARGE, ObjectKey, Runtime, Shape};
 use remora_clr_model::schedule::{self, Task};
 use remora_heap_tracking::{Compared, Watch};
-use remora_wire::{CLSID_MAIN, Config, Contents, EventKind, FromAgent, Moment, Roots, ToAgent};
+use remora_wire::{CLSID_MAIN, Config, FromAgent, ToAgent};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use support::{CORES, SECOND, World, application, how_often, in_worlds, join};
@@ -91,16 +91,7 @@ impl Watched {
 
 fn request(process: &Process) -> AttachRequest {
     let (data1, data2, data3, data4) = CLSID_MAIN;
-    let config = Config {
-        nonce: [0; 16],
-        socket_path: "/tmp/remora".into(),
-        event: EventKind::Watch,
-        contents: Contents::None,
-        moment: Moment::Collected,
-        roots: Roots::Inferred,
-        frequency: 1,
-        signal_budget: 1,
-    };
+    let config = Config { nonce: [0; 16], socket_path: "/tmp/remora".into(), task: remora_wire::Task::HeapTracking };
     AttachRequest {
         class: Guid { data1, data2, data3, data4 },
         library: Some(process.library.clone()),

@@ -10,7 +10,7 @@ use remora_clr_model::library::Library;
 use remora_clr_model::runtime::{AttachRequest, Runtime};
 use remora_clr_model::runtime::{GcMode, Shape};
 use remora_clr_model::schedule;
-use remora_wire::{CLSID_MAIN, Config, Contents, EventKind, FromAgent, Moment, Roots, ToAgent};
+use remora_wire::{CLSID_MAIN, Config, FromAgent, HeapSnapshot, Roots, Task, ToAgent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{CORES, SECOND, World, application, in_worlds, join};
@@ -35,7 +35,12 @@ fn makes_objects(runtime: &Arc<Runtime>, classes: usize, ends: &AtomicBool) {
 }
 
 /// The agent comes, has the heap copied once, and leaves after `meanwhile`.
-fn take(world: &World, event: EventKind, roots: Roots, meanwhile: impl FnOnce(&Link)) {
+/// A heap snapshot with the roots that the runtime reports.
+fn with_roots() -> Task {
+    Task::HeapSnapshot(HeapSnapshot { roots: Roots::Seen, ..HeapSnapshot::default() })
+}
+
+fn take(world: &World, task: Task, meanwhile: impl FnOnce(&Link)) {
     let process = Arc::new(Process {
         library: Library::new(AgentLibrary, world.faults.clone()),
         link: Arc::new(Link::new(64)),
@@ -45,16 +50,7 @@ fn take(world: &World, event: EventKind, roots: Roots, meanwhile: impl FnOnce(&L
     });
     enter_process(Some(process.clone()));
     let (data1, data2, data3, data4) = CLSID_MAIN;
-    let config = Config {
-        nonce: [0; 16],
-        socket_path: "/tmp/remora".into(),
-        event,
-        contents: Contents::None,
-        moment: Moment::Collected,
-        roots,
-        frequency: 1,
-        signal_budget: 1,
-    };
+    let config = Config { nonce: [0; 16], socket_path: "/tmp/remora".into(), task };
     let answer = world.runtime.ask_for_attach(AttachRequest {
         class: Guid { data1, data2, data3, data4 },
         library: Some(process.library.clone()),
@@ -76,19 +72,19 @@ fn take(world: &World, event: EventKind, roots: Roots, meanwhile: impl FnOnce(&L
 fn gch_02_what_was_made_before_is_counted_in_the_one_collection_or_there_are_two() {
     let modes = [(GcMode::Blocking, FEW), (GcMode::Server, FEW), (GcMode::Concurrent, FEW), (GcMode::Blocking, MANY)];
     for (mode, classes) in modes {
-        for (event, roots) in [(EventKind::Heap, Roots::Seen), (EventKind::Watch, Roots::Inferred)] {
+        for task in [with_roots(), Task::HeapTracking] {
             in_worlds(CORES, move |world| {
                 world.runtime.set_gc_mode(mode);
                 let ends = Arc::new(AtomicBool::new(false));
                 let of_thread = ends.clone();
                 let thread = application(world, move |runtime| makes_objects(runtime, classes, &of_thread));
                 schedule::wait_until(None, || world.runtime.objects().len() == classes * OBJECTS);
-                take(world, event, roots, |_| ());
+                take(world, task, |_| ());
                 // What the runtime counts, it counts while the program stands still.
                 let (counted, survived) = if classes == FEW { (FEW * OBJECTS, 1) } else { (0, 2) };
-                assert_eq!(world.runtime.counted(), counted as u64, "{mode:?}, {event:?}");
+                assert_eq!(world.runtime.counted(), counted as u64, "{mode:?}, {task:?}");
                 let generations = world.runtime.generations();
-                assert!(generations.iter().all(|one| *one == survived), "{mode:?}, {event:?}: {generations:?}");
+                assert!(generations.iter().all(|one| *one == survived), "{mode:?}, {task:?}: {generations:?}");
                 ends.store(true, Ordering::SeqCst);
                 join(&[thread]);
             });
@@ -101,7 +97,7 @@ fn gch_03_a_watch_that_would_have_too_many_classes_counted_ends_before_that() {
     for mode in [GcMode::Blocking, GcMode::Server] {
         in_worlds(CORES, move |world| {
             world.runtime.set_gc_mode(mode);
-            take(world, EventKind::Watch, Roots::Inferred, |link| {
+            take(world, Task::HeapTracking, |link| {
                 let makes = application(world, move |runtime| {
                     for _ in 0..MANY {
                         let class = runtime.define_class(None, None);

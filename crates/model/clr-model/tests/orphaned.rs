@@ -7,7 +7,7 @@ use remora_clr_model::agent::{AgentLibrary, Link, Process, Sampler, SystemFaults
 use remora_clr_model::library::Library;
 use remora_clr_model::runtime::AttachRequest;
 use remora_clr_model::schedule;
-use remora_wire::{CLSID_NOTIFICATION, Config, Contents, EventKind, Moment, Roots, ToAgent};
+use remora_wire::{CLSID_NOTIFICATION, Config, Sampling, Task, ToAgent};
 use std::sync::Arc;
 use support::{CORES, SECOND, World, application, in_worlds, join};
 
@@ -26,12 +26,7 @@ fn its_user_dies(world: &World, after: u64) {
     let config = Config {
         nonce: [0; 16],
         socket_path: "/tmp/remora".into(),
-        event: EventKind::Cpu,
-        contents: Contents::None,
-        moment: Moment::Collected,
-        roots: Roots::Inferred,
-        frequency: 99,
-        signal_budget: 1000,
+        task: Task::CpuSampling(Sampling { frequency: 99, signal_budget: 1000 }),
     };
     let answer = world.runtime.ask_for_attach(AttachRequest {
         class: Guid { data1, data2, data3, data4 },

@@ -26,7 +26,7 @@ pub mod unwind;
 pub mod watch;
 
 pub use bytes::Malformed;
-pub use config::{Config, Contents, EventKind, Moment, Roots};
+pub use config::{Config, Contents, HeapSnapshot, Moment, Roots, Sampling, Task};
 pub use control::{Frame, FromAgent, TOO_MUCH_MADE, ToAgent};
 pub use message::{Message, MethodKind, Place, TypeKind, encode_sample, sample_flags};
 

@@ -19,7 +19,7 @@ use crate::target::{choose, unless_it_ended};
 use jiff::Zoned;
 use remora_attach::{Process, Slot, Subject, Version, loaded_profilers};
 use remora_collector::{
-    Classes, HeapAbout, HeapProgress, HeapSession, HeapWish, NotAttached, has_places_for_a_main_one, set_count_right,
+    Classes, HeapAbout, HeapProgress, HeapSession, NotAttached, has_places_for_a_main_one, set_count_right,
 };
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
@@ -27,7 +27,7 @@ use remora_heap_report::{Report, Summary};
 use remora_receipt::{Facts, Outcome, ProfilerCount, Receipt};
 use remora_terminal::size;
 use remora_wire::heap::ClassFacts;
-use remora_wire::{Contents, Moment, Roots};
+use remora_wire::{Contents, HeapSnapshot, Moment, Roots};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -240,8 +240,8 @@ fn can_be_taken(args: &HeapTakeArgs, process: &Process) -> Result<(), Failure> {
 }
 
 /// How the snapshot is to be taken, and what it is to hold of the objects.
-fn wanted(args: &HeapTakeArgs) -> HeapWish {
-    HeapWish {
+fn wanted(args: &HeapTakeArgs) -> HeapSnapshot {
+    HeapSnapshot {
         moment: if args.no_gc && !args.gc { Moment::AsItIs } else { Moment::Collected },
         contents: match (args.values, args.strings) {
             (true, _) => Contents::Values,

@@ -20,7 +20,7 @@ use remora_session::{
     Child, CodeKind, CpuTimes, HostedPlatform, Platform, Received, ResourceKind, ResourceRegistry, Started,
     SupportedTasks, Words,
 };
-use remora_wire::{Config, EventKind, FromAgent, Moment, Roots, ToAgent, layout};
+use remora_wire::{Config, FromAgent, Task, ToAgent, layout};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -133,7 +133,7 @@ impl Linux {
 
     /// Maps the shared memory that came with [`ToAgent::Welcome`].
     fn adopt(&self, descriptor: &OwnedFd) -> Result<(), String> {
-        let bytes = layout::size_in_bytes(self.keeps_watch(), HEADER_WORDS);
+        let bytes = layout::size_in_bytes(self.config.task == Task::HeapTracking, HEADER_WORDS);
         let mapping = Mapping::shared(descriptor.as_raw_fd(), bytes)
             .map_err(|error| format!("the shared memory is not usable: {}", in_words(error)))?;
         let mapping = self.fork_guard.keep(mapping);
@@ -195,11 +195,11 @@ impl Linux {
         Ok((sampling, new))
     }
 
-    fn start_sampler(&self, sampling: &mut Sampling) -> Result<(), String> {
+    fn start_sampler(&self, sampling: &mut Sampling, wall: bool, wanted: remora_wire::Sampling) -> Result<(), String> {
         // SAFETY: only `Retired` frees the session. `stop_sampling` joins this thread before it makes one.
         let session = unsafe { &*sampling.session };
         let sender = Sender::new(sampling.signal.number);
-        let sampler = Arc::new(Sampler::new(session, sampling.followed.clone(), sender, &self.config));
+        let sampler = Arc::new(Sampler::new(session, sampling.followed.clone(), sender, wall, wanted));
         self.resources.acquire(ResourceKind::Thread);
         let thread = sampler.clone().start().map_err(|error| {
             self.resources.release(ResourceKind::Thread);
@@ -371,7 +371,7 @@ impl Platform for Linux {
     }
 
     fn publish(&self, parts: &[&[u64]]) -> bool {
-        let place = layout::messages(self.wants_snapshot(), HEADER_WORDS);
+        let place = layout::messages(self.config.task.is_of_heap(), HEADER_WORDS);
         let Some(ring) = self.fork_guard.outer().and_then(|words| Ring::new(words.get(place)?)) else {
             return false;
         };
@@ -385,14 +385,14 @@ impl Platform for Linux {
     }
 
     fn start_sampling(&self) -> Result<Started, String> {
-        if self.config.event == EventKind::Heard {
-            return Ok(without_samples());
-        }
-        if !matches!(self.config.event, EventKind::Cpu | EventKind::Wall) {
-            return Err("nothing is to be sampled".into());
-        }
+        let (wall, wanted) = match self.config.task {
+            Task::CpuSampling(wanted) => (false, wanted),
+            Task::WallSampling(wanted) => (true, wanted),
+            // The callback check needs no samples.
+            _ => return Ok(without_samples()),
+        };
         let (mut sampling, threads) = self.begin()?;
-        let started = self.start_sampler(&mut sampling);
+        let started = self.start_sampler(&mut sampling, wall, wanted);
         let signal = sampling.signal.number as u32;
         *lock(&self.sampling) = Some(sampling);
         started?;
@@ -473,12 +473,8 @@ impl Platform for Linux {
         remora_sampler::read_checked(address.checked_sub(8)?)
     }
 
-    fn wants_snapshot(&self) -> bool {
-        self.config.event.is_of_heap()
-    }
-
-    fn keeps_watch(&self) -> bool {
-        self.config.event == EventKind::Watch
+    fn task(&self) -> Task {
+        self.config.task
     }
 
     fn words(&self, count: usize) -> Option<Words> {
@@ -487,18 +483,6 @@ impl Platform for Linux {
 
     fn tell_of_collection(&self, piece: &[u8]) -> bool {
         crate::heap_tracking::tell(self.fork_guard.outer().unwrap_or_default(), piece)
-    }
-
-    fn wants_nothing(&self) -> bool {
-        self.config.event == EventKind::Nothing
-    }
-
-    fn moment(&self) -> Moment {
-        self.config.moment
-    }
-
-    fn roots(&self) -> Roots {
-        self.config.roots
     }
 
     fn roots_begin(&self) {
@@ -522,11 +506,12 @@ impl Platform for Linux {
             snapshot.begin_anew();
         } else {
             let outer = self.fork_guard.outer().ok_or("there is no shared memory")?;
-            let snapshot = Snapshot::new(outer, self.config.contents, self.config.roots).map_err(in_words)?;
+            let wanted = self.config.task.snapshot().unwrap_or_default();
+            let snapshot = Snapshot::new(outer, wanted).map_err(in_words)?;
             // Only this thread sets it, and only once.
             let _ = self.snapshot.set(snapshot);
         }
-        if (self.keeps_watch() || self.roots() == Roots::Seen) && self.heap_lookup.get().is_none() {
+        if self.config.task.monitors_gcs() && self.heap_lookup.get().is_none() {
             let _ = self.heap_lookup.set(HeapLookup::new().map_err(in_words)?);
         }
         Ok(without_samples())

@@ -27,7 +27,7 @@ use crate::threads::{self, OwnThread};
 use remora_sampler::{
     Ask, Blocked, Random, Reading, Seen, Session, Slot, StackReader, monotonic, thread_cpu, thread_cpu_of,
 };
-use remora_wire::{Config, EventKind, layout};
+use remora_wire::{Sampling, layout};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -97,15 +97,16 @@ impl Sampler {
         session: &'static Session<'static>,
         followed: Arc<Mutex<FollowedThreads>>,
         sender: Sender,
-        config: &Config,
+        wall: bool,
+        wanted: Sampling,
     ) -> Sampler {
         Sampler {
             session,
             followed,
             sender,
-            wall: config.event == EventKind::Wall,
-            budget: u64::from(config.signal_budget),
-            interval: AtomicU64::new(interval(config.frequency)),
+            wall,
+            budget: u64::from(wanted.signal_budget),
+            interval: AtomicU64::new(interval(wanted.frequency)),
             thread: AtomicU32::new(0),
             bell: AtomicU64::new(0),
             stop: AtomicBool::new(false),

@@ -22,7 +22,7 @@ use remora_sampler::{
 };
 use remora_session::Child;
 use remora_wire::heap::{ANSWERS, BESIDE};
-use remora_wire::{Contents, layout};
+use remora_wire::{Contents, HeapSnapshot, layout};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
@@ -75,8 +75,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// The system's error number.
-    pub fn new(outer: &'static [AtomicU64], contents: Contents, roots: remora_wire::Roots) -> Result<Snapshot, i32> {
-        let roots = match roots {
+    pub fn new(outer: &'static [AtomicU64], wanted: HeapSnapshot) -> Result<Snapshot, i32> {
+        let roots = match wanted.roots {
             remora_wire::Roots::Inferred => None,
             remora_wire::Roots::Seen => Some(Roots::new()?),
         };
@@ -89,7 +89,7 @@ impl Snapshot {
             buffer: Mapping::anonymous(CHUNK)?,
             maps: Mapping::anonymous(MAPS)?,
             room: Mapping::anonymous(size_of::<memory_headroom::MemoryHeadroom>())?,
-            contents,
+            contents: wanted.contents,
             roots,
             outer,
             domain: AtomicUsize::new(0),

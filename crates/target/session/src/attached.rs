@@ -14,7 +14,7 @@ use crate::runtime::Runtime;
 use crate::shared::Shared;
 use crate::worker::{Outcome, Worker};
 use corprof::{Alive, Attached, HResult, Info};
-use remora_wire::{Config, EventKind, FromAgent, Roots};
+use remora_wire::{Config, FromAgent};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,7 +52,7 @@ pub fn begin<H: Host>(
     notification_only: bool,
 ) -> Result<Arc<Shared<H::Platform>>, HResult> {
     let config = Config::decode(client_data).map_err(|_| HResult::E_INVALIDARG)?;
-    if !H::Platform::TASKS.include(config.event) {
+    if !H::Platform::TASKS.include(config.task) {
         return Err(HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
     }
     let reference = host.reference_library().map_err(|_| HResult::E_FAIL)?;
@@ -60,8 +60,7 @@ pub fn begin<H: Host>(
         drop(info.enum_modules());
     }
     // A permanent refusal is reported when the roots are needed.
-    let wants_roots = config.roots == Roots::Seen || config.event == EventKind::Watch;
-    let roots_refused = match (wants_roots, notification_only) {
+    let roots_refused = match (config.task.monitors_gcs(), notification_only) {
         (false, _) => None,
         // The runtime always refuses this, so do not ask.
         (true, true) => Some(HResult::E_INVALIDARG),
@@ -71,7 +70,7 @@ pub fn begin<H: Host>(
         let rejit = corprof::IrreversibleMask::enable_rejit(LOW_MASK, corprof::irreversible());
         info.set_event_mask2_irreversible(rejit, HIGH_MASK)?;
     } else {
-        let is_heap = config.event.is_of_heap();
+        let is_heap = config.task.is_of_heap();
         let (low, high) = if is_heap { (LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP) } else { (LOW_MASK, HIGH_MASK) };
         info.set_event_mask2(low, high)?;
     }

@@ -238,7 +238,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
             0 => {}
             code => return Err(code),
         }
-        let sees_roots = self.shared.platform.roots() == Roots::Seen;
+        let sees_roots = self.shared.platform.task().snapshot().is_some_and(|wanted| wanted.roots == Roots::Seen);
         if sees_roots {
             self.request_gc_monitoring(HIGH_MASK_OF_ROOTS)?;
             self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_ROOTS).map_err(|code| code.0 as u32)?;

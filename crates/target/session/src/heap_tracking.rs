@@ -9,7 +9,7 @@ use crate::resource_registry::ResourceKind;
 use crate::runtime::Runtime;
 use crate::worker::{ROUND, Worker};
 use corprof::HResult;
-use remora_wire::{FromAgent, ToAgent};
+use remora_wire::{FromAgent, HeapSnapshot, ToAgent};
 use std::sync::atomic::Ordering;
 
 /// Rounds between two enumerations of modules. A new module with objects is then known before heap tracking reports its classes.
@@ -51,7 +51,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         guarded.track_heap(true).map_err(refused)?;
         let mut modules = ModuleIds::of_watch();
         loop {
-            self.take(&mut modules)?;
+            self.take(HeapSnapshot::default(), &mut modules)?;
             if !self.watch() || !self.until_another_is_wanted(&mut modules)? {
                 return Ok(());
             }

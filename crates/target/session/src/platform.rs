@@ -1,7 +1,7 @@
 //! The operating system as the agent needs it. At this trait a model can replace the real one.
 
 use crate::supported_tasks::SupportedTasks;
-use remora_wire::{FromAgent, Moment, Roots, ToAgent};
+use remora_wire::{FromAgent, Task, ToAgent};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -176,20 +176,8 @@ pub trait Platform: Send + Sync + 'static {
     /// Worker thread: the eight bytes before an address. The read cannot fault.
     fn bytes_before(&self, address: u64) -> Option<[u8; 8]>;
 
-    /// Whether to take a heap snapshot instead of samples.
-    fn wants_snapshot(&self) -> bool {
-        false
-    }
-
-    /// Whether this is a placeholder profiler: it stays and does nothing.
-    fn wants_nothing(&self) -> bool {
-        false
-    }
-
-    /// How the snapshot finds roots.
-    fn roots(&self) -> Roots {
-        Roots::Inferred
-    }
+    /// The recorder's order.
+    fn task(&self) -> Task;
 
     /// In GarbageCollectionStarted: discards earlier roots; those of this GC are wanted.
     fn roots_begin(&self) {}
@@ -203,11 +191,6 @@ pub trait Platform: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether to track the heap: snapshots until no other is wanted, and reports of later GCs.
-    fn keeps_watch(&self) -> bool {
-        false
-    }
-
     /// In GC callbacks, any thread, several at once: sends a piece of a GC's report, if there is room. Never waits.
     fn tell_of_collection(&self, _piece: &[u8]) -> bool {
         false
@@ -216,11 +199,6 @@ pub trait Platform: Send + Sync + 'static {
     /// Worker thread: `count` words; memory is used only for those touched. May return fewer, if these suffice.
     fn words(&self, count: usize) -> Option<Words> {
         Some(words(count))
-    }
-
-    /// When to take the snapshot.
-    fn moment(&self) -> Moment {
-        Moment::Collected
     }
 
     /// Worker thread: prepares memory for the walk of a forked copy. Replaces that of an earlier walk.

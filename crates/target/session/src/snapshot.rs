@@ -12,7 +12,7 @@ use crate::platform::{Child, Platform, Received};
 use crate::resource_registry::ResourceKind;
 use crate::runtime::Runtime;
 use crate::worker::{ROUND, Worker};
-use remora_wire::{FromAgent, Message, Moment, Roots, TOO_MUCH_MADE, ToAgent, layout};
+use remora_wire::{FromAgent, HeapSnapshot, Message, Moment, Roots, TOO_MUCH_MADE, ToAgent, layout};
 use std::sync::atomic::Ordering;
 
 /// How long to wait for room in the transport for all modules, nanoseconds.
@@ -41,28 +41,28 @@ const NOT_WANTED: &str = "it was given up before the collection at whose end it 
 
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     /// Takes a snapshot, from the first module to the end of the forked copy.
-    pub(crate) fn take_snapshot(&mut self) {
+    pub(crate) fn take_snapshot(&mut self, wanted: HeapSnapshot) {
         // Held from before the fork until no copy can exist any more.
         self.shared.resources.acquire(ResourceKind::Child);
-        if let Err(what) = self.try_to_take() {
+        if let Err(what) = self.try_to_take(wanted) {
             self.shared.platform.send(&FromAgent::Failed { what });
         }
         self.end_copy();
         self.shared.resources.release(ResourceKind::Child);
     }
 
-    fn try_to_take(&mut self) -> Result<(), String> {
+    fn try_to_take(&mut self, wanted: HeapSnapshot) -> Result<(), String> {
         let platform = &self.shared.platform;
         let started = platform.prepare_snapshot()?;
         self.report_started(started);
         let mut modules = ModuleIds::default();
-        self.take(&mut modules)?;
+        self.take(wanted, &mut modules)?;
         self.watch();
         Ok(())
     }
 
     /// Takes the snapshot up to the point where the copy walks and the modules are known.
-    pub(crate) fn take(&mut self, modules: &mut ModuleIds) -> Result<(), String> {
+    pub(crate) fn take(&mut self, wanted: HeapSnapshot, modules: &mut ModuleIds) -> Result<(), String> {
         let platform = &self.shared.platform;
         self.catch_up(modules)?;
         let begun = platform.now();
@@ -71,11 +71,11 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             if tries > 0 {
                 self.check_still_wanted()?;
             }
-            match platform.moment() {
+            match wanted.moment {
                 Moment::Collected => guarded.collect(),
                 Moment::AsItIs => guarded.suspend_and_fork(),
             }
-            .map_err(|code| refused(platform.moment(), code))?;
+            .map_err(|code| refused(wanted.moment, code))?;
             if platform.child() != Child::None || self.gives_up() {
                 break;
             }
@@ -92,7 +92,9 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             Child::None if self.gives_up() => return Err(TOO_MUCH_MADE.into()),
             Child::None => return Err("the runtime told nothing of its collection".into()),
         }
-        self.describe_methods(modules);
+        if wanted.roots == Roots::Seen {
+            self.describe_methods(modules);
+        }
         self.catch_up(modules)?;
         self.tell(modules);
         self.shared.platform.send(&FromAgent::Described);
@@ -163,9 +165,6 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     fn describe_methods(&mut self, modules: &mut ModuleIds) {
         let platform = &self.shared.platform;
         let guarded = GuardedRuntime { shared: self.shared, runtime: self.runtime };
-        if platform.roots() == Roots::Inferred {
-            return;
-        }
         let mut rest = platform.methods_with_roots();
         self.samples.writer.transport.grant_wait(PATIENCE);
         while !rest.is_empty() {

@@ -1,7 +1,7 @@
 //! The tasks that a library supports. A library is built for recordings or for heaps. It contains no code for other tasks, and refuses them
 //! (docs/design/0018-two-libraries.md).
 
-use remora_wire::EventKind;
+use remora_wire::Task;
 
 /// The tasks that a library was built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +16,8 @@ impl SupportedTasks {
     /// All tasks.
     pub const ALL: SupportedTasks = SupportedTasks { recordings: true, heap: true };
 
-    /// Whether the library supports this event.
-    pub fn include(self, event: EventKind) -> bool {
-        if event.is_of_heap() { self.heap } else { self.recordings }
+    /// Whether the library supports this task.
+    pub fn include(self, task: Task) -> bool {
+        if task.is_of_heap() { self.heap } else { self.recordings }
     }
 }

@@ -11,7 +11,7 @@ use crate::platform::{Platform, Received, Started};
 use crate::runtime::Runtime;
 use crate::sample_writer::FinalMessages;
 use crate::shared::Shared;
-use remora_wire::{FromAgent, ToAgent, layout};
+use remora_wire::{FromAgent, Task, ToAgent, layout};
 use std::sync::atomic::Ordering;
 
 /// How long the worker sleeps if nothing wakes it, nanoseconds. If the process ends in that time, its samples are lost. The ring has room
@@ -85,20 +85,20 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             return self.inert(DEAD_CALLBACKS);
         }
         self.shared.unload_barrier.raise();
-        if P::TASKS.heap && platform.wants_snapshot() {
-            if platform.keeps_watch() {
-                self.track_heap()
-            } else {
-                self.take_snapshot()
-            }
-            return self.leave();
+        // The guards are constants: they keep code for other tasks out of the library.
+        match platform.task() {
+            Task::HeapSnapshot(snapshot) if P::TASKS.heap => self.take_snapshot(snapshot),
+            Task::HeapTracking if P::TASKS.heap => self.track_heap(),
+            Task::Placeholder if P::TASKS.recordings => return self.inert(STAYS),
+            Task::CpuSampling(_) | Task::WallSampling(_) | Task::CallbackCheck if P::TASKS.recordings => self.sample(),
+            _ => {}
         }
-        if !P::TASKS.recordings {
-            return self.leave();
-        }
-        if platform.wants_nothing() {
-            return self.inert(STAYS);
-        }
+        self.leave()
+    }
+
+    /// Samples until it is time to detach.
+    fn sample(&mut self) {
+        let platform = &self.shared.platform;
         self.samples.method_cache = MethodCache::over(platform.links());
         match platform.start_sampling() {
             Ok(started) => {
@@ -108,7 +108,6 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             }
             Err(what) => platform.send(&FromAgent::Failed { what }),
         }
-        self.leave()
     }
 
     /// Reports that the work has begun, and on which threads.

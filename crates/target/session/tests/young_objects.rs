@@ -3,15 +3,16 @@
 mod support;
 
 use remora_session::{Outcome, Received, ResourceRegistry, Shared, Worker};
-use remora_wire::{FromAgent, ToAgent};
+use remora_wire::{Contents, FromAgent, HeapSnapshot, Moment, Roots, Task, ToAgent};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use support::{Clr, Question, Script, Step, Wanted, good_session};
+use support::{Clr, Question, Script, ScriptTask, Step, good_session};
 
 /// Runs an agent with this task, which never gets a forked copy. Returns its questions to the runtime and its messages. It receives `hears`
 /// after its GCs.
-fn course(wanted: Wanted, hears: &[Received]) -> (Vec<Question>, Vec<FromAgent>) {
-    let shared = Shared::new(Script { wanted, ..Script::default() }, Arc::new(ResourceRegistry::default()));
+fn course(task: Task, hears: &[Received]) -> (Vec<Question>, Vec<FromAgent>) {
+    let shared =
+        Shared::new(Script { task: ScriptTask(task), ..Script::default() }, Arc::new(ResourceRegistry::default()));
     shared.attach_complete.store(true, Ordering::SeqCst);
     // Drops the final `Nothing` of a good session: `hears` takes its place.
     let welcomed = good_session().into_iter().filter(|message| !matches!(message, Received::Nothing));
@@ -27,27 +28,31 @@ fn course(wanted: Wanted, hears: &[Received]) -> (Vec<Question>, Vec<FromAgent>)
     (asked.collect(), said.collect())
 }
 
+const fn snapshot(roots: Roots) -> Task {
+    Task::HeapSnapshot(HeapSnapshot { contents: Contents::None, moment: Moment::Collected, roots })
+}
+
 /// The tasks with a forked copy, with the questions before and after their GCs.
-const WAYS: [(Wanted, &[Question], &[Question]); 3] = [
-    (Wanted::Snapshot, &[], &[]),
-    (Wanted::Roots, &[], &[]),
-    (Wanted::HeapTracker, &[Question::KeepWatch(true)], &[Question::KeepWatch(false)]),
+const WAYS: [(Task, &[Question], &[Question]); 3] = [
+    (snapshot(Roots::Inferred), &[], &[]),
+    (snapshot(Roots::Seen), &[], &[]),
+    (Task::HeapTracking, &[Question::KeepWatch(true)], &[Question::KeepWatch(false)]),
 ];
 
 #[test]
 fn gch_02_a_collection_without_a_copy_is_followed_by_others_and_not_for_ever() {
-    for (wanted, before, after) in WAYS {
-        let (asked, _) = course(wanted, &vec![Received::Nothing; 16]);
-        assert_eq!(asked, [before, &[Question::Collect; 8], after].concat(), "{wanted:?}");
+    for (task, before, after) in WAYS {
+        let (asked, _) = course(task, &vec![Received::Nothing; 16]);
+        assert_eq!(asked, [before, &[Question::Collect; 8], after].concat(), "{task:?}");
     }
 }
 
 #[test]
 fn det_16_who_gives_up_in_the_first_collection_is_spared_the_second() {
-    for (wanted, before, after) in WAYS {
+    for (task, before, after) in WAYS {
         for hears in [Received::Message(ToAgent::Detach), Received::HungUp] {
-            let (asked, said) = course(wanted, std::slice::from_ref(&hears));
-            assert_eq!(asked, [before, &[Question::Collect], after].concat(), "{wanted:?}, {hears:?}");
+            let (asked, said) = course(task, std::slice::from_ref(&hears));
+            assert_eq!(asked, [before, &[Question::Collect], after].concat(), "{task:?}, {hears:?}");
             assert!(said.iter().any(|said| matches!(said, FromAgent::Failed { .. })), "{said:?}");
         }
     }

@@ -8,7 +8,7 @@ use remora_sampler::{HeapRange, HeapReader};
 use remora_session::{
     Child, CodeKind, HostedPlatform, Platform, Received, ResourceKind, ResourceRegistry, Started, Words, words,
 };
-use remora_wire::{Config, EventKind, FromAgent, Roots, ToAgent, layout};
+use remora_wire::{Config, FromAgent, Task, ToAgent, layout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -31,8 +31,7 @@ pub struct ModelPlatform {
     woken: AtomicBool,
     connected: AtomicBool,
     has_woken: AtomicBool,
-    event: EventKind,
-    roots: Roots,
+    task: Task,
     /// Whether a copy was forked. It ends at once.
     has_copied: AtomicBool,
 }
@@ -45,8 +44,7 @@ impl ModelPlatform {
             woken: AtomicBool::new(false),
             connected: AtomicBool::new(false),
             has_woken: AtomicBool::new(false),
-            event: config.event,
-            roots: config.roots,
+            task: config.task,
             has_copied: AtomicBool::new(false),
         }
     }
@@ -178,16 +176,8 @@ impl Platform for ModelPlatform {
         None
     }
 
-    fn wants_snapshot(&self) -> bool {
-        self.event.is_of_heap()
-    }
-
-    fn roots(&self) -> Roots {
-        self.roots
-    }
-
-    fn keeps_watch(&self) -> bool {
-        self.event == EventKind::Watch
+    fn task(&self) -> Task {
+        self.task
     }
 
     fn words(&self, count: usize) -> Option<Words> {
@@ -215,7 +205,7 @@ impl Platform for ModelPlatform {
     }
 
     fn stop_sampling(&self) -> Result<(), String> {
-        if self.event.is_of_heap() {
+        if self.task.is_of_heap() {
             return Ok(());
         }
         let timer_stays = self.process.system_faults.a_timer_stays;

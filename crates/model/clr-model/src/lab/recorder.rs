@@ -7,7 +7,7 @@
 use crate::runtime::give_the_code_memory;
 use crate::schedule::{self, Random};
 use remora_ring::HEADER_WORDS;
-use remora_wire::{Config, Contents, EventKind, Frame, FromAgent, MEMORY_NAME, Moment, Roots, ToAgent, layout};
+use remora_wire::{Config, Frame, FromAgent, HeapSnapshot, MEMORY_NAME, Sampling, Task, ToAgent, layout};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create, open};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::{self, File};
@@ -49,19 +49,20 @@ pub struct Recorder {
     /// Its file, by the number of its descriptor: the name is gone.
     file: Option<OwnedFd>,
     manner: RecorderEnd,
-    event: EventKind,
+    task: Task,
     random: Mutex<Random>,
     /// The runtime has answered the attach with success.
     pub confirmed: Arc<AtomicBool>,
 }
 
 /// What a run asks Remora's own agent for.
-pub fn event(ordinal: u64) -> EventKind {
+pub fn task(ordinal: u64) -> Task {
+    let sampling = Sampling { frequency: FREQUENCY, signal_budget: BUDGET };
     match ordinal % 7 {
-        0 | 2 => EventKind::Cpu,
-        1 | 4 => EventKind::Wall,
-        5 => EventKind::Watch,
-        _ => EventKind::Heap,
+        0 | 2 => Task::CpuSampling(sampling),
+        1 | 4 => Task::WallSampling(sampling),
+        5 => Task::HeapTracking,
+        _ => Task::HeapSnapshot(HeapSnapshot::default()),
     }
 }
 
@@ -79,7 +80,7 @@ impl Recorder {
             listener: Mutex::new(listener),
             file,
             manner,
-            event: event(ordinal),
+            task: task(ordinal),
             random: Mutex::new(Random::new(seed)),
             confirmed: Arc::default(),
         }
@@ -89,16 +90,7 @@ impl Recorder {
     pub fn client_data(&self) -> Vec<u8> {
         self.wait_for_it();
         let path = self.file.as_ref().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let config = Config {
-            nonce: [0; 16],
-            socket_path: path.unwrap_or_else(|| NOBODY.to_owned()),
-            event: self.event,
-            contents: Contents::None,
-            moment: Moment::Collected,
-            roots: Roots::Inferred,
-            frequency: FREQUENCY,
-            signal_budget: BUDGET,
-        };
+        let config = Config { nonce: [0; 16], socket_path: path.unwrap_or_else(|| NOBODY.to_owned()), task: self.task };
         config.encode()
     }
 
@@ -106,7 +98,7 @@ impl Recorder {
         let Some(listener) = self.listener.lock().expect("no panic while locked").take() else { return };
         give_the_code_memory();
         let (manner, confirmed) = (self.manner, self.confirmed.clone());
-        let is_watched = self.event == EventKind::Watch;
+        let is_watched = self.task == Task::HeapTracking;
         let mut random = Random::new(self.random.lock().expect("no panic while locked").draw());
         schedule::spawn("the recorder of Remora's agent", move || {
             while !schedule::is_stopped() {

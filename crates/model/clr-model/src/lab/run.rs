@@ -144,7 +144,7 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
 
 /// Whether a run asks Remora's own agent for its heap.
 pub fn is_of_heap(seed: u64) -> bool {
-    recorder::event(seed / LIVES).is_of_heap()
+    recorder::task(seed / LIVES).is_of_heap()
 }
 
 fn life(seed: u64) -> RunKind {

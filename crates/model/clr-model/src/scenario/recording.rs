@@ -5,7 +5,7 @@ use crate::agent::Process;
 use crate::runtime::AttachRequest;
 use crate::schedule::{self, Random};
 use corprof::{Guid, HResult};
-use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, Contents, EventKind, FromAgent, Moment, Roots, ToAgent};
+use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, FromAgent, Sampling, Task, ToAgent};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -113,12 +113,7 @@ fn request(process: &Process, notification_only: bool) -> AttachRequest {
     let config = Config {
         nonce: [0; 16],
         socket_path: "/tmp/remora".into(),
-        event: EventKind::Cpu,
-        contents: Contents::None,
-        moment: Moment::Collected,
-        roots: Roots::Inferred,
-        frequency: 99,
-        signal_budget: 1000,
+        task: Task::CpuSampling(Sampling { frequency: 99, signal_budget: 1000 }),
     };
     AttachRequest {
         class: Guid { data1, data2, data3, data4 },

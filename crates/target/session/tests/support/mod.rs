@@ -5,7 +5,7 @@ use remora_sampler::WINDOW_WORDS;
 use remora_session::{
     CodeBody, CodeKind, CpuTimes, FunctionFacts, ModuleFacts, Platform, Received, Runtime, Started, TypeFacts,
 };
-use remora_wire::{FromAgent, Message, Roots, ToAgent};
+use remora_wire::{FromAgent, Message, Sampling, Task, ToAgent};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -70,7 +70,7 @@ pub struct Script {
     /// How long callbacks were prepared to wait, nanoseconds.
     pub callback_waits: Mutex<Vec<u64>>,
     /// The task.
-    pub wanted: Wanted,
+    pub task: ScriptTask,
 }
 
 /// A small link table.
@@ -82,14 +82,13 @@ impl Default for LinkTable {
     }
 }
 
-/// The tasks of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wanted {
-    #[default]
-    Samples,
-    Snapshot,
-    Roots,
-    HeapTracker,
+/// The task: CPU sampling, unless a test sets another.
+pub struct ScriptTask(pub Task);
+
+impl Default for ScriptTask {
+    fn default() -> Self {
+        ScriptTask(Task::CpuSampling(Sampling { frequency: 99, signal_budget: 2000 }))
+    }
 }
 
 /// Counts, and keeps the maximum between two starts.
@@ -275,16 +274,8 @@ impl Platform for Script {
         Some(if address % 16 == 5 { [0, 0, 0, 0xe8, 1, 2, 3, 4] } else { [0x90; 8] })
     }
 
-    fn wants_snapshot(&self) -> bool {
-        self.wanted != Wanted::Samples
-    }
-
-    fn keeps_watch(&self) -> bool {
-        self.wanted == Wanted::HeapTracker
-    }
-
-    fn roots(&self) -> Roots {
-        if self.wanted == Wanted::Roots { Roots::Seen } else { Roots::Inferred }
+    fn task(&self) -> Task {
+        self.task.0
     }
 
     fn prepare_snapshot(&self) -> Result<Started, String> {
