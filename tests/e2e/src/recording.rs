@@ -1,12 +1,15 @@
 //! One `remora record` of a target, from its start to its recording and its receipt.
 
-use crate::{Facts, Finished, Remora, Target, until, until_used};
+use crate::{Facts, Finished, Remora, Target, processor_time, until, until_used};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Processor time that makes some samples, whatever the way of sampling.
 const SOME_SAMPLES: Duration = Duration::from_millis(60);
+
+/// The same of an idle target: samples of blocked threads.
+const ENOUGH_SENT: u64 = 500;
 
 /// Samples that did not fit between the agent and this `remora`, as [`Recording::counter`] has them.
 pub const LOST_TRANSPORT_FULL: u64 = 11;
@@ -73,7 +76,13 @@ impl Recording {
         if !recording.remora.is_alive() {
             return recording.finish();
         }
-        until_used(target.pid(), SOME_SAMPLES);
+        if arguments.contains(&"wall") {
+            // An idle target uses next to no CPU time, and has samples all the same.
+            let goal = processor_time(target.pid()) + SOME_SAMPLES;
+            until("it has samples", || processor_time(target.pid()) >= goal || recording.counter(SENT) >= ENOUGH_SENT);
+        } else {
+            until_used(target.pid(), SOME_SAMPLES);
+        }
         recording.stop()
     }
 
