@@ -207,3 +207,14 @@ fn a_program_whose_tables_are_not_read_to_the_end_is_listed_with_the_reason() {
     made.listening(&["/tmp"]);
     assert_eq!((made.find().attachable, made.find().limit), (Ok(()), Some(Limit::Bytes)));
 }
+
+/// Each is a file that is read.
+#[test]
+fn of_a_process_that_maps_many_runtimes_four_are_looked_at() {
+    let made = MadeUp::core_clr();
+    let mapped = |number: u32| {
+        format!("7f{number:02x}0-7f{number:02x}8 r-xp 00000000 08:01 {number} /opt/{number}/libcoreclr.so\n")
+    };
+    made.set("maps", (1..=9).map(mapped).collect::<String>().as_bytes());
+    assert_eq!(made.find().runtimes.len(), 4);
+}
