@@ -271,7 +271,9 @@ fn a_lock_that_another_user_holds_in_the_place_of_roots_holds_nobody() {
 #[test]
 fn a_lock_of_the_targets_user_does_not_keep_root_from_recording_and_names_no_holder() {
     let hostile = Hostile::of_today("", "refusing", &[]);
-    let folder = open_folder();
+    // Not in `/tmp`, of which there is another one there.
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let locks = folder.path().join("locks");
     fs::create_dir(&locks).unwrap();
     chown(&locks, Some(USER), Some(USER)).unwrap();
