@@ -1,9 +1,9 @@
 //! One recording of a process at a time: a locked file, so that two that start at the same instant cannot both attach.
 //!
 //! The file lies in a directory of the recording user, which nobody else can write to: `/run/remora` for root, `/run/user/UID/remora` or
-//! `/tmp/remora-UID` for others. Only that user and root can open it: who can read a file can lock it. Whoever wants to record looks at the
-//! own files, and root also at those of the target's user. A user cannot see root's: the agent's memory tells of those
-//! ([`crate::holder`]). The kernel gives the lock back when its holder ends, however that ends. The file's name is made
+//! `/tmp/remora-UID` for others. Only that user and root can open it: who can read a file can lock it. A recording is refused for the lock
+//! of its own user, and of root where that can be seen: else the agent's memory shows it ([`crate::holder`]). The lock of a process's own
+//! user is only told of, to others: that user can lock any process, and name any holder. The kernel gives the lock back when its holder ends, however that ends. The file's name is made
 //! of the process's innermost id, that id's namespace and the start time, so it is the same from another pid namespace. Who has another
 //! `/run` does not see the files; such recordings are told apart by the agent's memory only ([`crate::holder`]).
 //!
@@ -11,6 +11,7 @@
 //!
 //! Refused: an abstract Unix socket. Anybody can take its name, and whoever fills its backlog makes everybody wait.
 
+use crate::console::note;
 use crate::failure::Failure;
 use remora_attach::Process;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
@@ -59,11 +60,19 @@ impl Hold {
         for _ in 0..TRIES {
             match lock(own, &name) {
                 Ok(locked) => {
-                    let others = users(process).filter(|user| *user != own);
-                    return match others.into_iter().find_map(|user| holder_among(user, &name)) {
-                        Some(holder) => held(holder),
-                        None => Ok(Hold { _locked: Some(locked) }),
-                    };
+                    if own != 0
+                        && let Some(holder) = holder_among(0, &name)
+                    {
+                        return held(holder);
+                    }
+                    let user = process.uid;
+                    if ![0, own].contains(&user) && holder_among(user, &name).is_some() {
+                        note(&format!(
+                            "user {user} has locked process {}: if they record it, too, each recording shows the other's work",
+                            process.pid
+                        ));
+                    }
+                    return Ok(Hold { _locked: Some(locked) });
                 }
                 Err(Errno::WOULDBLOCK) => {
                     if let Some(holder) = holder_among(own, &name) {
@@ -92,18 +101,10 @@ impl Drop for Locked {
     }
 }
 
-/// The process that holds this one, if there is one; 0 for a process that cannot be seen from here.
+/// The process that holds this one, if there is one; 0 for a process that cannot be seen from here. Only root's and our own are believed.
 pub(crate) fn holder(process: &Process) -> Option<u32> {
-    let name = name(process);
-    users(process).into_iter().find_map(|user| holder_among(user, &name)).filter(|holder| *holder != std::process::id())
-}
-
-/// Who could record a process, and is believed: root, its user, and our own.
-fn users(process: &Process) -> impl Iterator<Item = u32> {
-    let mut users = vec![0, process.uid, rustix::process::geteuid().as_raw()];
-    users.sort_unstable();
-    users.dedup();
-    users.into_iter()
+    let (name, own) = (name(process), rustix::process::geteuid().as_raw());
+    holder_among(own, &name).or_else(|| holder_among(0, &name)).filter(|holder| *holder != std::process::id())
 }
 
 fn name(process: &Process) -> String {
@@ -164,7 +165,7 @@ fn lock_in(directory: Directory, name: &str, flags: OFlags) -> Result<Locked, Er
 /// `ENOENT`: another command has just taken it away. The next one in its place would be another lock.
 fn own_directory(user: u32) -> Result<Directory, Errno> {
     for path in directories(user) {
-        let is_made = matches!(rustix::fs::mkdirat(CWD, &path, Mode::from_raw_mode(0o755)), Ok(()) | Err(Errno::EXIST));
+        let is_made = matches!(make_directory(&path), Ok(()) | Err(Errno::EXIST));
         match open_directory(&path, user) {
             Some(directory) => return Ok(directory),
             None if is_made && path.symlink_metadata().is_err() => return Err(Errno::NOENT),
@@ -172,6 +173,11 @@ fn own_directory(user: u32) -> Result<Directory, Errno> {
         }
     }
     Err(Errno::ACCESS)
+}
+
+/// Makes a directory that others can look into, and not write to, whatever mask this process was started with.
+fn make_directory(path: &Path) -> Result<(), Errno> {
+    rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(0o755))
 }
 
 /// Who has locked a file of this user; 0 for a process that cannot be seen from here, or that does not write its name.
@@ -198,8 +204,13 @@ fn text_of_holder(user: u32, name: &str) -> Option<String> {
         let directory = open_directory(path, user)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory.descriptor, name, flags, Mode::empty()).ok()?;
-        let is_file = FileType::from_raw_mode(rustix::fs::fstat(&file).ok()?.st_mode) == FileType::RegularFile;
-        if !is_file || rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK) {
+        let facts = rustix::fs::fstat(&file).ok()?;
+        let is_file = FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile;
+        let is_own = facts.st_uid == user && facts.st_mode & 0o077 == 0;
+        if !is_file
+            || !is_own
+            || rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK)
+        {
             return None;
         }
         let mut text = String::new();
@@ -311,6 +322,35 @@ mod tests {
         let next = lock(user, &name).expect("it is free");
         assert_eq!(holder_among(user, &name), Some(std::process::id()));
         drop(next);
+    }
+
+    #[test]
+    fn a_lock_file_that_others_can_open_or_that_is_anothers_names_nobody() {
+        let (name, user) = (own("open"), rustix::process::geteuid().as_raw());
+        let locked = lock(user, &name).expect("it is free");
+        let path = locked.directory.path.join(&name);
+        for (mode, expected) in [(0o640, None), (0o604, None), (0o600, Some(std::process::id()))] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("set");
+            assert_eq!(holder_among(user, &name), expected, "{mode:o}");
+        }
+        std::os::unix::fs::chown(&path, Some(user + 1), None).expect("root may");
+        assert_eq!(holder_among(user, &name), None);
+    }
+
+    #[test]
+    fn a_lock_file_is_for_its_user_alone_in_a_directory_that_others_cannot_write_to() {
+        let (name, user) = (own("modes"), rustix::process::geteuid().as_raw());
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("remora");
+        let mask = rustix::process::umask(Mode::empty());
+        let made = make_directory(&path);
+        let locked = open_directory(&path, user).ok_or(Errno::ACCESS).and_then(|it| lock_in(it, &name, OFlags::CREATE));
+        rustix::process::umask(mask);
+        assert_eq!(made, Ok(()));
+        let locked = locked.expect("a directory for locks");
+        let mode = |path: &Path| std::fs::metadata(path).expect("there").mode() & 0o7777;
+        assert_eq!((mode(&path), mode(&path.join(&name))), (0o755, 0o600));
+        drop(locked);
     }
 
     #[test]

@@ -17,8 +17,16 @@ pub(crate) fn shown(holder: u32) -> String {
     if holder == 0 {
         return "a process that cannot be seen from here".to_owned();
     }
-    let command = Proc::default().command_line(holder).unwrap_or_default().join(" ");
-    format!("process {holder} ({command})")
+    let proc = Proc::default();
+    let command = proc.command_line(holder).unwrap_or_default().join(" ");
+    // What it is called is its own choice; whose it is, the kernel says.
+    let own = rustix::process::geteuid().as_raw();
+    match proc.status(holder) {
+        Ok(status) if ![0, own].contains(&status.effective_uid) => {
+            format!("process {holder} of user {} ({command})", status.effective_uid)
+        }
+        _ => format!("process {holder} ({command})"),
+    }
 }
 
 fn by_memory(process_id: u32) -> Option<u32> {
@@ -41,9 +49,28 @@ pub(crate) fn agent_lives(process_id: u32) -> bool {
         .any(|task| fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim_end() == THREAD_NAME))
 }
 
-/// The inode of the shared memory that a process has mapped.
-fn ring(proc: &Proc, process_id: u32) -> Option<u64> {
+/// The shared memory that a process has mapped: its device, and its inode there. A file that a process has mapped can have the same path and
+/// inode on another device.
+fn ring(proc: &Proc, process_id: u32) -> Option<((u32, u32), u64)> {
     let mappings = proc.maps(process_id).ok()?;
     let memory = format!("/memfd:{MEMORY_NAME}");
-    mappings.iter().find(|mapping| mapping.path == memory.as_str()).map(|mapping| mapping.inode)
+    mappings.iter().find(|mapping| mapping.path == memory.as_str()).map(|mapping| (mapping.device, mapping.inode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_same_path_and_inode_on_another_device_is_no_shared_memory() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ring_of = |device: &str| {
+            std::fs::create_dir_all(folder.path().join("7")).expect("made");
+            let maps = format!("7f00-7f10 rw-s 00000000 {device} 42 /memfd:{MEMORY_NAME} (deleted)\n");
+            std::fs::write(folder.path().join("7/maps"), maps).expect("written");
+            ring(&Proc::at(folder.path()), 7).expect("there")
+        };
+        assert_eq!(ring_of("00:01"), ring_of("00:01"));
+        assert_ne!(ring_of("00:01"), ring_of("00:2a"));
+    }
 }

@@ -38,6 +38,8 @@ struct Row {
     container: Option<String>,
     attachable: bool,
     reason: Option<String>,
+    /// Why facts that its files would tell may be missing.
+    incomplete: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -74,6 +76,7 @@ impl Row {
             container: process.container.as_ref().map(ToString::to_string),
             attachable: process.attachable.is_ok(),
             reason: process.attachable.as_ref().err().map(ToString::to_string),
+            incomplete: process.limit.map(|limit| limit.to_string()),
         }
     }
 }
@@ -124,6 +127,8 @@ fn text(processes: &[Process]) -> Page {
     for process in processes {
         if let Err(reason) = &process.attachable {
             text += line(format!("{}: {reason}", process.pid));
+        } else if let Some(limit) = process.limit {
+            text += line(format!("{}: its files were not read to the end: {limit}", process.pid));
         }
     }
     text

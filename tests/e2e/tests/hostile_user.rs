@@ -8,9 +8,10 @@ use remora_e2e::{Finished, Remora, Start, Target, remora};
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use support::{compile, open_folder};
 
 /// Users that nobody else is: the target's, and another one.
@@ -182,7 +183,7 @@ fn output_does_not_go_where_a_link_of_another_user_leads() {
 #[test]
 fn the_library_does_not_go_where_another_user_can_replace_it() {
     for (owner, mode, is_used) in
-        [(USER, 0o700, true), (USER, 0o777, false), (STRANGER, 0o755, false), (0, 0o1777, true)]
+        [(USER, 0o700, true), (USER, 0o777, false), (STRANGER, 0o755, false), (0, 0o1777, true), (0, 0o755, false)]
     {
         let hostile = Hostile::of_today("", "refusing", &[]);
         let own = hostile.folder.path().join("own");
@@ -201,32 +202,96 @@ fn the_library_does_not_go_where_another_user_can_replace_it() {
     }
 }
 
+/// A `remora` of another user that ignores permissions of files, as by capabilities of its own file.
+fn capable_row(hostile: &Hostile) -> Value {
+    let capabilities = ["dac_override", "dac_read_search", "fowner", "setuid", "setgid", "sys_ptrace"]
+        .map(|name| format!("+{name}"))
+        .join(",");
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={STRANGER}")).arg(format!("--regid={STRANGER}")).arg("--clear-groups");
+    command.arg(format!("--inh-caps={capabilities}")).arg(format!("--ambient-caps={capabilities}"));
+    command.arg(Remora::command().get_program()).args(["ps", "--json"]);
+    let listed = Remora::spawn(command).finish().succeeded().json();
+    listed.as_array().unwrap().iter().find(|row| row["process_id"] == hostile.target.pid()).unwrap().clone()
+}
+
+#[test]
+fn a_remora_that_ignores_permissions_reads_no_file_of_roots_for_a_target() {
+    let hostile = Hostile::start("refusing");
+    assert_eq!(capable_row(&hostile)["runtime_version"], "2.0", "its own file is read");
+    let runtime = fs::read(&hostile.library).unwrap();
+    hostile.replaces_its_library(|path| {
+        fs::write(path, &runtime).unwrap();
+        fs::set_permissions(path, PermissionsExt::from_mode(0o600)).unwrap();
+    });
+    assert_eq!(capable_row(&hostile)["runtime_version"], Value::Null);
+}
+
+/// The name of the lock of its recording.
+fn lock_name(hostile: &Hostile) -> String {
+    let pid = hostile.pid();
+    let namespace = std::os::unix::fs::MetadataExt::ino(&fs::metadata(format!("/proc/{pid}/ns/pid")).unwrap());
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap();
+    format!("recording-{namespace}-{pid}-{start}")
+}
+
+/// Records it in another view of `/tmp`, in which the folder `locks` has the name of that user's.
+fn record_beside_locks(hostile: &Hostile, locks: &Path, user: u32) -> Finished {
+    let script =
+        r#"mount -t tmpfs -o mode=1777 none /tmp && mkdir "$1" && mount --bind "$0" "$1" && shift && exec "$@""#;
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-ec", script]).arg(locks).arg(format!("/tmp/remora-{user}"));
+    command.arg(Remora::command().get_program());
+    command.args(["record", "--engine", "agent", "-d", "1s", "-p", &hostile.pid(), "-o"]);
+    Remora::spawn({
+        command.arg(locks.parent().unwrap().join("out.remora"));
+        command
+    })
+    .finish()
+}
+
 #[test]
 fn a_lock_that_another_user_holds_in_the_place_of_roots_holds_nobody() {
     let hostile = Hostile::of_today("", "refusing", &[]);
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    let (pid, locks) = (hostile.pid(), folder.path().join("remora-0"));
+    let locks = folder.path().join("remora-0");
     fs::create_dir(&locks).unwrap();
-    let namespace = std::os::unix::fs::MetadataExt::ino(&fs::metadata(format!("/proc/{pid}/ns/pid")).unwrap());
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let start = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap();
-    let lock = fs::File::create(locks.join(format!("recording-{namespace}-{pid}-{start}"))).unwrap();
+    let path = locks.join(lock_name(&hostile));
+    let lock = fs::File::create(&path).unwrap();
+    fs::set_permissions(path, PermissionsExt::from_mode(0o600)).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    // `/tmp` of another view, in which that folder has root's name.
-    let script = r#"mount -t tmpfs -o mode=1777 none /tmp && mkdir /tmp/remora-0 && mount --bind "$0" /tmp/remora-0 && exec "$@""#;
-    let record = || {
-        let mut command = Command::new("unshare");
-        command.args(["-m", "sh", "-ec", script]).arg(&locks).arg(Remora::command().get_program());
-        command.args(["record", "--engine", "agent", "-d", "1s", "-p", &pid, "-o"]);
-        Remora::spawn({
-            command.arg(folder.path().join("out.remora"));
-            command
-        })
-        .finish()
-    };
+    let record = || record_beside_locks(&hostile, &locks, 0);
     record().failed_with(HELD, &[]);
     chown(&locks, Some(STRANGER), Some(STRANGER)).unwrap();
     record().failed_with(REFUSED, &["the runtime refused"]);
+}
+
+/// Root was refused, and told that a process which does nothing of that kind records it.
+#[test]
+fn a_lock_of_the_targets_user_does_not_keep_root_from_recording_and_names_no_holder() {
+    let hostile = Hostile::of_today("", "refusing", &[]);
+    // Not in `/tmp`, of which there is another one there.
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let locks = folder.path().join("locks");
+    fs::create_dir(&locks).unwrap();
+    chown(&locks, Some(USER), Some(USER)).unwrap();
+    let namespace = std::os::unix::fs::MetadataExt::ino(&fs::metadata("/proc/self/ns/pid").unwrap());
+    let innocent = std::process::id();
+    let script = r#"umask 077 && echo "$1" > "$0" && exec flock "$0" sh -c 'echo locked && read -r end'"#;
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={USER}")).arg(format!("--regid={USER}")).args(["--clear-groups", "sh", "-ec", script]);
+    command.arg(locks.join(lock_name(&hostile))).arg(format!("{innocent} {namespace}"));
+    let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "locked\n");
+    let recorded = record_beside_locks(&hostile, &locks, USER);
+    assert!(!recorded.stderr.contains(&format!("process {innocent}")), "{recorded}");
+    recorded.failed_with(REFUSED, &["the runtime refused", &format!("user {USER} has locked process")]);
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
 }
 
 /// A file of some kilobytes that claims a table of symbols of 450 MB.
@@ -262,7 +327,11 @@ fn a_process_with_a_sparse_library_or_a_megabyte_of_arguments_spoils_no_list_for
         fs::File::options().write(true).open(path).unwrap().set_len(length).unwrap();
         fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     });
-    assert_eq!(sparse.row()["runtime_version"], Value::Null);
+    let row = sparse.row();
+    assert_eq!(
+        (&row["runtime_version"], &row["incomplete"]),
+        (&Value::Null, &"the tables of its files are too large".into())
+    );
     assert_eq!(other.row()["runtime_version"], "2.0");
     let text = bounded(&["ps"]).succeeded().text();
     let all = [&sparse, &other].map(Hostile::pid);

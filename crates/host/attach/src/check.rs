@@ -12,7 +12,7 @@ use crate::proc::Status;
 use crate::process::Process;
 use crate::remedy::Remedy;
 use crate::requirements::{Requirements, Slot};
-use crate::runtime::{RuntimeKind, Version, with_elf, with_elf_within};
+use crate::runtime::{RuntimeKind, Version, with_elf};
 use crate::windowed::Budget;
 use remora_symbols::{MapEntry, TargetPath};
 use std::time::Duration;
@@ -31,6 +31,8 @@ const MOST_LIBRARIES: usize = 512;
 const SIGNALS_WANTED: u64 = 64;
 /// Queued signals per thread, at most: the pending one, or the timer that sends it.
 const SIGNALS_OF_A_THREAD: u64 = 1;
+/// Time for the files of one check.
+const TIME: Duration = Duration::from_secs(10);
 /// What a precondition is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
@@ -278,19 +280,22 @@ fn libc(process: &Process, requirements: &Requirements, maps: &[MapEntry]) -> Ch
 /// musl has no versions: each name that the library needs must be there, in musl itself or in a mapped library that it needs.
 fn musl(process: &Process, file: &TargetPath, requirements: &Requirements, maps: &[MapEntry]) -> Check {
     const SUBJECT: Subject = Subject::Libc;
-    let exported = |path: &TargetPath| with_elf(process.proc.open(process.pid, path), |elf| elf.exported_names());
-    let Some(mut names) = exported(file) else {
+    // Since 1.2.4 musl's linker gives `open` to a library that asks for `open64`, and exports no such name (ldso/dynlink.c, `get_lfs64`).
+    let names = requirements.names.iter().map(String::as_str);
+    let wanted: Vec<&str> = names.clone().chain(names.clone().filter_map(|name| name.strip_suffix("64"))).collect();
+    let budget = Budget::new(TIME);
+    let exported =
+        |path: &TargetPath| with_elf(&budget, || process.proc.open(process.pid, path), |elf| elf.exported_of(&wanted));
+    let Some(mut there) = exported(file) else {
         return Check::noted(SUBJECT, "musl, whose file cannot be read", [Remedy::UseEventPipe]);
     };
     for library in &requirements.libraries {
         let mapped = maps.iter().find(|mapping| mapping.file_name() == library);
-        names.extend(mapped.and_then(|mapping| exported(&mapping.path)).unwrap_or_default());
+        there.extend(mapped.and_then(|mapping| exported(&mapping.path)).unwrap_or_default());
     }
-    // Since 1.2.4 musl's linker gives `open` to a library that asks for `open64`, and exports no such name (ldso/dynlink.c, `get_lfs64`).
     let is_there =
-        |name: &str| names.contains(name) || name.strip_suffix("64").is_some_and(|name| names.contains(name));
-    let missing: Vec<&str> =
-        requirements.names.iter().map(String::as_str).filter(|name| !is_there(name)).take(5).collect();
+        |name: &str| there.contains(name) || name.strip_suffix("64").is_some_and(|name| there.contains(name));
+    let missing: Vec<&str> = names.filter(|name| !is_there(name)).take(5).collect();
     if missing.is_empty() {
         return Check::noted(SUBJECT, "musl", [Remedy::StaysOnMusl]);
     }
@@ -324,7 +329,7 @@ fn directory(process: &Process, requirements: &Requirements) -> Check {
 
 fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntry]) -> Check {
     const SUBJECT: Subject = Subject::ProfilerSlot;
-    let budget = Budget::new();
+    let budget = Budget::new(TIME);
     let others = other_profilers(process, maps, &budget);
     let environment = process.proc.environment(process.pid).unwrap_or_default();
     let asked = environment.iter().find(|(key, value)| PROFILING_SWITCHES.contains(&key.as_str()) && value == "1");
@@ -345,7 +350,7 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntr
                 format!("no other profiler is loaded, although {key}={value} is set"),
                 [Remedy::DetachedLeavesNoSign],
             ),
-            None if budget.is_used_up() => Check::noted(
+            None if budget.reached().is_some() => Check::noted(
                 SUBJECT,
                 "no other profiler was seen, and not all libraries could be looked at: what they claim is more than is read of them",
                 [Remedy::UseEventPipe],
@@ -357,7 +362,7 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntr
 
 /// Libraries of other profilers that are mapped in `process`, as far as that can be seen.
 pub fn loaded_profilers(process: &Process) -> Vec<String> {
-    process.proc.maps(process.pid).map(|maps| other_profilers(process, &maps, &Budget::new())).unwrap_or_default()
+    process.proc.maps(process.pid).map(|maps| other_profilers(process, &maps, &Budget::new(TIME))).unwrap_or_default()
 }
 
 /// Mapped libraries that export what a profiler must export, ours and the runtime's own left out.
@@ -378,8 +383,8 @@ fn other_profilers(process: &Process, maps: &[MapEntry], budget: &Budget) -> Vec
         }
     }
     paths.retain(|path| {
-        let file = process.proc.open(process.pid, path);
-        with_elf_within(budget, file, |elf| elf.exports(&[PROFILER_EXPORT])).unwrap_or(false)
+        let file = || process.proc.open(process.pid, path);
+        with_elf(budget, file, |elf| elf.exports(&[PROFILER_EXPORT])).unwrap_or(false)
     });
     paths.into_iter().map(TargetPath::to_string).collect()
 }

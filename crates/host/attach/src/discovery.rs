@@ -5,8 +5,20 @@
 
 use crate::error::{Error, Reason};
 use crate::proc::{Proc, is_gone};
-use crate::process::{Process, has_ended, inspect};
+use crate::process::{Process, has_ended, inspect, unexamined};
 use crate::survey::Survey;
+use crate::windowed::Limit;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// Time for the files of one of many processes.
+const TIME_IN_A_LIST: Duration = Duration::from_secs(2);
+/// Time for those of the process that the caller named.
+const TIME_ALONE: Duration = Duration::from_secs(10);
+/// Time for all else that is read of a process: little, unless it keeps us waiting.
+const TIME_BESIDE: Duration = Duration::from_secs(1);
 
 /// Finds one process by its id, or by the id of one of its threads.
 pub fn find(pid: u32) -> Result<Process, Error> {
@@ -40,7 +52,7 @@ pub fn find_in(proc: &Proc, pid: u32) -> Result<Process, Error> {
     let gone = |_| Error::NoSuchProcess { pid };
     let pid =
         proc.status(pid).map(|status| if status.process_id == 0 { pid } else { status.process_id }).map_err(gone)?;
-    match inspect(proc, pid, &Survey::begin()) {
+    match inspect_within(TIME_ALONE, proc, pid, &Arc::new(Survey::begin())) {
         Ok(Some(process)) => Ok(process),
         Ok(None) => Err(unrecognised(proc, pid)),
         Err(error) if is_gone(&error) => Err(gone(error)),
@@ -50,14 +62,31 @@ pub fn find_in(proc: &Proc, pid: u32) -> Result<Process, Error> {
 
 /// Like [`processes`], in another `/proc`.
 pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
-    let survey = Survey::begin();
+    let survey = Arc::new(Survey::begin());
     let ourselves = std::process::id();
     let pids = proc.pids().map_err(|error| Error::io("read", proc.path(0, "").join(".."), error))?;
     Ok(pids
         .into_iter()
         .filter(|pid| *pid != ourselves)
-        .filter_map(|pid| inspect(proc, pid, &survey).ok().flatten())
+        .filter_map(|pid| inspect_within(TIME_IN_A_LIST, proc, pid, &survey).ok().flatten())
         .collect())
+}
+
+/// Looks at a process, and at its files for this long, in a thread of its own. The thread is left behind if it takes longer. A process can keep whoever reads its files in `/proc`
+/// waiting: its arguments, for one, lie in its own memory, and that in a file system of its own.
+fn inspect_within(time: Duration, proc: &Proc, pid: u32, survey: &Arc<Survey>) -> io::Result<Option<Process>> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let (theirs, survey) = (proc.clone(), Arc::clone(survey));
+    let look = move || drop(sender.send(inspect(&theirs, pid, &survey, time)));
+    let thread = std::thread::Builder::new().name("inspect".to_owned()).spawn(look)?;
+    match receiver.recv_timeout(time + TIME_BESIDE) {
+        Ok(found) => found,
+        Err(RecvTimeoutError::Timeout) => Ok(unexamined(proc, pid, Limit::Time)),
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(()) => Ok(None),
+        },
+    }
 }
 
 /// No sign of .NET: because there is none, or because we may not look?

@@ -1,10 +1,11 @@
 //! What an ELF file tells: architecture, exports, and which glibc it needs or is.
 //!
-//! Reads only the tables that are asked for. A damaged or foreign file gives `None` or nothing, never a panic.
+//! Reads only the tables that are asked for: the names of all symbols (`.symtab`) are none of them. A damaged or foreign file gives `None` or
+//! nothing, never a panic.
 
 use object::elf::{EM_386, EM_AARCH64, EM_ARM, EM_LOONGARCH, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64, FileHeader64};
-use object::read::elf::{ElfFile64, FileHeader};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadRef};
+use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym, SymbolTable, VersionTable};
+use object::{Endianness, ReadRef};
 use std::collections::BTreeSet;
 
 /// Mark before the version in every CoreCLR: `@(#)Version 8.0.424.16909 @Commit: ...`.
@@ -87,42 +88,83 @@ impl std::fmt::Display for GlibcVersion {
     }
 }
 
+type Header = FileHeader64<Endianness>;
+
 /// A 64-bit ELF file, read on demand.
 pub(crate) struct Elf<'data, R: ReadRef<'data>> {
     data: R,
-    file: ElfFile64<'data, Endianness, R>,
+    header: &'data Header,
+    endian: Endianness,
+    sections: SectionTable<'data, Header, R>,
 }
 
 impl<'data, R: ReadRef<'data>> Elf<'data, R> {
     /// `None` if it is not a readable 64-bit ELF file.
     pub(crate) fn parse(data: R) -> Option<Elf<'data, R>> {
-        Some(Elf { data, file: ElfFile64::parse(data).ok()? })
+        let header = Header::parse(data).ok()?;
+        let endian = header.endian().ok()?;
+        Some(Elf { data, header, endian, sections: header.sections(endian, data).ok()? })
     }
 
     /// Whether one of `names` is defined for others to use. Names are compared without their symbol version.
     pub(crate) fn exports(&self, names: &[&str]) -> bool {
-        self.file
-            .dynamic_symbols()
-            .any(|symbol| symbol.is_definition() && symbol.name().is_ok_and(|name| names.contains(&bare(name))))
+        !self.exported_of(names).is_empty()
     }
 
-    /// All names that are defined for others to use.
-    pub(crate) fn exported_names(&self) -> BTreeSet<String> {
-        let defined = self.file.dynamic_symbols().filter(|symbol| symbol.is_definition());
-        defined.filter_map(|symbol| Some(bare(symbol.name().ok()?).to_owned())).collect()
+    /// Those of `names` that are defined for others to use. They are looked up by the file's hash table, if it has one: a large program has
+    /// millions of names.
+    pub(crate) fn exported_of<'name>(&self, names: &[&'name str]) -> BTreeSet<&'name str> {
+        let Some(symbols) = self.dynamic_symbols() else { return BTreeSet::new() };
+        if let Some(found) = self.hashed(names, &symbols) {
+            return found;
+        }
+        let defined = symbols.iter().filter(|symbol| symbol.is_definition(self.endian));
+        let exported = defined.filter_map(|symbol| symbol.name(self.endian, symbols.strings()).ok());
+        exported.filter_map(|name| names.iter().copied().find(|wanted| wanted.as_bytes() == bare(name))).collect()
+    }
+
+    /// The same by the hash table; `None` without one that can be used.
+    fn hashed<'name>(
+        &self,
+        names: &[&'name str],
+        symbols: &SymbolTable<'data, Header, R>,
+    ) -> Option<BTreeSet<&'name str>> {
+        let header = self.sections.gnu_hash_header(self.endian, self.data).ok()??;
+        // The lookup divides by the first, subtracts from the second, and shifts 32 bits by the third.
+        let (buckets, filters) = (header.bucket_count.get(self.endian), header.bloom_count.get(self.endian));
+        if buckets == 0 || filters == 0 || header.bloom_shift.get(self.endian) >= u32::BITS {
+            return None;
+        }
+        let (table, linked) = self.sections.gnu_hash(self.endian, self.data).ok()??;
+        let is_defined = |name: &&'name str| {
+            let hash = object::elf::gnu_hash(name.as_bytes());
+            let found = table.find(self.endian, name.as_bytes(), hash, None, symbols, &VersionTable::default());
+            found.is_some_and(|(_, symbol)| symbol.is_definition(self.endian))
+        };
+        (linked == symbols.section()).then(|| names.iter().copied().filter(is_defined).collect())
     }
 
     /// Names that must be found elsewhere; weak ones are left out.
     pub(crate) fn required_names(&self) -> Vec<String> {
-        let missing = self.file.dynamic_symbols().filter(|symbol| symbol.is_undefined() && !symbol.is_weak());
-        let mut names: Vec<String> = missing.filter_map(|symbol| Some(bare(symbol.name().ok()?).to_owned())).collect();
-        names.retain(|name| !name.is_empty());
-        names
+        let Some(symbols) = self.dynamic_symbols() else { return Vec::new() };
+        let missing = symbols.iter().filter(|symbol| symbol.is_undefined(self.endian) && !symbol.is_weak());
+        let names = missing.filter_map(|symbol| symbol.name(self.endian, symbols.strings()).ok());
+        let names = names.map(|name| String::from_utf8_lossy(bare(name)).into_owned());
+        names.filter(|name| !name.is_empty()).collect()
+    }
+
+    fn dynamic_symbols(&self) -> Option<SymbolTable<'data, Header, R>> {
+        self.sections.symbols(self.endian, self.data, object::elf::SHT_DYNSYM).ok()
+    }
+
+    fn section(&self, name: &str) -> Option<&'data [u8]> {
+        let (_, section) = self.sections.section_by_name(self.endian, name.as_bytes())?;
+        section.data(self.endian, self.data).ok()
     }
 
     /// The highest glibc version that it needs.
     pub(crate) fn glibc_needed(&self) -> Option<GlibcVersion> {
-        let (endian, sections) = (self.file.endian(), self.file.elf_section_table());
+        let (endian, sections) = (self.endian, &self.sections);
         let (mut needs, strings) = sections.gnu_verneed(endian, self.data).ok()??;
         let strings = sections.strings(endian, self.data, strings).ok()?;
         let (mut highest, mut left) = (None, MOST_VERSIONS);
@@ -139,7 +181,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
 
     /// The highest glibc version that it defines, if it is a glibc.
     pub(crate) fn glibc_defined(&self) -> Option<GlibcVersion> {
-        let (endian, sections) = (self.file.endian(), self.file.elf_section_table());
+        let (endian, sections) = (self.endian, &self.sections);
         let (mut definitions, strings) = sections.gnu_verdef(endian, self.data).ok()??;
         let strings = sections.strings(endian, self.data, strings).ok()?;
         let (mut highest, mut left) = (None, MOST_VERSIONS);
@@ -156,7 +198,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
 
     /// Names of the libraries that it needs.
     pub(crate) fn needed_libraries(&self) -> Vec<String> {
-        let (endian, sections) = (self.file.endian(), self.file.elf_section_table());
+        let (endian, sections) = (self.endian, &self.sections);
         let Ok(Some((entries, strings))) = sections.dynamic(endian, self.data) else { return Vec::new() };
         let Ok(strings) = sections.strings(endian, self.data, strings) else { return Vec::new() };
         let needed = entries.iter().filter(|entry| entry.d_tag.get(endian) == u64::from(object::elf::DT_NEEDED));
@@ -169,7 +211,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
     /// The version that CoreCLR writes into its binaries, `8.0.424.16909` for example.
     pub(crate) fn embedded_version(&self) -> Option<String> {
         [".rodata", ".data"].into_iter().find_map(|name| {
-            let data = self.file.section_by_name(name)?.data().ok()?;
+            let data = self.section(name)?;
             let at = find(data, VERSION_MARK)? + VERSION_MARK.len();
             let text = data.get(at..at + 40).unwrap_or(&data[at..]);
             let end = text.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
@@ -179,8 +221,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
 
     /// Whether `mark` is among its constants.
     pub(crate) fn holds(&self, mark: &[u8]) -> bool {
-        let constants = self.file.section_by_name(".rodata").and_then(|section| section.data().ok());
-        constants.is_some_and(|data| find(data, mark).is_some())
+        self.section(".rodata").is_some_and(|data| find(data, mark).is_some())
     }
 
     /// Its architecture.
@@ -190,23 +231,22 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
 
     /// Whether it is a shared object (which a position-independent program is, too).
     pub(crate) fn is_shared_object(&self) -> bool {
-        let header: &FileHeader64<Endianness> = self.file.elf_header();
-        header.e_type(self.file.endian()) == object::elf::ET_DYN
+        self.header.e_type(self.endian) == object::elf::ET_DYN
     }
 }
 
 /// Asks `bytes` everything that an ELF file is asked; it must return whatever they are. Entry point for fuzzing: whether it was one.
 pub fn read_any_elf(bytes: &[u8]) -> bool {
     let Some(elf) = Elf::parse(bytes) else { return false };
-    let _ = (elf.exports(&["x"]), elf.exported_names(), elf.required_names(), elf.needed_libraries());
+    let _ = (elf.exports(&["x", "DllGetClassObject"]), elf.required_names(), elf.needed_libraries());
     let _ = (elf.glibc_defined(), elf.glibc_needed(), elf.embedded_version());
     let _ = (elf.architecture(), elf.is_shared_object(), elf.holds(b"x"));
     true
 }
 
 /// A symbol's name without a version after it.
-fn bare(name: &str) -> &str {
-    name.split_once('@').map_or(name, |(name, _)| name)
+fn bare(name: &[u8]) -> &[u8] {
+    name.split(|byte| *byte == b'@').next().unwrap_or(name)
 }
 
 fn find(data: &[u8], mark: &[u8]) -> Option<usize> {
@@ -241,6 +281,41 @@ mod tests {
         }
     }
 
+    fn our_libc() -> Vec<u8> {
+        let maps = crate::proc::Proc::default().maps(std::process::id()).expect("readable");
+        let libc = maps.iter().find(|mapping| mapping.file_name() == "libc.so.6").expect("mapped");
+        std::fs::read(libc.path.to_string()).expect("readable")
+    }
+
+    #[test]
+    fn names_are_looked_up_by_the_hash_table_and_a_damaged_one_never_panics() {
+        let mut libc = our_libc();
+        let names = ["malloc", "no_such_function", "__libc_start_main", ""];
+        let found = BTreeSet::from(["malloc", "__libc_start_main"]);
+        let at = {
+            let elf = Elf::parse(libc.as_slice()).expect("valid");
+            let symbols = elf.dynamic_symbols().expect("there");
+            assert_eq!(elf.hashed(&names, &symbols), Some(found.clone()), "it has a hash table");
+            let (_, section) = elf.sections.section_by_name(elf.endian, b".gnu.hash").expect("there");
+            section.sh_offset.get(elf.endian) as usize
+        };
+        // Number of buckets, first symbol, size of the filter, its shift.
+        for field in 0..4 {
+            for value in [0, 1, 31, 32, 64, u32::MAX] {
+                let mut damaged = std::mem::take(&mut libc);
+                let place = at + 4 * field..at + 4 * (field + 1);
+                let before = damaged[place.clone()].to_vec();
+                damaged[place.clone()].copy_from_slice(&value.to_le_bytes());
+                Elf::parse(damaged.as_slice()).expect("valid").exported_of(&names);
+                damaged[place].copy_from_slice(&before);
+                libc = damaged;
+            }
+        }
+        // Without one, all symbols are looked at.
+        libc[at..at + 4].fill(0);
+        assert_eq!(Elf::parse(libc.as_slice()).expect("valid").exported_of(&names), found);
+    }
+
     #[test]
     fn glibc_versions_are_compared_as_numbers() {
         let version = |name: &str| GlibcVersion::of_symbol_version(name.as_bytes());
@@ -253,9 +328,7 @@ mod tests {
     fn what_this_program_needs_of_glibc_is_no_more_than_the_glibc_that_it_runs_on() {
         let ourselves = std::fs::read("/proc/self/exe").expect("readable");
         let needed = Requirements::of_library(&ourselves).expect("position-independent").glibc.expect("uses glibc");
-        let maps = crate::proc::Proc::default().maps(std::process::id()).expect("readable");
-        let libc = maps.iter().find(|mapping| mapping.file_name() == "libc.so.6").expect("mapped");
-        let libc = std::fs::read(libc.path.to_string()).expect("readable");
+        let libc = our_libc();
         let defined = Elf::parse(libc.as_slice()).and_then(|elf| elf.glibc_defined()).expect("a glibc");
         assert!(needed <= defined && needed.major == 2, "{needed} {defined}");
     }

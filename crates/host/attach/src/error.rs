@@ -5,6 +5,7 @@ use crate::codec::CodecError;
 use crate::hresult::HResult;
 use crate::remedy::Remedy;
 use crate::runtime::Version;
+use crate::windowed::Limit;
 use remora_symbols::TargetPath;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,6 +34,12 @@ pub enum Reason {
     /// The host is there, the runtime is not yet.
     #[error("the process has not loaded the .NET runtime yet")]
     RuntimeNotLoaded,
+    /// A limit of what is looked at was reached before it was known whether it runs .NET.
+    #[error("Remora stopped looking at it: {limit}")]
+    NotExamined {
+        /// Which one.
+        limit: Limit,
+    },
     /// It belongs to somebody else.
     #[error("access denied: the process belongs to {owner} and you are user {viewer}")]
     NotOwner {
@@ -94,6 +101,7 @@ impl Reason {
             Reason::Mono => vec![Remedy::UseCoreClr],
             Reason::TooOld { .. } => vec![Remedy::UseNewerRuntime],
             Reason::RuntimeNotLoaded => vec![Remedy::TryAgain, Remedy::RecordFromStart],
+            Reason::NotExamined { .. } => vec![Remedy::LookAtTarget],
             Reason::NotOwner { owner, .. } => vec![Remedy::RunAs { user: owner.clone() }],
             Reason::DiagnosticsDisabled { variable } => vec![Remedy::RestartWithout { variable: variable.clone() }],
             Reason::SocketDeleted { .. } => vec![Remedy::RestartWithStableTmpdir],

@@ -75,3 +75,4 @@ pub use runtime::{Deployment, Runtime, RuntimeKind, Version};
 pub use session::EventPipeSession;
 pub use socket::{DiagnosticsSocket, peer};
 pub use target::{Fate, Target};
+pub use windowed::Limit;

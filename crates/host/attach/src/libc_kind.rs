@@ -7,6 +7,7 @@
 use crate::elf::GlibcVersion;
 use crate::proc::Proc;
 use crate::runtime::with_elf;
+use crate::windowed::Budget;
 use remora_symbols::{MapEntry, TargetPath};
 
 /// musl's file is its own dynamic linker, too, which says so when it is run: `musl libc (x86_64)`.
@@ -38,43 +39,46 @@ pub enum Libc {
 
 impl Libc {
     /// Tells it from what is mapped: by the names that distributions use, else by content.
-    pub(crate) fn of(proc: &Proc, pid: u32, maps: &[MapEntry]) -> Libc {
+    pub(crate) fn of(proc: &Proc, pid: u32, maps: &[MapEntry], budget: &Budget) -> Libc {
         maps.iter()
-            .find_map(|mapping| by_name(proc, pid, mapping))
-            .or_else(|| by_content(proc, pid, maps))
+            .find_map(|mapping| by_name(proc, pid, mapping, budget))
+            .or_else(|| by_content(proc, pid, maps, budget))
             .unwrap_or(Libc::Unknown)
     }
 }
 
-fn by_name(proc: &Proc, pid: u32, mapping: &MapEntry) -> Option<Libc> {
+fn by_name(proc: &Proc, pid: u32, mapping: &MapEntry, budget: &Budget) -> Option<Libc> {
     let (name, file) = (mapping.file_name(), mapping.path.clone());
     if name.starts_with("ld-musl-") || name.starts_with("libc.musl-") {
         return Some(Libc::Musl { file });
     }
     let is_glibc = name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"));
     is_glibc.then(|| {
-        let version = with_elf(proc.open(pid, &file), |elf| elf.glibc_defined()).flatten();
+        let version = with_elf(budget, || proc.open(pid, &file), |elf| elf.glibc_defined()).flatten();
         Libc::Glibc { version, file }
     })
 }
 
 /// Asks the libraries whose names begin as a C library's or a dynamic linker's.
-fn by_content(proc: &Proc, pid: u32, maps: &[MapEntry]) -> Option<Libc> {
+fn by_content(proc: &Proc, pid: u32, maps: &[MapEntry], budget: &Budget) -> Option<Libc> {
     let may_be_one = |mapping: &&MapEntry| {
         mapping.permissions.execute
             && ["libc.", "libc-", "ld-", "ld."].iter().any(|start| mapping.file_name().starts_with(start))
     };
     maps.iter().filter(may_be_one).take(MOST_ASKED).find_map(|mapping| {
-        let file = mapping.path.clone();
-        with_elf(proc.open(pid, &file), |elf| {
-            let version = elf.glibc_defined();
-            match elf.exports(&[START]) {
-                true if version.is_some() => Some(Libc::Glibc { version, file }),
-                true if elf.holds(MUSL_MARK) => Some(Libc::Musl { file }),
-                _ => None,
-            }
-        })
-        .flatten()
+        let kind = with_elf(
+            budget,
+            || proc.open(pid, &mapping.path),
+            |elf| {
+                let (version, file) = (elf.glibc_defined(), mapping.path.clone());
+                match elf.exports(&[START]) {
+                    true if version.is_some() => Some(Libc::Glibc { version, file }),
+                    true if elf.holds(MUSL_MARK) => Some(Libc::Musl { file }),
+                    _ => None,
+                }
+            },
+        );
+        kind.flatten()
     })
 }
 

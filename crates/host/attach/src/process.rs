@@ -13,16 +13,18 @@ use crate::runtime::{self, Deployment, Runtime, RuntimeKind};
 use crate::socket::{self, DiagnosticsSocket};
 use crate::survey::Survey;
 use crate::target::Fate;
+use crate::windowed::{Budget, Limit};
 use remora_symbols::{MapEntry, TargetPath};
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
+use std::time::Duration;
 
 /// Options of the `dotnet` command that take a value.
 const HOST_OPTIONS: [&str; 6] =
     ["--fx-version", "--depsfile", "--runtimeconfig", "--additionalprobingpath", "--additional-deps", "--roll-forward"];
 
-/// A process with a .NET runtime, or about to have one.
+/// A process with a .NET runtime, or about to have one; or one that could not be looked at to the end.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Process {
@@ -54,6 +56,8 @@ pub struct Process {
     pub container: Option<Container>,
     /// Where its runtime listens, or why it does not.
     pub diagnostics: Result<DiagnosticsSocket, Reason>,
+    /// What ended the look at its files, so that what is told by their content may be missing.
+    pub limit: Option<Limit>,
     /// Whether it can be attached to now.
     pub attachable: Result<(), Reason>,
     /// The only directory for the library, in the process's view, where the caller has chosen one. It is used even if other users can write
@@ -195,10 +199,10 @@ impl Process {
 
 /// How often it is looked whether a process has ended that broke a connection, and how long is slept in between.
 const ENDING_LOOKS: usize = 200;
-const ENDING_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+const ENDING_PAUSE: Duration = Duration::from_millis(5);
 
-/// Reads everything about a process. `None`: it shows no sign of .NET.
-pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result<Option<Process>> {
+/// Reads everything about a process, its files for this long. `None`: it shows no sign of .NET.
+pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) -> std::io::Result<Option<Process>> {
     let status = proc.status(pid)?;
     let stat = proc.stat(pid)?;
     // Before all that is read of its program.
@@ -211,10 +215,12 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result
     };
     let executable = proc.link_in_view(pid, "exe").ok();
     let environment = proc.environment(pid).unwrap_or_default();
-    let runtimes = runtime::runtimes(proc, pid, &maps, executable.as_ref());
+    let budget = Budget::new(time);
+    let runtimes = runtime::runtimes(proc, pid, &maps, executable.as_ref(), &budget);
     let mut diagnostics = socket::find(proc, pid, (&stat, &status), (&environment, survey));
     let has_host = runtime::has_host(&maps, executable.as_ref());
-    if runtimes.is_empty() && !has_host && !shows_a_port(&diagnostics) {
+    let shows_dotnet = !runtimes.is_empty() || has_host || shows_a_port(&diagnostics);
+    if !shows_dotnet && budget.reached().is_none() {
         return Ok(None);
     }
     let viewer = proc.viewer();
@@ -234,8 +240,9 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result
         vector,
         entry_assembly: entry_assembly(&command_line, executable.as_ref(), &runtimes),
         architecture: architecture(proc, pid),
-        libc: Libc::of(proc, pid, &maps),
+        libc: Libc::of(proc, pid, &maps, &budget),
         container: Container::of(proc, pid),
+        limit: None,
         attachable: Ok(()),
         executable,
         command_line,
@@ -244,13 +251,43 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey) -> std::io::Result
         library_directory: None,
         proc: proc.clone(),
     };
-    process.attachable = attachable(&process, (&stat, &status), &maps);
+    process.limit = budget.reached();
+    process.attachable = match process.limit {
+        Some(limit) if !shows_dotnet => Err(Reason::NotExamined { limit }),
+        _ => attachable(&process, (&stat, &status), &maps),
+    };
     Ok(Some(process))
 }
 
 /// A socket, or the mark of one, can only come from a runtime.
 fn shows_a_port(diagnostics: &Result<DiagnosticsSocket, Reason>) -> bool {
     matches!(diagnostics, Ok(_) | Err(Reason::SocketDeleted { .. }))
+}
+
+/// What is known of a process of which nothing but its ids could be read in time. `None`: it is gone.
+pub(crate) fn unexamined(proc: &Proc, pid: u32, limit: Limit) -> Option<Process> {
+    let (status, stat) = (proc.status(pid).ok()?, proc.stat(pid).ok()?);
+    let reason = Reason::NotExamined { limit };
+    Some(Process {
+        pid,
+        namespaced_pid: status.namespaced_pid.unwrap_or(pid),
+        uid: status.effective_uid,
+        user: None,
+        start_time: stat.start_time,
+        vector: None,
+        entry_assembly: None,
+        architecture: None,
+        libc: Libc::Unknown,
+        container: None,
+        limit: Some(limit),
+        attachable: Err(reason.clone()),
+        executable: None,
+        command_line: Vec::new(),
+        runtimes: Vec::new(),
+        diagnostics: Err(reason),
+        library_directory: None,
+        proc: proc.clone(),
+    })
 }
 
 fn attachable(process: &Process, (stat, status): (&Stat, &Status), maps: &[MapEntry]) -> Result<(), Reason> {

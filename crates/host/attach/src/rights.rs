@@ -7,16 +7,27 @@ use rustix::process::{
     DumpableBehavior, Gid, Signal, dumpable_behavior, getgroups, parent_process_death_signal, set_dumpable_behavior,
     set_parent_process_death_signal,
 };
-use rustix::thread::set_thread_groups;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_thread_groups};
 use std::io;
 use std::marker::PhantomData;
 
-/// Whose rights on files they are: a user, its group, and further groups.
+/// Capabilities that change what a thread may do with files, as in the kernel's `CAP_FS_MASK`.
+const OF_FILES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::LINUX_IMMUTABLE)
+    .union(CapabilitySet::MKNOD)
+    .union(CapabilitySet::MAC_OVERRIDE);
+
+/// Whose rights on files they are: a user, its group, further groups, and effective capabilities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rights {
     uid: u32,
     gid: u32,
     groups: Vec<u32>,
+    capabilities: CapabilitySet,
 }
 
 impl Rights {
@@ -30,18 +41,33 @@ impl Rights {
 
     /// Those in a process's status.
     pub(crate) fn of(who: &Status) -> Rights {
-        Rights { uid: who.file_uid, gid: who.file_gid, groups: who.groups.clone() }
+        Rights {
+            uid: who.file_uid,
+            gid: who.file_gid,
+            groups: who.groups.clone(),
+            capabilities: CapabilitySet::from_bits_retain(who.capabilities),
+        }
     }
 
-    /// Gives them to this thread until the value is dropped. Files that it makes belong to that user. If it is our own user, nothing changes.
+    /// Gives them to this thread until the value is dropped. Files that it makes belong to that user. Of our own user, the groups remain
+    /// ours. The thread keeps no capability for files that they do not have, and gets none that it does not have.
     ///
     /// # Errors
     /// `EPERM`: this process may not act as another user.
     pub(crate) fn assume(&self) -> Result<Assumed, Errno> {
-        let own = || rustix::process::geteuid().as_raw();
-        if self.uid == own() {
-            return Ok(Assumed { before: None, stays_on_its_thread: PhantomData });
+        let capabilities = rustix::thread::capabilities(None)?;
+        let is_own = self.uid == rustix::process::geteuid().as_raw();
+        let mut assumed = Assumed { ids: None, capabilities, stays_on_its_thread: PhantomData };
+        if !is_own {
+            self.assume_ids(&mut assumed)?;
         }
+        // The kernel takes them from who was root for files and is no more, and from nobody else.
+        let now = rustix::thread::capabilities(None)?;
+        set_capabilities(None, CapabilitySets { effective: now.effective & (self.capabilities | !OF_FILES), ..now })?;
+        Ok(assumed)
+    }
+
+    fn assume_ids(&self, assumed: &mut Assumed) -> Result<(), Errno> {
         let process = (parent_process_death_signal()?, dumpable_behavior()?);
         let groups = getgroups()?;
         let theirs: Vec<Gid> = self.groups.iter().map(|group| Gid::from_raw(*group)).collect();
@@ -49,21 +75,22 @@ impl Rights {
         // Each call returns the id before it, whether it succeeds or not. The group is first: the user's rights may not suffice.
         let (uid, gid) = (nix::unistd::Uid::from_raw(self.uid), nix::unistd::Gid::from_raw(self.gid));
         let (before_gid, before_uid) = (setfsgid(gid), setfsuid(uid));
-        let before = Before { uid: before_uid.as_raw(), gid: before_gid.as_raw(), groups, process };
-        let assumed = Assumed { before: Some(before), stays_on_its_thread: PhantomData };
-        if (setfsuid(uid), setfsgid(gid)) == (uid, gid) { Ok(assumed) } else { Err(Errno::PERM) }
+        assumed.ids = Some(Ids { uid: before_uid.as_raw(), gid: before_gid.as_raw(), groups, process });
+        if (setfsuid(uid), setfsgid(gid)) == (uid, gid) { Ok(()) } else { Err(Errno::PERM) }
     }
 }
 
 /// This thread has another user's rights on files until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Assumed {
-    before: Option<Before>,
+    ids: Option<Ids>,
+    capabilities: CapabilitySets,
     stays_on_its_thread: PhantomData<*const ()>,
 }
 
+/// Those before.
 #[derive(Debug)]
-struct Before {
+struct Ids {
     uid: u32,
     gid: u32,
     groups: Vec<Gid>,
@@ -73,30 +100,43 @@ struct Before {
 
 impl Drop for Assumed {
     fn drop(&mut self) {
-        let Some(Before { uid, gid, groups, process: (signal, dumpable) }) = self.before.take() else { return };
-        setfsuid(nix::unistd::Uid::from_raw(uid));
-        setfsgid(nix::unistd::Gid::from_raw(gid));
         // What could be changed can be changed back.
-        let _ = set_thread_groups(&groups);
-        let _ = set_parent_process_death_signal(signal);
-        let _ = set_dumpable_behavior(dumpable);
+        if let Some(Ids { uid, gid, groups, process: (signal, dumpable) }) = self.ids.take() {
+            setfsuid(nix::unistd::Uid::from_raw(uid));
+            setfsgid(nix::unistd::Gid::from_raw(gid));
+            let _ = set_thread_groups(&groups);
+            let _ = set_parent_process_death_signal(signal);
+            let _ = set_dumpable_behavior(dumpable);
+        }
+        let _ = set_capabilities(None, self.capabilities);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::foreign::open_in_root;
+    use rustix::process::Uid;
+    use rustix::thread::{set_keep_capabilities, set_thread_res_uid};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
 
     /// A user that nobody else is.
     const STRANGER: u32 = 4_000_001;
 
-    fn now() -> (u32, u32, Vec<u32>, Option<Signal>, DumpableBehavior) {
+    fn now() -> (u32, u32, Vec<u32>, Option<Signal>, DumpableBehavior, CapabilitySets) {
         let groups = getgroups().expect("known").iter().map(|group| group.as_raw()).collect();
         // An id that nobody has changes nothing.
         let (uid, gid) =
             (setfsuid(nix::unistd::Uid::from_raw(u32::MAX)), setfsgid(nix::unistd::Gid::from_raw(u32::MAX)));
         let (signal, dumpable) = (parent_process_death_signal(), dumpable_behavior());
-        (uid.as_raw(), gid.as_raw(), groups, signal.expect("known"), dumpable.expect("known"))
+        let capabilities = rustix::thread::capabilities(None).expect("known");
+        (uid.as_raw(), gid.as_raw(), groups, signal.expect("known"), dumpable.expect("known"), capabilities)
+    }
+
+    fn of_a_stranger() -> Rights {
+        let groups = vec![STRANGER + 1, STRANGER + 2];
+        Rights { uid: STRANGER, gid: STRANGER, groups, capabilities: CapabilitySet::empty() }
     }
 
     #[test]
@@ -104,15 +144,54 @@ mod tests {
         set_parent_process_death_signal(Some(Signal::TERM)).expect("set");
         set_dumpable_behavior(DumpableBehavior::Dumpable).expect("set");
         let before = now();
-        let rights = Rights { uid: STRANGER, gid: STRANGER, groups: vec![STRANGER + 1, STRANGER + 2] };
         {
-            let _assumed = rights.assume().expect("root may");
+            let _assumed = of_a_stranger().assume().expect("root may");
             let (uid, gid, groups, ..) = now();
             assert_eq!((uid, gid, groups), (STRANGER, STRANGER, vec![STRANGER + 1, STRANGER + 2]));
         }
         assert_eq!(now(), before);
-        let own = Rights { uid: rustix::process::geteuid().as_raw(), gid: 1, groups: vec![1] };
+        let own = Rights { uid: rustix::process::geteuid().as_raw(), gid: 1, groups: vec![1], ..Rights::of(&full()) };
         let _assumed = own.assume().expect("nothing to do");
-        assert_eq!(now(), before, "of our own user nothing changes");
+        assert_eq!(now(), before, "of our own user, with all capabilities, nothing changes");
+    }
+
+    /// The status of a root that may do everything.
+    fn full() -> Status {
+        Status { capabilities: u64::MAX, ..Status::default() }
+    }
+
+    /// A command that had its capabilities from its file kept them, and read files for a target that could not.
+    #[test]
+    fn who_has_capabilities_for_files_keeps_none_that_the_target_does_not_have() {
+        let root = tempfile::tempdir().expect("a folder");
+        let set = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("set");
+        std::fs::write(root.path().join("roots"), "x").expect("written");
+        std::fs::write(root.path().join("anothers"), "x").expect("written");
+        std::os::unix::fs::chown(root.path().join("anothers"), Some(STRANGER + 1), None).expect("given");
+        set(root.path(), 0o755);
+        ["roots", "anothers"].into_iter().for_each(|name| set(&root.path().join(name), 0o600));
+        let opens = |name: &str, rights: &Rights| open_in_root(root.path(), &name.into(), rights).map(drop);
+        let us = rustix::process::geteuid().as_raw();
+        let same_without = Rights { uid: us, capabilities: CapabilitySet::empty(), ..of_a_stranger() };
+        assert_eq!(opens("anothers", &same_without), Err(Errno::ACCESS), "root without capabilities");
+        assert_eq!(opens("anothers", &Rights { uid: us, ..Rights::of(&full()) }), Ok(()), "root with them");
+        let as_user = || {
+            // The ids and capabilities of this thread alone.
+            set_keep_capabilities(true).expect("set");
+            let user = Uid::from_raw(STRANGER + 7);
+            set_thread_res_uid(user, user, user).expect("root may");
+            let sets = rustix::thread::capabilities(None).expect("known");
+            set_capabilities(None, CapabilitySets { effective: sets.permitted, ..sets }).expect("kept");
+            assert!(std::fs::read(root.path().join("roots")).is_ok(), "by its capabilities");
+            let before = now();
+            let own = Rights { uid: STRANGER + 7, ..of_a_stranger() };
+            for rights in [of_a_stranger(), own] {
+                assert_eq!(opens("roots", &rights), Err(Errno::ACCESS), "{rights:?}");
+                assert_eq!(opens("anothers", &rights), Err(Errno::ACCESS), "{rights:?}");
+                assert_eq!(now(), before);
+            }
+            assert_eq!(opens("roots", &Rights { uid: STRANGER, ..Rights::of(&full()) }), Ok(()));
+        };
+        std::thread::scope(|scope| scope.spawn(as_user).join()).expect("nothing failed there");
     }
 }

@@ -5,8 +5,7 @@
 
 use crate::elf::Elf;
 use crate::proc::Proc;
-use crate::windowed::{Budget, Windowed};
-use object::ReadCache;
+use crate::windowed::{Budget, Tables};
 use remora_symbols::{MapEntry, TargetPath};
 use std::fs::File;
 
@@ -103,7 +102,13 @@ pub struct Runtime {
 }
 
 /// All runtimes of a process.
-pub(crate) fn runtimes(proc: &Proc, pid: u32, maps: &[MapEntry], executable: Option<&TargetPath>) -> Vec<Runtime> {
+pub(crate) fn runtimes(
+    proc: &Proc,
+    pid: u32,
+    maps: &[MapEntry],
+    executable: Option<&TargetPath>,
+    budget: &Budget,
+) -> Vec<Runtime> {
     let mut found: Vec<Runtime> = Vec::new();
     for mapping in maps {
         let kind = match mapping.file_name() {
@@ -112,11 +117,11 @@ pub(crate) fn runtimes(proc: &Proc, pid: u32, maps: &[MapEntry], executable: Opt
             _ => continue,
         };
         if found.len() < MOST_RUNTIMES && !found.iter().any(|runtime| runtime.file == mapping.path) {
-            found.push(of_library(proc, pid, mapping, kind));
+            found.push(of_library(proc, pid, mapping, kind, budget));
         }
     }
     if found.is_empty() {
-        found.extend(executable.and_then(|path| of_executable(proc, pid, path)));
+        found.extend(executable.and_then(|path| of_executable(proc, pid, path, budget)));
     }
     found
 }
@@ -127,7 +132,7 @@ pub(crate) fn has_host(maps: &[MapEntry], executable: Option<&TargetPath>) -> bo
         || maps.iter().any(|mapping| HOST_LIBRARIES.contains(&mapping.file_name()))
 }
 
-fn of_library(proc: &Proc, pid: u32, mapping: &MapEntry, kind: RuntimeKind) -> Runtime {
+fn of_library(proc: &Proc, pid: u32, mapping: &MapEntry, kind: RuntimeKind, budget: &Budget) -> Runtime {
     let shared = version_in_path(&mapping.path);
     let mut runtime = Runtime {
         kind,
@@ -136,9 +141,13 @@ fn of_library(proc: &Proc, pid: u32, mapping: &MapEntry, kind: RuntimeKind) -> R
         deployment: if shared.is_some() { Deployment::Shared } else { Deployment::Private },
     };
     if kind == RuntimeKind::CoreClr && shared.is_none() {
-        let facts = with_elf(proc.open(pid, &mapping.path), |elf| {
-            (elf.exports(&["mono_jit_init"]), elf.embedded_version().as_deref().and_then(Version::of_file_version))
-        });
+        let facts = with_elf(
+            budget,
+            || proc.open(pid, &mapping.path),
+            |elf| {
+                (elf.exports(&["mono_jit_init"]), elf.embedded_version().as_deref().and_then(Version::of_file_version))
+            },
+        );
         // A program may be published with Mono under CoreCLR's file name.
         if let Some((is_mono, version)) = facts {
             runtime.kind = if is_mono { RuntimeKind::Mono } else { RuntimeKind::CoreClr };
@@ -148,41 +157,40 @@ fn of_library(proc: &Proc, pid: u32, mapping: &MapEntry, kind: RuntimeKind) -> R
     runtime
 }
 
-fn of_executable(proc: &Proc, pid: u32, executable: &TargetPath) -> Option<Runtime> {
+fn of_executable(proc: &Proc, pid: u32, executable: &TargetPath, budget: &Budget) -> Option<Runtime> {
     let name = executable.file_name();
     let runtime = |kind, version, deployment| Runtime { kind, version, file: executable.clone(), deployment };
     if MONO_PROGRAMS.contains(&name) {
         return Some(runtime(RuntimeKind::Mono, None, Deployment::Private));
     }
-    with_elf(proc.open_executable(pid), |elf| {
-        if elf.exports(&[NATIVE_AOT_EXPORT]) {
-            return Some(runtime(RuntimeKind::NativeAot, None, Deployment::SingleFile));
-        }
-        elf.exports(&SINGLE_FILE_EXPORTS).then(|| {
-            let version = elf.embedded_version().as_deref().and_then(Version::of_file_version);
-            runtime(RuntimeKind::CoreClr, version, Deployment::SingleFile)
-        })
-    })
+    with_elf(
+        budget,
+        || proc.open_executable(pid),
+        |elf| {
+            // Together: a large program's tables are looked through once.
+            let exported = elf.exported_of(&[&[NATIVE_AOT_EXPORT][..], &SINGLE_FILE_EXPORTS].concat());
+            if exported.contains(NATIVE_AOT_EXPORT) {
+                return Some(runtime(RuntimeKind::NativeAot, None, Deployment::SingleFile));
+            }
+            (!exported.is_empty()).then(|| {
+                let version = elf.embedded_version().as_deref().and_then(Version::of_file_version);
+                runtime(RuntimeKind::CoreClr, version, Deployment::SingleFile)
+            })
+        },
+    )
     .flatten()
 }
 
-/// Asks an ELF file something, if it could be opened. It may be the work of a hostile process.
+/// Asks an ELF file something, if it could be opened and the budget has something left. It may be the work of a hostile process.
 pub(crate) fn with_elf<T, E>(
-    file: Result<File, E>,
-    ask: impl FnOnce(&Elf<'_, &ReadCache<Windowed<'_>>>) -> T,
-) -> Option<T> {
-    with_elf_within(&Budget::new(), file, ask)
-}
-
-/// The same of one of many files.
-pub(crate) fn with_elf_within<T, E>(
     budget: &Budget,
-    file: Result<File, E>,
-    ask: impl FnOnce(&Elf<'_, &ReadCache<Windowed<'_>>>) -> T,
+    open: impl FnOnce() -> Result<File, E>,
+    ask: impl FnOnce(&Elf<'_, &Tables<'_>>) -> T,
 ) -> Option<T> {
-    let file = file.ok().filter(|file| file.metadata().is_ok_and(|facts| facts.len() <= LARGEST_FILE))?;
-    let cache = ReadCache::new(Windowed::new(file, budget));
-    Elf::parse(&cache).map(|elf| ask(&elf))
+    budget.take(0)?;
+    let file = open().ok().filter(|file| file.metadata().is_ok_and(|facts| facts.len() <= LARGEST_FILE))?;
+    let tables = Tables::of(file, budget);
+    Elf::parse(&tables).map(|elf| ask(&elf))
 }
 
 /// `.../Microsoft.NETCore.App/8.0.4/libcoreclr.so` names its version.

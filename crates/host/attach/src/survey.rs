@@ -3,36 +3,36 @@
 //! Lives for one listing; nothing is remembered beyond it.
 
 use crate::proc::{ListeningSocket, Proc};
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Sockets by the device and inode of the file that lists them, which differ between network namespaces.
-type ByNamespace = HashMap<(u64, u64), Rc<[ListeningSocket]>>;
+type ByNamespace = HashMap<(u64, u64), Arc<[ListeningSocket]>>;
 
 /// Facts shared by the processes of one listing.
 pub(crate) struct Survey {
     pub(crate) users: Users,
-    listening: RefCell<ByNamespace>,
+    listening: Mutex<ByNamespace>,
 }
 
 impl Survey {
     /// Begins one.
     pub(crate) fn begin() -> Survey {
-        Survey { users: Users::local(), listening: RefCell::default() }
+        Survey { users: Users::local(), listening: Mutex::default() }
     }
 
     /// Who listens in the process's network namespace; the file's identity is that of the namespace.
-    pub(crate) fn listening(&self, proc: &Proc, pid: u32) -> io::Result<Rc<[ListeningSocket]>> {
+    pub(crate) fn listening(&self, proc: &Proc, pid: u32) -> io::Result<Arc<[ListeningSocket]>> {
         let file = std::fs::metadata(proc.path(pid, "net/unix"))?;
         let key = (file.dev(), file.ino());
-        if let Some(known) = self.listening.borrow().get(&key) {
-            return Ok(Rc::clone(known));
+        let all = || self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all().get(&key) {
+            return Ok(Arc::clone(known));
         }
-        let sockets: Rc<[ListeningSocket]> = proc.listening(pid)?.into();
-        self.listening.borrow_mut().insert(key, Rc::clone(&sockets));
+        let sockets: Arc<[ListeningSocket]> = proc.listening(pid)?.into();
+        all().insert(key, Arc::clone(&sockets));
         Ok(sockets)
     }
 }

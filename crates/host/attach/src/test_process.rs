@@ -32,6 +32,7 @@ impl MadeUp {
         made.set("cgroup", b"0::/\n");
         made.listening(&[]);
         symlink("/opt/app/program", made.file("exe")).expect("linked");
+        made.link("ns/user", &std::fs::read_link("/proc/self/ns/user").expect("known"));
         made
     }
 

@@ -120,7 +120,7 @@ fn attach_exit(error: &remora_attach::Error) -> Exit {
             Reason::RuntimeNotLoaded => Exit::NotDotnet,
             Reason::NativeAot | Reason::Mono | Reason::TooOld { .. } => Exit::Unsupported,
             Reason::NotOwner { .. } => Exit::NoPermission,
-            Reason::Stopped { .. } => Exit::NoAnswer,
+            Reason::Stopped { .. } | Reason::NotExamined { .. } => Exit::NoAnswer,
             // Switched off, or the socket is gone for another reason: nobody listens.
             _ => Exit::DiagnosticsOff,
         },

@@ -179,3 +179,42 @@ fn a_pipe_in_place_of_the_runtimes_file_does_not_hold_us() {
     map(&made, "/opt/app/libcoreclr.so");
     assert_eq!(kind_and_version(&made), (RuntimeKind::CoreClr, None, Deployment::Private));
 }
+
+#[test]
+fn a_process_that_keeps_its_reader_waiting_is_listed_with_the_reason() {
+    let made = MadeUp::core_clr();
+    made.becomes_a_pipe("cmdline");
+    let survey = Arc::new(Survey::begin());
+    let found = inspect_within(Duration::ZERO, &made.proc(), PID, &survey).expect("it lives").expect("listed");
+    assert_eq!((found.pid, found.namespaced_pid), (PID, INNER_PID));
+    assert_eq!(found.attachable, Err(Reason::NotExamined { limit: Limit::Time }));
+    made.write_when_read("cmdline", b"dotnet\0", || {});
+}
+
+/// A program of gigabytes of names was read to its end, and `ps` ended for want of memory.
+#[test]
+fn a_program_whose_tables_are_not_read_to_the_end_is_listed_with_the_reason() {
+    let mut program = library_exporting("main");
+    let sections = u64::from_le_bytes(program[40..48].try_into().expect("eight bytes")) as usize;
+    program[sections + 64 + 32..][..8].copy_from_slice(&(24_u64 * 4_000_000).to_le_bytes());
+    let made = with_program(&program);
+    let file = std::fs::File::options().write(true).open(made.in_root("opt/app/service")).expect("it is there");
+    file.set_len(200 << 20).expect("sparse");
+    let found = made.find();
+    assert_eq!(found.attachable, Err(Reason::NotExamined { limit: Limit::Bytes }));
+    // What shows that it runs .NET makes it one that can be attached to, whatever else it has.
+    made.socket_in("tmp");
+    made.listening(&["/tmp"]);
+    assert_eq!((made.find().attachable, made.find().limit), (Ok(()), Some(Limit::Bytes)));
+}
+
+/// Each is a file that is read.
+#[test]
+fn of_a_process_that_maps_many_runtimes_four_are_looked_at() {
+    let made = MadeUp::core_clr();
+    let mapped = |number: u32| {
+        format!("7f{number:02x}0-7f{number:02x}8 r-xp 00000000 08:01 {number} /opt/{number}/libcoreclr.so\n")
+    };
+    made.set("maps", (1..=9).map(mapped).collect::<String>().as_bytes());
+    assert_eq!(made.find().runtimes.len(), 4);
+}

@@ -34,9 +34,9 @@ pub(super) enum Purpose {
 pub(super) struct Access {
     /// The target's user may enter it.
     pub(super) reachable: bool,
-    /// The target's user may make files in it.
+    /// The target's user may make files in it, or the caller has chosen it for the library.
     pub(super) writable: bool,
-    /// No third user can put another file in the place of one in it.
+    /// No third user can put another file in the place of one in it, or the caller has chosen it.
     pub(super) kept: bool,
 }
 
@@ -55,7 +55,8 @@ pub(super) fn verdict(access: Access, file_system: FileSystem, purpose: Purpose)
     match purpose {
         _ if !access.reachable => unusable("the target's user may not enter it"),
         _ if file_system.read_only => unusable("read-only"),
-        Purpose::Socket if !access.writable => unusable("the target's user may not write to it"),
+        // It may be the target's choice: nothing comes to be for it where it could make nothing itself, such as among root's programs.
+        _ if !access.writable => unusable("the target's user may not write to it"),
         Purpose::Library { .. } if !access.kept => unusable(
             "other users could replace the library in it (they can write to it and it has no sticky bit, or it is theirs)",
         ),

@@ -221,10 +221,11 @@ fn open(process: &Process, path: &TargetPath, who: &Status, purpose: Purpose) ->
     let directory = Directory::open(&root, path).map_err(|errno| errno.to_string())?;
     let file_system = directory.file_system().map_err(|errno| errno.to_string())?;
     let trusted = trusted(process, who);
+    let is_chosen = process.library_directory.is_some() && purpose != Purpose::Socket;
     let access = Access {
         reachable: directory.reachable_by(who),
-        writable: directory.writable_by(who),
-        kept: process.library_directory.is_some() || directory.is_kept_by(&trusted),
+        writable: directory.writable_by(who) || is_chosen,
+        kept: directory.is_kept_by(&trusted) || is_chosen,
     };
     match verdict(access, file_system, purpose) {
         Verdict::Usable => Ok(directory),

@@ -122,7 +122,7 @@ fn att_06_each_candidate_that_does_not_do_is_named_with_its_fault() {
         (all, FileSystem { no_execute: true, ..good }, library, Some("noexec")),
         (all, FileSystem { read_only: true, ..good }, library, Some("read-only")),
         (all, full, library, Some("full (1048576 bytes left)")),
-        (Access { writable: false, ..all }, good, library, None),
+        (Access { writable: false, ..all }, good, library, Some("may not write")),
         (Access { kept: false, ..all }, good, library, Some("could replace")),
         (all, FileSystem { no_execute: true, ..full }, Purpose::Socket, None),
         (all, FileSystem { read_only: true, ..good }, Purpose::Socket, Some("read-only")),

@@ -119,9 +119,15 @@ impl Proc {
         parse_stat(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat is not as proc(5) describes"))
     }
 
-    /// The process's `status`.
+    /// The process's `status`. Of one in another user namespace, or where that cannot be known, without capabilities: they are for what
+    /// belongs to that namespace, and anybody can make one.
     pub fn status(&self, pid: u32) -> io::Result<Status> {
-        self.read(pid, "status").map(|bytes| parse_status(&bytes))
+        let mut status = self.read(pid, "status").map(|bytes| parse_status(&bytes))?;
+        let namespaces = (self.link(pid, "ns/user"), own_link("ns/user"));
+        if !matches!(namespaces, (Ok(theirs), Ok(ours)) if theirs == ours) {
+            status.capabilities = 0;
+        }
+        Ok(status)
     }
 
     /// The process's mappings, with paths in its own view.

@@ -36,7 +36,7 @@ pub struct Status {
     pub tracer_pid: u32,
     /// Number of threads.
     pub threads: u32,
-    /// Effective capabilities.
+    /// Effective capabilities, in its own user namespace.
     pub capabilities: u64,
     /// 0 none, 1 strict, 2 filter.
     pub seccomp: u32,

@@ -89,3 +89,14 @@ fn regression_a_file_that_only_a_mapping_gives_access_to_was_not_read() {
         assert_eq!(read(path).expect_err("not to be had").kind(), io::ErrorKind::PermissionDenied, "{path}");
     }
 }
+
+#[test]
+fn capabilities_in_another_user_namespace_do_not_count() {
+    let made = MadeUp::plain();
+    let counts = || made.proc().status(PID).expect("there").is_capable(Capability::DacOverride);
+    assert!(counts());
+    made.link("ns/user", Path::new("user:[1]"));
+    assert!(!counts());
+    made.remove("ns/user");
+    assert!(!counts(), "nobody knows in which one it is");
+}
