@@ -19,6 +19,8 @@ const LEAVING_PATIENCE: Duration = Duration::from_secs(5);
 const COPY_PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two looks whether it has.
 const LEAVING_LOOK: Duration = Duration::from_millis(20);
+/// How often a thread's mask of signals is looked at before a change is reported: for five seconds.
+const MASK_LOOKS: u32 = 250;
 
 /// A process as it was before it was attached to.
 pub(crate) struct Before {
@@ -61,7 +63,8 @@ impl Before {
             self.wait_for_signals(facts);
         }
         let process_id = self.snapshot.process_id;
-        settled(|| self.look(facts), || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
+        let look = || unless_momentary(|| self.look(facts), || std::thread::sleep(LEAVING_LOOK));
+        settled(look, || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
     }
 
     /// The facts that still hold. A target that replaced its program has another runtime: the old count and sessions are gone.
@@ -138,6 +141,22 @@ impl Before {
     }
 }
 
+/// The receipt of a process whose threads may block every signal for a moment: libc has a thread do so while it makes another thread, and
+/// the runtime while it starts a child (src/native/libs/System.Native/pal_process.c). A mask is changed for good only if each look says so.
+fn unless_momentary(look: impl Fn() -> Receipt, pause: impl Fn()) -> Receipt {
+    let is_of_masks_alone =
+        |receipt: &Receipt| !receipt.left.is_empty() && receipt.left.iter().all(|left| left.kind == Kind::SignalMask);
+    let mut receipt = look();
+    for _ in 1..MASK_LOOKS {
+        if !is_of_masks_alone(&receipt) {
+            break;
+        }
+        pause();
+        receipt = look();
+    }
+    receipt
+}
+
 /// The receipt of a process that may just be ending: it looks like one that cannot be read, or in which something is left.
 fn settled(look: impl Fn() -> Receipt, is_ending: impl FnOnce() -> bool, ends: impl FnOnce() -> bool) -> Receipt {
     let receipt = look();
@@ -176,7 +195,7 @@ pub(crate) fn verdict(ended: Result<(), Failure>, clean: bool) -> Result<Exit, F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_receipt::Outcome as Became;
+    use remora_receipt::{Outcome as Became, Thread};
     use std::cell::Cell;
     use std::process::{Command, Stdio};
 
@@ -205,6 +224,33 @@ mod tests {
         assert!(!settled(look, || true, || false).clean(), "one that does not end in time, too");
         let receipt = settled(look, || true, ends);
         assert_eq!((receipt.clean(), receipt.outcome), (true, Became::Ended));
+    }
+
+    /// The receipt of a process with one thread, which blocks these signals.
+    fn receipt_of_mask(blocked: u64) -> Receipt {
+        let thread =
+            |blocked| Thread { id: 8, namespace_id: 8, start_time: 7, name: "worker".to_owned(), blocked, pending: 0 };
+        let snapshot =
+            |blocked| Snapshot { process_id: 7, start_time: 7, threads: vec![thread(blocked)], ..Snapshot::default() };
+        let facts = Facts { signal: Some(23), ..Facts::default() };
+        Receipt::between(&snapshot(0), &snapshot(blocked), &facts)
+    }
+
+    #[test]
+    fn regression_a_thread_that_just_starts_a_child_has_no_mask_that_was_left() {
+        let (looks, pauses) = (Cell::new(0), Cell::new(0));
+        let pause = || pauses.set(pauses.get() + 1);
+        let momentary = || {
+            looks.set(looks.get() + 1);
+            receipt_of_mask(if looks.get() < 3 { !0 } else { 0 })
+        };
+        let settled = unless_momentary(momentary, pause);
+        assert_eq!((settled.left.len(), looks.get(), pauses.get()), (0, 3, 2));
+        let lasting = unless_momentary(|| receipt_of_mask(1 << 22), pause);
+        assert_eq!((lasting.left.len(), pauses.get()), (1, 2 + MASK_LOOKS - 1), "what each look shows is left");
+        let other = unless_momentary(|| receipt(Became::Running), pause);
+        assert!(!other.clean());
+        assert_eq!(pauses.get(), 2 + MASK_LOOKS - 1, "anything else is reported at the first look");
     }
 
     #[test]

@@ -57,6 +57,14 @@ impl Start {
         self.by(shell, &format!("behind `{script}`"))
     }
 
+    /// Has it run as another user, without rights, who can read what this one can: programs may lie where only root can read.
+    pub fn as_user(self, user: u32) -> Start {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--reuid={user}")).arg(format!("--regid={user}")).arg("--clear-groups");
+        command.args(["--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search"]);
+        self.by(command, &format!("as user {user}"))
+    }
+
     /// Starts it in a control group.
     pub fn in_group(self, group: &MemoryGroup) -> Start {
         self.by(group.command(), "in a control group")

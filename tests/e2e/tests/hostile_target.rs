@@ -4,7 +4,7 @@
 
 mod support;
 
-use remora_e2e::{Remora, Start, Target};
+use remora_e2e::{MemoryGroup, Remora, Start, Target};
 use std::process::Command;
 use support::{compile, open_folder};
 
@@ -110,4 +110,39 @@ fn a_recording_of_an_agent_whose_ring_never_runs_empty_ends_when_its_time_is_ove
     let finished = remora.finish();
     assert_eq!(finished.code(), UNCLEAN, "{finished}");
     assert!(finished.text().contains("the agent's thread did not end"), "{finished}");
+}
+
+#[test]
+fn a_recording_of_an_agent_whose_records_are_expensive_ends_when_its_time_is_over() {
+    let hostile = Hostile::start("expensive");
+    let finished = hostile.remora(&["record", "--engine", "agent", "-d", "1s"]).finish();
+    assert_eq!(finished.code(), UNCLEAN, "{finished}");
+    assert!(finished.text().contains("the agent's thread did not end"), "{finished}");
+}
+
+#[test]
+fn ctrl_c_during_a_recording_of_an_agent_whose_records_are_expensive_is_obeyed() {
+    let hostile = Hostile::start("expensive");
+    let remora = hostile.remora(&["record", "--engine", "agent"]);
+    assert_eq!(hostile.target.read_line(), "silent from now on");
+    remora.signal(rustix::process::Signal::INT);
+    let finished = remora.finish();
+    assert_eq!(finished.code(), UNCLEAN, "{finished}");
+    assert!(finished.text().contains("the agent's thread did not end"), "{finished}");
+}
+
+#[test]
+fn an_agent_that_fills_the_recorders_memory_is_cut_off_and_what_stays_is_reported() {
+    let group = MemoryGroup::new(900 << 20);
+    let hostile = Hostile::start("hoarding");
+    let process = hostile.target.pid().to_string();
+    let file = hostile.folder.path().join("out.remora");
+    let remora = Remora::command();
+    let mut command = group.command();
+    command.arg(remora.get_program()).args(["record", "--engine", "agent", "-p", &process, "-o"]).arg(file);
+    let finished = Remora::spawn(command).finish();
+    let words = ["takes more than half of the memory that was free", "the agent's thread did not end"];
+    assert_eq!(finished.code(), UNCLEAN, "{finished}");
+    assert!(words.iter().all(|word| finished.text().contains(word)), "{finished}");
+    assert_eq!(group.kills(), 0);
 }

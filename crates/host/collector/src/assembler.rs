@@ -5,6 +5,7 @@ use crate::scaling::Used;
 use remora_profile::{FrameIx, LossCause, NumberMap, Profile, Sample, StackIx, State, Thread, ThreadIx};
 use remora_wire::{Message, Place, sample_flags};
 use std::collections::HashMap;
+use std::time::Instant;
 
 /// Time that all samples together may stand for, nanoseconds: 146 years. What a hostile agent sends beyond is damage: a recording whose
 /// weights are more than a number holds could not be read again.
@@ -38,6 +39,8 @@ pub struct Assembler {
 struct Known {
     frame: FrameIx,
     kind: Kind,
+    /// Otherwise it is looked up again when it is met again.
+    is_settled: bool,
 }
 
 /// Whether it is managed code.
@@ -71,6 +74,11 @@ impl Assembler {
             by_clock: HashMap::new(),
             sampled: 0,
         }
+    }
+
+    /// Another look at the ring begins.
+    pub fn look_begins(&mut self, now: Instant) {
+        self.names.look_begins(now);
     }
 
     /// Takes one record of the ring.
@@ -131,7 +139,8 @@ impl Assembler {
     fn address(&mut self, address: u64, place: Place) {
         let known = match place {
             Place::Managed { method, il_offset } => {
-                Known { frame: self.names.managed(&mut self.profile, method, il_offset), kind: Kind::Managed }
+                let frame = self.names.managed(&mut self.profile, method, il_offset);
+                Known { frame, kind: Kind::Managed, is_settled: true }
             }
             Place::Native => self.native(address, Kind::SaidToBeNative),
         };
@@ -140,9 +149,10 @@ impl Assembler {
 
     /// Looks an address up as native code; what it is if that look-up does not settle it is the caller's to say.
     fn native(&mut self, address: u64, otherwise: Kind) -> Known {
+        let is_settled = self.names.is_settled(address);
         let frame = self.names.native(&mut self.profile, address);
         let kind = if self.names.is_certainly_native(address) { Kind::Native } else { otherwise };
-        Known { frame, kind }
+        Known { frame, kind, is_settled }
     }
 
     fn sample(&mut self, thread: u32, time: u64, weight: u64, flags: u8, addresses: &[u64]) {
@@ -187,10 +197,10 @@ impl Assembler {
     /// The frame at an address of a sample, which is counted.
     fn frame(&mut self, address: u64) -> FrameIx {
         let known = match self.addresses.get(&address) {
-            Some(known) => *known,
+            Some(known) if known.is_settled => *known,
             // Its description was lost on the way: as if it were native code, which is looked up here.
-            None => {
-                let known = self.native(address, Kind::Undescribed);
+            earlier => {
+                let known = self.native(address, earlier.map_or(Kind::Undescribed, |known| known.kind));
                 self.addresses.insert(address, known);
                 known
             }

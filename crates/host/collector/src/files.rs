@@ -12,12 +12,18 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Longest file that is read for its names, bytes.
 const LARGEST_FILE: u64 = 1 << 30;
 
 /// Bytes that are read of all files. The target chooses which files these are, and a sparse one costs it nothing.
 const MOST_BYTES: u64 = 2 << 30;
+
+/// The pause after the mappings were read for an address that is in none of them all the same; each is twice as long as the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest of these: what was loaded meanwhile has no names for so long.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The name of the kernel's own library among mappings, and its largest size.
 const VDSO: &str = "[vdso]";
@@ -37,6 +43,7 @@ pub struct Files {
     executable: Option<Option<Executable>>,
     native: HashMap<TargetPath, Option<ElfImage>>,
     maps: Vec<MapEntry>,
+    refresh: Refresh,
     /// Bytes that may still be read.
     left: Cell<u64>,
     /// Files that were not, since too much had been.
@@ -52,6 +59,7 @@ impl Files {
             executable: None,
             native: HashMap::new(),
             maps: Vec::new(),
+            refresh: Refresh::default(),
             left: Cell::new(MOST_BYTES),
             unread: Cell::new(0),
         }
@@ -90,11 +98,27 @@ impl Files {
         self.native.get(&entry.path)?.as_ref()
     }
 
-    /// What is at a native address, by the mappings as they were read last; they are read again for an address that is in none.
-    pub fn name(&mut self, address: u64) -> NativeName {
-        if find_mapping(&self.maps, address).is_none() {
-            self.refresh_maps();
+    /// Another look at the rings begins: the mappings may be read once more.
+    pub fn look_begins(&mut self, now: Instant) {
+        self.refresh.look_begins(now);
+    }
+
+    /// Whether the mappings tell what is at `address`. For one that is in none they are read again, unless that was done in this look
+    /// already, or has helped nobody of late: then it is not known yet.
+    pub fn is_settled(&mut self, address: u64) -> bool {
+        if find_mapping(&self.maps, address).is_some() {
+            return true;
         }
+        let may_read = self.refresh.may_read();
+        if may_read {
+            self.refresh_maps();
+            self.refresh.has_read(find_mapping(&self.maps, address).is_some());
+        }
+        may_read
+    }
+
+    /// What is at a native address, by the mappings as they were read last.
+    pub fn name(&mut self, address: u64) -> NativeName {
         // The look-up borrows the mappings while it opens files.
         let maps = std::mem::take(&mut self.maps);
         let name = mapped_name(address, &maps, |entry| self.native(entry));
@@ -209,6 +233,40 @@ impl Files {
     }
 }
 
+/// When the mappings may be read again for an address that is in none. A process can have 65,530 of them, and a target can name addresses
+/// without an end.
+struct Refresh {
+    now: Instant,
+    is_due: bool,
+    /// Not before this.
+    next: Instant,
+    pause: Duration,
+}
+
+impl Default for Refresh {
+    fn default() -> Refresh {
+        let now = Instant::now();
+        Refresh { now, is_due: true, next: now, pause: Duration::ZERO }
+    }
+}
+
+impl Refresh {
+    fn look_begins(&mut self, now: Instant) {
+        self.now = now;
+        self.is_due = now >= self.next;
+    }
+
+    fn may_read(&self) -> bool {
+        self.is_due
+    }
+
+    fn has_read(&mut self, has_helped: bool) {
+        self.is_due = false;
+        self.pause = if has_helped { Duration::ZERO } else { (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE) };
+        self.next = self.now + self.pause;
+    }
+}
+
 /// The kernel's own library, from this process.
 fn own_kernel_code() -> Option<Vec<u8>> {
     let maps = parse_maps(&fs::read("/proc/self/maps").ok()?);
@@ -235,6 +293,32 @@ mod tests {
         assert_eq!([read(), read(), read()], [Some(100), Some(100), None]);
         let said = files.note().expect("one was not read");
         assert!(said.starts_with("1 files of the process were not read"), "{said}");
+    }
+
+    #[test]
+    fn mappings_are_read_once_a_look_and_seldom_if_that_does_not_help() {
+        let mut files = Files::of(std::process::id());
+        let begun = Instant::now();
+        let own_code = Files::of as *const () as u64;
+        let mut reads = |milliseconds: u64, addresses: &[u64]| {
+            files.look_begins(begun + Duration::from_millis(milliseconds));
+            addresses
+                .iter()
+                .filter(|address| {
+                    files.maps.clear();
+                    files.is_settled(**address)
+                })
+                .count()
+        };
+        // No process has anything in its first page.
+        let nowhere: Vec<u64> = (0..1000).collect();
+        assert_eq!(reads(0, &nowhere), 1);
+        assert_eq!(reads(49, &nowhere), 0);
+        assert_eq!(reads(50, &nowhere), 1);
+        assert_eq!(reads(149, &nowhere), 0, "twice as long");
+        assert_eq!((0..10_000).map(|time| reads(150 + time, &nowhere)).sum::<usize>(), 12);
+        assert_eq!(reads(20_000, &[own_code; 3]), 1);
+        assert_eq!(reads(20_000, &[own_code; 3]), 1, "the next look after one that has helped");
     }
 
     #[test]

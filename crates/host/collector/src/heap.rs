@@ -7,7 +7,7 @@ pub(crate) use told::{ended_for_memory, how_it_ended};
 use crate::copy_cost::CopyCost;
 use crate::count::arrive_heard;
 use crate::files::Files;
-use crate::limits::{Allowance, MemoryLimit, Quiet, longest_stream};
+use crate::limits::{Allowance, Deadlines, MemoryLimit, longest_stream};
 use crate::meanings::Meanings;
 use crate::methods::Methods;
 use crate::names::Names;
@@ -97,9 +97,7 @@ pub struct HeapSession {
     classes: Classes,
     stream: Stream,
     cost: CopyCost,
-    quiet: Quiet,
-    /// Whether it was given up, since nothing came.
-    is_silent: bool,
+    deadlines: Deadlines,
 }
 
 /// What the copy told.
@@ -139,8 +137,7 @@ impl HeapSession {
             classes,
             stream: Stream { left: longest_stream(process.pid), ..Stream::default() },
             cost: CopyCost::of(process),
-            quiet: Quiet::of(process.pid),
-            is_silent: false,
+            deadlines: Deadlines::of(process.pid),
         })
     }
 
@@ -164,7 +161,7 @@ impl HeapSession {
                 self.cost.begins(child);
             }
             self.cost.look();
-            self.listen_for_silence(took > 0 || self.told.milestones() > before);
+            self.keep_deadlines(took > 0 || self.told.milestones() > before);
             let progress = self.progress();
             let left = deadline.saturating_duration_since(Instant::now());
             if progress.ended && took == 0 || left.is_zero() {
@@ -178,14 +175,14 @@ impl HeapSession {
         }
     }
 
-    /// Gives it up where nothing has come for long.
-    fn listen_for_silence(&mut self, came: bool) {
+    /// Gives it up where nothing has come for long, or not all of it for very long.
+    fn keep_deadlines(&mut self, came: bool) {
         let now = Instant::now();
         if came {
-            self.quiet.is_broken(now);
-        } else if self.presence.reason_to_end().is_none() {
-            self.presence.cut = self.quiet.exceeded(now);
-            self.is_silent = self.presence.cut.is_some();
+            self.deadlines.something_came(now);
+        }
+        if self.presence.reason_to_end().is_none() {
+            self.presence.cut = self.deadlines.exceeded(now);
         }
     }
 
@@ -202,13 +199,9 @@ impl HeapSession {
     /// Detaches as [`HeapSession::begin_detach`] does, and waits until the library is unmapped (bounded, and shortly where somebody is in a
     /// hurry).
     pub fn detach(mut self, sink: &mut impl FnMut(&[u8]), hurried: impl Fn() -> bool) -> HeapFinished {
-        let HeapSession { presence, told, classes, stream, is_silent, .. } = &mut self;
-        let failure = presence.leave(
-            LOOK,
-            |memory| stream.drain(memory, classes, sink),
-            |message| told.take(message),
-            || *is_silent || hurried(),
-        );
+        let HeapSession { presence, told, classes, stream, .. } = &mut self;
+        let failure =
+            presence.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| told.take(message), hurried);
         self.presence.facts.children.extend(self.told.child.take());
         let about = self.about();
         let HeapSession { presence, classes, .. } = self;

@@ -15,25 +15,42 @@ const STREAM_FOR_BYTE: u64 = 2;
 /// How long nothing may come of a snapshot, and so much more for each GiB of the process.
 const QUIET: Duration = Duration::from_secs(60);
 const QUIET_FOR_GIB: Duration = Duration::from_secs(5);
+/// How long a snapshot may take in all, and so much more for each GiB of the process: ten times what a disk of 100 MB/s takes for all of it.
+/// The copy has the lowest priority, and on a machine that is busy otherwise it gets little of a processor.
+const WHOLE: Duration = Duration::from_secs(600);
+const WHOLE_FOR_GIB: Duration = Duration::from_secs(120);
 
-/// Words that may still be taken out of the rings at one go. A ring that never runs empty so keeps nobody from looking at the time.
-#[derive(Debug)]
-pub(crate) struct Allowance(usize);
+/// How long records are taken out of the rings at one go. What a record costs is the target's choice: an address may need a look at its
+/// mappings, and the first one of a method the lines of that method.
+pub(crate) const LONGEST_LOOK: Duration = Duration::from_millis(50);
 
-impl Allowance {
-    /// As many as the rings hold.
-    pub(crate) fn of(memory: &SharedMemory) -> Allowance {
-        Allowance(memory.length())
+/// Words that may still be taken out of the rings at one go, and until when. A ring that never runs empty, or whose records are expensive,
+/// so keeps nobody from looking at the time. What is not taken stays for the next look.
+pub(crate) struct Allowance<'a> {
+    words: usize,
+    until: Instant,
+    clock: &'a dyn Fn() -> Instant,
+}
+
+impl<'a> Allowance<'a> {
+    /// As many as the rings hold, for [`LONGEST_LOOK`] from now.
+    pub(crate) fn of(memory: &SharedMemory) -> Allowance<'static> {
+        Allowance::by(memory, &Instant::now)
+    }
+
+    /// The same by another clock.
+    pub(crate) fn by(memory: &SharedMemory, clock: &'a dyn Fn() -> Instant) -> Allowance<'a> {
+        Allowance { words: memory.length(), until: clock() + LONGEST_LOOK, clock }
     }
 
     /// Whether another record may be taken.
     pub(crate) fn is_left(&self) -> bool {
-        self.0 > 0
+        self.words > 0 && (self.clock)() < self.until
     }
 
     /// A record of so many words was taken.
     pub(crate) fn used(&mut self, words: usize) {
-        self.0 = self.0.saturating_sub(words.saturating_add(1));
+        self.words = self.words.saturating_sub(words.saturating_add(1));
     }
 }
 
@@ -90,28 +107,39 @@ fn memory_of(process_id: u32) -> u64 {
     memory.min(kibibytes("/proc/meminfo", &["MemTotal:", "SwapTotal:"]).unwrap_or(u64::MAX))
 }
 
-/// How long nothing may come of a snapshot. A collection of a large heap takes its time, and so the process's memory adds to it.
+/// How long nothing may come of a snapshot, and how long it may take in all, however much comes. A collection and a walk of a large heap
+/// take their time, and so the process's memory adds to both.
 #[derive(Debug)]
-pub(crate) struct Quiet {
-    patience: Duration,
+pub(crate) struct Deadlines {
+    quiet: Duration,
+    whole: Duration,
+    begun: Instant,
     last: Instant,
 }
 
-impl Quiet {
-    /// From now on.
-    pub(crate) fn of(process_id: u32) -> Quiet {
-        Quiet { patience: QUIET + QUIET_FOR_GIB * (memory_of(process_id) >> 30) as u32, last: Instant::now() }
+impl Deadlines {
+    /// Of a snapshot that begins now.
+    pub(crate) fn of(process_id: u32) -> Deadlines {
+        let gibibytes = (memory_of(process_id) >> 30) as u32;
+        let now = Instant::now();
+        let (quiet, whole) = (QUIET + QUIET_FOR_GIB * gibibytes, WHOLE + WHOLE_FOR_GIB * gibibytes);
+        Deadlines { quiet, whole, begun: now, last: now }
     }
 
     /// Something came.
-    pub(crate) fn is_broken(&mut self, now: Instant) {
+    pub(crate) fn something_came(&mut self, now: Instant) {
         self.last = now;
     }
 
-    /// Why it is given up, if nothing has come for too long.
+    /// Why the snapshot is given up, if nothing has come for too long, or it has taken too long.
     pub(crate) fn exceeded(&self, now: Instant) -> Option<String> {
-        let why = || format!("nothing came from the agent in the process for {} s", self.patience.as_secs());
-        (now.saturating_duration_since(self.last) >= self.patience).then(why)
+        let since = |earlier| now.saturating_duration_since(earlier);
+        if since(self.last) >= self.quiet {
+            return Some(format!("nothing came from the agent in the process for {} s", self.quiet.as_secs()));
+        }
+        let most = self.whole.as_secs();
+        (since(self.begun) >= self.whole)
+            .then(|| format!("the snapshot has not ended within {most} s, the most for a process of this size"))
     }
 }
 
@@ -187,7 +215,9 @@ mod tests {
             });
             // Also where an assertion fails: the scope waits for the thread.
             let _ends = Ends(&ended);
-            let (mut allowance, mut words, mut taken) = (Allowance::of(&memory), Vec::new(), 0);
+            let begun = Instant::now();
+            let still = || begun;
+            let (mut allowance, mut words, mut taken) = (Allowance::by(&memory, &still), Vec::new(), 0);
             while allowance.is_left() {
                 taken += usize::from(memory.pop(&mut words, &mut allowance));
             }
@@ -207,14 +237,26 @@ mod tests {
 
     #[test]
     fn whoever_says_nothing_is_given_up_and_whoever_says_something_is_not() {
-        let mut quiet = Quiet::of(u32::MAX);
-        let after = |seconds| quiet.last + Duration::from_secs(seconds);
+        let mut deadlines = Deadlines::of(u32::MAX);
+        let after = |seconds| deadlines.begun + Duration::from_secs(seconds);
         let (early, late, later) = (after(59), after(60), after(119));
-        assert_eq!(quiet.exceeded(early), None);
-        assert_eq!(quiet.exceeded(late).as_deref(), Some("nothing came from the agent in the process for 60 s"));
-        quiet.is_broken(late);
-        assert_eq!(quiet.exceeded(later), None);
-        assert!(Quiet::of(std::process::id()).patience >= QUIET, "a process adds to it");
+        assert_eq!(deadlines.exceeded(early), None);
+        assert_eq!(deadlines.exceeded(late).as_deref(), Some("nothing came from the agent in the process for 60 s"));
+        deadlines.something_came(late);
+        assert_eq!(deadlines.exceeded(later), None);
+        assert!(Deadlines::of(std::process::id()).quiet >= QUIET, "a process adds to it");
+    }
+
+    #[test]
+    fn what_comes_in_drops_without_an_end_is_given_up_in_the_end() {
+        let mut deadlines = Deadlines::of(u32::MAX);
+        let begun = deadlines.begun;
+        let given_up = (1..10_000).map(|drop| begun + Duration::from_secs(drop)).find_map(|now| {
+            deadlines.something_came(now);
+            deadlines.exceeded(now).map(|why| (now - begun, why))
+        });
+        let why = "the snapshot has not ended within 600 s, the most for a process of this size";
+        assert_eq!(given_up, Some((WHOLE, why.to_owned())));
     }
 
     #[test]

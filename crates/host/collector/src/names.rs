@@ -7,6 +7,7 @@ use remora_symbols::{LEFT_OUT, ManagedImage, Primitive, TypeArgument, demangle_r
 use remora_wire::{MethodKind, TypeKind};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// How deep generic arguments are followed.
 const MAXIMUM_DEPTH: u32 = 8;
@@ -82,12 +83,22 @@ impl Names {
         index
     }
 
+    /// Another look at the rings begins.
+    pub fn look_begins(&mut self, now: Instant) {
+        self.files.look_begins(now);
+    }
+
+    /// Whether it is known what is at an address, if anything; otherwise it is worth while to ask again.
+    pub fn is_settled(&mut self, address: u64) -> bool {
+        self.files.is_settled(address)
+    }
+
     /// Whether an address is native code without anybody having said so.
     pub fn is_certainly_native(&mut self, address: u64) -> bool {
         self.files.is_certainly_native(address)
     }
 
-    /// The frame of native code at an address.
+    /// The frame of native code at an address, by what is known of it.
     pub fn native(&mut self, profile: &mut Profile, address: u64) -> FrameIx {
         let name = self.files.name(address);
         let kind = if name.name == remora_symbols::UNKNOWN { FrameKind::Unknown } else { FrameKind::Native };

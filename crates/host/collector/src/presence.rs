@@ -59,6 +59,23 @@ pub(crate) struct Leaving {
     pub(crate) impatient_unloads: u64,
 }
 
+/// How long an agent that is to leave is waited for.
+struct Patience {
+    /// When it was asked to.
+    asked: Instant,
+    /// Since when it must hurry.
+    hurried: Option<Instant>,
+}
+
+impl Patience {
+    /// Whether it has had its time; `says_it_leaves` once it has closed everything of its own.
+    fn is_over(&mut self, now: Instant, is_hurried: bool, says_it_leaves: bool) -> bool {
+        let patience = if says_it_leaves { HURRIED_LEAVING } else { HURRIED_PATIENCE };
+        self.hurried = self.hurried.or_else(|| is_hurried.then_some(now));
+        now >= self.asked + DETACH_PATIENCE || self.hurried.is_some_and(|since| now >= since + patience)
+    }
+}
+
 impl Presence {
     /// Hears what the agent has said. What is about its task, and not about its coming and going, `task` is told.
     pub(crate) fn listen(&mut self, mut task: impl FnMut(FromAgent)) {
@@ -125,14 +142,13 @@ impl Presence {
         hurried: impl Fn() -> bool,
     ) -> Option<Error> {
         let asked = self.ask_to_leave();
-        let mut since = None;
+        let mut patience = Patience { asked, hurried: None };
         let mut is_over = |presence: &Presence| {
-            let now = Instant::now();
-            let patience = if presence.leaving.is_some() { HURRIED_LEAVING } else { HURRIED_PATIENCE };
             // A main profiler that left unseen would leave the runtime's count wrong.
             let may_hurry = presence.facts.slot != ProfilerSlot::Main;
-            since = since.or_else(|| (may_hurry && hurried()).then_some(now));
-            now >= asked + DETACH_PATIENCE || since.is_some_and(|since| now >= since + patience)
+            // Nothing is taken any more from one that was cut off: there is nothing to wait for but its end.
+            let is_hurried = may_hurry && (presence.cut.is_some() || hurried());
+            patience.is_over(Instant::now(), is_hurried, presence.leaving.is_some())
         };
         let mut failure = None;
         while !self.has_left() && failure.is_none() && !is_over(self) {
@@ -141,9 +157,8 @@ impl Presence {
             }
             self.listen(&mut task);
         }
-        if self.is_taken_from() {
-            drain(&mut self.memory);
-        }
+        // All that it has left: one look may not take it all. Where it goes on all the same, the rest counts as lost.
+        while self.is_taken_from() && drain(&mut self.memory) > 0 && !is_over(self) {}
         // What broke may have been broken by the target's end.
         self.target_ended |= failure.is_some() && self.target.program_has_ended(&self.library);
         while self.goes_on_leaving() && !is_over(self) {
@@ -179,5 +194,25 @@ impl Presence {
     /// Why it ended before it was asked to, if so.
     pub(crate) fn ended_before_its_time(&self) -> Option<&str> {
         self.cut.as_deref().or(self.ended.as_deref().filter(|_| self.leaving.is_none()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After how many seconds it is over, if `is_hurried` and `says_it_leaves` begin to hold after so many.
+    fn lasts(hurried: u64, leaving: u64) -> Option<u64> {
+        let asked = Instant::now();
+        let mut patience = Patience { asked, hurried: None };
+        let mut seconds = 0..100;
+        seconds.find(|now| patience.is_over(asked + Duration::from_secs(*now), *now >= hurried, *now >= leaving))
+    }
+
+    #[test]
+    fn an_agent_that_must_hurry_has_three_seconds_and_ten_once_it_says_that_it_leaves() {
+        assert_eq!([lasts(100, 100), lasts(100, 1)], [Some(30); 2]);
+        assert_eq!([lasts(0, 100), lasts(5, 100), lasts(29, 100)], [3, 8, 30].map(Some));
+        assert_eq!([lasts(0, 1), lasts(5, 7)], [10, 15].map(Some));
     }
 }

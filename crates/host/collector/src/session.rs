@@ -220,9 +220,14 @@ impl Session {
     }
 }
 
-/// Takes what has arrived, at most as much as the ring holds, and says how many messages it was.
+/// Takes what has arrived, as much as one look may take, and says how many messages it was.
 fn drain(memory: &mut SharedMemory, words: &mut Vec<u64>, assembler: &mut Assembler) -> usize {
-    let (mut took, mut allowance) = (0, Allowance::of(memory));
+    assembler.look_begins(Instant::now());
+    take(memory, words, assembler, Allowance::of(memory))
+}
+
+fn take(memory: &SharedMemory, words: &mut Vec<u64>, assembler: &mut Assembler, mut allowance: Allowance<'_>) -> usize {
+    let mut took = 0;
     while memory.pop(words, &mut allowance) {
         assembler.take(words);
         took += 1;
@@ -265,5 +270,36 @@ fn meta(process: &Process, options: &Options, began: &Began) -> Meta {
         command_line: process.command_line.join(" "),
         runtime: shown_runtime(process),
         ..Meta::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::LONGEST_LOOK;
+    use remora_ring::{HEADER_WORDS, Ring};
+    use remora_wire::Message;
+    use std::cell::Cell;
+
+    #[test]
+    fn expensive_records_end_a_look_by_its_time_and_the_others_come_with_the_next() {
+        let memory = SharedMemory::new(false).expect("a memfd");
+        let ring = Ring::new(memory.words_of(layout::messages(false, HEADER_WORDS))).expect("a ring");
+        for time in 0..100 {
+            let sample = Message::Sample { thread: 1, time, weight: 1, flags: 0, addresses: vec![time] }.encode();
+            ring.push(&[&sample]).expect("room");
+        }
+        let mut assembler = Assembler::new(Profile::new(Meta::default()), Names::new(Files::of(std::process::id())), 0);
+        let (begun, looks) = (Instant::now(), Cell::new(0));
+        // A tenth of a look for each record.
+        let clock = || {
+            looks.set(looks.get() + 1);
+            begun + LONGEST_LOOK / 10 * (looks.get() - 1)
+        };
+        let mut words = Vec::new();
+        assert_eq!(take(&memory, &mut words, &mut assembler, Allowance::by(&memory, &clock)), 9);
+        let still = || begun;
+        assert_eq!(take(&memory, &mut words, &mut assembler, Allowance::by(&memory, &still)), 91);
+        assert_eq!(assembler.profile.loss.delivered, 100, "nothing is lost");
     }
 }

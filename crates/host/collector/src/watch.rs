@@ -5,7 +5,7 @@ use crate::arrival::arrive;
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
 use crate::heap::{TOO_LONG, ended_for_memory, how_it_ended};
-use crate::limits::{Allowance, MemoryLimit, Quiet, longest_stream};
+use crate::limits::{Allowance, Deadlines, MemoryLimit, longest_stream};
 use crate::methods::Methods;
 use crate::names::Names;
 use crate::presence::Presence;
@@ -93,9 +93,7 @@ pub struct WatchSession {
     /// Bytes that may still come of the snapshot that is being taken.
     left: u64,
     cost: CopyCost,
-    quiet: Quiet,
-    /// Whether it was given up, since nothing came.
-    is_silent: bool,
+    deadlines: Deadlines,
 }
 
 /// What the agent said.
@@ -140,8 +138,7 @@ impl WatchSession {
             damaged: false,
             left: longest_stream(process.pid),
             cost: CopyCost::of(process),
-            quiet: Quiet::of(process.pid),
-            is_silent: false,
+            deadlines: Deadlines::of(process.pid),
         })
     }
 
@@ -159,10 +156,10 @@ impl WatchSession {
                 self.cost.begins(child);
             }
             self.cost.look();
-            let took = if self.presence.is_taken_from() { self.drain(sink) } else { 0 };
-            self.listen_for_silence(took > 0 || self.told.messages > before);
-            // Whatever the copy had to say was there before its end was told of.
-            if self.copy_ended() {
+            let (took, is_all) = if self.presence.is_taken_from() { self.drain(sink) } else { (0, true) };
+            self.keep_deadlines(took > 0 || self.told.messages > before);
+            // Whatever the copy had to say was there before its end was told of. One look may not have taken it all.
+            if is_all && self.copy_ended() {
                 self.snapshot_ended(sink);
                 return Ok(self.state());
             }
@@ -177,15 +174,15 @@ impl WatchSession {
         }
     }
 
-    /// Gives it up where nothing has come of a snapshot for long. Between snapshots an agent has something to say only when the program's own
-    /// collections come.
-    fn listen_for_silence(&mut self, came: bool) {
+    /// Gives it up where nothing has come of a snapshot for long, or not all of it for very long. Between snapshots an agent has something to
+    /// say only when the program's own collections come.
+    fn keep_deadlines(&mut self, came: bool) {
         let now = Instant::now();
-        if came || !self.told.is_taking {
-            self.quiet.is_broken(now);
-        } else if self.presence.reason_to_end().is_none() {
-            self.presence.cut = self.quiet.exceeded(now);
-            self.is_silent = self.presence.cut.is_some();
+        if came {
+            self.deadlines.something_came(now);
+        }
+        if self.told.is_taking && self.presence.reason_to_end().is_none() {
+            self.presence.cut = self.deadlines.exceeded(now);
         }
     }
 
@@ -199,7 +196,7 @@ impl WatchSession {
 
     /// Asks for another snapshot. The one before has ended.
     pub fn take_another(&mut self) {
-        self.quiet.is_broken(Instant::now());
+        self.deadlines = Deadlines::of(self.presence.target.process_id);
         self.told.is_taking = true;
         self.presence.control.say(&ToAgent::TakeAnother);
     }
@@ -207,26 +204,14 @@ impl WatchSession {
     /// Has the agent detach, and waits until the library is unmapped (bounded, and shortly where somebody is in a hurry).
     pub fn detach(mut self, sink: &mut impl FnMut(Watched<'_>), hurried: impl Fn() -> bool) -> WatchFinished {
         self.presence.ask_to_leave();
-        let WatchSession {
-            presence,
-            told,
-            classes,
-            beside,
-            numbers,
-            telling,
-            words,
-            bytes,
-            damaged,
-            left,
-            is_silent,
-            ..
-        } = &mut self;
-        let (telling, is_silent) = (*telling, *is_silent);
+        let WatchSession { presence, told, classes, beside, numbers, telling, words, bytes, damaged, left, .. } =
+            &mut self;
+        let telling = *telling;
         let drain = |memory: &mut crate::shared_memory::SharedMemory| {
             let allowance = Allowance::of(memory);
             Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance }.all(sink)
         };
-        let failure = presence.leave(LOOK, drain, |message| told.take(message), || is_silent || hurried());
+        let failure = presence.leave(LOOK, drain, |message| told.take(message), hurried);
         self.presence.facts.children.extend(self.told.child.take());
         self.copy_ended();
         let lost = self.presence.memory.counter(layout::WATCH_LOST);
@@ -255,11 +240,15 @@ impl WatchSession {
         }
     }
 
-    fn drain(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
+    /// How many pieces were taken, and whether these were all.
+    fn drain(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> (usize, bool) {
         let WatchSession { presence, classes, beside, numbers, telling, words, bytes, damaged, left, .. } = self;
         let (telling, memory) = (*telling, &mut presence.memory);
         let allowance = Allowance::of(memory);
-        Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance }.all(sink)
+        let mut draining =
+            Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance };
+        let took = draining.all(sink);
+        (took, draining.allowance.is_left())
     }
 
     fn snapshot_ended(&mut self, sink: &mut impl FnMut(Watched<'_>)) {
@@ -287,7 +276,7 @@ struct Draining<'a> {
     bytes: &'a mut Vec<u8>,
     damaged: &'a mut bool,
     left: &'a mut u64,
-    allowance: Allowance,
+    allowance: Allowance<'a>,
 }
 
 impl Draining<'_> {

@@ -84,6 +84,7 @@ mod parameter;
 mod pdb;
 mod pe;
 mod plt;
+mod points;
 mod signature;
 mod state_machine;
 mod statics;

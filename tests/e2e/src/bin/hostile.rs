@@ -31,6 +31,12 @@ const EVENTS: u8 = 2;
 /// Numbers at which sums and places go wrong.
 const NUMBERS: [u64; 6] = [0, 1, 1 << 32, i64::MAX as u64, 1 << 63, u64::MAX];
 
+/// The first address that is the kernel's.
+const NOWHERE: u64 = 0xffff_8000_0000_0000;
+
+/// Threads that make `/proc/PID/maps` long.
+const THREADS: u32 = 500;
+
 /// Bytes of a block of events.
 const BLOCK: u32 = 1 << 16;
 
@@ -47,6 +53,10 @@ enum Manner {
     HalfWay,
     /// The ring of its agent's recording never runs empty.
     Flooding,
+    /// The same, and each record is expensive: it has addresses that are in none of its many mappings.
+    Expensive,
+    /// The same, and each record is a name of 32 KiB, which is kept.
+    Hoarding,
     /// It loads no library, and says which one it was asked to.
     Refusing,
     /// Whatever its agent says and names drives a terminal.
@@ -65,6 +75,8 @@ fn main() -> Result<()> {
         Some("silent") => Manner::Silent,
         Some("half-way") => Manner::HalfWay,
         Some("flooding") => Manner::Flooding,
+        Some("expensive") => Manner::Expensive,
+        Some("hoarding") => Manner::Hoarding,
         Some("refusing") => Manner::Refusing,
         Some("coloured") => Manner::Coloured,
         Some("scrambled") => Manner::Scrambled,
@@ -175,7 +187,16 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         return agent.write_all(&FromAgent::Failed { what: COLOURED.to_owned() }.encode());
     }
     if manner == Manner::Flooding {
-        std::thread::spawn(move || flood(&memory));
+        // No message at all.
+        std::thread::spawn(move || flood(&memory, std::iter::repeat(vec![8; 100])));
+    } else if manner == Manner::Expensive {
+        // Each stack is a mapping, and so is the page below it.
+        (0..THREADS).for_each(|_| drop(std::thread::spawn(std::thread::park)));
+        std::thread::spawn(move || flood(&memory, expensive()));
+    } else if manner == Manner::Hoarding {
+        let name = "n".repeat(32 << 10);
+        let thread = move |thread| Message::Thread { thread, name: name.clone() }.encode();
+        std::thread::spawn(move || flood(&memory, (0..).map(thread)));
     } else if manner == Manner::HalfWay {
         agent.write_all(&FromAgent::Forked { child: 0, collection: 1, fork: 1, at: 0 }.encode())?;
         memory.write_all_at(&5_u64.to_le_bytes(), layout::HEAP_OBJECTS as u64 * 8)?;
@@ -228,10 +249,17 @@ fn scrambled() -> Vec<Vec<u64>> {
     scrambled
 }
 
-/// Writes a full ring of messages over that in the shared memory, again and again.
-fn flood(memory: &File) -> Result<()> {
-    // No message at all.
-    let bytes = ring_of(std::iter::repeat_with(|| vec![8; 100]));
+/// Samples of addresses that no process has anything at, each of them once.
+fn expensive() -> impl Iterator<Item = Vec<u64>> {
+    (NOWHERE..).step_by(100).map(|first| {
+        let addresses = (first..first + 100).collect();
+        Message::Sample { thread: 1, time: 1, weight: 1, flags: 0, addresses }.encode()
+    })
+}
+
+/// Writes a full ring of these messages over that in the shared memory, again and again.
+fn flood(memory: &File, records: impl Iterator<Item = Vec<u64>>) -> Result<()> {
+    let bytes = ring_of(records);
     loop {
         memory.write_all_at(&bytes, message_place())?;
     }

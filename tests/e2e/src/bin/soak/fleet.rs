@@ -2,9 +2,10 @@
 
 use crate::growth::{self, Window};
 use crate::place::{self, Place};
-use remora_e2e::{Facts, Runtime, Start, Target, until};
+use remora_e2e::{Runtime, Start, Target, until};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The programs, with their arguments: allocation, exceptions, types and methods that are thrown away, threads that come and go, and child
 /// processes. No null references: docs/guide/live-server.md says what these do.
@@ -16,10 +17,14 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
     ("short_threads", &["2", "5"]),
     (UNSTEADY, &[]),
 ];
+/// Rounds after which what comes once has come.
+const SETTLED: u64 = 3;
 /// It starts threads and children when it is asked to.
 const UNSTEADY: &str = "unsteady";
 /// It ends as it is told.
 const MORTAL: &str = "crash";
+/// A user that nobody else is. Every third target is this user's: Remora then works with that user's rights for files.
+const USER: u32 = 64_203;
 
 /// A target of many rounds.
 pub struct Seat {
@@ -28,6 +33,8 @@ pub struct Seat {
     /// What it runs.
     pub program: &'static str,
     arguments: &'static [&'static str],
+    /// Whose it is, if not root's.
+    pub user: Option<u32>,
     /// Where it has its temporary files.
     pub temporary: PathBuf,
     /// What runs, once a round has wanted it.
@@ -40,6 +47,8 @@ pub struct Running {
     pub target: Target,
     /// What it took before Remora came.
     pub control: Window,
+    /// What it took after [`SETTLED`] rounds, once there have been so many.
+    pub settled: Option<Window>,
     /// Rounds so far.
     pub rounds: u64,
     /// Main profilers that were killed and of which no receipt has told yet.
@@ -54,10 +63,10 @@ pub struct Ended {
     pub rounds: u64,
     /// Before Remora came.
     pub control: Window,
+    /// After [`SETTLED`] rounds, if there were more.
+    pub settled: Option<Window>,
     /// After the last round.
     pub end: Window,
-    /// Libraries that stay on purpose.
-    pub staying: u64,
     /// What is wrong with it.
     pub faults: Vec<String>,
 }
@@ -71,6 +80,7 @@ pub fn of_lane(lane: usize, lanes: usize, place: &Place) -> Vec<Seat> {
         runtime: runtime.clone(),
         program,
         arguments,
+        user: (number / lanes % 3 == 2).then_some(USER),
         temporary: place.temporary.join(number.to_string()),
         running: None,
     };
@@ -80,43 +90,47 @@ pub fn of_lane(lane: usize, lanes: usize, place: &Place) -> Vec<Seat> {
 impl Seat {
     /// Program and runtime.
     pub fn name(&self) -> String {
-        format!("{} on {}", self.program, self.runtime.name())
+        let whose = if self.user.is_some() { ", another user's" } else { "" };
+        format!("{} on {}{whose}", self.program, self.runtime.name())
     }
 
     /// Lets the target work, and starts it if it is not there yet.
     pub fn rouse(&mut self) -> &mut Running {
-        let Seat { runtime, program, arguments, temporary, running } = self;
+        let Seat { runtime, program, arguments, user, temporary, running } = self;
         if let Some(running) = running {
             running.target.go_on();
+            if running.rounds == SETTLED {
+                running.settled = Some(Window::of(&running.target));
+            }
             return running;
         }
-        let mut target = start(Start::managed(runtime, program).args(*arguments), temporary);
+        let mut target = start(Start::managed(runtime, program).args(*arguments), *user, temporary);
         if *program == UNSTEADY {
             // Only then the runtime listens for the end of children.
             assert_eq!(target.ask("run 1"), "run 1");
         }
         let control = Window::of(&target);
-        running.insert(Running { target, control, rounds: 0, owed: 0 })
+        running.insert(Running { target, control, settled: None, rounds: 0, owed: 0 })
     }
 
     /// Asks the target to end, and says what it has been through.
     pub fn end(mut self) -> Option<Ended> {
         let name = self.name();
-        let Running { target, control, rounds, .. } = self.running.take()?;
+        let Running { target, control, settled, rounds, .. } = self.running.take()?;
         target.go_on();
         let end = Window::of(&target);
-        let staying = growth::staying(&Facts::of(target.pid())).len() as u64;
-        let mut faults = growth::beyond(&control, &end, staying);
+        let mut faults = growth::since_control(&control, &end);
+        faults.extend(settled.iter().flat_map(|settled| growth::since_settled(settled, &end)));
         let status = target.quit();
         if !status.success() {
             faults.push(format!("it ended with {status}"));
         }
-        Some(Ended { name, rounds, control, end, staying, faults })
+        Some(Ended { name, rounds, control, settled, end, faults })
     }
 
     /// A target that one round takes to its end.
     pub fn mortal(&self) -> Target {
-        start(Start::managed(&self.runtime, MORTAL), &self.temporary.with_extension("mortal"))
+        start(Start::managed(&self.runtime, MORTAL), self.user, &self.temporary.with_extension("mortal"))
     }
 
     /// Where [`Seat::mortal`] has its temporary files.
@@ -142,14 +156,16 @@ impl Running {
     }
 }
 
-fn start(start: Start, temporary: &std::path::Path) -> Target {
+fn start(start: Start, user: Option<u32>, temporary: &Path) -> Target {
     place::make(temporary).unwrap_or_else(|error| panic!("{error}"));
+    chown(temporary, user, user).unwrap_or_else(|error| panic!("cannot give {} away: {error}", temporary.display()));
     let mut start = start.env("TMPDIR", temporary);
     // Collections come often, which is harder on a sampler, and what a heap swings by hides no growth. Each version knows one of the names.
     for (name, bytes) in [("GCgen0size", "400000"), ("GCgen0MaxBudget", "600000")] {
         start = start.env(format!("DOTNET_{name}"), bytes).env(format!("COMPlus_{name}"), bytes);
     }
     // The terminal's Ctrl-C is for the soak alone.
+    let mut start = user.into_iter().fold(start, Start::as_user);
     start.command().process_group(0);
     start.ready()
 }

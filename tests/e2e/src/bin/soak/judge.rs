@@ -78,9 +78,10 @@ fn allowed(case: &Case, act: &Act) -> Vec<i32> {
     let (plan, task) = (case.plan, act.actor.task);
     let heap = matches!(task, Task::Snapshot { .. } | Task::Watch { .. });
     let looks_only = matches!(task, Task::Check | Task::Detach);
-    // The machine is loaded: a runtime may not answer in time, and is told of as what did not.
-    let mut codes = vec![0, NO_ANSWER];
+    let mut codes = vec![0];
     let mut add = |when: bool, more: &[i32]| codes.extend(more.iter().filter(|_| when));
+    // A target that is stopped cannot be attached to. One that runs answers in time, however busy the machine is.
+    add(plan.halt.is_some(), &[NO_ANSWER]);
     add(is_killed(act), &[KILLED]);
     // Until a command listens to signals, they end it as any other; it has then said nothing, and must have left nothing.
     let is_silent = act.finished.stdout.is_empty() && act.finished.stderr.is_empty();

@@ -66,15 +66,18 @@ impl Tally {
         line(&mut text, &format!("\n\nexit codes  {}\n", codes.collect::<Vec<_>>().join("  ")));
         let features = self.features.iter().map(|(feature, count)| format!("{feature}: {count}"));
         line(&mut text, &format!("rounds with  {}\n\n", features.collect::<Vec<_>>().join(", ")));
-        line(&mut text, &format!("{:<36}{:>7}", "target", "rounds"));
-        KINDS.iter().for_each(|kind| line(&mut text, &format!("{:>18}", kind.name)));
+        line(&mut text, &format!("{:<50}{:>7}", "target", "rounds"));
+        KINDS.iter().for_each(|kind| line(&mut text, &format!("{:>26}", kind.name)));
         line(&mut text, &format!("{:>8}\n", "stays"));
         for ended in &self.ended {
-            line(&mut text, &format!("{:<36}{:>7}", ended.name, ended.rounds));
-            for (before, after) in ended.control.kinds.iter().zip(&ended.end.kinds) {
-                line(&mut text, &format!("{:>18}", format!("{} > {}", before[1], after[1])));
+            line(&mut text, &format!("{:<50}{:>7}", ended.name, ended.rounds));
+            let windows: Vec<_> =
+                [Some(&ended.control), ended.settled.as_ref(), Some(&ended.end)].into_iter().flatten().collect();
+            for kind in 0..KINDS.len() {
+                let medians: Vec<String> = windows.iter().map(|window| window.kinds[kind][1].to_string()).collect();
+                line(&mut text, &format!("{:>26}", medians.join(" > ")));
             }
-            line(&mut text, &format!("{:>8}\n", ended.staying));
+            line(&mut text, &format!("{:>8}\n", ended.end.staying));
         }
         text
     }
