@@ -26,12 +26,13 @@ mod watch;
 mod watched;
 
 use crate::args::{HeapArgs, HeapCommand};
-use crate::bounded::Bounded;
+use crate::bounded::{Bounded, PART_FOR_MORE, may_take};
 use crate::console::grouped;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::kind::or_other;
 use opened::opened;
+use remora_heap::{DominatorTree, HeapGraph};
 use remora_heap_file::{Limits, Snapshot};
 use std::io::BufReader;
 use std::path::Path;
@@ -62,6 +63,19 @@ fn open(file: &Path) -> Result<Snapshot, Failure> {
     let mut snapshot = read.map_err(|error| or_other(file, Failure::heap_file(file, error)))?;
     snapshot.graph.infer_roots();
     Ok(snapshot)
+}
+
+/// Who alone holds whom in a snapshot of this file, unless finding that out takes too much memory.
+fn dominators(file: &Path, graph: &HeapGraph) -> Result<DominatorTree, Failure> {
+    leaves_memory(file, graph).map(|()| DominatorTree::new(graph))
+}
+
+/// Whether that can be found out.
+fn leaves_memory(file: &Path, graph: &HeapGraph) -> Result<(), Failure> {
+    match may_take(DominatorTree::most_memory(graph)) {
+        true => Ok(()),
+        false => Err(Failure::too_large(file, PART_FOR_MORE)),
+    }
 }
 
 /// Told after what there is has been shown.

@@ -2,16 +2,16 @@
 
 use super::origin::{doubts, origin};
 use super::size::shown;
-use super::{open, told_if_incomplete};
+use super::{dominators, open, told_if_incomplete};
 use crate::args::HeapDiffArgs;
 use crate::console::{Page, counted, grouped, line, out};
 use crate::failure::Failure;
 use crate::table::Table;
-use remora_heap::DominatorTree;
 use remora_heap::diff::{self, DiffRow};
 use remora_heap::tables::{TypeRow, by_type};
 use remora_heap_file::{Snapshot, State};
 use serde::Serialize;
+use std::path::Path;
 
 /// What is printed for programs. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
@@ -52,7 +52,7 @@ struct Totals {
 /// Runs the command.
 pub(crate) fn run(args: &HeapDiffArgs) -> Result<(), Failure> {
     let (before, after) = (open(&args.before)?, open(&args.after)?);
-    let (rows_before, rows_after) = (rows(&before), rows(&after));
+    let (rows_before, rows_after) = (rows(&args.before, &before)?, rows(&args.after, &after)?);
     let rows = diff::by_type(
         diff::Snapshot { graph: &before.graph, rows: &rows_before },
         diff::Snapshot { graph: &after.graph, rows: &rows_after },
@@ -111,8 +111,8 @@ fn head(sides: &[Side<'_>; 2]) -> Page {
         + line(format!("in all: {bytes}, {objects} objects"))
 }
 
-fn rows(snapshot: &Snapshot) -> Vec<TypeRow> {
-    by_type(&snapshot.graph, &DominatorTree::new(&snapshot.graph))
+fn rows(file: &Path, snapshot: &Snapshot) -> Result<Vec<TypeRow>, Failure> {
+    Ok(by_type(&snapshot.graph, &dominators(file, &snapshot.graph)?))
 }
 
 fn told(row: &DiffRow) -> RowTold {

@@ -7,7 +7,7 @@ use super::origin::origin;
 use super::rest::more;
 use super::size::shown;
 use super::strings::{Strings, StringsTold};
-use super::{notes, open, roots, suspects, told_if_incomplete};
+use super::{dominators, notes, open, roots, suspects, told_if_incomplete};
 use crate::args::{GroupArg, HeapReportArgs};
 use crate::console::{Page, counted, grouped, line, out, percent, titled};
 use crate::duration::show;
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &HeapReportArgs) -> Result<(), Failure> {
 impl<'a> Report<'a> {
     /// Finds out who holds what, and which conditions are met.
     pub(crate) fn of(file: &Path, snapshot: &'a Snapshot, conditions: &[Condition]) -> Result<Report<'a>, Failure> {
-        let tree = DominatorTree::new(&snapshot.graph);
+        let tree = dominators(file, &snapshot.graph)?;
         let rows = by_type(&snapshot.graph, &tree);
         let outcomes = condition::judged(conditions, snapshot, &rows);
         let assemblies = by_assembly(&snapshot.graph, &tree);

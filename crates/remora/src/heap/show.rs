@@ -5,7 +5,7 @@ use super::rest::more;
 use super::size::shown;
 use super::strings::text_at;
 use super::wanted::{Owner, Statics, Wanted, wanted};
-use super::{open, roots, suspects, told_if_incomplete};
+use super::{dominators, open, roots, suspects, told_if_incomplete};
 use crate::args::HeapShowArgs;
 use crate::console::{Page, counted, grouped, line, out, titled};
 use crate::failure::Failure;
@@ -140,7 +140,7 @@ impl<'a> Show<'a> {
     fn of(args: &HeapShowArgs, snapshot: &'a Snapshot, wanted: &Wanted) -> Result<Show<'a>, Failure> {
         let (file, graph, top) = (&args.file, &snapshot.graph, args.shown.top as usize);
         let has_values = snapshot.state.has_values;
-        let tree = DominatorTree::new(graph);
+        let tree = dominators(file, graph)?;
         let mut show = Show {
             graph,
             tree,
