@@ -20,6 +20,9 @@ const MOST_LINKS: usize = 40;
 /// Names that are tried for a new file. They are random: that one is there already is no accident.
 const MOST_NAMES: usize = 8;
 
+/// The number of the root of `/proc`, of each that is mounted (PROC_ROOT_INO of Linux, `include/linux/proc_ns.h`).
+const PROC_ROOT: u64 = 1;
+
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// A directory.
@@ -161,7 +164,10 @@ fn step(folder: OwnedFd, name: &OsStr, links: &mut usize) -> io::Result<OwnedFd>
     if FileType::from_raw_mode(facts.st_mode) != FileType::Symlink {
         return Ok(found);
     }
-    if ![0, rustix::process::geteuid().as_raw()].contains(&facts.st_uid) {
+    let is_in_proc = rustix::fs::fstatfs(&found)?.f_type == PROC_SUPER_MAGIC;
+    // Those of `/proc` itself are the kernel's (`self`), though in a user namespace nobody may be called their owner.
+    let is_the_kernels = is_in_proc && rustix::fs::fstat(&folder)?.st_ino == PROC_ROOT;
+    if !is_the_kernels && ![0, rustix::process::geteuid().as_raw()].contains(&facts.st_uid) {
         let why = format!("{} is a link of another user", Path::new(name).display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
@@ -170,7 +176,7 @@ fn step(folder: OwnedFd, name: &OsStr, links: &mut usize) -> io::Result<OwnedFd>
         return Err(Errno::LOOP.into());
     }
     // The text of a descriptor's link (`/dev/fd/63`) is no path. Nobody can swap it.
-    if rustix::fs::fstatfs(&found)?.f_type == PROC_SUPER_MAGIC {
+    if is_in_proc {
         return Ok(open(OFlags::empty())?);
     }
     let text = rustix::fs::readlinkat(&found, "", Vec::new())?;
