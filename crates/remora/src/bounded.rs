@@ -1,5 +1,6 @@
 //! Reading a file that somebody else may have made, no further than the memory goes: a short one may hold very much.
 
+use remora_attach::own_room;
 use remora_collector::MemoryLimit;
 use std::io::{Error, ErrorKind, Read, Result};
 
@@ -30,6 +31,14 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
+/// What of the memory that is free what was read may be made into, at once.
+pub(crate) const PART_FOR_MORE: &str = "three quarters";
+
+/// Whether so many bytes more may be taken, for what is made of something that was read. How much it takes is known before.
+pub(crate) fn may_take(bytes: u64) -> bool {
+    own_room().is_none_or(|room| bytes <= room.bytes / 4 * 3)
+}
+
 /// Whether it was not read on for that.
 pub(crate) fn takes_too_much(error: &Error) -> bool {
     error.kind() == ErrorKind::OutOfMemory
@@ -38,6 +47,11 @@ pub(crate) fn takes_too_much(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_read_may_be_made_into_something_smaller_than_what_is_free() {
+        assert!(may_take(1 << 20) && !may_take(1 << 50));
+    }
 
     #[test]
     fn no_more_is_read_once_what_was_made_of_it_takes_too_much() {

@@ -318,7 +318,7 @@ pub(crate) enum Failure {
         part: &'static str,
     },
     /// The same of a snapshot that was just taken.
-    #[error("the snapshot is kept and not shown, since reading it takes more than half of the free memory")]
+    #[error("the snapshot is kept and not shown, since reading it takes too much of the free memory")]
     NotShown {
         /// The file.
         file: PathBuf,

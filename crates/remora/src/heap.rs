@@ -12,11 +12,12 @@ mod watch;
 mod watched;
 
 use crate::args::{HeapArgs, HeapCommand, HeapDiffArgs, HeapReportArgs, HeapShowArgs};
-use crate::bounded::Bounded;
+use crate::bounded::{Bounded, PART_FOR_MORE, may_take};
 use crate::console::{Page, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::kind::or_other;
+use remora_heap::{DominatorTree, HeapGraph};
 use remora_heap_file::{Limits, Snapshot};
 use remora_heap_report::{Diff, Report, Show, open_file};
 use std::io::BufReader;
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
 /// `remora heap report`.
 fn report(args: &HeapReportArgs) -> Result<(), Failure> {
     let snapshot = open(&args.file)?;
-    let report = Report::new(&args.file, &snapshot, &args.failing.fail_if)?;
+    let report = Report::new(&args.file, &snapshot, dominators(&args.file, &snapshot.graph)?, &args.failing.fail_if)?;
     let (by, top) = (args.grouped.by.into(), args.shown.top as usize);
     out(&if args.shown.json { Page::json(&report.summary(top)) } else { report.text(by, top) })?;
     end_of_report(&args.file, &snapshot, &report)
@@ -54,7 +55,8 @@ fn report(args: &HeapReportArgs) -> Result<(), Failure> {
 /// `remora heap show`.
 fn show(args: &HeapShowArgs) -> Result<(), Failure> {
     let snapshot = open(&args.file)?;
-    let show = Show::new(&args.file, &snapshot, &args.what, args.shown.top as usize)?;
+    let tree = dominators(&args.file, &snapshot.graph)?;
+    let show = Show::new(&args.file, &snapshot, tree, &args.what, args.shown.top as usize)?;
     out(&if args.shown.json { show.json() } else { show.text() })?;
     told_if_incomplete(&args.file, &snapshot)
 }
@@ -62,7 +64,8 @@ fn show(args: &HeapShowArgs) -> Result<(), Failure> {
 /// `remora heap diff`.
 fn diff(args: &HeapDiffArgs) -> Result<(), Failure> {
     let (before, after) = (open(&args.before)?, open(&args.after)?);
-    let diff = Diff::new(&before, &after);
+    let trees = [dominators(&args.before, &before.graph)?, dominators(&args.after, &after.graph)?];
+    let diff = Diff::new((&before, &trees[0]), (&after, &trees[1]));
     out(&if args.shown.json { diff.json() } else { diff.text(args.shown.top as usize) })?;
     told_if_incomplete(&args.before, &before)?;
     told_if_incomplete(&args.after, &after)
@@ -82,6 +85,19 @@ fn open(file: &Path) -> Result<Snapshot, Failure> {
     let mut snapshot = read.map_err(|error| or_other(file, Failure::heap_file(file, error)))?;
     snapshot.graph.infer_roots();
     Ok(snapshot)
+}
+
+/// Who alone holds whom in a snapshot of this file, unless finding that out takes too much memory.
+fn dominators(file: &Path, graph: &HeapGraph) -> Result<DominatorTree, Failure> {
+    leaves_memory(file, graph).map(|()| DominatorTree::new(graph))
+}
+
+/// Whether that can be found out.
+fn leaves_memory(file: &Path, graph: &HeapGraph) -> Result<(), Failure> {
+    match may_take(DominatorTree::most_memory(graph)) {
+        true => Ok(()),
+        false => Err(Failure::too_large(file, PART_FOR_MORE)),
+    }
 }
 
 /// Told after what there is has been shown.

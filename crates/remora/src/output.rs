@@ -1,11 +1,13 @@
 //! Where results go: checked before anything is asked of a target, written so that a half-written file never stands under the final name.
 
 mod destination;
+mod folder;
 mod format;
 mod name;
 mod spool;
 
-pub(crate) use destination::{Destination, place};
+pub(crate) use destination::{Destination, directory_of};
+pub(crate) use folder::{Folder, Unfinished};
 pub(crate) use format::FileFormat;
 pub(crate) use name::default_output;
 pub(crate) use spool::{HeapSpool, Named, Spool, StreamSpool};

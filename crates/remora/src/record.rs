@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::hold::Hold;
 use crate::leaving::wait_for_an_earlier_one;
 use crate::library;
+use crate::output::Destination;
 use crate::preconditions::{Obstacle, examine, obstacle};
 use crate::proof::Before;
 use crate::stop::{Input, Stop, Wish};
@@ -32,7 +33,6 @@ use processor::Processor;
 use progress::{Numbers, Progress};
 use remora_attach::{Process, Slot, TargetPath};
 use remora_receipt::Facts;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Time for which the engine is waited for before looking whether the recording should end.
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     let _hold = Hold::take(&process)?;
     let before = Before::of(&process)?;
     let mut processor = Processor::watch(process.pid);
-    let attached = attach(&process, &plan, choice, output.destination.regular().map(|(path, _)| path));
+    let attached = attach(&process, &plan, choice, &output.destination);
     let unrecorded = child.as_ref().map(Child::unrecorded);
     let finish = Finish { plan: &plan, output, before };
     let mut engine = match attached {
@@ -115,7 +115,7 @@ struct Chosen {
 }
 
 /// Attaches; where the agent turns out not to be able to record for a reason that could not be seen before, falls back.
-fn attach(process: &Process, plan: &Plan, chosen: Chosen, beside: Option<&Path>) -> Result<Engine, NotStarted> {
+fn attach(process: &Process, plan: &Plan, chosen: Chosen, beside: &Destination) -> Result<Engine, NotStarted> {
     let event_pipe = |in_place_of| EventPipe::start(process, plan, beside, in_place_of);
     match chosen.engine {
         Choice::EventPipe => event_pipe(chosen.in_place_of).map(Engine::from),

@@ -4,7 +4,7 @@
 
 mod support;
 
-use remora_e2e::{MemoryGroup, Remora, Start, Target};
+use remora_e2e::{MemoryGroup, Remora, Start, Target, remora};
 use std::process::Command;
 use support::{compile, open_folder};
 
@@ -132,17 +132,26 @@ fn ctrl_c_during_a_recording_of_an_agent_whose_records_are_expensive_is_obeyed()
 }
 
 #[test]
-fn an_agent_that_fills_the_recorders_memory_is_cut_off_and_what_stays_is_reported() {
-    let group = MemoryGroup::new(900 << 20);
-    let hostile = Hostile::start("hoarding");
-    let process = hostile.target.pid().to_string();
-    let file = hostile.folder.path().join("out.remora");
-    let remora = Remora::command();
+fn a_recorder_whose_memory_an_agent_fills_ends_the_recording_before_the_kernel_ends_it() {
+    let hostile = Hostile::start("growing");
+    // Half of that is less than what a recorder may take in any case: 256 MiB, while an array of samples grows twice that.
+    let group = MemoryGroup::new(640 << 20);
     let mut command = group.command();
-    command.arg(remora.get_program()).args(["record", "--engine", "agent", "-p", &process, "-o"]).arg(file);
+    let (process, file) = (hostile.target.pid().to_string(), hostile.folder.path().join("out.remora"));
+    command.arg(Remora::command().get_program()).args(["record", "--engine", "agent", "-d", "10m", "-p", &process]);
+    command.arg("-o").arg(&file);
     let finished = Remora::spawn(command).finish();
-    let words = ["takes more than half of the memory that was free", "the agent's thread did not end"];
+    let words =
+        ["what the target sent takes more than half of the memory that was free", "the agent's thread did not end"];
     assert_eq!(finished.code(), UNCLEAN, "{finished}");
-    assert!(words.iter().all(|word| finished.text().contains(word)), "{finished}");
+    assert!(words.iter().all(|word| (finished.text() + &finished.stderr).contains(word)), "{finished}");
     assert_eq!(group.kills(), 0);
+    remora(["report", file.to_str().unwrap()]).succeeded();
+}
+
+#[test]
+fn the_stream_of_a_heap_that_never_ends_is_cut_at_what_the_memory_of_the_process_allows() {
+    let hostile = Hostile::start("flooding-heap");
+    let finished = hostile.remora(&["heap"]).finish();
+    finished.failed_with(UNCLEAN, &["longer than its memory allows, and was cut", "the agent's thread did not end"]);
 }

@@ -9,7 +9,7 @@ use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::{compile, open_folder};
@@ -163,21 +163,26 @@ fn what_is_under_the_name_of_a_library_is_opened_only_if_it_is_a_file_that_the_t
 #[test]
 fn output_does_not_go_where_a_link_of_another_user_leads() {
     let folder = open_folder();
-    let (link, recording) = (folder.path().join("out"), folder.path().join("x.remora"));
+    let [link, recording, ours, theirs] = ["out", "x.remora", "ours", "theirs"].map(|name| folder.path().join(name));
     fs::write(&recording, include_bytes!("../../../crates/host/recording/tests/golden/v1.remora")).unwrap();
     symlink("/dev/null", &link).unwrap();
-    let convert =
-        || remora(["convert", "--format", "folded", "-o"].map(Path::new).into_iter().chain([&*link, &*recording]));
-    convert().succeeded();
-    rustix::fs::chownat(
-        rustix::fs::CWD,
-        &link,
-        Some(rustix::fs::Uid::from_raw(STRANGER)),
-        None,
-        rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
-    )
-    .unwrap();
-    convert().failed_with(OUTPUT_REFUSED, &["it is a link of another user"]);
+    let convert = |output: &Path| {
+        remora(["convert", "--format", "folded", "-o"].map(Path::new).into_iter().chain([output, &*recording]))
+    };
+    convert(&link).succeeded();
+    lchown(&link, Some(STRANGER), None).unwrap();
+    convert(&link).failed_with(OUTPUT_REFUSED, &["out is a link of another user"]);
+    // The same for the folders on the way.
+    let place = folder.path().join("place");
+    fs::create_dir(&place).unwrap();
+    for link in [&ours, &theirs] {
+        symlink(&place, link).unwrap();
+    }
+    lchown(&theirs, Some(STRANGER), None).unwrap();
+    convert(&theirs.join("x.folded")).failed_with(OUTPUT_REFUSED, &["theirs is a link of another user"]);
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+    convert(&ours.join("x.folded")).succeeded();
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 1);
 }
 
 #[test]

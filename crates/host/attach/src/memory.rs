@@ -4,9 +4,6 @@ use crate::proc::Proc;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Where control groups are mounted, by convention (systemd's file-hierarchy(7), and all container runtimes).
-const GROUPS: &str = "/sys/fs/cgroup";
-
 /// Groups one inside the other that are looked at.
 const MOST_GROUPS: usize = 64;
 
@@ -39,7 +36,9 @@ impl std::fmt::Display for Bound {
 
 /// What is free for a process: the least of what the machine and each of its control groups have. `None` where nothing of it can be read.
 pub(crate) fn room(proc: &Proc, pid: u32) -> Option<Room> {
-    room_in(proc, pid, Path::new(GROUPS), &read_to_string("/proc/meminfo").unwrap_or_default())
+    let machine = String::from_utf8_lossy(&proc.machine_memory().unwrap_or_default()).into_owned();
+    let machine = line(&machine, "MemAvailable:").map(|bytes| Room { bytes, bound: Bound::Machine });
+    machine.into_iter().chain(rooms(groups_of(proc, pid))).min_by_key(|room| room.bytes)
 }
 
 /// The same for this process itself.
@@ -47,26 +46,18 @@ pub fn own_room() -> Option<Room> {
     room(&Proc::default(), std::process::id())
 }
 
-fn room_in(proc: &Proc, pid: u32, groups: &Path, machine: &str) -> Option<Room> {
-    let machine = line(machine, "MemAvailable:").map(|bytes| Room { bytes, bound: Bound::Machine });
-    let of_process = proc.read(pid, "cgroup").unwrap_or_default();
-    let limited = limits_in(&String::from_utf8_lossy(&of_process), groups);
-    machine.into_iter().chain(rooms(limited)).min_by_key(|room| room.bytes)
-}
-
 /// The control group with which the process ends when anything in it is ended for want of memory (`memory.oom.group`), if there is one: the
 /// lowest. The root has no such file, nor has version 1.
 pub(crate) fn ends_with(proc: &Proc, pid: u32) -> Option<PathBuf> {
-    ends_with_in(proc, pid, Path::new(GROUPS))
-}
-
-fn ends_with_in(proc: &Proc, pid: u32, groups: &Path) -> Option<PathBuf> {
-    let of_process = proc.read(pid, "cgroup").unwrap_or_default();
-    let limited = limits_in(&String::from_utf8_lossy(&of_process), groups);
-    let directories = limited.into_iter().flat_map(Group::directories);
+    let directories = groups_of(proc, pid).into_iter().flat_map(Group::directories);
     let is_one =
         |directory: &PathBuf| read_to_string(directory.join("memory.oom.group")).is_ok_and(|text| text.trim() == "1");
     directories.filter(is_one).max_by_key(|directory| directory.components().count())
+}
+
+fn groups_of(proc: &Proc, pid: u32) -> Vec<Group> {
+    let of_process = proc.read(pid, "cgroup").unwrap_or_default();
+    limits_in(&String::from_utf8_lossy(&of_process), proc.groups())
 }
 
 /// The groups in `/proc/PID/cgroup` that may limit memory.
@@ -175,7 +166,8 @@ mod tests {
         made.set("cgroup", b"0::/pod/app\n");
         group(root, "pod", &[("memory.max", "1000000\n"), ("memory.current", "900000\n")]);
         group(root, "pod/app", &[("memory.max", "max\n"), ("memory.current", "500000\n")]);
-        let room = || room_in(&made.proc(), PID, root, MACHINE).expect("known");
+        made.machine_memory(MACHINE);
+        let room = || room(&made.proc().with_groups(root), PID).expect("known");
         assert_eq!(room(), Room { bytes: 100_000, bound: Bound::ControlGroup(root.join("pod")) });
         write(root.join("pod/memory.stat"), "anon 5\ninactive_file 50000\n").expect("written");
         assert_eq!(room().bytes, 150_000);
@@ -190,7 +182,7 @@ mod tests {
         made.set("cgroup", b"0::/pod/app\n");
         group(root, "pod", &[("memory.oom.group", "0\n")]);
         group(root, "pod/app", &[("memory.oom.group", "0\n")]);
-        let ends_with = || ends_with_in(&made.proc(), PID, root);
+        let ends_with = || ends_with(&made.proc().with_groups(root), PID);
         assert_eq!(ends_with(), None);
         write(root.join("pod/memory.oom.group"), "1\n").expect("written");
         assert_eq!(ends_with(), Some(root.join("pod")));
@@ -208,13 +200,15 @@ mod tests {
         made.set("cgroup", b"5:cpu,cpuacct:/x\n4:memory:/docker/1\n");
         let files = [("memory.limit_in_bytes", "2000"), ("memory.usage_in_bytes", "1500")];
         group(groups.path(), "memory/docker/1", &files);
-        assert_eq!(room_in(&made.proc(), PID, groups.path(), MACHINE).expect("known").bytes, 500);
+        made.machine_memory(MACHINE);
+        let room = || room(&made.proc().with_groups(groups.path()), PID);
+        assert_eq!(room().expect("known").bytes, 500);
         for outside in ["0::/../other\n", "", "nonsense"] {
             made.set("cgroup", outside.as_bytes());
-            let room = room_in(&made.proc(), PID, groups.path(), MACHINE);
-            assert_eq!(room, Some(Room { bytes: 4000 << 10, bound: Bound::Machine }), "{outside}");
+            assert_eq!(room(), Some(Room { bytes: 4000 << 10, bound: Bound::Machine }), "{outside}");
         }
-        assert_eq!(room_in(&made.proc(), PID, groups.path(), ""), None);
+        made.machine_memory("");
+        assert_eq!(room(), None);
     }
 
     #[test]

@@ -108,6 +108,11 @@ impl MadeUp {
         std::fs::write(self.file(name), content).expect("written");
     }
 
+    /// Says what memory the machine has.
+    pub(crate) fn machine_memory(&self, text: &str) {
+        std::fs::write(self.directory.path().join("meminfo"), text).expect("written");
+    }
+
     /// Makes a link of the process.
     pub(crate) fn link(&self, name: &str, target: &Path) {
         let _ = std::fs::remove_file(self.file(name));

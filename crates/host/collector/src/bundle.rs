@@ -38,6 +38,11 @@ impl Executable {
         self.folder.join(name)
     }
 
+    /// What reading the file with this path takes: bytes in the executable, and those that they unpack to.
+    pub(crate) fn bytes_to_read(&self, name: &str) -> Option<u64> {
+        self.bundle.file(name).map(|file| file.stored.max(file.size))
+    }
+
     /// The file with this path in the application's folder.
     pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let file = self.bundle.file(name)?;

@@ -11,13 +11,16 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest file that is read for its names, bytes.
-const LARGEST_FILE: u64 = 1 << 30;
+/// Longest file that is read for its names, bytes. The runtime with all its symbols has less than 200 MB, and so have most single-file
+/// applications; the largest libraries that are common with .NET, of kernels for mathematics, have some 450 MB.
+const LARGEST_FILE: u64 = 512 << 20;
 
-/// Bytes that are read of all files. The target chooses which files these are, and a sparse one costs it nothing.
+/// Bytes that are read of all files, by all readers of a command together. The target chooses which files these are, and a sparse one costs
+/// it nothing.
 const MOST_BYTES: u64 = 2 << 30;
 
 /// The pause after the mappings were read for an address that is in none of them all the same; each is twice as long as the one before.
@@ -44,15 +47,46 @@ pub struct Files {
     native: HashMap<TargetPath, Option<ElfImage>>,
     maps: Vec<MapEntry>,
     refresh: Refresh,
+    budget: Rc<Budget>,
+}
+
+/// What may be read of a target's files. All readers of a command share one.
+#[derive(Debug)]
+struct Budget {
     /// Bytes that may still be read.
     left: Cell<u64>,
-    /// Files that were not, since too much had been.
+    /// Files that were not, since they are too large, or too much had been.
     unread: Cell<u64>,
 }
 
+impl Budget {
+    /// Takes so many bytes for a file off; `None` if they are too many.
+    fn take(&self, length: u64) -> Option<()> {
+        match self.left.get().checked_sub(length).filter(|_| length <= LARGEST_FILE) {
+            Some(left) => {
+                self.left.set(left);
+                Some(())
+            }
+            None => {
+                self.unread.set(self.unread.get().saturating_add(1));
+                None
+            }
+        }
+    }
+}
+
 impl Files {
-    /// Those of the process with this id.
+    /// Those of the process with this id, for the first reader of a command.
     pub fn of(process_id: u32) -> Files {
+        Files::within(process_id, Rc::new(Budget { left: Cell::new(MOST_BYTES), unread: Cell::new(0) }))
+    }
+
+    /// The same ones for another reader, who may read what this one leaves, and the other way round.
+    pub(crate) fn for_another(&self) -> Files {
+        Files::within(self.process_id, Rc::clone(&self.budget))
+    }
+
+    fn within(process_id: u32, budget: Rc<Budget>) -> Files {
         Files {
             process_id,
             managed: HashMap::new(),
@@ -60,8 +94,7 @@ impl Files {
             native: HashMap::new(),
             maps: Vec::new(),
             refresh: Refresh::default(),
-            left: Cell::new(MOST_BYTES),
-            unread: Cell::new(0),
+            budget,
         }
     }
 
@@ -85,6 +118,8 @@ impl Files {
         let process_id = self.process_id;
         let executable = self.executable.get_or_insert_with(|| Executable::of(process_id)).as_ref()?;
         let name = name.to_str()?;
+        // Whatever the process says of the module, each look costs.
+        self.budget.take(executable.bytes_to_read(name)?)?;
         let (beside, bytes) = (executable.beside(name), executable.read(name)?);
         self.managed_image(&beside, bytes).filter(|image| image.mvid().is_some_and(|found| found.0 == mvid))
     }
@@ -151,11 +186,15 @@ impl Files {
         UnwindRules::parse(&self.native_bytes(entry)?)
     }
 
-    /// What is to be said where files were not read.
+    /// What is to be said where files were not read, by this reader or another.
     pub(crate) fn note(&self) -> Option<String> {
-        let unread = self.unread.get();
+        let unread = self.budget.unread.get();
         (unread > 0).then(|| {
-            format!("{unread} files of the process were not read, since 2 GiB of others had been: names that stand in them are missing")
+            format!(
+                "{unread} files of the process were not read, since one may have {} MiB and all {} GiB: names that stand in them are missing",
+                LARGEST_FILE >> 20,
+                MOST_BYTES >> 30
+            )
         })
     }
 
@@ -177,14 +216,7 @@ impl Files {
     /// A file whose first bytes were read already, with its rest; `None` if it is too large, or too much has been read of all files.
     fn rest(&self, file: File, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         let length = file.metadata().ok()?.len();
-        if length > LARGEST_FILE {
-            return None;
-        }
-        let Some(left) = self.left.get().checked_sub(length) else {
-            self.unread.set(self.unread.get() + 1);
-            return None;
-        };
-        self.left.set(left);
+        self.budget.take(length)?;
         // It may grow meanwhile.
         file.take(length.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes).ok()?;
         Some(bytes)
@@ -282,17 +314,19 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn files_are_read_up_to_a_sum_of_bytes() {
+    fn files_are_read_up_to_a_sum_of_bytes_whoever_of_a_command_reads_them() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         std::fs::write(&path, [1; 100]).expect("written");
         let files = Files::of(std::process::id());
-        files.left.set(250);
-        let read = || files.read(&path.clone().into()).map(|bytes| bytes.len());
-        assert_eq!(files.note(), None);
-        assert_eq!([read(), read(), read()], [Some(100), Some(100), None]);
+        let others = files.for_another();
+        files.budget.left.set(250);
+        let read = |files: &Files| files.read(&path.clone().into()).map(|bytes| bytes.len());
+        assert_eq!((files.note(), others.note()), (None, None));
+        assert_eq!([read(&files), read(&others), read(&files), read(&others)], [Some(100), Some(100), None, None]);
+        assert_eq!(files.note(), others.note());
         let said = files.note().expect("one was not read");
-        assert!(said.starts_with("1 files of the process were not read"), "{said}");
+        assert!(said.starts_with("2 files of the process were not read"), "{said}");
     }
 
     #[test]
@@ -330,10 +364,10 @@ mod tests {
         file.set_len(LARGEST_FILE).expect("room for nothing");
         let files = Files::of(std::process::id());
         let read = || files.read_elf(File::open(&path).expect("a file"));
-        assert_eq!((read(), files.left.get()), (None, MOST_BYTES));
+        assert_eq!((read(), files.budget.left.get()), (None, MOST_BYTES));
         file.write_all(&ELF_MAGIC).expect("room");
         file.set_len(LARGEST_FILE + 1).expect("room for nothing");
-        assert_eq!(read(), None, "too large");
+        assert_eq!((read(), files.budget.unread.get()), (None, 1), "too large");
         file.set_len(100).expect("less");
         assert_eq!(read().map(|bytes| bytes.len()), Some(100));
         let code = parse_maps(b"1000-2000 r-xs 00000000 00:01 7   /memfd:doublemapper (deleted)\n").remove(0);

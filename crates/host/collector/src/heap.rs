@@ -128,7 +128,8 @@ impl HeapSession {
         presence.limit = Some(MemoryLimit::half());
         let mut files = Files::of(process.pid);
         files.refresh_maps();
-        let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));
+        let methods = Methods::new(files.for_another());
+        let mut classes = Classes::new(Names::new(files), methods);
         classes.statics = Statics::new(wanted.contents == Contents::Values);
         classes.major = process.runtime().and_then(|runtime| runtime.version).map(|version| version.major);
         Ok(HeapSession {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// See the module's text.
 pub(crate) struct Methods {
-    process_id: u32,
+    files: Files,
     /// Made with the first description: most snapshots have none.
     names: Option<Names>,
     modules: Vec<Message>,
@@ -18,8 +18,9 @@ pub(crate) struct Methods {
 }
 
 impl Methods {
-    pub(crate) fn new(process_id: u32) -> Methods {
-        Methods { process_id, names: None, modules: Vec::new(), by_id: BTreeMap::new() }
+    /// Their names are read in these files.
+    pub(crate) fn new(files: Files) -> Methods {
+        Methods { files, names: None, modules: Vec::new(), by_id: BTreeMap::new() }
     }
 
     pub(crate) fn message(&mut self, message: Message) {
@@ -40,9 +41,9 @@ impl Methods {
     }
 
     fn names(&mut self) -> &mut Names {
-        let (process_id, modules) = (self.process_id, &mut self.modules);
+        let (files, modules) = (&self.files, &mut self.modules);
         self.names.get_or_insert_with(|| {
-            let mut files = Files::of(process_id);
+            let mut files = files.for_another();
             files.refresh_maps();
             let mut names = Names::new(files);
             for module in modules.drain(..) {

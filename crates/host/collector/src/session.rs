@@ -97,11 +97,11 @@ impl Session {
     /// # Errors
     /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
     pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
-        let mut unwinding = Unwinding::of(process.pid);
+        let mut files = Files::of(process.pid);
+        let mut unwinding = Unwinding::of(files.for_another());
         let table = unwinding.prepare();
         let (mut presence, began) = arrive_heard(process, library, task(options), table.as_ref(), options.timeout)?;
         let meta = meta(process, options, &began);
-        let mut files = Files::of(process.pid);
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
         presence.limit = Some(MemoryLimit::half());

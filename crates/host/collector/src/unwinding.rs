@@ -49,10 +49,10 @@ pub(crate) struct Unwinding {
 }
 
 impl Unwinding {
-    /// The tables of this process; nothing is sent yet.
-    pub(crate) fn of(process_id: u32) -> Unwinding {
+    /// The tables of the process with these files; nothing is sent yet.
+    pub(crate) fn of(files: Files) -> Unwinding {
         Unwinding {
-            files: Files::of(process_id),
+            files,
             rules: HashMap::new(),
             sent: Vec::new(),
             due: Instant::now(),
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_table_of_this_process_is_sound_and_knows_the_c_library_and_the_kernels() {
-        let mut unwinding = Unwinding::of(std::process::id());
+        let mut unwinding = Unwinding::of(Files::of(std::process::id()));
         // Every module counts as large.
         unwinding.little_code = 0;
         let (none, _, is_whole) = unwinding.table();

@@ -124,7 +124,8 @@ impl WatchSession {
         presence.memory.ask(&[]);
         let mut files = Files::of(process.pid);
         files.refresh_maps();
-        let mut classes = Classes::new(Names::new(files), Methods::new(process.pid));
+        let methods = Methods::new(files.for_another());
+        let mut classes = Classes::new(Names::new(files), methods);
         let telling = classes.meanings.snapshot_begins();
         Ok(WatchSession {
             presence,

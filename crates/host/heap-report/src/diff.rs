@@ -55,9 +55,10 @@ pub struct Diff<'a> {
 }
 
 impl<'a> Diff<'a> {
-    /// Compares the two.
-    pub fn new(before: &'a Snapshot, after: &'a Snapshot) -> Diff<'a> {
-        let (rows_before, rows_after) = (rows(before), rows(after));
+    /// Compares the two, each with its dominators.
+    pub fn new(before: (&'a Snapshot, &DominatorTree), after: (&'a Snapshot, &DominatorTree)) -> Diff<'a> {
+        let (rows_before, rows_after) = (by_type(&before.0.graph, before.1), by_type(&after.0.graph, after.1));
+        let (before, after) = (before.0, after.0);
         Diff {
             rows: diff::by_type(
                 diff::Snapshot { graph: &before.graph, rows: &rows_before },
@@ -120,10 +121,6 @@ fn head(sides: &[Side<'_>; 2]) -> Page {
     line(format!("before: {}", before.text()))
         + line(format!("after:  {}", after.text()))
         + line(format!("in all: {bytes}, {objects} objects"))
-}
-
-fn rows(snapshot: &Snapshot) -> Vec<TypeRow> {
-    by_type(&snapshot.graph, &DominatorTree::new(&snapshot.graph))
 }
 
 fn told(row: &DiffRow) -> RowJson {

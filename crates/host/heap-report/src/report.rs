@@ -123,8 +123,12 @@ impl<'a> Report<'a> {
     ///
     /// # Errors
     /// [`Error`].
-    pub fn new(file: &Path, snapshot: &'a Snapshot, conditions: &[Condition]) -> Result<Report<'a>, Error> {
-        let tree = DominatorTree::new(&snapshot.graph);
+    pub fn new(
+        file: &Path,
+        snapshot: &'a Snapshot,
+        tree: DominatorTree,
+        conditions: &[Condition],
+    ) -> Result<Report<'a>, Error> {
         let rows = by_type(&snapshot.graph, &tree);
         let outcomes = condition::evaluate(conditions, snapshot, &rows);
         let assemblies = by_assembly(&snapshot.graph, &tree);

@@ -123,12 +123,17 @@ impl<'a> Show<'a> {
     ///
     /// # Errors
     /// [`Error`].
-    pub fn new(file: &FilePath, snapshot: &'a Snapshot, what: &str, top: usize) -> Result<Show<'a>, Error> {
+    pub fn new(
+        file: &FilePath,
+        snapshot: &'a Snapshot,
+        tree: DominatorTree,
+        what: &str,
+        top: usize,
+    ) -> Result<Show<'a>, Error> {
         let graph = &snapshot.graph;
         let statics = Statics { fields: &snapshot.statics, are_all: snapshot.state.has_static_fields };
         let selection = select(graph, statics, what).map_err(Error::NotThere)?;
         let has_values = snapshot.state.has_values;
-        let tree = DominatorTree::new(graph);
         let mut show = Show {
             selection: selection.clone(),
             graph,

@@ -98,6 +98,8 @@ fn remedy(asked: Option<u64>, allowed: u64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_attach::find_in;
+    use remora_attach::proc::Proc;
 
     #[test]
     fn advice_is_not_what_was_done_already() {
@@ -106,11 +108,48 @@ mod tests {
         assert_eq!(remedy(Some(8), 7), "free some");
     }
 
+    const PROCESS: u32 = 777;
+
+    /// A process with 100 MiB in a control group with a limit of 150 MiB, in directories laid out like `/proc` and `/sys/fs/cgroup`.
+    fn made_up(directory: &std::path::Path) -> Process {
+        let [proc, groups] = ["proc", "cgroup"].map(|name| directory.join(name));
+        let library = "/usr/share/dotnet/shared/Microsoft.NETCore.App/8.0.4/libcoreclr.so";
+        for (file, text) in [
+            (proc.join("meminfo"), "MemAvailable: 8000000 kB\n".to_owned()),
+            (proc.join("777/stat"), format!("{PROCESS} (app) S {}123 0 0\n", "0 ".repeat(18))),
+            (proc.join("777/status"), "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nVmRSS:\t102400 kB\n".to_owned()),
+            (proc.join("777/cmdline"), "/app\0".to_owned()),
+            (proc.join("777/maps"), format!("7f00-7f10 r-xp 00000000 08:01 42 {library}\n")),
+            (proc.join("777/cgroup"), "0::/pod/app\n".to_owned()),
+            (groups.join("pod/memory.max"), "157286400\n".to_owned()),
+            (groups.join("pod/memory.current"), "104857600\n".to_owned()),
+            (groups.join("pod/memory.oom.group"), "1\n".to_owned()),
+            (groups.join("pod/app/memory.oom.group"), "0\n".to_owned()),
+        ] {
+            std::fs::create_dir_all(file.parent().expect("it has one")).expect("made");
+            std::fs::write(file, text).expect("written");
+        }
+        find_in(&Proc::at(proc).with_groups(groups), PROCESS).expect("it has a runtime")
+    }
+
     #[test]
-    fn a_group_that_ends_as_a_whole_is_in_danger_where_a_copy_may_not_fit_and_nobody_said_that_it_may() {
-        assert!(is_a_danger(999, 1000, None));
-        assert!(!is_a_danger(1000, 1000, None));
-        assert!(!is_a_danger(999, 1000, Some(7)));
+    fn a_snapshot_of_a_group_that_ends_as_a_whole_is_refused_unless_somebody_says_what_it_may_cost() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let process = made_up(directory.path());
+        let pod = directory.path().join("cgroup/pod");
+        let Err(Failure::EndsWithTheCopy { group, most, free }) = Allowance::of(&process, None) else {
+            panic!("the copy may cost more than is free, and the pod ends as a whole");
+        };
+        assert_eq!((group, most.as_str(), free.as_str()), (pod.clone(), "124 MiB", "50.0 MiB"));
+        let said = Allowance::of(&process, Some(30 << 20)).expect("somebody said so");
+        assert_eq!((said.bytes, said.why.as_str()), (30 << 20, "--max-extra-memory"));
+        let set = |file: &str, text: &str| std::fs::write(pod.join(file), text).expect("written");
+        set("memory.oom.group", "0\n");
+        let half = Allowance::of(&process, None).expect("the copy goes first, or ends itself before");
+        assert_eq!((half.bytes, half.why.contains("half of what is free in the control group")), (25 << 20, true));
+        set("memory.oom.group", "1\n");
+        set("memory.max", "262144000\n");
+        assert_eq!(Allowance::of(&process, None).expect("all of the copy fits").bytes, 75 << 20);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Both {
         let asked = Destination::of(file, force);
         let is_folder = file.is_dir() || file.as_os_str().as_encoded_bytes().ends_with(b"/");
         let places = ["before", "after"].map(|which| Destination::of(&named(file, which), force));
-        if is_folder || asked.regular().is_none() || places.iter().any(|place| place.regular().is_none()) {
+        if is_folder || !asked.is_regular() || !places.iter().all(Destination::is_regular) {
             let advice = "two snapshots are kept in two files; give -o the name of a regular file";
             return Err(Failure::Usage(advice.to_owned()));
         }
@@ -58,7 +58,7 @@ impl Both {
                 before.spool.discard();
             }
             let place = &self.places[usize::from(self.first.is_some())];
-            match HeapSpool::create(place.regular().map(|(path, _)| path), false) {
+            match HeapSpool::create(place, false) {
                 Ok(spool) => self.current = Some(spool),
                 Err(failure) => return self.failed = Some(failure),
             }

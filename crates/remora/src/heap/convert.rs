@@ -1,11 +1,10 @@
 //! `remora heap convert`: files for other tools from a snapshot.
 
-use super::{open, told_if_incomplete};
+use super::{dominators, open, told_if_incomplete};
 use crate::args::HeapConvertArgs;
 use crate::console::note;
 use crate::failure::{Failure, Place};
 use crate::output::Destination;
-use remora_heap::DominatorTree;
 use remora_heap_export::{About, Format, Table};
 use remora_heap_file::Snapshot;
 use remora_heap_report::notes;
@@ -53,18 +52,17 @@ fn one(args: &HeapConvertArgs, destination: &Destination, format: Format) -> Res
 
 /// All are checked before the first is written.
 fn tables(args: &HeapConvertArgs) -> Result<(), Failure> {
-    let places = Table::ALL.map(|table| (table, place_of(table, &args.output)));
-    let destination = |path: &Path| Destination::of(path, args.force);
-    places.iter().try_for_each(|(_, path)| destination(path).check())?;
+    let places = Table::ALL.map(|table| (table, Destination::of(&place_of(table, &args.output), args.force)));
+    places.iter().try_for_each(|(_, place)| place.check())?;
     let snapshot = open(&args.file)?;
-    let tree = DominatorTree::new(&snapshot.graph);
-    for (table, path) in &places {
-        destination(path).write(|out| {
+    let tree = dominators(&args.file, &snapshot.graph)?;
+    for (table, place) in &places {
+        place.write(|out| {
             let mut out = BufWriter::with_capacity(BUFFER, out);
             table.write(&snapshot.graph, &tree, &mut out)?;
             out.flush()
         })?;
-        note(&format!("wrote {}", path.display()));
+        note(&format!("wrote {place}"));
     }
     told_if_incomplete(&args.file, &snapshot)
 }

@@ -3,7 +3,7 @@
 use super::allowance::Allowance;
 use super::convert::Target;
 use super::rest::kept;
-use super::{end_of_report, open};
+use super::{dominators, end_of_report, open};
 use crate::args::HeapTakeArgs;
 use crate::console::{Page, StatusLine, counted, grouped, line, note, note_all, out};
 use crate::exit::Exit;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
     let (allowance, _hold, before) = prepared;
     say_beforehand(args, &process);
-    let mut spool = HeapSpool::create(places.snapshot.regular().map(|(path, _)| path), args.strings || args.values)?;
+    let mut spool = HeapSpool::create(&places.snapshot, args.strings || args.values)?;
     let mut session = match HeapSession::attach(&process, library::FOR_HEAPS, wanted(args), ATTACH_PATIENCE) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {
@@ -258,7 +258,7 @@ impl Places {
         let named = args.output.clone();
         let path = named.unwrap_or_else(|| default_output(&process.name(), &Zoned::now(), ".remora-heap"));
         let snapshot = Destination::of(&path, args.force);
-        if snapshot.regular().is_none() {
+        if !snapshot.is_regular() {
             return usage(
                 "a snapshot is kept in a file, which is read again to show it; give -o the name of a regular file",
             );
@@ -451,14 +451,16 @@ pub(super) fn receipt_alone(args: &HeapTakeArgs, receipt: &Receipt) -> Result<()
 
 /// Shows what was kept.
 fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failure> {
-    let snapshot = match open(file) {
-        Err(Failure::TooLargeToRead { file, .. }) => {
-            receipt_alone(args, receipt)?;
-            return Err(Failure::NotShown { file });
-        }
-        opened => opened?,
+    let kept_alone = |failure| match failure {
+        Failure::TooLargeToRead { file, .. } => match receipt_alone(args, receipt) {
+            Ok(()) => Failure::NotShown { file },
+            Err(failure) => failure,
+        },
+        failure => failure,
     };
-    let report = Report::new(file, &snapshot, &args.failing.fail_if)?;
+    let snapshot = open(file).map_err(kept_alone)?;
+    let report =
+        Report::new(file, &snapshot, dominators(file, &snapshot.graph).map_err(kept_alone)?, &args.failing.fail_if)?;
     let (by, top) = (args.grouped.by.into(), args.shown.top as usize);
     out(&if args.shown.json {
         let receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();

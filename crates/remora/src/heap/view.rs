@@ -1,15 +1,16 @@
 //! `remora heap view`: a snapshot as a page in the browser, served to this machine's user until Ctrl-C.
 
-use super::open;
+use super::{leaves_memory, open};
 use crate::args::HeapViewArgs;
 use crate::console::{line, note, out};
 use crate::failure::{Failure, Place};
 use crate::kind::or_other;
+use crate::output::{Folder, Unfinished, directory_of};
 use crate::stop::{Input, Stop};
 use remora_heap_file::{Identity, Snapshot};
 use remora_heap_report::{notes, open_file};
 use remora_heap_view::{About, Error, Index, Key, Parts, Server, View, make};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::process::geteuid;
 use std::cell::RefCell;
 use std::env;
@@ -22,7 +23,7 @@ use std::time::Instant;
 /// Bytes that are written at once.
 const BUFFER: usize = 1 << 20;
 /// What only its owner may read and write.
-const PRIVATE: u32 = 0o600;
+const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// Where an index may lie, the first that can be had.
 #[derive(Debug, Clone)]
@@ -120,7 +121,7 @@ impl Places {
     /// Where it may lie, and who may read it there: beside the snapshot, unless that place is another user's; in the cache.
     fn folders(&self) -> Vec<(PathBuf, Permissions)> {
         let beside = (!self.is_taken()).then(|| (self.beside.clone(), self.permissions.clone()));
-        let cached = self.cached.clone().map(|cached| (cached, Permissions::from_mode(PRIVATE)));
+        let cached = self.cached.clone().map(|cached| (cached, Permissions::from_mode(PRIVATE.bits())));
         beside.into_iter().chain(cached).collect()
     }
 
@@ -139,7 +140,7 @@ impl Places {
         let made = self.fill(&part, key, goes_on).and_then(|()| part.place().map_err(Trouble::OfPlace));
         if made.is_err() {
             // What is half written helps nobody; that it cannot be removed is not the failure to tell.
-            let _ = fs::remove_file(&part.path);
+            let _ = part.unfinished.remove();
         }
         made?;
         let opened = File::open(place).map_err(Error::Read).and_then(|file| Index::open(file, key));
@@ -152,6 +153,7 @@ impl Places {
             let error = io::Error::other("it was changed while it was read");
             return Err(Trouble::Other(Failure::Input { file: self.snapshot.clone(), error }));
         }
+        leaves_memory(&self.snapshot, &snapshot.graph).map_err(Trouble::Other)?;
         let mut out = BufWriter::with_capacity(BUFFER, &part.file);
         let parts = Parts { graph: &snapshot.graph, about: about(&snapshot), key, goes_on };
         make(parts, &mut out).map_err(|error| match error {
@@ -172,23 +174,27 @@ enum Trouble {
 /// An index that is not yet in its place.
 struct Part {
     file: File,
-    path: PathBuf,
+    unfinished: Unfinished,
+    folder: Folder,
     place: PathBuf,
     permissions: Permissions,
 }
 
 impl Part {
     fn new(place: &Path, permissions: Permissions) -> Result<Part, Failure> {
-        let name = place.file_name().unwrap_or_default().to_string_lossy();
-        let path = place.with_file_name(format!(".{name}.{}.part", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(&path);
-        let file = file.map_err(|error| Failure::output(Place::File(place.to_owned()), error))?;
-        Ok(Part { file, path, place: place.to_owned(), permissions })
+        let begin = || {
+            let folder = Folder::open(&directory_of(place))?;
+            let name = place.file_name().unwrap_or_default().to_string_lossy();
+            let (unfinished, file) = folder.create(&format!(".{name}."), ".part", PRIVATE)?;
+            Ok(Part { file, unfinished, folder, place: place.to_owned(), permissions })
+        };
+        begin().map_err(|error| Failure::output(Place::File(place.to_owned()), error))
     }
 
     fn place(&self) -> Result<(), Failure> {
+        let name = self.place.file_name().unwrap_or_default();
         let placed = self.file.set_permissions(self.permissions.clone());
-        let placed = placed.and_then(|()| fs::rename(&self.path, &self.place));
+        let placed = placed.and_then(|()| Ok(self.unfinished.rename(&self.folder, name, true)?));
         placed.map_err(|error| Failure::output(Place::File(self.place.clone()), error))
     }
 }

@@ -2,22 +2,23 @@
 //!
 //! A file is written under another name beside it and then renamed, so that readers see all of it or none.
 //! What is not a regular file (a pipe, `/dev/null`) is written directly: there is nothing to overwrite.
+//! Its folder is opened once, at the first look, and kept ([`Folder`]).
 
+use super::folder::{Folder, Unfinished};
 use crate::failure::{Failure, Place};
-use rustix::fs::{FileType, Mode, OFlags, PROC_SUPER_MAGIC};
+use rustix::fs::{AtFlags, FileType, Mode, fstatvfs};
 use rustix::io::Errno;
+use std::cell::OnceCell;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Free space below which a recording is not begun, bytes.
 const SPACE_NEEDED: u64 = 16 << 20;
 
 /// Where a result goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Destination {
     /// `-`.
     Stdout,
@@ -29,8 +30,23 @@ pub(crate) enum Destination {
         force: bool,
         /// Which flag names it.
         flag: Flag,
+        /// Its folder, once it was opened.
+        folder: OnceCell<Folder>,
     },
 }
+
+/// Two are the same if the same was given, opened or not.
+impl PartialEq for Destination {
+    fn eq(&self, other: &Destination) -> bool {
+        let given = |destination: &Destination| match destination {
+            Destination::Stdout => None,
+            Destination::File { path, force, flag, .. } => Some((path.clone(), *force, *flag)),
+        };
+        given(self) == given(other)
+    }
+}
+
+impl Eq for Destination {}
 
 /// By which flag a place is given: advice speaks of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,64 +85,134 @@ impl Destination {
         if path == Path::new("-") {
             return Destination::Stdout;
         }
-        Destination::File { path: path.to_owned(), force, flag }
+        Destination::File { path: path.to_owned(), force, flag, folder: OnceCell::new() }
     }
 
-    /// The file, if it is or will be a regular one, and whether it may be replaced; `None` for what is written directly.
-    pub(crate) fn regular(&self) -> Option<(&Path, bool)> {
-        match self {
-            Destination::File { path, force, .. } if !is_special(path) => Some((path, *force)),
-            _ => None,
-        }
+    /// Whether it is or will be a regular file; anything else is written directly.
+    pub(crate) fn is_regular(&self) -> bool {
+        // Where a folder cannot be opened, nothing is known to be something else.
+        matches!(self, Destination::File { .. }) && !matches!(self.entry(), Ok(Some(entry)) if entry.is_special())
     }
 
     /// Whether it can be written: not there already, in a directory that can be written to, on a disk with room.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let Destination::File { path, force, flag } = self else {
-            return Ok(());
-        };
-        if path.is_dir() {
-            return Err(Failure::IsDirectory(flag.place(path)));
+        let Some(entry) = self.entry()? else { return Ok(()) };
+        match entry.type_of() {
+            Some(FileType::Directory) => return Err(Failure::IsDirectory(entry.place())),
+            _ if entry.is_special() => return entry.open_special().map(drop).map_err(|error| entry.failed(error)),
+            _ if !entry.force && entry.is_there() => return Err(Failure::Exists(entry.place())),
+            _ => {}
         }
-        if is_special(path) {
-            return open_special(path).map(|_| ()).map_err(|error| flag.failed(path, error));
-        }
-        if !force && path.symlink_metadata().is_ok() {
-            return Err(Failure::Exists(flag.place(path)));
-        }
-        let directory = directory_of(path);
-        if !directory.is_dir() {
-            return Err(Failure::NoDirectory { place: flag.place(path), directory });
-        }
-        check_space(flag.place(path), &directory)?;
-        let probed = probe(&directory, &beside(path));
-        probed.map_err(|error| flag.failed(path, if keeps_no_files(&directory) { no_files() } else { error }))
+        check_space(entry.place(), entry.folder)?;
+        let (before, after) = entry.part();
+        let probed = entry.folder.probe(&before, after);
+        probed.map_err(|error| entry.failed(if keeps_no_files(entry.folder) { no_files() } else { error }))
     }
 
     /// Lets `write` write, and puts the result in place if that went well.
     pub(crate) fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-        match self {
-            Destination::Stdout => {
-                crate::console::prints();
-                read_enough(write(&mut io::stdout().lock()))
-                    .map_err(|error| Failure::output(Place::StandardOutput, error))
-            }
-            Destination::File { path, flag, .. } if is_special(path) => {
-                let written = open_special(path).and_then(|mut file| write(&mut file));
-                read_enough(written).map_err(|error| flag.failed(path, error))
-            }
-            Destination::File { path, force, flag } => {
-                let part = beside(path);
-                let written = new_file(&part).and_then(|mut file| write(&mut file));
-                let placed =
-                    written.map_err(|error| flag.failed(path, error)).and_then(|()| put(&part, path, *force, *flag));
-                if placed.is_err() {
-                    // What is half written helps nobody; that it cannot be removed is not the failure to tell.
-                    let _ = std::fs::remove_file(&part);
-                }
-                placed
-            }
+        let Some(entry) = self.entry()? else {
+            crate::console::prints();
+            return read_enough(write(&mut io::stdout().lock()))
+                .map_err(|error| Failure::output(Place::StandardOutput, error));
+        };
+        if entry.is_special() {
+            let written = entry.open_special().and_then(|mut file| write(&mut file));
+            return read_enough(written).map_err(|error| entry.failed(error));
         }
+        let (before, after) = entry.part();
+        let created = entry.folder.create(&before, after, Mode::from_raw_mode(0o666));
+        let (part, mut file) = created.map_err(|error| entry.failed(error))?;
+        let written = write(&mut file).map_err(|error| entry.failed(error));
+        let placed = written.and_then(|()| entry.put(&part));
+        if placed.is_err() {
+            // What is half written helps nobody; that it cannot be removed is not the failure to tell.
+            let _ = part.remove();
+        }
+        placed
+    }
+
+    /// Gives its name to a file that is whole.
+    pub(crate) fn put(&self, part: &Unfinished) -> Result<(), Failure> {
+        self.entry()?.map_or(Ok(()), |entry| entry.put(part))
+    }
+
+    /// Creates a file beside it, which stays if this process is ended: its name says what it is. Where it is no regular file, that is in the
+    /// temporary directory, for its owner's eyes alone.
+    pub(super) fn begin(&self, ending: &str, mode: Mode) -> Result<(Unfinished, File), Failure> {
+        let after = format!(".unfinished.{ending}");
+        if let Some(entry) = self.entry()?.filter(|entry| !entry.is_special()) {
+            let before = format!("{}.", entry.name.to_string_lossy());
+            return entry.folder.create(&before, &after, mode).map_err(|error| entry.failed(error));
+        }
+        let directory = std::env::temp_dir();
+        let created = Folder::open(&directory).and_then(|folder| folder.create("remora-", &after, mode & Mode::RWXU));
+        created.map_err(|error| Failure::output(Place::File(directory), error))
+    }
+
+    /// The file with its folder, which is opened if it was not yet; `None` for standard output.
+    fn entry(&self) -> Result<Option<Entry<'_>>, Failure> {
+        let Destination::File { path, force, flag, folder } = self else { return Ok(None) };
+        let Some(name) = path.file_name() else { return Err(Failure::IsDirectory(flag.place(path))) };
+        if folder.get().is_none() {
+            let directory = directory_of(path);
+            let opened = Folder::open(&directory).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                    Failure::NoDirectory { place: flag.place(path), directory }
+                }
+                _ => flag.failed(path, error),
+            });
+            let _ = folder.set(opened?);
+        }
+        Ok(folder.get().map(|folder| Entry { path, force: *force, flag: *flag, folder, name }))
+    }
+}
+
+/// A name in a folder, where a file is or will be.
+struct Entry<'a> {
+    path: &'a Path,
+    force: bool,
+    flag: Flag,
+    folder: &'a Folder,
+    name: &'a OsStr,
+}
+
+impl Entry<'_> {
+    fn place(&self) -> Place {
+        self.flag.place(self.path)
+    }
+
+    fn failed(&self, error: io::Error) -> Failure {
+        self.flag.failed(self.path, error)
+    }
+
+    fn is_there(&self) -> bool {
+        self.folder.type_of(self.name, AtFlags::SYMLINK_NOFOLLOW).is_some()
+    }
+
+    /// Of what it leads to, if it is a link.
+    fn type_of(&self) -> Option<FileType> {
+        self.folder.type_of(self.name, AtFlags::empty())
+    }
+
+    fn is_special(&self) -> bool {
+        self.type_of().is_some_and(|found| ![FileType::RegularFile, FileType::Directory].contains(&found))
+    }
+
+    fn open_special(&self) -> io::Result<File> {
+        self.folder.find(self.name)?.open_special()
+    }
+
+    /// The two ends of the name under which it is written until it is whole.
+    fn part(&self) -> (String, &'static str) {
+        (format!(".{}.", self.name.to_string_lossy()), ".part")
+    }
+
+    fn put(&self, part: &Unfinished) -> Result<(), Failure> {
+        part.rename(self.folder, self.name, self.force).map_err(|errno| match errno {
+            Errno::EXIST if !self.force => Failure::Exists(self.place()),
+            errno => self.failed(errno.into()),
+        })
     }
 }
 
@@ -147,47 +233,7 @@ fn read_enough(written: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Gives the file `part` the name `path`.
-pub(crate) fn place(part: &Path, path: &Path, force: bool) -> Result<(), Failure> {
-    put(part, path, force, Flag::Output)
-}
-
-fn put(part: &Path, path: &Path, force: bool, flag: Flag) -> Result<(), Failure> {
-    use rustix::fs;
-    if force {
-        return std::fs::rename(part, path).map_err(|error| flag.failed(path, error));
-    }
-    match fs::renameat_with(fs::CWD, part, fs::CWD, path, fs::RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(()),
-        Err(Errno::EXIST) => Err(Failure::Exists(flag.place(path))),
-        // The file system has no such rename; what is there now was not there at the check.
-        Err(Errno::INVAL | Errno::NOSYS) if path.symlink_metadata().is_ok() => Err(Failure::Exists(flag.place(path))),
-        Err(Errno::INVAL | Errno::NOSYS) => std::fs::rename(part, path).map_err(|error| flag.failed(path, error)),
-        Err(errno) => Err(flag.failed(path, errno.into())),
-    }
-}
-
-/// Creates a file that is not there yet.
-pub(crate) fn new_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
-}
-
-/// Makes a file in the directory and takes it away. It has no name where the file system can do that: a command that is ended meanwhile
-/// leaves nothing.
-fn probe(directory: &Path, name: &Path) -> io::Result<()> {
-    match rustix::fs::open(directory, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR) {
-        // Each is how an older kernel or file system says that it cannot.
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => new_file(name).and_then(|_| std::fs::remove_file(name)),
-        made => made.map(drop).map_err(io::Error::from),
-    }
-}
-
-/// The name under which `path` is written until it is whole.
-fn beside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    directory_of(path).join(format!(".{name}.{}.part", std::process::id()))
-}
-
+/// The folder of a file, as its path has it.
 pub(crate) fn directory_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -195,40 +241,9 @@ pub(crate) fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
-fn is_special(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
-}
-
-/// Opens what is no regular file, for writing. The check and the opening use one descriptor, since another user may
-/// replace the file meanwhile. The last link is followed only if it is our own or root's.
-fn open_special(path: &Path) -> io::Result<File> {
-    let look = OFlags::PATH | OFlags::CLOEXEC;
-    let mut found = rustix::fs::open(path, look | OFlags::NOFOLLOW, Mode::empty())?;
-    let facts = rustix::fs::fstat(&found)?;
-    if FileType::from_raw_mode(facts.st_mode) == FileType::Symlink {
-        if ![0, rustix::process::geteuid().as_raw()].contains(&facts.st_uid) {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is a link of another user"));
-        }
-        // The text of a descriptor's link (`/dev/fd/63`) is no path. Nobody can swap it.
-        let is_descriptor = rustix::fs::fstatfs(&found)?.f_type == PROC_SUPER_MAGIC;
-        let to = match is_descriptor {
-            true => path.to_owned(),
-            false => {
-                let to = rustix::fs::readlinkat(&found, "", Vec::new())?;
-                directory_of(path).join(OsStr::from_bytes(to.as_bytes()))
-            }
-        };
-        found = rustix::fs::open(to, look, Mode::empty())?;
-    }
-    if FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) == FileType::RegularFile {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another file was put in its place"));
-    }
-    OpenOptions::new().write(true).open(format!("/proc/self/fd/{}", found.as_raw_fd()))
-}
-
-fn check_space(place: Place, directory: &Path) -> Result<(), Failure> {
+fn check_space(place: Place, folder: &Folder) -> Result<(), Failure> {
     // Where free space cannot be told, writing will tell.
-    let Ok(disk) = rustix::fs::statvfs(directory) else {
+    let Ok(disk) = fstatvfs(folder) else {
         return Ok(());
     };
     if disk.f_blocks == 0 {
@@ -244,8 +259,8 @@ fn check_space(place: Place, directory: &Path) -> Result<(), Failure> {
 }
 
 /// Whether the file system there has no room at all, as those have that show the kernel's own things.
-fn keeps_no_files(directory: &Path) -> bool {
-    rustix::fs::statvfs(directory).is_ok_and(|disk| disk.f_blocks == 0)
+fn keeps_no_files(folder: &Folder) -> bool {
+    fstatvfs(folder).is_ok_and(|disk| disk.f_blocks == 0)
 }
 
 fn no_files() -> io::Error {
@@ -255,6 +270,7 @@ fn no_files() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::OFlags;
 
     fn file(directory: &tempfile::TempDir, force: bool) -> Destination {
         Destination::of(&directory.path().join("out.html"), force)
@@ -280,25 +296,123 @@ mod tests {
     #[test]
     fn what_is_put_in_the_place_of_a_pipe_is_not_written_to() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (file, link, foreign) =
-            (directory.path().join("f"), directory.path().join("l"), directory.path().join("x"));
-        std::fs::write(&file, "precious").expect("written");
-        std::os::unix::fs::symlink(&file, &link).expect("linked");
-        for path in [&file, &link] {
-            let error = open_special(path).expect_err("it is a regular file");
-            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        let path = directory.path().join("out.html");
+        let pipe = || rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).expect("made");
+        for force in [false, true] {
+            pipe();
+            let destination = file(&directory, force);
+            let reader = rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).expect("opened");
+            destination.check().expect("it is a pipe, and somebody reads it");
+            let entry = destination.entry().expect("opened").expect("a file");
+            let found = entry.folder.find(entry.name).expect("it is there");
+            std::fs::remove_file(&path).expect("removed");
+            std::fs::write(directory.path().join("precious"), "precious").expect("written");
+            std::fs::hard_link(directory.path().join("precious"), &path).expect("linked");
+            // What was found is what is opened.
+            found.open_special().expect("the pipe").write_all(b"ours").expect("written");
+            assert_eq!(rustix::io::read(&reader, &mut [0; 10]).expect("it came"), 4);
+            // And who finds the other one does not open it.
+            assert_eq!(entry.open_special().expect_err("a file").kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(destination.write(|out| out.write_all(b"ours")).is_ok(), force, "another file has the name");
+            assert_eq!(std::fs::read(directory.path().join("precious")).expect("there"), b"precious");
+            std::fs::remove_file(&path).expect("removed");
         }
-        std::os::unix::fs::symlink("/dev/null", &foreign).expect("linked");
-        assert!(open_special(&foreign).is_ok(), "the link is our own");
+    }
+
+    #[test]
+    fn a_pipe_that_is_exchanged_for_a_file_again_and_again_is_written_to_and_the_file_never() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [path, other] = ["out.html", "other"].map(|name| directory.path().join(name));
+        std::fs::write(&other, "precious").expect("written");
+        std::os::unix::fs::symlink("/dev/null", &path).expect("linked");
+        let ended = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                    let swap = rustix::fs::RenameFlags::EXCHANGE;
+                    rustix::fs::renameat_with(rustix::fs::CWD, &path, rustix::fs::CWD, &other, swap).expect("swapped");
+                }
+            });
+            for _ in 0..2000 {
+                // It is refused where the file has the name.
+                let _ = file(&directory, false).write(|out| out.write_all(b"ours"));
+            }
+            ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        let files = [&path, &other].map(|path| path.symlink_metadata().expect("there").is_file());
+        let precious = if files[0] { &path } else { &other };
+        assert_eq!((files[0] != files[1], std::fs::read(precious).expect("there")), (true, b"precious".to_vec()));
+        assert_eq!(names(&directory).len(), 2, "nothing is left");
+    }
+
+    #[test]
+    fn a_folder_that_is_put_in_the_place_of_the_checked_one_gets_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [folder, moved, foreign] = ["folder", "moved", "foreign"].map(|name| directory.path().join(name));
+        for write in [0, 1, 2] {
+            for made in [&folder, &foreign] {
+                std::fs::create_dir(made).expect("made");
+            }
+            let destination = Destination::of(&folder.join("out.html"), false);
+            destination.check().expect("it can be written");
+            let swap = || {
+                std::fs::rename(&folder, &moved).expect("moved");
+                std::os::unix::fs::symlink(&foreign, &folder).expect("linked");
+            };
+            match write {
+                0 => {
+                    swap();
+                    destination.write(|out| out.write_all(b"ours")).expect("written");
+                }
+                1 => {
+                    let written = destination.write(|out| {
+                        swap();
+                        out.write_all(b"ours")
+                    });
+                    written.expect("written");
+                }
+                _ => {
+                    let (part, mut out) = destination.begin("remora", Mode::RUSR).expect("begun");
+                    out.write_all(b"ours").expect("written");
+                    swap();
+                    destination.put(&part).expect("renamed");
+                }
+            }
+            assert_eq!(std::fs::read(moved.join("out.html")).expect("it is there"), b"ours");
+            for (folder, count) in [(&foreign, 0), (&moved, 1)] {
+                assert_eq!(std::fs::read_dir(folder).expect("there").count(), count, "{}", folder.display());
+                std::fs::remove_dir_all(folder).expect("removed");
+            }
+            std::fs::remove_file(&folder).expect("removed");
+        }
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_found_through_links_of_ours() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let link = directory.path().join("out.html");
+        std::os::unix::fs::symlink("/dev/null", &link).expect("linked");
+        assert!(!file(&directory, false).is_regular());
+        file(&directory, false).check().expect("the link is our own");
         let (_reader, writer) = io::pipe().expect("a pipe");
-        let descriptor = format!("/proc/self/fd/{}", writer.as_raw_fd());
-        assert!(open_special(Path::new(&descriptor)).is_ok(), "as `-o >(gzip > file)` gives it");
-        if rustix::process::geteuid().is_root() {
-            std::os::unix::fs::lchown(&foreign, Some(65_534), None).expect("given away");
-            let error = open_special(&foreign).expect_err("the link is another user's");
-            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        let descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
+        Destination::of(Path::new(&descriptor), false).check().expect("as `-o >(gzip > file)` gives it");
+    }
+
+    /// Others could take the name before, and so keep a recording from starting.
+    #[test]
+    fn a_spool_had_a_name_that_could_be_guessed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for destination in [Destination::Stdout, file(&directory, false)] {
+            let parts = [(); 2].map(|()| destination.begin("remora", Mode::from_raw_mode(0o666)).expect("begun").0);
+            let paths = parts.each_ref().map(Unfinished::path);
+            assert_ne!(paths[0], paths[1]);
+            for (part, path) in parts.iter().zip(&paths) {
+                let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().expect("there").permissions());
+                assert!(destination != Destination::Stdout || mode & 0o77 == 0, "{mode:o}");
+                part.remove().expect("removed");
+            }
         }
-        assert_eq!(std::fs::read(&file).expect("there"), b"precious");
     }
 
     #[test]

@@ -4,19 +4,19 @@
 //! The file keeps a reserve of allocated space ahead of what is written. When the disk has no room for a new reserve,
 //! the old one is still there: the recording ends then, and what remains to be written fits.
 
-use super::destination::{Destination, directory_of, place};
+use super::destination::Destination;
+use super::folder::Unfinished;
 use super::format::as_io;
 use crate::failure::{Failure, Place};
 use remora_collector::LaidOut;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_profile::Profile;
 use remora_recording::Writer;
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, Mode};
 use rustix::io::Errno;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Space that is allocated ahead of what is written, bytes.
 const RESERVE: u64 = 4 << 20;
@@ -25,26 +25,26 @@ const RESERVE: u64 = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Spool {
     writer: Writer<Reserved>,
-    path: PathBuf,
+    part: Unfinished,
 }
 
 impl Spool {
     /// Begins one: beside the output, or in the temporary directory where the output is no regular file.
-    pub(crate) fn create(output: Option<&Path>) -> Result<Spool, Failure> {
-        let (file, path) = Reserved::create(output, "remora", false)?;
+    pub(crate) fn create(output: &Destination) -> Result<Spool, Failure> {
+        let (file, part) = Reserved::create(output, "remora", false)?;
         match Writer::create(file) {
-            Ok(writer) => Ok(Spool { writer, path }),
+            Ok(writer) => Ok(Spool { writer, part }),
             Err(error) => {
                 // It holds nothing; the failure to tell is that it could not be written.
-                let _ = std::fs::remove_file(&path);
-                Err(refused(&path, as_io(error)))
+                let _ = part.remove();
+                Err(refused(&part, as_io(error)))
             }
         }
     }
 
     /// Writes what is new in `profile`.
     pub(crate) fn append(&mut self, profile: &Profile) -> Result<(), Failure> {
-        self.writer.append(profile).map_err(|error| refused(&self.path, as_io(error)))
+        self.writer.append(profile).map_err(|error| refused(&self.part, as_io(error)))
     }
 
     /// Whether the disk is so full that the recording should end now.
@@ -52,17 +52,20 @@ impl Spool {
         self.writer.output().low
     }
 
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Writes the rest: from here on it is a whole recording, if that went well.
+    pub(crate) fn finish(self, profile: &Profile) -> (Unfinished, Result<(), Failure>) {
+        let Spool { writer, part } = self;
+        let finished = writer.finish(profile).map_err(|error| refused(&part, as_io(error)));
+        // Gives the rest of the reserve back.
+        let finished = finished
+            .and_then(|reserved| reserved.file.set_len(reserved.position).map_err(|error| refused(&part, error)));
+        (part, finished)
     }
 
-    /// Writes the rest: from here on it is a whole recording.
-    pub(crate) fn finish(self, profile: &Profile) -> Result<PathBuf, Failure> {
-        let reserved = self.writer.finish(profile).map_err(|error| refused(&self.path, as_io(error)))?;
-        // Gives the rest of the reserve back.
-        reserved.file.set_len(reserved.position).map_err(|error| refused(&self.path, error))?;
-        Ok(self.path)
+    /// Takes it away: there is nothing in it.
+    pub(crate) fn discard(self) {
+        // What cannot be removed is a file beside the output with a name that says what it is.
+        let _ = self.part.remove();
     }
 }
 
@@ -70,7 +73,7 @@ impl Spool {
 #[derive(Debug)]
 pub(crate) struct StreamSpool {
     file: Reserved,
-    path: PathBuf,
+    part: Unfinished,
     /// Bytes that it may have.
     most: u64,
     is_cut: bool,
@@ -78,10 +81,10 @@ pub(crate) struct StreamSpool {
 
 impl StreamSpool {
     /// Begins one, in the same place as [`Spool::create`].
-    pub(crate) fn create(output: Option<&Path>) -> Result<StreamSpool, Failure> {
-        let (file, path) = Reserved::create(output, "nettrace", false)?;
+    pub(crate) fn create(output: &Destination) -> Result<StreamSpool, Failure> {
+        let (file, part) = Reserved::create(output, "nettrace", false)?;
         let most = file.free() / 2;
-        Ok(StreamSpool { file, path, most, is_cut: false })
+        Ok(StreamSpool { file, part, most, is_cut: false })
     }
 
     /// Keeps the next piece, unless it would be too long with it: [`StreamSpool::is_cut`] says so then, and nothing more is kept.
@@ -90,7 +93,7 @@ impl StreamSpool {
         if self.is_cut {
             return Ok(());
         }
-        self.file.write_all(piece).map_err(|error| refused(&self.path, error))
+        self.file.write_all(piece).map_err(|error| refused(&self.part, error))
     }
 
     /// Whether it grew too long, and its rest is missing.
@@ -108,15 +111,14 @@ impl StreamSpool {
         self.file.low
     }
 
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Nothing more comes: the file in which it is.
+    pub(crate) fn into_file(self) -> Unfinished {
+        self.part
     }
 
     /// Takes it away: what was in it is somewhere else, or worth nothing.
     pub(crate) fn discard(self) {
-        // What cannot be removed is a file beside the output with a name that says what it is.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = self.part.remove();
     }
 }
 
@@ -124,7 +126,7 @@ impl StreamSpool {
 #[derive(Debug)]
 pub(crate) struct HeapSpool {
     writer: remora_heap_file::Writer<Reserved>,
-    path: PathBuf,
+    part: Unfinished,
     failed: Option<Failure>,
     /// Whether a piece was let go of.
     is_cut: bool,
@@ -139,13 +141,13 @@ pub(crate) struct Named<'a> {
 
 impl HeapSpool {
     /// Begins one, in the same place as [`Spool::create`]; one for its owner's eyes alone, if it is `private`.
-    pub(crate) fn create(output: Option<&Path>, private: bool) -> Result<HeapSpool, Failure> {
-        let (file, path) = Reserved::create(output, "remora-heap", private)?;
+    pub(crate) fn create(output: &Destination, private: bool) -> Result<HeapSpool, Failure> {
+        let (file, part) = Reserved::create(output, "remora-heap", private)?;
         match remora_heap_file::Writer::create(file) {
-            Ok(writer) => Ok(HeapSpool { writer, path, failed: None, is_cut: false }),
+            Ok(writer) => Ok(HeapSpool { writer, part, failed: None, is_cut: false }),
             Err(error) => {
-                let _ = std::fs::remove_file(&path);
-                Err(unkept(&path, error))
+                let _ = part.remove();
+                Err(unkept(&part, error))
             }
         }
     }
@@ -156,7 +158,7 @@ impl HeapSpool {
         if self.must_end() {
             self.is_cut = true;
         } else {
-            self.failed = self.writer.stream(piece).err().map(|error| unkept(&self.path, error));
+            self.failed = self.writer.stream(piece).err().map(|error| unkept(&self.part, error));
         }
     }
 
@@ -177,21 +179,22 @@ impl HeapSpool {
         state: &State,
         destination: &Destination,
     ) -> Result<PathBuf, Failure> {
-        let refused = |error| unkept(&self.path, error).kept_in(&self.path);
+        let unfinished = self.part.path();
+        let refused = |error| unkept(&self.part, error).kept_in(&unfinished);
         if let Some(failure) = self.failed {
-            return Err(failure.kept_in(&self.path));
+            return Err(failure.kept_in(&unfinished));
         }
         self.writer.types(named.types).map_err(refused)?;
         self.writer.methods(named.methods).map_err(refused)?;
         self.writer.layouts(&named.laid_out.layouts).map_err(refused)?;
         self.writer.statics(&named.laid_out.statics).map_err(refused)?;
         let reserved = self.writer.finish(state).map_err(refused)?;
-        let path = match destination.regular() {
-            Some((path, force)) => {
-                place(&self.path, path, force).map_err(|failure| failure.kept_in(&self.path))?;
+        let path = match destination {
+            Destination::File { path, .. } if destination.is_regular() => {
+                destination.put(&self.part).map_err(|failure| failure.kept_in(&unfinished))?;
                 path.to_owned()
             }
-            None => self.path,
+            _ => unfinished,
         };
         // Gives the rest of the reserve back, which takes some milliseconds: whoever waits for the file has it. It is whole without this.
         let _ = reserved.file.set_len(reserved.position);
@@ -200,19 +203,19 @@ impl HeapSpool {
 
     /// Takes it away: there is nothing in it.
     pub(crate) fn discard(self) {
-        let _ = std::fs::remove_file(&self.path);
+        let _ = self.part.remove();
     }
 }
 
-fn unkept(path: &Path, error: remora_heap_file::Error) -> Failure {
+fn unkept(part: &Unfinished, error: remora_heap_file::Error) -> Failure {
     match error {
-        remora_heap_file::Error::Write(error) => refused(path, error),
-        error => Failure::HeapFile { file: path.to_owned(), error },
+        remora_heap_file::Error::Write(error) => refused(part, error),
+        error => Failure::HeapFile { file: part.path(), error },
     }
 }
 
-fn refused(path: &Path, error: io::Error) -> Failure {
-    Failure::output(Place::File(path.to_owned()), error)
+fn refused(part: &Unfinished, error: io::Error) -> Failure {
+    Failure::output(Place::File(part.path()), error)
 }
 
 /// A file with space allocated ahead.
@@ -225,21 +228,10 @@ struct Reserved {
 
 impl Reserved {
     /// One beside the output, or in the temporary directory where the output is no regular file.
-    fn create(output: Option<&Path>, ending: &str, private: bool) -> Result<(Reserved, PathBuf), Failure> {
-        let process = std::process::id();
-        let (path, mode) = match output {
-            Some(output) => {
-                let name = output.file_name().unwrap_or_default().to_string_lossy();
-                (
-                    directory_of(output).join(format!("{name}.{process}.unfinished.{ending}")),
-                    if private { 0o600 } else { 0o666 },
-                )
-            }
-            None => (std::env::temp_dir().join(format!("remora-{process}.unfinished.{ending}")), 0o600),
-        };
-        let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
-        let file = file.map_err(|error| refused(&path, error))?;
-        Ok((Reserved { file, position: 0, low: false }, path))
+    fn create(output: &Destination, ending: &str, private: bool) -> Result<(Reserved, Unfinished), Failure> {
+        let mode = Mode::from_raw_mode(if private { 0o600 } else { 0o666 });
+        let (part, file) = output.begin(ending, mode)?;
+        Ok((Reserved { file, position: 0, low: false }, part))
     }
 
     /// Bytes that are free where it is; more than any file has where that cannot be told.
@@ -271,6 +263,7 @@ impl Write for Reserved {
 mod tests {
     use super::*;
     use remora_profile::{Frame, Sample, State, Thread};
+    use std::path::Path;
     use std::process::Command;
 
     /// Names the small disk to the process that sees it.
@@ -300,7 +293,7 @@ mod tests {
 
     fn fill_while_recording(disk: &Path) {
         let mut profile = Profile::default();
-        let mut spool = Spool::create(Some(&disk.join("out.html"))).expect("there is room");
+        let mut spool = Spool::create(&Destination::of(&disk.join("out.html"), false)).expect("there is room");
         grow(&mut profile);
         spool.append(&profile).expect("there is room");
         assert!(!spool.is_low());
@@ -316,8 +309,9 @@ mod tests {
         spool.append(&profile).expect("the reserve takes it");
         assert!(spool.is_low());
         grow(&mut profile);
-        let path = spool.finish(&profile).expect("the reserve takes this, too");
-        let read = remora_recording::read(File::open(path).expect("it is there")).expect("it is whole");
+        let (part, finished) = spool.finish(&profile);
+        finished.expect("the reserve takes this, too");
+        let read = remora_recording::read(File::open(part.path()).expect("it is there")).expect("it is whole");
         assert!(read.complete);
         assert_eq!(read.profile.samples(), profile.samples());
     }
@@ -325,8 +319,9 @@ mod tests {
     #[test]
     fn a_stream_ends_at_its_bound_and_its_end_has_room_beyond_it() {
         let directory = tempfile::tempdir().expect("a directory");
-        let begin = || StreamSpool::create(Some(&directory.path().join("out.html"))).expect("there is room");
-        let length = |spool: &StreamSpool| std::fs::metadata(spool.path()).expect("it is there").len();
+        let output = Destination::of(&directory.path().join("out.html"), false);
+        let begin = || StreamSpool::create(&output).expect("there is room");
+        let length = |spool: &StreamSpool| std::fs::metadata(spool.part.path()).expect("it is there").len();
         let mut spool = begin();
         assert!(spool.most > 100 && spool.most <= spool.file.free(), "it follows from what is free");
         spool.most = 100;

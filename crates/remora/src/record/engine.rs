@@ -5,13 +5,12 @@ use super::finish::Why;
 use super::plan::Plan;
 use crate::failure::Failure;
 use crate::library;
-use crate::output::{Spool, StreamSpool};
+use crate::output::{Destination, Spool, StreamSpool};
 use remora_attach::Process;
 use remora_collector::{NotAttached, Options, Session};
 use remora_profile::Profile;
 use remora_receipt::Facts;
 use remora_terminal::duration::show;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long an attach may take.
@@ -97,7 +96,7 @@ pub(crate) enum Kept {
 
 impl Engine {
     /// Attaches the agent. `output` is what the recording is kept beside.
-    pub(crate) fn agent(process: &Process, plan: &Plan, output: Option<&Path>) -> Result<Engine, NotStarted> {
+    pub(crate) fn agent(process: &Process, plan: &Plan, output: &Destination) -> Result<Engine, NotStarted> {
         let options = Options {
             event: plan.event,
             frequency: plan.frequency,
@@ -112,7 +111,7 @@ impl Engine {
             }
             Err(NotAttached { error, facts }) => {
                 // Nothing was recorded, so that there is nothing in it to keep.
-                let _ = std::fs::remove_file(spool.path());
+                spool.discard();
                 Err(NotStarted { failure: error.into(), facts })
             }
         }

@@ -8,7 +8,7 @@ use super::finish::Why;
 use super::plan::Plan;
 use crate::args::HERTZ;
 use crate::failure::Failure;
-use crate::output::StreamSpool;
+use crate::output::{Destination, StreamSpool};
 use crate::ps;
 use remora_attach::{Error, EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks};
 use remora_collector::MemoryLimit;
@@ -16,7 +16,6 @@ use remora_nettrace::{SampledProfile, providers};
 use remora_profile::{Meta, Profile, ThreadIx};
 use remora_receipt::{EventSession, Facts};
 use std::io::{ErrorKind, Read};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The runtime's buffer in the target, MiB.
@@ -72,7 +71,7 @@ impl EventPipe {
     pub(crate) fn start(
         process: &Process,
         plan: &Plan,
-        output: Option<&Path>,
+        output: &Destination,
         in_place_of: Option<InPlaceOf>,
     ) -> Result<EventPipe, NotStarted> {
         let mut notes = if plan.frequency == HERTZ { Vec::new() } else { vec![OWN_FREQUENCY.to_owned()] };
@@ -252,7 +251,7 @@ impl End {
 }
 
 /// Starts the runtime's session, and what its stream is kept in; with how long that took, nanoseconds.
-fn open(process: &Process, output: Option<&Path>) -> Result<(EventPipeSession, StreamSpool, u64), Failure> {
+fn open(process: &Process, output: &Destination) -> Result<(EventPipeSession, StreamSpool, u64), Failure> {
     let provider = |wanted: providers::Wanted| Provider {
         name: wanted.name.to_owned(),
         keywords: wanted.keywords,

@@ -9,7 +9,7 @@ use super::result::{Outcome, tell_of_nothing};
 use crate::console::note;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{FileFormat, Output, Spool, place};
+use crate::output::{Destination, FileFormat, Output, Spool};
 use crate::proof::{Before, verdict, write_receipt};
 use remora_profile::{Event, Profile};
 use remora_receipt::Facts;
@@ -124,22 +124,20 @@ fn idle(profile: &Profile) -> Option<String> {
 
 /// Puts the recording where it was asked for. If that fails, it stays where it can be found, and the failure says where.
 fn write(output: &Output, kept: Kept, profile: &Profile) -> Result<(), Failure> {
-    let (path, whole) = match kept {
+    let (part, whole) = match kept {
         Kept::Recording(spool) => {
-            let path = spool.path().to_owned();
-            let whole = spool.finish(profile).is_ok();
-            if let (true, FileFormat::Remora, Some((wanted, force))) =
-                (whole, output.format, output.destination.regular())
-            {
-                return place(&path, wanted, force).map_err(|failure| failure.saved_in(&path));
+            let (part, finished) = spool.finish(profile);
+            if finished.is_ok() && output.format == FileFormat::Remora && output.destination.is_regular() {
+                return output.destination.put(&part).map_err(|failure| failure.saved_in(&part.path()));
             }
-            (path, whole)
+            (part, finished.is_ok())
         }
-        Kept::Stream(stream) => (stream.path().to_owned(), true),
+        Kept::Stream(stream) => (stream.into_file(), true),
     };
+    let path = part.path();
     match output.write(profile) {
         Ok(()) => {
-            if std::fs::remove_file(&path).is_err() {
+            if part.remove().is_err() {
                 note(&format!("{} could not be removed; it is not needed any more", path.display()));
             }
             Ok(())
@@ -147,7 +145,7 @@ fn write(output: &Output, kept: Kept, profile: &Profile) -> Result<(), Failure> 
         Err(failure) if whole => Err(failure.saved_in(&path)),
         Err(failure) => match elsewhere(profile) {
             Some(saved) => {
-                let _ = std::fs::remove_file(&path);
+                let _ = part.remove();
                 Err(failure.saved_in(&saved))
             }
             None => Err(failure.saved_in(&path)),
@@ -159,16 +157,13 @@ fn write(output: &Output, kept: Kept, profile: &Profile) -> Result<(), Failure> 
 fn elsewhere(profile: &Profile) -> Option<PathBuf> {
     let places = [std::env::temp_dir(), "/var/tmp".into(), "/dev/shm".into(), std::env::home_dir()?];
     places.iter().find_map(|place| {
-        let spool = Spool::create(Some(&place.join("remora"))).ok()?;
-        let path = spool.path().to_owned();
-        match spool.finish(profile) {
-            Ok(path) => Some(path),
-            Err(_) => {
-                // Half a recording beside the half that the spool has is of no use.
-                let _ = std::fs::remove_file(path);
-                None
-            }
+        let spool = Spool::create(&Destination::of(&place.join("remora"), false)).ok()?;
+        let (part, finished) = spool.finish(profile);
+        if finished.is_err() {
+            // Half a recording beside the half that the spool has is of no use.
+            let _ = part.remove();
         }
+        finished.ok().map(|()| part.path())
     })
 }
 

@@ -9,6 +9,7 @@ use remora_wire::{Config, Frame, FromAgent, Message, MethodKind, Place, ToAgent,
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::fs::File;
 use std::io::{Error, IoSliceMut, Read, Result, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -55,8 +56,10 @@ enum Manner {
     Flooding,
     /// The same, and each record is expensive: it has addresses that are in none of its many mappings.
     Expensive,
-    /// The same, and each record is a name of 32 KiB, which is kept.
-    Hoarding,
+    /// The same with samples, each of which the recorder keeps.
+    Growing,
+    /// The ring of its agent's heap never runs empty.
+    FloodingHeap,
     /// It loads no library, and says which one it was asked to.
     Refusing,
     /// Whatever its agent says and names drives a terminal.
@@ -76,7 +79,8 @@ fn main() -> Result<()> {
         Some("half-way") => Manner::HalfWay,
         Some("flooding") => Manner::Flooding,
         Some("expensive") => Manner::Expensive,
-        Some("hoarding") => Manner::Hoarding,
+        Some("growing") => Manner::Growing,
+        Some("flooding-heap") => Manner::FloodingHeap,
         Some("refusing") => Manner::Refusing,
         Some("coloured") => Manner::Coloured,
         Some("scrambled") => Manner::Scrambled,
@@ -186,17 +190,24 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         // Whoever is told that it failed takes what is in the ring, and hears that it is gone.
         return agent.write_all(&FromAgent::Failed { what: COLOURED.to_owned() }.encode());
     }
-    if manner == Manner::Flooding {
+    let flood = match manner {
         // No message at all.
-        std::thread::spawn(move || flood(&memory, std::iter::repeat(vec![8; 100])));
-    } else if manner == Manner::Expensive {
-        // Each stack is a mapping, and so is the page below it.
-        (0..THREADS).for_each(|_| drop(std::thread::spawn(std::thread::park)));
-        std::thread::spawn(move || flood(&memory, expensive()));
-    } else if manner == Manner::Hoarding {
-        let name = "n".repeat(32 << 10);
-        let thread = move |thread| Message::Thread { thread, name: name.clone() }.encode();
-        std::thread::spawn(move || flood(&memory, (0..).map(thread)));
+        Manner::Flooding => Some((ring_of(std::iter::repeat_with(|| vec![8; 100])), message_place())),
+        Manner::Expensive => {
+            // Each stack is a mapping, and so is the page below it.
+            (0..THREADS).for_each(|_| drop(std::thread::spawn(std::thread::park)));
+            Some((ring_of(expensive()), message_place()))
+        }
+        Manner::Growing => {
+            let sample = Message::Sample { thread: 1, time: 0, weight: 1, flags: 0, addresses: vec![0x1000] };
+            Some((ring_of(std::iter::repeat_with(|| sample.encode())), message_place()))
+        }
+        Manner::FloodingHeap => Some((heap_ring(), layout::heap(HEADER_WORDS).start as u64 * 8)),
+        _ => None,
+    };
+    if let Some((ring, place)) = flood {
+        // Written over what is there, again and again.
+        std::thread::spawn(move || while memory.write_all_at(&ring, place).is_ok() {});
     } else if manner == Manner::HalfWay {
         agent.write_all(&FromAgent::Forked { child: 0, collection: 1, fork: 1, at: 0 }.encode())?;
         memory.write_all_at(&5_u64.to_le_bytes(), layout::HEAP_OBJECTS as u64 * 8)?;
@@ -257,14 +268,6 @@ fn expensive() -> impl Iterator<Item = Vec<u64>> {
     })
 }
 
-/// Writes a full ring of these messages over that in the shared memory, again and again.
-fn flood(memory: &File, records: impl Iterator<Item = Vec<u64>>) -> Result<()> {
-    let bytes = ring_of(records);
-    loop {
-        memory.write_all_at(&bytes, message_place())?;
-    }
-}
-
 /// Where the ring of messages lies in the shared memory, bytes.
 fn message_place() -> u64 {
     layout::messages(false, HEADER_WORDS).start as u64 * 8
@@ -272,9 +275,21 @@ fn message_place() -> u64 {
 
 /// A ring with as many of these records as it takes.
 fn ring_of(records: impl IntoIterator<Item = Vec<u64>>) -> Vec<u8> {
-    let words: Vec<AtomicU64> = layout::messages(false, HEADER_WORDS).map(|_| AtomicU64::new(0)).collect();
-    if let Some(ring) = Ring::new(&words) {
+    filled(layout::messages(false, HEADER_WORDS), |ring| {
         let _full = records.into_iter().find(|record| ring.push(&[record]).is_err());
+    })
+}
+
+/// A ring with as many pieces of a heap's stream as it takes.
+fn heap_ring() -> Vec<u8> {
+    let piece = [0; 1 << 12];
+    filled(layout::heap(HEADER_WORDS), |ring| while ring.push_bytes(piece.len() as u64, &piece).is_ok() {})
+}
+
+fn filled(place: Range<usize>, fill: impl FnOnce(&Ring)) -> Vec<u8> {
+    let words: Vec<AtomicU64> = place.map(|_| AtomicU64::new(0)).collect();
+    if let Some(ring) = Ring::new(&words) {
+        fill(&ring);
     }
     words.into_iter().flat_map(|word| word.into_inner().to_le_bytes()).collect()
 }

@@ -24,10 +24,15 @@ use std::path::{Path, PathBuf};
 /// The most that is read of any of these files; what lies beyond is not seen. A server's maps have about 1 MiB.
 const LARGEST_FILE: u64 = 64 << 20;
 
+/// Where control groups are mounted, by convention (systemd's file-hierarchy(7), and all container runtimes).
+const GROUPS: &str = "/sys/fs/cgroup";
+
 /// Where processes are read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proc {
     root: PathBuf,
+    /// Where control groups are mounted.
+    groups: PathBuf,
     viewer: Option<Viewer>,
 }
 
@@ -68,7 +73,22 @@ impl Default for Proc {
 impl Proc {
     /// A directory laid out like `/proc`.
     pub fn at(root: impl Into<PathBuf>) -> Proc {
-        Proc { root: root.into(), viewer: None }
+        Proc { root: root.into(), groups: GROUPS.into(), viewer: None }
+    }
+
+    /// The same, with control groups that are mounted elsewhere; for tests.
+    pub fn with_groups(self, groups: impl Into<PathBuf>) -> Proc {
+        Proc { groups: groups.into(), ..self }
+    }
+
+    /// Where control groups are mounted.
+    pub(crate) fn groups(&self) -> &Path {
+        &self.groups
+    }
+
+    /// What the kernel says of the memory of the machine.
+    pub(crate) fn machine_memory(&self) -> io::Result<Vec<u8>> {
+        read_bounded(&self.root.join("meminfo"))
     }
 
     /// The same, looked at by somebody else; for tests.
