@@ -13,7 +13,7 @@ use crate::bounded::takes_too_much;
 use crate::exit::Exit;
 pub(crate) use remedy::{Goal, Remedies, in_words};
 use remora_attach::Subject;
-use remora_wire::TOO_MUCH_MADE;
+use remora_wire::AgentErrorCode;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -445,8 +445,8 @@ impl Failure {
     }
 
     /// Nothing was walked: why it ended early, and what the agent said.
-    pub(crate) fn no_snapshot(cut: Option<&Cut>, mut notes: Vec<String>) -> Failure {
-        if notes.iter().any(|note| note.contains(TOO_MUCH_MADE)) {
+    pub(crate) fn no_snapshot(cut: Option<&Cut>, failed: Option<AgentErrorCode>, mut notes: Vec<String>) -> Failure {
+        if failed == Some(AgentErrorCode::TooMuchAllocated) {
             return Failure::TooMuchMade;
         }
         match cut {

@@ -339,7 +339,7 @@ fn a_copy_that_hangs_is_ended_and_what_it_has_told_is_kept() {
     HeldCopy::of(&target, &command);
     let finished = command.finish();
     let finished = finished.failed_with(PART, &["does not hold all of the heap"]);
-    assert!(finished.text().contains("stood still and was ended"), "{finished}");
+    assert!(finished.text().contains("made no progress for 30 s and was ended"), "{finished}");
     remora(["heap", "report", file.to_str().unwrap()]).failed_with(PART, &["does not hold all of the heap"]);
     assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
     assert_eq!(target.ask_number("nodes"), MANY);

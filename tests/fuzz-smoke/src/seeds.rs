@@ -5,7 +5,9 @@ use remora_heap::layout::{Slot, SlotKind};
 use remora_heap::{StaticContent, StaticField};
 use remora_ring::HEADER_WORDS;
 use remora_sampler::{Link, Links};
-use remora_wire::{Config, FromAgent, HeapSnapshot, Message, MethodKind, Place, Sampling, Task, ToAgent, TypeKind};
+use remora_wire::{
+    AgentErrorCode, Config, FromAgent, HeapSnapshot, Message, MethodKind, Place, Sampling, Task, ToAgent, TypeKind,
+};
 use std::sync::atomic::AtomicU64;
 
 /// A module whose PDB is a fixture, too.
@@ -123,11 +125,11 @@ pub(crate) fn controls() -> Vec<Vec<u8>> {
     let from = [
         FromAgent::Hello { version: remora_wire::VERSION, nonce: *b"0123456789abcdef" },
         FromAgent::Started { signal: 36, thread: 7, threads: 9, time: 1 << 40, engine },
-        FromAgent::Inert { reason: "no signal is free".to_owned() },
+        FromAgent::Inert(AgentErrorCode::NoFreeSignal.into()),
         FromAgent::Leaving { longest_callback: 5000, callbacks: 70, impatient_unloads: 0 },
         FromAgent::DetachRefused { code: 0x8013_1367 },
         FromAgent::Detached,
-        FromAgent::Failed { what: "panic".to_owned() },
+        FromAgent::Failed(AgentErrorCode::Panicked.into()),
     ]
     .map(|message| message.encode());
     let bodies = to.iter().chain(&from).map(|frame| frame[4..].to_vec());

@@ -1,5 +1,6 @@
 //! The way of the agent into the target: placed, asked for, met, welcomed.
 
+use crate::agent_error::words;
 use crate::control::{Control, Heard};
 use crate::presence::Presence;
 use crate::shared_memory::SharedMemory;
@@ -221,11 +222,11 @@ fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
             facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
             Ok(Began { time, engine })
         }
-        Heard::Message(FromAgent::Inert { reason }) => {
-            facts.inert = Some(reason.clone());
-            Err(Error::Inert(reason))
+        Heard::Message(FromAgent::Inert(reason)) => {
+            facts.inert = Some(words(reason));
+            Err(Error::Inert(words(reason)))
         }
-        Heard::Message(FromAgent::Failed { what }) => Err(Error::of_the_agent(what)),
+        Heard::Message(FromAgent::Failed(error)) => Err(Error::of_the_agent(error)),
         Heard::Message(other) => Err(Error::AgentRefused(format!("it answered out of turn: {other:?}"))),
         Heard::HungUp => Err(Error::TargetEnded),
         Heard::Nothing => Err(Error::NoHello(HELLO_PATIENCE.as_secs())),

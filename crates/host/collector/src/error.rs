@@ -1,8 +1,11 @@
 //! Why a recording could not be taken: codes, facts and remedies. `Display` says what happened; what to do is in [`Error::remedies`].
 
+use crate::agent_error::words;
 use crate::target::Target;
 use remora_attach::{HResult, Remedy};
 use remora_receipt::{Facts, ProfilerSlot};
+use remora_wire::{AgentError, AgentErrorCode};
+use rustix::io::Errno;
 use std::io;
 
 /// See the variants.
@@ -77,9 +80,6 @@ pub struct NotAttached {
     pub facts: Option<Box<Facts>>,
 }
 
-/// ENOMEM, as errors of the system are shown.
-const NO_MEMORY: &str = "(os error 12)";
-
 impl Error {
     /// A name that keeps its meaning, in kebab case.
     pub fn code(&self) -> &'static str {
@@ -109,9 +109,13 @@ impl Error {
         matches!(self, Error::Attach(remora_attach::Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE)))
     }
 
-    /// What the agent says that failed; the system's number for it stands at the end of that.
-    pub(crate) fn of_the_agent(what: String) -> Error {
-        if what.contains(NO_MEMORY) { Error::NoMemory(what) } else { Error::AgentRefused(what) }
+    /// The agent has failed at its start.
+    pub(crate) fn of_the_agent(error: AgentError) -> Error {
+        let is_system = matches!(error.code, AgentErrorCode::System | AgentErrorCode::SharedMemory);
+        match is_system && error.number == Errno::NOMEM.raw_os_error() as u64 {
+            true => Error::NoMemory(words(error)),
+            false => Error::AgentRefused(words(error)),
+        }
     }
 
     /// Whatever went wrong with a target that has ended, its end is the reason.
@@ -159,7 +163,7 @@ mod tests {
             Error::Stranger(Some(42)),
             Error::Stranger(None),
             Error::AgentRefused("no signal is free".into()),
-            Error::of_the_agent("Cannot allocate memory (os error 12)".into()),
+            Error::of_the_agent(AgentError::system(12)),
             Error::Inert("another profiler has left".into()),
             Error::Count("it ends".into()),
             Error::CountUnseen("it ends".into()),
@@ -186,11 +190,11 @@ mod tests {
 
     #[test]
     fn no_memory_is_told_from_other_refusals() {
-        let no_memory = io::Error::from_raw_os_error(rustix::io::Errno::NOMEM.raw_os_error());
-        let told = Error::of_the_agent(format!("the shared memory is not usable: {no_memory}"));
-        assert!(matches!(told, Error::NoMemory(_)), "{told}");
-        let told = Error::of_the_agent(io::Error::from_raw_os_error(11).to_string());
-        assert!(matches!(told, Error::AgentRefused(_)), "{told}");
+        for code in [AgentErrorCode::System, AgentErrorCode::SharedMemory] {
+            assert!(matches!(Error::of_the_agent(code.with(12)), Error::NoMemory(_)), "{code:?}");
+            assert!(matches!(Error::of_the_agent(code.with(11)), Error::AgentRefused(_)), "{code:?}");
+        }
+        assert!(matches!(Error::of_the_agent(AgentErrorCode::SignalTaken.with(12)), Error::AgentRefused(_)));
     }
 
     #[test]

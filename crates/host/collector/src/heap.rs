@@ -20,7 +20,7 @@ use remora_heap::StaticField;
 use remora_heap::layout::Layouts;
 use remora_receipt::Facts;
 use remora_wire::heap::{ANSWERS, BESIDE, ClassFacts, HeapDecoder, HeapVisitor, Layout};
-use remora_wire::{Contents, HeapSnapshot, Message, Task, TypeKind, layout};
+use remora_wire::{AgentErrorCode, Contents, HeapSnapshot, Message, Task, TypeKind, layout};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use told::Told;
@@ -86,6 +86,8 @@ pub struct HeapFinished {
     pub about: HeapAbout,
     /// Whether the target ended or replaced its program before the agent had left.
     pub target_ended: bool,
+    /// The first error that the agent reported.
+    pub failed: Option<AgentErrorCode>,
     /// What broke while the agent was leaving.
     pub failure: Option<Error>,
 }
@@ -205,8 +207,9 @@ impl HeapSession {
             presence.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| told.take(message), hurried);
         self.presence.facts.children.extend(self.told.child.take());
         let about = self.about();
-        let HeapSession { presence, classes, .. } = self;
-        HeapFinished { facts: presence.facts, classes, about, target_ended: presence.target_ended, failure }
+        let HeapSession { presence, classes, told, .. } = self;
+        let (facts, target_ended) = (presence.facts, presence.target_ended);
+        HeapFinished { facts, classes, about, target_ended, failed: told.failed, failure }
     }
 
     fn progress(&self) -> HeapProgress {

@@ -12,6 +12,7 @@
 //! Output files and formats: those see the finished profile only.
 
 mod account;
+mod agent_error;
 mod arrival;
 mod assembler;
 mod bundle;

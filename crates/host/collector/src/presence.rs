@@ -1,6 +1,7 @@
 //! The agent while it is in the target, as it is seen from outside, until it has left.
 
 use crate::Error;
+use crate::agent_error::words;
 use crate::control::{Control, Heard};
 use crate::limits::MemoryLimit;
 use crate::shared_memory::SharedMemory;
@@ -85,7 +86,7 @@ impl Presence {
                     self.leaving = Some(Leaving { impatient_unloads });
                 }
                 Heard::Message(FromAgent::Detached) => self.detached = true,
-                Heard::Message(FromAgent::Inert { reason }) => self.facts.inert = Some(reason),
+                Heard::Message(FromAgent::Inert(reason)) => self.facts.inert = Some(words(reason)),
                 Heard::Message(FromAgent::DetachRefused { code }) => {
                     let code = remora_attach::HResult(code);
                     self.facts.inert = Some(format!("the runtime refused the detach with {code}"));

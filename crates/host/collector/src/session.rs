@@ -1,6 +1,7 @@
 //! One recording by the agent: attach, collect, detach.
 
 use crate::account;
+use crate::agent_error::words;
 use crate::arrival::{Began, monotonic, shown_runtime};
 use crate::assembler::{Assembler, MOST_TIME};
 use crate::count::arrive_heard;
@@ -238,7 +239,7 @@ fn take(memory: &SharedMemory, words: &mut Vec<u64>, assembler: &mut Assembler, 
 /// What a message of the agent says about its task.
 fn said(message: FromAgent) -> Option<String> {
     match message {
-        FromAgent::Failed { what } => Some(what),
+        FromAgent::Failed(error) => Some(words(error)),
         _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! A heap that is watched by the agent: snapshots, and in between what is told of each collection. What comes is handed on as it comes; what it
 //! means is made of it elsewhere.
 
+use crate::agent_error::words;
 use crate::arrival::arrive;
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
@@ -14,7 +15,7 @@ use remora_attach::Process;
 use remora_receipt::Facts;
 use remora_wire::heap::{ANSWERS, BESIDE, HeapDecoder, HeapVisitor};
 use remora_wire::watch::{CLASS, WatchPiece};
-use remora_wire::{FromAgent, Message, Task, ToAgent, layout};
+use remora_wire::{AgentErrorCode, FromAgent, Message, Task, ToAgent, layout};
 use std::time::{Duration, Instant};
 
 /// How long the control channel is waited for when no ring has anything: what a collection tells finds no room if nobody reads it.
@@ -73,6 +74,8 @@ pub struct WatchFinished {
     pub lost: u64,
     /// Whether the target ended or replaced its program before the agent had left.
     pub target_ended: bool,
+    /// The first error that the agent reported.
+    pub failed: Option<AgentErrorCode>,
     /// What broke while the agent was leaving.
     pub failure: Option<Error>,
 }
@@ -108,7 +111,10 @@ struct Told {
     at: Option<u64>,
     /// How the copy ended that was made last.
     walked: Option<i32>,
-    failed: bool,
+    /// The first error that it reported.
+    failed: Option<AgentErrorCode>,
+    /// Whether a copy ended itself for want of memory.
+    lacked_memory: bool,
     notes: Vec<String>,
 }
 
@@ -191,7 +197,7 @@ impl WatchSession {
     fn copy_ended(&mut self) -> bool {
         let Some(status) = self.told.walked.take() else { return false };
         self.told.notes.extend(how_it_ended(status, &self.presence.memory));
-        self.told.failed |= ended_for_memory(status);
+        self.told.lacked_memory |= ended_for_memory(status);
         true
     }
 
@@ -228,6 +234,7 @@ impl WatchSession {
             stood: told.stood,
             lost,
             target_ended: presence.target_ended,
+            failed: told.failed,
             failure,
         }
     }
@@ -237,7 +244,11 @@ impl WatchSession {
             objects: self.presence.memory.counter(layout::HEAP_OBJECTS),
             is_taking: self.told.is_taking,
             extra_memory: self.cost.most(),
-            ended: self.presence.reason_to_end().is_some() || self.told.failed || self.damaged || self.left == 0,
+            ended: self.presence.reason_to_end().is_some()
+                || self.told.failed.is_some()
+                || self.told.lacked_memory
+                || self.damaged
+                || self.left == 0,
         }
     }
 
@@ -373,9 +384,9 @@ impl Told {
                 self.stood.push((collection, fork));
             }
             FromAgent::Walked { status } => self.walked = Some(status),
-            FromAgent::Failed { what } => {
-                self.failed = true;
-                crate::limits::keep_note(&mut self.notes, Some(what));
+            FromAgent::Failed(error) => {
+                self.failed.get_or_insert(error.code);
+                crate::limits::keep_note(&mut self.notes, Some(words(error)));
             }
             _ => {}
         }

@@ -4,6 +4,7 @@
 //! [`ToAgent::Begin`] follows once the runtime has confirmed the attach. The agent then sends [`FromAgent::Started`] or
 //! [`FromAgent::Inert`]. [`ToAgent::Detach`], or the socket's hang-up, ends the session.
 
+use crate::AgentError;
 use crate::bytes::{Malformed, Reader, Writer};
 
 /// The longest frame, bytes.
@@ -25,10 +26,6 @@ pub enum ToAgent {
     /// A new unwind table for native code ([`crate::unwind`]). The descriptor of its sealed memory travels with this message.
     Unwind,
 }
-
-/// Error text: the application allocates too much between two GCs. The runtime would take too long to count it, so roots and survivors
-/// cannot be requested.
-pub const TOO_MUCH_MADE: &str = "too much was made between two collections to be counted";
 
 /// From the agent to the collector.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,10 +51,7 @@ pub enum FromAgent {
         engine: String,
     },
     /// The agent will not sample and must not detach. It has closed all resources and stays mapped.
-    Inert {
-        /// The reason, in words.
-        reason: String,
-    },
+    Inert(AgentError),
     /// Sampling is over and all resources are closed. The detach request comes next.
     Leaving {
         /// The longest callback, nanoseconds.
@@ -93,10 +87,7 @@ pub enum FromAgent {
         status: i32,
     },
     /// The agent has failed, and ends by itself.
-    Failed {
-        /// The error, in words.
-        what: String,
-    },
+    Failed(AgentError),
 }
 
 /// A growing buffer that yields whole frames.
@@ -183,9 +174,7 @@ impl FromAgent {
             FromAgent::Started { signal, thread, threads, time, engine } => {
                 writer.u8(2).u32(*signal).u32(*thread).u32(*threads).u64(*time).text(engine);
             }
-            FromAgent::Inert { reason } => {
-                writer.u8(3).text(reason);
-            }
+            FromAgent::Inert(reason) => reason.write(writer.u8(3)),
             FromAgent::Leaving { longest_callback, callbacks, impatient_unloads } => {
                 writer.u8(4).u64(*longest_callback).u64(*callbacks).u64(*impatient_unloads);
             }
@@ -195,9 +184,7 @@ impl FromAgent {
             FromAgent::Detached => {
                 writer.u8(6);
             }
-            FromAgent::Failed { what } => {
-                writer.u8(7).text(what);
-            }
+            FromAgent::Failed(error) => error.write(writer.u8(7)),
             FromAgent::Forked { child, collection, fork, at } => {
                 writer.u8(8).u32(*child).u64(*collection).u64(*fork).u64(*at);
             }
@@ -225,7 +212,7 @@ impl FromAgent {
                 time: reader.u64()?,
                 engine: reader.text()?,
             },
-            3 => FromAgent::Inert { reason: reader.text()? },
+            3 => FromAgent::Inert(AgentError::read(&mut reader)?),
             4 => FromAgent::Leaving {
                 longest_callback: reader.u64()?,
                 callbacks: reader.u64()?,
@@ -233,7 +220,7 @@ impl FromAgent {
             },
             5 => FromAgent::DetachRefused { code: reader.u32()? },
             6 => FromAgent::Detached,
-            7 => FromAgent::Failed { what: reader.text()? },
+            7 => FromAgent::Failed(AgentError::read(&mut reader)?),
             8 => FromAgent::Forked {
                 child: reader.u32()?,
                 collection: reader.u64()?,
@@ -250,17 +237,18 @@ impl FromAgent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::AgentErrorCode;
 
     #[test]
     fn frames_come_out_whole_however_they_were_cut() {
         let messages = [
             FromAgent::Hello { version: 1, nonce: [3; 16] },
             FromAgent::Started { signal: 40, thread: 42, threads: 9, time: 1, engine: "timers".into() },
-            FromAgent::Inert { reason: "no callbacks".into() },
+            FromAgent::Inert(AgentErrorCode::NoCallbacks.into()),
             FromAgent::Leaving { longest_callback: 1, callbacks: 2, impatient_unloads: 3 },
             FromAgent::DetachRefused { code: 0x8013_1372 },
             FromAgent::Detached,
-            FromAgent::Failed { what: "a panic".into() },
+            FromAgent::Failed(AgentErrorCode::SignalTaken.with(35)),
             FromAgent::Forked { child: 7, collection: 8, fork: 9, at: 10 },
             FromAgent::Described,
             FromAgent::Walked { status: -1 },

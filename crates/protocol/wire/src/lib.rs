@@ -15,6 +15,7 @@
 //! serde: the target layer links core, std and libc only.
 #![forbid(unsafe_code)]
 
+mod agent_error;
 mod bytes;
 mod config;
 mod control;
@@ -25,9 +26,10 @@ pub mod layout;
 pub mod unwind;
 pub mod watch;
 
+pub use agent_error::{AgentError, AgentErrorCode};
 pub use bytes::Malformed;
 pub use config::{Config, Contents, HeapSnapshot, Moment, Roots, Sampling, Task};
-pub use control::{Frame, FromAgent, TOO_MUCH_MADE, ToAgent};
+pub use control::{Frame, FromAgent, ToAgent};
 pub use message::{Message, MethodKind, Place, TypeKind, encode_sample, sample_flags};
 
 /// Version of everything in this crate.

@@ -27,7 +27,7 @@ use remora_heap_report::{Report, Summary};
 use remora_receipt::{Facts, Outcome, ProfilerCount, Receipt};
 use remora_terminal::size;
 use remora_wire::heap::ClassFacts;
-use remora_wire::{Contents, HeapSnapshot, Moment, Roots};
+use remora_wire::{AgentErrorCode, Contents, HeapSnapshot, Moment, Roots};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         Spooled::Unfinished(spool) if about.objects == 0 => {
             spool.discard();
             receipt_alone(args, &receipt)?;
-            Err(keeping.nothing(about.notes, stop.wish().is_some()))
+            Err(keeping.nothing(finished.failed, about.notes, stop.wish().is_some()))
         }
         Spooled::Unfinished(spool) => keeping.keep(spool, about, &mut classes),
     };
@@ -366,8 +366,8 @@ struct Keeping<'a> {
 
 impl Keeping<'_> {
     /// Why there is nothing to keep.
-    fn nothing(&self, notes: Vec<String>, interrupted: bool) -> Failure {
-        if interrupted { Failure::Interrupted } else { Failure::no_snapshot(self.cut.as_ref(), notes) }
+    fn nothing(&self, failed: Option<AgentErrorCode>, notes: Vec<String>, interrupted: bool) -> Failure {
+        if interrupted { Failure::Interrupted } else { Failure::no_snapshot(self.cut.as_ref(), failed, notes) }
     }
 
     /// Puts the snapshot where it was asked for.

@@ -59,6 +59,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let written = write_receipt(&receipt, destination.as_ref());
     let target_ended = finished.target_ended;
     let failure = finished.failure.take().map(Failure::from);
+    let failed = finished.failed;
     if picture.watch.cache().is_some() {
         finished.notes.extend(cut.as_ref().map(Cut::to_string));
     }
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
         receipt_alone(args, &receipt)?;
         Err(match stop.wish() {
             Some(_) => Failure::Interrupted,
-            None => Failure::no_snapshot(cut.as_ref(), std::mem::take(&mut finished.notes)),
+            None => Failure::no_snapshot(cut.as_ref(), failed, std::mem::take(&mut finished.notes)),
         })
     };
     let ended = match broke.or(failure) {

@@ -1,7 +1,7 @@
 //! The agent's end of the control channel: a Unix socket to the recorder.
 
 use remora_session::Received;
-use remora_wire::{Frame, FromAgent, ToAgent};
+use remora_wire::{AgentError, Frame, FromAgent, ToAgent};
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -22,18 +22,18 @@ impl Channel {
     /// Connects, and checks that the recorder may command us: root, or this process's user.
     ///
     /// # Errors
-    /// The reason, as text.
-    pub fn connect(path: &str) -> Result<Channel, String> {
-        let stream = UnixStream::connect(path).map_err(|error| format!("cannot connect to {path}: {error}"))?;
+    /// A system error; `EACCES` if the socket belongs to somebody else.
+    pub fn connect(path: &str) -> Result<Channel, AgentError> {
+        let stream = UnixStream::connect(path)?;
         let owner = peer(&stream)?;
         // SAFETY: takes no arguments.
         let own = unsafe { libc::geteuid() };
         // Inside a user namespace, root from outside shows as the overflow user.
         const OVERFLOW_USER: u32 = 65534;
         if owner != 0 && owner != own && owner != OVERFLOW_USER {
-            return Err(format!("the socket belongs to user {owner}"));
+            return Err(AgentError::system(libc::EACCES));
         }
-        stream.set_nonblocking(true).map_err(|error| error.to_string())?;
+        stream.set_nonblocking(true)?;
         Ok(Channel { stream, frame: Frame::default(), hung_up: false, received: None })
     }
 
@@ -133,7 +133,7 @@ impl Drop for Channel {
     }
 }
 
-fn peer(stream: &UnixStream) -> Result<u32, String> {
+fn peer(stream: &UnixStream) -> Result<u32, AgentError> {
     let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `credentials` and `length` are live and agree.
@@ -146,7 +146,7 @@ fn peer(stream: &UnixStream) -> Result<u32, String> {
             &raw mut length,
         )
     };
-    if answer == 0 { Ok(credentials.uid) } else { Err("the socket's owner cannot be told".into()) }
+    if answer == 0 { Ok(credentials.uid) } else { Err(std::io::Error::last_os_error().into()) }
 }
 
 /// One `recvmsg` with room for one descriptor, which arrives closed-on-exec.

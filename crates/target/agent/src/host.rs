@@ -4,7 +4,7 @@ use crate::linux::Linux;
 use crate::thread_pair;
 use crate::threads::LibraryReference;
 use remora_session::{Host, ResourceRegistry, ThreadRoles, UnpairedThread};
-use remora_wire::Config;
+use remora_wire::{AgentError, Config};
 use std::sync::Arc;
 
 /// See the module documentation.
@@ -14,13 +14,13 @@ impl Host for Process {
     type Platform = Linux;
     type LibraryReference = LibraryReference;
 
-    fn open(&self, config: Config, resources: Arc<ResourceRegistry>) -> Result<Linux, String> {
+    fn open(&self, config: Config, resources: Arc<ResourceRegistry>) -> Result<Linux, AgentError> {
         // The standard hook would print to the target's standard error. This library has its own copy of the hook.
         std::panic::set_hook(Box::new(|_| {}));
         Linux::new(config, resources)
     }
 
-    fn reference_library(&self) -> Result<LibraryReference, String> {
+    fn reference_library(&self) -> Result<LibraryReference, AgentError> {
         LibraryReference::take()
     }
 

@@ -20,7 +20,7 @@ use remora_session::{
     Child, CodeKind, CpuTimes, HostedPlatform, Platform, Received, ResourceKind, ResourceRegistry, Started,
     SupportedTasks, Words,
 };
-use remora_wire::{Config, FromAgent, Task, ToAgent, layout};
+use remora_wire::{AgentError, AgentErrorCode, Config, FromAgent, Task, ToAgent, layout};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -107,8 +107,8 @@ impl Linux {
     /// Creates one descriptor and one page. Nothing else in the process changes yet.
     ///
     /// # Errors
-    /// The reason, as text.
-    pub fn new(config: Config, resources: Arc<ResourceRegistry>) -> Result<Linux, String> {
+    /// A system error.
+    pub fn new(config: Config, resources: Arc<ResourceRegistry>) -> Result<Linux, AgentError> {
         Ok(Linux {
             wake: Wake::new()?,
             config,
@@ -116,7 +116,7 @@ impl Linux {
             shared: Mutex::new(None),
             sampling: Mutex::new(None),
             retired: Mutex::new(None),
-            fork_guard: ForkGuard::new().map_err(in_words)?,
+            fork_guard: ForkGuard::new().map_err(AgentError::system)?,
             snapshot: OnceLock::new(),
             heap_lookup: OnceLock::new(),
             early_table: Mutex::new(None),
@@ -132,15 +132,15 @@ impl Linux {
     }
 
     /// Maps the shared memory that came with [`ToAgent::Welcome`].
-    fn adopt(&self, descriptor: &OwnedFd) -> Result<(), String> {
+    fn adopt(&self, descriptor: &OwnedFd) -> Result<(), AgentError> {
         let bytes = layout::size_in_bytes(self.config.task == Task::HeapTracking, HEADER_WORDS);
         let mapping = Mapping::shared(descriptor.as_raw_fd(), bytes)
-            .map_err(|error| format!("the shared memory is not usable: {}", in_words(error)))?;
+            .map_err(|errno| AgentErrorCode::SharedMemory.with(errno as u64))?;
         let mapping = self.fork_guard.keep(mapping);
         // SAFETY: `self.shared` keeps the mapping. `release_recording` clears the pointer to the words before it drops the mapping.
         let words = unsafe { mapping.words() };
         if words.first().map(|word| word.load(Ordering::Relaxed)) != Some(layout::MAGIC) {
-            return Err("the shared memory is of another version".into());
+            return Err(AgentErrorCode::SharedMemoryVersion.into());
         }
         self.fork_guard.set_outer(words);
         *lock(&self.shared) = Some(mapping);
@@ -162,13 +162,15 @@ impl Linux {
         Some(act(&mut lock(&lock(&self.sampling).as_ref()?.followed), self.session()?))
     }
 
-    fn begin(&self) -> Result<(Sampling, Vec<(u32, String)>), String> {
-        let memory = |bytes| Mapping::anonymous(bytes).map(|made| self.fork_guard.keep(made)).map_err(in_words);
+    fn begin(&self) -> Result<(Sampling, Vec<(u32, String)>), AgentError> {
+        let memory =
+            |bytes| Mapping::anonymous(bytes).map(|made| self.fork_guard.keep(made)).map_err(AgentError::system);
         let (ring, slots) = (memory(SAMPLE_RING_BYTES)?, memory(SLOT_BYTES)?);
         let links = self.links();
         // SAFETY: `Sampling`, then `Retired`, keep table and mappings. `stop_sampling` leaks them if a handler may still run.
         let (ring_words, slot_values, link_words) = unsafe { (ring.words(), slots.values(), &*Arc::as_ptr(&links)) };
-        let (raw, links_view) = (Ring::new(ring_words).ok_or("the ring has no valid size")?, Links::new(link_words));
+        let (raw, links_view) =
+            (Ring::new(ring_words).ok_or(AgentError::system(libc::EINVAL))?, Links::new(link_words));
         let traced = crate::proc::tracing(this_thread()).traced;
         let session = Box::into_raw(Box::new(Session::new(raw, self.counters(), slot_values, links_view, traced)));
         let threads = crate::proc::everybody();
@@ -195,7 +197,12 @@ impl Linux {
         Ok((sampling, new))
     }
 
-    fn start_sampler(&self, sampling: &mut Sampling, wall: bool, wanted: remora_wire::Sampling) -> Result<(), String> {
+    fn start_sampler(
+        &self,
+        sampling: &mut Sampling,
+        wall: bool,
+        wanted: remora_wire::Sampling,
+    ) -> Result<(), AgentError> {
         // SAFETY: only `Retired` frees the session. `stop_sampling` joins this thread before it makes one.
         let session = unsafe { &*sampling.session };
         let sender = Sender::new(sampling.signal.number);
@@ -203,7 +210,7 @@ impl Linux {
         self.resources.acquire(ResourceKind::Thread);
         let thread = sampler.clone().start().map_err(|error| {
             self.resources.release(ResourceKind::Thread);
-            in_words(error)
+            AgentError::system(error)
         })?;
         sampling.sampler = Some((sampler, thread));
         Ok(())
@@ -236,7 +243,7 @@ impl HostedPlatform for Linux {
         }
     }
 
-    fn call(&self) -> Result<(), String> {
+    fn call(&self) -> Result<(), AgentError> {
         let mut channel = Channel::connect(&self.config.socket_path)?;
         channel.send(&FromAgent::Hello { version: remora_wire::VERSION, nonce: self.config.nonce });
         *lock(&self.channel) = Some(channel);
@@ -333,7 +340,7 @@ impl Platform for Linux {
         futex_wake(counter);
     }
 
-    fn connect(&self) -> Result<(), String> {
+    fn connect(&self) -> Result<(), AgentError> {
         if lock(&self.channel).is_some() { Ok(()) } else { self.call() }
     }
 
@@ -357,8 +364,8 @@ impl Platform for Linux {
         }
         match self.adopt(&descriptor) {
             Ok(()) => received,
-            Err(what) => {
-                self.send(&FromAgent::Failed { what });
+            Err(error) => {
+                self.send(&FromAgent::Failed(error));
                 Received::HungUp
             }
         }
@@ -384,7 +391,7 @@ impl Platform for Linux {
         }
     }
 
-    fn start_sampling(&self) -> Result<Started, String> {
+    fn start_sampling(&self) -> Result<Started, AgentError> {
         let (wall, wanted) = match self.config.task {
             Task::CpuSampling(wanted) => (false, wanted),
             Task::WallSampling(wanted) => (true, wanted),
@@ -501,18 +508,18 @@ impl Platform for Linux {
         }
     }
 
-    fn prepare_snapshot(&self) -> Result<Started, String> {
+    fn prepare_snapshot(&self) -> Result<Started, AgentError> {
         if let Some(snapshot) = self.snapshot.get() {
             snapshot.begin_anew();
         } else {
-            let outer = self.fork_guard.outer().ok_or("there is no shared memory")?;
+            let outer = self.fork_guard.outer().ok_or(AgentErrorCode::SharedMemory)?;
             let wanted = self.config.task.snapshot().unwrap_or_default();
-            let snapshot = Snapshot::new(outer, wanted).map_err(in_words)?;
+            let snapshot = Snapshot::new(outer, wanted).map_err(AgentError::system)?;
             // Only this thread sets it, and only once.
             let _ = self.snapshot.set(snapshot);
         }
         if self.config.task.monitors_gcs() && self.heap_lookup.get().is_none() {
-            let _ = self.heap_lookup.set(HeapLookup::new().map_err(in_words)?);
+            let _ = self.heap_lookup.set(HeapLookup::new().map_err(AgentError::system)?);
         }
         Ok(without_samples())
     }
@@ -537,7 +544,7 @@ impl Platform for Linux {
         self.counters().get(counter).map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
 
-    fn stop_sampling(&self) -> Result<(), String> {
+    fn stop_sampling(&self) -> Result<(), AgentError> {
         let taken = Self::TASKS.recordings.then(|| lock(&self.sampling).take()).flatten();
         let Some(mut sampling) = taken else { return Ok(()) };
         if let Some((sampler, thread)) = sampling.sampler.take() {
@@ -566,8 +573,4 @@ impl Platform for Linux {
 /// The answer if an attach sends no signal.
 fn without_samples() -> Started {
     Started { signal: 0, thread: this_thread(), threads: Vec::new(), engine: COPY.into() }
-}
-
-fn in_words(error: i32) -> String {
-    std::io::Error::from_raw_os_error(error).to_string()
 }

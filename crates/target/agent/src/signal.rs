@@ -12,6 +12,7 @@ use crate::fork_guard::{ForkGuard, Pointers};
 use crate::proc;
 use remora_sampler::{Session, Slot, arm, cookie, create, delete, thread_cpu_of};
 use remora_session::{ResourceKind, ResourceRegistry};
+use remora_wire::{AgentError, AgentErrorCode};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -55,8 +56,8 @@ impl OwnSignal {
     /// Handlers find their session through `fork_guard`, which must outlive them.
     ///
     /// # Errors
-    /// The reason, as text, if all are taken.
-    pub fn claim(fork_guard: &ForkGuard, threads: &[proc::Seen]) -> Result<OwnSignal, String> {
+    /// [`AgentErrorCode::NoFreeSignal`].
+    pub fn claim(fork_guard: &ForkGuard, threads: &[proc::Seen]) -> Result<OwnSignal, AgentError> {
         let wanted = wanted_by_anyone(threads);
         let pointers = std::ptr::from_ref::<Pointers>(fork_guard).cast_mut();
         for number in candidates() {
@@ -73,17 +74,17 @@ impl OwnSignal {
                 ATTACHES[number as usize].store(std::ptr::null_mut(), Ordering::Release);
             }
         }
-        Err("SIGURG and every real-time signal are already used by the application".into())
+        Err(AgentErrorCode::NoFreeSignal.into())
     }
 
     /// Restores the signal's disposition, after every source of the signal is gone. `sampled` are the threads that had a source. Returns
     /// only when none of them is in the handler.
     ///
     /// # Errors
-    /// The reason, as text, if a thread may still be in the handler: the library must then stay mapped.
-    pub fn release(self, session: &Session, sampled: &[u32]) -> Result<(), String> {
+    /// Another component handles the signal now, or a thread may still be in the handler: the library must then stay mapped.
+    pub fn release(self, session: &Session, sampled: &[u32]) -> Result<(), AgentError> {
         if !ignore(self.number) {
-            return Err(format!("another component has taken over signal {} from Remora", self.number));
+            return Err(AgentErrorCode::SignalTaken.with(self.number as u64));
         }
         // Every source is gone and SIG_IGN has discarded pending signals. So no signal can reach the original disposition. It returns at
         // once: a program started meanwhile would inherit SIG_IGN for good. Only a debugger may still hold a signal. It delivers the signal
@@ -99,7 +100,7 @@ impl OwnSignal {
 
     /// The kernel shows the signal as blocked for a thread in the handler: from before its first instruction until after its last. But a
     /// thread may block it for other reasons: see [`Suspects`].
-    fn drain(&self, session: &Session, sampled: &[u32]) -> Result<(), String> {
+    fn drain(&self, session: &Session, sampled: &[u32]) -> Result<(), AgentError> {
         let mut quiet = 0;
         let mut suspects = Suspects::default();
         for _ in 0..DRAIN_TRIES {
@@ -112,7 +113,7 @@ impl OwnSignal {
             // SAFETY: `DRAIN_PAUSE` is static; a null remainder is allowed.
             unsafe { libc::nanosleep(&raw const DRAIN_PAUSE, std::ptr::null_mut()) };
         }
-        Err(format!("a thread has not returned from Remora's handler of signal {}", self.number))
+        Err(AgentErrorCode::HandlerRuns.with(self.number as u64))
     }
 }
 

@@ -4,6 +4,7 @@
 //! library as long as that thread lives. So the agent uses `pthread_create`, and its threads block every signal from the start.
 
 use crate::thread_locals;
+use remora_wire::AgentError;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -164,22 +165,18 @@ impl LibraryReference {
     /// Takes a reference. The file may already be unlinked: the linker knows the library by its name.
     ///
     /// # Errors
-    /// The reason, as text.
-    pub fn take() -> Result<LibraryReference, String> {
+    /// `ENOENT`: the linker does not know the library.
+    pub fn take() -> Result<LibraryReference, AgentError> {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
         let own = block_all as *const c_void;
         // SAFETY: `own` is an address inside this library; `info` is live.
         if unsafe { libc::dladdr(own, &raw mut info) } == 0 || info.dli_fname.is_null() {
-            return Err("the library cannot find its own name".into());
+            return Err(AgentError::system(libc::ENOENT));
         }
         // SAFETY: the linker returned this name. With NOLOAD nothing is loaded.
         let handle = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-        if handle.is_null() {
-            Err("the library cannot take a reference on itself".into())
-        } else {
-            Ok(LibraryReference(handle))
-        }
+        if handle.is_null() { Err(AgentError::system(libc::ENOENT)) } else { Ok(LibraryReference(handle)) }
     }
 
     /// Gives the reference back at the very end of the calling thread, from code of the C library (contract DET-08).

@@ -1,5 +1,6 @@
 //! Callbacks and the worker itself wake the worker through this.
 
+use remora_wire::AgentError;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -13,12 +14,12 @@ impl Wake {
     /// Makes an open one.
     ///
     /// # Errors
-    /// The reason, as text.
-    pub fn new() -> Result<Wake, String> {
+    /// A system error.
+    pub fn new() -> Result<Wake, AgentError> {
         // SAFETY: takes numbers only.
         let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if descriptor < 0 {
-            return Err(format!("no event descriptor: {}", std::io::Error::last_os_error()));
+            return Err(std::io::Error::last_os_error().into());
         }
         Ok(Wake(AtomicI32::new(descriptor)))
     }

@@ -14,7 +14,7 @@ use crate::runtime::Runtime;
 use crate::shared::Shared;
 use crate::worker::{Outcome, Worker};
 use corprof::{Alive, Attached, HResult, Info};
-use remora_wire::{Config, FromAgent};
+use remora_wire::{AgentErrorCode, Config, FromAgent};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,7 +80,7 @@ pub fn begin<H: Host>(
     let _ = platform.call();
     let shared = Arc::new(Shared::new(platform, resources));
     shared.roots_refused.store(roots_refused.map_or(0, |code| code.0 as u32), Ordering::SeqCst);
-    let outcome = Outcome::Inert("the agent's thread panicked".into());
+    let outcome = Outcome::Inert(AgentErrorCode::Panicked.into());
     let attach = Attach::<H> {
         shared: shared.clone(),
         info: Mutex::new(Some(info)),
@@ -139,7 +139,7 @@ impl<H: Host> ThreadRoles for Attach<H> {
 /// The worker panicked. The recording is lost, but the target must survive: close everything that can be closed.
 fn close_after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) -> Outcome {
     shared.unload_barrier.lower(&shared.platform);
-    shared.platform.send(&FromAgent::Failed { what: "the agent panicked; it stops and detaches".into() });
+    shared.platform.send(&FromAgent::Failed(AgentErrorCode::Panicked.into()));
     let closed = catch_unwind(AssertUnwindSafe(|| {
         let stopped = shared.platform.stop_sampling().is_ok();
         let arrives = runtime.callbacks_arrive();
@@ -148,7 +148,7 @@ fn close_after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) ->
     }));
     match closed {
         Ok(true) if shared.resources.held_besides_own_threads().is_none() => Outcome::Detach,
-        _ => Outcome::Inert("the agent panicked and could not close every way into the library".into()),
+        _ => Outcome::Inert(AgentErrorCode::NotClosedAfterPanic.into()),
     }
 }
 

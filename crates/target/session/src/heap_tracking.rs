@@ -8,25 +8,15 @@ use crate::platform::{Platform, Received};
 use crate::resource_registry::ResourceKind;
 use crate::runtime::Runtime;
 use crate::worker::{ROUND, Worker};
-use corprof::HResult;
-use remora_wire::{FromAgent, HeapSnapshot, ToAgent};
+use remora_wire::{AgentError, AgentErrorCode, FromAgent, HeapSnapshot, ToAgent};
 use std::sync::atomic::Ordering;
 
 /// Rounds between two enumerations of modules. A new module with objects is then known before heap tracking reports its classes.
 const ROUNDS_OF_MODULES: u32 = 50;
 
-/// Why heap tracking stops without a command.
-const TOO_EXPENSIVE: &str = "the watch was ended before the runtime had counted by type what was made since a collection, as it does for a watch: \
-                        there were so many types, or objects, that the program would have stood for a second or more";
-
-/// Why the runtime does not report its GCs.
-fn refused(code: u32) -> String {
-    match HResult(code as i32) {
-        HResult::CORPROF_E_TIMEOUT_WAITING_FOR_CONCURRENT_GC => {
-            "a collection that runs beside the program did not end in time; try again in a few seconds".into()
-        }
-        _ => format!("the runtime refused to tell of its collections with {code:#010x}"),
-    }
+/// The runtime does not report its GCs.
+fn refused(code: u32) -> AgentError {
+    AgentErrorCode::GcMonitorRefused.with(code.into())
 }
 
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
@@ -34,8 +24,8 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     pub(crate) fn track_heap(&mut self) {
         // Held from before the first fork until no copy can exist any more.
         self.shared.resources.acquire(ResourceKind::Child);
-        if let Err(what) = self.try_to_track_heap() {
-            self.shared.platform.send(&FromAgent::Failed { what });
+        if let Err(error) = self.try_to_track_heap() {
+            self.shared.platform.send(&FromAgent::Failed(error));
         }
         // A refusal cannot be handled: the agent disables all callbacks a moment later.
         let _ = GuardedRuntime { shared: self.shared, runtime: self.runtime }.track_heap(false);
@@ -43,7 +33,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         self.shared.resources.release(ResourceKind::Child);
     }
 
-    fn try_to_track_heap(&mut self) -> Result<(), String> {
+    fn try_to_track_heap(&mut self) -> Result<(), AgentError> {
         let platform = &self.shared.platform;
         let started = platform.prepare_snapshot()?;
         self.report_started(started);
@@ -60,17 +50,17 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     }
 
     /// Returns true if the recorder asks for another snapshot, false if it is time to detach.
-    fn until_another_is_wanted(&mut self, modules: &mut ModuleIds) -> Result<bool, String> {
+    fn until_another_is_wanted(&mut self, modules: &mut ModuleIds) -> Result<bool, AgentError> {
         let mut rounds = 0;
         loop {
             if self.shared.heap_tracker.get().is_some_and(HeapTracker::is_too_expensive) {
-                return Err(TOO_EXPENSIVE.into());
+                return Err(AgentErrorCode::TrackingTooExpensive.into());
             }
             match self.shared.platform.receive() {
                 Received::Message(ToAgent::TakeAnother) => return Ok(true),
                 Received::Message(ToAgent::Detach) | Received::HungUp => return Ok(false),
                 _ if self.shared.panicked.load(Ordering::SeqCst) => {
-                    return Err("a callback of the agent panicked".into());
+                    return Err(AgentErrorCode::CallbackPanicked.into());
                 }
                 _ if self.shared.shutdown.load(Ordering::SeqCst) => return Ok(false),
                 Received::Message(_) => continue,

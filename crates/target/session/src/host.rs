@@ -4,7 +4,7 @@ use crate::ResourceRegistry;
 use crate::platform::Platform;
 use corprof::{AttachMask, HeapView, HighAttachMask};
 use remora_sampler::{HeapRange, HeapReader};
-use remora_wire::Config;
+use remora_wire::{AgentError, Config};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -32,14 +32,14 @@ pub trait Host: Send + Sync + 'static {
     /// Prepares the platform. Opens one descriptor, and touches nothing else in the process.
     ///
     /// # Errors
-    /// In words.
-    fn open(&self, config: Config, resources: Arc<ResourceRegistry>) -> Result<Self::Platform, String>;
+    /// Its code and number.
+    fn open(&self, config: Config, resources: Arc<ResourceRegistry>) -> Result<Self::Platform, AgentError>;
 
     /// Takes a reference on this library.
     ///
     /// # Errors
-    /// In words.
-    fn reference_library(&self) -> Result<Self::LibraryReference, String>;
+    /// Its code and number.
+    fn reference_library(&self) -> Result<Self::LibraryReference, AgentError>;
 
     /// Releases the reference after the calling thread's last instruction in this library (contract DET-08). False if impossible: the
     /// library then stays mapped.
@@ -58,8 +58,8 @@ pub trait HostedPlatform: Platform {
     /// Connects and sends the hello. Never waits: the recorder already listens, and has no other connections there.
     ///
     /// # Errors
-    /// In words.
-    fn call(&self) -> Result<(), String>;
+    /// Its code and number.
+    fn call(&self) -> Result<(), AgentError>;
 
     /// Closes the connection.
     fn hang_up(&self);

@@ -1,7 +1,7 @@
 //! The operating system as the agent needs it. At this trait a model can replace the real one.
 
 use crate::supported_tasks::SupportedTasks;
-use remora_wire::{FromAgent, Task, ToAgent};
+use remora_wire::{AgentError, AgentErrorCode, FromAgent, Task, ToAgent};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -114,8 +114,8 @@ pub trait Platform: Send + Sync + 'static {
     /// Worker thread: connects the control channel.
     ///
     /// # Errors
-    /// The reason, in words.
-    fn connect(&self) -> Result<(), String>;
+    /// Its code and number.
+    fn connect(&self) -> Result<(), AgentError>;
 
     /// Worker thread: the next message of the control channel.
     fn receive(&self) -> Received;
@@ -132,8 +132,8 @@ pub trait Platform: Send + Sync + 'static {
     /// Worker thread: begins to sample.
     ///
     /// # Errors
-    /// The reason, in words.
-    fn start_sampling(&self) -> Result<Started, String>;
+    /// Its code and number.
+    fn start_sampling(&self) -> Result<Started, AgentError>;
 
     /// Worker thread: sets the frequency, hertz.
     fn set_frequency(&self, hertz: u32);
@@ -204,9 +204,9 @@ pub trait Platform: Send + Sync + 'static {
     /// Worker thread: prepares memory for the walk of a forked copy. Replaces that of an earlier walk.
     ///
     /// # Errors
-    /// In words.
-    fn prepare_snapshot(&self) -> Result<Started, String> {
-        Err("this process cannot be copied".into())
+    /// Its code and number.
+    fn prepare_snapshot(&self) -> Result<Started, AgentError> {
+        Err(AgentErrorCode::NotSupported.into())
     }
 
     /// Worker thread: sets the application domain whose static fields the copy reads.
@@ -228,6 +228,6 @@ pub trait Platform: Send + Sync + 'static {
     /// Worker thread: stops sampling *verifiably*: timers deleted, signals drained, no handler running, dispositions restored.
     ///
     /// # Errors
-    /// The resource that could not be closed, in words: the library must then stay mapped.
-    fn stop_sampling(&self) -> Result<(), String>;
+    /// The resource that could not be closed: the library must then stay mapped.
+    fn stop_sampling(&self) -> Result<(), AgentError>;
 }

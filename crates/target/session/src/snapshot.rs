@@ -12,7 +12,7 @@ use crate::platform::{Child, Platform, Received};
 use crate::resource_registry::ResourceKind;
 use crate::runtime::Runtime;
 use crate::worker::{ROUND, Worker};
-use remora_wire::{FromAgent, HeapSnapshot, Message, Moment, Roots, TOO_MUCH_MADE, ToAgent, layout};
+use remora_wire::{AgentError, AgentErrorCode, FromAgent, HeapSnapshot, Message, Moment, Roots, ToAgent, layout};
 use std::sync::atomic::Ordering;
 
 /// How long to wait for room in the transport for all modules, nanoseconds.
@@ -28,30 +28,26 @@ const BATCH: usize = 64;
 /// A copy that walks no object for this long hangs, nanoseconds; unless the recorder does not read its output.
 const LONGEST_STANDSTILL: u64 = 30_000_000_000;
 
-fn refused(moment: Moment, code: u32) -> String {
-    let what = match moment {
-        Moment::Collected => "the collection",
-        Moment::AsItIs => "to show its objects without a collection, which .NET 9 and later can do,",
-    };
-    format!("the runtime refused {what} with {code:#010x}")
+fn refused(moment: Moment, code: u32) -> AgentError {
+    match moment {
+        Moment::Collected => AgentErrorCode::GcRefused.with(code.into()),
+        Moment::AsItIs => AgentErrorCode::SuspensionRefused.with(code.into()),
+    }
 }
-
-/// Why a snapshot ends before its GC.
-const NOT_WANTED: &str = "it was given up before the collection at whose end it is taken";
 
 impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     /// Takes a snapshot, from the first module to the end of the forked copy.
     pub(crate) fn take_snapshot(&mut self, wanted: HeapSnapshot) {
         // Held from before the fork until no copy can exist any more.
         self.shared.resources.acquire(ResourceKind::Child);
-        if let Err(what) = self.try_to_take(wanted) {
-            self.shared.platform.send(&FromAgent::Failed { what });
+        if let Err(error) = self.try_to_take(wanted) {
+            self.shared.platform.send(&FromAgent::Failed(error));
         }
         self.end_copy();
         self.shared.resources.release(ResourceKind::Child);
     }
 
-    fn try_to_take(&mut self, wanted: HeapSnapshot) -> Result<(), String> {
+    fn try_to_take(&mut self, wanted: HeapSnapshot) -> Result<(), AgentError> {
         let platform = &self.shared.platform;
         let started = platform.prepare_snapshot()?;
         self.report_started(started);
@@ -62,7 +58,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     }
 
     /// Takes the snapshot up to the point where the copy walks and the modules are known.
-    pub(crate) fn take(&mut self, wanted: HeapSnapshot, modules: &mut ModuleIds) -> Result<(), String> {
+    pub(crate) fn take(&mut self, wanted: HeapSnapshot, modules: &mut ModuleIds) -> Result<(), AgentError> {
         let platform = &self.shared.platform;
         self.catch_up(modules)?;
         let begun = platform.now();
@@ -84,13 +80,10 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         let at = self.shared.heap_tracker.get().map_or(0, HeapTracker::copied);
         match platform.child() {
             Child::Walks { pid, took } => platform.send(&FromAgent::Forked { child: pid, collection, fork: took, at }),
-            Child::Refused(error) => {
-                let error = std::io::Error::from_raw_os_error(error);
-                return Err(format!("the process could not be copied: {error}"));
-            }
+            Child::Refused(error) => return Err(AgentErrorCode::ForkRefused.with(error as u64)),
             Child::Ended { took, .. } => platform.send(&FromAgent::Forked { child: 0, collection, fork: took, at }),
-            Child::None if self.gives_up() => return Err(TOO_MUCH_MADE.into()),
-            Child::None => return Err("the runtime told nothing of its collection".into()),
+            Child::None if self.gives_up() => return Err(AgentErrorCode::TooMuchAllocated.into()),
+            Child::None => return Err(AgentErrorCode::GcNotReported.into()),
         }
         if wanted.roots == Roots::Seen {
             self.describe_methods(modules);
@@ -107,12 +100,12 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     }
 
     /// Between two GCs: do not pause the application again if the recorder no longer wants the snapshot.
-    fn check_still_wanted(&self) -> Result<(), String> {
+    fn check_still_wanted(&self) -> Result<(), AgentError> {
         loop {
             match self.shared.platform.receive() {
-                Received::Message(ToAgent::Detach) | Received::HungUp => return Err(NOT_WANTED.into()),
+                Received::Message(ToAgent::Detach) | Received::HungUp => return Err(AgentErrorCode::NotWanted.into()),
                 _ if self.shared.panicked.load(Ordering::SeqCst) => {
-                    return Err("a callback of the agent panicked".into());
+                    return Err(AgentErrorCode::CallbackPanicked.into());
                 }
                 Received::Message(_) => {}
                 Received::Nothing => return Ok(()),
@@ -121,9 +114,9 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     }
 
     /// Describes the loaded modules that were not known.
-    pub(crate) fn catch_up(&mut self, modules: &mut ModuleIds) -> Result<(), String> {
+    pub(crate) fn catch_up(&mut self, modules: &mut ModuleIds) -> Result<(), AgentError> {
         let guarded = GuardedRuntime { shared: self.shared, runtime: self.runtime };
-        let failed = |code: u32| format!("the runtime does not tell its modules ({code:#010x})");
+        let failed = |code: u32| AgentErrorCode::ModulesRefused.with(code.into());
         modules.enumerates();
         let mut rest = self.runtime.modules().map_err(failed)?;
         let platform = &self.shared.platform;
@@ -230,8 +223,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             if objects != walked {
                 (walked, since) = (objects, platform.now());
             } else if platform.now() - since > LONGEST_STANDSTILL {
-                let what = "the copy of the process that walked its heap stood still and was ended";
-                platform.send(&FromAgent::Failed { what: what.into() });
+                platform.send(&FromAgent::Failed(AgentErrorCode::CopyHung.into()));
                 return false;
             }
             platform.wait(ROUND);

@@ -11,7 +11,7 @@ use crate::platform::{Platform, Received, Started};
 use crate::runtime::Runtime;
 use crate::sample_writer::FinalMessages;
 use crate::shared::Shared;
-use remora_wire::{FromAgent, Task, ToAgent, layout};
+use remora_wire::{AgentError, AgentErrorCode, FromAgent, Task, ToAgent, layout};
 use std::sync::atomic::Ordering;
 
 /// How long the worker sleeps if nothing wakes it, nanoseconds. If the process ends in that time, its samples are lost. The ring has room
@@ -38,23 +38,13 @@ const CLOSE_ROUNDS: u64 = 500;
 /// A round after that, nanoseconds.
 const SLOW_ROUND: u64 = 1_000_000_000;
 
-/// Why there is no detach request although none of our resources is open.
-const DEAD_CALLBACKS: &str = "another profiler has come or gone and the runtime no longer calls this one; \
-                              asking it to detach would end the process, so the library stays mapped and does nothing";
-
-/// Why there is no detach request while the process ends.
-const SHUTDOWN: &str = "the process is ending";
-
-/// Why a placeholder profiler stays.
-const STAYS: &str = "it stays so that the runtime counts its profilers right";
-
 /// How the worker thread ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Everything is closed: request the detach.
     Detach,
-    /// The detach must not be requested; the reason, in words. Everything that could be closed is.
-    Inert(String),
+    /// The detach must not be requested; the reason. Everything that could be closed is.
+    Inert(AgentError),
 }
 
 /// The worker thread's state.
@@ -82,14 +72,14 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             return self.leave_when_confirmed();
         }
         if !self.shared.attach_complete.load(Ordering::SeqCst) {
-            return self.inert(DEAD_CALLBACKS);
+            return self.inert(AgentErrorCode::NoCallbacks);
         }
         self.shared.unload_barrier.raise();
         // The guards are constants: they keep code for other tasks out of the library.
         match platform.task() {
             Task::HeapSnapshot(snapshot) if P::TASKS.heap => self.take_snapshot(snapshot),
             Task::HeapTracking if P::TASKS.heap => self.track_heap(),
-            Task::Placeholder if P::TASKS.recordings => return self.inert(STAYS),
+            Task::Placeholder if P::TASKS.recordings => return self.inert(AgentErrorCode::Placeholder),
             Task::CpuSampling(_) | Task::WallSampling(_) | Task::CallbackCheck if P::TASKS.recordings => self.sample(),
             _ => {}
         }
@@ -106,7 +96,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
                 self.scanned = platform.now();
                 while self.round() {}
             }
-            Err(what) => platform.send(&FromAgent::Failed { what }),
+            Err(error) => platform.send(&FromAgent::Failed(error)),
         }
     }
 
@@ -167,7 +157,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             }
         }
         if self.shared.panicked.load(Ordering::SeqCst) {
-            platform.send(&FromAgent::Failed { what: "a callback of the agent panicked".into() });
+            platform.send(&FromAgent::Failed(AgentErrorCode::CallbackPanicked.into()));
             return false;
         }
         self.samples.writer.transport.grant_wait(PATIENCE);
@@ -194,19 +184,19 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         self.samples.last(self.shared, self.runtime, last);
         platform.count(layout::FAILED_LOOKUPS, self.samples.method_cache.failed);
         if let Err(why) = stopped {
-            return self.inert(&why);
+            return self.inert(why);
         }
         if let Some(open) = self.shared.resources.held_besides_own_threads()
             && !is_injected(InjectedFault::IgnoreRegistry)
         {
-            return self.inert(&format!("a way into the library is still open: {open:?}"));
+            return self.inert(AgentErrorCode::ResourceHeld.with(open as u64));
         }
         if self.shared.shutdown.load(Ordering::SeqCst) && !is_injected(InjectedFault::AskAfterShutdown) {
             // The recorder notices the end of the process.
-            return Outcome::Inert(SHUTDOWN.into());
+            return Outcome::Inert(AgentErrorCode::ProcessEnds.into());
         }
         if !self.clear_masks_if_called() {
-            return self.inert(DEAD_CALLBACKS);
+            return self.inert(AgentErrorCode::NoCallbacks);
         }
         platform.send(&FromAgent::Leaving {
             longest_callback: self.shared.longest_callback.load(Ordering::Relaxed),
@@ -225,21 +215,22 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             && !is_injected(InjectedFault::NotWaitForAttachComplete)
         {
             if self.shared.shutdown.load(Ordering::SeqCst) {
-                return Outcome::Inert(SHUTDOWN.into());
+                return Outcome::Inert(AgentErrorCode::ProcessEnds.into());
             }
             // `pause`, not `wait`: a closed channel would wake it at once.
             platform.pause(if rounds < CLOSE_ROUNDS { ROUND } else { SLOW_ROUND });
             rounds += 1;
         }
-        if self.clear_masks_if_called() { Outcome::Detach } else { Outcome::Inert(DEAD_CALLBACKS.into()) }
+        if self.clear_masks_if_called() { Outcome::Detach } else { Outcome::Inert(AgentErrorCode::NoCallbacks.into()) }
     }
 
     /// Everything is closed, but the detach must not be requested.
-    fn inert(&self, why: &str) -> Outcome {
+    fn inert(&self, why: impl Into<AgentError>) -> Outcome {
+        let why = why.into();
         self.shared.unload_barrier.lower(&self.shared.platform);
         self.clear_event_mask();
-        self.shared.platform.send(&FromAgent::Inert { reason: why.into() });
-        Outcome::Inert(why.into())
+        self.shared.platform.send(&FromAgent::Inert(why));
+        Outcome::Inert(why)
     }
 
     /// Whether the runtime still calls us. Disables all callbacks in any case.

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout)]
 
 use remora_ring::{HEADER_WORDS, Ring};
-use remora_wire::{Config, Frame, FromAgent, Message, MethodKind, Place, ToAgent, TypeKind, layout};
+use remora_wire::{AgentErrorCode, Config, Frame, FromAgent, Message, MethodKind, Place, ToAgent, TypeKind, layout};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::fs::File;
 use std::io::{Error, IoSliceMut, Read, Result, Write};
@@ -183,12 +183,12 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         memory.write_all_at(&ring_of(scrambled()), message_place())?;
         // What is counted stands before the rings.
         memory.write_all_at(&[0xff; 8 * (layout::HEAP_STAYS_SHARED + 1 - layout::TAKEN)], layout::TAKEN as u64 * 8)?;
-        return agent.write_all(&FromAgent::Failed { what: "scrambled".to_owned() }.encode());
+        return agent.write_all(&FromAgent::Failed(AgentErrorCode::Panicked.into()).encode());
     }
     if manner == Manner::Coloured {
         memory.write_all_at(&ring_of(coloured().iter().map(Message::encode)), message_place())?;
         // Whoever is told that it failed takes what is in the ring, and hears that it is gone.
-        return agent.write_all(&FromAgent::Failed { what: COLOURED.to_owned() }.encode());
+        return agent.write_all(&FromAgent::Failed(AgentErrorCode::Panicked.into()).encode());
     }
     let flood = match manner {
         // No message at all.

@@ -1,8 +1,9 @@
 //! What the agent says of a snapshot beside what is told of objects.
 
+use crate::agent_error::words;
 use crate::shared_memory::SharedMemory;
 use remora_wire::heap::{ENDED_BY_ROOM, ENDED_BY_STALLS};
-use remora_wire::{FromAgent, layout};
+use remora_wire::{AgentErrorCode, FromAgent, layout};
 
 /// What the agent said of its task.
 #[derive(Default)]
@@ -15,6 +16,8 @@ pub(super) struct Told {
     pub(super) walked: Option<i32>,
     /// Whether the agent has told all that it tells itself.
     pub(super) described: bool,
+    /// The first error that it reported.
+    pub(super) failed: Option<AgentErrorCode>,
     pub(super) notes: Vec<String>,
 }
 
@@ -27,7 +30,10 @@ impl Told {
             }
             FromAgent::Described => self.described = true,
             FromAgent::Walked { status } => self.walked = Some(status),
-            FromAgent::Failed { what } => crate::limits::keep_note(&mut self.notes, Some(what)),
+            FromAgent::Failed(error) => {
+                self.failed.get_or_insert(error.code);
+                crate::limits::keep_note(&mut self.notes, Some(words(error)));
+            }
             _ => {}
         }
     }

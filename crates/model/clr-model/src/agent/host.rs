@@ -7,7 +7,7 @@ use crate::schedule::{self, Task};
 use corprof::{CallbackObject, Guid, HResult, dll_get_class_object, sys};
 use remora_session::fault_injection::{self, InjectedFault};
 use remora_session::{Agent, Host, ResourceRegistry, ThreadRoles, UnpairedThread};
-use remora_wire::{CLSID_NOTIFICATION, Config};
+use remora_wire::{AgentError, CLSID_NOTIFICATION, Config};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -55,11 +55,11 @@ impl Host for ModelHost {
     type Platform = ModelPlatform;
     type LibraryReference = Reference;
 
-    fn open(&self, config: Config, resources: Arc<ResourceRegistry>) -> Result<ModelPlatform, String> {
+    fn open(&self, config: Config, resources: Arc<ResourceRegistry>) -> Result<ModelPlatform, AgentError> {
         Ok(ModelPlatform::new(self.process.clone(), &config, resources))
     }
 
-    fn reference_library(&self) -> Result<Reference, String> {
+    fn reference_library(&self) -> Result<Reference, AgentError> {
         if fault_injection::is_injected(InjectedFault::TakeNoReference) {
             return Ok(Reference(None));
         }

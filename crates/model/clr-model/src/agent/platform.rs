@@ -8,7 +8,7 @@ use remora_sampler::{HeapRange, HeapReader};
 use remora_session::{
     Child, CodeKind, HostedPlatform, Platform, Received, ResourceKind, ResourceRegistry, Started, Words, words,
 };
-use remora_wire::{Config, FromAgent, Task, ToAgent, layout};
+use remora_wire::{AgentError, Config, FromAgent, Task, ToAgent, layout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -92,7 +92,7 @@ impl Platform for ModelPlatform {
         schedule::point();
     }
 
-    fn connect(&self) -> Result<(), String> {
+    fn connect(&self) -> Result<(), AgentError> {
         if self.connected.load(Ordering::SeqCst) { Ok(()) } else { self.call() }
     }
 
@@ -124,7 +124,7 @@ impl Platform for ModelPlatform {
         self.process.link.count(counter, by);
     }
 
-    fn start_sampling(&self) -> Result<Started, String> {
+    fn start_sampling(&self) -> Result<Started, AgentError> {
         self.resources.acquire(ResourceKind::SignalHandler);
         self.resources.acquire(ResourceKind::Timer);
         self.process.sampler.start(&self.process.library);
@@ -192,7 +192,7 @@ impl Platform for ModelPlatform {
         is_told
     }
 
-    fn prepare_snapshot(&self) -> Result<Started, String> {
+    fn prepare_snapshot(&self) -> Result<Started, AgentError> {
         schedule::point();
         self.has_copied.store(false, Ordering::SeqCst);
         let thread = schedule::current().0 as u32;
@@ -204,7 +204,7 @@ impl Platform for ModelPlatform {
         if self.has_copied.load(Ordering::SeqCst) { Child::Ended { status: 0, took: 1 } } else { Child::None }
     }
 
-    fn stop_sampling(&self) -> Result<(), String> {
+    fn stop_sampling(&self) -> Result<(), AgentError> {
         if self.task.is_of_heap() {
             return Ok(());
         }
@@ -219,9 +219,9 @@ impl Platform for ModelPlatform {
 }
 
 impl HostedPlatform for ModelPlatform {
-    fn call(&self) -> Result<(), String> {
+    fn call(&self) -> Result<(), AgentError> {
         if !self.process.link.is_alive() {
-            return Err("nobody listens".into());
+            return Err(AgentError::system(libc::ECONNREFUSED));
         }
         self.connected.store(true, Ordering::SeqCst);
         self.process.link.hear(FromAgent::Hello { version: remora_wire::VERSION, nonce: [0; 16] });

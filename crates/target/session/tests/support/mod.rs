@@ -5,7 +5,7 @@ use remora_sampler::WINDOW_WORDS;
 use remora_session::{
     CodeBody, CodeKind, CpuTimes, FunctionFacts, ModuleFacts, Platform, Received, Runtime, Started, TypeFacts,
 };
-use remora_wire::{FromAgent, Message, Sampling, Task, ToAgent};
+use remora_wire::{AgentError, AgentErrorCode, FromAgent, Message, Sampling, Task, ToAgent};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -182,9 +182,9 @@ impl Platform for Script {
         self.announced.lock().expect("no panic").push(counter.load(Ordering::SeqCst));
     }
 
-    fn connect(&self) -> Result<(), String> {
+    fn connect(&self) -> Result<(), AgentError> {
         if self.refuse_connection.load(Ordering::SeqCst) {
-            return Err("nobody listens".into());
+            return Err(AgentError::system(111));
         }
         self.step(Step::Connected);
         Ok(())
@@ -214,7 +214,7 @@ impl Platform for Script {
         *self.counters.lock().expect("no panic").entry(counter).or_default() += by;
     }
 
-    fn start_sampling(&self) -> Result<Started, String> {
+    fn start_sampling(&self) -> Result<Started, AgentError> {
         self.step(Step::SamplingStarted);
         Ok(Started { signal: 40, thread: 42, threads: vec![(9, "main".into())], engine: "made up".into() })
     }
@@ -278,13 +278,13 @@ impl Platform for Script {
         self.task.0
     }
 
-    fn prepare_snapshot(&self) -> Result<Started, String> {
+    fn prepare_snapshot(&self) -> Result<Started, AgentError> {
         Ok(Started { signal: 0, thread: 42, threads: Vec::new(), engine: "made up".into() })
     }
 
-    fn stop_sampling(&self) -> Result<(), String> {
+    fn stop_sampling(&self) -> Result<(), AgentError> {
         self.step(Step::SamplingStopped);
-        if self.refuse_stop.load(Ordering::SeqCst) { Err("a handler still runs".into()) } else { Ok(()) }
+        if self.refuse_stop.load(Ordering::SeqCst) { Err(AgentErrorCode::HandlerRuns.with(23)) } else { Ok(()) }
     }
 }
 
