@@ -19,8 +19,8 @@ const LEAVING_PATIENCE: Duration = Duration::from_secs(5);
 const COPY_PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two looks whether it has.
 const LEAVING_LOOK: Duration = Duration::from_millis(20);
-/// How often a thread's mask of signals is looked at before a change is reported: for five seconds.
-const MASK_LOOKS: u32 = 250;
+/// How long a thread's mask of signals is looked at before a change is reported.
+const MASK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A process as it was before it was attached to.
 pub(crate) struct Before {
@@ -63,7 +63,14 @@ impl Before {
             self.wait_for_signals(facts);
         }
         let process_id = self.snapshot.process_id;
-        let look = || unless_momentary(|| self.look(facts), || std::thread::sleep(LEAVING_LOOK));
+        let look = || {
+            let deadline = Instant::now() + MASK_PATIENCE;
+            let pause = || {
+                std::thread::sleep(LEAVING_LOOK);
+                Instant::now() < deadline
+            };
+            unless_momentary(|| self.look(facts), pause)
+        };
         settled(look, || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
     }
 
@@ -143,15 +150,12 @@ impl Before {
 
 /// The receipt of a process whose threads may block every signal for a moment: libc has a thread do so while it makes another thread, and
 /// the runtime while it starts a child (src/native/libs/System.Native/pal_process.c). A mask is changed for good only if each look says so.
-fn unless_momentary(look: impl Fn() -> Receipt, pause: impl Fn()) -> Receipt {
+/// `pause` says whether there is time for another look.
+fn unless_momentary(look: impl Fn() -> Receipt, pause: impl Fn() -> bool) -> Receipt {
     let is_of_masks_alone =
         |receipt: &Receipt| !receipt.left.is_empty() && receipt.left.iter().all(|left| left.kind == Kind::SignalMask);
     let mut receipt = look();
-    for _ in 1..MASK_LOOKS {
-        if !is_of_masks_alone(&receipt) {
-            break;
-        }
-        pause();
+    while is_of_masks_alone(&receipt) && pause() {
         receipt = look();
     }
     receipt
@@ -239,7 +243,10 @@ mod tests {
     #[test]
     fn regression_a_thread_that_just_starts_a_child_has_no_mask_that_was_left() {
         let (looks, pauses) = (Cell::new(0), Cell::new(0));
-        let pause = || pauses.set(pauses.get() + 1);
+        let pause = || {
+            pauses.set(pauses.get() + 1);
+            pauses.get() < 10
+        };
         let momentary = || {
             looks.set(looks.get() + 1);
             receipt_of_mask(if looks.get() < 3 { !0 } else { 0 })
@@ -247,10 +254,14 @@ mod tests {
         let settled = unless_momentary(momentary, pause);
         assert_eq!((settled.left.len(), looks.get(), pauses.get()), (0, 3, 2));
         let lasting = unless_momentary(|| receipt_of_mask(1 << 22), pause);
-        assert_eq!((lasting.left.len(), pauses.get()), (1, 2 + MASK_LOOKS - 1), "what each look shows is left");
+        assert_eq!(
+            (lasting.left.len(), pauses.get()),
+            (1, 10),
+            "what each look shows is left, once there is no more time"
+        );
         let other = unless_momentary(|| receipt(Became::Running), pause);
         assert!(!other.clean());
-        assert_eq!(pauses.get(), 2 + MASK_LOOKS - 1, "anything else is reported at the first look");
+        assert_eq!(pauses.get(), 10, "anything else is reported at the first look");
     }
 
     #[test]

@@ -9,14 +9,19 @@ use crate::process::{Process, has_ended, inspect, unexamined};
 use crate::survey::Survey;
 use crate::windowed::Limit;
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Time for the files of one of many processes.
 const TIME_IN_A_LIST: Duration = Duration::from_secs(2);
 /// Time for those of the process that the caller named.
 const TIME_ALONE: Duration = Duration::from_secs(10);
+/// Time for a whole list, beyond what has begun by then. Those that are left are listed without a look.
+const TIME_OF_A_LIST: Duration = Duration::from_secs(15);
+/// Processes of a list that are looked at at a time: each may keep us waiting.
+const AT_A_TIME: usize = 8;
 /// Time for all else that is read of a process: little, unless it keeps us waiting.
 const TIME_BESIDE: Duration = Duration::from_secs(1);
 
@@ -65,11 +70,24 @@ pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
     let survey = Arc::new(Survey::begin());
     let ourselves = std::process::id();
     let pids = proc.pids().map_err(|error| Error::io("read", proc.path(0, "").join(".."), error))?;
-    Ok(pids
-        .into_iter()
-        .filter(|pid| *pid != ourselves)
-        .filter_map(|pid| inspect_within(TIME_IN_A_LIST, proc, pid, &survey).ok().flatten())
-        .collect())
+    let pids: Vec<u32> = pids.into_iter().filter(|pid| *pid != ourselves).collect();
+    let (next, found, deadline) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Instant::now() + TIME_OF_A_LIST);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                while let Some(pid) = pids.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let process = match Instant::now() < deadline {
+                        true => inspect_within(TIME_IN_A_LIST, proc, *pid, &survey).ok().flatten(),
+                        false => unexamined(proc, *pid, Limit::Time),
+                    };
+                    found.lock().unwrap_or_else(PoisonError::into_inner).extend(process);
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|process| process.pid);
+    Ok(found)
 }
 
 /// Looks at a process, and at its files for this long, in a thread of its own. The thread is left behind if it takes longer. A process can keep whoever reads its files in `/proc`
@@ -82,10 +100,9 @@ fn inspect_within(time: Duration, proc: &Proc, pid: u32, survey: &Arc<Survey>) -
     match receiver.recv_timeout(time + TIME_BESIDE) {
         Ok(found) => found,
         Err(RecvTimeoutError::Timeout) => Ok(unexamined(proc, pid, Limit::Time)),
-        Err(RecvTimeoutError::Disconnected) => match thread.join() {
-            Err(panic) => std::panic::resume_unwind(panic),
-            Ok(()) => Ok(None),
-        },
+        // A fault of ours must not hide the other processes.
+        Err(RecvTimeoutError::Disconnected) if thread.join().is_err() => Ok(unexamined(proc, pid, Limit::Fault)),
+        Err(RecvTimeoutError::Disconnected) => Ok(None),
     }
 }
 

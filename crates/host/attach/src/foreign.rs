@@ -119,7 +119,8 @@ mod tests {
             set(&path, mode);
         }
         symlink("/roots", root.path().join("link")).expect("linked");
-        let mut status = Status { file_uid: user, file_gid: user, groups: vec![group], ..Status::default() };
+        let ids = Status { real_uid: user, real_gid: user, file_uid: user, file_gid: user, ..Status::default() };
+        let mut status = Status { groups: vec![group], ..ids };
         let readable = |status: &Status| {
             let rights = Rights::of(status);
             ["own", "groups", "all", "roots", "others", "link"]
@@ -127,7 +128,7 @@ mod tests {
         };
         let denied = Some(Errno::ACCESS);
         assert_eq!(readable(&status), [None, None, None, denied, denied, denied]);
-        status.file_uid = 0;
+        (status.real_uid, status.file_uid) = (0, 0);
         status.capabilities = u64::MAX;
         assert_eq!(readable(&status), [None; 6], "root's process reads all");
     }

@@ -40,7 +40,19 @@ impl Rights {
     }
 
     /// Those in a process's status.
+    ///
+    /// A process whose real user is another one is most likely in a set-user-ID program, which its user started: then that user's rights
+    /// are meant, and no capabilities. A service that has put root's rights aside keeps root as its real user: there the lesser rights count.
     pub(crate) fn of(who: &Status) -> Rights {
+        if who.real_uid != who.file_uid || who.real_gid != who.file_gid {
+            let lesser = |real: u32, for_files: u32| if real == 0 { for_files } else { real };
+            return Rights {
+                uid: lesser(who.real_uid, who.file_uid),
+                gid: lesser(who.real_gid, who.file_gid),
+                groups: who.groups.clone(),
+                capabilities: CapabilitySet::empty(),
+            };
+        }
         Rights {
             uid: who.file_uid,
             gid: who.file_gid,
@@ -153,6 +165,18 @@ mod tests {
         let own = Rights { uid: rustix::process::geteuid().as_raw(), gid: 1, groups: vec![1], ..Rights::of(&full()) };
         let _assumed = own.assume().expect("nothing to do");
         assert_eq!(now(), before, "of our own user, with all capabilities, nothing changes");
+    }
+
+    #[test]
+    fn a_set_user_id_program_lends_no_rights_to_the_paths_of_who_started_it() {
+        let of = |real_uid, file_uid, real_gid, file_gid| {
+            let rights = Rights::of(&Status { real_uid, file_uid, real_gid, file_gid, ..full() });
+            (rights.uid, rights.gid, rights.capabilities.is_empty())
+        };
+        assert_eq!(of(1000, 0, 1000, 1000), (1000, 1000, true), "su, while it waits for a password");
+        assert_eq!(of(1000, 1000, 1000, 42), (1000, 1000, true), "a set-group-ID program");
+        assert_eq!(of(0, 33, 0, 33), (33, 33, true), "a service that has put root's rights aside");
+        assert_eq!(of(0, 0, 0, 0), (0, 0, false), "root");
     }
 
     /// The status of a root that may do everything.

@@ -35,6 +35,9 @@ pub enum Limit {
     /// More had to be read than is read of the files of a process.
     #[error("the tables of its files are too large")]
     Bytes,
+    /// The look at it ended with a fault of Remora's own.
+    #[error("looking at it failed: a fault of Remora's")]
+    Fault,
 }
 
 /// What the files of one question may still take.

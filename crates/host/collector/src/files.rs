@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// Longest file that is read for its names, bytes. The runtime with all its symbols has less than 200 MB, and so have most single-file
 /// applications; the largest libraries that are common with .NET, of kernels for mathematics, have some 450 MB.
 const LARGEST_FILE: u64 = 512 << 20;
+/// A file is read only if it is no larger than this part of the free memory: the target chooses its length, which costs it nothing if the
+/// file is sparse.
+const PART_FOR_A_FILE: u64 = 4;
 
 /// Bytes that are read of all files, by all readers of a command together. The target chooses which files these are, and a sparse one costs
 /// it nothing.
@@ -62,7 +65,10 @@ struct Budget {
 impl Budget {
     /// Takes so many bytes for a file off; `None` if they are too many.
     fn take(&self, length: u64) -> Option<()> {
-        match self.left.get().checked_sub(length).filter(|_| length <= LARGEST_FILE) {
+        // Asked anew for each file: what was read before may still be kept.
+        let free = remora_attach::own_room().map_or(u64::MAX, |room| room.bytes);
+        let largest = LARGEST_FILE.min(free / PART_FOR_A_FILE);
+        match self.left.get().checked_sub(length).filter(|_| length <= largest) {
             Some(left) => {
                 self.left.set(left);
                 Some(())

@@ -12,6 +12,8 @@ use std::time::Duration;
 const READ_LIMIT: u64 = 64 << 20;
 /// How often a thread is looked at again that blocks every signal just now, one millisecond apart.
 const SETTLING_ROUNDS: u32 = 100;
+/// How often for all threads together: a target can have thousands that never stop blocking signals.
+const SETTLING_OF_ALL: u32 = 300;
 /// How often if it sleeps: then it most likely means to block them.
 const SLEEPING_ROUNDS: u32 = 3;
 /// The real-time signals that libc leaves to programs, 34 to 64.
@@ -22,7 +24,7 @@ const CHEAP_RESIDENT_KIB: u64 = 256 << 10;
 pub(crate) fn take(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
     let directory = proc_root.join(process_id.to_string());
     let stat = identity(&directory, process_id)?;
-    let mut reader = Reader { directory, unread: Vec::new() };
+    let mut reader = Reader { directory, unread: Vec::new(), settling: SETTLING_OF_ALL };
     let threads = reader.threads();
     let Some(place) = living(&reader.directory, &stat) else { return Err(Error::Gone { process_id }) };
     let mut snapshot = Snapshot { process_id, start_time: stat.start_time, threads, ..Snapshot::default() };
@@ -109,6 +111,8 @@ fn numbers(directory: &Path) -> io::Result<Vec<u32>> {
 struct Reader {
     directory: PathBuf,
     unread: Vec<Unread>,
+    /// Second looks at threads that are left.
+    settling: u32,
 }
 
 impl Reader {
@@ -137,9 +141,9 @@ impl Reader {
     fn settled_thread(&mut self, directory: &Path, id: u32) -> Option<Thread> {
         let (mut thread, mut state) = self.thread(directory, id)?;
         for round in 0..SETTLING_ROUNDS {
-            if thread.blocked & REAL_TIME != REAL_TIME || (state == 'S' && round >= SLEEPING_ROUNDS) {
-                break;
-            }
+            let is_settled = thread.blocked & REAL_TIME != REAL_TIME || (state == 'S' && round >= SLEEPING_ROUNDS);
+            let Some(left) = self.settling.checked_sub(1).filter(|_| !is_settled) else { break };
+            self.settling = left;
             std::thread::sleep(Duration::from_millis(1));
             (thread, state) = self.thread(directory, id)?;
         }
@@ -294,5 +298,28 @@ impl Reader {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand threads that block every signal made each look last a hundred seconds.
+    #[test]
+    fn threads_that_block_every_signal_are_looked_at_again_so_often_in_all() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for id in 1..=20 {
+            let task = directory.path().join(format!("task/{id}"));
+            fs::create_dir_all(&task).expect("made");
+            let zeros = " 0".repeat(48);
+            fs::write(task.join("stat"), format!("{id} (busy) R{zeros}")).expect("written");
+            let masks: String = ["SigPnd", "ShdPnd", "SigIgn", "SigCgt"].map(|mask| format!("{mask}:\t0\n")).concat();
+            let status = format!("Name:\tbusy\nSigBlk:\tffffffffffffffff\n{masks}");
+            fs::write(task.join("status"), status).expect("written");
+        }
+        let mut reader =
+            Reader { directory: directory.path().to_owned(), unread: Vec::new(), settling: SETTLING_OF_ALL };
+        assert_eq!((reader.threads().len(), reader.settling), (20, 0));
     }
 }

@@ -23,6 +23,12 @@ use std::path::{Path, PathBuf};
 
 /// The most that is read of any of these files; what lies beyond is not seen. A server's maps have about 1 MiB.
 const LARGEST_FILE: u64 = 64 << 20;
+/// Bytes of arguments and of an environment that are read. A process can have the kernel show any of its memory in their place, gigabytes
+/// of zeros for nothing (`PR_SET_MM_MAP`). The first bounds what `ps` keeps of each process.
+const MOST_ARGUMENT_BYTES: u64 = 256 << 10;
+const MOST_ENVIRONMENT_BYTES: u64 = 1 << 20;
+/// Arguments, or variables, that are kept.
+const MOST_TEXTS: usize = 4096;
 
 /// Where control groups are mounted, by convention (systemd's file-hierarchy(7), and all container runtimes).
 const GROUPS: &str = "/sys/fs/cgroup";
@@ -176,22 +182,26 @@ impl Proc {
         self.read(pid, "net/unix").map(|bytes| parse_listening(&bytes))
     }
 
-    /// The arguments that the process was started with.
+    /// The arguments that the process was started with: the first 256 KiB or 4,096 of them. `…` stands for the rest.
     pub fn command_line(&self, pid: u32) -> io::Result<Vec<String>> {
-        let bytes = self.read(pid, "cmdline")?;
-        let mut arguments: Vec<String> =
-            bytes.split(|byte| *byte == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect();
-        if arguments.last().is_some_and(String::is_empty) {
-            arguments.pop();
+        let bytes = read_up_to(&self.path(pid, "cmdline"), MOST_ARGUMENT_BYTES)?;
+        let whole = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
+        let mut parts = whole.split(|byte| *byte == 0).filter(|_| !bytes.is_empty());
+        let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+        let mut arguments: Vec<String> = parts.by_ref().take(MOST_TEXTS).map(text).collect();
+        if parts.next().is_some() || bytes.len() as u64 == MOST_ARGUMENT_BYTES {
+            arguments.push("…".to_owned());
         }
         Ok(arguments)
     }
 
     /// The environment that the process was started with.
     pub fn environment(&self, pid: u32) -> io::Result<Vec<(String, String)>> {
-        let bytes = self.read(pid, "environ")?;
+        let bytes = read_up_to(&self.path(pid, "environ"), MOST_ENVIRONMENT_BYTES)?;
         Ok(bytes
             .split(|byte| *byte == 0)
+            .filter(|part| !part.is_empty())
+            .take(MOST_TEXTS)
             .filter_map(|part| {
                 let at = part.iter().position(|byte| *byte == b'=')?;
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -257,8 +267,13 @@ fn in_view(root: &TargetPath, path: TargetPath) -> TargetPath {
 
 /// Reads a file up to a limit.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    read_up_to(path, LARGEST_FILE)
+}
+
+/// Reads so many bytes of a file.
+fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST_FILE).read_to_end(&mut bytes)?;
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -22,6 +22,10 @@ pub enum Capability {
 pub struct Status {
     /// Process id of the thread's process; differs from the thread's own id for all but the first.
     pub process_id: u32,
+    /// Real user id.
+    pub real_uid: u32,
+    /// Real group id.
+    pub real_gid: u32,
     /// Effective user id.
     pub effective_uid: u32,
     /// User id for access to files.
@@ -63,10 +67,14 @@ pub fn parse_status(bytes: &[u8]) -> Status {
         match key {
             "Tgid" => status.process_id = number(0).unwrap_or_default(),
             "Uid" => {
+                status.real_uid = number(0).unwrap_or_default();
                 status.effective_uid = number(1).unwrap_or_default();
                 status.file_uid = number(3).unwrap_or_default();
             }
-            "Gid" => status.file_gid = number(3).unwrap_or_default(),
+            "Gid" => {
+                status.real_gid = number(0).unwrap_or_default();
+                status.file_gid = number(3).unwrap_or_default();
+            }
             "Groups" => status.groups = value.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect(),
             "NSpid" => status.namespaced_pid = value.split_ascii_whitespace().last().and_then(|word| word.parse().ok()),
             "TracerPid" => status.tracer_pid = number(0).unwrap_or_default(),

@@ -21,6 +21,7 @@ fn status_gives_the_innermost_pid_and_the_ids_for_files() {
         b"Name:\tdotnet\nTracerPid:\t9\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t10 11\nNSpid:\t500\t31\t1\nThreads:\t12\nSigQ:\t3/900\nCapEff:\t0000000000080004\nSeccomp:\t2\n",
     );
     assert_eq!((status.effective_uid, status.file_uid, status.file_gid), (2, 4, 8));
+    assert_eq!((status.real_uid, status.real_gid), (1, 5));
     assert_eq!((status.namespaced_pid, status.tracer_pid, status.threads), (Some(1), 9, 12));
     assert_eq!((status.groups, status.queued_signals, status.seccomp), (vec![10, 11], Some((3, 900)), 2));
     let capable = parse_status(b"CapEff:\t0000000000080004\n");
@@ -99,4 +100,23 @@ fn capabilities_in_another_user_namespace_do_not_count() {
     assert!(!counts());
     made.remove("ns/user");
     assert!(!counts(), "nobody knows in which one it is");
+}
+
+/// A process can have the kernel show gigabytes of zeros as its arguments: each was kept as a text of its own.
+#[test]
+fn arguments_without_end_are_kept_up_to_a_sum() {
+    let made = MadeUp::plain();
+    let kept = |bytes: &[u8]| {
+        made.set("cmdline", bytes);
+        made.set("environ", bytes);
+        let arguments = made.proc().command_line(PID).expect("it is there");
+        (arguments, made.proc().environment(PID).expect("it is there").len())
+    };
+    assert_eq!(kept(b"a\0\0b\0"), (["a", "", "b"].map(str::to_owned).into(), 0));
+    assert_eq!(kept(b""), (Vec::new(), 0));
+    let (arguments, _) = kept(&vec![0; 8 << 20]);
+    assert_eq!((arguments.len(), arguments.last().map(String::as_str)), (MOST_TEXTS + 1, Some("…")));
+    let (arguments, _) = kept(&vec![b'x'; 8 << 20]);
+    assert_eq!((arguments.len(), arguments[0].len() as u64), (2, MOST_ARGUMENT_BYTES));
+    assert_eq!(kept(&b"a=\0".repeat(1 << 20)).1, MOST_TEXTS);
 }
