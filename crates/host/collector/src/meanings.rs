@@ -47,7 +47,7 @@ impl Meanings {
         self.telling = telling;
     }
 
-    /// Adds the class with the next number. A snapshot without heap tracking needs no GC number: no id changes its meaning there.
+    /// Adds the class with the next number. A snapshot without heap tracking counts as GC 0: no id changes its meaning there.
     pub(crate) fn class(&mut self, number: u32, id: u64) {
         let collection = (self.telling == 0).then_some(0);
         self.told.push(Told { telling: self.telling, collection });
