@@ -35,7 +35,7 @@ pub(crate) fn arrive(
     let memory = SharedMemory::new(task == Task::HeapTracking)?;
     let (listener, socket) = remora_attach::place_socket(process)?;
     let placed = match task {
-        // On musl this library stays mapped like any other. It occupies no profiler slot, so its name must not say so.
+        // On musl this library stays mapped like any other. It occupies no profiler slot, so its name must not be that of a placeholder.
         Task::CallbackCheck if is_on_musl(process) => remora_attach::place_library(process, library),
         Task::Placeholder | Task::CallbackCheck => remora_attach::place_library_that_may_stay(process, library),
         _ => remora_attach::place_library(process, library),
@@ -113,7 +113,7 @@ fn is_on_musl(process: &Process) -> bool {
     matches!(process.libc, Libc::Musl { .. })
 }
 
-/// The facts for the receipt that are known before the attach.
+/// The facts for the receipt known before the attach.
 fn facts(process: &Process, slot: ProfilerSlot, task: Task, placed: Vec<PathBuf>) -> Facts {
     Facts {
         task: match task {

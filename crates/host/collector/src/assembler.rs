@@ -89,7 +89,7 @@ impl Assembler {
         }
     }
 
-    /// A note about files that were not read.
+    /// A note about unread files.
     pub fn note(&self) -> Option<String> {
         self.names.note()
     }

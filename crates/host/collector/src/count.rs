@@ -117,7 +117,7 @@ pub fn set_count_right(process: &Process, library: &[u8], timeout: Duration, fac
 /// calls this one although the count is too small. The other one then gets no callbacks once this one has detached (seen on 8, 9 and 10).
 fn one_stays(process: &Process, library: &[u8], timeout: Duration, facts: &mut Facts) -> Result<(), Error> {
     let (came, stays) = match arrive(process, library, Task::Placeholder, None, timeout) {
-        // A working agent is not the placeholder that was sent.
+        // A working agent is not the requested placeholder.
         Ok((presence, _)) => (Some(presence.facts), Err("it did not stay".to_owned())),
         Err(NotAttached { error: Error::Inert(_), facts }) => (facts.map(|facts| *facts), Ok(())),
         Err(NotAttached { error, facts }) => (facts.map(|facts| *facts), Err(error.to_string())),

@@ -57,7 +57,7 @@ pub enum Error {
     #[strum(serialize = "profiler-count-wrong")]
     #[error("the runtime's count of profilers could not be corrected: {0}")]
     Count(String),
-    /// A placeholder corrected the count by one, but the check whether that was enough failed.
+    /// A placeholder corrected the count by one, but the check of the result failed.
     #[strum(serialize = "profiler-count-unknown")]
     #[error("whether the runtime counts its profilers correctly could not be seen: {0}")]
     CountUnseen(String),
@@ -113,7 +113,7 @@ impl Error {
         if what.contains(NO_MEMORY) { Error::NoMemory(what) } else { Error::AgentRefused(what) }
     }
 
-    /// If the target has ended, that is the cause of any other error.
+    /// [`Error::TargetEnded`] if the target has ended: that explains any other error.
     pub(crate) fn or_the_end_of(self, target: &Target) -> Error {
         if target.has_ended() { Error::TargetEnded } else { self }
     }

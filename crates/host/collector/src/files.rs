@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Maximum size of a file that is read for names, bytes. The runtime with all its symbols has less than 200 MB, and so have most
+/// Maximum size of a file with names, bytes. The runtime with all its symbols has less than 200 MB, and so have most
 /// single-file applications. The largest common native libraries of .NET applications, with math kernels, have some 450 MB.
 const LARGEST_FILE: u64 = 512 << 20;
 
@@ -186,7 +186,7 @@ impl Files {
         UnwindRules::parse(&self.native_bytes(entry)?)
     }
 
-    /// A note on files that were not read, by this reader or another.
+    /// A note about unread files, of all readers.
     pub(crate) fn note(&self) -> Option<String> {
         let unread = self.budget.unread.get();
         (unread > 0).then(|| {

@@ -33,7 +33,7 @@ const SHORT_LOOK: Duration = Duration::from_micros(400);
 /// Maximum number of modules read before it is known whether they are needed.
 const MOST_AHEAD: usize = 16;
 
-/// Note for a stream that has used up its bytes.
+/// Note for a stream without bytes left.
 pub(crate) const TOO_LONG: &str = "what the copy of the process told was longer than its memory allows, and was cut";
 
 /// Progress of a snapshot.
@@ -51,7 +51,7 @@ pub struct HeapProgress {
     pub ended: bool,
 }
 
-/// Facts about a snapshot that are not in its stream.
+/// Facts about a snapshot beyond its stream.
 #[derive(Debug, Clone, Default)]
 pub struct HeapAbout {
     /// Objects walked.
@@ -104,7 +104,7 @@ pub struct HeapSession {
 /// The copy's stream.
 #[derive(Default)]
 struct Stream {
-    /// Decodes the part of the stream that describes classes, layouts and static fields.
+    /// Decodes the records that the copy repeats outside the stream: classes, layouts and the end.
     beside: HeapDecoder,
     words: Vec<u64>,
     bytes: Vec<u8>,
@@ -342,7 +342,7 @@ impl Stream {
 pub struct LaidOut {
     /// How objects are laid out.
     pub layouts: Layouts,
-    /// Static fields of classes that were initialized.
+    /// Static fields of initialized classes.
     pub statics: Vec<StaticField>,
 }
 
@@ -436,7 +436,7 @@ impl Classes {
         self.by_id.get(&id).copied()
     }
 
-    /// The name of the class that was described with these facts under this id, at any time.
+    /// The name of the class with this id and these facts, whenever it was described.
     pub fn called(&mut self, id: u64, facts: &ClassFacts) -> Called {
         let alike: Vec<u32> = self.meanings.alike(id, facts, &self.classes).collect();
         let mut names = alike.into_iter().map(|class| self.name(class));
@@ -447,7 +447,7 @@ impl Classes {
         }
     }
 
-    /// Names, with all classes described to them.
+    /// The names, after all classes were described to them.
     pub(crate) fn names(&mut self) -> &mut Names {
         if !self.are_described {
             self.describe();

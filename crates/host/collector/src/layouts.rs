@@ -134,7 +134,7 @@ impl Making<'_> {
         Some((told.bytes, fields))
     }
 
-    /// The computed layout of a value type that the runtime did not report: all rule sets that are still trusted must agree.
+    /// The computed layout of a value type that the runtime did not report: all trusted rule sets must agree.
     fn computed(&mut self, known: &Known) -> Option<(u32, Vec<(u32, u32)>)> {
         let modules = &mut self.modules;
         let mut all = self.computing.iter_mut().filter_map(|computing| computing.believed(modules, known));

@@ -14,7 +14,7 @@ const MAXIMUM_DEPTH: u32 = 8;
 /// Maximum number of types in one name. A type with 30 arguments, each with 30 in turn, would have hundreds of millions.
 const MOST_TYPES: u32 = 256;
 
-/// Replaces the outer frames of a stack that was cut at the depth limit.
+/// Replaces the outer frames of a stack cut at the depth limit.
 const TRUNCATED: &str = "[truncated]";
 const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
 
@@ -127,7 +127,7 @@ impl Names {
         !self.unnamed.contains(&frame)
     }
 
-    /// A note about files that were not read.
+    /// A note about unread files.
     pub(crate) fn note(&self) -> Option<String> {
         self.files.note()
     }
@@ -207,7 +207,7 @@ impl Names {
         }
     }
 
-    /// Resolves arguments up to the limit. Names show type parameters for those that are left out.
+    /// Resolves arguments up to the limit. Names show type parameters for the others.
     fn arguments(&mut self, all: &[u32], depth: u32, left: &mut u32) -> Vec<TypeArgument> {
         let mut arguments = Vec::new();
         for index in all {
@@ -248,7 +248,7 @@ impl Names {
     }
 }
 
-/// An element that is no class, by the array's own description. For a pointer the runtime reports only that it is one: `GetClassIDInfo2`
+/// An element that is no class, by the array's own description. For a pointer the runtime reports nothing else: `GetClassIDInfo2`
 /// refuses its id (vm/proftoeeinterfaceimpl.cpp; seen on 3.1, 8, 9 and 10).
 fn built_in(element_kind: u32) -> TypeArgument {
     let Ok(kind) = u8::try_from(element_kind) else { return TypeArgument::Unknown };

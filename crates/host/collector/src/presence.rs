@@ -146,7 +146,7 @@ impl Presence {
         let mut is_over = |presence: &Presence| {
             // A main profiler whose detach is missed would leave the runtime's count wrong.
             let may_hurry = presence.facts.slot != ProfilerSlot::Main;
-            // No more data is taken from an agent that was cut off: only its end matters.
+            // This takes no more data from a cut-off agent: only its end matters.
             let is_hurried = may_hurry && (presence.cut.is_some() || hurried());
             patience.is_over(Instant::now(), is_hurried, presence.leaving.is_some())
         };

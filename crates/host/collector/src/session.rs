@@ -60,7 +60,7 @@ pub struct Progress {
     pub target_cpu: Option<f64>,
     /// Why no more data arrives, if so.
     pub ended: Option<String>,
-    /// Whether that is because this process reached its memory limit, not because of the target.
+    /// Whether the cause is the memory limit of this process, not the target.
     pub is_cut: bool,
 }
 
@@ -198,7 +198,6 @@ impl Session {
         }
         account::close(&mut profile.loss, counter, self.presence.target_ended);
         let mut notes = account::notes(counter, self.presence.leaving.unwrap_or_default().impatient_unloads);
-        // -
         if !self.frequency_changed {
             notes.extend(rate::notes(profile, counter));
         }

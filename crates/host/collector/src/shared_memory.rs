@@ -81,7 +81,7 @@ impl SharedMemory {
         taken.map(|(head, _)| head)
     }
 
-    /// Drops the unfinished record of a heap copy that has ended, after all its complete records were taken. Otherwise the records of the
+    /// Drops the unfinished record of an ended heap copy, after all its complete records were taken. Otherwise the records of the
     /// next copy could never be read.
     pub fn give_up_rest_of_heap(&self) {
         if let Some(ring) = self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new) {

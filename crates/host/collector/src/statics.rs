@@ -19,7 +19,7 @@ use std::collections::HashMap;
 /// Maximum number of answers: no honest copy has more.
 const MOST_ANSWERS: usize = 1 << 20;
 
-/// The runtime's answer for a class that is not initialized (`CORPROF_E_DATAINCOMPLETE` in `inc/corerror.xml`): its fields are still empty.
+/// The runtime's answer for an uninitialized class (`CORPROF_E_DATAINCOMPLETE` in `inc/corerror.xml`): its fields are still empty.
 const NOT_INITIALIZED: u32 = 0x8013_1351;
 
 /// A field that the copy has located.
@@ -35,7 +35,7 @@ pub(crate) struct Told {
     pub(crate) field: u32,
     /// Whether its signature says that it holds a reference.
     pub(crate) is_reference: bool,
-    /// Address or value.
+    /// Its address, and its value if requested.
     pub(crate) place: Place,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Statics {
     modules: Option<Vec<(u64, u32)>>,
     questions: Vec<Question>,
     words: Vec<u64>,
-    /// Static fields of modules that were read ahead.
+    /// Static fields of modules read ahead.
     ahead: HashMap<u32, Vec<StaticFields>>,
     /// Fields of types without methods, for questions by class.
     by_class: HashMap<(u32, u32), Vec<(u32, bool)>>,

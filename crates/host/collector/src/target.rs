@@ -62,7 +62,7 @@ impl Target {
         }
     }
 
-    /// Whether the profiled program has ended: the process exited, or replaced it and with it the library.
+    /// Whether the profiled program has ended: the process exited, or `exec` replaced the program and its libraries.
     pub fn program_has_ended(&self, library: &str) -> bool {
         self.has_ended() || !self.maps(library)
     }
@@ -96,7 +96,7 @@ mod tests {
     fn a_program_has_ended_when_its_process_has_or_when_it_was_replaced() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
         let target = Target::of(child.id());
-        // A file that no process maps: like a library that was lost with its program.
+        // A file that no process maps: like a library after its program ended.
         assert!(!target.has_ended() && target.program_has_ended("libremora_agent-no-such-file"));
         drop(child.stdin.take());
         while !target.is_ending() {

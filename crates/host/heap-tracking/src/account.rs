@@ -54,11 +54,11 @@ pub struct Tally {
     pub born_large: u64,
     /// Bytes of the objects born.
     pub born_bytes: u64,
-    /// Objects born that have died since.
+    /// Deaths among the objects born.
     pub born_died: u64,
-    /// Objects of the first snapshot that have died.
+    /// Deaths among the objects of the first snapshot.
     pub start_died: u64,
-    /// Bytes of all that have died.
+    /// Bytes of both.
     pub died_bytes: u64,
     /// Ages at death of the objects born.
     pub ages: Ages,
@@ -119,7 +119,7 @@ impl Collections {
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     tallies: Vec<Tally>,
-    /// By class, the known objects that were young at the start of the current GC.
+    /// By class, the known young objects at the start of the current GC.
     known_young: Vec<u64>,
 }
 
@@ -183,8 +183,8 @@ impl Account {
         }
     }
 
-    /// Objects that were allocated but never found died before their first GC had ended. Large objects are excluded: the number of their
-    /// allocations is unknown. So it is for objects on the pinned heap, but these cannot be distinguished from others.
+    /// Objects allocated but never found died before their first GC had ended. Large objects are excluded: the number of their
+    /// allocations is unknown. The same holds for objects on the pinned heap, but nothing distinguishes these.
     pub(crate) fn close(&mut self) {
         self.tallies.iter_mut().for_each(|tally| {
             tally.ages.none = tally.allocated.saturating_sub(tally.born - tally.born_large);

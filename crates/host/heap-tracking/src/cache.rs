@@ -82,7 +82,7 @@ impl Difference {
 #[derive(Debug, Clone, Default)]
 pub struct ObjectCache {
     pages: BTreeMap<u64, Vec<Entry>>,
-    /// Ranges that are never collected, as start and end.
+    /// Frozen ranges, which no GC collects, as start and end.
     frozen: Vec<(u64, u64)>,
     objects: u64,
 }
@@ -113,7 +113,7 @@ impl ObjectCache {
         self.pages.entry(page_of(address)).or_default().push(Entry { at, class, bytes, survived, is_of_the_start });
     }
 
-    /// Adds a range of the heap that is never collected.
+    /// Adds a frozen range of the heap, which no GC collects.
     pub fn add_frozen(&mut self, start: u64, end: u64) {
         self.frozen.push((start, end));
     }
@@ -223,7 +223,7 @@ impl ObjectCache {
         pages
     }
 
-    /// Adds objects that were unknown. Returns their bytes.
+    /// Adds new objects. Returns their bytes.
     fn add_born(&mut self, collection: &Collection, account: &mut Account, applied: &mut Applied) -> u64 {
         let (mut new, mut bytes) = (Vec::new(), 0_u64);
         for born in &collection.born {
@@ -277,7 +277,7 @@ impl ObjectCache {
         twice
     }
 
-    /// Compares with `other`, which is correct.
+    /// Compares with `other`, the correct one.
     pub fn difference(&self, other: &ObjectCache) -> Difference {
         let mut difference = Difference::default();
         let (mut ours, mut theirs) = (self.iter().peekable(), other.iter().peekable());

@@ -4,7 +4,7 @@ use crate::cache::{Known, ObjectCache};
 use crate::classes::Classes;
 use remora_wire::heap::{ClassFacts, FROZEN, HeapDecoder, HeapVisitor};
 
-/// A snapshot that is still arriving.
+/// A partly received snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Picture {
     decoder: HeapDecoder,

@@ -76,8 +76,10 @@ impl Watch {
         self.picture.push(bytes, &mut self.classes);
     }
 
-    /// Compares a complete snapshot with the mirror. All pieces from before it must have arrived. Call [`Watch::go_on`] or [`Watch::end`]
-    /// next. `None` means that the snapshot is unusable and another one is needed: the end of its GC was lost, or it is the first one and
+    /// Compares the snapshot with the mirror, once its stream has ended. All pieces from before it must have arrived. Call [`Watch::go_on`]
+    /// or [`Watch::end`] next.
+    ///
+    /// `None` means that the snapshot is unusable and another one is needed: the end of its GC was lost, or it is the first one and
     /// incomplete.
     pub fn snapshot(&mut self) -> Option<Compared> {
         let picture = std::mem::take(&mut self.picture);
@@ -103,7 +105,7 @@ impl Watch {
         Some(compared)
     }
 
-    /// Continues after a snapshot that is not the last: applies the GCs that arrived meanwhile.
+    /// Continues after a snapshot, except the last: applies the GCs that waited for it.
     pub fn go_on(&mut self) {
         self.is_stale |= std::mem::take(&mut self.is_stale_behind);
         self.waiting_size = 0;

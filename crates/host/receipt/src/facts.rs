@@ -139,7 +139,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Adds the facts of another agent that was attached because of this one.
+    /// Adds the facts of another agent, attached because of this one.
     pub fn absorb(&mut self, other: Facts) {
         self.agent_threads.extend(other.agent_threads);
         self.placed.extend(other.placed);

@@ -4,8 +4,8 @@
 //! * the runtime's own detach thread on .NET 6 and later
 //! * on musl an inert library that stays mapped, with its file, from which the next attach loads it again
 //!
-//! After a main profiler a third one is: the placeholder that corrects the runtime's count. Without it, the next profiler's detach would
-//! crash the process (DET-18). The command announces it.
+//! After a main profiler the placeholder that corrects the runtime's count is allowed, too. Without it, the next profiler's detach would
+//! crash the process (DET-18). The command announces the placeholder.
 
 use crate::left::{LIBRARY_PREFIX, THREAD_PREFIX, is_ours, stays_on_musl, stays_on_purpose};
 use crate::parse::{PERF_EVENT, socket_inode};
@@ -325,7 +325,7 @@ impl Case<'_> {
     }
 }
 
-/// Why a kind was not checked; `None` if it was. A kind that was not touched needs no comparison.
+/// Why a kind was not checked; `None` if it was. An untouched kind needs no comparison.
 pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static str> {
     const UNTOUCHED: &str = "nothing of the kind was touched";
     let loaded = facts.slot != ProfilerSlot::None;
@@ -344,7 +344,7 @@ pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static st
     untouched.then_some(UNTOUCHED)
 }
 
-/// The reason shown for a library that was mapped before and was inert.
+/// The reason shown for an inert library from before the attach.
 fn why_inert(path: &str) -> &'static str {
     match () {
         () if has_no_file(path) => INERT_IN_MEMORY,
@@ -360,7 +360,7 @@ const INERT_ON_MUSL: &str = "musl never unmaps a library: it stays mapped, and i
 const KEPT: &str = "the file of the library that musl keeps mapped: the next attach uses both again, and maps nothing more; `remora detach` \
                     deletes it";
 
-/// For a library that was mapped before, and was inert.
+/// For an inert library from before the attach.
 const INERT: &str = "inert: it was there before, and sets right what the runtime counts since a main profiler has left";
 
 /// For such a library in memory.
@@ -371,7 +371,7 @@ const INERT_IN_MEMORY: &str = "inert: it was there before, and no thread of it r
 const REFUSED: &str = "the runtime loaded it to ask which kind of profiler it is, had no place for it, and keeps it mapped; no thread of \
                        it runs, and only the end of the process takes it away";
 
-/// For a library that had to stay unannounced. The next command needs no other one.
+/// For a library that stays unannounced. The next command needs no other one.
 const REPAIRED: &str = "it does nothing, and stays until the process ends: a main profiler had left before (a --watch or --roots that was \
                         killed, or another vendor's), after which the runtime does not call the next one that is only notified; the one \
                         that came after this one was called, and so is the next command's";
@@ -407,7 +407,7 @@ pub(crate) fn named(thread: &Thread) -> String {
     format!("thread {} \"{}\"", thread.id, thread.name)
 }
 
-/// The kernel's prefix for mapped memory. It keeps its first name: renaming it to one that stays is impossible.
+/// The kernel's prefix for a mapped memfd, which keeps its first name: it cannot be renamed to one that stays.
 const IN_MEMORY: &str = "memfd:";
 
 pub(crate) fn has_no_file(path: &str) -> bool {

@@ -16,7 +16,7 @@ pub enum Kind {
     Child,
     /// A POSIX timer.
     Timer,
-    /// A signal whose disposition has changed, or that is pending.
+    /// A pending signal, or one with a changed disposition.
     SignalDisposition,
     /// A signal that a thread blocks now but did not before, or the reverse.
     SignalMask,
@@ -127,7 +127,7 @@ pub(crate) fn is_ours(path: &str) -> bool {
 mod tests {
     use super::is_ours;
 
-    /// A library that had to be loaded from shared memory.
+    /// A library loaded from shared memory.
     const LIBRARY_IN_MEMORY: &str = "/memfd:libremora_agent-7.so (deleted)";
 
     #[test]

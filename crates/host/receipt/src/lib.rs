@@ -10,7 +10,7 @@
 //! # Design constraints
 //! - A live server changes by itself: only changes attributable to Remora are checked; totals are shown.
 //! - Unreadable parts never count as clean: [`Receipt::left`] lists them.
-//! - A kind that was not checked, because it was not touched, is reported so ([`Verdict::NotLookedAt`]).
+//! - The receipt lists untouched kinds as not checked ([`Verdict::NotLookedAt`]).
 //! - The root of `/proc` is a parameter, so that tests can check every rule on made-up trees.
 //!
 //! # Supported

@@ -78,7 +78,7 @@ fn ended(stat: &Stat) -> bool {
     matches!(stat.state, 'Z' | 'X' | 'x')
 }
 
-/// The system's errors for something that has ended: no such file, or no such process (ESRCH).
+/// The system's errors for an ended process or thread: no such file, or no such process (ESRCH).
 fn vanished(error: &io::Error) -> bool {
     const ESRCH: i32 = 3;
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
@@ -287,7 +287,7 @@ impl Reader {
         let path = directory.join("maps");
         match read(&path) {
             Ok(text) => parse::maps(&text).ours.into_iter().next().map(|mapping| mapping.path),
-            // A child that is unreadable although its parent is not has changed its user. A child of ours never does.
+            // An unreadable child of a readable parent has changed its user. A child of ours never does.
             Err(error) if vanished(&error) || error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(error) => {
                 self.note(Kind::Child, &path, error);

@@ -40,7 +40,7 @@ pub struct Receipt {
     pub left: Vec<Left>,
     /// Leftovers that the contract allows: they do not make the receipt unclean.
     pub allowed: Vec<Left>,
-    /// Kinds that were not checked, with the reason.
+    /// Unchecked kinds, with the reason.
     pub not_looked_at: Vec<(Kind, &'static str)>,
     /// Totals before the attach; shown, not checked.
     pub before: Totals,

@@ -17,7 +17,7 @@ struct ReceiptJson<'a> {
     after: TotalsJson,
     /// Verdict for each kind: `clean`, `left`, `allowed` or `not-looked-at`.
     kinds: BTreeMap<&'static str, &'static str>,
-    /// The reason for each kind that was not checked.
+    /// The reason for each unchecked kind.
     not_looked_at: BTreeMap<&'static str, &'static str>,
     process_id: u32,
     runtime: &'a str,
@@ -87,7 +87,7 @@ impl Receipt {
         text
     }
 
-    /// Kinds that were not checked, with the reason.
+    /// Unchecked kinds, with the reason.
     pub(crate) fn passed_over(&self) -> impl Iterator<Item = (Kind, &'static str)> {
         Kind::ALL.into_iter().filter_map(|kind| match self.verdict(kind) {
             Verdict::NotLookedAt(why) => Some((kind, why)),

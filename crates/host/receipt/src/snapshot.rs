@@ -161,7 +161,7 @@ pub struct Snapshot {
     pub timers: Vec<Timer>,
     /// Memory.
     pub memory: Memory,
-    /// Placed files that were checked ([`Snapshot::look_for`]).
+    /// Placed files, as [`Snapshot::look_for`] found them.
     pub files: Vec<Placed>,
     /// Everything unreadable.
     pub unread: Vec<Unread>,

@@ -134,7 +134,7 @@ fn argument(text: &str, depth: u32) -> String {
     RawType { namespace: namespace.to_owned(), parts }.short(&arguments)
 }
 
-/// Splits at `+` and `/` that are not inside `<>`.
+/// Splits at `+` and `/` outside `<>`.
 fn split_nested(qualified: &str) -> Vec<&str> {
     let mut depth = 0i32;
     qualified
@@ -149,7 +149,7 @@ fn split_nested(qualified: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Splits before the last part: at the last dot that is not inside `<>`.
+/// Splits before the last part: at the last dot outside `<>`.
 fn split_namespace(outer: &str) -> (&str, &str) {
     let mut depth = 0i32;
     for (index, byte) in outer.bytes().enumerate().rev() {

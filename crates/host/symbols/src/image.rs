@@ -38,7 +38,7 @@ impl ManagedImage {
         Some(self.metadata.text(Table::Module, 1, 1)?.into_owned())
     }
 
-    /// The assembly's simple name; `None` for a module that is no assembly.
+    /// The assembly's simple name; `None` for a module without an assembly.
     pub fn assembly_name(&self) -> Option<String> {
         Some(self.metadata.text(Table::Assembly, 1, 7)?.into_owned())
     }

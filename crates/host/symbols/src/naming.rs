@@ -83,7 +83,7 @@ impl Method<'_> {
         }
     }
 
-    /// The innermost type of the chain that is not a closure.
+    /// The innermost type of the chain except closures.
     fn outside_closures(&self, chain: &[u32]) -> Option<u32> {
         chain.iter().rev().copied().find(|&row| {
             let identifier = self.metadata.text(Table::TypeDef, row, 1).unwrap_or_default();

@@ -24,7 +24,7 @@ pub struct StaticFields {
 }
 
 impl ManagedImage {
-    /// The static fields of all types that have any, except generic types: each of their instantiations has its own.
+    /// The static fields of all types, except generic types: each of their instantiations has its own.
     pub fn static_fields(&self) -> impl Iterator<Item = StaticFields> + '_ {
         let metadata = &self.metadata;
         (1..=metadata.rows(Table::TypeDef)).filter_map(|row| metadata.static_fields(row))

@@ -82,7 +82,7 @@ pub(crate) fn each_entry<'a>(
     }
 }
 
-/// The start and length of every entry of `table`, which is loaded at `address`.
+/// The start and length of every entry of `table`, loaded at `address`.
 fn entries(table: &mut EhFrame<EndianSlice<'_, RunTimeEndian>>, address: u64) -> Vec<(u64, u64)> {
     table.set_address_size(ADDRESS_SIZE);
     // Only pointers relative to the table are accepted: unwinders disagree about other bases.

@@ -6,8 +6,8 @@
 //! first; then the values.
 //!
 //! The rules of each version were seen on 3.1, 8, 9 and 10 (`tests/e2e/tests/heap_values.rs`). On other versions all rule sets must agree.
-//! None of this is documented behavior: `super::Making` compares it with every layout that the runtime reports, and drops rule sets that
-//! differ.
+//! None of this is documented behavior: `super::Making` compares it with every layout that the runtime reports. A rule set is
+//! dropped for a layout kind with a difference.
 
 use super::resolve::{Known, Modules};
 use remora_symbols::{Field, FieldPlace, Order, TypeNature};

@@ -21,7 +21,7 @@ struct Owner {
 }
 
 impl Making<'_> {
-    /// All static fields that have a name. Without values: only those that can hold objects, because no others were read.
+    /// All static fields with a name. Without values: only those that can hold objects, because no others were read.
     pub(super) fn statics(&mut self, told: &[Told], has_values: bool) -> Vec<StaticField> {
         let (mut all, mut owner): (Vec<StaticField>, Option<Owner>) = (Vec::new(), None);
         for field in told {

@@ -172,7 +172,7 @@ impl Metadata {
 
     /// The rows of `list` that belong to `row` of a table: its column has the first of them, and they end where the next row's begin.
     ///
-    /// In a module that was edited at run time they are rows of `pointers`, which refer to the rows of `list`.
+    /// In a module edited at run time they are rows of `pointers`, which refer to the rows of `list`.
     fn owned_rows(
         &self,
         (table, column): (Table, usize),
