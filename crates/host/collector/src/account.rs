@@ -1,4 +1,4 @@
-//! The end of the account: what the agent has counted, what is missing, and what a reader should be told of it.
+//! The loss account at the end of a recording: the agent's counters, missing samples, and the notes about them.
 
 use crate::scaling::Used;
 use remora_profile::{Loss, LossCause, Profile, State};
@@ -9,8 +9,8 @@ const MISSING_TIME: u64 = 50_000_000;
 /// A note also needs more than this part of the target's CPU time: one in 50.
 const MISSING_PART: u64 = 50;
 
-/// Takes over what the agent has counted, and books what is in no account: where the target ended with samples on their way,
-/// that is why; anywhere else it is a hole in our own account, and stays visible as one.
+/// Adds the agent's counters to the account, and books samples that no counter covers. If the target ended with samples on their way, that
+/// is the cause. Otherwise it is a gap in our own account, and remains visible.
 pub fn close(loss: &mut Loss, counter: impl Fn(usize) -> u64, target_ended: bool) {
     loss.taken = counter(layout::TAKEN);
     loss.stray_signals = counter(layout::STRAY_SIGNALS);
@@ -22,7 +22,7 @@ pub fn close(loss: &mut Loss, counter: impl Fn(usize) -> u64, target_ended: bool
     loss.lose(if target_ended { LossCause::TargetEnded } else { LossCause::Unaccounted }, missing);
 }
 
-/// What the agent's counters mean for a reader of the names. `impatient_unloads` are callbacks that were let go too early.
+/// Notes on the agent's counters. `impatient_unloads`: unload callbacks that the agent released too early.
 pub fn notes(counter: impl Fn(usize) -> u64, impatient_unloads: u64) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |count: u64, meaning: &str| {

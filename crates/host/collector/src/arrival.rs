@@ -1,4 +1,4 @@
-//! The way of the agent into the target: placed, asked for, met, welcomed.
+//! Attaches the agent: places the library, asks the runtime, checks the peer, sends the welcome.
 
 use crate::agent_error::words;
 use crate::control::{Control, Heard};
@@ -16,16 +16,16 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long the agent may take to connect once the runtime has said yes.
+/// How long the agent may take to connect after the runtime has accepted the attach.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two looks whether the target has ended, while its agent is waited for.
+/// How often to check whether the target has ended, while waiting for its agent.
 const LOOK: Duration = Duration::from_millis(40);
 
 /// Places the library, attaches, and returns when the agent has begun its task.
 ///
 /// # Errors
-/// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
+/// [`NotAttached`]; its facts name everything that stays or is still unloading.
 pub(crate) fn arrive(
     process: &Process,
     library: &[u8],
@@ -36,7 +36,7 @@ pub(crate) fn arrive(
     let memory = SharedMemory::new(task == Task::HeapTracking)?;
     let (listener, socket) = remora_attach::place_socket(process)?;
     let placed = match task {
-        // On musl this library stays mapped like any other. It has no profiler's place, so its name must not say so.
+        // On musl this library stays mapped like any other. It occupies no profiler slot, so its name must not be that of a placeholder.
         Task::CallbackCheck if is_on_musl(process) => remora_attach::place_library(process, library),
         Task::Placeholder | Task::CallbackCheck => remora_attach::place_library_that_may_stay(process, library),
         _ => remora_attach::place_library(process, library),
@@ -50,10 +50,10 @@ pub(crate) fn arrive(
     let library = placed.mapped_name.clone();
     facts.library = library.clone();
     let (requested, asked) = (monotonic(), Instant::now());
-    // From here on there may be something in the target.
+    // From here on the target may contain something of ours.
     let expected = Expected { config: &config, process, target: &target, memory: &memory, table };
     let arrived = ask(&listener, &request, &expected);
-    // Both are open on the other side by now, or will not be: their names go at once.
+    // The target has opened both by now, or never will: unlink them at once.
     drop((socket, listener));
     let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
     let mut reusable = None;
@@ -67,7 +67,7 @@ pub(crate) fn arrive(
             facts.refused.push(placed.mapped_name.clone());
             facts.count = ProfilerCount::Right;
         }
-        // Whether its file stays is decided when the agent has left.
+        // Keep or delete its file after the detach.
         Ok(_) if placed.is_reusable() => reusable = Some(placed),
         _ => drop(placed),
     }
@@ -114,7 +114,7 @@ fn is_on_musl(process: &Process) -> bool {
     matches!(process.libc, Libc::Musl { .. })
 }
 
-/// What the receipt has to look for, as far as it is known before the attach.
+/// The facts for the receipt known before the attach.
 fn facts(process: &Process, slot: ProfilerSlot, task: Task, placed: Vec<PathBuf>) -> Facts {
     Facts {
         task: match task {
@@ -133,35 +133,35 @@ fn facts(process: &Process, slot: ProfilerSlot, task: Task, placed: Vec<PathBuf>
     }
 }
 
-/// What the agent says when it starts.
+/// The agent's start message.
 pub(crate) struct Began {
     /// Monotonic, nanoseconds.
     pub(crate) time: u64,
     pub(crate) engine: String,
 }
 
-/// Who is expected to connect, and what it gets.
+/// The expected peer, and what to send it.
 struct Expected<'a> {
     config: &'a Config,
     process: &'a Process,
     target: &'a Target,
     memory: &'a SharedMemory,
-    /// The unwind table, before the first sample needs it.
+    /// The unwind table, sent before the first sample needs it.
     table: Option<&'a OwnedFd>,
 }
 
 /// Asks the runtime to attach, and welcomes the agent. The agent connects before the runtime answers, and samples as soon as the runtime
-/// has confirmed the attach to it: so it is welcomed meanwhile. (By this same thread: a new one would first wait for a processor.)
+/// confirms the attach to it. So this must welcome it meanwhile. The same thread does so: a new one would first wait for a CPU.
 fn ask(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result<Control, Error> {
     let asked = remora_attach::begin_attach(expected.process, request)?;
-    // From here on the runtime's answer is waited for, whatever happens.
+    // From here on, wait for the runtime's answer in any case.
     let early = if connects_first(listener, &asked, request.timeout) {
         let control = Control::accept(listener, Instant::now());
         control.and_then(|control| control.map(|control| greet(control, expected)).transpose())
     } else {
         Ok(None)
     };
-    // What the runtime says comes first: what became of the connection follows from it.
+    // Evaluate the runtime's answer first: it explains the state of the connection.
     match asked.answer() {
         Err(error) if error.is_too_early() => remora_attach::attach_when_ready(expected.process, request)?,
         answer => answer?,
@@ -174,7 +174,7 @@ fn ask(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result
     Ok(control)
 }
 
-/// Waits for the agent or for the runtime's answer: whether the agent is there.
+/// Waits for the agent or for the runtime's answer. Returns whether the agent connected.
 fn connects_first(listener: &UnixListener, asked: &Asked, patience: Duration) -> bool {
     let mut watched = [listener.as_fd(), asked.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     let limit = Timespec::try_from(patience).ok();
@@ -182,7 +182,7 @@ fn connects_first(listener: &UnixListener, asked: &Asked, patience: Duration) ->
     !watched[0].revents().is_empty()
 }
 
-/// The agent's connection, if the runtime was faster than the agent. One whose process has ended is not waited for.
+/// Accepts the agent's connection if the runtime answered first. Stops waiting once the process has ended.
 fn late(listener: &UnixListener, target: &Target) -> Result<Control, Error> {
     let deadline = Instant::now() + HELLO_PATIENCE;
     while Instant::now() < deadline {
@@ -214,7 +214,7 @@ fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
     Ok(control)
 }
 
-/// Waits for the word that sampling has begun.
+/// Waits until the agent reports that sampling has begun.
 fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
     match control.hear_until(Instant::now() + HELLO_PATIENCE)? {
         Heard::Message(FromAgent::Started { signal, thread, time, engine, .. }) => {
@@ -233,12 +233,12 @@ fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
     }
 }
 
-/// Which place among profilers the agent takes: what collections do is told to main profilers alone.
+/// The profiler slot that the agent uses: only main profilers get the details of GCs.
 fn slot(process: &Process, task: Task) -> ProfilerSlot {
     if can_stand_beside(process) && !task.monitors_gcs() { ProfilerSlot::NotificationOnly } else { ProfilerSlot::Main }
 }
 
-/// Notification-only profilers exist since .NET 6, leave the runtime's counters as they were, and stand beside any other.
+/// Notification-only profilers exist since .NET 6, leave the runtime's counters as they were, and work beside any other profiler.
 pub(crate) fn can_stand_beside(process: &Process) -> bool {
     process.runtime().and_then(|runtime| runtime.version).is_some_and(|version| version.major >= 6)
 }

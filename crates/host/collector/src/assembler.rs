@@ -1,4 +1,4 @@
-//! From the agent's messages to a [`Profile`]: each description is kept, each sample becomes a stack, every loss is counted.
+//! Assembles the agent's messages into a [`Profile`]: keeps each description, turns each sample into a stack, counts every loss.
 
 use crate::names::Names;
 use crate::scaling::Used;
@@ -7,8 +7,8 @@ use remora_wire::{Message, Place, sample_flags};
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Time that all samples together may stand for, nanoseconds: 146 years. What a hostile agent sends beyond is damage: a recording whose
-/// weights are more than a number holds could not be read again.
+/// Upper bound for the time of all samples together, nanoseconds: 146 years. Anything beyond counts as damaged. A hostile agent could
+/// otherwise overflow the sum of weights, and the recording could not be read again.
 pub(crate) const MOST_TIME: u64 = 1 << 62;
 
 /// The profile under construction.
@@ -19,7 +19,7 @@ pub struct Assembler {
     /// Monotonic time of the profile's zero, nanoseconds.
     started: u64,
     addresses: NumberMap<u64, Known>,
-    /// How often frames that only the runtime's word makes native were met, by address.
+    /// Number of frames by address, for addresses that only the runtime's description makes native.
     on_the_runtimes_word: NumberMap<u64, u64>,
     threads: HashMap<u32, ThreadIx>,
     last: HashMap<ThreadIx, (StackIx, State)>,
@@ -27,37 +27,37 @@ pub struct Assembler {
     pub first_sample: Option<u64>,
     managed_frames: u64,
     managed_frames_named: u64,
-    /// CPU time, as the agent reported it at its end; `None` if it did not get there.
+    /// CPU time that the agent reported at its end; `None` if it did not report any.
     pub used: Option<Used>,
     by_clock: HashMap<ThreadIx, u64>,
     /// Sum of all weights.
     sampled: u64,
 }
 
-/// What is known of an address.
+/// Everything known about an address.
 #[derive(Clone, Copy)]
 struct Known {
     frame: FrameIx,
     kind: Kind,
-    /// Otherwise it is looked up again when it is met again.
+    /// Otherwise it is resolved again in the next sample.
     is_settled: bool,
 }
 
-/// Whether it is managed code.
+/// Whether an address is managed code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// It is, and was described.
+    /// Managed, and described.
     Managed,
-    /// It is not: its description says so, and so does the file that it is in.
+    /// Native: by its description, and by the file that it is in.
     Native,
-    /// Its description says that it is not, and nothing else does: where a look-up failed, the description says that, too.
+    /// Native by its description only. The description also says so after a failed lookup.
     SaidToBeNative,
-    /// Nobody knows: its description was lost, and it is in no file of native code.
+    /// Unknown: its description was lost, and no native file contains it.
     Undescribed,
 }
 
 impl Assembler {
-    /// Nothing assembled yet; `started` is the monotonic time that becomes the profile's zero.
+    /// Creates an empty assembler; `started` is the monotonic time that becomes the profile's zero.
     pub fn new(profile: Profile, names: Names, started: u64) -> Assembler {
         Assembler {
             profile,
@@ -76,12 +76,12 @@ impl Assembler {
         }
     }
 
-    /// Another look at the ring begins.
+    /// Starts another pass over the ring.
     pub fn look_begins(&mut self, now: Instant) {
         self.names.look_begins(now);
     }
 
-    /// Takes one record of the ring.
+    /// Decodes one record of the ring, and adds it.
     pub fn take(&mut self, words: &[u64]) {
         match Message::decode(words) {
             Ok(message) => self.message(message),
@@ -89,15 +89,15 @@ impl Assembler {
         }
     }
 
-    /// A note about files that were not read.
+    /// A note about unread files.
     pub fn note(&self) -> Option<String> {
         self.names.note()
     }
 
-    /// Managed frames in all samples, and how many of them have a name; what cannot be told from managed code counts as unnamed.
+    /// Managed frames in all samples, and how many of them have a name. Frames that may be managed code count as unnamed.
     ///
-    /// The agent describes as native what the runtime failed to look up, and counts those failures: no more addresses than that
-    /// can be meant, so the most frequent of those that may be are taken for it.
+    /// The agent describes addresses as native when the runtime's lookup failed, and counts these failures. At most that many native
+    /// addresses are really managed. This assumes the worst case: the most frequent ones.
     pub fn managed_frames(&self, failed_lookups: u64) -> (u64, u64) {
         let mut doubtful: Vec<u64> = self.on_the_runtimes_word.values().copied().collect();
         doubtful.sort_unstable_by(|a, b| b.cmp(a));
@@ -131,7 +131,7 @@ impl Assembler {
                 self.sample(thread, time, weight, flags, &addresses);
             }
             Message::Repeat { thread, time, weight } => self.repeat(thread, time, weight),
-            // Of a snapshot: none belongs to a recording.
+            // Only for snapshots, never for recordings.
             Message::ModuleId { .. } | Message::FunctionId { .. } => self.profile.loss.lose(LossCause::Damaged, 1),
         }
     }
@@ -147,7 +147,7 @@ impl Assembler {
         self.addresses.insert(address, known);
     }
 
-    /// Looks an address up as native code; what it is if that look-up does not settle it is the caller's to say.
+    /// Resolves an address as native code. `otherwise` is its kind if that settles nothing.
     fn native(&mut self, address: u64, otherwise: Kind) -> Known {
         let is_settled = self.names.is_settled(address);
         let frame = self.names.native(&mut self.profile, address);
@@ -167,7 +167,7 @@ impl Assembler {
         };
         let state = if flags & sample_flags::BLOCKED != 0 { State::Blocked } else { State::Running };
         self.count_flags(flags);
-        // What repeats this stack later did not run meanwhile.
+        // The thread did not run during later repeats of this stack.
         self.last.insert(thread, (stack, State::Blocked));
         self.add(Sample { time, thread, stack, weight, state });
     }
@@ -194,11 +194,11 @@ impl Assembler {
         self.profile.add_sample(Sample { time: sample.time.saturating_sub(self.started), ..sample });
     }
 
-    /// The frame at an address of a sample, which is counted.
+    /// The frame at an address of a sample. Counts it.
     fn frame(&mut self, address: u64) -> FrameIx {
         let known = match self.addresses.get(&address) {
             Some(known) if known.is_settled => *known,
-            // Its description was lost on the way: as if it were native code, which is looked up here.
+            // Its description was lost on the way. Resolve it here as if it were native code.
             earlier => {
                 let known = self.native(address, earlier.map_or(Kind::Undescribed, |known| known.kind));
                 self.addresses.insert(address, known);
@@ -242,7 +242,7 @@ mod tests {
     use remora_profile::Meta;
     use remora_wire::MethodKind;
 
-    /// An assembler of this very process, whose mappings are known.
+    /// An assembler for this process, with its mappings.
     fn assembler() -> Assembler {
         let mut files = Files::of(std::process::id());
         files.refresh_maps();
@@ -254,7 +254,7 @@ mod tests {
         assembler.take(&Message::Sample { thread: 1, time: 1, weight: 1, flags: 0, addresses }.encode());
     }
 
-    /// In this program's own code, and in memory without a file.
+    /// An address in this program's code, and memory without a file.
     fn places() -> (u64, Vec<u8>) {
         (places as fn() -> (u64, Vec<u8>) as usize as u64, vec![0; 1 << 20])
     }

@@ -8,16 +8,16 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
-/// Read at once while the mark is looked for, bytes.
+/// Bytes read at once in the search for the mark.
 const PIECE: usize = 1 << 20;
-/// The launcher is at the file's beginning and some ten megabytes long: the mark is not looked for behind this.
+/// The search for the mark ends here: the launcher comes first in the file, and has some ten megabytes.
 const LARGEST_LAUNCHER: u64 = 1 << 26;
 /// The longest list of files: some hundred bytes for each.
 const LONGEST_LIST: u64 = 1 << 24;
-/// What stands before the mark: the place of the list.
+/// The offset of the list is in front of the mark.
 const PLACE: usize = 8;
 
-/// One that is open, so that it can be read when the process has ended.
+/// An open executable, readable even after the process has ended.
 pub(crate) struct Executable {
     file: File,
     bundle: Bundle,
@@ -25,7 +25,7 @@ pub(crate) struct Executable {
 }
 
 impl Executable {
-    /// The one that this process runs, if it is a single-file application.
+    /// The executable of this process, if it is a single-file application.
     pub(crate) fn of(process_id: u32) -> Option<Executable> {
         let proc = Proc::default();
         let (path, file) = (proc.link_in_view(process_id, "exe").ok()?, proc.open_executable(process_id).ok()?);
@@ -33,12 +33,12 @@ impl Executable {
         Some(Executable { file, bundle, folder: path.parent()? })
     }
 
-    /// Where a file of this name would lie if it were not in the executable, as the process sees it.
+    /// The path that a file of this name would have outside the executable, as the process sees it.
     pub(crate) fn beside(&self, name: &str) -> TargetPath {
         self.folder.join(name)
     }
 
-    /// What reading the file with this path takes: bytes in the executable, and those that they unpack to.
+    /// Cost of reading the file with this path, in bytes: its packed or its unpacked size, whichever is larger.
     pub(crate) fn bytes_to_read(&self, name: &str) -> Option<u64> {
         self.bundle.file(name).map(|file| file.stored.max(file.size))
     }
@@ -52,7 +52,7 @@ impl Executable {
     }
 }
 
-/// The list of files behind the mark; `None` where there is no mark, or no list.
+/// Parses the list of files after the mark; `None` without a mark or a list.
 fn bundle_in(file: &File) -> io::Result<Option<Bundle>> {
     let Some(before) = before_mark(file)? else { return Ok(None) };
     let Some(offset) = list_of_bundle(before) else { return Ok(None) };
@@ -61,7 +61,7 @@ fn bundle_in(file: &File) -> io::Result<Option<Bundle>> {
     Ok(Bundle::parse(&list).ok())
 }
 
-/// The bytes before the mark. Pieces overlap, so that it is whole in one of them.
+/// The bytes before the mark. Pieces overlap, so that one of them contains it whole.
 fn before_mark(file: &File) -> io::Result<Option<[u8; PLACE]>> {
     let finder = memmem::Finder::new(&BUNDLE_MARK);
     let overlap = PLACE + BUNDLE_MARK.len();
@@ -78,7 +78,7 @@ fn before_mark(file: &File) -> io::Result<Option<[u8; PLACE]>> {
     Ok(None)
 }
 
-/// A file from an offset on.
+/// A reader of a file from an offset on.
 struct From<'a> {
     file: &'a File,
     offset: u64,

@@ -1,4 +1,4 @@
-//! The outer end of the control channel.
+//! The host's end of the control channel.
 
 use crate::Error;
 use crate::socket::peer_inode;
@@ -10,14 +10,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-/// What is there to read.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
     /// A message.
     Message(FromAgent),
-    /// Nothing at the moment.
+    /// No message at the moment.
     Nothing,
-    /// The agent, or the whole target, is gone.
+    /// The agent, or the whole target, has ended.
     HungUp,
 }
 
@@ -29,7 +29,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Waits for the agent to connect; `None` when it has not until `deadline`.
+    /// Waits for the agent to connect; `None` if it has not connected by `deadline`.
     ///
     /// # Errors
     /// [`Error::Channel`].
@@ -42,17 +42,17 @@ impl Control {
         Ok(Some(Control { stream, frame: Frame::default(), hung_up: false }))
     }
 
-    /// The process on the other end, as this side numbers it; `None` if it is in a namespace that cannot be seen from here.
+    /// The peer's process id in our namespace; `None` if its namespace is not visible from here.
     pub fn peer(&self) -> Option<u32> {
         remora_attach::peer(&self.stream)
     }
 
-    /// The inode of the agent's end, if the kernel tells.
+    /// The inode of the agent's end, if the kernel reports it.
     pub fn peer_inode(&self) -> Option<u64> {
         peer_inode(&self.stream)
     }
 
-    /// Waits until there is something, at most `patience`.
+    /// Waits at most `patience` until the channel is readable.
     ///
     /// # Errors
     /// [`Error::Channel`].
@@ -60,7 +60,7 @@ impl Control {
         wait(&self.stream, patience)
     }
 
-    /// The next message, if a whole one is there.
+    /// The next message, if it has arrived completely.
     pub fn hear(&mut self) -> Heard {
         loop {
             match self.frame.take().map(|body| body.map(|body| FromAgent::decode(&body))) {
@@ -80,7 +80,7 @@ impl Control {
         }
     }
 
-    /// The next message, waited for until `deadline`; `Nothing` when the time is over.
+    /// Waits for the next message until `deadline`; then returns `Nothing`.
     ///
     /// # Errors
     /// [`Error::Channel`].
@@ -95,9 +95,9 @@ impl Control {
         }
     }
 
-    /// Sends a command. A full socket means that the agent has stopped reading, and is not waited for.
+    /// Sends a command. If the socket is full, the agent has stopped reading: do not wait for it.
     pub fn say(&mut self, message: &ToAgent) {
-        // A failure shows as a hang-up at the next `hear`; there is nobody to tell now.
+        // A failure shows as a hang-up at the next `hear`.
         let _ = self.stream.write_all(&message.encode());
     }
 

@@ -1,8 +1,9 @@
-//! What a main profiler leaves behind in the runtime, and how it is set right.
+//! Corrects the runtime's count of profilers after a main profiler.
 //!
-//! Since .NET 6 the runtime counts the notification-only profilers, and takes one off whenever any profiler leaves, a main one, too
-//! (`DeRegisterProfilerInfo`, vm/profilepriv.inl). Where the count has become too small the next notification-only profiler, whoever's it
-//! is, hears nothing, and its detach ends the process (measured on 8, 9 and 10). One that comes and stays, inert, sets the count right.
+//! Since .NET 6 the runtime counts the notification-only profilers. It decrements the count whenever any profiler detaches, even a main one
+//! (`DeRegisterProfilerInfo`, vm/profilepriv.inl). If the count is too small, the next notification-only profiler of any vendor gets no
+//! callbacks, and its detach crashes the process (measured on 8, 9 and 10). A placeholder profiler that attaches and stays, inert, corrects
+//! the count.
 
 use crate::arrival::{Began, arrive, can_stand_beside};
 use crate::presence::Presence;
@@ -14,27 +15,27 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// How many may come without being called, and stay: so many main profilers less may have left before without the count having been set
-/// right.
+/// How many agents may attach without callbacks, and stay. Each one makes up for one earlier main profiler whose miscount was never
+/// corrected.
 const MOST_LOST: usize = 4;
 
-/// First version that counts profilers beside the main one.
+/// First .NET version that counts notification-only profilers.
 const FIRST_WITH_COUNT: u32 = 6;
 
-/// Places that a runtime has for notification-only profilers (MAX_NOTIFICATION_PROFILERS, vm/profilepriv.h).
+/// The runtime's slots for notification-only profilers (MAX_NOTIFICATION_PROFILERS, vm/profilepriv.h).
 const PLACES: usize = 32;
 
-/// Places that a main profiler of ours needs to be free: for what stays afterwards, for what looks whether the count is right then, and,
-/// should that have to stay, for whatever comes later.
+/// Free slots that a main profiler of ours needs: for the placeholder, for the callback check, and for a later attach if the check must
+/// stay.
 const NEEDED_AFTERWARDS: usize = 3;
 
-/// How long the agent's word is waited for before looking again.
+/// Maximum wait for the agent's messages before the next check.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Whether enough places are left in `process` for another main profiler of ours.
+/// Checks whether `process` has enough free slots for another main profiler of ours.
 ///
 /// # Errors
-/// How many are held by libraries of ours that stay.
+/// The number of slots held by our libraries that stay.
 pub fn has_places_for_a_main_one(process: &Process) -> Result<(), usize> {
     let held = find_what_stays(Path::new("/proc"), process.pid).len();
     if has_places(held) { Ok(()) } else { Err(held) }
@@ -44,11 +45,11 @@ fn has_places(held: usize) -> bool {
     held + NEEDED_AFTERWARDS <= PLACES
 }
 
-/// Comes as [`arrive`] does. Where main profilers have left before and nobody has set the count right, as where a command of ours was killed
-/// that was one, the first to come hears nothing and must stay: that sets the count right by one, and another one comes.
+/// Attaches like [`arrive`], again if the agent gets no callbacks. Earlier main profilers may have left the count wrong, for example in a
+/// killed `remora`. The first agent then gets no callbacks and must stay: that corrects the count by one, and another agent attaches.
 ///
 /// # Errors
-/// As those of [`arrive`]; what stays of those that came before, the facts tell.
+/// Those of [`arrive`]; the facts list the agents that stay.
 pub(crate) fn arrive_heard(
     process: &Process,
     library: &[u8],
@@ -77,7 +78,8 @@ pub(crate) fn arrive_heard(
     }
 }
 
-/// Of those that were lost and of the last one. One that came to nothing before it was in the target says nothing of those that are.
+/// The facts of agents without callbacks, with those of the last one. An attach that failed before its agent was in the target has no
+/// facts, and keeps those of the others.
 fn both(lost: Option<Box<Facts>>, last: Option<Box<Facts>>) -> Option<Box<Facts>> {
     match (lost, last) {
         (Some(lost), Some(mut last)) => {
@@ -92,11 +94,11 @@ fn slot(facts: Option<&Facts>) -> ProfilerSlot {
     facts.map_or(ProfilerSlot::None, |facts| facts.slot)
 }
 
-/// After a main profiler of ours, of which `facts` tell, has left or was refused: sets the count right, and looks whether the next one is
-/// called. The facts tell from then on of those that come for that, too.
+/// Corrects the count after a main profiler of ours has detached or was refused, and checks whether the next profiler gets callbacks.
+/// `facts` describe that main profiler; this adds the facts of the profilers attached for the correction.
 ///
 /// # Errors
-/// [`Error::Count`] if the count is as it was, [`Error::CountUnseen`] if nobody could look.
+/// [`Error::Count`] if the count is still wrong, [`Error::CountUnseen`] if the check failed.
 pub fn set_count_right(process: &Process, library: &[u8], timeout: Duration, facts: &mut Facts) -> Result<(), Error> {
     if facts.count == ProfilerCount::Right || major(process).is_some_and(|major| major < FIRST_WITH_COUNT) {
         facts.count = ProfilerCount::Right;
@@ -111,11 +113,11 @@ pub fn set_count_right(process: &Process, library: &[u8], timeout: Duration, fac
     Ok(())
 }
 
-/// Comes as a notification-only profiler, and stays. Whether the runtime calls it says nothing: where another one came in between, it does
-/// so although the count is too small, and that other one hears nothing once this one has left (seen on 8, 9 and 10).
+/// Attaches a notification-only profiler that stays. Its callbacks prove nothing: if another profiler attached in between, the runtime
+/// calls this one although the count is too small. The other one then gets no callbacks once this one has detached (seen on 8, 9 and 10).
 fn one_stays(process: &Process, library: &[u8], timeout: Duration, facts: &mut Facts) -> Result<(), Error> {
     let (came, stays) = match arrive(process, library, Task::Placeholder, None, timeout) {
-        // An agent that works is not the one that was sent.
+        // A working agent is not the requested placeholder.
         Ok((presence, _)) => (Some(presence.facts), Err("it did not stay".to_owned())),
         Err(NotAttached { error: Error::Inert(_), facts }) => (facts.map(|facts| *facts), Ok(())),
         Err(NotAttached { error, facts }) => (facts.map(|facts| *facts), Err(error.to_string())),
@@ -126,9 +128,9 @@ fn one_stays(process: &Process, library: &[u8], timeout: Duration, facts: &mut F
     stays.map_err(Error::Count)
 }
 
-/// One more comes, is called if the count is right, and leaves. It was not right if a main profiler had left before ours, and nobody has
-/// set it right (a command that was killed): then this one stays, too, and another one comes. Where another vendor's notification-only
-/// profiler is in the process it is called either way, and says nothing.
+/// Attaches one more agent, which gets callbacks if the count is right, and detaches it. The count is still wrong if an earlier main
+/// profiler (of a killed command) was never corrected: then this agent stays, too, and another one attaches. Beside another vendor's
+/// notification-only profiler it gets callbacks in any case, and proves nothing.
 fn one_is_called(process: &Process, library: &[u8], timeout: Duration, facts: &mut Facts) -> Result<(), Error> {
     let (came, ended) = match arrive_heard(process, library, Task::CallbackCheck, None, timeout) {
         Ok((presence, _)) => leaves(presence),

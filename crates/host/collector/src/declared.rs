@@ -1,15 +1,15 @@
-//! What the metadata says of a snapshot's classes beyond their names: finalizers, events.
+//! What metadata adds to the classes of a snapshot: finalizers and events.
 
 use crate::heap::Classes;
 use remora_symbols::DeclaredEvent;
 use remora_wire::heap::ClassFacts;
 
-/// No class derives from more: a chain that is longer goes round in a circle.
+/// No class has more base classes: a longer chain is a cycle.
 const DEEPEST: usize = 256;
 
 impl Classes {
-    /// Whether objects of a class have a finalizer: its own, or one of what it derives from. That of `System.Object`, which derives from
-    /// nothing, does nothing, and is none.
+    /// Whether objects of a class have a finalizer, declared or inherited. The one of `System.Object`, which has no base class, does
+    /// nothing and does not count.
     pub fn has_finalizer(&mut self, class: u32) -> bool {
         let mut at = Some(class);
         for _ in 0..DEEPEST {

@@ -1,4 +1,4 @@
-//! Why a recording could not be taken: codes, facts and remedies. `Display` says what happened; what to do is in [`Error::remedies`].
+//! Why a recording failed: codes, facts and remedies. `Display` states the cause; [`Error::remedies`] says what to do.
 
 use crate::agent_error::words;
 use crate::target::Target;
@@ -8,16 +8,16 @@ use remora_wire::{AgentError, AgentErrorCode};
 use rustix::io::Errno;
 use std::io;
 
-/// See the variants.
+/// Why a recording failed.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Error {
-    /// The target refused, or could not be asked.
+    /// The target refused the attach, or could not be asked.
     #[error(transparent)]
     Attach(#[from] remora_attach::Error),
-    /// The runtime has no place left for a notification-only profiler. It refuses a main one with the same code, which is about something
-    /// else then: `CORPROF_E_PROFILER_ALREADY_ACTIVE` (vm/profilinghelper.cpp, LoadProfiler; `MAX_NOTIFICATION_PROFILERS`, vm/profilepriv.h).
+    /// The runtime has no free slot for a notification-only profiler. For a main profiler the same code means something else:
+    /// `CORPROF_E_PROFILER_ALREADY_ACTIVE` (vm/profilinghelper.cpp, LoadProfiler; `MAX_NOTIFICATION_PROFILERS`, vm/profilepriv.h).
     #[strum(serialize = "profiler-slot-taken")]
     #[error(
         "the runtime refused: all of its 32 places for notification-only profilers are taken (CORPROF_E_PROFILER_ALREADY_ACTIVE, \
@@ -32,13 +32,13 @@ pub enum Error {
     #[strum(serialize = "agent-connection-lost")]
     #[error("the connection to the agent in the target failed: {0}")]
     Channel(#[source] io::Error),
-    /// The runtime said yes, but the agent never came.
+    /// The runtime accepted the attach, but the agent never connected.
     #[strum(serialize = "agent-not-connected")]
     #[error(
         "the runtime accepted the agent, but it did not connect within {0} seconds: the target may be stopped or starved"
     )]
     NoHello(u64),
-    /// Somebody else connected.
+    /// Another process connected.
     #[strum(serialize = "wrong-peer")]
     #[error(
         "another process connected in place of the agent ({}), and nothing was recorded",
@@ -48,19 +48,19 @@ pub enum Error {
     /// The agent cannot work in this process.
     #[error("the agent cannot record in this process: {0}")]
     AgentRefused(String),
-    /// The system gives the process no memory, most likely by its limit of address space: the agent wants up to 64 MiB of that, most of
-    /// which is never touched.
+    /// The system gives the process no memory, most likely because of its address space limit. The agent wants up to 64 MiB of address
+    /// space, and never touches most of it.
     #[error("the agent was given no memory in this process: {0} (it needs 64 MiB of address space)")]
     NoMemory(String),
-    /// The agent stays in the process, doing nothing.
+    /// The agent stays in the process, inert.
     #[strum(serialize = "agent-inert")]
     #[error("the agent is loaded but must stay inert: {0}")]
     Inert(String),
-    /// After a main profiler, the attach that would set the count right failed.
+    /// After a main profiler, the attach to correct the count failed.
     #[strum(serialize = "profiler-count-wrong")]
     #[error("the runtime's count of profilers could not be corrected: {0}")]
     Count(String),
-    /// It was set right by one, and nobody could look whether that was enough.
+    /// A placeholder corrected the count by one, but the check of the result failed.
     #[strum(serialize = "profiler-count-unknown")]
     #[error("whether the runtime counts its profilers correctly could not be seen: {0}")]
     CountUnseen(String),
@@ -70,18 +70,18 @@ pub enum Error {
     TargetEnded,
 }
 
-/// An attach that came to nothing.
+/// A failed attach.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct NotAttached {
-    /// Why.
+    /// Why it failed.
     pub error: Error,
-    /// What may be in the target all the same, for the receipt; `None` if the runtime was not asked for anything.
+    /// What may nevertheless be in the target, for the receipt; `None` if the runtime was not asked.
     pub facts: Option<Box<Facts>>,
 }
 
 impl Error {
-    /// A name that keeps its meaning, in kebab case.
+    /// A stable name, in kebab case.
     pub fn code(&self) -> &'static str {
         match self {
             Error::Attach(error) => error.code(),
@@ -89,7 +89,7 @@ impl Error {
         }
     }
 
-    /// What to do about it; any of these helps.
+    /// Alternative remedies: any of them helps.
     pub fn remedies(&self) -> Vec<Remedy> {
         match self {
             Error::Attach(error) => error.remedies(),
@@ -103,8 +103,7 @@ impl Error {
         }
     }
 
-    /// Whether the runtime had no place for it: then it is no profiler that has come, and none that leaves (vm/profilinghelper.cpp,
-    /// LoadProfiler).
+    /// Whether the runtime had no free slot. Then no profiler was loaded, and none detaches (vm/profilinghelper.cpp, LoadProfiler).
     pub(crate) fn is_refused_for_want_of_a_place(&self) -> bool {
         matches!(self, Error::Attach(remora_attach::Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE)))
     }
@@ -118,12 +117,12 @@ impl Error {
         }
     }
 
-    /// Whatever went wrong with a target that has ended, its end is the reason.
+    /// [`Error::TargetEnded`] if the target has ended: that explains any other error.
     pub(crate) fn or_the_end_of(self, target: &Target) -> Error {
         if target.has_ended() { Error::TargetEnded } else { self }
     }
 
-    /// What a refusal means for whoever wanted this place.
+    /// What a refusal means for a profiler of this slot.
     pub(crate) fn in_place_of(self, slot: ProfilerSlot) -> Error {
         match (self, slot) {
             (

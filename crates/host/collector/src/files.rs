@@ -1,4 +1,4 @@
-//! Files as the target sees them, read from here: through its root, so that containers and chroots look like themselves.
+//! Reads files as the target sees them: through its root directory, so that paths in containers and chroots resolve.
 
 use crate::bundle::Executable;
 use remora_attach::TargetPath;
@@ -15,37 +15,37 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest file that is read for its names, bytes. The runtime with all its symbols has less than 200 MB, and so have most single-file
-/// applications; the largest libraries that are common with .NET, of kernels for mathematics, have some 450 MB.
+/// Maximum size of a file with names, bytes. The runtime with all its symbols has less than 200 MB, and so have most
+/// single-file applications. The largest common native libraries of .NET applications, with math kernels, have some 450 MB.
 const LARGEST_FILE: u64 = 512 << 20;
 /// A file is read only if it is no larger than this part of the free memory: the target chooses its length, which costs it nothing if the
 /// file is sparse.
 const PART_FOR_A_FILE: u64 = 4;
 
-/// Bytes that are read of all files, by all readers of a command together. The target chooses which files these are, and a sparse one costs
-/// it nothing.
+/// Maximum number of bytes of all files, for all readers of a command together. The target chooses these files, and a sparse file costs it
+/// nothing.
 const MOST_BYTES: u64 = 2 << 30;
 
-/// The pause after the mappings were read for an address that is in none of them all the same; each is twice as long as the one before.
+/// First pause after the mappings were read in vain, for an address in none of them. Each pause is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest of these: what was loaded meanwhile has no names for so long.
+/// The longest such pause: newly loaded code remains without names for up to this time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The name of the kernel's own library among mappings, and its largest size.
+/// The vDSO's name among the mappings, and its maximum size.
 const VDSO: &str = "[vdso]";
 const LARGEST_VDSO: usize = 1 << 20;
 
-/// How an ELF file begins.
+/// The magic number of an ELF file.
 const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
 
-/// A module's id, in the byte order of its file.
+/// A module's MVID, in the byte order of its file.
 pub type Mvid = [u8; 16];
 
-/// The target's files, each read once.
+/// The target's files. Each is read once.
 pub struct Files {
     process_id: u32,
     managed: HashMap<(TargetPath, Option<Mvid>), Option<Arc<ManagedImage>>>,
-    /// Once it was looked for.
+    /// `None` before the first search.
     executable: Option<Option<Executable>>,
     native: HashMap<TargetPath, Option<ElfImage>>,
     maps: Vec<MapEntry>,
@@ -53,17 +53,17 @@ pub struct Files {
     budget: Rc<Budget>,
 }
 
-/// What may be read of a target's files. All readers of a command share one.
+/// How much may still be read of a target's files. All readers of a command share one budget.
 #[derive(Debug)]
 struct Budget {
-    /// Bytes that may still be read.
+    /// Remaining bytes.
     left: Cell<u64>,
-    /// Files that were not, since they are too large, or too much had been.
+    /// Number of files not read, because they are too large or the budget is spent.
     unread: Cell<u64>,
 }
 
 impl Budget {
-    /// Takes so many bytes for a file off; `None` if they are too many.
+    /// Subtracts a file's length from the budget; `None` if it is too large.
     fn take(&self, length: u64) -> Option<()> {
         // Asked anew for each file: what was read before may still be kept.
         let free = remora_attach::own_room().map_or(u64::MAX, |room| room.bytes);
@@ -82,12 +82,12 @@ impl Budget {
 }
 
 impl Files {
-    /// Those of the process with this id, for the first reader of a command.
+    /// The files of this process, for the first reader of a command.
     pub fn of(process_id: u32) -> Files {
         Files::within(process_id, Rc::new(Budget { left: Cell::new(MOST_BYTES), unread: Cell::new(0) }))
     }
 
-    /// The same ones for another reader, who may read what this one leaves, and the other way round.
+    /// The same files for another reader. Both readers share the budget.
     pub(crate) fn for_another(&self) -> Files {
         Files::within(self.process_id, Rc::clone(&self.budget))
     }
@@ -104,8 +104,8 @@ impl Files {
         }
     }
 
-    /// The managed module at `path`, with its portable PDB where there is one. One that has no file of its own, and so an `mvid`, may
-    /// lie in a single-file application.
+    /// The managed module at `path`, with its portable PDB where there is one. A module with an `mvid` has no file of its own, and may be
+    /// in a single-file application.
     pub fn managed(&mut self, path: &TargetPath, mvid: Option<Mvid>) -> Option<Arc<ManagedImage>> {
         let key = (path.clone(), mvid);
         if let Some(known) = self.managed.get(&key) {
@@ -119,18 +119,18 @@ impl Files {
         image
     }
 
-    /// The module of this name, if it is the one that was loaded: others may have been loaded from bytes under the same name.
+    /// The bundled module of this name, if it has the `mvid` of the loaded one: others may have been loaded from bytes under the same name.
     fn bundled(&mut self, name: &TargetPath, mvid: Mvid) -> Option<Arc<ManagedImage>> {
         let process_id = self.process_id;
         let executable = self.executable.get_or_insert_with(|| Executable::of(process_id)).as_ref()?;
         let name = name.to_str()?;
-        // Whatever the process says of the module, each look costs.
+        // Each read costs, whatever the process says about the module.
         self.budget.take(executable.bytes_to_read(name)?)?;
         let (beside, bytes) = (executable.beside(name), executable.read(name)?);
         self.managed_image(&beside, bytes).filter(|image| image.mvid().is_some_and(|found| found.0 == mvid))
     }
 
-    /// The ELF file behind a mapping; debug files beside it are taken where they belong to it.
+    /// The ELF file of a mapping. Matching debug files beside it are used, too.
     fn native(&mut self, entry: &MapEntry) -> Option<&ElfImage> {
         if !self.native.contains_key(&entry.path) {
             let image = self.read_native(entry);
@@ -139,13 +139,13 @@ impl Files {
         self.native.get(&entry.path)?.as_ref()
     }
 
-    /// Another look at the rings begins: the mappings may be read once more.
+    /// Starts another pass over the rings: the mappings may be read once more.
     pub fn look_begins(&mut self, now: Instant) {
         self.refresh.look_begins(now);
     }
 
-    /// Whether the mappings tell what is at `address`. For one that is in none they are read again, unless that was done in this look
-    /// already, or has helped nobody of late: then it is not known yet.
+    /// Whether the mappings settle what is at `address`. If none contains it, reads them again, except if this pass already did or recent
+    /// attempts were in vain: then the answer remains open.
     pub fn is_settled(&mut self, address: u64) -> bool {
         if find_mapping(&self.maps, address).is_some() {
             return true;
@@ -158,23 +158,23 @@ impl Files {
         may_read
     }
 
-    /// What is at a native address, by the mappings as they were read last.
+    /// The name at a native address, by the mappings of the last read.
     pub fn name(&mut self, address: u64) -> NativeName {
-        // The look-up borrows the mappings while it opens files.
+        // The lookup borrows the mappings while it opens files.
         let maps = std::mem::take(&mut self.maps);
         let name = mapped_name(address, &maps, |entry| self.native(entry));
         self.maps = maps;
         name
     }
 
-    /// Whether an address is certainly native code: in an ELF file, or in the kernel's own page. Managed code lies in memory
-    /// without a file, or in a file of another kind.
+    /// Whether an address is certainly native code: in an ELF file, or in the kernel's own page. Managed code is in memory without a file,
+    /// or in a file of another kind.
     pub fn is_certainly_native(&mut self, address: u64) -> bool {
         let Some(entry) = find_mapping(&self.maps, address).cloned() else { return false };
         matches!(entry.path.to_str(), Some("[vdso]" | "[vsyscall]")) || self.native(&entry).is_some()
     }
 
-    /// Reads the mappings again; keeps the old ones if the target is gone.
+    /// Reads the mappings again; keeps the old ones if the target has ended.
     pub fn refresh_maps(&mut self) {
         let maps = Proc::default().maps(self.process_id).unwrap_or_default();
         if !maps.is_empty() {
@@ -182,7 +182,7 @@ impl Files {
         }
     }
 
-    /// The mappings as they were read last.
+    /// The mappings of the last read.
     pub fn maps(&self) -> &[MapEntry] {
         &self.maps
     }
@@ -192,7 +192,7 @@ impl Files {
         UnwindRules::parse(&self.native_bytes(entry)?)
     }
 
-    /// What is to be said where files were not read, by this reader or another.
+    /// A note about unread files, of all readers.
     pub(crate) fn note(&self) -> Option<String> {
         let unread = self.budget.unread.get();
         (unread > 0).then(|| {
@@ -212,18 +212,18 @@ impl Files {
         Proc::default().open(self.process_id, path).ok()
     }
 
-    /// The whole of a file that begins like an ELF file. Other files that are mapped may be large, and are not read.
+    /// Reads all of a file that begins like an ELF file. Other mapped files may be large, and are not read.
     fn read_elf(&self, mut file: File) -> Option<Vec<u8>> {
         let mut bytes = vec![0; ELF_MAGIC.len()];
         file.read_exact(&mut bytes).ok().filter(|()| bytes == ELF_MAGIC)?;
         self.rest(file, bytes)
     }
 
-    /// A file whose first bytes were read already, with its rest; `None` if it is too large, or too much has been read of all files.
+    /// The complete contents of a file whose first bytes were already read; `None` if the file or the total is too large.
     fn rest(&self, file: File, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         let length = file.metadata().ok()?.len();
         self.budget.take(length)?;
-        // It may grow meanwhile.
+        // The file may grow meanwhile.
         file.take(length.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
@@ -231,7 +231,7 @@ impl Files {
     fn managed_image(&self, path: &TargetPath, bytes: Vec<u8>) -> Option<Arc<ManagedImage>> {
         let mut image = ManagedImage::parse(bytes).ok()?;
         if !image.use_embedded_pdb().unwrap_or(false) {
-            // A PDB of another build is refused; without one there are names but no lines.
+            // A PDB of another build is refused; without a PDB there are names but no lines.
             let paths = image.pdb_paths(path);
             let _ = paths.iter().any(|path| self.read(path).is_some_and(|bytes| image.use_pdb(bytes).is_ok()));
         }
@@ -261,8 +261,8 @@ impl Files {
         }
     }
 
-    /// A file that was unlinked is still there behind the mapping, for those who may look. Memory that only has a name is no library,
-    /// and may be large: all code that .NET 7 and later compile lies in one of 2 GiB.
+    /// An unlinked file is still readable through its mapping, given the rights. A memfd is no library and may be large: .NET 7 and later
+    /// put all compiled code into one of 2 GiB.
     fn read_deleted(&self, entry: &MapEntry) -> Option<Vec<u8>> {
         if entry.path.starts_with("/memfd:") {
             return None;
@@ -271,12 +271,12 @@ impl Files {
     }
 }
 
-/// When the mappings may be read again for an address that is in none. A process can have 65,530 of them, and a target can name addresses
-/// without an end.
+/// When to read the mappings again for an address in none of them. A process can have 65,530 mappings, and a target can send any number of
+/// addresses.
 struct Refresh {
     now: Instant,
     is_due: bool,
-    /// Not before this.
+    /// No read before this time.
     next: Instant,
     pause: Duration,
 }
@@ -305,7 +305,7 @@ impl Refresh {
     }
 }
 
-/// The kernel's own library, from this process.
+/// Reads the vDSO from this process.
 fn own_kernel_code() -> Option<Vec<u8>> {
     let maps = parse_maps(&fs::read("/proc/self/maps").ok()?);
     let own = maps.iter().find(|entry| entry.path == VDSO)?;
@@ -350,7 +350,7 @@ mod tests {
                 })
                 .count()
         };
-        // No process has anything in its first page.
+        // No process maps its first page.
         let nowhere: Vec<u64> = (0..1000).collect();
         assert_eq!(reads(0, &nowhere), 1);
         assert_eq!(reads(49, &nowhere), 0);
@@ -366,7 +366,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("library.so");
         let mut file = File::create(&path).expect("a file");
-        // Sparse, as the runtime's own memory for code is.
+        // Sparse, like the runtime's own memory for code.
         file.set_len(LARGEST_FILE).expect("room for nothing");
         let files = Files::of(std::process::id());
         let read = || files.read_elf(File::open(&path).expect("a file"));

@@ -1,4 +1,4 @@
-//! One snapshot of a heap by the agent: attach, have the process copied, read what the copy tells, detach.
+//! One heap snapshot by the agent: attach, fork the process, read the copy's stream, detach.
 
 mod told;
 
@@ -25,74 +25,75 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use told::Told;
 
-/// How long the control channel is waited for when neither ring has anything.
+/// Maximum wait for the control channel when neither ring has data.
 const LOOK: Duration = Duration::from_millis(2);
-/// The same while the copy tells of objects, which fills a ring of 4 MiB in some milliseconds. What it tells last is known so much later.
+/// The same while the copy sends objects, which fills a ring of 4 MiB in some milliseconds. The end of the stream is noticed late by up to
+/// this time.
 const SHORT_LOOK: Duration = Duration::from_micros(400);
-/// Modules that are read before it is known whether they are needed.
+/// Maximum number of modules read before it is known whether they are needed.
 const MOST_AHEAD: usize = 16;
 
-/// Said where the stream has no bytes left.
+/// Note for a stream without bytes left.
 pub(crate) const TOO_LONG: &str = "what the copy of the process told was longer than its memory allows, and was cut";
 
-/// How far it is.
+/// Progress of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeapProgress {
     /// Objects walked.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Bytes of the whole heap, the room between objects included; 0 where that is not known beforehand.
+    /// Bytes of the whole heap, gaps between objects included; 0 if not known beforehand.
     pub bytes_in_all: u64,
-    /// The most memory that the copy was seen to cost, bytes: pages that the program wrote to meanwhile, and the copy's own.
+    /// Maximum memory that the copy cost so far, bytes: pages that the target wrote to meanwhile, and the copy's own.
     pub extra_memory: Option<u64>,
-    /// Nothing more comes.
+    /// Whether the snapshot has ended.
     pub ended: bool,
 }
 
-/// What is known of a snapshot beside its stream.
+/// Facts about a snapshot beyond its stream.
 #[derive(Debug, Clone, Default)]
 pub struct HeapAbout {
-    /// Objects that were walked.
+    /// Objects walked.
     pub objects: u64,
-    /// Ranges of the heap that were not walked, or not to their end.
+    /// Heap ranges not walked, or not to their end.
     pub ranges_unwalked: u64,
     /// Objects whose class did not fit into the copy's table.
     pub objects_unwalked: u64,
-    /// Whether every object was told of.
+    /// Whether the stream has every object.
     pub complete: bool,
-    /// Whether all static fields were told that could be asked about.
+    /// Whether the copy answered for all static fields that could be asked about.
     pub static_fields: bool,
-    /// What was not, and what else is to be said.
+    /// Gaps and other notes.
     pub notes: Vec<String>,
-    /// How long the program stood for the collection, the copying in it, nanoseconds.
+    /// GC pause with the fork in it, nanoseconds.
     pub collection: Option<u64>,
-    /// How long of that the copying took, nanoseconds.
+    /// The fork's part of that, nanoseconds.
     pub fork: Option<u64>,
-    /// As in [`HeapProgress`].
+    /// Like [`HeapProgress::extra_memory`].
     pub extra_memory: Option<u64>,
     /// The runtime: `.NET 8.0.4`.
     pub runtime: String,
 }
 
-/// What a snapshot leaves behind.
+/// The result of a snapshot.
 #[derive(Debug)]
 pub struct HeapFinished {
     /// For the receipt.
     pub facts: Facts,
     /// The classes.
     pub classes: Classes,
-    /// What is known of it.
+    /// Facts about the snapshot.
     pub about: HeapAbout,
-    /// Whether the target ended or replaced its program before the agent had left.
+    /// Whether the target ended, or replaced its program with `exec`, before the agent had detached.
     pub target_ended: bool,
     /// The first error that the agent reported.
     pub failed: Option<AgentErrorCode>,
-    /// What broke while the agent was leaving.
+    /// An error during the detach.
     pub failure: Option<Error>,
 }
 
-/// A snapshot under way.
+/// A snapshot in progress.
 pub struct HeapSession {
     presence: Presence,
     told: Told,
@@ -102,24 +103,24 @@ pub struct HeapSession {
     deadlines: Deadlines,
 }
 
-/// What the copy told.
+/// The copy's stream.
 #[derive(Default)]
 struct Stream {
-    /// Reads what is told beside it.
+    /// Decodes the records that the copy repeats outside the stream: classes, layouts and the end.
     beside: HeapDecoder,
     words: Vec<u64>,
     bytes: Vec<u8>,
     has_begun: bool,
     damaged: bool,
-    /// Bytes that it may still have.
+    /// Bytes that the stream may still have.
     left: u64,
 }
 
 impl HeapSession {
-    /// Places the library, attaches, and returns when the agent is about to collect.
+    /// Places the library, attaches, and returns when the agent is about to trigger a GC.
     ///
     /// # Errors
-    /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
+    /// [`NotAttached`]; its facts name everything that stays or is still unloading.
     pub fn attach(
         process: &Process,
         library: &[u8],
@@ -144,7 +145,7 @@ impl HeapSession {
         })
     }
 
-    /// Hands `sink` what has arrived of the stream, waiting for at most `patience`. Call it again and again until it has ended.
+    /// Passes new data of the stream to `sink`, and waits at most `patience`. Call it repeatedly until the snapshot has ended.
     ///
     /// # Errors
     /// [`Error::Channel`].
@@ -170,7 +171,7 @@ impl HeapSession {
             if progress.ended && took == 0 || left.is_zero() {
                 return Ok(progress);
             }
-            // While the collection is waited for, a processor is idle: of what will be needed for names, most is read by its end.
+            // During the GC a CPU is idle here: most metadata that names need is read by its end.
             let is_idle = took == 0 && !(self.told.collection.is_none() && self.classes.read_ahead());
             if is_idle {
                 self.presence.control.wait(left.min(self.stream.look()))?;
@@ -178,7 +179,7 @@ impl HeapSession {
         }
     }
 
-    /// Gives it up where nothing has come for long, or not all of it for very long.
+    /// Gives up if nothing has arrived for long, or not everything for very long.
     fn keep_deadlines(&mut self, came: bool) {
         let now = Instant::now();
         if came {
@@ -189,18 +190,18 @@ impl HeapSession {
         }
     }
 
-    /// Has the agent detach, and the copy ended, if it still walks; does not wait for either.
+    /// Asks the agent to detach and, if the copy still walks, to kill it. Does not wait for either.
     pub fn begin_detach(&mut self) {
         self.presence.ask_to_leave();
     }
 
-    /// The classes that were told of so far.
+    /// The classes received so far.
     pub fn classes(&mut self) -> &mut Classes {
         &mut self.classes
     }
 
-    /// Detaches as [`HeapSession::begin_detach`] does, and waits until the library is unmapped (bounded, and shortly where somebody is in a
-    /// hurry).
+    /// Detaches like [`HeapSession::begin_detach`], and waits until the library is unmapped. The wait is bounded, and short if the caller
+    /// is in a hurry.
     pub fn detach(mut self, sink: &mut impl FnMut(&[u8]), hurried: impl Fn() -> bool) -> HeapFinished {
         let HeapSession { presence, told, classes, stream, .. } = &mut self;
         let failure =
@@ -220,14 +221,14 @@ impl HeapSession {
             extra_memory: self.cost.most(),
             ended: self.presence.reason_to_end().is_some()
                 || self.stream.left == 0
-                // The agent tells the modules' ids before it says that the copy has ended. By then the copy may long have told everything.
+                // The agent sends the modules' ids before it reports that the copy has ended. The copy's stream may have ended long before.
                 || self.told.has_ended()
                 || self.stream.damaged
                 || self.stream.beside.has_ended() && self.told.described && self.classes.statics.has_ended(),
         }
     }
 
-    /// What is known of it by now.
+    /// The facts known so far.
     pub fn about(&self) -> HeapAbout {
         let counter = |which| self.presence.memory.counter(which);
         let mut notes = self.told.notes.clone();
@@ -304,12 +305,12 @@ impl HeapSession {
 }
 
 impl Stream {
-    /// How long the control channel is waited for.
+    /// Maximum wait for the control channel.
     fn look(&self) -> Duration {
         if self.has_begun { SHORT_LOOK } else { LOOK }
     }
 
-    /// Takes what has arrived, and says how many pieces it was.
+    /// Takes new data, and returns the number of pieces.
     fn drain(&mut self, memory: &mut SharedMemory, classes: &mut Classes, sink: &mut impl FnMut(&[u8])) -> usize {
         let (mut took, mut allowance) = (0, Allowance::of(memory));
         while self.left > 0 && memory.pop_beside_heap(&mut self.words, &mut allowance) {
@@ -339,27 +340,27 @@ impl Stream {
     }
 }
 
-/// What is told beside the stream and means something only with the files of the process.
+/// Layouts and static fields, resolved with the metadata of the process's modules.
 #[derive(Debug, Default)]
 pub struct LaidOut {
     /// How objects are laid out.
     pub layouts: Layouts,
-    /// Static fields of classes that were initialized.
+    /// Static fields of initialized classes.
     pub statics: Vec<StaticField>,
 }
 
-/// What a class of a watch is called.
+/// The name of a class in heap tracking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Called {
-    /// The whole name as C# writes it, and the file of its assembly.
+    /// The full name in C# notation, and the file of its assembly.
     As(String, Option<String>),
-    /// Nobody knows.
+    /// The name is unknown.
     Unknown,
-    /// First so and then otherwise: it unloaded, and another one came that looks the same.
+    /// Ambiguous: the class unloaded, and another one with the same id and shape but a different name was loaded.
     Otherwise,
 }
 
-/// Classes, as the copy told of them, and what they are called. Their numbers begin with 0.
+/// The classes that the copy described, and their names. Their numbers begin with 0.
 pub struct Classes {
     methods: Methods,
     pub(crate) names: Names,
@@ -369,10 +370,10 @@ pub struct Classes {
     pub(crate) meanings: Meanings,
     pub(crate) layouts: HashMap<u32, Layout>,
     pub(crate) statics: Statics,
-    /// The runtime's version, its first number.
+    /// The runtime's major version.
     pub(crate) major: Option<u32>,
     are_described: bool,
-    /// Modules in the order in which they were told, of which so many were read ahead.
+    /// Modules in the order of their descriptions. `read_ahead` is the number already read ahead.
     told_modules: Vec<u32>,
     read_ahead: usize,
 }
@@ -401,11 +402,11 @@ impl Classes {
         }
     }
 
-    /// Reads the next module of which names will be asked, the runtime's own first. False: there is none.
+    /// Reads the next module that names will need, the runtime's own first. Returns false if there is none.
     fn read_ahead(&mut self) -> bool {
         let next = self.told_modules.iter().take(MOST_AHEAD).nth(self.read_ahead);
         let Some(module) = next else { return false };
-        // It is kept, and whether it can be read will be seen when it is needed.
+        // The image is kept. Whether it is readable matters only when it is needed.
         if let Some(image) = self.names.image(*module) {
             self.statics.read_ahead(*module, &image);
         }
@@ -413,32 +414,32 @@ impl Classes {
         true
     }
 
-    /// A note about missing names, complete once all names were asked for.
+    /// A note about missing names, complete once all names were requested.
     pub fn note(&self) -> Option<String> {
         self.names.note()
     }
 
-    /// How many there are.
+    /// Number of classes.
     pub fn count(&self) -> u32 {
         self.classes.len() as u32
     }
 
-    /// What the runtime said of a class.
+    /// The runtime's description of a class.
     pub fn facts(&self, class: u32) -> Option<&ClassFacts> {
         self.classes.get(class as usize)
     }
 
-    /// The whole name of a class as C# writes it, and the file of its assembly; `None` where that cannot be told.
+    /// The full name of a class in C# notation, and the file of its assembly; `None` if it cannot be resolved.
     pub fn name(&mut self, class: u32) -> Option<(String, Option<String>)> {
         self.names().type_name(class)
     }
 
-    /// The number of the class that an id has come to mean last.
+    /// The number of the latest class with this id.
     pub fn number(&self, id: u64) -> Option<u32> {
         self.by_id.get(&id).copied()
     }
 
-    /// What a class is called of which this was told under an id, whenever it was.
+    /// The name of the class with this id and these facts, whenever it was described.
     pub fn called(&mut self, id: u64, facts: &ClassFacts) -> Called {
         let alike: Vec<u32> = self.meanings.alike(id, facts, &self.classes).collect();
         let mut names = alike.into_iter().map(|class| self.name(class));
@@ -449,7 +450,7 @@ impl Classes {
         }
     }
 
-    /// What the classes are defined by.
+    /// The names, after all classes were described to them.
     pub(crate) fn names(&mut self) -> &mut Names {
         if !self.are_described {
             self.describe();
@@ -458,18 +459,18 @@ impl Classes {
         &mut self.names
     }
 
-    /// The methods whose locals hold objects: FunctionIDs and whole names, as far as they can be told.
+    /// The methods whose locals hold objects: FunctionIDs and full names, if they resolve.
     pub fn methods(&mut self) -> Vec<(u64, String)> {
         self.methods.named()
     }
 
-    /// What static fields hold, and how objects are laid out where that was told.
+    /// Layouts and static fields that could be resolved.
     pub fn laid_out(&mut self) -> LaidOut {
         crate::layouts::layouts(self)
     }
 
-    /// Goes on preparing the questions about static fields, a module at a time, and puts them when all classes are known, which is so
-    /// when the walk is over. Whether there was anything to do.
+    /// Prepares the questions about static fields, one module a call. Sends them when all classes are known: after the walk. Returns
+    /// whether there was anything to do.
     pub(crate) fn ask_on(&mut self, memory: &SharedMemory, is_walked: bool) -> bool {
         let mut statics = std::mem::take(&mut self.statics);
         let did = statics.ask_on(self, memory, is_walked);
@@ -493,7 +494,7 @@ impl Classes {
         }
     }
 
-    /// A class may be told of before its arguments are, and before the modules' ids.
+    /// Runs late: a class may arrive before its arguments, and before the modules' ids.
     fn describe(&mut self) {
         let meanings = &self.meanings;
         let number = |class: u32, id: &u64| meanings.named_by(class, *id).unwrap_or(u32::MAX);

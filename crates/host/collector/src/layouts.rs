@@ -1,4 +1,4 @@
-//! How the objects of a snapshot are laid out: what the runtime told of classes, and what their metadata says of fields.
+//! Object layouts of a snapshot, from the runtime's class layouts and the fields in metadata.
 
 mod computed;
 mod fixed;
@@ -13,12 +13,12 @@ use remora_wire::heap::ClassFacts;
 use resolve::{Known, Modules};
 use std::collections::HashMap;
 
-/// What every object begins with, bytes.
+/// Bytes of an object's header.
 const HEAD: u32 = 8;
-/// Layouts that are made: a value in a value in a value of damaged metadata has an end.
+/// Maximum number of layouts: damaged metadata can nest values endlessly.
 const MOST: usize = 1 << 20;
 
-/// What is made of a snapshot's classes.
+/// Resolves layouts and static fields of a snapshot's classes.
 pub(crate) fn layouts(classes: &mut Classes) -> LaidOut {
     let Classes { names, classes, by_id, modules: module_ids, layouts: told, major, statics, .. } = classes;
     let has_values = statics.reads_values;
@@ -45,19 +45,19 @@ pub(crate) fn layouts(classes: &mut Classes) -> LaidOut {
 
 struct Making<'a> {
     modules: Modules<'a>,
-    /// The classes by their numbers.
+    /// The classes, by number.
     known: Vec<Known>,
     class_of: HashMap<Known, u32>,
     told: &'a HashMap<u32, remora_wire::heap::Layout>,
     parents: HashMap<u32, u32>,
-    /// By each of the rules that may be the runtime's.
+    /// Computed layouts, for each rule set that the runtime may have.
     computing: Vec<Computing>,
     made: HashMap<Known, LayoutIx>,
     layouts: Layouts,
 }
 
 impl Making<'_> {
-    /// Who the classes are. Those that are arguments or elements of others may be told of later than these.
+    /// Resolves all classes. Arguments and elements of a class may follow later in the list.
     fn meet(&mut self, classes: &[ClassFacts], by_id: &HashMap<u64, u32>, module_of: impl Fn(&u64) -> Option<u32>) {
         let mut known: Vec<Option<Known>> = vec![None; classes.len()];
         for class in 0..classes.len() {
@@ -113,7 +113,7 @@ impl Making<'_> {
         }
     }
 
-    /// Holds what is computed beside what the runtime told.
+    /// Compares computed layouts with those from the runtime.
     fn compare(&mut self) {
         for class in 0..self.known.len() as u32 {
             let known = self.known[class as usize].clone();
@@ -124,7 +124,7 @@ impl Making<'_> {
         }
     }
 
-    /// Size and fields of a value type as the runtime told them: offsets are from its own beginning, as seen on 3.1, 8, 9 and 10.
+    /// Size and fields of a value type as the runtime reports them: offsets count from its own beginning, as seen on 3.1, 8, 9 and 10.
     fn told_value(&mut self, class: u32, known: &Known) -> Option<(u32, Vec<(u32, u32)>)> {
         let told = self.told.get(&class)?;
         matches!(self.modules.nature(known)?, TypeNature::Value).then_some(())?;
@@ -134,7 +134,7 @@ impl Making<'_> {
         Some((told.bytes, fields))
     }
 
-    /// How a value type lies of which nothing was told: all rules that are still believed must say the same.
+    /// The computed layout of a value type that the runtime did not report: all trusted rule sets must agree.
     fn computed(&mut self, known: &Known) -> Option<(u32, Vec<(u32, u32)>)> {
         let modules = &mut self.modules;
         let mut all = self.computing.iter_mut().filter_map(|computing| computing.believed(modules, known));
@@ -144,7 +144,7 @@ impl Making<'_> {
 
     fn of_class(&mut self, class: u32) -> Option<LayoutIx> {
         let known = self.known.get(class as usize)?.clone();
-        // Of two that are alike, as those of two contexts are not, each has its own.
+        // Equal types of different load contexts each have their own layout.
         let index = match self.class_of.get(&known) {
             Some(first) if *first == class => self.made(&known),
             _ => self.add(&known, Some(class)),
@@ -152,7 +152,7 @@ impl Making<'_> {
         Some(index)
     }
 
-    /// The layout of a type, made if it is not there yet.
+    /// The layout of a type, made on first use.
     fn made(&mut self, known: &Known) -> Option<LayoutIx> {
         if let Some(made) = self.made.get(known) {
             return Some(*made);
@@ -169,7 +169,7 @@ impl Making<'_> {
         let type_ix = class.map(TypeIx);
         let (shape, source) = (Shape::Unknown, Source::Told);
         let index = self.layouts.add(Layout { class: type_ix, name, family, shape, source });
-        // Before what is in it, which may name it again.
+        // Before its fields are resolved, because they may name this type again.
         self.made.entry(known.clone()).or_insert(index);
         let (shape, source) = self.shape(known, class);
         if let Some(place) = self.layouts.at_mut(index) {
@@ -190,7 +190,7 @@ impl Making<'_> {
                 Some(TypeNature::Class) => self.class(known, class),
                 _ => None,
             },
-            // One that is boxed.
+            // A boxed primitive.
             Known::Primitive(kind) if !matches!(kind, 0x0e | 0x1c) => {
                 let kind = SlotKind(*kind);
                 let bytes = kind.bytes().unwrap_or(0);
@@ -235,7 +235,7 @@ impl Making<'_> {
         Some(Shape::Class { base, fields })
     }
 
-    /// Fields with these tokens at these places, in the order of the source.
+    /// The fields with these tokens and offsets, in source order.
     fn fields(&mut self, known: &Known, places: &[(u32, u32)]) -> Option<Vec<Field>> {
         let Known::Defined { module, token, arguments } = known else { return None };
         let mut fields = Vec::new();
@@ -247,14 +247,14 @@ impl Making<'_> {
         Some(fields)
     }
 
-    /// What a place of this type holds.
+    /// The slot for a value of this type.
     fn slot(&mut self, known: &Known) -> Slot {
         let slot = self.slot_alone(known);
         let layout = if slot.kind == SlotKind::VALUE { self.made(known) } else { None };
         Slot { layout, ..slot }
     }
 
-    /// The same, but not how that is laid out.
+    /// The same without the layout of nested values.
     fn slot_alone(&mut self, known: &Known) -> Slot {
         let kind = match known {
             Known::Primitive(kind) => SlotKind(*kind),

@@ -1,12 +1,12 @@
-//! The outer end of the transport: attaches the agent, reads what it says, accounts for every loss.
+//! The host's end of the transport: attaches the agent, reads its messages, accounts for every loss.
 //!
 //! # Purpose
-//! [`Session`] is one recording by the agent. It turns the agent's messages into a [`remora_profile::Profile`],
-//! with names from files that are read here, not in the target.
+//! [`Session`] is one recording by the agent. It turns the agent's messages into a [`remora_profile::Profile`], with names from files that
+//! are read here, not in the target.
 //!
 //! # Design constraints
-//! The target is never waited for without a bound, and whatever it says is checked: it may be hostile, damaged or dead.
-//! Everything placed for the target is unlinked as soon as it is open on the other side.
+//! Every wait for the target is bounded, and everything it sends is checked: it may be hostile, damaged or dead. Everything placed for the
+//! target is unlinked as soon as the target has opened it.
 //!
 //! # Rejected
 //! Output files and formats: those see the finished profile only.

@@ -1,31 +1,31 @@
-//! What a target may make this process take, whatever it sends: so much at one go, so much memory, so much of a heap's stream.
+//! Limits on what a target can make this process use: records per pass, memory, bytes of a heap stream, time.
 
 use crate::shared_memory::SharedMemory;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// The least growth that this process may have while it collects, bytes. A sample takes 40.
+/// Minimum growth allowed to this process while it collects, bytes. A sample takes 40.
 const LEAST_LIMIT: u64 = 256 << 20;
-/// Bytes of a heap's stream beside those that follow from the process's memory.
+/// Bytes of a heap stream beyond those computed from the process's memory.
 const SPARE_STREAM: u64 = 256 << 20;
-/// Bytes of a heap's stream for each byte of the process's memory. An object of 24 bytes or more takes some 5, and what it holds at most
-/// as much as it is.
+/// Bytes of a heap stream for each byte of the process's memory. An object of 24 bytes or more takes some 5, and its contents at most its
+/// own size.
 const STREAM_FOR_BYTE: u64 = 2;
 
-/// How long nothing may come of a snapshot, and so much more for each GiB of the process.
+/// Maximum time without data during a snapshot; the second value is added for each GiB of the process.
 const QUIET: Duration = Duration::from_secs(60);
 const QUIET_FOR_GIB: Duration = Duration::from_secs(5);
-/// How long a snapshot may take in all, and so much more for each GiB of the process: ten times what a disk of 100 MB/s takes for all of it.
-/// The copy has the lowest priority, and on a machine that is busy otherwise it gets little of a processor.
+/// Maximum time of a whole snapshot; the second value is added for each GiB of the process. That is ten times the time of a disk with 100
+/// MB/s. The copy has the lowest priority, and gets little CPU time on a busy machine.
 const WHOLE: Duration = Duration::from_secs(600);
 const WHOLE_FOR_GIB: Duration = Duration::from_secs(120);
 
-/// How long records are taken out of the rings at one go. What a record costs is the target's choice: an address may need a look at its
-/// mappings, and the first one of a method the lines of that method.
+/// Maximum time of one pass over the rings. The target decides what a record costs: an address may need the mappings read, and the first
+/// one of a method that method's lines.
 pub(crate) const LONGEST_LOOK: Duration = Duration::from_millis(50);
 
-/// Words that may still be taken out of the rings at one go, and until when. A ring that never runs empty, or whose records are expensive,
-/// so keeps nobody from looking at the time. What is not taken stays for the next look.
+/// Words that one pass may still take from the rings, and its deadline. Without a limit, a ring that never empties or has expensive records
+/// would keep the caller from its other deadlines. The rest waits for the next pass.
 pub(crate) struct Allowance<'a> {
     words: usize,
     until: Instant,
@@ -33,7 +33,7 @@ pub(crate) struct Allowance<'a> {
 }
 
 impl<'a> Allowance<'a> {
-    /// As many as the rings hold, for [`LONGEST_LOOK`] from now.
+    /// As many words as the rings hold, for [`LONGEST_LOOK`] from now.
     pub(crate) fn of(memory: &SharedMemory) -> Allowance<'static> {
         Allowance::by(memory, &Instant::now)
     }
@@ -43,18 +43,18 @@ impl<'a> Allowance<'a> {
         Allowance { words: memory.length(), until: clock() + LONGEST_LOOK, clock }
     }
 
-    /// Whether another record may be taken.
+    /// Whether the pass may take another record.
     pub(crate) fn is_left(&self) -> bool {
         self.words > 0 && (self.clock)() < self.until
     }
 
-    /// A record of so many words was taken.
+    /// Counts a record of this many words.
     pub(crate) fn used(&mut self, words: usize) {
         self.words = self.words.saturating_sub(words.saturating_add(1));
     }
 }
 
-/// How much memory this process may take, from when it was made.
+/// Maximum resident memory of this process, relative to its size at creation.
 #[derive(Debug)]
 pub struct MemoryLimit {
     most: u64,
@@ -62,53 +62,52 @@ pub struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// Half of the memory that is free, and 256 MiB in any case.
+    /// Half of the free memory, and at least 256 MiB.
     pub fn half() -> MemoryLimit {
         MemoryLimit::part(2, "half")
     }
 
-    /// An eighth of the memory that is free, and 256 MiB in any case: for what is made into something larger later.
+    /// An eighth of the free memory, and at least 256 MiB: for data that later becomes something larger.
     pub fn eighth() -> MemoryLimit {
         MemoryLimit::part(8, "an eighth")
     }
 
     fn part(divisor: u64, part: &'static str) -> MemoryLimit {
-        // That of the machine, or less in a control group.
+        // The machine's free memory, or less in a control group.
         let free = remora_attach::own_room().map_or(0, |room| room.bytes);
         MemoryLimit::of((free / divisor).max(LEAST_LIMIT), part)
     }
 
-    /// So many bytes, which is this part of what is free.
+    /// A limit of this many bytes; `part` names the fraction of free memory.
     pub fn of(growth: u64, part: &'static str) -> MemoryLimit {
         MemoryLimit { most: resident("/proc/self/statm").unwrap_or(0).saturating_add(growth), part }
     }
 
-    /// Whether it has grown too large.
+    /// Whether this process has grown beyond the limit.
     pub fn is_exceeded(&self) -> bool {
         resident("/proc/self/statm").is_some_and(|now| now > self.most)
     }
 
-    /// Why it ends, if it has grown too large by what the target sends.
+    /// The reason to end, if this process has grown beyond the limit.
     pub fn exceeded(&self) -> Option<String> {
         let why = || format!("what the target sent takes more than {} of the memory that was free", self.part);
         self.is_exceeded().then(why)
     }
 }
 
-/// The longest stream that the heap of a process can have, bytes.
+/// Maximum length of a process's heap stream, bytes.
 pub(crate) fn longest_stream(process_id: u32) -> u64 {
     memory_of(process_id).saturating_mul(STREAM_FOR_BYTE).saturating_add(SPARE_STREAM)
 }
 
-/// The memory of a process, bytes: what it maps many times it has once, and so no more than the machine has.
+/// Memory of a process, bytes. At most the machine's memory: a process may map the same page many times.
 fn memory_of(process_id: u32) -> u64 {
     let all = ["VmRSS:", "VmSwap:", "HugetlbPages:"];
     let memory = kibibytes(&format!("/proc/{process_id}/status"), &all).unwrap_or(0);
     memory.min(kibibytes("/proc/meminfo", &["MemTotal:", "SwapTotal:"]).unwrap_or(u64::MAX))
 }
 
-/// How long nothing may come of a snapshot, and how long it may take in all, however much comes. A collection and a walk of a large heap
-/// take their time, and so the process's memory adds to both.
+/// Deadlines of a snapshot: without data, and in all. GC and walk of a large heap take time: both grow with the process's memory.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
     quiet: Duration,
@@ -118,7 +117,7 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Of a snapshot that begins now.
+    /// Deadlines of a snapshot that begins now.
     pub(crate) fn of(process_id: u32) -> Deadlines {
         let gibibytes = (memory_of(process_id) >> 30) as u32;
         let now = Instant::now();
@@ -126,12 +125,12 @@ impl Deadlines {
         Deadlines { quiet, whole, begun: now, last: now }
     }
 
-    /// Something came.
+    /// Data has arrived.
     pub(crate) fn something_came(&mut self, now: Instant) {
         self.last = now;
     }
 
-    /// Why the snapshot is given up, if nothing has come for too long, or it has taken too long.
+    /// The reason to give up the snapshot, if a deadline has passed.
     pub(crate) fn exceeded(&self, now: Instant) -> Option<String> {
         let since = |earlier| now.saturating_duration_since(earlier);
         if since(self.last) >= self.quiet {
@@ -143,7 +142,7 @@ impl Deadlines {
     }
 }
 
-/// The sum of these lines of a file, which are in KiB, in bytes.
+/// The sum of these lines of a file, bytes. The lines are in KiB.
 fn kibibytes(file: &str, names: &[&str]) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let words = text.lines().map(|line| line.split_ascii_whitespace());
@@ -152,14 +151,14 @@ fn kibibytes(file: &str, names: &[&str]) -> Option<u64> {
     Some(named.sum::<u64>().saturating_mul(1024))
 }
 
-/// Resident memory, bytes: the second number of the file.
+/// Resident memory, bytes: the second number of `statm`.
 fn resident(statm: &str) -> Option<u64> {
     let text = fs::read_to_string(statm).ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)
 }
 
-/// Adds what the agent says to the notes. It may never end, so the notes do: the last one says that something was left out.
+/// Adds the agent's note. A hostile agent may send any number, so the list is bounded: its last entry says that notes were left out.
 pub(crate) fn keep_note(notes: &mut Vec<String>, note: Option<String>) {
     const MOST: usize = 64;
     const LONGEST: usize = 4096;
@@ -209,11 +208,11 @@ mod tests {
                 let words = memory.words_of(layout::messages(false, HEADER_WORDS));
                 let ring = Ring::new(words).expect("a ring");
                 while !ended.load(Ordering::Relaxed) {
-                    // Full is as good: it is filled up again.
+                    // A full ring is fine: it only has to be refilled.
                     let _ = ring.push(&[&[1; 100]]);
                 }
             });
-            // Also where an assertion fails: the scope waits for the thread.
+            // Also if an assertion fails: the scope waits for the thread.
             let _ends = Ends(&ended);
             let begun = Instant::now();
             let still = || begun;

@@ -1,53 +1,53 @@
-//! What ids of modules and classes mean, and when: in a watch modules unload, and others come to bear their ids.
+//! Resolves ids of modules and classes over time: during heap tracking modules unload, and later ones reuse their ids.
 //!
-//! Each class is told in a *telling*, in which an id means one class: a snapshot's stream is one, and so is what a watch tells between two
-//! unloads (its numbers then begin with 0 again). And it is told at a collection, which says what the ids of modules meant.
+//! Within a *telling* a class id has one meaning. A snapshot's stream is one telling. So are the GC reports between two unloads (their
+//! class numbers then restart at 0). Each class also belongs to a GC, which decides the meaning of module ids.
 
 use remora_wire::heap::ClassFacts;
 use std::collections::{BTreeMap, HashMap};
 
-/// See the module's text.
+/// The ids of all modules and classes, with their meanings over time.
 #[derive(Debug, Default)]
 pub(crate) struct Meanings {
-    /// Of each module's id, from which collection on it is which.
+    /// By module id: the module's index from each GC on.
     modules: HashMap<u64, BTreeMap<u64, Option<u32>>>,
-    /// Of each class, by its number.
+    /// By class number.
     told: Vec<Told>,
     numbers: HashMap<(u32, u64), u32>,
-    /// All classes that were told of under an id.
+    /// All classes ever described with an id.
     by_id: HashMap<u64, Vec<u32>>,
     telling: u32,
     tellings: u32,
-    /// The telling of what is told of collections.
+    /// The telling of the GC reports.
     of_collections: u32,
 }
 
-/// When a class was told of.
+/// When a class was described.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     telling: u32,
-    /// `None` until it is known which collection the snapshot was made in.
+    /// `None` until the GC of the snapshot is known.
     collection: Option<u64>,
 }
 
 impl Meanings {
-    /// From this collection on a module's id is this one's; `None`: anybody's.
+    /// From this GC on the id belongs to this module; `None` if the module is unknown.
     pub(crate) fn module(&mut self, id: u64, since: u64, index: Option<u32>) {
         self.modules.entry(id).or_default().insert(since, index);
     }
 
-    /// Another snapshot's stream begins.
+    /// Starts the telling of another snapshot's stream.
     pub(crate) fn snapshot_begins(&mut self) -> u32 {
         self.tellings += 1;
         self.tellings
     }
 
-    /// What comes next is of this snapshot's stream.
+    /// The next classes are from this snapshot's stream.
     pub(crate) fn in_snapshot(&mut self, telling: u32) {
         self.telling = telling;
     }
 
-    /// A class, the next number's. Of a snapshot without a watch, and so of none but the time in which everything means what it always did.
+    /// Adds the class with the next number. A snapshot without heap tracking counts as GC 0: no id changes its meaning there.
     pub(crate) fn class(&mut self, number: u32, id: u64) {
         let collection = (self.telling == 0).then_some(0);
         self.told.push(Told { telling: self.telling, collection });
@@ -55,7 +55,7 @@ impl Meanings {
         self.by_id.entry(id).or_default().push(number);
     }
 
-    /// These classes were told of the heap as it was in this collection.
+    /// These classes describe the heap at this GC.
     pub(crate) fn were_told(&mut self, classes: &[u32], collection: Option<u64>) {
         for class in classes {
             if let Some(told) = self.told.get_mut(*class as usize) {
@@ -64,7 +64,7 @@ impl Meanings {
         }
     }
 
-    /// What comes next is the class that this collection tells of under a number of its own.
+    /// The next class is from a GC report, with this number of its own.
     pub(crate) fn in_collection(&mut self, own: u32) {
         if own == 0 {
             self.of_collections = self.snapshot_begins();
@@ -72,25 +72,25 @@ impl Meanings {
         self.telling = self.of_collections;
     }
 
-    /// The index of the module that a class is of.
+    /// The index of a class's module.
     pub(crate) fn module_of(&self, class: u32, id: u64) -> Option<u32> {
         let told = self.told.get(class as usize)?;
         let known = self.modules.get(&id)?;
         match told.collection {
             Some(collection) => known.range(..=collection).next_back().and_then(|(_, index)| *index),
-            // The one that it ever was.
+            // The id never had another meaning.
             None if known.len() == 1 => known.first_key_value().and_then(|(_, index)| *index),
             None => None,
         }
     }
 
-    /// What an id means where a class names it: its arguments, its elements.
+    /// The class that an id in a class's description means: an argument, or the elements.
     pub(crate) fn named_by(&self, class: u32, id: u64) -> Option<u32> {
         let telling = self.told.get(class as usize)?.telling;
         self.numbers.get(&(telling, id)).copied()
     }
 
-    /// All classes that were told of so under an id.
+    /// All classes with this id and these facts.
     pub(crate) fn alike<'a>(
         &'a self,
         id: u64,
@@ -123,7 +123,7 @@ mod tests {
         in_collection(&mut meanings, 1, (1, LIST), 4);
         in_collection(&mut meanings, 2, (0, CLASS), 5);
         in_collection(&mut meanings, 3, (1, LIST), 5);
-        // The modules are told of later than the classes.
+        // Module ids arrive later than the classes.
         assert_eq!(meanings.module_of(0, MODULE), None);
         meanings.module(MODULE, 0, Some(1));
         meanings.module(MODULE, 5, None);

@@ -1,24 +1,24 @@
-//! The methods whose locals hold objects of a heap, and what they are called.
+//! Names of the methods whose locals hold objects of a heap.
 //!
-//! The agent describes them as it does those of samples, and numbers their types otherwise than the copy of the process numbers classes:
-//! so they have names of their own.
+//! The agent describes them like those of samples. It numbers their types differently from the classes of the forked copy: so they have
+//! [`Names`] of their own.
 
 use crate::files::Files;
 use crate::names::Names;
 use remora_wire::Message;
 use std::collections::BTreeMap;
 
-/// See the module's text.
+/// The methods, and the files to resolve them with.
 pub(crate) struct Methods {
     files: Files,
-    /// Made with the first description: most snapshots have none.
+    /// Created with the first description: most snapshots have none.
     names: Option<Names>,
     modules: Vec<Message>,
     by_id: BTreeMap<u64, u32>,
 }
 
 impl Methods {
-    /// Their names are read in these files.
+    /// Resolves names with these files.
     pub(crate) fn new(files: Files) -> Methods {
         Methods { files, names: None, modules: Vec::new(), by_id: BTreeMap::new() }
     }

@@ -1,4 +1,4 @@
-//! From what the agent described to frames with names, files and lines.
+//! Turns the agent's descriptions into frames with names, files and lines.
 
 use crate::files::{Files, Mvid};
 use remora_attach::TargetPath;
@@ -9,22 +9,22 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How deep generic arguments are followed.
+/// Maximum depth of generic arguments.
 const MAXIMUM_DEPTH: u32 = 8;
-/// Types in one name. A type with 30 arguments, each of which has 30 in turn, would have hundreds of millions.
+/// Maximum number of types in one name. A type with 30 arguments, each with 30 in turn, would have hundreds of millions.
 const MOST_TYPES: u32 = 256;
 
-/// Shown for a stack that was cut at the depth limit, in place of the outer frames.
+/// Replaces the outer frames of a stack cut at the depth limit.
 const TRUNCATED: &str = "[truncated]";
 const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
 
 struct Module {
     path: TargetPath,
-    /// Of one without a file of its own.
+    /// Only for a module without a file of its own.
     mvid: Option<Mvid>,
 }
 
-/// Everything described so far.
+/// All descriptions so far.
 pub struct Names {
     files: Files,
     modules: HashMap<u32, Module>,
@@ -35,7 +35,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Nothing described yet.
+    /// No descriptions yet.
     pub fn new(files: Files) -> Names {
         Names {
             files,
@@ -47,22 +47,22 @@ impl Names {
         }
     }
 
-    /// A module was described.
+    /// Adds the description of a module.
     pub fn module(&mut self, index: u32, path: String, mvid: Option<Mvid>) {
         self.modules.insert(index, Module { path: path.into(), mvid });
     }
 
-    /// A type was described.
+    /// Adds the description of a type.
     pub fn type_(&mut self, index: u32, kind: TypeKind) {
         self.types.insert(index, kind);
     }
 
-    /// A method was described.
+    /// Adds the description of a method.
     pub fn method(&mut self, index: u32, kind: MethodKind) {
         self.methods.insert(index, kind);
     }
 
-    /// The frame of a method, at an IL offset where it is known.
+    /// The frame of a method, at an IL offset if known.
     pub fn managed(&mut self, profile: &mut Profile, method: u32, il_offset: Option<u32>) -> FrameIx {
         let known = self.text_of(method);
         let named = known.is_some();
@@ -83,22 +83,22 @@ impl Names {
         index
     }
 
-    /// Another look at the rings begins.
+    /// Starts another pass over the rings.
     pub fn look_begins(&mut self, now: Instant) {
         self.files.look_begins(now);
     }
 
-    /// Whether it is known what is at an address, if anything; otherwise it is worth while to ask again.
+    /// Whether the name at an address is final; otherwise ask again later.
     pub fn is_settled(&mut self, address: u64) -> bool {
         self.files.is_settled(address)
     }
 
-    /// Whether an address is native code without anybody having said so.
+    /// Whether an address is native code, without the agent's description.
     pub fn is_certainly_native(&mut self, address: u64) -> bool {
         self.files.is_certainly_native(address)
     }
 
-    /// The frame of native code at an address, by what is known of it.
+    /// The frame of native code at an address, by the current mappings.
     pub fn native(&mut self, profile: &mut Profile, address: u64) -> FrameIx {
         let name = self.files.name(address);
         let kind = if name.name == remora_symbols::UNKNOWN { FrameKind::Unknown } else { FrameKind::Native };
@@ -127,12 +127,12 @@ impl Names {
         !self.unnamed.contains(&frame)
     }
 
-    /// A note about files that were not read.
+    /// A note about unread files.
     pub(crate) fn note(&self) -> Option<String> {
         self.files.note()
     }
 
-    /// The modules that were described, each with the name of its file.
+    /// The described modules, each with the name of its file.
     pub(crate) fn module_files(&self) -> Vec<(u32, String)> {
         self.modules.iter().map(|(index, module)| (*index, module.path.file_name().to_owned())).collect()
     }
@@ -173,7 +173,7 @@ impl Names {
         Some(text)
     }
 
-    /// The whole name of a described method; `None` if it cannot be told.
+    /// The full name of a described method; `None` if it cannot be resolved.
     pub fn method_name(&mut self, method: u32) -> Option<String> {
         Some(self.text_of(method)?.0)
     }
@@ -186,14 +186,13 @@ impl Names {
         il_offset.and_then(|offset| pdb.line(token, offset)).or_else(|| pdb.first_line(token))
     }
 
-    /// The whole name of a described type, and the file of its module, which for an array is that of its elements; `None` if it cannot
-    /// be told.
+    /// The full name of a described type, and the file of its module; `None` without a name. For an array it is the module of its elements.
     pub fn type_name(&mut self, index: u32) -> Option<(String, Option<String>)> {
         let name = self.argument(index, 0, &mut MOST_TYPES.clone()).full_name()?;
         Some((shortened(name), self.module_of_type(index, 0).and_then(|module| self.file_of(module))))
     }
 
-    /// Where a described class is defined: its module, and its token there.
+    /// The definition of a described class: its module, and its token there.
     pub fn definition(&mut self, index: u32) -> Option<(Arc<ManagedImage>, u32)> {
         let TypeKind::Class { module, token, .. } = self.types.get(&index)? else { return None };
         let token = *token;
@@ -208,7 +207,7 @@ impl Names {
         }
     }
 
-    /// Those that are left out at the end are shown as the names of their parameters.
+    /// Resolves arguments up to the limit. Names show type parameters for the others.
     fn arguments(&mut self, all: &[u32], depth: u32, left: &mut u32) -> Vec<TypeArgument> {
         let mut arguments = Vec::new();
         for index in all {
@@ -249,8 +248,8 @@ impl Names {
     }
 }
 
-/// An element that is no class: by what the runtime says of the array itself. Of a pointer it says no more than that it is one: its id is
-/// refused by `GetClassIDInfo2` (vm/proftoeeinterfaceimpl.cpp; seen on 3.1, 8, 9 and 10).
+/// An element that is no class, by the array's own description. For a pointer the runtime reports nothing else: `GetClassIDInfo2`
+/// refuses its id (vm/proftoeeinterfaceimpl.cpp; seen on 3.1, 8, 9 and 10).
 fn built_in(element_kind: u32) -> TypeArgument {
     let Ok(kind) = u8::try_from(element_kind) else { return TypeArgument::Unknown };
     match kind {
@@ -279,7 +278,7 @@ mod tests {
     fn an_array_is_called_by_its_element_as_far_as_that_is_known() {
         let mut names = Names::new(Files::of(std::process::id()));
         let array = |element, rank, element_kind| TypeKind::Array { element, rank, element_kind };
-        // The runtime has an id for a pointer, and tells nothing of it.
+        // The runtime has an id for a pointer, but does not describe it.
         let kinds = [
             TypeKind::Unknown,
             array(Some(0), 1, 0x0f),

@@ -1,4 +1,4 @@
-//! The agent while it is in the target, as it is seen from outside, until it has left.
+//! The agent from attach to unload, as seen from the host.
 
 use crate::Error;
 use crate::agent_error::words;
@@ -11,65 +11,65 @@ use remora_receipt::{Facts, ProfilerSlot};
 use remora_wire::{FromAgent, ToAgent};
 use std::time::{Duration, Instant};
 
-/// How long the agent may take to close everything, and the runtime to detach it.
+/// How long the agent may take to close its resources, and the runtime to detach it.
 const DETACH_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The same where somebody is in a hurry: how long nothing may come from it before it says that it leaves, and then until it has left.
+/// The same if the caller is in a hurry: maximum time without the agent's leaving message, then maximum time until it has detached.
 const HURRIED_PATIENCE: Duration = Duration::from_secs(3);
 const HURRIED_LEAVING: Duration = Duration::from_secs(10);
 
-/// Messages that are heard at one go.
+/// Messages handled at once.
 const MOST_MESSAGES: usize = 256;
 
-/// Between two looks whether the library is still mapped.
+/// Pause between two checks whether the library is still mapped.
 const UNMAPPED_LOOK: Duration = Duration::from_millis(1);
 
-/// An agent that has arrived.
+/// An attached agent.
 pub(crate) struct Presence {
     pub(crate) control: Control,
     pub(crate) memory: SharedMemory,
     pub(crate) target: Target,
     pub(crate) facts: Facts,
-    /// The name of the library's file.
+    /// File name of the library.
     pub(crate) library: String,
-    /// That file, if the next attach can use it again: it goes unless the agent leaves as it should.
+    /// That file, if the next attach can reuse it: it is deleted unless the agent detaches properly.
     pub(crate) reusable: Option<Placed>,
-    /// When the attach was asked for, monotonic, nanoseconds.
+    /// Time of the attach request, monotonic, nanoseconds.
     pub(crate) requested: u64,
     pub(crate) begun: Instant,
-    /// When it was asked to leave.
+    /// When the host asked it to detach.
     pub(crate) asked: Option<Instant>,
-    /// What it said when it had closed everything of its own.
+    /// Its report once it had closed all its resources.
     pub(crate) leaving: Option<Leaving>,
-    /// Whether the runtime has let it go.
+    /// Whether the runtime has detached it.
     pub(crate) detached: bool,
-    /// Why nothing more comes, if so.
+    /// Why no more data arrives, if so.
     pub(crate) ended: Option<String>,
-    /// How much memory this process may take, if there is a limit.
+    /// The memory limit of this process, if any.
     pub(crate) limit: Option<MemoryLimit>,
-    /// Why nothing more is taken, if so.
+    /// Why no more data is taken, if so.
     pub(crate) cut: Option<String>,
-    /// Whether the program that was attached to is no more.
+    /// Whether the profiled program has ended.
     pub(crate) target_ended: bool,
 }
 
-/// What the agent says of itself when it leaves.
+/// The agent's report when it starts to detach.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Leaving {
-    /// Callbacks of unloads that it let go before it had looked up what they took away.
+    /// Unload callbacks that it released before it had resolved the unloading methods.
     pub(crate) impatient_unloads: u64,
 }
 
-/// How long an agent that is to leave is waited for.
+/// How long to wait for an agent to detach.
 struct Patience {
-    /// When it was asked to.
+    /// When it was asked to detach.
     asked: Instant,
-    /// Since when it must hurry.
+    /// Since when the caller is in a hurry.
     hurried: Option<Instant>,
 }
 
 impl Patience {
-    /// Whether it has had its time; `says_it_leaves` once it has closed everything of its own.
+    /// Whether the wait is over; `says_it_leaves` is true once the agent has closed all its resources.
     fn is_over(&mut self, now: Instant, is_hurried: bool, says_it_leaves: bool) -> bool {
         let patience = if says_it_leaves { HURRIED_LEAVING } else { HURRIED_PATIENCE };
         self.hurried = self.hurried.or_else(|| is_hurried.then_some(now));
@@ -78,7 +78,7 @@ impl Patience {
 }
 
 impl Presence {
-    /// Hears what the agent has said. What is about its task, and not about its coming and going, `task` is told.
+    /// Handles the agent's messages. Passes those about its task to `task`, and handles those about attach and detach here.
     pub(crate) fn listen(&mut self, mut task: impl FnMut(FromAgent)) {
         for _ in 0..MOST_MESSAGES {
             match self.control.hear() {
@@ -99,7 +99,7 @@ impl Presence {
         }
     }
 
-    /// Whether what it sends is still taken. It is not any more once this process has grown too large by it.
+    /// Whether the agent's data is still taken: not after this process has grown beyond its memory limit.
     pub(crate) fn is_taken_from(&mut self) -> bool {
         if self.cut.is_none() {
             self.cut = self.limit.as_ref().and_then(MemoryLimit::exceeded);
@@ -107,7 +107,7 @@ impl Presence {
         self.cut.is_none()
     }
 
-    /// Why nothing more comes or is taken, if so.
+    /// Why no more data arrives or is taken, if so.
     pub(crate) fn reason_to_end(&self) -> Option<&str> {
         self.ended.as_deref().or(self.cut.as_deref())
     }
@@ -120,7 +120,7 @@ impl Presence {
         }
     }
 
-    /// Asks the agent to leave, once; when that was.
+    /// Asks the agent to detach, once. Returns the time of the request.
     pub(crate) fn ask_to_leave(&mut self) -> Instant {
         if let Some(asked) = self.asked {
             return asked;
@@ -132,9 +132,9 @@ impl Presence {
         asked
     }
 
-    /// Asks the agent to leave, and waits until the library is unmapped: bounded, soon over where somebody is `hurried`, and meanwhile
-    /// `drain` takes what comes. It returns how much there was; nothing means that there is time for a pause. What breaks meanwhile is
-    /// returned, and hinders nothing.
+    /// Asks the agent to detach, and waits until the library is unmapped. The wait is bounded, and short if the caller is `hurried`.
+    /// Meanwhile `drain` takes new data and returns its amount; 0 leaves time for a pause. An error on the way is returned, and stops
+    /// nothing.
     pub(crate) fn leave(
         &mut self,
         pause: Duration,
@@ -145,9 +145,9 @@ impl Presence {
         let asked = self.ask_to_leave();
         let mut patience = Patience { asked, hurried: None };
         let mut is_over = |presence: &Presence| {
-            // A main profiler that left unseen would leave the runtime's count wrong.
+            // A main profiler whose detach is missed would leave the runtime's count wrong.
             let may_hurry = presence.facts.slot != ProfilerSlot::Main;
-            // Nothing is taken any more from one that was cut off: there is nothing to wait for but its end.
+            // This takes no more data from a cut-off agent: only its end matters.
             let is_hurried = may_hurry && (presence.cut.is_some() || hurried());
             patience.is_over(Instant::now(), is_hurried, presence.leaving.is_some())
         };
@@ -158,9 +158,9 @@ impl Presence {
             }
             self.listen(&mut task);
         }
-        // All that it has left: one look may not take it all. Where it goes on all the same, the rest counts as lost.
+        // Take the rest: one pass may not take everything. If an agent never stops sending, the rest counts as lost.
         while self.is_taken_from() && drain(&mut self.memory) > 0 && !is_over(self) {}
-        // What broke may have been broken by the target's end.
+        // The target's end may have caused the error.
         self.target_ended |= failure.is_some() && self.target.program_has_ended(&self.library);
         while self.goes_on_leaving() && !is_over(self) {
             std::thread::sleep(UNMAPPED_LOOK);
@@ -177,8 +177,8 @@ impl Presence {
         failure
     }
 
-    /// Whether something of the agent is still about to go: the library; or, under musl, which never unmaps it, all that it holds. The
-    /// connection is the last of that.
+    /// Whether the target still holds something of the agent: the library, or its resources on musl, which never unmaps a library. The
+    /// connection is the last of these resources.
     fn goes_on_leaving(&self) -> bool {
         match self.facts.inert {
             Some(_) => false,
@@ -187,7 +187,7 @@ impl Presence {
         }
     }
 
-    /// Whether nothing more comes from the agent.
+    /// Whether the agent sends no more data.
     fn has_left(&self) -> bool {
         self.detached || self.ended.is_some() || self.facts.inert.is_some()
     }
@@ -202,7 +202,7 @@ impl Presence {
 mod tests {
     use super::*;
 
-    /// After how many seconds it is over, if `is_hurried` and `says_it_leaves` begin to hold after so many.
+    /// The second in which the wait ends, if `is_hurried` and `says_it_leaves` are true from these seconds on.
     fn lasts(hurried: u64, leaving: u64) -> Option<u64> {
         let asked = Instant::now();
         let mut patience = Patience { asked, hurried: None };

@@ -1,9 +1,9 @@
-//! At which rate samples really came: told where it was lower than the one that was asked for.
+//! Notes on the real sample rate, if it was lower than requested.
 
 use remora_profile::{Event, Profile};
 use remora_wire::layout;
 
-/// A rate is told if it is less than this part of the one that was asked for.
+/// A note reports a rate below this part of the requested one.
 const TELLING_PART: f64 = 0.9;
 
 /// The rate is checked only if at least this many instants were expected.

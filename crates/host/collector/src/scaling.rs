@@ -28,7 +28,7 @@ pub struct Used {
     pub unfollowed: u64,
 }
 
-/// Scales the running samples; false if these clocks make no sense, since the sum would be more than `most` nanoseconds. Nothing is scaled then.
+/// Scales the running samples. If the sum would exceed `most` nanoseconds, the clocks make no sense: scales nothing, and returns false.
 pub fn scale(profile: &mut Profile, used: &Used, most: u64) -> bool {
     let mut sampled = vec![(0_u64, 0_u64); profile.threads().len()];
     for sample in profile.samples().iter().filter(|sample| sample.state == State::Running) {

@@ -20,11 +20,11 @@ use remora_receipt::Facts;
 use remora_wire::{FromAgent, Sampling, Task, ToAgent, layout};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often the ring is looked at: it takes 25 times as much as comes in that time at most, and each look takes a processor from the
+/// Interval between passes over the ring. The ring holds 25 times the maximum data of one interval, and each pass takes a CPU from the
 /// target for a moment.
 const LOOK: Duration = Duration::from_millis(40);
 
-/// How long is slept when nothing comes from an agent that is leaving.
+/// Pause when a detaching agent sends nothing.
 const LEAVING_LOOK: Duration = Duration::from_millis(5);
 
 /// Signals and read stacks a second, at most, if all threads are sampled.
@@ -46,26 +46,26 @@ pub struct Options {
     pub timeout: Duration,
 }
 
-/// How a recording is going.
+/// Progress of a recording.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     /// Samples in the profile.
     pub samples: u64,
-    /// Samples taken and not in the profile (what is still under way not counted).
+    /// Samples taken but not in the profile (those still on their way excluded).
     pub lost: u64,
     /// Threads seen.
     pub threads: usize,
     /// Samples a second, over the whole recording.
     pub effective_rate: f64,
-    /// Processors that the target used since the last step, 1.0 being one of them busy.
+    /// CPUs that the target used since the last step; 1.0 is one busy CPU.
     pub target_cpu: Option<f64>,
-    /// Why there is nothing more to come, if so.
+    /// Why no more data arrives, if so.
     pub ended: Option<String>,
-    /// Whether that is since this process has grown too large, and not the target's doing.
+    /// Whether the cause is the memory limit of this process, not the target.
     pub is_cut: bool,
 }
 
-/// What a recording leaves behind: the profile, and what is needed to prove that nothing else is left.
+/// The result of a recording: the profile, and the facts for the receipt.
 #[derive(Debug)]
 pub struct Finished {
     /// The recording.
@@ -76,19 +76,19 @@ pub struct Finished {
     pub managed_frames: (u64, u64),
     /// From the attach request to the first sample, nanoseconds.
     pub first_sample: Option<u64>,
-    /// Whether the target ended or replaced its program before the agent had left.
+    /// Whether the target ended, or replaced its program with `exec`, before the agent had detached.
     pub target_ended: bool,
-    /// What broke while the agent was leaving.
+    /// An error during the detach.
     pub failure: Option<Error>,
 }
 
-/// A recording under way.
+/// A recording in progress.
 pub struct Session {
     presence: Presence,
     assembler: Assembler,
     unwinding: Unwinding,
     words: Vec<u64>,
-    /// Whether another frequency was asked for meanwhile: then there is none to compare with.
+    /// Whether the frequency was changed meanwhile: the real rate then has nothing to be compared with.
     frequency_changed: bool,
 }
 
@@ -96,7 +96,7 @@ impl Session {
     /// Places the library, attaches, and returns when the agent samples.
     ///
     /// # Errors
-    /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
+    /// [`NotAttached`]; its facts name everything that stays or is still unloading.
     pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
         let mut files = Files::of(process.pid);
         let mut unwinding = Unwinding::of(files.for_another());
@@ -109,7 +109,7 @@ impl Session {
         Ok(Session { presence, assembler, unwinding, words: Vec::new(), frequency_changed: false })
     }
 
-    /// Takes what has arrived, waiting for at most `patience`. Call it again and again while recording.
+    /// Takes new data, and waits at most `patience`. Call it repeatedly while recording.
     ///
     /// # Errors
     /// [`Error::Channel`].
@@ -124,7 +124,7 @@ impl Session {
                 return Ok(self.progress());
             }
             if took == 0 {
-                // The ring has no bell: what lies in it is met at the next look.
+                // The ring sends no wakeups: the next pass finds its new data.
                 self.presence.control.wait(left.min(LOOK))?;
             }
         }
@@ -135,14 +135,14 @@ impl Session {
         &self.assembler.profile
     }
 
-    /// Asks for another frequency, hertz.
+    /// Changes the frequency, hertz.
     pub fn set_frequency(&mut self, hertz: u32) {
         self.frequency_changed = true;
         self.presence.control.say(&ToAgent::SetFrequency(hertz));
     }
 
-    /// Stops, detaches, waits until the library is unmapped (bounded, and shortly where somebody is in a hurry), and closes the account. An
-    /// error on the way is part of the result: the recording, and what may be left in the target, are there all the same.
+    /// Stops sampling, detaches, waits until the library is unmapped, and closes the loss account. The wait is bounded, and short if the
+    /// caller is in a hurry. An error on the way is part of the result, beside the profile and the facts about leftovers.
     pub fn detach(mut self, hurried: impl Fn() -> bool) -> Finished {
         let Session { presence, assembler, words, .. } = &mut self;
         assembler.profile.meta.duration = presence.begun.elapsed().as_nanos() as u64;
@@ -192,14 +192,13 @@ impl Session {
         let used = self.assembler.used.take();
         let unread = self.assembler.note();
         let profile = &mut self.assembler.profile;
-        // Clocks that make no sense are as good as none.
+        // Ignore clocks whose values make no sense.
         let used = used.filter(|used| scale(profile, used, MOST_TIME));
         if let Some(used) = &used {
             profile.meta.target_cpu = Some(used.process);
         }
         account::close(&mut profile.loss, counter, self.presence.target_ended);
         let mut notes = account::notes(counter, self.presence.leaving.unwrap_or_default().impatient_unloads);
-        // With several frequencies there is none to compare with.
         if !self.frequency_changed {
             notes.extend(rate::notes(profile, counter));
         }
@@ -221,7 +220,7 @@ impl Session {
     }
 }
 
-/// Takes what has arrived, as much as one look may take, and says how many messages it was.
+/// Takes the data of one pass, and returns the number of messages.
 fn drain(memory: &mut SharedMemory, words: &mut Vec<u64>, assembler: &mut Assembler) -> usize {
     assembler.look_begins(Instant::now());
     take(memory, words, assembler, Allowance::of(memory))
@@ -236,7 +235,7 @@ fn take(memory: &SharedMemory, words: &mut Vec<u64>, assembler: &mut Assembler, 
     took
 }
 
-/// What a message of the agent says about its task.
+/// A note, if the message is about a failure.
 fn said(message: FromAgent) -> Option<String> {
     match message {
         FromAgent::Failed(error) => Some(words(error)),
@@ -292,7 +291,7 @@ mod tests {
         }
         let mut assembler = Assembler::new(Profile::new(Meta::default()), Names::new(Files::of(std::process::id())), 0);
         let (begun, looks) = (Instant::now(), Cell::new(0));
-        // A tenth of a look for each record.
+        // Each record takes a tenth of a pass.
         let clock = || {
             looks.set(looks.get() + 1);
             begun + LONGEST_LOOK / 10 * (looks.get() - 1)

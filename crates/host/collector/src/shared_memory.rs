@@ -1,6 +1,6 @@
-//! The shared memory as this side sees it: made, filled, sealed, and its ring read.
+//! The host's end of the shared memory: creates, fills and seals it, and reads its rings.
 //!
-//! All pages exist and the size is sealed before the target maps it: no later fault can hit the target.
+//! All pages are allocated and the size is sealed before the target maps it: no later fault can hit the target.
 
 use crate::Error;
 use crate::limits::Allowance;
@@ -12,14 +12,14 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The memory, mapped here; its descriptor travels to the agent.
+/// The shared memory, mapped here; the agent gets its descriptor.
 pub struct SharedMemory {
     mapping: MmapRaw,
     descriptor: OwnedFd,
 }
 
 impl SharedMemory {
-    /// Makes it, zeroed but for the magic word; with the third ring, if a heap is watched.
+    /// Creates the memory, zeroed except for the magic word. Heap tracking adds a third ring.
     ///
     /// # Errors
     /// [`Error::SharedMemory`]: not enough memory, or no memfd (kernel before 3.17).
@@ -34,7 +34,7 @@ impl SharedMemory {
         Ok(memory)
     }
 
-    /// Puts questions about static fields, once: nothing may follow. No more words than [`SharedMemory::room_for_questions`].
+    /// Sends the questions about static fields, at most [`SharedMemory::room_for_questions`] words. Call it once: no more may follow.
     pub fn ask(&self, questions: &[u64]) {
         let all = self.words();
         for (place, word) in all[layout::questions(HEADER_WORDS)].iter().zip(questions) {
@@ -43,12 +43,12 @@ impl SharedMemory {
         all[layout::STATICS_ASKED].store(questions.len() as u64 + 1, Ordering::Release);
     }
 
-    /// How many words of questions there is room for.
+    /// Maximum number of words for questions.
     pub fn room_for_questions() -> usize {
         layout::questions(HEADER_WORDS).len()
     }
 
-    /// The descriptor to hand over.
+    /// The descriptor for the agent.
     pub fn descriptor(&self) -> &OwnedFd {
         &self.descriptor
     }
@@ -58,18 +58,18 @@ impl SharedMemory {
         self.words().get(which).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Takes the next message's words; false if there is none, or if no more may be taken at one go.
+    /// Takes the next message's words; false if the ring is empty or the allowance used up.
     pub fn pop(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
         self.pop_from(layout::messages(false, HEADER_WORDS), into, allowance)
     }
 
-    /// The same of the first of two rings.
+    /// The same, from the first of two rings.
     pub fn pop_beside_heap(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
         self.pop_from(layout::messages(true, HEADER_WORDS), into, allowance)
     }
 
-    /// The next piece of a heap's stream: its first word, and its other words' bytes, which are put into `into`. `None` if there is none,
-    /// or if no more may be taken at one go.
+    /// The next piece of a heap stream: returns its first word, and puts the bytes of its other words into `into`. `None` if the ring is
+    /// empty or the allowance used up.
     pub fn pop_heap(&self, into: &mut Vec<u8>, allowance: &mut Allowance) -> Option<u64> {
         let ring = allowance.is_left().then(|| self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new))??;
         into.resize(MAXIMUM_RECORD_WORDS * 8, 0);
@@ -81,15 +81,15 @@ impl SharedMemory {
         taken.map(|(head, _)| head)
     }
 
-    /// The copy that told the heap's stream has ended, and everything whole that it told was taken: what it was telling when it ended is
-    /// given up, else nothing of the next copy's would ever be taken.
+    /// Drops the unfinished record of an ended heap copy, after all its complete records were taken. Otherwise the records of the
+    /// next copy could never be read.
     pub fn give_up_rest_of_heap(&self) {
         if let Some(ring) = self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new) {
             ring.abandon();
         }
     }
 
-    /// The next piece of what is told of collections.
+    /// The next piece of the GC reports.
     pub fn pop_watch(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
         self.pop_from(layout::watch(HEADER_WORDS), into, allowance)
     }
@@ -104,7 +104,7 @@ impl SharedMemory {
         is_taken
     }
 
-    /// Words of all of it.
+    /// Length of the whole memory, words.
     pub(crate) fn length(&self) -> usize {
         self.words().len()
     }
@@ -116,7 +116,7 @@ impl SharedMemory {
 
     fn words(&self) -> &[AtomicU64] {
         let (pointer, bytes) = (self.mapping.as_ptr(), self.mapping.len());
-        // SAFETY: page-aligned, mapped readable and writable for as long as `self`, and touched by atomics only on both sides.
+        // SAFETY: `mapping` is page-aligned, and mapped readable and writable for as long as `self`. Both sides access it only by atomics.
         unsafe { std::slice::from_raw_parts(pointer.cast::<AtomicU64>(), bytes / 8) }
     }
 }
@@ -129,7 +129,7 @@ mod tests {
     fn what_one_side_pushes_the_other_pops_and_the_size_is_sealed() {
         let memory = SharedMemory::new(false).expect("a memfd");
         let other = MmapRaw::map_raw(memory.descriptor()).expect("mapped again");
-        // SAFETY: as in `words`.
+        // SAFETY: `other` is page-aligned, mapped readable and writable, and outlives `words`. All accesses are atomic.
         let words = unsafe { std::slice::from_raw_parts(other.as_ptr().cast::<AtomicU64>(), other.len() / 8) };
         let ring = Ring::new(&words[layout::HEADER_WORDS..]).expect("a ring");
         assert_eq!(ring.push(&[&[1, 2, 3]]), Ok(()));
@@ -146,7 +146,7 @@ mod tests {
         let place = layout::heap(HEADER_WORDS);
         let ring = Ring::new(&memory.words()[place.clone()]).expect("a ring");
         ring.push_bytes(3, b"old").expect("room");
-        // The last that a producer does is to say in the first word how long the piece is.
+        // A producer's last step is to store the piece's length in the first word. Undo it: the piece is unfinished.
         memory.words()[place.start + HEADER_WORDS].store(0, Ordering::SeqCst);
         let (mut read, mut allowance) = (Vec::new(), Allowance::of(&memory));
         assert_eq!(memory.pop_heap(&mut read, &mut allowance), None);

@@ -1,6 +1,6 @@
-//! Which socket the target has on its end of a connection: the kernel is asked, so that the receipt can look for that one later.
+//! Asks the kernel for the target's end of a connection, so that the receipt can check that socket later.
 //!
-//! Refused: comparing the target's sockets before and after. A server opens its own at any moment.
+//! Rejected: comparing the target's sockets before and after. A server opens its own at any moment.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
@@ -16,14 +16,14 @@ const SHOW_PEER: u32 = 4;
 const PEER: u16 = 2;
 /// Bytes of a message's header.
 const HEADER: usize = 16;
-/// Bytes of the fixed part of the answer, behind the header.
+/// Bytes of the fixed part of the answer, after the header.
 const ANSWER: usize = 16;
 
-/// The inode of the other end of a connected Unix socket; `None` where the kernel does not tell (it was built without `unix_diag`).
+/// The inode of the other end of a connected Unix socket; `None` if the kernel does not report it (built without `unix_diag`).
 pub fn peer_inode(socket: impl AsFd) -> Option<u64> {
     let own = rustix::fs::fstat(socket).ok()?.st_ino;
     let answer = ask(u32::try_from(own).ok()?).ok()?;
-    // An end that is closed is told as 0.
+    // The kernel reports a closed end as 0.
     peer_in(&answer).filter(|inode| *inode > 0).map(u64::from)
 }
 
@@ -31,7 +31,7 @@ fn ask(inode: u32) -> Result<Vec<u8>, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let kernel = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?;
     send(&kernel, &question(inode), SendFlags::empty())?;
-    // The kernel answers while it is asked: there is nothing to wait for.
+    // The kernel answers within `send`: no need to wait.
     let mut answer = vec![0; 512];
     let (length, _) = recv(&kernel, &mut answer[..], RecvFlags::empty())?;
     answer.truncate(length);

@@ -1,11 +1,11 @@
-//! Static fields: which there are the modules' files say, where they are the copy of the process is asked when it has walked.
+//! Static fields: metadata lists them, and the forked copy locates them after its heap walk.
 //!
-//! A type is asked about by one of its methods, which the runtime knows only if the class is loaded: nothing is loaded for being asked
-//! about. One without methods is asked about if there are objects of it.
+//! A question names a type by one of its methods. The runtime knows that method only if the class is loaded: no question loads a class. A
+//! type without methods is asked about by its class, if it has objects.
 //!
-//! Of a type with parameters each instantiation has fields of its own, and the runtime tells none of them: it answers that the class is not
-//! initialized, since it looks at the definition in its place (`GetAppDomainStaticAddress` in `vm/proftoeeinterfaceimpl.cpp`; seen on 3.1,
-//! 8, 9 and 10). So these are not asked about.
+//! Instantiations of a generic type have static fields of their own, and the runtime reports none of them. It answers that the class is not
+//! initialized, because it checks the definition instead (`GetAppDomainStaticAddress` in `vm/proftoeeinterfaceimpl.cpp`; seen on 3.1, 8, 9
+//! and 10). So there are no questions about these.
 
 use crate::heap::Classes;
 use crate::shared_memory::SharedMemory;
@@ -16,48 +16,47 @@ use remora_wire::heap::statics::{Answer, Asked, Owner, Place, answer, question};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Answers that are taken: no honest copy has more.
+/// Maximum number of answers: no honest copy has more.
 const MOST_ANSWERS: usize = 1 << 20;
 
-/// What the runtime answers of a class that is not initialized (`CORPROF_E_DATAINCOMPLETE` in `inc/corerror.xml`): nothing has been
-/// stored in its fields yet.
+/// The runtime's answer for an uninitialized class (`CORPROF_E_DATAINCOMPLETE` in `inc/corerror.xml`): its fields are still empty.
 const NOT_INITIALIZED: u32 = 0x8013_1351;
 
-/// A field whose place was told.
+/// A field that the copy has located.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Told {
     /// Index of the module that defines its class.
     pub(crate) module: u32,
     /// Token of the class there.
     pub(crate) type_token: u32,
-    /// Number of the class, where it was known before.
+    /// Number of the class, if it was asked about by class.
     pub(crate) class: Option<u32>,
     /// mdFieldDef.
     pub(crate) field: u32,
     /// Whether its signature says that it holds a reference.
     pub(crate) is_reference: bool,
-    /// Where it is.
+    /// Its address, and its value if requested.
     pub(crate) place: Place,
 }
 
 /// Questions and answers of one snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Statics {
-    /// Whether all that fields hold may be read, or references alone.
+    /// Whether the copy may read all field values, or only references.
     pub(crate) reads_values: bool,
-    /// Modules that have not been read yet, by id and index; `None` before the first.
+    /// Modules still to read, by id and index; `None` before the first.
     modules: Option<Vec<(u64, u32)>>,
     questions: Vec<Question>,
     words: Vec<u64>,
-    /// Static fields of modules that were read before they were wanted.
+    /// Static fields of modules read ahead.
     ahead: HashMap<u32, Vec<StaticFields>>,
-    /// Fields of types that are asked about by their classes.
+    /// Fields of types without methods, for questions by class.
     by_class: HashMap<(u32, u32), Vec<(u32, bool)>>,
     is_asked: bool,
-    /// Fields that there was no room to ask about.
+    /// Number of fields not asked about for lack of space.
     unasked: u64,
     told: Vec<Told>,
-    /// Fields of classes that are initialized, of which the runtime does not say where they are.
+    /// Number of fields of initialized classes that the runtime does not locate.
     untold: u64,
     has_ended: bool,
 }
@@ -75,17 +74,17 @@ impl Statics {
         Statics { reads_values, ..Statics::default() }
     }
 
-    /// Whether all questions have been answered.
+    /// Whether all questions were answered.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// What was answered.
+    /// The located fields.
     pub(crate) fn told(&self) -> &[Told] {
         &self.told
     }
 
-    /// What is to be said of what is not known.
+    /// Notes on missing fields.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
         let counted = [
             (self.unasked, "were not asked about: there was no room"),
@@ -94,7 +93,7 @@ impl Statics {
         counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} static fields {what}"))
     }
 
-    /// Whether all that could be asked about was answered.
+    /// Whether all fields were asked about and located.
     pub(crate) fn are_whole(&self) -> bool {
         self.has_ended && self.unasked == 0 && self.untold == 0
     }
@@ -107,7 +106,7 @@ impl Statics {
         let rest = self.modules.get_or_insert_with(|| {
             let known = classes.modules.iter().filter_map(|(id, index)| Some((*id, (*index)?)));
             let mut known: Vec<(u64, u32)> = known.collect();
-            // Taken from the end: in the order in which they were told.
+            // `pop` takes them from the end: in the order of their descriptions.
             known.sort_by_key(|(_, index)| Reverse(*index));
             known
         });
@@ -124,7 +123,7 @@ impl Statics {
         true
     }
 
-    /// Looks for the static fields of a module before they are wanted.
+    /// Reads the static fields of a module before they are needed.
     pub(crate) fn read_ahead(&mut self, module: u32, image: &ManagedImage) {
         self.ahead.insert(module, image.static_fields().collect());
     }
@@ -143,7 +142,7 @@ impl Statics {
         }
     }
 
-    /// The types that have no method to ask by, as far as they are known as classes.
+    /// Asks about types without methods, if they are among the classes.
     fn ask_about_classes(&mut self, classes: &Classes) {
         let ids: HashMap<u32, u64> = classes.by_id.iter().map(|(id, class)| (*class, *id)).collect();
         for class in 0..classes.count() {
@@ -171,7 +170,7 @@ impl Statics {
         self.questions.push(asking);
     }
 
-    /// A piece of the copy's answers.
+    /// Handles a piece of the copy's answers.
     pub(crate) fn answer(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         match answer(bytes)? {
             Answer::End(questions) => self.has_ended = questions == self.questions.len() as u64,

@@ -1,9 +1,9 @@
-//! What of the target is watched from outside while it is recorded: processor time, mappings, whether it is still there.
+//! Observes the target from outside during a recording: CPU time, mappings, whether it still runs.
 
 use remora_attach::proc::{Proc, Stat};
 use std::time::Instant;
 
-/// The watched process.
+/// The observed process.
 pub struct Target {
     pub(crate) process_id: u32,
     ticks_a_second: u64,
@@ -27,17 +27,17 @@ impl Target {
         target
     }
 
-    /// Counts processor time from now on.
+    /// Starts to count CPU time.
     pub fn begin(&mut self) {
         self.begun = self.processor_time();
     }
 
-    /// Processor time used since the watch began, nanoseconds.
+    /// CPU time used since [`Target::begin`], nanoseconds.
     pub fn used(&self) -> Option<u64> {
         Some(self.processor_time()?.saturating_sub(self.begun?))
     }
 
-    /// Processors in use since the last question: 1.0 is one of them busy.
+    /// CPUs in use since the last call; 1.0 is one busy CPU.
     pub fn used_since_last(&mut self) -> Option<f64> {
         let (used, now) = (self.processor_time()?, Instant::now());
         let (before, then) = self.last.replace((used, now))?;
@@ -45,7 +45,7 @@ impl Target {
         (seconds > 0.0).then(|| used.saturating_sub(before) as f64 / 1e9 / seconds)
     }
 
-    /// Whether a file of this name is mapped.
+    /// Whether the process maps a file of this name.
     pub fn maps(&self, name: &str) -> bool {
         let maps = Proc::default().read(self.process_id, "maps");
         maps.is_ok_and(|maps| maps.windows(name.len().max(1)).any(|window| window == name.as_bytes()))
@@ -62,7 +62,7 @@ impl Target {
         }
     }
 
-    /// Whether the program that was attached to is no more: the process ended, or replaced it and with it the library.
+    /// Whether the profiled program has ended: the process exited, or `exec` replaced the program and its libraries.
     pub fn program_has_ended(&self, library: &str) -> bool {
         self.has_ended() || !self.maps(library)
     }
@@ -72,7 +72,7 @@ impl Target {
         self.stat().is_none_or(|stat| Some(stat.start_time) != self.start_time) || self.is_ending()
     }
 
-    /// Whether it has ended, or is about to: a process gives up its memory before its descriptors, and only then becomes a zombie.
+    /// Whether it has ended or is about to: a process releases its memory before its descriptors, and only then becomes a zombie.
     fn is_ending(&self) -> bool {
         let empty = Proc::default().read(self.process_id, "maps").is_ok_and(|maps| maps.is_empty());
         empty || self.stat().is_some_and(|stat| stat.is_ending())
@@ -96,7 +96,7 @@ mod tests {
     fn a_program_has_ended_when_its_process_has_or_when_it_was_replaced() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
         let target = Target::of(child.id());
-        // What is in no process stands for a library that went with its program.
+        // A file that no process maps: like a library after its program ended.
         assert!(!target.has_ended() && target.program_has_ended("libremora_agent-no-such-file"));
         drop(child.stdin.take());
         while !target.is_ending() {

@@ -23,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// The C library and OpenSSL have less code than this. The runtime itself has more; it keeps frame pointers and can follow later.
 const LITTLE_CODE: u64 = 4 << 20;
 
-/// After this time, a look compiles no further module: the others follow at the next look.
+/// After this time, a pass compiles no further module: the others follow in the next pass.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// The pause before they follow.
@@ -42,7 +42,7 @@ pub(crate) struct Unwinding {
     sent: Vec<Module>,
     due: Instant,
     pause: Duration,
-    /// How many large modules may be compiled at the next look.
+    /// How many large modules the next pass may compile.
     much: usize,
     /// A module with more bytes of code is large.
     little_code: u64,
@@ -70,7 +70,7 @@ impl Unwinding {
         Some(memory)
     }
 
-    /// Checks for other modules than before, if it is time to.
+    /// Checks for changed modules, if a check is due.
     pub(crate) fn step(&mut self, control: &mut Control) {
         if Instant::now() < self.due {
             return;
@@ -85,7 +85,7 @@ impl Unwinding {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Sends a table, if there are other modules than before. Returns whether no module was left out for its size.
+    /// Sends a table, if modules have changed. Returns whether no module was left out for its size.
     fn send(&mut self, control: &mut Control) -> bool {
         let (modules, rows, is_whole) = self.table();
         if modules != self.sent
@@ -181,7 +181,7 @@ mod tests {
         let (one, _, is_whole) = unwinding.table();
         assert!(!is_whole && !one.is_empty());
         unwinding.much = MODULE_LIMIT;
-        // One look takes little time, and each goes on where the last one ended.
+        // One pass takes little time, and each continues where the last one ended.
         let whole = std::iter::repeat_with(|| unwinding.table()).find(|(_, _, is_whole)| *is_whole);
         let (modules, rows, _) = whole.expect("it ends");
         assert!(modules.len() > one.len());
@@ -192,7 +192,7 @@ mod tests {
             let after = own.partition_point(|row| row >> 32 <= address - module.base);
             Some(Rule::decode(own[after.checked_sub(1)?] as u32))
         };
-        // At its first instruction a function has nothing but the return address on the stack.
+        // At a function's first instruction only the return address is on the stack.
         for function in [Unwinding::of as *const () as u64, std::process::id as *const () as u64] {
             assert_eq!(rule(function), Some(Rule::Stack { cfa: 8, saved: 0 }), "{function:x}");
         }

@@ -1,5 +1,5 @@
-//! A heap that is watched by the agent: snapshots, and in between what is told of each collection. What comes is handed on as it comes; what it
-//! means is made of it elsewhere.
+//! A heap tracked by the agent: snapshots, and the agent's reports of each GC in between. It passes data on as it arrives;
+//! `remora-heap-tracking` interprets it.
 
 use crate::agent_error::words;
 use crate::arrival::arrive;
@@ -18,98 +18,98 @@ use remora_wire::watch::{CLASS, WatchPiece};
 use remora_wire::{AgentErrorCode, FromAgent, Message, Task, ToAgent, layout};
 use std::time::{Duration, Instant};
 
-/// How long the control channel is waited for when no ring has anything: what a collection tells finds no room if nobody reads it.
+/// Maximum wait for the control channel when all rings are empty. It is short because a GC report fills its ring if nobody reads.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Pieces of a snapshot that are taken before it is looked again whether a collection has told something.
+/// Pieces of a snapshot to take before the next check for a GC report.
 const BETWEEN_LOOKS: usize = 16;
 
-/// What comes.
+/// Received data.
 #[derive(Debug)]
 pub enum Watched<'a> {
-    /// A piece of what is told of collections, as [`remora_wire::watch`] says.
+    /// A piece of the GC reports, in the format of [`remora_wire::watch`].
     Piece(&'a [u8]),
-    /// The next bytes of a snapshot's stream, as [`remora_wire::heap`] says.
+    /// The next bytes of a snapshot's stream, in the format of [`remora_wire::heap`].
     Stream(&'a [u8]),
-    /// The snapshot has ended. All pieces from before it have come.
+    /// The snapshot has ended. All GC reports from before it were delivered.
     Snapshot(EndedSnapshot),
 }
 
-/// What is known of a snapshot that has ended.
+/// The facts about an ended snapshot.
 #[derive(Debug, Clone, Default)]
 pub struct EndedSnapshot {
-    /// Whether all of its stream has come.
+    /// Whether its stream was complete.
     pub is_whole: bool,
-    /// What its numbers of classes are among [`Classes`].
+    /// The number in [`Classes`] of each of its classes.
     pub classes: Vec<u32>,
-    /// How long the program stood for it, and how long of that for the copying, nanoseconds.
+    /// GC pause for it, and the fork's part of that, nanoseconds.
     pub stood: Option<(u64, u64)>,
 }
 
-/// How far it is.
+/// State of heap tracking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WatchState {
-    /// Objects that the copy of the process has walked.
+    /// Objects that the forked copy has walked.
     pub objects: u64,
-    /// Whether a snapshot is under way.
+    /// Whether a snapshot is in progress.
     pub is_taking: bool,
-    /// The most memory that a copy was seen to cost, bytes.
+    /// Maximum memory that a copy cost so far, bytes.
     pub extra_memory: Option<u64>,
-    /// Nothing more comes.
+    /// Whether no more data arrives.
     pub ended: bool,
 }
 
-/// What a watch leaves behind.
+/// The result of heap tracking.
 #[derive(Debug)]
 pub struct WatchFinished {
     /// For the receipt.
     pub facts: Facts,
     /// The classes of all streams.
     pub classes: Classes,
-    /// What else is to be said.
+    /// Other notes.
     pub notes: Vec<String>,
-    /// How long the program stood for each snapshot, and how long of that for the copying, nanoseconds.
+    /// For each snapshot its GC pause, and the fork's part of that, nanoseconds.
     pub stood: Vec<(u64, u64)>,
-    /// Pieces that found no room.
+    /// Number of lost pieces.
     pub lost: u64,
-    /// Whether the target ended or replaced its program before the agent had left.
+    /// Whether the target ended, or replaced its program with `exec`, before the agent had detached.
     pub target_ended: bool,
     /// The first error that the agent reported.
     pub failed: Option<AgentErrorCode>,
-    /// What broke while the agent was leaving.
+    /// An error during the detach.
     pub failure: Option<Error>,
 }
 
-/// A watch under way.
+/// Heap tracking in progress.
 pub struct WatchSession {
     presence: Presence,
     told: Told,
     classes: Classes,
     beside: HeapDecoder,
-    /// The classes of the snapshot that is being taken.
+    /// The classes of the current snapshot.
     numbers: Vec<u32>,
-    /// Which of the tellings of classes it is.
+    /// The telling of the current snapshot ([`crate::meanings`]).
     telling: u32,
     words: Vec<u64>,
     bytes: Vec<u8>,
     damaged: bool,
-    /// Bytes that may still come of the snapshot that is being taken.
+    /// Bytes that the current snapshot may still have.
     left: u64,
     cost: CopyCost,
     deadlines: Deadlines,
 }
 
-/// What the agent said.
+/// State from the agent's messages.
 #[derive(Default)]
 struct Told {
-    /// How often it said anything.
+    /// Number of messages.
     messages: u64,
     child: Option<u32>,
     is_taking: bool,
     stood: Vec<(u64, u64)>,
-    /// The collection in which the last copy was made.
+    /// The GC of the newest copy.
     at: Option<u64>,
-    /// How the copy ended that was made last.
+    /// Exit status of the newest copy.
     walked: Option<i32>,
     /// The first error that it reported.
     failed: Option<AgentErrorCode>,
@@ -122,11 +122,11 @@ impl WatchSession {
     /// Places the library, attaches as the main profiler, and returns when the agent is about to take the first snapshot.
     ///
     /// # Errors
-    /// [`NotAttached`]; what is then left behind, or still leaving, its facts name.
+    /// [`NotAttached`]; its facts name everything that stays or is still unloading.
     pub fn attach(process: &Process, library: &[u8], timeout: Duration) -> Result<WatchSession, NotAttached> {
         let (mut presence, _) = arrive(process, library, Task::HeapTracking, None, timeout)?;
         presence.limit = Some(MemoryLimit::half());
-        // What static fields hold changes as long as the watch lasts.
+        // No questions about static fields: their values change during heap tracking.
         presence.memory.ask(&[]);
         let mut files = Files::of(process.pid);
         files.refresh_maps();
@@ -149,7 +149,7 @@ impl WatchSession {
         })
     }
 
-    /// Hands `sink` what has come, waiting for at most `patience`, or until a snapshot has ended.
+    /// Passes new data to `sink`; waits at most `patience`, or until a snapshot has ended.
     ///
     /// # Errors
     /// [`Error::Channel`].
@@ -165,7 +165,7 @@ impl WatchSession {
             self.cost.look();
             let (took, is_all) = if self.presence.is_taken_from() { self.drain(sink) } else { (0, true) };
             self.keep_deadlines(took > 0 || self.told.messages > before);
-            // Whatever the copy had to say was there before its end was told of. One look may not have taken it all.
+            // The copy's data was in the ring before the agent reported its end, but one pass may not have taken everything.
             if is_all && self.copy_ended() {
                 self.snapshot_ended(sink);
                 return Ok(self.state());
@@ -181,8 +181,8 @@ impl WatchSession {
         }
     }
 
-    /// Gives it up where nothing has come of a snapshot for long, or not all of it for very long. Between snapshots an agent has something to
-    /// say only when the program's own collections come.
+    /// Gives up if a snapshot sent nothing for long, or not everything for very long. Between snapshots the agent reports only the target's
+    /// own GCs.
     fn keep_deadlines(&mut self, came: bool) {
         let now = Instant::now();
         if came {
@@ -193,7 +193,7 @@ impl WatchSession {
         }
     }
 
-    /// Whether the copy has ended meanwhile, and then says how.
+    /// Whether the copy has ended. Notes how it ended.
     fn copy_ended(&mut self) -> bool {
         let Some(status) = self.told.walked.take() else { return false };
         self.told.notes.extend(how_it_ended(status, &self.presence.memory));
@@ -201,14 +201,14 @@ impl WatchSession {
         true
     }
 
-    /// Asks for another snapshot. The one before has ended.
+    /// Requests another snapshot. The one before must have ended.
     pub fn take_another(&mut self) {
         self.deadlines = Deadlines::of(self.presence.target.process_id);
         self.told.is_taking = true;
         self.presence.control.say(&ToAgent::TakeAnother);
     }
 
-    /// Has the agent detach, and waits until the library is unmapped (bounded, and shortly where somebody is in a hurry).
+    /// Detaches the agent, and waits until the library is unmapped. The wait is bounded, and short if the caller is in a hurry.
     pub fn detach(mut self, sink: &mut impl FnMut(Watched<'_>), hurried: impl Fn() -> bool) -> WatchFinished {
         self.presence.ask_to_leave();
         let WatchSession { presence, told, classes, beside, numbers, telling, words, bytes, damaged, left, .. } =
@@ -252,7 +252,7 @@ impl WatchSession {
         }
     }
 
-    /// How many pieces were taken, and whether these were all.
+    /// Number of pieces taken, and whether that was everything.
     fn drain(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> (usize, bool) {
         let WatchSession { presence, classes, beside, numbers, telling, words, bytes, damaged, left, .. } = self;
         let (telling, memory) = (*telling, &mut presence.memory);
@@ -265,7 +265,7 @@ impl WatchSession {
 
     fn snapshot_ended(&mut self, sink: &mut impl FnMut(Watched<'_>)) {
         self.told.is_taking = false;
-        // Its copy is gone, and the next one is made when another snapshot is asked for.
+        // Its copy has ended, and the next one starts only with the next request.
         self.presence.memory.give_up_rest_of_heap();
         let is_whole = std::mem::take(&mut self.beside).has_ended();
         let classes = std::mem::take(&mut self.numbers);
@@ -277,7 +277,7 @@ impl WatchSession {
     }
 }
 
-/// Taking what has come out of the rings.
+/// One pass over the rings.
 struct Draining<'a> {
     memory: &'a mut crate::shared_memory::SharedMemory,
     classes: &'a mut Classes,
@@ -292,7 +292,7 @@ struct Draining<'a> {
 }
 
 impl Draining<'_> {
-    /// All of it, at most as much as the rings hold; how many pieces.
+    /// Takes everything, at most the capacity of the rings. Returns the number of pieces.
     fn all(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
         let mut took = 0;
         loop {
@@ -347,7 +347,7 @@ impl Draining<'_> {
             *self.left = self.left.saturating_sub(self.bytes.len() as u64);
             let length = usize::try_from(head & !(BESIDE | ANSWERS)).unwrap_or(usize::MAX);
             match self.bytes.get(..length) {
-                // There were no questions.
+                // No answers are expected, since there were no questions.
                 Some(_) if head & ANSWERS != 0 => {}
                 Some(bytes) if head & BESIDE == 0 => sink(Watched::Stream(bytes)),
                 Some(bytes) => {
@@ -363,7 +363,7 @@ impl Draining<'_> {
     }
 }
 
-/// The bytes of a piece: its length, and its words. False if it is none.
+/// Unpacks the bytes of a piece, which has its length first. False if it is malformed.
 fn unpacked(words: &[u64], into: &mut Vec<u8>) -> bool {
     into.clear();
     let Some((&length, words)) = words.split_first() else { return false };

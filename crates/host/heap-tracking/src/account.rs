@@ -1,26 +1,26 @@
-//! What a watch counts of each class.
+//! Counts objects, births and deaths of each class during heap tracking.
 
 use crate::cache::Known;
 use crate::collection::Collection;
 
-/// Objects of so many bytes and more are large ones (source: gcconfig.h, GCLOHThreshold), unless the program is set otherwise.
+/// Minimum size of a large object, bytes (source: gcconfig.h, GCLOHThreshold), unless the application sets another threshold.
 const LARGE: u64 = 85_000;
 
-/// Deaths by how many collections the object had survived. What was there at the beginning may have survived more before.
+/// Deaths by the number of GCs that the object survived. Objects of the first snapshot may have survived more before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ages {
-    /// None: it was born and had died by the first one. Large and pinned objects are not among them: nobody counts those.
+    /// None: born and dead by its first GC. Without large and pinned objects, whose allocations nobody counts.
     pub none: u64,
-    /// One.
+    /// One GC.
     pub one: u64,
-    /// Two to five.
+    /// Two to five GCs.
     pub some: u64,
-    /// More.
+    /// More GCs.
     pub more: u64,
 }
 
 impl Ages {
-    /// All of them.
+    /// Number of deaths.
     pub fn total(&self) -> u64 {
         self.none.saturating_add(self.one + self.some + self.more)
     }
@@ -35,37 +35,37 @@ impl Ages {
     }
 }
 
-/// What is counted of one class.
+/// The counts of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Objects at the first snapshot.
     pub objects_at_start: u64,
     /// Their bytes.
     pub bytes_at_start: u64,
-    /// Objects that are known now.
+    /// Objects known now.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Objects that were made, as the runtime counts them at each collection: without large and pinned ones, which it does not count.
+    /// Objects allocated, as the runtime counts them at each GC: it does not count large and pinned ones.
     pub allocated: u64,
-    /// Objects that came to be known.
+    /// Objects born: found by a GC after the first snapshot.
     pub born: u64,
-    /// Of these, large ones: they are not among those that the runtime counts as made.
+    /// Large ones among these, which the runtime does not count as allocated.
     pub born_large: u64,
-    /// Their bytes.
+    /// Bytes of the objects born.
     pub born_bytes: u64,
-    /// Of those, objects that have died since.
+    /// Deaths among the objects born.
     pub born_died: u64,
-    /// Of the objects of the first snapshot, those that have died.
+    /// Deaths among the objects of the first snapshot.
     pub start_died: u64,
     /// Bytes of both.
     pub died_bytes: u64,
-    /// How old those that were born and have died had become.
+    /// Ages at death of the objects born.
     pub ages: Ages,
 }
 
 impl Tally {
-    /// Adds another class to it.
+    /// Adds the counts of another class.
     pub fn add(&mut self, other: &Tally) {
         for (sum, one) in [
             (&mut self.objects_at_start, other.objects_at_start),
@@ -89,19 +89,19 @@ impl Tally {
     }
 }
 
-/// Collections that were seen.
+/// Counts and times of GCs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Collections {
-    /// By their oldest generation.
+    /// Counts by their oldest generation.
     pub by_generation: [u64; 3],
-    /// How long they took in all, nanoseconds.
+    /// Time of all GCs, nanoseconds.
     pub time: u64,
-    /// How much of that they would not have taken without the watch.
+    /// The part of that time caused by heap tracking, nanoseconds.
     pub extra: u64,
 }
 
 impl Collections {
-    /// How many.
+    /// Number of GCs.
     pub fn count(&self) -> u64 {
         self.by_generation.iter().sum()
     }
@@ -115,35 +115,35 @@ impl Collections {
     }
 }
 
-/// The tallies of all classes.
+/// The counts of all classes.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     tallies: Vec<Tally>,
-    /// Objects of each class that were known and young at the beginning of the collection that is being applied.
+    /// By class, the known young objects at the start of the current GC.
     known_young: Vec<u64>,
 }
 
 impl Account {
-    /// By class.
+    /// Counts by class number.
     pub fn tallies(&self) -> &[Tally] {
         &self.tallies
     }
 
-    /// An object of the first snapshot.
+    /// Adds an object of the first snapshot.
     pub(crate) fn starts_with(&mut self, known: &Known) {
         let tally = self.of(known.class);
         tally.objects_at_start += 1;
         tally.bytes_at_start = tally.bytes_at_start.saturating_add(known.bytes);
     }
 
-    /// An object that is there now, whatever was thought before.
+    /// Adds an object to the current ones.
     pub(crate) fn is_there(&mut self, known: &Known) {
         let tally = self.of(known.class);
         tally.objects += 1;
         tally.bytes = tally.bytes.saturating_add(known.bytes);
     }
 
-    /// Nothing is known to be there.
+    /// Resets the current objects of all classes.
     pub(crate) fn forget_all(&mut self) {
         self.tallies.iter_mut().for_each(|tally| (tally.objects, tally.bytes) = (0, 0));
     }
@@ -152,7 +152,7 @@ impl Account {
         *slot(&mut self.known_young, class) += 1;
     }
 
-    /// The runtime counts the objects in the youngest generation: those that stayed there at the collection before are not new.
+    /// Adds the runtime's counts of objects in the youngest generation. Objects that the previous GC left in it are not new.
     pub(crate) fn allocated(&mut self, counts: &[(u32, u64)]) {
         for (class, count) in counts {
             let known = std::mem::take(slot(&mut self.known_young, *class));
@@ -183,8 +183,8 @@ impl Account {
         }
     }
 
-    /// Who was made and never came to be known died before its first collection was over. Of large objects it is not known how
-    /// many were made; of those on the pinned heap neither, and these are not told from others.
+    /// Objects allocated but never found died before their first GC had ended. Large objects are excluded: the number of their
+    /// allocations is unknown. The same holds for objects on the pinned heap, but nothing distinguishes these.
     pub(crate) fn close(&mut self) {
         self.tallies.iter_mut().for_each(|tally| {
             tally.ages.none = tally.allocated.saturating_sub(tally.born - tally.born_large);

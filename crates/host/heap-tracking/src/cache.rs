@@ -1,4 +1,4 @@
-//! Every object of a heap, by where it lies: kept in pages of the address space, so that a collection touches those alone that it collects.
+//! The live object set: every object of a heap by address, in pages of the address space. So a GC touches only the pages that it collects.
 
 use crate::account::Account;
 use crate::collection::Collection;
@@ -6,25 +6,25 @@ use std::collections::BTreeMap;
 
 /// Bits of an address within a page: 1 MiB.
 const PAGE_BITS: u32 = 20;
-/// Objects begin at multiples of this.
+/// Alignment of objects.
 const WORD: u64 = 8;
 
-/// What is known of an object.
+/// A known object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// Its class, as [`crate::Classes`] numbers it.
+    /// Its number in [`crate::Classes`].
     pub class: u32,
     /// Its size.
     pub bytes: u64,
-    /// Collections of its generation that it has survived since it is known.
+    /// Number of GCs of its generation that it has survived since it is known.
     pub survived: u32,
-    /// Whether it was there at the beginning.
+    /// Whether it was in the first snapshot.
     pub is_of_the_start: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// Where it lies in its page.
+    /// Offset in its page.
     at: u32,
     class: u32,
     bytes: u64,
@@ -39,50 +39,50 @@ impl Entry {
     }
 }
 
-/// What became of a picture in one collection.
+/// Effect of a GC on the heap mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Applied {
-    /// Objects that lived on.
+    /// Objects that survived.
     pub survived: u64,
-    /// Of these, those that lie elsewhere now.
+    /// Survivors that moved.
     pub moved: u64,
-    /// Objects that did not.
+    /// Objects that died.
     pub died: u64,
-    /// Objects that were not known before.
+    /// Objects found for the first time.
     pub born: u64,
-    /// What does not fit together: two objects at one place, one that is of another class or size than it was known to be.
+    /// Contradictions: two objects at one address, or an object whose class or size has changed.
     pub contradictions: u64,
-    /// Bytes that live and of which no object is known.
+    /// Bytes that survived without a known object.
     pub unexplained: u64,
 }
 
-/// What is not the same in two pictures.
+/// Differences between two object sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Difference {
-    /// Objects that are the same in both.
+    /// Objects in both.
     pub same: u64,
-    /// Objects that only the first has.
+    /// Objects only in the first.
     pub missing: u64,
-    /// Objects that only the second has.
+    /// Objects only in the second.
     pub unknown: u64,
-    /// Of those, objects in parts that are never collected: nothing tells of their birth.
+    /// Those of them in frozen ranges: no GC reports their birth.
     pub unknown_frozen: u64,
-    /// Objects at one place with another class or size.
+    /// Objects with another class or size at the same address.
     pub other: u64,
 }
 
 impl Difference {
-    /// Whether there is none but what nothing could have told of.
+    /// Whether they are equal, except for objects in frozen ranges.
     pub fn is_none(&self) -> bool {
         self.missing == 0 && self.other == 0 && self.unknown == self.unknown_frozen
     }
 }
 
-/// See the module's text.
+/// Every object of a heap by address.
 #[derive(Debug, Clone, Default)]
 pub struct ObjectCache {
     pages: BTreeMap<u64, Vec<Entry>>,
-    /// Parts that are never collected, as start and end.
+    /// Frozen ranges, which no GC collects, as start and end.
     frozen: Vec<(u64, u64)>,
     objects: u64,
 }
@@ -99,26 +99,26 @@ fn taken(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(WORD).unwrap_or(u64::MAX)
 }
 
-/// Whether ascending parts have an address.
+/// Whether one of these ascending ranges contains an address.
 fn within(parts: &[(u64, u64)], address: u64) -> bool {
     let behind = parts.partition_point(|(start, _)| *start <= address);
     behind.checked_sub(1).and_then(|at| parts.get(at)).is_some_and(|(_, end)| address < *end)
 }
 
 impl ObjectCache {
-    /// An object of a snapshot. They may come in any order; [`ObjectCache::settle`] comes after the last.
+    /// Adds an object of a snapshot, in any order. Call [`ObjectCache::settle`] after the last.
     pub fn add(&mut self, address: u64, known: Known) {
         let at = (address & ((1 << PAGE_BITS) - 1)) as u32;
         let Known { class, bytes, survived, is_of_the_start } = known;
         self.pages.entry(page_of(address)).or_default().push(Entry { at, class, bytes, survived, is_of_the_start });
     }
 
-    /// A part of the heap that is never collected.
+    /// Adds a frozen range of the heap, which no GC collects.
     pub fn add_frozen(&mut self, start: u64, end: u64) {
         self.frozen.push((start, end));
     }
 
-    /// Brings what was added into order; how many objects lie where another one does: these are left out.
+    /// Sorts the added objects. Drops objects at an address that already has one, and returns their number.
     pub fn settle(&mut self) -> u64 {
         self.frozen.sort_unstable();
         let pages: Vec<u64> = self.pages.keys().copied().collect();
@@ -127,24 +127,24 @@ impl ObjectCache {
         twice
     }
 
-    /// What is there now was there at the beginning.
+    /// Marks all objects as those of the first snapshot.
     pub(crate) fn is_of_the_start(&mut self) {
         self.pages.values_mut().flatten().for_each(|entry| entry.is_of_the_start = true);
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn count(&self) -> u64 {
         self.objects
     }
 
-    /// Every object, ascending.
+    /// Every object, by ascending address.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Known)> + '_ {
         self.pages
             .iter()
             .flat_map(|(page, entries)| entries.iter().map(|entry| (address_of(*page, entry.at), entry.known())))
     }
 
-    /// The object at an address; `None` if nobody has told of one: it may have been born since (contract GCH-04).
+    /// The object at an address; `None` if unknown: it may have been born since the last GC (contract GCH-04).
     pub fn get(&self, address: u64) -> Option<Known> {
         let entries = self.pages.get(&page_of(address))?;
         let at = (address & ((1 << PAGE_BITS) - 1)) as u32;
@@ -152,7 +152,7 @@ impl ObjectCache {
         entries.get(index).map(Entry::known)
     }
 
-    /// Applies a collection: its `born` have classes as [`crate::Classes`] numbers them. `account` is told who was young, who died, who was born.
+    /// Applies a GC, whose `born` have numbers of [`crate::Classes`]. Adds young, dead and born objects to `account`.
     pub fn apply(&mut self, collection: &Collection, account: &mut Account) -> Applied {
         let mut applied = Applied::default();
         let (moved, explained) = self.pass(collection, account, &mut applied);
@@ -166,8 +166,8 @@ impl ObjectCache {
         applied
     }
 
-    /// Goes through what was collected: who has moved is taken out, and who has died is gone. Returns who has moved, by where it lies now,
-    /// and the bytes of all who live.
+    /// Removes dead and moved objects from the collected ranges. Returns the moved ones by their new address, and the bytes of all
+    /// survivors.
     fn pass(
         &mut self,
         collection: &Collection,
@@ -210,7 +210,7 @@ impl ObjectCache {
         (moved, explained)
     }
 
-    /// The pages that a collection may touch.
+    /// The pages that a GC may touch.
     fn pages_of(&self, collection: &Collection) -> Vec<u64> {
         if collection.is_whole() {
             return self.pages.keys().copied().collect();
@@ -223,7 +223,7 @@ impl ObjectCache {
         pages
     }
 
-    /// Who was not known is added. Returns the bytes of those.
+    /// Adds new objects. Returns their bytes.
     fn add_born(&mut self, collection: &Collection, account: &mut Account, applied: &mut Applied) -> u64 {
         let (mut new, mut bytes) = (Vec::new(), 0_u64);
         for born in &collection.born {
@@ -247,7 +247,7 @@ impl ObjectCache {
         bytes
     }
 
-    /// Puts objects where they lie; how many lie where another one does.
+    /// Inserts objects at their addresses. Returns the number of objects at an address that already had one.
     fn insert(&mut self, entries: impl Iterator<Item = (u64, Entry)>) -> u64 {
         let mut touched: Vec<u64> = Vec::new();
         for (address, entry) in entries {
@@ -277,7 +277,7 @@ impl ObjectCache {
         twice
     }
 
-    /// What is not the same in `other`, which is the truth.
+    /// Compares with `other`, the correct one.
     pub fn difference(&self, other: &ObjectCache) -> Difference {
         let mut difference = Difference::default();
         let (mut ours, mut theirs) = (self.iter().peekable(), other.iter().peekable());

@@ -1,9 +1,9 @@
-//! One number for each class, whichever stream tells of it.
+//! Numbers the classes, across all streams.
 
 use remora_wire::heap::ClassFacts;
 use std::collections::HashMap;
 
-/// The classes of a watch. An id that comes to mean another class, since its module was unloaded, is another class from then on.
+/// The classes in heap tracking. If a module unloads and a class id is reused, the new class gets another number.
 #[derive(Debug, Clone, Default)]
 pub struct Classes {
     all: Vec<(u64, ClassFacts)>,
@@ -11,21 +11,21 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// The number of a class, and whether it is a new one.
+    /// The number of a class; a new one on first use.
     pub fn number(&mut self, id: u64, facts: ClassFacts) -> u32 {
         if let Some(number) = self.by_id.get(&id).copied()
             && self.all.get(number as usize).is_some_and(|(_, known)| *known == facts)
         {
             return number;
         }
-        // Bounded by what the two streams can tell.
+        // The lengths of the two streams bound this number.
         let number = self.all.len() as u32;
         self.all.push((id, facts));
         self.by_id.insert(id, number);
         number
     }
 
-    /// All of them, by their numbers: ids, and what they mean.
+    /// All classes by number: ids and facts.
     pub fn all(&self) -> &[(u64, ClassFacts)] {
         &self.all
     }

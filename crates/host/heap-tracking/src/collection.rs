@@ -1,93 +1,93 @@
-//! The pieces of one collection, put together.
+//! Assembles the pieces of one GC.
 
 use remora_wire::heap::ClassFacts;
 use remora_wire::watch::{BornObject, WatchPiece};
 
-/// The kind of a part of the heap that holds the youngest.
+/// The kind of the ranges with the youngest generation.
 const YOUNGEST: u32 = 0;
 
 /// The oldest generation.
 const OLDEST: u8 = 2;
 
-/// What one collection has done.
+/// The effect of one GC.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collection {
     /// Its number.
     pub number: u64,
-    /// The oldest generation that was collected.
+    /// The oldest collected generation.
     pub generation: u8,
-    /// Whether somebody asked for it.
+    /// Whether it was induced (`GC.Collect`, `ForceGC`).
     pub is_induced: bool,
-    /// When it began, monotonic, nanoseconds.
+    /// Start time, monotonic, nanoseconds.
     pub begun: u64,
-    /// When it ended.
+    /// End time.
     pub ended: u64,
-    /// Nanoseconds that it took longer since it was watched.
+    /// Extra time caused by heap tracking, nanoseconds.
     pub extra: u64,
-    /// Whether a copy of the process was made at its end.
+    /// Whether the process was forked at its end.
     pub is_copied: bool,
-    /// Parts of the heap that were collected, as start and end, where that is not all of it; ascending.
+    /// Collected ranges of the heap, as start and end, ascending. Not used for a GC of the whole heap.
     pub collected: Vec<(u64, u64)>,
-    /// Parts in which the youngest lay at its beginning; ascending.
+    /// Ranges of the youngest generation at its start, ascending.
     pub youngest: Vec<(u64, u64)>,
-    /// What lives: where it lay, where it lies, bytes.
+    /// Surviving ranges: old address, new address, bytes.
     pub lives: Vec<(u64, u64, u64)>,
-    /// Objects in what was young, where they lie now.
+    /// Objects in young ranges, at their new addresses.
     pub born: Vec<BornObject>,
-    /// The number of a class, and objects of it that were in the youngest generation at the beginning.
+    /// For each class number, its objects in the youngest generation at the start.
     pub allocated: Vec<(u32, u64)>,
-    /// Pieces of it that were lost.
+    /// Number of lost pieces.
     pub lost: u64,
 }
 
 impl Collection {
-    /// Whether all of the heap was collected.
+    /// Whether the whole heap was collected.
     pub fn is_whole(&self) -> bool {
         self.generation == OLDEST
     }
 
-    /// How long it took, nanoseconds.
+    /// Duration, nanoseconds.
     pub fn time(&self) -> u64 {
         self.ended.saturating_sub(self.begun)
     }
 
-    /// How much of that was for the watch.
+    /// The part of it caused by heap tracking.
     pub fn time_for_watch(&self) -> u64 {
         self.extra.min(self.time())
     }
 }
 
-/// What a piece has come to.
+/// The result of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
     /// Nothing yet.
     Nothing,
-    /// A number of a class has a meaning.
+    /// The meaning of a class number.
     Class {
         /// The number.
         number: u32,
         /// ClassID.
         id: u64,
-        /// What is known of it.
+        /// Its description.
         facts: ClassFacts,
     },
-    /// A collection is over.
+    /// A complete GC.
     Collection(Box<Collection>),
-    /// Pieces are missing: whatever was known is stale.
+    /// Pieces are missing: all earlier knowledge is stale.
     Hole,
 }
 
-/// Puts pieces together. What belongs to no collection whose beginning was heard is ignored (contract GCH-01).
+/// Assembles pieces. Ignores those of a GC whose start was not seen (contract GCH-01).
 #[derive(Debug, Default)]
 pub struct Gathering {
     current: Option<Collection>,
-    /// The number of the last collection of which an end was heard.
+    /// The number of the last GC whose end was seen.
     last: Option<u64>,
     ignored: u64,
 }
 
 impl Gathering {
-    /// Takes the next piece.
+    /// Adds the next piece.
     pub fn take(&mut self, piece: WatchPiece) -> Heard {
         match piece {
             WatchPiece::Class { number, id, facts, .. } => return Heard::Class { number, id, facts },
@@ -142,7 +142,7 @@ impl Gathering {
         Heard::Nothing
     }
 
-    /// Pieces of collections of which no beginning was heard.
+    /// Number of pieces of GCs whose start was not seen.
     pub fn ignored(&self) -> u64 {
         self.ignored
     }

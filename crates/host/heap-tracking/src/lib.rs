@@ -1,22 +1,22 @@
-//! A picture of a heap that begins with a snapshot and is kept true through later collections.
+//! The heap mirror: begins with a snapshot, and is kept up to date through later GCs.
 //!
 //! # Purpose
-//! An [`ObjectCache`] has every object of a heap with its class, its size and how many collections it has survived. A [`Watch`] makes one of
-//! a snapshot, applies to it what the agent tells of each collection, counts who was born and who died, and holds it against another
-//! snapshot: the same objects, or it says what is not.
+//! An [`ObjectCache`] has every object of a heap with its class, its size and the number of GCs that it has survived. A [`Watch`] builds
+//! one from a snapshot, and applies the agent's report of each GC. It counts births and deaths, and compares the result with another
+//! snapshot.
 //!
 //! # Design constraints
-//! Tens of millions of objects, and collections of the youngest generation many times a second: what a collection does not touch is not
-//! looked at. An object takes 24 bytes; while two pictures are compared, twice that.
-//! Bytes in, numbers out: no file, no clock, no process. What is read is not trusted: whatever does not fit together is counted.
+//! - Tens of millions of objects, and many GCs of the youngest generation a second: ranges that a GC does not touch are not visited.
+//! - An object takes 24 bytes; twice that during a comparison.
+//! - Bytes in, numbers out: no file, no clock, no process. Input is not trusted: contradictions are counted.
 //!
 //! # Supported
-//! Collections of which something was lost: the picture is stale from then on, until the next snapshot.
-//! Objects of which nobody has heard, since they were born after the last collection: they are not there (contract GCH-04).
+//! - GCs with lost pieces: the mirror is stale from then on, until the next snapshot.
+//! - Objects born after the last GC: they are unknown, and not in the mirror (contract GCH-04).
 //!
 //! # Rejected
-//! One sorted array of all objects: each collection of the youngest generation would move all of it.
-//! References: what changed between two collections is told nowhere but in a snapshot.
+//! - One sorted array of all objects: each GC of the youngest generation would move all of it.
+//! - References: only a snapshot reports how they changed between two GCs.
 #![forbid(unsafe_code)]
 
 mod account;

@@ -1,10 +1,10 @@
-//! A snapshot on its way into a cache.
+//! Builds a cache from a snapshot's stream.
 
 use crate::cache::{Known, ObjectCache};
 use crate::classes::Classes;
 use remora_wire::heap::{ClassFacts, FROZEN, HeapDecoder, HeapVisitor};
 
-/// See the module's text.
+/// A partly received snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Picture {
     decoder: HeapDecoder,
@@ -15,9 +15,9 @@ pub(crate) struct Picture {
 #[derive(Debug, Default)]
 struct Taken {
     cache: ObjectCache,
-    /// The stream's numbers of classes.
+    /// Class numbers of the stream, as indices into [`Classes`].
     numbers: Vec<u32>,
-    /// Ranges that were not walked to their end.
+    /// Number of ranges not walked to their end.
     broken: u64,
     ended: bool,
 }
@@ -29,7 +29,7 @@ impl Picture {
         self.damaged = self.damaged || self.decoder.push(bytes, &mut visitor).is_err();
     }
 
-    /// The cache, and whether it has everything.
+    /// The cache, and whether it is complete.
     pub(crate) fn finish(mut self) -> (ObjectCache, bool) {
         let twice = self.taken.cache.settle();
         (self.taken.cache, self.taken.ended && !self.damaged && self.taken.broken == 0 && twice == 0)
@@ -54,7 +54,7 @@ impl HeapVisitor for Visitor<'_> {
     }
 
     fn object(&mut self, address: u64, class: u32, size: u64) {
-        // A class is told before its first object.
+        // A class is described before its first object.
         let class = self.taken.numbers.get(class as usize).copied().unwrap_or_default();
         self.taken.cache.add(address, Known { class, bytes: size, survived: 0, is_of_the_start: false });
     }

@@ -1,4 +1,4 @@
-//! A watch: snapshots and collections, in the order in which they were, whichever arrives first.
+//! Heap tracking: applies snapshots and GCs in their real order, whichever arrives first.
 
 use crate::account::{Account, Collections};
 use crate::cache::{Applied, Difference, ObjectCache};
@@ -9,34 +9,34 @@ use remora_wire::Malformed;
 use remora_wire::watch::WatchPiece;
 use std::collections::{HashMap, VecDeque};
 
-/// Collections that wait for a snapshot, at most, by their ranges and newborn objects: beyond it the picture is stale.
+/// Maximum size of the GCs that wait for a snapshot, by their ranges and newborn objects. Beyond it the mirror is stale.
 const MOST_WAITING: usize = 1 << 24;
 
-/// What a snapshot was found to say of the picture that was kept.
+/// Result of the comparison of a snapshot with the mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {
-    /// It is the first one.
+    /// The first snapshot.
     First,
-    /// Something had been lost: it takes the place of the picture, and nothing is compared.
+    /// Events were lost: the snapshot replaces the mirror without a comparison.
     Stale,
-    /// What is not the same.
+    /// The differences.
     With(Difference),
 }
 
-/// See the module's text.
+/// Heap tracking of one process.
 #[derive(Debug, Default)]
 pub struct Watch {
     gathering: Gathering,
     classes: Classes,
-    /// What the agent's numbers of classes mean.
+    /// From the agent's class numbers to those of [`Classes`].
     numbers: HashMap<u32, u32>,
     cache: Option<ObjectCache>,
     is_stale: bool,
     is_stale_behind: bool,
-    /// How often something was lost.
+    /// Number of times the mirror became stale.
     stales: u64,
     picture: Picture,
-    /// A collection at whose end a copy was made, of which the snapshot has not arrived yet; and the collections behind it.
+    /// Whether a GC ended with a fork whose snapshot has not arrived yet. Later GCs wait in `waiting`.
     is_awaiting: bool,
     waiting: VecDeque<Collection>,
     waiting_size: usize,
@@ -49,10 +49,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The next piece of what the agent tells of collections.
+    /// Adds the next piece of the agent's GC reports.
     ///
     /// # Errors
-    /// It is none; the picture is stale.
+    /// The piece is malformed; the mirror is stale.
     pub fn piece(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         let piece = WatchPiece::decode(bytes).inspect_err(|_| self.stale())?;
         match self.gathering.take(piece) {
@@ -76,8 +76,11 @@ impl Watch {
         self.picture.push(bytes, &mut self.classes);
     }
 
-    /// The snapshot has arrived, and so have all pieces that were told before it was made: what it says of the picture that was kept. `None`
-    /// if the end of its collection was lost, or if it is the first and not whole: then it is of no use, and another one is wanted. [`Watch::go_on`] or [`Watch::end`] comes next.
+    /// Compares the snapshot with the mirror, once its stream has ended. All pieces from before it must have arrived. Call [`Watch::go_on`]
+    /// or [`Watch::end`] next.
+    ///
+    /// `None` means that the snapshot is unusable and another one is needed: the end of its GC was lost, or it is the first one and
+    /// incomplete.
     pub fn snapshot(&mut self) -> Option<Compared> {
         let picture = std::mem::take(&mut self.picture);
         if !self.is_awaiting {
@@ -87,7 +90,7 @@ impl Watch {
         self.is_complete = is_complete;
         self.is_awaiting = false;
         let compared = match &self.cache {
-            // A picture of a part would be found otherwise by every collection.
+            // A mirror of a part of the heap would contradict every GC.
             None if !is_complete => return None,
             None => Compared::First,
             Some(_) if self.is_stale => Compared::Stale,
@@ -96,13 +99,13 @@ impl Watch {
         match compared {
             Compared::First => self.begin(truth),
             Compared::Stale => self.begin_anew(truth, is_complete),
-            // Ages are not in a snapshot.
+            // Keep the mirror: a snapshot has no ages.
             Compared::With(_) => {}
         }
         Some(compared)
     }
 
-    /// The snapshot before was not the last one: what was told meanwhile comes behind it.
+    /// Continues after a snapshot, except the last: applies the GCs that waited for it.
     pub fn go_on(&mut self) {
         self.is_stale |= std::mem::take(&mut self.is_stale_behind);
         self.waiting_size = 0;
@@ -111,60 +114,59 @@ impl Watch {
         }
     }
 
-    /// It was: whatever comes later is of no interest.
+    /// Stops after the last snapshot: ignores later GCs.
     pub fn end(&mut self) {
         self.is_over = true;
         self.waiting.clear();
     }
 
-    /// Whether something was lost since the last snapshot: another one is wanted.
+    /// Whether events were lost since the last snapshot: another one is needed.
     pub fn is_stale(&self) -> bool {
         self.is_stale
     }
 
-    /// How often something was lost.
+    /// Number of times that events were lost.
     pub fn stales(&self) -> u64 {
         self.stales
     }
 
-    /// Whether the last snapshot has told everything.
+    /// Whether the last snapshot was complete.
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Every object that is known, once there has been a snapshot.
+    /// Every known object; `None` before the first snapshot.
     pub fn cache(&self) -> Option<&ObjectCache> {
         self.cache.as_ref()
     }
 
-    /// The classes, by the numbers of the tallies.
+    /// The classes, by number.
     pub fn classes(&self) -> &Classes {
         &self.classes
     }
 
-    /// What was counted, and what became of it.
+    /// The counts of each class.
     pub fn account(&mut self) -> &Account {
         self.account.close();
         &self.account
     }
 
-    /// The collections since the first snapshot.
+    /// The GCs since the first snapshot.
     pub fn collections(&self) -> &Collections {
         &self.collections
     }
 
-    /// By how much the watch has prolonged a collection at most, nanoseconds: of all that were heard, also of those of which something was
-    /// lost, and of those of snapshots.
+    /// Maximum extra time of a GC, nanoseconds. Includes GCs with lost pieces and those of snapshots.
     pub fn dearest(&self) -> u64 {
         self.dearest
     }
 
-    /// All collections together.
+    /// The sum of all GCs.
     pub fn sum(&self) -> &Applied {
         &self.sum
     }
 
-    /// With classes as they are numbered here.
+    /// Converts class numbers to those of [`Classes`].
     fn renumbered(&self, mut collection: Collection) -> Collection {
         let mut unknown = 0;
         let mut number = |class: u32| {
@@ -175,7 +177,7 @@ impl Watch {
         collection.born.iter_mut().for_each(|born| born.class = number(born.class));
         collection.allocated.iter_mut().for_each(|(class, _)| *class = number(*class));
         if unknown > 0 {
-            // The piece that says what they are was lost.
+            // The piece that describes the class was lost.
             collection.lost = collection.lost.saturating_add(unknown);
             collection.born.clear();
             collection.allocated.clear();
@@ -223,7 +225,7 @@ impl Watch {
         }
     }
 
-    /// Something is missing. What is missing behind the collection of a snapshot that has not arrived yet, that snapshot does not make good.
+    /// Marks the mirror as stale. A pending snapshot does not repair losses after its own GC.
     fn stale(&mut self) {
         if self.is_over {
             return;
@@ -241,11 +243,11 @@ impl Watch {
             self.account.is_there(&known);
         }
         self.cache = Some(truth);
-        // What was lost before it is no loss to it.
+        // Losses before the first snapshot do not matter to it.
         self.is_stale = false;
     }
 
-    /// A picture of a part is as stale as the one before.
+    /// An incomplete snapshot leaves the mirror stale.
     fn begin_anew(&mut self, truth: ObjectCache, is_complete: bool) {
         self.account.forget_all();
         truth.iter().for_each(|(_, known)| self.account.is_there(&known));

@@ -1,4 +1,4 @@
-//! Why no snapshot could be taken at all. What merely could not be read in one is part of the snapshot, not an error.
+//! Why no snapshot could be taken at all. Parts that merely could not be read belong to the snapshot, and are no errors.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -21,13 +21,13 @@ pub enum Error {
     Unreadable {
         /// The process.
         process_id: u32,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// A name that keeps its meaning, in kebab case.
+    /// A stable name, in kebab case.
     pub fn code(&self) -> &'static str {
         self.into()
     }

@@ -1,13 +1,13 @@
-//! What the recording side knows of what it put into the target. Without it, much could be seen and little attributed.
+//! Facts about the recording's effect on the target. The receipt needs them to attribute its findings to Remora.
 
 use std::path::PathBuf;
 
 /// A thread that Remora started in the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentThread {
-    /// Its id in the target's own numbering, as `gettid` answers there.
+    /// Its id in the target's own namespace, as `gettid` returns there.
     pub id: u32,
-    /// Its start time in clock ticks, where it was read ([`crate::Thread::start_time`]): with it, an id used again is told apart.
+    /// Its start time in clock ticks, if known ([`crate::Thread::start_time`]): it distinguishes a reused id.
     pub start_time: Option<u64>,
 }
 
@@ -23,42 +23,42 @@ pub enum ProfilerSlot {
     Main,
 }
 
-/// Whether the runtime still counts its notification-only profilers right (.NET 6 and later) after a main one has left.
+/// Whether the runtime's count of notification-only profilers is right after a main profiler has detached (.NET 6 and later).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProfilerCount {
-    /// Nobody has looked: after a main one it counts one too few.
+    /// Not checked: after a main profiler it is one too few.
     #[default]
     Unknown,
-    /// It does.
+    /// The count is right.
     Right,
-    /// It does since another one came that stays, inert.
+    /// The count is right because of a placeholder profiler that stays, inert.
     SetRight,
 }
 
-/// What was done to the runtime's concurrent collection.
+/// Effect on the runtime's concurrent GC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GcMode {
-    /// Nothing.
+    /// None.
     #[default]
     Untouched,
     /// It was off during the recording; the runtime's own detach turns it on again.
     OffUntilDetach,
 }
 
-/// What the process was attached to for.
+/// The purpose of the attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Task {
-    /// To sample it for a time.
+    /// Sampling.
     #[default]
     Recording,
-    /// To take a snapshot of its heap.
+    /// A heap snapshot.
     Snapshot,
-    /// To follow its heap through collections.
+    /// Heap tracking.
     Watch,
 }
 
 impl Task {
-    /// As it is told, and stands in the JSON.
+    /// Its name in text and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Task::Recording => "recording",
@@ -68,7 +68,7 @@ impl Task {
     }
 }
 
-/// What became of a session of the runtime's own events.
+/// State of the EventPipe session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum EventSession {
     /// There was none.
@@ -76,70 +76,70 @@ pub enum EventSession {
     None,
     /// The runtime has confirmed its end.
     Ended,
-    /// It could not be ended, for this reason.
+    /// It could not be stopped, for this reason.
     NotEnded(String),
 }
 
-/// What the recording put into the target, and how it went.
+/// What the recording put into the target, and the course of attach and detach.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
-    /// What it was for.
+    /// The purpose of the attach.
     pub task: Task,
     /// Threads of the agent.
     pub agent_threads: Vec<AgentThread>,
-    /// Their name as the system knows it; empty if nothing was loaded.
+    /// Their name in the kernel; empty if nothing was loaded.
     pub agent_thread_name: String,
-    /// Children of the agent, in the target's own numbering.
+    /// Children of the agent, in the target's own namespace.
     pub children: Vec<u32>,
-    /// The signal that sampled; `None` if none was used.
+    /// The sampling signal; `None` if none was used.
     pub signal: Option<u32>,
     /// Whether perf events were opened in the target.
     pub perf_events: bool,
-    /// Files placed for the target, as this side sees them. [`crate::Snapshot::look_for`] must be given the same.
+    /// Files placed for the target, as paths of this side. Pass the same ones to [`crate::Snapshot::look_for`].
     pub placed: Vec<PathBuf>,
-    /// Which of these stays on purpose: the library's file, for the next attach to a process on musl.
+    /// The placed file that stays on purpose: the library's, for the next attach to a process on musl.
     pub kept: Option<PathBuf>,
-    /// File name of the library, as `maps` shows it.
+    /// File name of the library in `maps`.
     pub library: String,
-    /// Inodes of sockets of ours that were open in the target, as far as the system told them.
+    /// Inodes of our sockets in the target, if the kernel reported them.
     pub socket_inodes: Vec<u64>,
-    /// The session of the runtime's own events.
+    /// State of the EventPipe session.
     pub event_session: EventSession,
     /// Name of the shared memory, without `memfd:`.
     pub memory_name: Option<String>,
     /// How the agent was loaded.
     pub slot: ProfilerSlot,
-    /// What has become of the runtime's count of profilers.
+    /// State of the runtime's count of profilers.
     pub count: ProfilerCount,
-    /// File names of libraries that came before, as `maps` shows them: they were not called, since a main profiler had left before, and
-    /// stay, inert. Each sets the count right by one.
+    /// File names (in `maps`) of earlier libraries that got no callbacks, because a main profiler had detached before. They stay, inert,
+    /// and each corrects the count by one.
     pub stayed: Vec<String>,
-    /// The same of those of which it was said beforehand that they stay, for [`ProfilerCount::SetRight`].
+    /// The same, for libraries announced as placeholders ([`ProfilerCount::SetRight`]).
     pub staying: Vec<String>,
-    /// The same of those for which the runtime had no place: it loads a library to ask it which kind of profiler it is, and keeps it.
+    /// The same, for libraries without a free slot. The runtime loads a library to ask it for the kind of its profiler, and keeps it.
     pub refused: Vec<String>,
-    /// Whether ProfilerAttachComplete came.
+    /// Whether the agent got ProfilerAttachComplete.
     pub attach_completed: bool,
-    /// Whether the runtime confirmed that the detach is over (ProfilerDetachSucceeded).
+    /// Whether the runtime confirmed the end of the detach (ProfilerDetachSucceeded).
     pub detach_confirmed: bool,
-    /// Why the library must stay, inert, if it said so.
+    /// The agent's reason why it must stay, inert, if it does.
     pub inert: Option<String>,
-    /// What was done to concurrent collection.
+    /// Effect on concurrent GC.
     pub gc_mode: GcMode,
-    /// How long the attach took, nanoseconds.
+    /// Duration of the attach, nanoseconds.
     pub attach: u64,
-    /// How long what it was for took, nanoseconds.
+    /// Duration of the task, nanoseconds.
     pub recording: u64,
-    /// How long the detach took, until unmapped, nanoseconds.
+    /// Duration of the detach until the library was unmapped, nanoseconds.
     pub detach: u64,
     /// Whether the target's libc is musl, which never unmaps a library.
     pub musl: bool,
-    /// The runtime as it is shown: `.NET 8.0.4`.
+    /// The runtime's display name: `.NET 8.0.4`.
     pub runtime: String,
 }
 
 impl Facts {
-    /// Adds what another agent, that came on account of this one, put into the target.
+    /// Adds the facts of another agent, attached because of this one.
     pub fn absorb(&mut self, other: Facts) {
         self.agent_threads.extend(other.agent_threads);
         self.placed.extend(other.placed);
@@ -149,7 +149,7 @@ impl Facts {
         self.refused.extend(other.refused);
     }
 
-    /// Major version of the runtime, where it can be told.
+    /// Major version of the runtime, if known.
     pub(crate) fn runtime_major(&self) -> Option<u32> {
         let digits = self.runtime.trim_start_matches(|c: char| !c.is_ascii_digit());
         digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()

@@ -1,9 +1,11 @@
-//! One judgement per kind: what is attributable to Remora, and whether the contract allows it (DET-14).
+//! Checks each kind of leftover: whether it is attributable to Remora, and whether the contract allows it (DET-14).
 //!
-//! Two residues are allowed: the runtime's own detach thread on .NET 6 and later, and on musl an inert library that stays mapped, with its
-//! file. The next attach loads the library again from that file.
-//! Beside them, only after a main profiler was asked for: what sets the runtime's count right, which would else end the process of whoever
-//! comes next (DET-18). It was said beforehand.
+//! Two leftovers are always allowed:
+//! * the runtime's own detach thread on .NET 6 and later
+//! * on musl an inert library that stays mapped, with its file, from which the next attach loads it again
+//!
+//! After a main profiler the placeholder that corrects the runtime's count is allowed, too. Without it, the next profiler's detach would
+//! crash the process (DET-18). The command announces the placeholder.
 
 use crate::left::{LIBRARY_PREFIX, THREAD_PREFIX, is_ours, stays_on_musl, stays_on_purpose};
 use crate::parse::{PERF_EVENT, socket_inode};
@@ -11,7 +13,7 @@ use crate::{
     Child, EventSession, Facts, GcMode, Kind, Left, Presence, ProfilerCount, ProfilerSlot, Snapshot, Thread, Unread,
 };
 
-/// The two snapshots and what is known between them; verdicts are collected here.
+/// The two snapshots and the facts; collects the leftovers.
 pub(crate) struct Case<'a> {
     pub(crate) before: &'a Snapshot,
     pub(crate) after: &'a Snapshot,
@@ -21,7 +23,7 @@ pub(crate) struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Judges every kind.
+    /// Checks every kind.
     pub(crate) fn judge(&mut self) {
         self.unread();
         self.mappings();
@@ -38,7 +40,7 @@ impl Case<'_> {
         self.event_session();
     }
 
-    /// Judges what outlives the process: files.
+    /// Checks files, which outlive the process.
     pub(crate) fn judge_ended(&mut self) {
         self.files();
     }
@@ -56,7 +58,7 @@ impl Case<'_> {
         let all: Vec<Left> =
             both.iter().flat_map(|(when, unread)| unread.iter().map(|one| could_not_be_read(one, when))).collect();
         for one in all {
-            // A thousand descriptors that may not be read are one answer.
+            // Report a kind once for each reason: a thousand unreadable descriptors are one finding.
             if !self.left.iter().any(|known| known.kind == one.kind && known.why == one.why) {
                 self.left.push(one);
             }
@@ -105,7 +107,7 @@ impl Case<'_> {
             if let Some(why) = self.why_ours(thread) {
                 self.leave(Kind::Thread, named(thread), why);
             } else if !before.has_thread(thread) && self.is_like_the_detach_thread(thread) {
-                // The runtime makes it first of all, so the oldest is meant if a diagnostics session of others added one.
+                // A diagnostics session of another tool may add threads. The runtime starts its detach thread first, so it is the oldest.
                 let oldest = runtimes_own.get_or_insert(thread);
                 if thread.start_time < oldest.start_time {
                     *oldest = thread;
@@ -131,7 +133,7 @@ impl Case<'_> {
         if !named_so || thread.name == self.after.name {
             return None;
         }
-        // An application may itself be called so, and its threads inherit the name.
+        // An application may have such a name itself, and its threads inherit it.
         let known = self.before.threads.iter().any(|known| known.name == thread.name);
         match (self.before.has_thread(thread), known) {
             (true, _) => Some("it was there before this attach: an earlier one left it".into()),
@@ -140,8 +142,8 @@ impl Case<'_> {
         }
     }
 
-    /// On .NET 6+ the first attach starts a thread for good.
-    /// It has no name of its own and inherits that of the thread that serves diagnostics: `.NET EventPipe` on 8, 9 and 10.
+    /// On .NET 6+ the first attach starts a permanent thread. It has no name of its own and inherits that of the diagnostics server thread:
+    /// `.NET EventPipe` on 8, 9 and 10.
     fn is_like_the_detach_thread(&self, thread: &Thread) -> bool {
         if self.facts.slot == ProfilerSlot::None || self.facts.runtime_major().is_none_or(|major| major < 6) {
             return false;
@@ -273,20 +275,20 @@ impl Case<'_> {
         }
     }
 
-    /// Whether what had to stay at first has set the runtime's count right, and the one after it was called.
+    /// Whether agents that had to stay have corrected the runtime's count, and the next agent got callbacks.
     fn has_repaired(&self) -> bool {
         let Facts { stayed, attach_completed, inert, .. } = self.facts;
         !stayed.is_empty() && *attach_completed && inert.is_none() && !self.counts_wrong()
     }
 
-    /// Whether a main profiler has left without that anybody saw the runtime count right afterwards.
+    /// Whether a main profiler has detached, and the runtime's count was not seen to be right afterwards.
     fn counts_wrong(&self) -> bool {
         self.facts.slot == ProfilerSlot::Main
             && self.facts.count == ProfilerCount::Unknown
             && self.facts.runtime_major().is_none_or(|major| major >= 6)
     }
 
-    /// Whether a library is one of those that were not called, and stay.
+    /// Whether a library is one of those that got no callbacks, and stay.
     fn has_stayed(&self, path: &str) -> bool {
         let is_known = is_one_of(&self.facts.stayed, path);
         is_known || is_one_of(&self.facts.staying, path) && self.facts.count != ProfilerCount::SetRight
@@ -300,13 +302,13 @@ impl Case<'_> {
         }
     }
 
-    /// Whether a library is the one of this attach, which may have been there before (musl).
+    /// Whether a library is the one of this attach, which may have been mapped before (musl).
     fn is_own(&self, path: &str) -> bool {
         is_library(path) && file_name(path) == self.facts.library
     }
 
-    /// Whether a library was there before and did nothing. Mostly its name shows that. A library in memory and one on musl keep their names,
-    /// so there it counts whether a thread of it runs.
+    /// Whether a library was mapped before and was inert. Mostly its name shows that. A library in memory and one on musl keep their names:
+    /// there the agent's threads decide.
     fn was_inert(&self, path: &str) -> bool {
         let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
         let runs = || self.before.threads.iter().any(|thread| is_agents(thread, self.before));
@@ -314,7 +316,7 @@ impl Case<'_> {
         is_library(path) && earlier && may_be_inert && !runs()
     }
 
-    /// The runtime lets go of the library last of all: unmapped is detached, whether or not the word came through.
+    /// The runtime closes the library last: an unmapped library is detached, even without a confirmation.
     fn detached(&self) -> bool {
         let is_left = |path: &str| is_library(path) && !stays_on_purpose(path) && !self.was_inert(path);
         let mapped = self.after.mappings.ours.iter().any(|mapping| is_left(&mapping.path));
@@ -323,12 +325,12 @@ impl Case<'_> {
     }
 }
 
-/// Why a kind was not looked at, if it was not: there is nothing to compare where nothing is known to have been touched.
+/// Why a kind was not checked; `None` if it was. An untouched kind needs no comparison.
 pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static str> {
     const UNTOUCHED: &str = "nothing of the kind was touched";
     let loaded = facts.slot != ProfilerSlot::None;
     let untouched = match kind {
-        // Looked for by name, whoever made them.
+        // Searched by name, so facts are not needed.
         Kind::Mapping | Kind::Thread | Kind::Descriptor | Kind::Child => false,
         Kind::Timer | Kind::SignalDisposition | Kind::SignalMask => facts.signal.is_none(),
         Kind::File => facts.placed.is_empty(),
@@ -342,7 +344,7 @@ pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static st
     untouched.then_some(UNTOUCHED)
 }
 
-/// Why a library was there before and did nothing.
+/// The reason shown for an inert library from before the attach.
 fn why_inert(path: &str) -> &'static str {
     match () {
         () if has_no_file(path) => INERT_IN_MEMORY,
@@ -351,37 +353,37 @@ fn why_inert(path: &str) -> &'static str {
     }
 }
 
-/// Of what musl keeps.
+/// For a library on musl.
 const INERT_ON_MUSL: &str = "musl never unmaps a library: it stays mapped, and is inert";
 
-/// Of the file of that.
+/// For the file of such a library.
 const KEPT: &str = "the file of the library that musl keeps mapped: the next attach uses both again, and maps nothing more; `remora detach` \
                     deletes it";
 
-/// Of what was there before and did nothing.
+/// For an inert library from before the attach.
 const INERT: &str = "inert: it was there before, and sets right what the runtime counts since a main profiler has left";
 
-/// The same of a library in memory.
+/// For such a library in memory.
 const INERT_IN_MEMORY: &str = "inert: it was there before, and no thread of it runs; it has no file, so that its name does not tell why \
                                it stays";
 
-/// Of what the runtime had no place for (vm/profilinghelper.cpp, LoadProfiler).
+/// For a library without a free slot (vm/profilinghelper.cpp, LoadProfiler).
 const REFUSED: &str = "the runtime loaded it to ask which kind of profiler it is, had no place for it, and keeps it mapped; no thread of \
                        it runs, and only the end of the process takes it away";
 
-/// Why something stays that was not said beforehand, and that the next one need not bring.
+/// For a library that stays unannounced. The next command needs no other one.
 const REPAIRED: &str = "it does nothing, and stays until the process ends: a main profiler had left before (a --watch or --roots that was \
                         killed, or another vendor's), after which the runtime does not call the next one that is only notified; the one \
                         that came after this one was called, and so is the next command's";
 
-/// The same, where nothing that came after it tells whether it was enough.
+/// The same, if no later agent showed whether it was enough.
 const UNPROVEN: &str = "it came, and stays until the process ends, since a main profiler has left, after which the runtime does not call \
                         the next one that is only notified; whether it does with this one the next command shows";
 
-/// Name of the thread that serves diagnostics on .NET 8, 9 and 10, and so of the detach thread that it starts.
+/// Name of the diagnostics server thread on .NET 8, 9 and 10, and so of the detach thread that it starts.
 const DIAGNOSTICS_SERVER: &str = ".NET EventPipe";
 
-/// What a residue of unreadable things looks like.
+/// The finding for something unreadable.
 pub(crate) fn could_not_be_read(unread: &Unread, when: &str) -> Left {
     let why = format!("could not be read {when}: {} (the target's user or root may)", unread.error);
     Left::new(unread.kind, unread.path.clone(), why)
@@ -400,36 +402,36 @@ pub(crate) fn paths_of_ours(snapshot: &Snapshot) -> Vec<(String, u64)> {
     paths
 }
 
-/// How a thread is shown.
+/// The display name of a thread.
 pub(crate) fn named(thread: &Thread) -> String {
     format!("thread {} \"{}\"", thread.id, thread.name)
 }
 
-/// How the kernel calls what is mapped from memory: it keeps its first name, and cannot be called one that stays.
+/// The kernel's prefix for a mapped memfd, which keeps its first name: it cannot be renamed to one that stays.
 const IN_MEMORY: &str = "memfd:";
 
 pub(crate) fn has_no_file(path: &str) -> bool {
     path.trim_start_matches('/').starts_with(IN_MEMORY)
 }
 
-/// What a mapped file is called, wherever it lies.
+/// The file name of a mapped path.
 fn file_name(path: &str) -> &str {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     let name = path.rsplit('/').next().unwrap_or_default();
     name.strip_prefix(IN_MEMORY).unwrap_or(name)
 }
 
-/// Whether a mapped path is that of one of these libraries of ours.
+/// Whether a mapped path is one of these libraries of ours.
 fn is_one_of(names: &[String], path: &str) -> bool {
     is_library(path) && names.iter().any(|name| file_name(path) == name)
 }
 
-/// Whether a mapped path is that of a library of ours.
+/// Whether a mapped path is a library of ours.
 pub(crate) fn is_library(path: &str) -> bool {
     file_name(path).starts_with(LIBRARY_PREFIX)
 }
 
-/// Whether a thread is one of an agent's. An application may itself be called so; then its threads inherit the name of the process.
+/// Whether a thread is an agent's. An application may have such a name itself: then its threads inherit it from the process.
 pub(crate) fn is_agents(thread: &Thread, process: &Snapshot) -> bool {
     thread.name.starts_with(THREAD_PREFIX) && thread.name != process.name
 }

@@ -1,9 +1,9 @@
-//! Judgements on signals and timers: only of the one signal that the recording used, since an application has its own.
+//! Checks of signals and timers: only for the recording's signal, since an application has its own.
 
 use crate::judge::{Case, named};
 use crate::{Kind, Left};
 
-/// Signals 34 to 64: nobody blocks all of them on account of one.
+/// Signals 34 to 64. A thread that blocks all of them does not block one of them on purpose.
 const ALL_REAL_TIME: u64 = !0 << 33;
 
 impl Case<'_> {
@@ -58,7 +58,7 @@ impl Case<'_> {
                 continue;
             }
             if known.blocked & ALL_REAL_TIME == ALL_REAL_TIME {
-                // It was inside libc, which blocks everything while it makes a thread, or has stopped to block everything.
+                // It was inside libc, which blocks all signals while it starts a thread, or it no longer blocks all of them.
                 continue;
             }
             let what = match thread.blocked & bit {

@@ -1,8 +1,8 @@
-//! One thing that is left in a process, and the names by which we know our own.
+//! A leftover in a process, and the names that identify ours.
 
 use std::fmt;
 
-/// What kind of thing is left. The names are part of the receipt's JSON and permanent.
+/// The kind of a leftover. The names are part of the receipt's JSON and permanent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
@@ -16,24 +16,24 @@ pub enum Kind {
     Child,
     /// A POSIX timer.
     Timer,
-    /// A signal that is handled or ignored otherwise than before, or pending.
+    /// A pending signal, or one with a changed disposition.
     SignalDisposition,
-    /// A signal that a thread blocks and did not block before, or the other way round.
+    /// A signal that a thread blocks now but did not before, or the reverse.
     SignalMask,
-    /// A file that was placed for the target.
+    /// A file placed for the target.
     File,
     /// A socket.
     Socket,
     /// The runtime's record of its profilers.
     ProfilerSlot,
-    /// Whether the runtime may collect concurrently.
+    /// Whether the runtime may use concurrent GC.
     GcMode,
-    /// A session of the runtime's own events.
+    /// An EventPipe session.
     EventSession,
 }
 
 impl Kind {
-    /// Every kind, in the order in which they are shown.
+    /// Every kind, in display order.
     pub const ALL: [Kind; 12] = [
         Kind::Mapping,
         Kind::Thread,
@@ -74,14 +74,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One thing that is left.
+/// A leftover.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// What kind of thing.
+    /// Its kind.
     pub kind: Kind,
-    /// Which one: `/tmp/libremora_agent-1.so (deleted)`, `thread 4711 "remora"`.
+    /// Its name: `/tmp/libremora_agent-1.so (deleted)`, `thread 4711 "remora"`.
     pub what: String,
-    /// Why it is there, as far as that is known, and what to do about it.
+    /// Its cause, if known, and the fix.
     pub why: String,
 }
 
@@ -91,29 +91,29 @@ impl Left {
     }
 }
 
-/// Beginning of the file name of every library that Remora has a target load.
+/// Prefix of the file names of all Remora libraries.
 pub(crate) const LIBRARY_PREFIX: &str = "libremora_agent";
-/// End of the file name of one that stays on purpose: it sets right what the runtime counts.
+/// Suffix of the file name of a placeholder library, which stays to correct the runtime's count.
 pub(crate) const STAYING_SUFFIX: &str = "-stays.so";
-/// End of the file name of one for a process on musl, which never unmaps it.
+/// Suffix of the file name of a library on musl, which never unmaps it.
 pub(crate) const MUSL_SUFFIX: &str = "-musl.so";
-/// Beginning of the name of all shared memory.
+/// Prefix of the names of all shared memory.
 pub(crate) const MEMORY_PREFIX: &str = "remora-";
-/// Beginning of the name of all threads and children.
+/// Prefix of the names of all threads and children.
 pub(crate) const THREAD_PREFIX: &str = "remora";
 
-/// Whether a mapped library of ours is one that stays on purpose.
+/// Whether a mapped library of ours stays on purpose.
 pub(crate) fn stays_on_purpose(path: &str) -> bool {
     path.strip_suffix(" (deleted)").unwrap_or(path).ends_with(STAYING_SUFFIX)
 }
 
-/// Whether a mapped library of ours is one that musl keeps mapped; whether it is at work its name does not tell.
+/// Whether a mapped library of ours is one that musl keeps mapped. Its name does not show whether it is active.
 pub(crate) fn stays_on_musl(path: &str) -> bool {
     path.strip_suffix(" (deleted)").unwrap_or(path).ends_with(MUSL_SUFFIX)
 }
 
-/// Whether the path of a mapping or the target of a descriptor is one of Remora's.
-/// Only the last part of the path counts: an application may well live in a directory called `remora`.
+/// Whether a mapping's path or a descriptor's target is Remora's. Only the last part of the path counts: an application may well be in a
+/// directory called `remora`.
 pub(crate) fn is_ours(path: &str) -> bool {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     if let Some(memory) = path.strip_prefix("/memfd:") {
@@ -127,7 +127,7 @@ pub(crate) fn is_ours(path: &str) -> bool {
 mod tests {
     use super::is_ours;
 
-    /// One that had to be loaded from our own memory.
+    /// A library loaded from shared memory.
     const LIBRARY_IN_MEMORY: &str = "/memfd:libremora_agent-7.so (deleted)";
 
     #[test]

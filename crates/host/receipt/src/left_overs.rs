@@ -1,22 +1,22 @@
-//! What an interrupted recording left in a process, told by names alone: there is no snapshot before, and nobody to ask.
+//! Finds what an interrupted recording left in a process. Only names identify it: there is no baseline, and there are no facts.
 
 use crate::judge::{could_not_be_read, has_no_file, is_agents, is_library, named, paths_of_ours};
 use crate::left::{is_ours, stays_on_musl, stays_on_purpose};
 use crate::{Error, Kind, Left, Snapshot, Thread};
 use std::path::Path;
 
-/// Why a library is there that has no thread.
+/// For a library without threads.
 const INERT: &str =
     "a recording left it: no thread of it runs, it does nothing, and only the end of the process takes it away";
 
-/// The libraries in process `process_id` that stay on purpose: they do nothing, and set right what the runtime counts since a main profiler
-/// has left. Nothing can remove them; whether there are others, or none could be read, [`find_left_overs`] says.
+/// The libraries in process `process_id` that stay on purpose: inert, to correct the runtime's count after a main profiler. Nothing can
+/// remove them. [`find_left_overs`] reports all others, and a failure to read.
 pub fn find_what_stays(proc_root: &Path, process_id: u32) -> Vec<String> {
     let snapshot = Snapshot::take(proc_root, process_id).unwrap_or_default();
     paths_of_ours(&snapshot).into_iter().map(|(path, _)| path).filter(|path| stays_on_purpose(path)).collect()
 }
 
-/// The libraries in process `process_id` that have left, and that musl keeps mapped.
+/// The libraries in process `process_id` that have detached, and that musl keeps mapped.
 pub fn find_what_musl_keeps(proc_root: &Path, process_id: u32) -> Vec<String> {
     let snapshot = Snapshot::take(proc_root, process_id).unwrap_or_default();
     let agents_run = snapshot.threads.iter().any(|thread| is_agents(thread, &snapshot));
@@ -25,15 +25,15 @@ pub fn find_what_musl_keeps(proc_root: &Path, process_id: u32) -> Vec<String> {
 }
 
 impl Left {
-    /// Whether it is a library in memory that does nothing. It may be one that stays on purpose: such a one keeps the name that it came
-    /// with. Or the runtime is about to take it out; then it is gone a moment later.
+    /// Whether it is an inert library in memory. It may stay on purpose, since such a library keeps its first name. Or the runtime is about
+    /// to unmap it: then it disappears a moment later.
     pub fn may_stay_on_purpose(&self) -> bool {
         self.kind == Kind::Mapping && self.why == INERT && has_no_file(&self.what)
     }
 }
 
-/// What else of Remora is in process `process_id`: mapped libraries and shared memory, descriptors, threads, forked children.
-/// What cannot be read is listed as such; a process that has ended has nothing left.
+/// Everything else of Remora in process `process_id`: mapped libraries and shared memory, descriptors, threads, forked children. Unreadable
+/// parts are listed as such; a process that has ended has no leftovers.
 pub fn find_left_overs(proc_root: &Path, process_id: u32) -> Vec<Left> {
     let snapshot = match Snapshot::take(proc_root, process_id) {
         Ok(snapshot) => snapshot,

@@ -1,18 +1,20 @@
-//! What of Remora is in a process before and after: the proof that nothing is left.
+//! Compares a process before the attach and after the detach: the proof that nothing of Remora is left.
 //!
 //! # Purpose
-//! A [`Snapshot`] is what `/proc` tells of a process at one instant.
-//! A [`Receipt`] compares the one before the attach with the one after the detach, knowing from [`Facts`] what the recording put there.
-//! [`find_left_overs`] needs no snapshot before: it finds what an interrupted recording left; [`find_what_stays`], what stays on purpose.
+//! - A [`Snapshot`] is the state of a process in `/proc` at one instant.
+//! - A [`Receipt`] compares the baseline (before the attach) with the snapshot after the detach. [`Facts`] say what the recording put
+//!   there.
+//! - [`find_left_overs`] needs no baseline: it finds what an interrupted recording left.
+//! - [`find_what_stays`] finds what stays on purpose.
 //!
 //! # Design constraints
-//! A live server changes by itself, so only what is attributable to Remora is judged; totals are shown.
-//! What could not be read is never taken for clean: it stands in [`Receipt::left`] as such.
-//! What was not looked at, because nothing of the kind was touched, is said to be so ([`Verdict::NotLookedAt`]).
-//! The root of `/proc` is a parameter, so that every judgement can be tested on made-up trees.
+//! - A live server changes by itself: only changes attributable to Remora are checked; totals are shown.
+//! - Unreadable parts never count as clean: [`Receipt::left`] lists them.
+//! - The receipt lists untouched kinds as not checked ([`Verdict::NotLookedAt`]).
+//! - The root of `/proc` is a parameter, so that tests can check every rule on made-up trees.
 //!
 //! # Supported
-//! Linux; targets in other pid namespaces (ids are compared in the target's own numbering); targets that ended or exec'ed meanwhile.
+//! Linux; targets in other pid namespaces (ids are compared in the target's own namespace); targets that ended or called `exec` meanwhile.
 //!
 //! # Rejected
 //! Asking the target anything, stopping it, or reading its memory: a proof must not disturb what it proves.

@@ -1,8 +1,8 @@
-//! The texts of `/proc`, taken apart. Sans-IO; a line that is not understood is passed over, as a newer kernel may write more.
+//! Parsers for the texts of `/proc`. Sans-IO; unknown lines are ignored, as a newer kernel may write more.
 
 use crate::snapshot::{Mapping, Mappings, Timer};
 
-/// What is needed of `/proc/PID/stat`.
+/// The needed fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) state: char,
@@ -10,7 +10,7 @@ pub(crate) struct Stat {
     pub(crate) start_time: u64,
 }
 
-/// Takes `stat` apart. The name may hold spaces and brackets, so everything counts from the last closing bracket.
+/// Parses `stat`. The name may contain spaces and brackets, so fields count from the last closing bracket.
 pub(crate) fn stat(text: &str) -> Option<Stat> {
     let fields = &text[text.rfind(')')? + 1..];
     let mut fields = fields.split_ascii_whitespace();
@@ -21,7 +21,7 @@ pub(crate) fn stat(text: &str) -> Option<Stat> {
     Some(Stat { state, parent, start_time })
 }
 
-/// What is needed of `status`, of a process or of a thread.
+/// The needed fields of `status`, of a process or of a thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) name: String,
@@ -36,7 +36,7 @@ pub(crate) struct Status {
     pub(crate) caught: u64,
 }
 
-/// Takes `status` apart; `None` if the signal masks are not in it.
+/// Parses `status`; `None` without signal masks.
 pub(crate) fn status(text: &str) -> Option<Status> {
     let mut status = Status::default();
     let mut masks = 0;
@@ -74,7 +74,7 @@ fn kib(value: &str) -> u64 {
     value.split_ascii_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Takes `maps` apart: counts all, keeps those of ours and of perf events.
+/// Parses `maps`: counts all mappings, keeps ours and those of perf events.
 pub(crate) fn maps(text: &str) -> Mappings {
     let mut mappings = Mappings::default();
     for line in text.lines() {
@@ -93,7 +93,7 @@ pub(crate) fn maps(text: &str) -> Mappings {
     mappings
 }
 
-/// How descriptors and mappings of perf events read.
+/// The name of perf events in descriptors and mappings.
 pub(crate) const PERF_EVENT: &str = "anon_inode:[perf_event]";
 
 fn address_range(text: &str) -> Option<(u64, u64)> {
@@ -101,7 +101,7 @@ fn address_range(text: &str) -> Option<(u64, u64)> {
     Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
 }
 
-/// Of `perms offset dev inode   path`: the path may hold spaces, so fields are cut off one by one.
+/// From `perms offset dev inode   path`. The path may contain spaces, so fields are split off one by one.
 fn inode_and_path(rest: &str) -> Option<(u64, &str)> {
     let mut rest = rest;
     let mut field = "";
@@ -113,7 +113,7 @@ fn inode_and_path(rest: &str) -> Option<(u64, &str)> {
     Some((field.parse().ok()?, rest.trim_start_matches(' ')))
 }
 
-/// Takes `timers` apart: blocks of `ID:`, `signal:`, `notify:`, `ClockID:`.
+/// Parses `timers`: blocks of `ID:`, `signal:`, `notify:`, `ClockID:`.
 pub(crate) fn timers(text: &str) -> Vec<Timer> {
     let mut timers: Vec<Timer> = Vec::new();
     for line in text.lines() {
@@ -139,7 +139,7 @@ pub(crate) fn socket_inode(target: &str) -> Option<u64> {
     target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// Feeds `text` to every parser here; it must return whatever that is. Entry point for fuzzing: whether one of them understood.
+/// Entry point for fuzzing: runs every parser here on `text`; none may panic. Returns whether one of them understood it.
 pub fn parse_anything(text: &str) -> bool {
     let (mappings, timers) = (maps(text), timers(text));
     assert!(mappings.count <= text.lines().count() && mappings.ours.len() <= mappings.count);

@@ -1,4 +1,4 @@
-//! The driver: reads one process's part of a `/proc` tree. The only file of this crate that touches the file system.
+//! Reads one process's part of a `/proc` tree. The only file of this crate that touches the file system.
 
 use crate::parse::{self, Stat};
 use crate::snapshot::{Child, Descriptor, Memory, Presence, Signals, Snapshot, Thread, Unread};
@@ -8,17 +8,17 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// No file of `/proc` is read further: the 65,530 mappings that a process may have take a tenth of it.
+/// Maximum bytes read of a file in `/proc`: a process's maximum of 65,530 mappings takes a tenth of it.
 const READ_LIMIT: u64 = 64 << 20;
-/// How often a thread is looked at again that blocks every signal just now, one millisecond apart.
+/// How often to reread a thread that currently blocks every signal, one millisecond apart.
 const SETTLING_ROUNDS: u32 = 100;
 /// How often for all threads together: a target can have thousands that never stop blocking signals.
 const SETTLING_OF_ALL: u32 = 300;
-/// How often if it sleeps: then it most likely means to block them.
+/// The same for a sleeping thread: it most likely blocks them on purpose.
 const SLEEPING_ROUNDS: u32 = 3;
 /// The real-time signals that libc leaves to programs, 34 to 64.
 const REAL_TIME: u64 = !0 << 33;
-/// Above this many resident KiB the proportional size is not asked for: the kernel walks every page for it.
+/// Above this resident size in KiB the proportional size is not read: the kernel walks every page for it.
 const CHEAP_RESIDENT_KIB: u64 = 256 << 10;
 
 pub(crate) fn take(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
@@ -34,18 +34,18 @@ pub(crate) fn take(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
     snapshot.children = reader.children(proc_root, process_id);
     snapshot.timers = reader.text(Kind::Timer, "timers").map(|text| parse::timers(&text)).unwrap_or_default();
     snapshot.unread = reader.unread;
-    // Whatever was missing on the way: if the process has ended, or is another one by now, none of it means anything.
+    // If the process has ended or its id was reused, the data is meaningless, whatever was missing.
     let directory = proc_root.join(process_id.to_string());
     let again = identity(&directory, process_id)?;
     let same = again.start_time == stat.start_time && living(&directory, &again).is_some();
     if same { Ok(snapshot) } else { Err(Error::Gone { process_id }) }
 }
 
-/// Whether something is at `path`, a dangling link included.
+/// Whether `path` exists, even as a dangling link.
 pub(crate) fn presence(path: &Path) -> Presence {
     match fs::symlink_metadata(path) {
         Ok(_) => Presence::Present,
-        // A directory above it that is gone has taken it along.
+        // Its directory is gone, and so is the file.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Presence::Absent
         }
@@ -64,7 +64,7 @@ fn identity(directory: &Path, process_id: u32) -> Result<Stat> {
     }
 }
 
-/// The directory to read the process's own things from: a main thread that ended has none, though others live on.
+/// The directory to read the process's data from. A main thread that ended has no data, though other threads may still run.
 fn living(directory: &Path, stat: &Stat) -> Option<PathBuf> {
     if !ended(stat) {
         return Some(directory.to_owned());
@@ -80,7 +80,7 @@ fn ended(stat: &Stat) -> bool {
     matches!(stat.state, 'Z' | 'X' | 'x')
 }
 
-/// What the system says of something that has ended: no such file, or no such process (ESRCH).
+/// The system's errors for an ended process or thread: no such file, or no such process (ESRCH).
 fn vanished(error: &io::Error) -> bool {
     const ESRCH: i32 = 3;
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
@@ -95,7 +95,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The entries of a directory that are numbers, in order.
+/// The numeric entries of a directory, sorted.
 fn numbers(directory: &Path) -> io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -107,7 +107,7 @@ fn numbers(directory: &Path) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// Reads one process and notes what it could not.
+/// Reads one process, and notes everything unreadable.
 struct Reader {
     directory: PathBuf,
     unread: Vec<Unread>,
@@ -137,7 +137,7 @@ impl Reader {
         ids.into_iter().filter_map(|id| self.settled_thread(&tasks.join(id.to_string()), id)).collect()
     }
 
-    /// A thread, looked at again while it seems to be inside libc, which blocks every signal while it makes a thread or a process.
+    /// Reads a thread, and rereads it while it seems to be inside libc, which blocks every signal to start a thread or a process.
     fn settled_thread(&mut self, directory: &Path, id: u32) -> Option<Thread> {
         let (mut thread, mut state) = self.thread(directory, id)?;
         for round in 0..SETTLING_ROUNDS {
@@ -167,7 +167,7 @@ impl Reader {
                 };
                 Some((thread, stat.state))
             }
-            // It ended between the listing and now.
+            // It ended after the listing.
             (Err(error), _) | (_, Err(error)) if vanished(&error) => None,
             (Err(error), _) | (_, Err(error)) => {
                 self.note(Kind::Thread, directory, error);
@@ -236,7 +236,7 @@ impl Reader {
         ids.into_iter().filter_map(|id| self.child(&proc_root.join(id.to_string()), id)).collect()
     }
 
-    /// The kernel's own lists, one per thread; `None` if this kernel keeps none.
+    /// The kernel's own lists, one per thread; `None` if this kernel has none.
     fn listed_children(&self) -> Option<Vec<u32>> {
         let tasks = self.directory.join("task");
         let mut ids = Vec::new();
@@ -291,7 +291,7 @@ impl Reader {
         let path = directory.join("maps");
         match read(&path) {
             Ok(text) => parse::maps(&text).ours.into_iter().next().map(|mapping| mapping.path),
-            // A child that may not be read while its parent may has changed its user, which a child of ours never does.
+            // An unreadable child of a readable parent has changed its user. A child of ours never does.
             Err(error) if vanished(&error) || error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(error) => {
                 self.note(Kind::Child, &path, error);

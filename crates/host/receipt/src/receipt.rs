@@ -1,62 +1,62 @@
-//! The receipt: two snapshots compared, with what is known between them.
+//! The receipt: compares two snapshots, given the facts.
 
 use crate::judge::{Case, why_not_looked_at};
 use crate::{Facts, Kind, Left, Snapshot, Task, Totals};
 
-/// What became of the process meanwhile.
+/// State of the process after the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It runs on.
+    /// It still runs.
     Running,
-    /// It ended, and took everything with it that was not a file.
+    /// It ended, and only files can be left.
     Ended,
 }
 
-/// What is known of one kind of thing.
+/// The verdict for one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Looked at, and nothing of Remora found.
+    /// Checked, and nothing of Remora found.
     Clean,
     /// Something is left, or could not be read.
     Left,
-    /// What is left is named in the contract.
+    /// Something is left that the contract allows.
     Allowed,
-    /// Not looked at, for this reason.
+    /// Not checked, for this reason.
     NotLookedAt(&'static str),
 }
 
-/// What is left of Remora in a process, and how long everything took.
+/// The leftovers of Remora in a process, and the durations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
-    /// The process as this side numbers it.
+    /// The process id in our namespace.
     pub process_id: u32,
-    /// The runtime as it is shown: `.NET 8.0.4`.
+    /// The runtime's display name: `.NET 8.0.4`.
     pub runtime: String,
-    /// What it was attached to for.
+    /// The purpose of the attach.
     pub task: Task,
-    /// What became of the process.
+    /// State of the process.
     pub outcome: Outcome,
-    /// What is left, and what could not be read.
+    /// Leftovers, and everything unreadable.
     pub left: Vec<Left>,
-    /// What is left and named in the contract: it does not make the receipt unclean.
+    /// Leftovers that the contract allows: they do not make the receipt unclean.
     pub allowed: Vec<Left>,
-    /// Kinds that were not looked at, with why.
+    /// Unchecked kinds, with the reason.
     pub not_looked_at: Vec<(Kind, &'static str)>,
-    /// Numbers before the attach; shown, not judged.
+    /// Totals before the attach; shown, not checked.
     pub before: Totals,
-    /// Numbers after the detach, or before if the process ended; shown, not judged.
+    /// Totals after the detach, or before if the process ended; shown, not checked.
     pub after: Totals,
-    /// How long the attach took, nanoseconds.
+    /// Duration of the attach, nanoseconds.
     pub attach: u64,
-    /// How long what it was for took, nanoseconds.
+    /// Duration of the task, nanoseconds.
     pub recording: u64,
-    /// How long the detach took, nanoseconds.
+    /// Duration of the detach, nanoseconds.
     pub detach: u64,
 }
 
 impl Receipt {
-    /// Compares the process before the attach with the same process after the detach.
-    /// If `after` turns out to be another process with the same id, the first one has ended.
+    /// Compares the process before the attach with the same process after the detach. If `after` is another process with the same id, the
+    /// first one has ended.
     pub fn between(before: &Snapshot, after: &Snapshot, facts: &Facts) -> Receipt {
         if before.process_id == after.process_id && before.start_time == after.start_time {
             Receipt::judged(before, after, facts, Outcome::Running)
@@ -65,24 +65,24 @@ impl Receipt {
         }
     }
 
-    /// The receipt for a process that ended during the recording: only what was placed for it can be left.
+    /// The receipt for a process that ended during the recording: only its placed files can be left.
     pub fn of_ended(before: &Snapshot, facts: &Facts) -> Receipt {
         let mut after = Snapshot::default();
         after.look_for(&facts.placed);
         Receipt::judged(before, &after, facts, Outcome::Ended)
     }
 
-    /// Whether nothing is left that the contract does not allow, and everything could be read.
+    /// Whether everything was readable, and nothing is left that the contract does not allow.
     pub fn clean(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// What is left of one kind.
+    /// The leftovers of one kind.
     pub fn left_of(&self, kind: Kind) -> impl Iterator<Item = &Left> {
         self.left.iter().filter(move |left| left.kind == kind)
     }
 
-    /// What is known of one kind.
+    /// The verdict for one kind.
     pub fn verdict(&self, kind: Kind) -> Verdict {
         if self.left_of(kind).next().is_some() {
             Verdict::Left

@@ -1,4 +1,4 @@
-//! The receipt as JSON: the boundary types. Field names are permanent; new ones may be added.
+//! The receipt as JSON: the boundary types. Field names are permanent; fields may be added.
 
 use crate::{Kind, Left, Outcome, Receipt, Totals, Verdict};
 use serde::Serialize;
@@ -17,7 +17,7 @@ struct ReceiptJson<'a> {
     after: TotalsJson,
     /// Verdict for each kind: `clean`, `left`, `allowed` or `not-looked-at`.
     kinds: BTreeMap<&'static str, &'static str>,
-    /// Why, for each kind that was not looked at.
+    /// The reason for each unchecked kind.
     not_looked_at: BTreeMap<&'static str, &'static str>,
     process_id: u32,
     runtime: &'a str,
@@ -37,7 +37,7 @@ struct LeftJson<'a> {
 #[derive(Serialize)]
 struct TimingsJson {
     attach_ms: f64,
-    /// Of the task, whatever it was.
+    /// Duration of the task.
     recording_ms: f64,
     detach_ms: f64,
 }
@@ -51,7 +51,7 @@ struct TotalsJson {
     timers: usize,
     resident_bytes: u64,
     virtual_bytes: u64,
-    /// Null where reading it was not cheap.
+    /// Null if reading it was not cheap.
     proportional_bytes: Option<u64>,
     signals_ignored: String,
     signals_caught: String,
@@ -87,7 +87,7 @@ impl Receipt {
         text
     }
 
-    /// Kinds whose verdict is that they were not looked at, and why.
+    /// Unchecked kinds, with the reason.
     pub(crate) fn passed_over(&self) -> impl Iterator<Item = (Kind, &'static str)> {
         Kind::ALL.into_iter().filter_map(|kind| match self.verdict(kind) {
             Verdict::NotLookedAt(why) => Some((kind, why)),

@@ -3,9 +3,9 @@
 use crate::{Kind, Left, Outcome, Receipt, Verdict};
 use std::fmt;
 
-/// More residues than this are counted, not listed; the JSON has them all.
+/// Maximum number of leftovers listed. More are counted; the JSON has them all.
 const LISTED: usize = 3;
-/// Kinds in one line.
+/// Kinds on one line.
 const COLUMNS: usize = 4;
 
 impl fmt::Display for Receipt {
@@ -15,7 +15,7 @@ impl fmt::Display for Receipt {
 }
 
 impl Receipt {
-    /// The receipt for people, line by line. What it quotes is the target's: who prints a line makes sure that it is one.
+    /// The receipt as text, line by line. It quotes text of the target: the printing code must make sure that a line stays one line.
     pub fn lines(&self) -> Vec<String> {
         let is_running = self.outcome == Outcome::Running;
         let mut lines = vec![self.headline()];
@@ -91,7 +91,7 @@ impl Receipt {
 }
 
 fn list(mark: char, list: &[Left]) -> Vec<String> {
-    // One line more than is listed would only say that one is missing: then it is listed instead.
+    // "and 1 more" would take the same line as the leftover itself: list it instead.
     let listed = if list.len() == LISTED + 1 { list.len() } else { list.len().min(LISTED) };
     let mut lines: Vec<String> =
         list[..listed].iter().map(|left| format!("  {mark} {}: {}", left.what, left.why)).collect();

@@ -1,4 +1,4 @@
-//! What `/proc` tells of a process at one instant: plain data, taken by [`Snapshot::take`].
+//! The state of a process in `/proc` at one instant: plain data, read by [`Snapshot::take`].
 
 use crate::{Kind, Result, proc_tree};
 use std::path::{Path, PathBuf};
@@ -8,45 +8,45 @@ use std::path::{Path, PathBuf};
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// First address behind it.
+    /// One past the last address.
     pub end: u64,
     /// Inode of the file.
     pub inode: u64,
-    /// Path, with ` (deleted)` if the file is gone.
+    /// Path, with ` (deleted)` if the file was unlinked.
     pub path: String,
 }
 
-/// The address space: totals, and what of it is ours.
+/// The address space: totals, and our mappings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mappings {
     /// All mappings.
     pub count: usize,
-    /// Their sizes added up.
+    /// Sum of their sizes.
     pub bytes: u64,
-    /// Mappings of perf events, whoever's.
+    /// Mappings of perf events, of any owner.
     pub perf_events: usize,
-    /// Those whose name is Remora's.
+    /// Mappings with a name of Remora.
     pub ours: Vec<Mapping>,
 }
 
 /// A thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Its id as this side numbers it.
+    /// Its id in our namespace.
     pub id: u32,
-    /// Its id as the target numbers it (another one in a pid namespace).
+    /// Its id in the target's namespace.
     pub namespace_id: u32,
-    /// When it started, clock ticks since boot; with the id this is its identity.
+    /// Start time, clock ticks since boot; identifies the thread together with its id.
     pub start_time: u64,
     /// Its name.
     pub name: String,
-    /// Mask of signals that it blocks; bit 0 is signal 1.
+    /// Mask of blocked signals; bit 0 is signal 1.
     pub blocked: u64,
-    /// Mask of signals pending for it alone.
+    /// Mask of signals pending for this thread only.
     pub pending: u64,
 }
 
-/// What the process does on signals; bit 0 of a mask is signal 1.
+/// Signal dispositions of the process; bit 0 of a mask is signal 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Signals {
     /// Ignored.
@@ -62,24 +62,24 @@ pub struct Signals {
 pub struct Descriptor {
     /// Its number.
     pub number: u32,
-    /// What it refers to, as the system says: `socket:[123]`, `/memfd:remora-ring (deleted)`.
+    /// Its target in `/proc/PID/fd`: `socket:[123]`, `/memfd:remora-ring (deleted)`.
     pub target: String,
 }
 
 /// A child process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
-    /// Its id as this side numbers it.
+    /// Its id in our namespace.
     pub id: u32,
-    /// Its id as the target numbers it.
+    /// Its id in the target's namespace.
     pub namespace_id: u32,
-    /// When it started, clock ticks since boot.
+    /// Start time, clock ticks since boot.
     pub start_time: u64,
     /// Its name.
     pub name: String,
-    /// Whether it ended and waits to be asked for its exit status.
+    /// Whether it has ended, and waits for `wait`.
     pub zombie: bool,
-    /// Path of a library of ours that it has mapped, which a forked copy of the target has.
+    /// Path of a library of ours among its mappings: a forked copy of the target has one.
     pub library: Option<String>,
 }
 
@@ -90,9 +90,9 @@ pub struct Timer {
     pub id: i64,
     /// The signal that it sends.
     pub signal: Option<u32>,
-    /// Whom it notifies and how: `signal/tid.77`.
+    /// Its notification: `signal/tid.77`.
     pub notify: String,
-    /// Its clock; negative ones are processor clocks of threads and processes.
+    /// Its clock; negative ones are CPU clocks of threads and processes.
     pub clock: i64,
 }
 
@@ -103,47 +103,47 @@ pub struct Memory {
     pub resident: u64,
     /// Address space.
     pub virtual_size: u64,
-    /// Resident, shared pages counted in proportion; only where reading it is cheap.
+    /// Resident, shared pages counted proportionally; only if reading it is cheap.
     pub proportional: Option<u64>,
 }
 
-/// Whether a placed file is there.
+/// Whether a placed file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It is there.
+    /// It exists.
     Present,
-    /// It is not.
+    /// It does not exist.
     Absent,
-    /// That could not be found out.
+    /// Unknown: the check failed.
     Unknown,
 }
 
-/// A file that was looked for.
+/// The state of a placed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// Where.
+    /// Its path.
     pub path: PathBuf,
-    /// Whether it is there.
+    /// Whether it exists.
     pub presence: Presence,
 }
 
-/// Something that could not be read, and so is not known to be clean.
+/// Something unreadable, so not known to be clean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
-    /// What kind of thing it would have told of.
+    /// The kind that it would have shown.
     pub kind: Kind,
     /// The file.
     pub path: String,
-    /// What the system said.
+    /// The system's error.
     pub error: String,
 }
 
-/// What there is of a process at one instant.
+/// The state of a process at one instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The process as this side numbers it.
+    /// The process id in our namespace.
     pub process_id: u32,
-    /// When it started, clock ticks since boot; with the id this is its identity.
+    /// Start time, clock ticks since boot; identifies the process together with its id.
     pub start_time: u64,
     /// Its name.
     pub name: String,
@@ -161,13 +161,13 @@ pub struct Snapshot {
     pub timers: Vec<Timer>,
     /// Memory.
     pub memory: Memory,
-    /// Files that were looked for ([`Snapshot::look_for`]).
+    /// Placed files, as [`Snapshot::look_for`] found them.
     pub files: Vec<Placed>,
-    /// What could not be read.
+    /// Everything unreadable.
     pub unread: Vec<Unread>,
 }
 
-/// The numbers of a snapshot, for showing.
+/// The totals of a snapshot, for display.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Mappings.
@@ -187,13 +187,13 @@ pub struct Totals {
 }
 
 impl Snapshot {
-    /// Looks at process `process_id` through `proc_root` (`/proc`, or a tree like it).
-    /// Threads that vanish meanwhile are passed over; what may not be read is noted in [`Snapshot::unread`].
+    /// Reads process `process_id` through `proc_root` (`/proc`, or a tree like it). Threads that end meanwhile are skipped; unreadable
+    /// parts are noted in [`Snapshot::unread`].
     pub fn take(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
         proc_tree::take(proc_root, process_id)
     }
 
-    /// Looks whether the files placed for the target are (still) there.
+    /// Checks whether the files placed for the target (still) exist.
     pub fn look_for<P: AsRef<Path>>(&mut self, paths: &[P]) {
         for path in paths.iter().map(AsRef::as_ref) {
             let presence = proc_tree::presence(path);
@@ -201,12 +201,12 @@ impl Snapshot {
         }
     }
 
-    /// The thread that the target numbers `namespace_id`.
+    /// The thread with id `namespace_id` in the target's namespace.
     pub fn thread(&self, namespace_id: u32) -> Option<&Thread> {
         self.threads.iter().find(|thread| thread.namespace_id == namespace_id)
     }
 
-    /// The numbers.
+    /// The totals.
     pub fn totals(&self) -> Totals {
         Totals {
             mappings: self.mappings.count,
@@ -219,7 +219,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether a thread was there, the same one and not another with its id.
+    /// Whether this thread was there: the same one, not another with its id.
     pub(crate) fn has_thread(&self, thread: &Thread) -> bool {
         self.same_thread(thread).is_some()
     }

@@ -1,16 +1,16 @@
-//! Generic arguments as the runtime knows them, and how each is shown.
+//! Generic arguments of the runtime, and their display names.
 
 use crate::image::ManagedImage;
 use crate::keyword::Primitive;
 use crate::types::Namespaces;
 use std::sync::Arc;
 
-/// How deep arguments may nest before they are shown as `…`.
+/// Maximum nesting of arguments. Deeper ones are shown as `…`.
 pub(crate) const ARGUMENT_DEPTH: u32 = 32;
 /// More dimensions than the runtime allows; a larger rank is shown as this many.
 const RANK_LIMIT: u32 = 32;
 
-/// What a generic parameter stands for in one instantiation.
+/// The argument for a generic parameter in one instantiation.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TypeArgument {
@@ -25,23 +25,23 @@ pub enum TypeArgument {
     },
     /// An array.
     Array {
-        /// What it holds.
+        /// The element type.
         element: Box<TypeArgument>,
-        /// How many dimensions it has: 1 for `int[]`.
+        /// Number of dimensions: 1 for `int[]`.
         rank: u32,
     },
-    /// A type that the runtime builds in.
+    /// A primitive type.
     Primitive(Primitive),
-    /// The stand-in for all reference types in shared code: shown as the parameter's own name.
+    /// `System.__Canon`, which replaces all reference types in shared code: shown as the parameter's own name.
     Canon,
-    /// A type whose name was read in the target, shown as it is ([`crate::short_type_name`] makes a reflection name readable).
+    /// A type name read in the target, shown unchanged ([`crate::short_type_name`] makes a reflection name readable).
     Named(String),
-    /// A type that could not be found out: shown as the parameter's own name.
+    /// An unknown type: shown as the parameter's own name.
     Unknown,
 }
 
 impl TypeArgument {
-    /// The whole name of a type that stands for itself, as C# writes it, with all namespaces; `None` if it cannot be told.
+    /// The full name of a type on its own, in C# notation with all namespaces; `None` if unknown.
     pub fn full_name(&self) -> Option<String> {
         match self {
             TypeArgument::Class { image, token, arguments } => image.type_name(*token, arguments),
@@ -52,7 +52,7 @@ impl TypeArgument {
         }
     }
 
-    /// The name of a type as C# writes it where it is used: without its namespace; `None` if it cannot be told.
+    /// The name of a type in C# notation without its namespace; `None` if unknown.
     pub fn short_name(&self) -> Option<String> {
         match self {
             TypeArgument::Canon | TypeArgument::Unknown => None,
@@ -60,7 +60,7 @@ impl TypeArgument {
         }
     }
 
-    /// How the argument of a parameter called `parameter` is shown; `depth` is how deep arguments may still nest.
+    /// The display name for parameter `parameter`. `depth` is the number of levels that arguments may still nest.
     pub(crate) fn text(&self, parameter: &str, depth: u32, namespaces: Namespaces) -> String {
         let Some(depth) = depth.checked_sub(1) else { return "…".to_owned() };
         match self {
@@ -75,7 +75,7 @@ impl TypeArgument {
     }
 }
 
-/// `element` with another pair of brackets. C# writes the outermost array first, so it goes before those already there.
+/// Adds a pair of brackets to `element`. C# writes the outermost array first, so the new pair goes before the existing ones.
 pub(crate) fn array_of(element: &str, rank: u32) -> String {
     let base = element.trim_end_matches(['[', ']', ',']);
     let commas = ",".repeat(rank.clamp(1, RANK_LIMIT) as usize - 1);

@@ -1,31 +1,41 @@
-//! Single-file applications: assemblies that lie, one after another, behind the launcher in one executable file.
+//! Single-file applications: one executable file with the assemblies one after another behind the launcher.
 //!
-//! The launcher knows where the list of files begins: the eight bytes before [`BUNDLE_MARK`] in it say so, 0 in a launcher without any.
-//! The list: two u32 of version, an i32 count of files, an id, from version 2 on two places of settings files and flags; then for each
-//! file its offset, its size, from version 6 on its packed size (0 if it is not packed), a byte of kind and a path. Texts are UTF-8 behind
-//! a length of seven bits a byte. (Read in dotnet/runtime, `src/native/corehost/bundle/`: `header.cpp`, `file_entry.cpp`, `marker.cpp`.)
+//! The eight bytes before [`BUNDLE_MARK`] in the launcher are the offset of the file list, 0 in a launcher without files. The list begins
+//! with:
+//! * two u32 of version
+//! * an i32 count of files
+//! * an id
+//! * from version 2 on, the locations of two settings files, and flags
+//!
+//! Then each file has:
+//! * its offset and its size
+//! * from version 6 on, its packed size (0 if not packed)
+//! * a kind byte and a path
+//!
+//! Texts are UTF-8 after their length, which has seven bits a byte. (Source: dotnet/runtime, `src/native/corehost/bundle/`: `header.cpp`,
+//! `file_entry.cpp`, `marker.cpp`.)
 
 use crate::bytes::Reader;
 use crate::error::SymbolError;
 use crate::inflate::inflated;
 use std::collections::HashMap;
 
-/// SHA-256 of `.net core bundle`: what launchers carry behind the place of the list.
+/// SHA-256 of `.net core bundle`: follows the list's offset in launchers.
 pub const BUNDLE_MARK: [u8; 32] = [
     0x8b, 0x12, 0x02, 0xb9, 0x6a, 0x61, 0x20, 0x38, 0x72, 0x7b, 0x93, 0x02, 0x14, 0xd7, 0xa0, 0x32, 0x13, 0xf5, 0xb9,
     0xe6, 0xef, 0xae, 0x33, 0x18, 0xee, 0x3b, 0x2d, 0xce, 0x24, 0xb3, 0x6a, 0xae,
 ];
 
-/// The longest file that is unpacked, bytes.
+/// Maximum size of an unpacked file, bytes.
 pub const BUNDLED_FILE_LIMIT: u64 = 1 << 28;
 
-/// The first version whose list has places of settings files and flags.
+/// First version whose list has settings files and flags.
 const WITH_SETTINGS: u32 = 2;
-/// The bytes of these.
+/// Size of these, bytes.
 const SETTINGS: usize = 5 * 8;
-/// The first version whose files may be packed.
+/// First version whose files may be packed.
 const WITH_PACKED_SIZES: u32 = 6;
-/// The least that a file takes in the list, bytes.
+/// Minimum size of a file's entry in the list, bytes.
 const SHORTEST_ENTRY: usize = 18;
 
 /// The files of one application.
@@ -34,20 +44,20 @@ pub struct Bundle {
     files: HashMap<String, BundledFile>,
 }
 
-/// Where one of them lies.
+/// Location of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BundledFile {
-    /// From the beginning of the executable, bytes.
+    /// Offset in the executable, bytes.
     pub offset: u64,
-    /// What it takes there, bytes.
+    /// Size in the executable, bytes.
     pub stored: u64,
-    /// What it is when it is unpacked, bytes.
+    /// Unpacked size, bytes.
     pub size: u64,
     packed: bool,
 }
 
 impl Bundle {
-    /// Reads the list that begins with these bytes; what follows it does not matter.
+    /// Parses the list that begins with these bytes, and ignores anything after it.
     pub fn parse(list: &[u8]) -> Result<Bundle, SymbolError> {
         read_list(list).ok_or(SymbolError::Damaged { what: "list of a single-file application" })
     }
@@ -57,19 +67,19 @@ impl Bundle {
         self.files.get(path)
     }
 
-    /// How many there are.
+    /// Number of files.
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 }
 
 impl BundledFile {
-    /// The file, from the bytes that it takes in the executable.
+    /// Unpacks the file from its bytes in the executable.
     pub fn unpack(&self, stored: Vec<u8>) -> Result<Vec<u8>, SymbolError> {
         if !self.packed {
             return Ok(stored);
@@ -82,7 +92,7 @@ impl BundledFile {
     }
 }
 
-/// Where the list begins, from what stands before the mark; `None` in a launcher without files.
+/// The offset of the list, from the bytes before the mark; `None` in a launcher without files.
 pub fn list_of_bundle(before_mark: [u8; 8]) -> Option<u64> {
     Some(u64::from_le_bytes(before_mark)).filter(|offset| *offset != 0)
 }
@@ -96,7 +106,7 @@ fn read_list(bytes: &[u8]) -> Option<Bundle> {
     if version >= WITH_SETTINGS {
         reader.take(SETTINGS)?;
     }
-    // So many are not there: no room is made for them.
+    // A false count: reject it before allocating.
     if count > reader.rest().len() / SHORTEST_ENTRY {
         return None;
     }
@@ -112,7 +122,7 @@ fn entry(reader: &mut Reader, version: u32) -> Option<(String, BundledFile)> {
     Some((text(reader)?, BundledFile { offset, stored: if packed { stored } else { size }, size, packed }))
 }
 
-/// Lengths have two bytes at most.
+/// A text; its length has at most two bytes.
 fn text(reader: &mut Reader) -> Option<String> {
     let first = reader.byte()?;
     let length = usize::from(first & 0x7f);

@@ -1,4 +1,4 @@
-//! Bounded little-endian reading: every read answers `None` at the end of the bytes, none panics.
+//! Bounded little-endian reads: each returns `None` at the end of the bytes, none panics.
 
 /// Reads forward through a slice.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         self.compressed_with_width().map(|(value, _)| value)
     }
 
-    /// A signed integer: the sign is the lowest bit, and the width decides what is added for a negative one.
+    /// A signed integer: the sign is the lowest bit, and the width determines the offset of a negative one.
     pub(crate) fn compressed_signed(&mut self) -> Option<i32> {
         let (value, bits) = self.compressed_with_width()?;
         let magnitude = (value >> 1) as i32;

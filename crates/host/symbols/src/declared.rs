@@ -1,15 +1,15 @@
-//! What a type declares that says how its objects live and who may hold them: a finalizer, events.
+//! Declarations of a type that affect the lifetime of objects: finalizer and events.
 
 use crate::image::ManagedImage;
 use crate::metadata::Table;
 use crate::name::MethodName;
 use crate::types::{RawType, row_of};
 
-/// More events of one type than this are not read.
+/// Maximum number of events of one type.
 const EVENT_LIMIT: usize = 256;
-/// The signature of a finalizer: of an instance, no parameters, no result (ECMA-335 II.23.2.1).
+/// The signature of a finalizer: instance method, no parameters, no result (ECMA-335 II.23.2.1).
 const FINALIZER: [u8; 3] = [0x20, 0x00, 0x01];
-/// Marks of a method (ECMA-335 II.23.1.10): belongs to no instance; overridable; hides what it could override.
+/// Method flags (ECMA-335 II.23.1.10): static; virtual; hides what it could override.
 const STATIC: u32 = 0x0010;
 const VIRTUAL: u32 = 0x0040;
 const NEW_SLOT: u32 = 0x0100;
@@ -21,14 +21,16 @@ pub struct DeclaredEvent {
     pub name: String,
     /// The definition of its delegate, with the number of its type arguments: `System.EventHandler`1`.
     pub delegate: String,
-    /// Whether it is of the type and of no object.
+    /// Whether it is a static event.
     pub is_static: bool,
 }
 
 impl ManagedImage {
-    /// Whether the type behind a TypeDef token overrides `Object.Finalize` itself. What `Object` has there is none: who asks leaves that type out.
+    /// Whether the type with this TypeDef token overrides `Object.Finalize` itself. Do not ask about `Object`: its own method does not
+    /// count.
     ///
-    /// The runtime sees it so: an object is finalizable if its class has another method in that slot (`methodtablebuilder.cpp`, `HasFinalizer`).
+    /// The runtime uses the same rule: an object is finalizable if its class has another method in that slot (`methodtablebuilder.cpp`,
+    /// `HasFinalizer`).
     pub fn declares_finalizer(&self, token: u32) -> bool {
         let Some(row) = row_of(token, Table::TypeDef) else { return false };
         self.metadata.methods_called(row, "Finalize").into_iter().any(|method| {
@@ -38,7 +40,7 @@ impl ManagedImage {
         })
     }
 
-    /// The events that the type behind a TypeDef token declares itself.
+    /// The events that the type with this TypeDef token declares itself.
     pub fn declared_events(&self, token: u32) -> Vec<DeclaredEvent> {
         let Some(row) = row_of(token, Table::TypeDef) else { return Vec::new() };
         let maps = 1..=self.metadata.rows(Table::EventMap);
@@ -46,7 +48,7 @@ impl ManagedImage {
         own.flat_map(|map| self.events_of(map)).take(EVENT_LIMIT).filter_map(|event| self.event(row, event)).collect()
     }
 
-    /// The events of a row of the map: a run that ends where the next row's begins; of edited modules through pointers.
+    /// The events of an EventMap row: from its first event up to the first one of the next row. Edited modules list them through EventPtr.
     fn events_of(&self, map: u32) -> impl Iterator<Item = u32> + '_ {
         let direct = self.metadata.rows(Table::EventPtr) == 0;
         let end = self.metadata.rows(if direct { Table::Event } else { Table::EventPtr }).saturating_add(1);
@@ -63,13 +65,13 @@ impl ManagedImage {
         Some(DeclaredEvent { name, delegate, is_static: marks & STATIC != 0 })
     }
 
-    /// The definition that a type, or an instance of a generic one, goes back to.
+    /// The definition of a type, or of the generic type that it instantiates.
     fn definition(&self, coded: u32) -> Option<RawType> {
         match coded & 3 {
             0 => self.metadata.type_def(coded >> 2),
             1 => self.metadata.type_ref(coded >> 2),
             2 => {
-                // Of a generic instance: that it is one, of a class, and which (ECMA-335 II.23.2.12).
+                // A generic instance: GENERICINST, CLASS, then the type (ECMA-335 II.23.2.12).
                 let blob = self.metadata.blob(Table::TypeSpec, coded >> 2, 0)?;
                 let mut reader = crate::bytes::Reader::new(blob.strip_prefix(&[0x15, 0x12])?);
                 let named = reader.compressed()?;

@@ -1,16 +1,16 @@
-//! Readable names: of C++ and Rust symbols, and of managed methods whose names were read in the target.
+//! Readable names for C++ and Rust symbols, and for managed methods whose names were read in the target.
 
 use crate::argument::{ARGUMENT_DEPTH, array_of};
 use crate::generated::{Generated, generated, split_arity};
 use crate::name::{MethodKind, MethodName, NamePart};
 use crate::types::{RawType, method_identifier, type_identifier};
 
-/// Symbols longer than this are shown as they are: demangling may grow a name exponentially.
+/// Longer symbols are shown unchanged: demangling may grow a name exponentially.
 const MANGLED_LIMIT: usize = 4096;
-/// Demangled names longer than this are cut, with `…` at the end.
+/// Longer demangled names are cut, and end with `…`.
 const NAME_LIMIT: usize = 2048;
 
-/// The readable name of a native symbol; what is neither C++ nor Rust is answered as it is, without a symbol version.
+/// The readable name of a native symbol. Symbols of other languages are returned unchanged, without a symbol version.
 pub fn native(symbol: &str) -> String {
     if let Some(target) = symbol.strip_suffix("@plt") {
         return native(target) + "@plt";
@@ -20,7 +20,7 @@ pub fn native(symbol: &str) -> String {
     cut(readable.unwrap_or_else(|| plain.to_owned()))
 }
 
-/// The name of a method known by its reflection names alone: `Namespace.Outer+<>c` and `<Main>b__0_1`.
+/// The name of a method from its reflection names alone: `Namespace.Outer+<>c` and `<Main>b__0_1`.
 ///
 /// Parameters are unknown and not shown. `+` and `/` separate nested types; arguments in brackets after the type are shown.
 pub fn demangle_raw(type_name: &str, method_name: &str) -> MethodName {
@@ -36,7 +36,7 @@ pub fn demangle_raw(type_name: &str, method_name: &str) -> MethodName {
     let kinds: Vec<Option<Generated<'_>>> = segments.iter().map(|segment| generated(split_arity(segment).0)).collect();
     let mut name = MethodName { namespace: namespace.to_owned(), ..MethodName::default() };
     describe(&mut name, method_name, kinds.last().copied().flatten());
-    // Closures and state machines are no types that anybody wrote, if the method says where it was written.
+    // Hide closures and state machines, which nobody wrote, if the method names the one it was written in.
     let machine = matches!(kinds.last(), Some(Some(Generated::StateMachine { .. })));
     let invented = machine || matches!(name.kind, MethodKind::Lambda | MethodKind::LocalFunction);
     let hidden = |kind: &&Option<Generated<'_>>| {
@@ -54,7 +54,7 @@ pub fn demangle_raw(type_name: &str, method_name: &str) -> MethodName {
     name
 }
 
-/// A type known by its reflection name alone, as it is shown in an argument list: `App.Outer+Inner[System.Int32]` is `Outer.Inner<int>`.
+/// The short display name of a type from its reflection name: `App.Outer+Inner[System.Int32]` is `Outer.Inner<int>`.
 pub fn short_type_name(type_name: &str) -> String {
     argument(type_name, ARGUMENT_DEPTH)
 }
@@ -86,7 +86,7 @@ fn describe(name: &mut MethodName, method_name: &str, declaring: Option<Generate
     }
 }
 
-/// Splits `List`1[System.__Canon,[System.Int32, CoreLib]]` into the type and its arguments, as they are shown.
+/// Splits `List`1[System.__Canon,[System.Int32, CoreLib]]` into the type and the display names of its arguments.
 fn split_arguments(type_name: &str, depth: u32) -> (&str, Vec<String>) {
     let Some(open) = type_name.find('[').filter(|_| type_name.ends_with(']')) else { return (type_name, Vec::new()) };
     let arguments = split_list(&type_name[open + 1..type_name.len() - 1]);
@@ -99,7 +99,7 @@ fn split_arguments(type_name: &str, depth: u32) -> (&str, Vec<String>) {
     (&type_name[..open], shown.collect())
 }
 
-/// Splits at the commas that are in no bracket.
+/// Splits at the commas outside brackets.
 fn split_list(list: &str) -> Vec<&str> {
     let mut depth = 0usize;
     let outside = |character| {
@@ -113,10 +113,10 @@ fn split_list(list: &str) -> Vec<&str> {
     list.split(outside).collect()
 }
 
-/// How an argument is shown: without namespace, its own arguments included.
+/// The display name of an argument: without namespace, its own arguments included.
 fn argument(text: &str, depth: u32) -> String {
     let Some(depth) = depth.checked_sub(1) else { return "…".to_owned() };
-    // `[Type, Assembly]` is how reflection writes an argument of another assembly.
+    // Reflection writes an argument of another assembly as `[Type, Assembly]`.
     let text = match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
         Some(qualified) => split_list(qualified)[0],
         None => text,
@@ -134,7 +134,7 @@ fn argument(text: &str, depth: u32) -> String {
     RawType { namespace: namespace.to_owned(), parts }.short(&arguments)
 }
 
-/// Splits at `+` and `/` that are not inside `<>`.
+/// Splits at `+` and `/` outside `<>`.
 fn split_nested(qualified: &str) -> Vec<&str> {
     let mut depth = 0i32;
     qualified
@@ -149,7 +149,7 @@ fn split_nested(qualified: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Splits before the last part: at the last dot that is not inside `<>`.
+/// Splits before the last part: at the last dot outside `<>`.
 fn split_namespace(outer: &str) -> (&str, &str) {
     let mut depth = 0i32;
     for (index, byte) in outer.bytes().enumerate().rev() {
@@ -174,12 +174,12 @@ fn c_plus_plus(symbol: &str) -> Option<String> {
     let parsed = cpp_demangle::Symbol::new(symbol).ok()?;
     let options = cpp_demangle::DemangleOptions::new().no_return_type().recursion_limit(128);
     let mut name = Bounded(String::new());
-    // A name that grows beyond the bound ends with an error, and is shown as far as it goes.
+    // A name beyond the bound ends with an error: show the part before it.
     let whole = parsed.structured_demangle(&mut name, &options).is_ok();
     (whole || name.0.len() > NAME_LIMIT).then_some(name.0)
 }
 
-/// Takes no more than a name is shown of: some hundred bytes of a symbol can stand for gigabytes.
+/// Accepts no more than the shown length of a name: a symbol of some hundred bytes can demangle to gigabytes.
 struct Bounded(String);
 
 impl std::fmt::Write for Bounded {

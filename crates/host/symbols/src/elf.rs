@@ -1,8 +1,8 @@
-//! Native modules: which function an address of an ELF file belongs to.
+//! Native modules: finds the function at an address of an ELF file.
 //!
-//! A function has the addresses from its symbol's value up to its size, no more: the nearest symbol before an address is not
-//! its name. A symbol of size 0 therefore names nothing; the bounds of functions without symbol are in `unwind.rs`. Where several symbols hold an address, the innermost wins, and of
-//! aliases the most public one with the plainest name.
+//! A function covers the addresses from its symbol's value up to its size, and no more: the nearest symbol before an address is not its
+//! name. A symbol of size 0 therefore names nothing. The bounds of functions without a symbol are in `unwind.rs`. Among several symbols
+//! that cover an address, the innermost wins. Among aliases, the most public one with the plainest name wins.
 
 use crate::error::SymbolError;
 use crate::plt::plt_symbols;
@@ -16,9 +16,9 @@ use object::{Endianness, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable}
 /// A native module: its symbols and segments, decoded from the bytes of its file.
 #[derive(Debug, Clone)]
 pub struct ElfImage {
-    /// In the order of their addresses.
+    /// Sorted by address.
     symbols: Vec<Symbol>,
-    /// With each symbol the greatest end of it and those before it, so that a look-up knows when to stop.
+    /// For each symbol the maximum end of it and all before it: a lookup stops there.
     greatest_ends: Vec<u64>,
     bounds: UnwindBounds,
     segments: Vec<Segment>,
@@ -26,17 +26,17 @@ pub struct ElfImage {
     debug_link: Option<String>,
 }
 
-/// A symbol that holds at least one address.
+/// A symbol that covers at least one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Symbol {
     pub(crate) address: u64,
     pub(crate) size: u64,
-    /// Lower is preferred: global, weak, local, made up.
+    /// Lower is preferred: global, weak, local, generated.
     pub(crate) rank: u8,
     pub(crate) name: String,
 }
 
-/// A loaded part of the file.
+/// A loaded segment of the file.
 #[derive(Debug, Clone)]
 struct Segment {
     address: u64,
@@ -48,7 +48,7 @@ struct Segment {
 pub(crate) type Elf<'a> = ElfFile64<'a, Endianness>;
 
 impl ElfImage {
-    /// Opens the module whose file holds `bytes` (64-bit ELF).
+    /// Parses a 64-bit ELF file.
     pub fn parse(bytes: impl AsRef<[u8]>) -> Result<ElfImage, SymbolError> {
         let file = open(bytes.as_ref())?;
         let segments = segments(&file);
@@ -64,7 +64,7 @@ impl ElfImage {
         Ok(image)
     }
 
-    /// Adds the symbols of a separate debug file (`bytes`), if it carries this module's build id; says whether it does.
+    /// Adds the symbols of a separate debug file (`bytes`) if its build id matches. Returns whether it does.
     pub fn add_debug_file(&mut self, bytes: impl AsRef<[u8]>) -> Result<bool, SymbolError> {
         let file = open(bytes.as_ref())?;
         let id = file.build_id().ok().flatten();
@@ -75,14 +75,14 @@ impl ElfImage {
         Ok(true)
     }
 
-    /// Where a separate debug file of this module may lie, best first; `path` is the module's own.
+    /// Possible paths of a separate debug file, best first; `path` is the module's own.
     pub fn debug_file_paths(&self, path: &TargetPath) -> Vec<TargetPath> {
         let mut paths = Vec::new();
         if let Some([first, rest @ ..]) = self.build_id.as_deref().filter(|id| id.len() >= 2) {
             let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
             paths.push(format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug").into());
         }
-        // A name with a folder in it is no debug link that a linker writes.
+        // Linkers write no debug link with a directory in it.
         if let Some(link) = self.debug_link.as_deref().filter(|link| !link.is_empty() && !link.contains('/')) {
             let folder = path.parent().unwrap_or_default();
             let below = |start: &str| folder.names().fold(TargetPath::from(start), |path, name| path.join(name));
@@ -99,30 +99,30 @@ impl ElfImage {
         self.build_id.as_deref()
     }
 
-    /// The symbol that holds an address of the file's own address space, as it is written there; `None` outside every symbol.
+    /// The raw symbol that covers an address of the file's own address space; `None` outside every symbol.
     pub fn symbol(&self, address: u64) -> Option<&str> {
         self.symbol_at(address).map(|symbol| symbol.name.as_str())
     }
 
-    /// The readable name of the function that holds an address, and the function's first address.
+    /// The readable name of the function at an address, and the function's first address.
     pub fn function(&self, address: u64) -> Option<(String, u64)> {
         self.symbol_at(address).map(|symbol| (crate::demangle::native(&symbol.name), symbol.address))
     }
 
-    /// Where the function that holds an address starts, and how long it is, as the file's unwind table has it (`.eh_frame`).
+    /// Start and length of the function at an address, from the file's unwind table (`.eh_frame`).
     ///
-    /// Stripped files have that table, too. `None` in no entry of it; a part that the compiler moved away has an entry of its own.
+    /// Stripped files keep that table. `None` outside its entries. A part that the compiler moved away has an entry of its own.
     pub fn function_bounds(&self, address: u64) -> Option<(u64, u64)> {
         self.bounds.at(address)
     }
 
-    /// The address of the file's own address space at which a file offset is loaded.
+    /// Converts a file offset to an address of the file's own address space.
     pub fn address_of_offset(&self, offset: u64) -> Option<u64> {
         let held = |segment: &&Segment| offset >= segment.offset && offset - segment.offset < segment.file_size;
         self.segments.iter().find(held).map(|segment| segment.address.wrapping_add(offset - segment.offset))
     }
 
-    /// The file offset that is loaded at an address of the file's own address space.
+    /// Converts an address of the file's own address space to a file offset.
     pub fn offset_of_address(&self, address: u64) -> Option<u64> {
         let held = |segment: &&Segment| address >= segment.address && address - segment.address < segment.file_size;
         self.segments.iter().find(held).map(|segment| segment.offset.wrapping_add(address - segment.address))
@@ -139,7 +139,7 @@ impl ElfImage {
 
     fn add(&mut self, symbols: impl Iterator<Item = Symbol>) {
         self.symbols.extend(symbols);
-        // Of symbols with one address the last is found first: the innermost, then the preferred.
+        // Lookups search backwards, and find the last of the symbols with one address first: the innermost, then the preferred.
         self.symbols.sort_by(|a, b| {
             a.address.cmp(&b.address).then(b.size.cmp(&a.size)).then_with(|| preference(b).cmp(&preference(a)))
         });
@@ -159,7 +159,7 @@ fn preference(symbol: &Symbol) -> (u8, usize, usize, &str) {
 }
 
 impl UnwindRules {
-    /// The rules of a module, from the bytes of its file; `None` for anything but a 64-bit ELF file for x64 within the limits.
+    /// Parses the unwind rules of a file; `None` for anything but a 64-bit ELF file for x64 within the limits.
     pub fn parse(bytes: &[u8]) -> Option<UnwindRules> {
         let file = open(bytes).ok()?;
         let code = segments(&file).into_iter().filter(|segment| segment.executable).take(CODE_SEGMENTS);
@@ -167,10 +167,10 @@ impl UnwindRules {
     }
 }
 
-/// Executable segments of a file, at most: each function is looked up in them. Linkers make one or two.
+/// Maximum number of executable segments: each function is searched in them. Linkers make one or two.
 const CODE_SEGMENTS: usize = 16;
 
-/// The loaded parts of a file.
+/// The loaded segments of a file.
 fn segments(file: &Elf<'_>) -> Vec<Segment> {
     let endian = file.endian();
     let loaded = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == object::elf::PT_LOAD);
@@ -184,7 +184,7 @@ fn segments(file: &Elf<'_>) -> Vec<Segment> {
         .collect()
 }
 
-/// Whether all of a range is loaded from the file as code.
+/// Whether the file loads all of a range as code.
 fn is_code(segments: &[Segment], start: u64, length: u64) -> bool {
     segments.iter().filter(|segment| segment.executable && start >= segment.address).any(|segment| {
         let before = start - segment.address;
@@ -196,21 +196,21 @@ fn open(bytes: &[u8]) -> Result<Elf<'_>, SymbolError> {
     ElfFile64::parse(bytes).map_err(|error| SymbolError::NotElf { reason: error.to_string() })
 }
 
-/// How many bytes of names are still taken from a file. All of its symbols may have one and the same long name. A symbol beyond the budget
-/// is left out, so that its code is shown as module and offset.
+/// Remaining bytes for names from a file, where all symbols may share one long name. A symbol beyond the budget is left out, and its code
+/// is shown as module and offset.
 pub(crate) struct NameBudget(usize);
 
 impl NameBudget {
-    /// Bytes of one name: readers see [`crate::demangle_native`]'s first 2,048.
+    /// Maximum bytes of one name: [`crate::demangle_native`] returns at most 2,048.
     const LONGEST: usize = 1 << 16;
-    /// Bytes of all names of a file, beside twice its length.
+    /// Maximum bytes of all names of a file, in addition to twice its length.
     const MOST: usize = 1 << 20;
 
     pub(crate) fn of(file: &Elf<'_>) -> NameBudget {
         NameBudget(Self::MOST.saturating_add(file.data().len().saturating_mul(2)))
     }
 
-    /// The name as text; `None` if it is empty, too long, or beyond the budget.
+    /// The name as text; `None` if it is empty, too long or beyond the budget.
     pub(crate) fn take(&mut self, name: &[u8]) -> Option<String> {
         if name.is_empty() || name.len() > Self::LONGEST {
             return None;
@@ -241,7 +241,7 @@ fn symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol> + 'a {
     })
 }
 
-/// The executable sections of a file with this name.
+/// Address, bytes and entry size of the section with this name.
 pub(crate) fn section<'a>(file: &'a Elf<'a>, name: &str) -> Option<(u64, &'a [u8], u64)> {
     let section = file.section_by_name(name)?;
     let entry_size = section.elf_section_header().sh_entsize(file.endian());

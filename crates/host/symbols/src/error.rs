@@ -1,6 +1,6 @@
-//! What can be wrong with a file that names are to be read from, each with its likely cause and what to do.
+//! Errors in files with symbols, each with its likely cause and fix.
 
-/// Why a file gave no names.
+/// Why a file has no usable names.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SymbolError {
@@ -25,10 +25,10 @@ pub enum SymbolError {
     /// The embedded PDB claims to unpack to more than [`crate::EMBEDDED_PDB_LIMIT`] bytes.
     #[error("the embedded PDB is larger than the limit; give the PDB as a file")]
     PdbTooLarge,
-    /// The bytes are no ELF file that can be read.
+    /// The bytes are no readable ELF file.
     #[error("not a readable ELF file ({reason}); its addresses are shown as module+offset")]
     NotElf {
-        /// What the ELF reader said.
+        /// The ELF reader's message.
         reason: String,
     },
 }

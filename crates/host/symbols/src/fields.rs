@@ -1,19 +1,19 @@
-//! Fields of a type as its metadata declares them, and what it says of how they lie: for values out of a heap.
+//! Fields and layout of a type as its metadata declares them, to decode values on a heap.
 //!
-//! A field's type is kept as a shape, and not as text: what it stands for is found out by whoever knows the other modules.
+//! A field's type is a structure, not text: the caller resolves it with the other modules.
 
 use crate::bytes::Reader;
 use crate::image::ManagedImage;
 use crate::metadata::{Metadata, Table};
 use crate::types::row_of;
 
-/// More fields than this are not read of one type.
+/// Maximum number of fields of one type.
 const FIELD_LIMIT: usize = 1 << 16;
-/// Types nested deeper in one signature than this make it unreadable.
+/// Maximum nesting of types in one signature. Deeper ones are unreadable.
 const DEPTH_LIMIT: u32 = 64;
-/// More types in one signature than this make it unreadable.
+/// Maximum number of types in one signature. Larger ones are unreadable.
 const TYPE_LIMIT: u32 = 1024;
-/// More generic arguments than this make a signature unreadable.
+/// Maximum number of generic arguments. Signatures with more are unreadable.
 const ARGUMENT_LIMIT: u32 = 256;
 
 const STATIC: u32 = 0x10;
@@ -24,49 +24,49 @@ const SEQUENTIAL: u32 = 0x08;
 const EXPLICIT: u32 = 0x10;
 const INTERFACE: u32 = 0x20;
 
-/// A field as it is declared.
+/// A declared field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     /// Its token.
     pub token: u32,
-    /// Its name, as the metadata has it.
+    /// Its name in the metadata.
     pub name: String,
-    /// Where it is.
+    /// Its place.
     pub place: FieldPlace,
-    /// What it holds; `None` where that cannot be read.
+    /// Its type; `None` if that cannot be read.
     pub of: Option<FieldType>,
 }
 
-/// Where a field is.
+/// The place of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldPlace {
     /// In each object.
     Instance {
-        /// At this offset, where the layout is explicit.
+        /// The offset, if the layout is explicit.
         offset: Option<u32>,
     },
     /// Once for the type.
     Static {
         /// Once for each thread.
         of_thread: bool,
-        /// In the file of its module.
+        /// In the module's file.
         in_file: bool,
     },
-    /// Nowhere: a constant, with its bits where it is a number.
+    /// A constant, stored nowhere.
     Literal {
-        /// See above.
+        /// Its bits, if it is a number.
         value: Option<u64>,
     },
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FieldType {
-    /// A type that the runtime builds in, by its `CorElementType`; `string` and `object` among them.
+    /// A primitive type by its `CorElementType`, including `string` and `object`.
     Primitive(u8),
     /// Another type.
     Named {
-        /// Which.
+        /// The type.
         of: TypeReference,
         /// Whether it is a value type.
         is_value: bool,
@@ -77,59 +77,59 @@ pub enum FieldType {
     Parameter(u32),
     /// An array.
     Array {
-        /// What it holds.
+        /// The element type.
         element: Box<FieldType>,
-        /// Dimensions.
+        /// Number of dimensions.
         rank: u32,
     },
-    /// A pointer; `None` for one to a function.
+    /// A pointer; `None` for a function pointer.
     Pointer(Option<Box<FieldType>>),
-    /// A reference to a place, which only values on a stack have.
+    /// A managed reference, which only values on a stack have.
     Reference(Box<FieldType>),
 }
 
-/// A type by its name in some module.
+/// A type by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TypeReference {
     /// A TypeDef token of the same module.
     Own(u32),
-    /// One of another assembly.
+    /// A type of another assembly.
     Other {
         /// Its simple name.
         assembly: String,
         /// Its namespace.
         namespace: String,
-        /// Its names as the metadata has them, the outermost first.
+        /// Its names in the metadata, outermost first.
         names: Vec<String>,
     },
 }
 
-/// How a type is said to be laid out.
+/// The declared layout of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Declared {
-    /// By whom.
+    /// Its kind.
     pub order: Order,
-    /// The most that a field is aligned to, bytes; 0 where nothing is said.
+    /// Maximum alignment of a field, bytes; 0 if not declared.
     pub pack: u32,
-    /// At least so many bytes; 0 where nothing is said.
+    /// Minimum size, bytes; 0 if not declared.
     pub size: u32,
-    /// How often its only field is repeated, if it is an inline array.
+    /// Number of repetitions of its only field, for an inline array.
     pub repeated: Option<u32>,
 }
 
-/// Who decides on the order of fields.
+/// The kind of layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The runtime.
+    /// The runtime orders the fields.
     #[default]
     Automatic,
-    /// The source.
+    /// Source order.
     Sequential,
-    /// Each field has its offset.
+    /// Each field declares its offset.
     Explicit,
 }
 
-/// What kind of a type it is.
+/// The kind of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TypeNature {
     /// A class.
@@ -140,13 +140,13 @@ pub enum TypeNature {
     Value,
     /// An enum.
     Enum {
-        /// Whether its members may be combined.
+        /// Whether it has the `Flags` attribute.
         is_flags: bool,
     },
 }
 
 impl ManagedImage {
-    /// The fields of a type in the order of the metadata, constants among them.
+    /// The fields of a type in metadata order, including constants.
     pub fn fields(&self, type_token: u32) -> Vec<Field> {
         let Some(row) = row_of(type_token, Table::TypeDef) else { return Vec::new() };
         self.metadata.fields_of(row).take(FIELD_LIMIT).filter_map(|row| self.field(row)).collect()
@@ -157,12 +157,12 @@ impl ManagedImage {
         (1..=self.metadata.rows(Table::TypeDef)).map(|row| (Table::TypeDef as u32) << 24 | row)
     }
 
-    /// Whether the module defines what the runtime builds in.
+    /// Whether this is `System.Private.CoreLib`, which defines the primitive types.
     pub fn is_core(&self) -> bool {
         self.metadata.text(Table::Assembly, 1, 7).is_some_and(|name| name == "System.Private.CoreLib")
     }
 
-    /// How a type is said to be laid out.
+    /// The declared layout of a type.
     pub fn declared_layout(&self, type_token: u32) -> Option<Declared> {
         let row = row_of(type_token, Table::TypeDef)?;
         let order = match self.metadata.cell(Table::TypeDef, row, 0)? & LAYOUT_MASK {
@@ -177,7 +177,7 @@ impl ManagedImage {
         Some(Declared { order, pack: cell(0), size: cell(1), repeated })
     }
 
-    /// What kind of a type it is.
+    /// The kind of a type.
     pub fn nature(&self, type_token: u32) -> Option<TypeNature> {
         let row = row_of(type_token, Table::TypeDef)?;
         if self.metadata.cell(Table::TypeDef, row, 0)? & INTERFACE != 0 {
@@ -199,13 +199,13 @@ impl ManagedImage {
         })
     }
 
-    /// The namespace of a type and its names, the outermost first, as the metadata has them.
+    /// The namespace and names of a type in the metadata, outermost first.
     pub fn names_of(&self, type_token: u32) -> Option<(String, Vec<String>)> {
         let raw = self.metadata.type_def(row_of(type_token, Table::TypeDef)?)?;
         Some((raw.namespace, raw.parts.into_iter().map(|(name, _)| name).collect()))
     }
 
-    /// The assembly to which a type is forwarded from here.
+    /// The assembly that this module forwards a type to.
     pub fn forwarded(&self, namespace: &str, name: &str) -> Option<String> {
         let metadata = &self.metadata;
         let is = |row: &u32, column, text: &str| {
@@ -246,7 +246,7 @@ impl Metadata {
         let mut bytes = [0; 8];
         bytes.get_mut(..blob.len())?.copy_from_slice(blob);
         let value = u64::from_le_bytes(bytes);
-        // Signed ones, as wide as they can be: a short of -1 is the same number as a long of -1.
+        // Signed numbers are extended to 64 bits: a short of -1 is the same number as a long of -1.
         Some(match self.cell(Table::Constant, row, 0)? & 0xff {
             0x04 => value as u8 as i8 as u64,
             0x06 => value as u16 as i16 as u64,
@@ -255,7 +255,7 @@ impl Metadata {
         })
     }
 
-    /// The first argument, a number, of an attribute of that class.
+    /// The first argument of an attribute of this class, a number.
     fn attribute_number(&self, parent: u32, class: &[u8]) -> Option<u32> {
         let row = self.attribute_row(parent, class)?;
         let mut reader = Reader::new(self.blob(Table::CustomAttribute, row, 2)?);
@@ -264,7 +264,7 @@ impl Metadata {
 
     fn field_type(&self, blob: &[u8]) -> Option<FieldType> {
         let mut reader = Reader::new(blob);
-        // The calling convention of fields.
+        // The calling convention of a field signature.
         (reader.byte()? & 0x0f == 0x06).then_some(())?;
         Types { metadata: self, left: TYPE_LIMIT }.read(&mut reader, DEPTH_LIMIT)
     }

@@ -1,4 +1,4 @@
-//! A managed module, opened from the bytes of its file.
+//! A managed module, parsed from the bytes of its file.
 
 use crate::error::SymbolError;
 use crate::inflate::inflated;
@@ -9,9 +9,9 @@ use crate::target_path::TargetPath;
 use crate::types::row_of;
 use std::fmt;
 
-/// A managed module: its metadata, and which PDB belongs to it.
+/// A managed module: its metadata, and its PDB.
 ///
-/// Opening copies the metadata (not the code) and reads its header; everything else is read when it is asked for.
+/// Parsing copies the metadata (not the code) and reads its header; everything else is decoded on demand.
 pub struct ManagedImage {
     pub(crate) metadata: Metadata,
     code_view: Option<CodeView>,
@@ -20,7 +20,7 @@ pub struct ManagedImage {
 }
 
 impl ManagedImage {
-    /// Opens the module whose file holds `bytes`.
+    /// Parses a module's file.
     pub fn parse(bytes: impl AsRef<[u8]>) -> Result<ManagedImage, SymbolError> {
         let file = PortableExecutable::parse(bytes.as_ref())?;
         let metadata = Metadata::parse(file.metadata()?.into()).ok_or(SymbolError::Damaged { what: "metadata" })?;
@@ -28,7 +28,7 @@ impl ManagedImage {
         Ok(ManagedImage { metadata, code_view: file.code_view(), embedded_pdb, pdb: None })
     }
 
-    /// The module's id: every compilation has its own, so it tells whether a file is the one that was loaded.
+    /// The module's id, different for each compilation: it identifies the loaded file.
     pub fn mvid(&self) -> Option<Guid> {
         self.metadata.guid(Table::Module, 1, 2)
     }
@@ -38,7 +38,7 @@ impl ManagedImage {
         Some(self.metadata.text(Table::Module, 1, 1)?.into_owned())
     }
 
-    /// The assembly's simple name; `None` for a module that is no assembly.
+    /// The assembly's simple name; `None` for a module without an assembly.
     pub fn assembly_name(&self) -> Option<String> {
         Some(self.metadata.text(Table::Assembly, 1, 7)?.into_owned())
     }
@@ -48,19 +48,19 @@ impl ManagedImage {
         (1..=self.metadata.rows(Table::MethodDef)).map(|row| (Table::MethodDef as u32) << 24 | row)
     }
 
-    /// Which PDB belongs to the module, if it was built with one.
+    /// The identity of the module's PDB, if it was built with one.
     pub fn code_view(&self) -> Option<&CodeView> {
         self.code_view.as_ref()
     }
 
-    /// Takes the PDB that the module carries into use; `false` if it carries none.
+    /// Uses the embedded PDB; `false` if there is none.
     pub fn use_embedded_pdb(&mut self) -> Result<bool, SymbolError> {
         let Some(unpacked) = self.embedded_pdb() else { return Ok(false) };
         self.use_pdb(unpacked?)?;
         Ok(true)
     }
 
-    /// Takes a PDB into use; one that belongs to another build is refused.
+    /// Uses a PDB; refuses one of another build.
     pub fn use_pdb(&mut self, bytes: impl AsRef<[u8]>) -> Result<(), SymbolError> {
         let expected = self.code_view.as_ref().ok_or(SymbolError::PdbMismatch)?;
         self.pdb = Some(PortablePdb::parse(bytes, expected)?);
@@ -72,7 +72,7 @@ impl ManagedImage {
         self.pdb.as_ref()
     }
 
-    /// The unpacked PDB that the module carries; `None` if it carries none.
+    /// The unpacked embedded PDB; `None` if there is none.
     fn embedded_pdb(&self) -> Option<Result<Vec<u8>, SymbolError>> {
         let (size, packed) = self.embedded_pdb.as_ref()?;
         if *size > EMBEDDED_PDB_LIMIT {
@@ -81,7 +81,7 @@ impl ManagedImage {
         Some(inflated(packed, *size as u64).ok_or(SymbolError::Damaged { what: "embedded PDB" }))
     }
 
-    /// Where the PDB may lie, best first: beside the module, under its own name and under the one the compiler wrote.
+    /// Possible paths of the PDB, best first: beside the module, by the module's name and by the one in CodeView.
     pub fn pdb_paths(&self, module: &TargetPath) -> Vec<TargetPath> {
         let (folder, file) = (module.parent().unwrap_or_default(), module.file_name());
         let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
@@ -95,7 +95,7 @@ impl ManagedImage {
         paths
     }
 
-    /// The row of a method that exists, behind its token.
+    /// The row of a method's token, if it exists.
     pub(crate) fn method_row(&self, token: u32) -> Option<u32> {
         row_of(token, Table::MethodDef).filter(|&row| row <= self.metadata.rows(Table::MethodDef))
     }

@@ -1,11 +1,11 @@
 //! C# keywords for the runtime's primitive types, and the short form of qualified names.
 
-/// A type that the runtime builds in, by the number that signatures and the profiling API give it (`CorElementType`).
+/// A primitive type, by its number in signatures and the profiling API (`CorElementType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Primitive(&'static str);
 
 impl Primitive {
-    /// The primitive behind a `CorElementType`, also `object` and `string`; `None` for every element type that needs more than its number.
+    /// The primitive of a `CorElementType`, including `object` and `string`; `None` for element types that need more than their number.
     pub fn from_element_type(element_type: u8) -> Option<Primitive> {
         Some(Primitive(match element_type {
             0x01 => "void",
@@ -61,7 +61,7 @@ pub(crate) fn system_keyword(name: &str) -> Option<&'static str> {
     })
 }
 
-/// `text` with every qualified name in it reduced to its last part, and primitives to their keywords.
+/// Shortens every qualified name in `text` to its last part, and primitives to their keywords.
 pub(crate) fn shorten(text: &str) -> String {
     let mut short = String::with_capacity(text.len());
     let mut word_start = 0;

@@ -1,31 +1,32 @@
-//! From an address of a process to a name: the function of the mapped file, else module and offset, else `[unknown]`.
+//! Resolves an address of a process: to the function of the mapped file, else module and offset, else `[unknown]`.
 //!
-//! Where no symbol holds the address, the offset is that of the function's first instruction, if the file's unwind table tells it:
-//! the samples of one function have one name. Nothing is guessed; an address outside the table keeps its own offset.
+//! Outside every symbol, the offset is the start of the function in the file's unwind table: the samples of one function share one name.
+//! Nothing is guessed; an address outside the table keeps its own offset.
 
 use crate::elf::ElfImage;
 use crate::maps::{MapEntry, find_mapping};
 
-/// The name of an address that no mapping with a file holds.
+/// The name of an address in no file mapping.
 pub const UNKNOWN: &str = "[unknown]";
 
-/// What is known of a native address.
+/// The name and module of a native address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NativeName {
-    /// `memcpy`, `libcoreclr.so+0x1a2b30` (where the function starts), `[vdso]+0x10`, `[unknown]`.
+    /// `memcpy`, `libcoreclr.so+0x1a2b30` (the function's start), `[vdso]+0x10`, `[unknown]`.
     pub name: String,
-    /// The path of the module, as the process sees it; `None` where there is none.
+    /// The module's path as the process sees it; `None` without a module.
     pub module: Option<String>,
-    /// Whether `name` is a function's (rather than a module and an offset, or unknown).
+    /// Whether `name` is a function's name (not a module and an offset, nor unknown).
     pub is_function: bool,
 }
 
-/// Names `address` of a process with these mappings (in the order of their addresses).
+/// Resolves `address` of a process with these mappings (sorted by address).
 ///
-/// `image` opens the file of a mapping, if it can be had; it is asked only for mappings of modules, `[vdso]` included.
-/// For a caller's frame give the return address less 1: the return address itself may belong to the next function.
-/// The offset after a module is that of the function's first instruction, where the file's unwind table tells it, else the
-/// address's own. Either is in the file's own address space, so that `addr2line` takes it.
+/// `image` opens the file of a mapping, if possible. It is called only for mappings of modules, including `[vdso]`. For a caller's frame
+/// pass the return address less 1: the return address itself may belong to the next function.
+///
+/// The offset after a module is the start of the function in the file's unwind table, else the address's own. Both are in the file's own
+/// address space, so that `addr2line` accepts them.
 pub fn mapped_name<'i>(
     address: u64,
     maps: &[MapEntry],
@@ -50,7 +51,7 @@ pub fn mapped_name<'i>(
     NativeName { name, module: Some(entry.path.to_string()), is_function }
 }
 
-/// Where the module that `entry` is a part of begins: the nearest mapping of the same file's start at or below it.
+/// Start of the module with `entry`: the nearest mapping at or below it that maps the beginning of the same file.
 fn module_start(maps: &[MapEntry], entry: &MapEntry) -> u64 {
     let same = |other: &&MapEntry| {
         other.start <= entry.start

@@ -1,4 +1,4 @@
-//! `/proc/PID/maps` as entries. Pure text; lines that make no sense are left out, since a newer kernel may add some.
+//! Parses `/proc/PID/maps`. Pure text; malformed lines are left out, since a newer kernel may add some.
 
 use crate::target_path::TargetPath;
 
@@ -9,9 +9,9 @@ pub struct MapEntry {
     pub start: u64,
     /// One past the last address.
     pub end: u64,
-    /// What may be done with it.
+    /// Its permissions.
     pub permissions: Permissions,
-    /// Where in the file the mapping starts.
+    /// Offset of the mapping in the file.
     pub offset: u64,
     /// The device of the file, major and minor number.
     pub device: (u32, u32),
@@ -19,8 +19,8 @@ pub struct MapEntry {
     pub inode: u64,
     /// The path as the process sees it, `[vdso]` and the like, or empty for anonymous memory.
     pub path: TargetPath,
-    /// The file has been unlinked since it was mapped: what lies at `path` now, if anything, is another file.
-    /// The mapped one can be read through `/proc/PID/map_files`.
+    /// The file was unlinked after it was mapped: a file at `path` now is another one. The mapped file is readable through
+    /// `/proc/PID/map_files`.
     pub deleted: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Permissions {
     pub write: bool,
     /// Executable.
     pub execute: bool,
-    /// Shared with other processes rather than private.
+    /// Shared with other processes, not private.
     pub shared: bool,
 }
 
@@ -43,7 +43,7 @@ impl MapEntry {
         (self.start..self.end).contains(&address)
     }
 
-    /// Whether the mapping is of a file whose code can have names: no anonymous memory, heap, stack or memory file.
+    /// Whether the mapping is of a file whose code can have names: not anonymous memory, heap, stack or a memory file.
     pub fn is_module(&self) -> bool {
         let pseudo = ["/memfd:", "/dev/", "/SYSV", "anon_inode:", "/anon_hugepage"];
         self.path == "[vdso]" || (self.path.is_absolute() && !pseudo.iter().any(|prefix| self.path.starts_with(prefix)))
@@ -60,7 +60,7 @@ pub fn parse_maps(bytes: &[u8]) -> Vec<MapEntry> {
     bytes.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }
 
-/// The entry that holds `address`; the entries must be in the order of their addresses, as the kernel lists them.
+/// The entry that contains `address`; the entries must be sorted by address, as the kernel lists them.
 pub fn find_mapping(maps: &[MapEntry], address: u64) -> Option<&MapEntry> {
     let after = maps.partition_point(|entry| entry.start <= address);
     maps[..after].last().filter(|entry| entry.contains(address))
@@ -106,7 +106,7 @@ fn word(line: &[u8]) -> Option<(&str, &[u8])> {
     std::str::from_utf8(word).ok().filter(|word| !word.is_empty()).map(|word| (word, rest))
 }
 
-/// The kernel writes a line break in a path as an octal escape, and nothing else.
+/// The kernel escapes a line break in a path as octal, and no other character.
 fn unescaped(path: &[u8]) -> TargetPath {
     const BREAK: &[u8] = b"\\012";
     let mut bytes = Vec::with_capacity(path.len());

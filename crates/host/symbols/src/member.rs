@@ -1,11 +1,11 @@
-//! From a method's metadata name to what C# calls it: accessors, operators, explicit interface implementations.
+//! Converts a method's metadata name to C# notation: accessors, operators, explicit interface implementations.
 
 use crate::keyword::shorten;
 
-/// What a member's metadata name says.
+/// A member, parsed from its metadata name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// The interface that is implemented explicitly, shortened: `IEnumerable<int>`.
+    /// The explicitly implemented interface, shortened: `IEnumerable<int>`.
     pub(crate) interface: Option<String>,
     pub(crate) shape: Shape,
 }
@@ -23,14 +23,15 @@ pub(crate) enum Shape {
 }
 
 impl Member {
-    /// `special` says that the metadata marks the method as an accessor or operator (compilers do not mark explicitly implemented operators).
+    /// `special` is the method's SpecialName flag, set for accessors and operators. Compilers do not set it for explicitly implemented
+    /// operators.
     pub(crate) fn parse(name: &str, special: bool) -> Member {
         let (interface, simple) = split_interface(name);
         let shape = if special || interface.is_some() { special_shape(simple) } else { None };
         Member { interface: interface.map(shorten), shape: shape.unwrap_or_else(|| Shape::Method(simple.to_owned())) }
     }
 
-    /// The name alone, without what only a signature can add.
+    /// The name alone, without the parts that need the signature.
     pub(crate) fn text(&self) -> String {
         let text = match &self.shape {
             Shape::Method(name) | Shape::Operator(name) => name.clone(),
@@ -40,7 +41,7 @@ impl Member {
         self.prefixed(&text)
     }
 
-    /// `text` after the interface that is implemented explicitly.
+    /// Puts the explicitly implemented interface in front of `text`.
     pub(crate) fn prefixed(&self, text: &str) -> String {
         match &self.interface {
             Some(interface) => format!("{interface}.{text}"),
@@ -89,7 +90,7 @@ fn special_shape(name: &str) -> Option<Shape> {
     Some(Shape::Operator(format!("operator {checked}{symbol}")))
 }
 
-/// Operators by the names that the common language specification gives them.
+/// Operators by their names in the Common Language Specification.
 const OPERATORS: [(&str, &str); 42] = [
     ("Addition", "+"),
     ("Subtraction", "-"),

@@ -1,8 +1,8 @@
-//! The name of a method in parts, and as it is shown: like C#.
+//! The name of a method in parts, and its display in C# notation.
 
 use std::fmt;
 
-/// One name with its generic arguments (or, where those are unknown, the names of its generic parameters).
+/// One name with its generic arguments (or, if unknown, the names of its generic parameters).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NamePart {
     /// The identifier: `List`, `Add`, `lambda#1`, `operator +`.
@@ -11,16 +11,16 @@ pub struct NamePart {
     pub arguments: Vec<String>,
 }
 
-/// What kind of code a method is, beyond its name.
+/// The kind of a method, beyond its name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MethodKind {
     /// Written as a method, accessor, operator or constructor.
     #[default]
     Ordinary,
-    /// The resumable half of an `async` method, shown under the method's own name.
+    /// The state machine's part of an `async` method, shown under the method's own name.
     Async,
-    /// The resumable half of an iterator, shown under the method's own name.
+    /// The state machine's part of an iterator, shown under the method's own name.
     Iterator,
     /// A lambda or anonymous method.
     Lambda,
@@ -35,13 +35,13 @@ pub struct MethodName {
     pub namespace: String,
     /// The declaring type, outermost first.
     pub types: Vec<NamePart>,
-    /// The methods that this one is written in, outermost first: a lambda's, a local function's.
+    /// The methods that contain this lambda or local function in the source, outermost first.
     pub within: Vec<NamePart>,
     /// The method itself.
     pub method: NamePart,
-    /// What is shown in parentheses; `None` where it is unknown or where C# shows none (`Count.get`).
+    /// The text in parentheses; `None` if unknown, or if C# shows none (`Count.get`).
     pub parameters: Option<Vec<String>>,
-    /// What kind of code it is.
+    /// Its kind.
     pub kind: MethodKind,
 }
 
@@ -59,12 +59,12 @@ impl MethodName {
     }
 }
 
-/// The longest name, bytes.
+/// Maximum length of a name, bytes.
 const LONGEST_NAME: usize = 4096;
-/// Shown in place of what a name leaves out.
+/// Replaces the omitted part of a name.
 pub const LEFT_OUT: &str = "…";
 
-/// A name of at most 4,096 bytes: what is longer is cut, and ends with [`LEFT_OUT`].
+/// Cuts a name to at most 4,096 bytes; a cut name ends with [`LEFT_OUT`].
 pub fn shortened(mut name: String) -> String {
     if name.len() > LONGEST_NAME {
         let end = (0..=LONGEST_NAME - LEFT_OUT.len()).rev().find(|at| name.is_char_boundary(*at));

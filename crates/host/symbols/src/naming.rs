@@ -1,4 +1,4 @@
-//! The name of a method, composed from its metadata: declaring type, un-mangled identifier, arguments, parameters.
+//! Composes the name of a method from its metadata: declaring type, demangled identifier, arguments, parameters.
 
 use crate::argument::{ARGUMENT_DEPTH, TypeArgument};
 use crate::generated::{Generated, generated, split_arity};
@@ -11,15 +11,15 @@ use crate::pdb::PortablePdb;
 use crate::signature::{Arguments, MethodSignature, method_signature};
 use crate::types::{Namespaces, method_identifier, row_of};
 
-/// How many state machines may wrap each other (an async lambda in an iterator ...).
+/// Maximum number of state machines around each other (an async lambda in an iterator ...).
 const MACHINE_DEPTH: u32 = 8;
 
 const SPECIAL_NAME: u32 = 0x0800;
 
 impl ManagedImage {
-    /// The name of the method behind a MethodDef token, for one instantiation; `None` if there is no such method.
+    /// The name of the method with a MethodDef token, for one instantiation; `None` if there is no such method.
     ///
-    /// Arguments that are not given are shown as the names of their parameters. `class_arguments` holds those of enclosing types first.
+    /// Missing arguments are shown as the names of their parameters. `class_arguments` has those of enclosing types first.
     pub fn method_name(
         &self,
         token: u32,
@@ -44,7 +44,7 @@ impl ManagedImage {
         Method { metadata, pdb: self.pdb(), row, declaring, class: &class, method: &method }.name(MACHINE_DEPTH)
     }
 
-    /// The name of the type behind a TypeDef token, with its namespace and those of its arguments. State machines of overloads share one.
+    /// The name of the type with a TypeDef token, with its namespace and those of its arguments. State machines of overloads share one.
     pub fn type_name(&self, token: u32, arguments: &[TypeArgument]) -> Option<String> {
         let row = row_of(token, Table::TypeDef)?;
         let raw = self.metadata.type_def(row)?;
@@ -55,7 +55,7 @@ impl ManagedImage {
     }
 }
 
-/// A method and what its generic parameters stand for.
+/// A method and its generic arguments.
 struct Method<'a> {
     metadata: &'a Metadata,
     pdb: Option<&'a PortablePdb>,
@@ -83,7 +83,7 @@ impl Method<'_> {
         }
     }
 
-    /// The innermost type of the chain that is no closure.
+    /// The innermost type of the chain except closures.
     fn outside_closures(&self, chain: &[u32]) -> Option<u32> {
         chain.iter().rev().copied().find(|&row| {
             let identifier = self.metadata.text(Table::TypeDef, row, 1).unwrap_or_default();
@@ -91,7 +91,7 @@ impl Method<'_> {
         })
     }
 
-    /// A method of a state machine: its MoveNext is the method that was written, the rest belongs to that method.
+    /// A method of a state machine: its MoveNext is the method in the source, and its other methods belong to that method.
     fn in_state_machine(&self, identifier: &str, enclosing: u32, written: &str, depth: u32) -> Option<MethodName> {
         let depth = depth.checked_sub(1)?;
         let metadata = self.metadata;
@@ -125,14 +125,14 @@ impl Method<'_> {
         Some(name)
     }
 
-    /// What the PDB says, where the metadata was stripped of attributes.
+    /// The kickoff method from the PDB, for metadata stripped of attributes.
     fn kickoff_by_pdb(&self, enclosing: u32) -> Option<u32> {
         let move_next = *self.metadata.methods_called(self.declaring, "MoveNext").first()?;
         let token = self.pdb?.kickoff_method((Table::MethodDef as u32) << 24 | move_next)?;
         row_of(token, Table::MethodDef).filter(|&row| self.metadata.declaring_type(row) == Some(enclosing))
     }
 
-    /// A method shown as a member of `home`, which is its declaring type or, for a method of a closure, the type around that.
+    /// Names a method as a member of `home`: its declaring type or, for a method of a closure, the type around it.
     fn in_type(&self, identifier: &str, home: u32, closure_number: Option<&str>) -> Option<MethodName> {
         let raw = self.metadata.type_def(home)?;
         let home_count = self.metadata.type_parameters(home).len().min(self.class.len());
@@ -142,13 +142,13 @@ impl Method<'_> {
         let arguments = Arguments { class: self.class, method: self.method };
         let signature = method_signature(self.metadata, self.row, arguments);
         name.parameters = signature.as_ref().map(|signature| parameter_texts(self.metadata, self.row, signature));
-        // A closure repeats the generic parameters of the method that it was written in.
+        // A closure repeats the generic parameters of the method that contains it.
         let written_in = || captured.iter().chain(self.method).cloned().collect();
         match generated(identifier) {
             Some(Generated::Lambda { method, method_number, number }) => {
                 name.within.push(NamePart { name: method_identifier(method), arguments: written_in() });
                 name.method.name = match method_number.or(closure_number) {
-                    // Overloads count their lambdas from 0 each: the method's own number keeps them apart.
+                    // Each overload counts its lambdas from 0: the method's own number distinguishes them.
                     Some(of) if self.metadata.methods_called(home, method).len() > 1 => format!("lambda#{of}.{number}"),
                     _ => format!("lambda#{number}"),
                 };
@@ -166,7 +166,7 @@ impl Method<'_> {
         Some(name)
     }
 
-    /// Deals generic arguments out between the method that was written and its local function.
+    /// Splits generic arguments between a local function and the method that contains it.
     fn split_local_arguments(&self, home: u32, method: &str, arguments: Vec<String>) -> (Vec<String>, Vec<String>) {
         let outer = self.metadata.methods_called(home, method);
         let counts: Vec<usize> = outer.iter().map(|&row| self.metadata.method_parameters(row).len()).collect();
@@ -179,7 +179,7 @@ impl Method<'_> {
         }
     }
 
-    /// An ordinary member: also accessors, operators, explicit interface implementations.
+    /// An ordinary member, accessor, operator or explicit interface implementation.
     fn member(&self, identifier: &str, signature: Option<&MethodSignature>, name: &mut MethodName) {
         let special = self.metadata.cell(Table::MethodDef, self.row, 2).unwrap_or(0) & SPECIAL_NAME != 0;
         let member = Member::parse(identifier, special);
@@ -207,7 +207,7 @@ impl Method<'_> {
         }
     }
 
-    /// The name of an explicitly implemented interface spells generic parameters: puts what they stand for in their place.
+    /// The name of an explicitly implemented interface spells generic parameters: replaces them by their arguments.
     fn with_arguments(&self, interface: &str) -> String {
         let parameters = self.metadata.type_parameters(self.declaring);
         let names: Vec<_> = parameters.filter_map(|row| self.metadata.text(Table::GenericParam, row, 3)).collect();

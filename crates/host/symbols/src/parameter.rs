@@ -1,4 +1,4 @@
-//! A method's parameters as C# shows them: `ref`, `in`, `out` and `params` stand in the metadata beside the signature, not in it.
+//! A method's parameters in C# notation. The metadata stores `ref`, `in`, `out` and `params` outside the signature.
 
 use crate::metadata::{Metadata, Table};
 use crate::signature::MethodSignature;
@@ -6,9 +6,9 @@ use crate::signature::MethodSignature;
 const IN: u32 = 0x1;
 const OUT: u32 = 0x2;
 
-/// What is shown between the parentheses of a method, one text a parameter.
+/// The texts between the parentheses of a method, one for each parameter.
 ///
-/// What a compiler appended to pass captured variables to a local function is left out.
+/// Leaves out the parameters that a compiler adds to pass captured variables to a local function.
 pub(crate) fn parameter_texts(metadata: &Metadata, method: u32, signature: &MethodSignature) -> Vec<String> {
     let appended = signature.parameters.iter().rev().take_while(|parameter| parameter.closure).count();
     let shown = &signature.parameters[..signature.parameters.len() - appended];
@@ -46,6 +46,6 @@ fn is_params(metadata: &Metadata, row: u32) -> bool {
 }
 
 fn has_attribute(metadata: &Metadata, row: u32, class: &[u8]) -> bool {
-    // In a HasCustomAttribute index, 4 stands for the Param table.
+    // In a HasCustomAttribute index, tag 4 is the Param table.
     metadata.has_attribute(row << 5 | 4, class)
 }

@@ -1,7 +1,7 @@
-//! Portable PDBs: which source line an IL offset comes from, and which method a state machine belongs to.
+//! Portable PDBs: the source line of an IL offset, and the method of a state machine.
 //!
-//! A PDB is only ever opened for a module, and only if it carries the module's own id: a wrong one would name wrong lines.
-//! Windows PDBs are refused. Sequence points are decoded per method, when asked, and then kept.
+//! A PDB is opened only for a module, and only if it has the module's own id: another one would give wrong lines. Windows PDBs are refused.
+//! Sequence points are decoded per method on demand, and cached.
 
 use crate::bytes::Reader;
 use crate::error::SymbolError;
@@ -11,22 +11,21 @@ use crate::points::{KeptPoints, Point, Points};
 use crate::types::row_of;
 use std::sync::OnceLock;
 
-/// More parts in one document name than this are not read.
+/// Maximum number of parts of a document name.
 const NAME_PART_LIMIT: usize = 4096;
-/// Bytes of a document's path: what is longer is no path that can be opened.
+/// Maximum bytes of a document's path: nobody can open a longer one.
 const LONGEST_NAME: usize = 4096;
 
-/// A portable PDB that belongs to a module.
+/// The portable PDB of a module.
 pub struct PortablePdb {
     metadata: Metadata,
     points: KeptPoints,
-    /// Methods that were turned into state machines, each with the row of that machine's MoveNext, once one was looked for: the table has
-    /// another order.
+    /// Methods with a state machine, each with the row of its MoveNext. Built on the first search, because the table has another order.
     machines: OnceLock<Vec<(u32, u32)>>,
 }
 
 impl PortablePdb {
-    /// Opens the PDB that `expected` describes; any other is refused.
+    /// Opens the PDB that `expected` describes; refuses any other.
     pub fn parse(bytes: impl AsRef<[u8]>, expected: &CodeView) -> Result<PortablePdb, SymbolError> {
         let bytes = bytes.as_ref();
         if !bytes.starts_with(b"BSJB") {
@@ -41,22 +40,22 @@ impl PortablePdb {
         Ok(PortablePdb { metadata, points: KeptPoints::default(), machines: OnceLock::new() })
     }
 
-    /// The document and line of an IL offset of a method: those of the last visible sequence point at or before it.
+    /// The document and line of an IL offset of a method, from the last visible sequence point at or before it.
     ///
-    /// A hidden point (code without a line of its own) keeps the line before it, as in the runtime's own stack traces;
-    /// before the first visible point there is none. For a caller's frame give the offset of the call, not the one after it.
+    /// A hidden point (code without a line) keeps the line before it, as in the runtime's own stack traces. Before the first visible point
+    /// there is no line. For a caller's frame pass the offset of the call, not of the instruction after it.
     pub fn line(&self, method_token: u32, il_offset: u32) -> Option<(String, u32)> {
         self.located(self.points_of(row_of(method_token, Table::MethodDef)?).at(il_offset)?)
     }
 
-    /// Where a method begins: its first visible sequence point; for a method turned into a state machine, that machine's.
+    /// The start of a method: its first visible sequence point. For a method with a state machine, that machine's.
     pub fn first_line(&self, method_token: u32) -> Option<(String, u32)> {
         let row = row_of(method_token, Table::MethodDef)?;
         let first = |row| self.points_of(row).first();
         self.located(first(row).or_else(|| first(self.move_next_of(row)?))?)
     }
 
-    /// The method that was written, for the MoveNext of a state machine (both MethodDef tokens).
+    /// The method in the source, for the MoveNext of a state machine (both are MethodDef tokens).
     pub fn kickoff_method(&self, move_next_token: u32) -> Option<u32> {
         let rows = self.metadata.equal_rows(Table::StateMachineMethod, 0, row_of(move_next_token, Table::MethodDef)?);
         let row = self.metadata.cell(Table::StateMachineMethod, rows.into_iter().next()?, 1)?;
@@ -91,7 +90,7 @@ impl PortablePdb {
         })
     }
 
-    /// The path of a document: its parts lie in blobs of their own.
+    /// The path of a document: its parts are separate blobs.
     fn document_name(&self, row: u32) -> Option<String> {
         let mut reader = Reader::new(self.metadata.blob(Table::Document, row, 0)?);
         let separator = reader.byte()?;
@@ -106,7 +105,7 @@ impl PortablePdb {
             let part = reader.compressed()?;
             if part != 0 {
                 name.extend_from_slice(self.metadata.blob_at(part)?);
-                // All parts may be one and the same blob.
+                // All parts may be the same blob.
                 if name.len() > LONGEST_NAME {
                     return None;
                 }

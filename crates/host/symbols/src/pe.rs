@@ -1,17 +1,17 @@
-//! The few parts of a PE file that names need: where the metadata lies, and what the debug directory says about the PDB.
+//! The few parts of a PE file that names need: the location of the metadata, and the PDB in the debug directory.
 //!
-//! Sections are looked up by address as the loader would; nothing is mapped, nothing executed.
+//! Finds sections by address as the loader would; maps nothing, and executes nothing.
 
 use crate::bytes::Reader;
 use crate::error::SymbolError;
 use crate::metadata::Guid;
 use std::ops::Range;
 
-/// More sections than the format's own limit; a larger count is damage.
+/// The format's limit of sections; a larger count is damage.
 const SECTION_LIMIT: u16 = 96;
-/// More debug directory entries than any compiler writes.
+/// Maximum number of debug directory entries. No compiler writes more.
 const DEBUG_ENTRY_LIMIT: usize = 64;
-/// Largest unpacked size of an embedded PDB that is accepted.
+/// Maximum unpacked size of an embedded PDB.
 pub const EMBEDDED_PDB_LIMIT: usize = 256 << 20;
 
 const DIRECTORY_DEBUG: usize = 6;
@@ -21,20 +21,20 @@ const DEBUG_TYPE_EMBEDDED_PDB: u32 = 17;
 const CODE_VIEW_SIGNATURE: u32 = u32::from_le_bytes(*b"RSDS");
 const EMBEDDED_PDB_SIGNATURE: u32 = u32::from_le_bytes(*b"MPDB");
 
-/// Which PDB belongs to a module.
+/// The identity of a module's PDB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeView {
-    /// The id that the PDB carries too.
+    /// The PDB's id.
     pub guid: Guid,
     /// The second half of a portable PDB's id; for a Windows PDB a time.
     pub stamp: u32,
     /// Always 1 for a portable PDB.
     pub age: u32,
-    /// Where the compiler wrote the PDB: a path of the build machine.
+    /// Path of the PDB on the build machine.
     pub path: String,
 }
 
-/// A PE file, by reference.
+/// A PE file, borrowed.
 pub(crate) struct PortableExecutable<'a> {
     bytes: &'a [u8],
     sections: Vec<Section>,
@@ -101,7 +101,7 @@ impl<'a> PortableExecutable<'a> {
         self.at_address(address, size).ok_or(damaged)
     }
 
-    /// The CodeView entry of a portable PDB, or the first one there is.
+    /// The CodeView entry of a portable PDB, otherwise the first one.
     pub(crate) fn code_view(&self) -> Option<CodeView> {
         self.debug_entries().filter(|entry| entry.kind == DEBUG_TYPE_CODE_VIEW).find_map(|entry| {
             let mut reader = Reader::new(entry.data);
@@ -115,7 +115,7 @@ impl<'a> PortableExecutable<'a> {
         })
     }
 
-    /// The embedded PDB as it is stored: its unpacked size and its packed bytes.
+    /// The embedded PDB: its unpacked size and its packed bytes.
     pub(crate) fn embedded_pdb(&self) -> Option<(usize, &'a [u8])> {
         self.debug_entries().filter(|entry| entry.kind == DEBUG_TYPE_EMBEDDED_PDB).find_map(|entry| {
             let mut reader = Reader::new(entry.data);

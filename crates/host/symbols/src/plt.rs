@@ -1,13 +1,13 @@
 //! Names for the jump stubs of the procedure linkage table: `memcpy@plt`.
 //!
-//! A stub has no symbol. It is named by what it does: an indirect jump through a slot that the dynamic linker fills with one
-//! symbol's address. Only x86-64 stubs are read; anything that does not look like one stays without a name.
+//! A stub has no symbol. Its name comes from its code: an indirect jump through a slot that the dynamic linker fills with one symbol's
+//! address. Only x86-64 stubs are recognized; other code remains without a name.
 
 use crate::elf::{Elf, NameBudget, Symbol, section};
 use object::{Architecture, Object, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
 use std::collections::HashMap;
 
-/// More stubs than this in one section are not read.
+/// Maximum number of stubs in one section.
 const STUB_LIMIT: usize = 1 << 16;
 const RANK: u8 = 3;
 
@@ -37,7 +37,7 @@ pub(crate) fn plt_symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol>
     symbols.into_iter()
 }
 
-/// The name of the symbol behind every slot that the dynamic linker fills, as it is in the file.
+/// The raw name of the symbol for every slot that the dynamic linker fills.
 fn slot_names<'a>(file: &'a Elf<'a>) -> HashMap<u64, &'a [u8]> {
     let (Some(relocations), Some(table)) = (file.dynamic_relocations(), file.dynamic_symbol_table()) else {
         return HashMap::new();

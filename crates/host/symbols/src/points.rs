@@ -1,16 +1,16 @@
-//! Sequence points of methods, decoded once and looked up by halving: a method may have a million of them, and every address in it is asked
-//! about.
+//! Sequence points of methods, decoded once and found by binary search: a method may have a million, and each of its addresses needs a
+//! lookup.
 
 use crate::bytes::Reader;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// More sequence points in one method than this are not read; what is asked beyond them has no line.
+/// Maximum number of sequence points in one method. Offsets beyond them have no line.
 const POINT_LIMIT: usize = 1 << 20;
-/// Points that are kept decoded, 12 bytes each. Many methods may share one blob: their number does not follow from the file's length.
+/// Maximum number of cached points, 12 bytes each. Many methods may share one blob: the file's length does not bound them.
 const MOST_KEPT: usize = POINT_LIMIT;
 
-/// One sequence point that has a line.
+/// A sequence point with a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) il_offset: u32,
@@ -18,13 +18,13 @@ pub(crate) struct Point {
     pub(crate) line: u32,
 }
 
-/// The visible points of a method, in the order of their IL offsets.
+/// The visible points of a method, sorted by IL offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Points(Arc<[Point]>);
 
 impl Points {
-    /// Decodes a sequence point blob (portable PDB specification, "Sequence Points Blob"). A damaged list ends early: what was read before
-    /// the damage stands.
+    /// Decodes a sequence point blob (portable PDB specification, "Sequence Points Blob"). A damaged list ends early: the points before the
+    /// damage are kept.
     pub(crate) fn decode(blob: &[u8], document: u32) -> Points {
         let mut points = Vec::new();
         if !blob.is_empty() {
@@ -37,14 +37,14 @@ impl Points {
         self.0.first().copied()
     }
 
-    /// The last one at or before an IL offset.
+    /// The last point at or before an IL offset.
     pub(crate) fn at(&self, il_offset: u32) -> Option<Point> {
         let after = self.0.partition_point(|point| point.il_offset <= il_offset);
         self.0.get(after.checked_sub(1)?).copied()
     }
 }
 
-/// The points of methods that were asked about, by their rows.
+/// Cache of decoded points by method row.
 #[derive(Debug, Default)]
 pub(crate) struct KeptPoints(Mutex<Kept>);
 
@@ -55,14 +55,14 @@ struct Kept {
 }
 
 impl KeptPoints {
-    /// Those of a method; `decode` is called unless they are kept.
+    /// The points of a method; calls `decode` if they are not cached.
     pub(crate) fn of(&self, row: u32, decode: impl FnOnce() -> Points) -> Points {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(points) = kept.by_row.get(&row) {
             return points.clone();
         }
         let points = decode();
-        // One without a point takes room, too.
+        // A method without points takes space, too.
         let count = points.0.len() + 1;
         if kept.count + count > MOST_KEPT {
             *kept = Kept::default();
@@ -158,7 +158,7 @@ mod tests {
             assert_eq!(of(1, large).at(offset).map(|point| point.line), Some(offset + 10));
         }
         assert_eq!((decoded.get(), of(2, 3).first().map(|point| point.line)), (1, Some(10)));
-        // There is room for no third.
+        // The cache has no room for a third.
         of(3, large);
         assert_eq!((decoded.get(), kept.0.lock().map(|kept| kept.by_row.len()).unwrap_or_default()), (3, 1));
     }

@@ -1,6 +1,6 @@
-//! Method signatures as text: ECMA-335 II.23.2, decoded straight into what C# would show.
+//! Decodes method signatures (ECMA-335 II.23.2) to text in C# notation.
 //!
-//! A signature may name type specifications that name others: depth and the number of types in one signature are bounded.
+//! A signature may name type specifications that name others: depth and number of types in one signature are bounded.
 
 use crate::argument::array_of;
 use crate::bytes::Reader;
@@ -8,9 +8,9 @@ use crate::keyword::Primitive;
 use crate::metadata::{Metadata, Table};
 use crate::types::RawType;
 
-/// Types nested deeper in one signature than this make it unreadable.
+/// Maximum nesting of types in one signature. Deeper ones are unreadable.
 const DEPTH_LIMIT: u32 = 64;
-/// More types in one signature than this make it unreadable.
+/// Maximum number of types in one signature. Larger ones are unreadable.
 const TYPE_LIMIT: u32 = 1024;
 
 /// A method's signature, every type as text.
@@ -28,11 +28,11 @@ pub(crate) struct Parameter {
     /// Without `ref`.
     pub(crate) text: String,
     pub(crate) by_reference: bool,
-    /// A reference to what a local function captured: no parameter in the source.
+    /// A reference to the captured variables of a local function: no parameter in the source.
     pub(crate) closure: bool,
 }
 
-/// What generic parameters stand for, as text.
+/// Generic arguments, as text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arguments<'a> {
     pub(crate) class: &'a [String],
@@ -97,7 +97,7 @@ impl Decoder<'_> {
         Some(Parameter { text, by_reference, closure: by_reference && self.closure })
     }
 
-    /// Skips required and optional modifiers, noting the one that marks an `init` accessor.
+    /// Skips required and optional modifiers, and notes the one of an `init` accessor.
     fn modifiers(&mut self, reader: &mut Reader<'_>) -> Option<()> {
         while matches!(reader.peek()?, 0x1f | 0x20) {
             reader.byte()?;
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_type_that_would_grow_without_end_has_no_text() {
-        // Each pointer to a function takes ten of the next: ten to the power of thirty types, if nobody counted.
+        // Each function pointer type has ten of the next level: ten to the power of thirty types without the limit.
         let level = |row: u8| {
             let mut blob = vec![0x1b, 0, 10, 1];
             (0..10).for_each(|_| blob.extend([0x12, specification(row + 1)]));

@@ -1,16 +1,16 @@
-//! From the type of a state machine back to the method that was written: its attribute names the type.
+//! Finds the method of a state machine's type: an attribute of the method names the type.
 
 use crate::bytes::Reader;
 use crate::metadata::{Metadata, Table};
 
-/// The attributes that a compiler puts on a method that starts a state machine; their argument is the machine's type.
+/// The attributes on a method with a state machine; their argument is the machine's type.
 const ATTRIBUTES: [&[u8]; 3] =
     [b"AsyncStateMachineAttribute", b"IteratorStateMachineAttribute", b"AsyncIteratorStateMachineAttribute"];
 
 impl Metadata {
-    /// The method of `enclosing` called `name` (dots as dashes) that starts the state machine `machine` (TypeDef rows).
+    /// The method of `enclosing` called `name` (with dashes for dots) that starts the state machine `machine` (TypeDef rows).
     ///
-    /// Where several methods share the name, the attribute decides; without it there is no answer rather than a guess.
+    /// If several methods have the name, the attribute decides. Without an attribute the result is `None`, not a guess.
     pub(crate) fn kickoff_method(&self, enclosing: u32, name: &str, machine: u32) -> Option<u32> {
         let methods = self.methods_called(enclosing, name);
         if let [only] = methods[..] {
@@ -20,7 +20,7 @@ impl Metadata {
         methods.into_iter().find(|&method| self.starts_machine(method, &wanted))
     }
 
-    /// The methods of a type that are called `name`, where a dash stands for a dash or a dot.
+    /// The methods of a type called `name`. A dash in `name` matches a dash or a dot.
     pub(crate) fn methods_called(&self, type_row: u32, name: &str) -> Vec<u32> {
         let same = |(a, b): (&u8, &u8)| a == b || (*a == b'.' && *b == b'-');
         self.methods_of(type_row)
@@ -31,7 +31,7 @@ impl Metadata {
             .collect()
     }
 
-    /// Whether a row carries an attribute of this class; `parent` is the row as a HasCustomAttribute index.
+    /// Whether a row has an attribute of this class; `parent` is the row as a HasCustomAttribute index.
     pub(crate) fn has_attribute(&self, parent: u32, class: &[u8]) -> bool {
         self.attribute_row(parent, class).is_some()
     }
@@ -73,7 +73,7 @@ impl Metadata {
         Some(String::from_utf8_lossy(reader.blob()?).into_owned())
     }
 
-    /// `Namespace.Outer+Inner`, as an attribute's argument spells a type.
+    /// `Namespace.Outer+Inner`, the spelling in an attribute's argument.
     fn reflection_name(&self, row: u32) -> Option<String> {
         let raw = self.type_def(row)?;
         let names: Vec<&str> = raw.parts.iter().map(|(name, _)| name.as_str()).collect();
@@ -82,7 +82,7 @@ impl Metadata {
     }
 }
 
-/// Compares without the assembly that may follow and without escapes.
+/// Compares without escapes, and without an assembly after the name.
 fn same_type(spelled: &str, wanted: &str) -> bool {
     let plain = spelled.replace('\\', "");
     plain == wanted || plain.strip_prefix(wanted).is_some_and(|rest| rest.starts_with(", "))

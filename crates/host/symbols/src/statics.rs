@@ -1,30 +1,30 @@
-//! Static fields of all types of a module, in brief: for asking a runtime where they are. What they are called and hold exactly,
-//! [`ManagedImage::fields`] says of the few that are there.
+//! Static fields of all types of a module, in brief: enough to ask a runtime for their addresses. [`ManagedImage::fields`] has names and
+//! types.
 
 use crate::bytes::Reader;
 use crate::image::ManagedImage;
 use crate::metadata::{Metadata, Table};
 
-/// Marks of a field (ECMA-335 II.23.1.5): belongs to no object; is a constant; lies in the file.
+/// Field flags (ECMA-335 II.23.1.5): static; constant; stored in the file (RVA).
 const STATIC: u32 = 0x10;
 const LITERAL: u32 = 0x40;
 const HAS_ADDRESS: u32 = 0x100;
-/// In the first byte of a method's signature (II.23.2.1): it has type parameters of its own.
+/// Flag in the first byte of a method's signature (II.23.2.1): a generic method.
 const GENERIC: u8 = 0x10;
 
-/// The static fields of a type that are the same for all threads and may change.
+/// The static fields of a type, without constants, thread-static fields and fields stored in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticFields {
     /// Token of the type.
     pub type_token: u32,
-    /// Token of a method that has no type parameters, if the type has one.
+    /// Token of a method without type parameters, if the type has one.
     pub method: Option<u32>,
-    /// The fields: each one's token, and whether it holds a reference.
+    /// Each field's token, and whether it holds a reference.
     pub fields: Vec<(u32, bool)>,
 }
 
 impl ManagedImage {
-    /// The static fields of all types that have any, but for those with type parameters: each of their instantiations has its own.
+    /// The static fields of all types, except generic types: each of their instantiations has its own.
     pub fn static_fields(&self) -> impl Iterator<Item = StaticFields> + '_ {
         let metadata = &self.metadata;
         (1..=metadata.rows(Table::TypeDef)).filter_map(|row| metadata.static_fields(row))
@@ -85,7 +85,7 @@ mod tests {
             (&[0x06, 0x12, 0x09], Some(true)),
             (&[0x06, 0x15, 0x12, 0x09, 0x01, 0x08], Some(true)),
             (&[0x06, 0x15, 0x11, 0x09, 0x01, 0x08], Some(false)),
-            // A volatile one has a modifier in front.
+            // A volatile field has a modifier in front.
             (&[0x06, 0x1f, 0x05, 0x1d, 0x08], Some(true)),
             (&[0x06, 0x08], Some(false)),
             (&[0x07, 0x08], None),

@@ -1,7 +1,7 @@
 //! A path that a target chose, or that is about its files.
 //!
-//! The target may be hostile, and may see other files than we do. So such a path means nothing here: it is no [`std::path::Path`], and
-//! cannot be turned into one by a conversion. `remora-attach` opens it below the target's root, with the rights of the target's user.
+//! The target may be hostile, and may see other files than we do. So such a path is meaningless on the host. It is no [`std::path::Path`],
+//! and no conversion turns it into one. `remora-attach` opens it below the target's root, with the rights of the target's user.
 //!
 //! ```compile_fail,E0277
 //! let path = remora_symbols::TargetPath::from("/etc/shadow");
@@ -28,7 +28,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// See the module's text. Text of it may hold anything: it belongs on a page of the terminal, or in JSON, which make it harmless.
+/// A path in the target's file system. Its text may contain anything: print it only through the terminal page or JSON, which escape it.
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TargetPath(Vec<u8>);
 
@@ -38,33 +38,33 @@ impl TargetPath {
         TargetPath(bytes.into())
     }
 
-    /// As text, if it is UTF-8: for messages to the target, and comparisons.
+    /// As text, if it is UTF-8: for messages to the target, and for comparisons.
     pub fn to_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// Whether nothing is in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether it begins at the target's root.
+    /// Whether it is absolute.
     pub fn is_absolute(&self) -> bool {
         self.0.starts_with(b"/")
     }
 
-    /// What is behind the last slash; empty if that is no UTF-8.
+    /// The part after the last slash; empty if it is not UTF-8.
     pub fn file_name(&self) -> &str {
         self.0.rsplit(|byte| *byte == b'/').next().and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
     }
 
-    /// The folder that it is in; `None` for the root and for a bare name.
+    /// The directory that contains it; `None` for the root and for a bare name.
     pub fn parent(&self) -> Option<TargetPath> {
         let slash = self.0.iter().rposition(|byte| *byte == b'/').filter(|_| self.0 != b"/")?;
         Some(TargetPath(self.0[..slash.max(1)].to_vec()))
     }
 
-    /// A name in this folder.
+    /// Appends a name to this directory.
     pub fn join(&self, name: impl AsRef<OsStr>) -> TargetPath {
         let mut joined = self.0.clone();
         if !joined.is_empty() && !joined.ends_with(b"/") {
@@ -74,7 +74,7 @@ impl TargetPath {
         TargetPath(joined)
     }
 
-    /// What follows `folder` in it, with its slash; `None` if it is not in that folder.
+    /// The part after `folder`, with its slash; `None` if it is not in that directory.
     pub fn below(&self, folder: &TargetPath) -> Option<TargetPath> {
         let rest = self.0.strip_prefix(folder.0.strip_suffix(b"/").unwrap_or(&folder.0))?;
         match rest {
@@ -84,12 +84,12 @@ impl TargetPath {
         }
     }
 
-    /// Whether its text begins so.
+    /// Whether its text begins with `text`.
     pub fn starts_with(&self, text: &str) -> bool {
         self.0.starts_with(text.as_bytes())
     }
 
-    /// Its names in order, `..` among them, to be walked one by one.
+    /// Its names in order, including `..`, to walk one by one.
     pub fn names(&self) -> impl DoubleEndedIterator<Item = OsString> {
         self.0
             .split(|byte| *byte == b'/')

@@ -1,4 +1,4 @@
-//! Types as text: the parts of their names, nesting, and the shapes that C# has a syntax for (`int?`, tuples, keywords).
+//! Types as text: the parts of their names, nesting, and C# syntax (`int?`, tuples, keywords).
 
 use crate::argument::TypeArgument;
 use crate::generated::{Generated, generated, split_arity};
@@ -8,22 +8,22 @@ use crate::member::Member;
 use crate::metadata::{Metadata, Table};
 use crate::name::{NamePart, shortened};
 
-/// Types nested deeper than this are damage.
+/// Maximum nesting of types. Deeper ones are damage.
 const NESTING_LIMIT: usize = 64;
-/// More generic parameters of one type or method than this are not shown.
+/// Maximum number of generic parameters shown for one type or method.
 const PARAMETER_LIMIT: usize = 256;
-/// How many generated names may wrap each other (a lambda's state machine in a local function ...).
+/// Maximum number of generated names around each other (a lambda's state machine in a local function ...).
 const GENERATED_DEPTH_LIMIT: u32 = 8;
 
-/// A type as the metadata names it: every part still carries its mangled identifier.
+/// A type's name in the metadata: every part is still a mangled identifier.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RawType {
     pub(crate) namespace: String,
-    /// Outermost first; with each the number of generic parameters that it adds.
+    /// Outermost first, each with the number of generic parameters that it adds.
     pub(crate) parts: Vec<(String, usize)>,
 }
 
-/// Whether types in argument lists have their namespaces. Left out, names are easier to read; kept, no two types have one name.
+/// Whether types in argument lists have their namespaces. Names without them are easier to read; names with them are unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Namespaces {
     Left,
@@ -31,7 +31,7 @@ pub(crate) enum Namespaces {
 }
 
 impl RawType {
-    /// The type in a place where C# would write it without its namespace.
+    /// The type as C# writes it without its namespace.
     pub(crate) fn short(&self, arguments: &[String]) -> String {
         self.shown(arguments, Namespaces::Left)
     }
@@ -57,7 +57,7 @@ impl RawType {
         parts.join(".")
     }
 
-    /// The readable parts, with `arguments` dealt out from the outermost to the innermost.
+    /// The readable parts, with `arguments` assigned from the outermost to the innermost.
     pub(crate) fn name_parts(&self, arguments: &[String]) -> Vec<NamePart> {
         let mut rest = arguments;
         let last = self.parts.len().saturating_sub(1);
@@ -74,14 +74,14 @@ impl RawType {
         self.namespace == namespace && matches!(&self.parts[..], [(only, _)] if only == name)
     }
 
-    /// Whether it only holds what a local function or lambda captured.
+    /// Whether it only holds the captured variables of a local function or lambda.
     pub(crate) fn is_closure(&self) -> bool {
         let last = self.parts.last().map(|(name, _)| split_arity(name).0);
         matches!(last.and_then(generated), Some(Generated::Closure { .. }))
     }
 }
 
-/// What a type's identifier is shown as.
+/// The display name of a type's identifier.
 pub(crate) fn type_identifier(identifier: &str) -> String {
     let (plain, _) = split_arity(identifier);
     match generated(plain) {
@@ -94,7 +94,7 @@ pub(crate) fn type_identifier(identifier: &str) -> String {
     }
 }
 
-/// What a method's identifier is shown as where only the identifier is known.
+/// The display name of a method if only its identifier is known.
 pub(crate) fn method_identifier(identifier: &str) -> String {
     method_identifier_within(identifier, GENERATED_DEPTH_LIMIT)
 }
@@ -115,7 +115,7 @@ fn method_identifier_within(identifier: &str, depth: u32) -> String {
     }
 }
 
-/// `(int, string)`. The eighth and later elements are nested one tuple deeper in the metadata.
+/// `(int, string)`. The metadata nests the eighth and later elements one tuple deeper.
 fn tuple(arguments: &[String]) -> String {
     let mut elements = arguments.to_vec();
     if elements.len() == 8 {
@@ -178,7 +178,7 @@ impl Metadata {
         Some(RawType { namespace: self.text(Table::TypeRef, row, 2)?.into_owned(), parts })
     }
 
-    /// The GenericParam rows of a TypeDef: those of enclosing types come first, as the compiler repeats them.
+    /// The GenericParam rows of a TypeDef. The compiler repeats those of enclosing types first.
     pub(crate) fn type_parameters(&self, row: u32) -> std::ops::Range<u32> {
         self.equal_rows(Table::GenericParam, 2, row << 1)
     }
@@ -188,7 +188,7 @@ impl Metadata {
         self.equal_rows(Table::GenericParam, 2, row << 1 | 1)
     }
 
-    /// The texts for the generic parameters in `rows`: each argument as it is shown, or the parameter's own name.
+    /// The texts for the generic parameters in `rows`: each argument's display name, or the parameter's own name.
     pub(crate) fn argument_texts(
         &self,
         rows: std::ops::Range<u32>,
@@ -212,7 +212,7 @@ impl Metadata {
 }
 
 impl ManagedImage {
-    /// The type behind a TypeDef token as it is shown in an argument list; `None` for what has no name of its own.
+    /// The display name of a TypeDef token in an argument list; `None` for a type without a name of its own.
     pub(crate) fn argument_text(
         &self,
         token: u32,

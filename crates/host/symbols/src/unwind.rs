@@ -1,8 +1,8 @@
-//! Where functions start and end by the unwind table of their file (`.eh_frame`), which stripped files keep.
+//! Start and end of functions by their file's unwind table (`.eh_frame`), which stripped files keep.
 //!
-//! The table is for unwinding, but each entry of it is about one function's code, or one part of it that the compiler moved.
-//! It has no names. An entry that is empty, or of something that is no code, is left out; where entries overlap, the one that
-//! starts last counts, as it does for the unwinder, and what only an earlier one holds belongs to none.
+//! Each entry of the table covers one function's code, or one part of it that the compiler moved. It has no names. Entries that are empty
+//! or outside code are left out. If entries overlap, the one with the later start counts, as for the unwinder. Addresses that only an
+//! earlier entry covers belong to none.
 
 use crate::elf::{Elf, section};
 use gimli::{
@@ -11,21 +11,21 @@ use gimli::{
 use object::Object;
 use std::collections::HashMap;
 
-/// More entries than this are not read; those after it are missing then.
+/// Maximum number of entries. Any after it are missing.
 const ENTRY_LIMIT: usize = 1 << 22;
 /// Bytes of an address: the files are 64-bit ones.
 pub(crate) const ADDRESS_SIZE: u8 = 8;
 
-/// Start and length of every function of a file that has an entry.
+/// Start and length of every function with an entry in a file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UnwindBounds {
-    /// In the order of their starts, each start once.
+    /// Sorted by start, each start once.
     ranges: Vec<(u64, u64)>,
 }
 
 impl UnwindBounds {
-    /// Those of `file`; `is_code` says of a start and a length whether all of it is code. Of a damaged table, what comes before
-    /// the damage.
+    /// Reads the bounds of `file`. `is_code` decides for a start and a length whether all of it is code. A damaged table counts up to the
+    /// damage.
     pub(crate) fn read(file: &Elf<'_>, is_code: impl Fn(u64, u64) -> bool) -> UnwindBounds {
         let Some((address, table, _)) = section(file, ".eh_frame") else { return UnwindBounds::default() };
         let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
@@ -34,7 +34,7 @@ impl UnwindBounds {
         UnwindBounds::sorted(ranges)
     }
 
-    /// The start and length of the range that holds `address`.
+    /// The start and length of the range that contains `address`.
     pub(crate) fn at(&self, address: u64) -> Option<(u64, u64)> {
         let after = self.ranges.partition_point(|&(start, _)| start <= address);
         let (start, length) = *self.ranges.get(after.checked_sub(1)?)?;
@@ -42,9 +42,9 @@ impl UnwindBounds {
     }
 
     fn sorted(mut ranges: Vec<(u64, u64)>) -> UnwindBounds {
-        // An empty one would hide what starts where it does.
+        // An empty range would hide another one with the same start.
         ranges.retain(|&(_, length)| length > 0);
-        // Merged functions have entries that are the same; of others with one start the shortest says least that may be wrong.
+        // Merged functions have equal entries. Of others with one start, keep the shortest: it claims the least.
         ranges.sort_unstable();
         ranges.dedup_by_key(|&mut (start, _)| start);
         ranges.shrink_to_fit();
@@ -61,12 +61,12 @@ pub(crate) fn each_entry<'a>(
     bases: &BaseAddresses,
     mut visit: impl FnMut(Function<'a>) -> bool,
 ) {
-    // What entries share comes before them. It is decoded once, however many refer to it.
+    // Shared parts (CIEs) come before the entries that refer to them. Each is decoded once.
     let mut shared = HashMap::new();
     let mut all = table.entries(bases);
     for _ in 0..ENTRY_LIMIT {
         match all.next() {
-            // Entries that point to where their address lies in memory say nothing here.
+            // Ignore entries with indirect pointers: their address is known only in memory.
             Ok(Some(CieOrFde::Cie(cie))) if cie.fde_address_encoding().is_some_and(|form| form.is_indirect()) => {}
             Ok(Some(CieOrFde::Cie(cie))) => drop(shared.insert(cie.offset(), cie)),
             Ok(Some(CieOrFde::Fde(partial))) => {
@@ -82,10 +82,10 @@ pub(crate) fn each_entry<'a>(
     }
 }
 
-/// The start and length of every entry of `table`, which is loaded at `address`.
+/// The start and length of every entry of `table`, loaded at `address`.
 fn entries(table: &mut EhFrame<EndianSlice<'_, RunTimeEndian>>, address: u64) -> Vec<(u64, u64)> {
     table.set_address_size(ADDRESS_SIZE);
-    // Pointers relative to anything but the table are refused: unwinders disagree about their base.
+    // Only pointers relative to the table are accepted: unwinders disagree about other bases.
     let bases = BaseAddresses::default().set_eh_frame(address);
     let mut ranges = Vec::new();
     each_entry(table, &bases, |function| {
@@ -109,12 +109,12 @@ mod tests {
         table.extend(body);
     }
 
-    /// What entries share: version 1, augmentation `zR`, pointers of this encoding.
+    /// The shared part (CIE): version 1, augmentation `zR`, pointers of this encoding.
     fn shared(table: &mut Vec<u8>, encoding: u8) {
         entry(table, [&[0, 0, 0, 0, 1][..], b"zR\0", &[1, 0x78, 16, 1, encoding]].concat());
     }
 
-    /// A function's entry: relative to its own place and four bytes wide, of the shared part at `at`.
+    /// A function's entry: a relative pointer of four bytes, with the shared part at `at`.
     fn function(table: &mut Vec<u8>, at: usize, start: u64, length: u32) {
         let here = table.len() + 4;
         let relative = start.wrapping_sub(TABLE + here as u64 + 4) as u32;
@@ -156,7 +156,7 @@ mod tests {
             function(&mut bytes, 0, 0x3000, 8);
             assert_eq!(read(&bytes), [(0x1000, 8), (0x3000, 8)], "{encoding:x}");
         }
-        // A reference to what is no shared part.
+        // A reference to something other than a shared part.
         let mut bytes = table(&[(0x1000, 8)]);
         function(&mut bytes, 4, 0x2000, 8);
         function(&mut bytes, 0, 0x3000, 8);

@@ -1,7 +1,7 @@
 //! Compiles the `.eh_frame` of a native module into rows that a signal handler can search.
 //!
-//! A row holds the CFA by RSP or RBP, and the place of the saved RBP: enough for code on x64 almost everywhere. It also holds the DWARF
-//! expressions that compilers and assembly code really use. Any other expression makes the row *unknown*.
+//! A row holds the CFA by RSP or RBP, and the place of the saved RBP: enough for almost all x64 code. It also holds the DWARF expressions
+//! that real compilers and assembly code use. Any other expression makes the row *unknown*.
 
 use crate::elf::{Elf, section};
 use crate::unwind::{ADDRESS_SIZE, Function, each_entry};
@@ -15,14 +15,14 @@ use remora_wire::unwind::{Rule, row};
 /// A real module has fewer rows (libcoreclr of .NET 10: 79,000).
 const ROW_LIMIT: usize = 1 << 21;
 
-/// Bytes of entries to evaluate, at most. Shared parts count with each entry: a hostile file could make the work quadratic.
+/// Maximum bytes of entries to evaluate. Shared parts count with each entry: a hostile file could make the work quadratic.
 const WORK_LIMIT: usize = 1 << 26;
 
 /// Nothing executes the fill bytes between two functions. A longer gap is code without an entry.
 const LONGEST_FILL: u64 = 16;
 
-/// A module of whose code entries cover less than one part in so many counts as one without. Distributions build musl without them, and
-/// link parts of libgcc that have some.
+/// If entries cover less than one part in this many of a module's code, it counts as a module without entries. Distributions build musl
+/// without them, and link parts of libgcc that have some.
 const LEAST_COVERED: u64 = 16;
 
 type Section<'a> = EhFrame<EndianSlice<'a, RunTimeEndian>>;
@@ -39,7 +39,7 @@ pub struct UnwindRules {
 }
 
 impl UnwindRules {
-    /// The rules of `file`; `None` if they exceed the limits of a real module, or it is for another processor.
+    /// The rules of `file`; `None` if they exceed the limits of a real module, or it is for another architecture.
     pub(crate) fn read(file: &Elf<'_>, code: Vec<(u64, u64, u64)>) -> Option<UnwindRules> {
         if file.architecture() != Architecture::X86_64 {
             return None;
@@ -280,7 +280,7 @@ mod tests {
         table.resize(table.len() + length - body.len(), 0);
     }
 
-    /// The rule of a function whose entry has these instructions; `augmentation` as the shared part has it.
+    /// The rule of a function whose entry has these instructions, with the augmentation of the shared part.
     fn rule_of(augmentation: &[u8], instructions: &[u8]) -> Rule {
         const TABLE: u64 = 0x4000;
         let mut table = Vec::new();
@@ -313,11 +313,11 @@ mod tests {
         assert_eq!(usual(&realigned[..5]), Rule::Unknown, "RBP is not where the frame is");
         let linkage = [0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
         assert_eq!(usual(&linkage), Rule::Linkage { pushed: 11 });
-        // A signal frame says so, and where the interrupted RSP lies.
+        // A signal frame has the augmentation `S`, and the place of the interrupted RSP.
         let signal = [0x0f, 4, 0x77, 0xa0, 1, 0x06];
         assert_eq!(rule_of(b"zRS", &signal), Rule::Signal);
         assert_eq!(rule_of(b"zRS", &[]), Rule::Unknown);
-        // By a register that callers lose; the return address elsewhere.
+        // CFA by a caller-saved register; return address elsewhere.
         assert_eq!(usual(&[0x0c, 10, 0]), Rule::Unknown);
         assert_eq!(usual(&[0x90, 2]), Rule::Unknown);
     }

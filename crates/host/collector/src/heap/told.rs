@@ -1,20 +1,20 @@
-//! What the agent says of a snapshot beside what is told of objects.
+//! The agent's control messages about a snapshot.
 
 use crate::agent_error::words;
 use crate::shared_memory::SharedMemory;
 use remora_wire::heap::{ENDED_BY_ROOM, ENDED_BY_STALLS};
 use remora_wire::{AgentErrorCode, FromAgent, layout};
 
-/// What the agent said of its task.
+/// State of the snapshot, from the agent's messages.
 #[derive(Default)]
 pub(super) struct Told {
-    /// The copy that has just been made.
+    /// The newest copy, until it is taken out.
     pub(super) child: Option<u32>,
     pub(super) collection: Option<u64>,
     pub(super) fork: Option<u64>,
-    /// How the copy ended.
+    /// The copy's exit status.
     pub(super) walked: Option<i32>,
-    /// Whether the agent has told all that it tells itself.
+    /// Whether the agent has sent all descriptions of its own.
     pub(super) described: bool,
     /// The first error that it reported.
     pub(super) failed: Option<AgentErrorCode>,
@@ -38,7 +38,7 @@ impl Told {
         }
     }
 
-    /// How much of what comes once has come.
+    /// Number of one-time messages received.
     pub(super) fn milestones(&self) -> usize {
         usize::from(self.collection.is_some()) + usize::from(self.described) + usize::from(self.walked.is_some())
     }
@@ -48,7 +48,7 @@ impl Told {
     }
 }
 
-/// Why a copy ended, if it did not end as it should. `status` comes from `wait`.
+/// Why a copy failed; `None` if it ended normally. `status` comes from `wait`.
 pub(crate) fn how_it_ended(status: i32, memory: &SharedMemory) -> Option<String> {
     let mebibytes = |which| memory.counter(which) >> 20;
     match (status & 0x7f, (status >> 8) & 0xff) {
@@ -69,7 +69,7 @@ pub(crate) fn how_it_ended(status: i32, memory: &SharedMemory) -> Option<String>
     }
 }
 
-/// Whether a copy ended itself for want of memory: the next one would, too.
+/// Whether a copy ended itself for lack of memory: the next one would, too.
 pub(crate) fn ended_for_memory(status: i32) -> bool {
     status & 0x7f == 0 && matches!((status >> 8) & 0xff, ENDED_BY_ROOM | ENDED_BY_STALLS)
 }

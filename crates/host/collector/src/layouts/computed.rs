@@ -1,38 +1,40 @@
-//! Value types whose layout the runtime does not tell, since no class of theirs was met: it follows from their declaration.
+//! Computes the layout of value types from their declaration, if the runtime has loaded no such class to report.
 //!
-//! By the rules of the runtime's loader (`MethodTableBuilder::PlaceInstanceFields` in `vm/methodtablebuilder.cpp`, and
-//! `EEClassLayoutInfo::CollectLayoutFieldMetadataThrowing` in `vm/classlayoutinfo.cpp`): in the order of the source where nothing refers to
-//! an object and, before .NET 8, nothing inside is laid out by the runtime; else numbers and references by their sizes, the greatest first,
-//! then the values. Which rules are whose was seen on 3.1, 8, 9 and 10 (`tests/e2e/tests/heap_values.rs`); of others it is taken what all
-//! of them say. None of this is a promise: whatever the runtime does tell is held beside it (`super::Making`), and rules that say otherwise
-//! are not believed.
+//! It follows the rules of the runtime's loader (`MethodTableBuilder::PlaceInstanceFields` in `vm/methodtablebuilder.cpp`, and
+//! `EEClassLayoutInfo::CollectLayoutFieldMetadataThrowing` in `vm/classlayoutinfo.cpp`). Fields are in source order if none refers to an
+//! object and, before .NET 8, no nested value has automatic layout. Otherwise numbers and references come first, by size, the largest
+//! first; then the values.
+//!
+//! The rules of each version were seen on 3.1, 8, 9 and 10 (`tests/e2e/tests/heap_values.rs`). On other versions all rule sets must agree.
+//! None of this is documented behavior: `super::Making` compares it with every layout that the runtime reports. A rule set is
+//! dropped for a layout kind with a difference.
 
 use super::resolve::{Known, Modules};
 use remora_symbols::{Field, FieldPlace, Order, TypeNature};
 use std::collections::HashMap;
 
-/// Bytes of a reference, and what is at most aligned to.
+/// Bytes of a reference, and the maximum alignment.
 const WORD: u32 = 8;
-/// How deep values may stand in each other.
+/// Maximum depth of nested values.
 const MOST_NESTED: u32 = 16;
-/// The largest value that is computed, bytes.
+/// Maximum size of a computed value, bytes.
 const MOST_BYTES: u32 = 1 << 20;
 
-/// A value type as it lies.
+/// The computed layout of a value type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Computed {
     pub(crate) bytes: u32,
     align: u32,
     has_references: bool,
-    /// Whether its order is that of the source.
+    /// Whether fields are in source order.
     is_sequential: bool,
-    /// Who orders the fields.
+    /// The layout kind that orders the fields.
     order: Order,
-    /// Token and place of each field.
+    /// Token and offset of each field.
     pub(crate) fields: Vec<(u32, u32)>,
 }
 
-/// One field that is to be placed.
+/// A field to place.
 struct Part {
     token: u32,
     bytes: u32,
@@ -49,17 +51,17 @@ enum PartKind {
     Value { has_references: bool },
 }
 
-/// In what runtimes differ.
+/// Differences between runtimes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// A value that the runtime has laid out makes it lay out what it stands in, too.
+    /// A nested value with automatic layout makes the outer type automatic, too.
     automatic_spreads: bool,
-    /// Values that the runtime places begin at words, whatever they need.
+    /// In automatic layout, nested values begin at word boundaries, whatever alignment they need.
     values_at_words: bool,
 }
 
 impl Rules {
-    /// Those that may be a runtime's.
+    /// The rule sets that may apply to a runtime.
     pub(crate) fn of(major: Option<u32>) -> Vec<Rules> {
         let old = Rules { automatic_spreads: true, values_at_words: true };
         let new = Rules { automatic_spreads: false, values_at_words: false };
@@ -71,11 +73,11 @@ impl Rules {
     }
 }
 
-/// What was computed so far by some rules.
+/// Layouts computed so far with one rule set.
 pub(crate) struct Computing {
     rules: Rules,
     known: HashMap<Known, Option<Computed>>,
-    /// Orders of fields in which what was computed is not what was told.
+    /// Layout kinds with a difference between computed and reported layout.
     differs: Vec<Order>,
 }
 
@@ -84,7 +86,7 @@ impl Computing {
         Computing { rules, known: HashMap::new(), differs: Vec::new() }
     }
 
-    /// The runtime has told of one: whether these rules say the same.
+    /// Compares a layout that the runtime reported with the computed one.
     pub(crate) fn compare(&mut self, modules: &mut Modules<'_>, of: &Known, bytes: u32, told: &[(u32, u32)]) {
         let Some(computed) = self.value(modules, of) else { return };
         let mut fields = computed.fields.clone();
@@ -94,14 +96,14 @@ impl Computing {
         }
     }
 
-    /// How a value type lies, unless these rules were found not to hold.
+    /// The layout of a value type; `None` if the rules failed for its layout kind.
     pub(crate) fn believed(&mut self, modules: &mut Modules<'_>, of: &Known) -> Option<Option<Computed>> {
         let computed = self.value(modules, of);
         let differs = computed.as_ref().is_some_and(|computed| self.differs.contains(&computed.order));
         (!differs).then_some(computed)
     }
 
-    /// How a value type lies; `None` where that does not follow.
+    /// The layout of a value type; `None` if it cannot be computed.
     fn value(&mut self, modules: &mut Modules<'_>, of: &Known) -> Option<Computed> {
         self.value_within(modules, of, MOST_NESTED)
     }
@@ -148,7 +150,7 @@ impl Computing {
         let bytes = match declared.repeated {
             Some(count) => {
                 let bytes = end.checked_mul(count)?;
-                // What one element has not been given apart is taken of all of them.
+                // An element aligned to its whole size up to a word: the repeated value then aligns by its own size.
                 if order == Order::Automatic && align == end.min(WORD) {
                     align = bytes.min(WORD);
                 }
@@ -200,7 +202,7 @@ impl Computing {
     }
 }
 
-/// Types that the runtime itself makes larger or aligns otherwise.
+/// Types that the runtime enlarges or aligns specially.
 fn is_special(family: &str) -> bool {
     family.starts_with("System.Runtime.Intrinsics.Vector")
         || matches!(family, "System.Numerics.Vector`1" | "System.Int128" | "System.UInt128" | "System.TypedReference")
@@ -235,9 +237,9 @@ fn as_told(parts: &[Part], most: u32) -> Option<Placed> {
     Some((fields, aligned(end, align), align))
 }
 
-/// The greatest first, then the values. How much room that takes, and to what it is aligned where it stands in another, goes by its bytes:
-/// up to a word the next power of two, beyond that by what is in it (`PlaceInstanceFields`, its end; `MethodTable::GetFieldAlignmentRequirement`
-/// in `vm/methodtable.cpp`). Sizes and places were seen so on 3.1, 8, 9 and 10.
+/// Automatic layout: the largest fields first, then the values. Size and alignment inside another value depend on the bytes: up to a word
+/// the next power of two, beyond that the alignment of the fields (`PlaceInstanceFields`, its end;
+/// `MethodTable::GetFieldAlignmentRequirement` in `vm/methodtable.cpp`). Sizes and offsets were seen so on 3.1, 8, 9 and 10.
 fn by_size(parts: &[Part], values_at_words: bool) -> Placed {
     let (mut at, mut most, mut fields) = (0, 1, Vec::new());
     let mut place = |part: &Part, to: u32, counts: u32| {
@@ -248,7 +250,7 @@ fn by_size(parts: &[Part], values_at_words: bool) -> Placed {
     };
     for bytes in [8, 4, 2, 1] {
         let of_size = || parts.iter().filter(move |part| part.bytes == bytes);
-        // Whatever is no value counts as a word, and be it a byte.
+        // Everything but values counts as a word for the alignment, even a byte.
         of_size().filter(|part| part.kind == PartKind::Reference).for_each(|part| place(part, bytes, WORD));
         of_size().filter(|part| part.kind == PartKind::Number).for_each(|part| place(part, bytes, WORD));
     }

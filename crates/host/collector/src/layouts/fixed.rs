@@ -1,4 +1,4 @@
-//! Static fields that the copy told the place of: what they are called, and what stands there.
+//! Names and contents of the static fields that the copy located.
 
 use super::Making;
 use super::resolve::Known;
@@ -8,10 +8,10 @@ use remora_heap::{StaticContent, StaticField};
 use remora_symbols::{Field, TypeNature};
 use remora_wire::heap::statics::Place;
 
-/// In front of a value in a box.
+/// Bytes of the object header in front of a boxed value.
 const HEAD: u64 = 8;
 
-/// A class and its fields, as its module declares them.
+/// A class with its fields, as its module declares them.
 struct Owner {
     of: (u32, u32, Option<u32>),
     known: Known,
@@ -21,7 +21,7 @@ struct Owner {
 }
 
 impl Making<'_> {
-    /// All that can be named. Without values only those that can hold objects: what others hold was not read.
+    /// All static fields with a name. Without values: only those that can hold objects, because no others were read.
     pub(super) fn statics(&mut self, told: &[Told], has_values: bool) -> Vec<StaticField> {
         let (mut all, mut owner): (Vec<StaticField>, Option<Owner>) = (Vec::new(), None);
         for field in told {
@@ -58,7 +58,7 @@ impl Making<'_> {
             true => self.slot(&held),
             false => self.slot_alone(&held),
         };
-        // Of what type it is cannot be found out, but that it is an object.
+        // Its type cannot be resolved, but it is an object.
         let is_object = slot.kind == SlotKind::UNKNOWN && told.is_reference;
         let slot = if is_object { Slot { kind: SlotKind::OBJECT, ..slot } } else { slot };
         let content = self.content(&held, &slot, told.place);
@@ -66,7 +66,7 @@ impl Making<'_> {
         Some(StaticField { owner, assembly, name: declared.name.clone(), slot, content })
     }
 
-    /// A value type with fields lies in a box of the heap, and the runtime tells the place in it; an enum is a number like others.
+    /// A value type with fields is boxed on the heap, and the runtime reports the address inside the box. An enum is a plain number.
     fn content(&mut self, held: &Known, slot: &Slot, place: Place) -> StaticContent {
         let is_enum = matches!(self.modules.nature(held), Some(TypeNature::Enum { .. }))
             || slot

@@ -1,4 +1,4 @@
-//! From the types that fields name to types of the process: through references to other assemblies, and through what these forward.
+//! Resolves the types of fields to types of the process: through assembly references and type forwards.
 
 use crate::names::Names;
 use remora_symbols::{
@@ -7,28 +7,27 @@ use remora_symbols::{
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How often a type may be forwarded.
+/// Maximum number of forwards for a type.
 const MOST_FORWARDS: u32 = 8;
-/// How deep types may nest.
+/// Maximum nesting of types.
 const MOST_NESTED: u32 = 16;
-/// Types in one, itself and its arguments and theirs. A type with 30 arguments, each of which has 30 in turn, would have hundreds of
-/// millions.
+/// Maximum number of types in one, with all arguments. A type with 30 arguments, each with 30 in turn, would have hundreds of millions.
 const MOST_TYPES: usize = 256;
 
-/// A type of the process, its parameters told.
+/// A type of the process with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Known {
-    /// One that the runtime builds in, by its `CorElementType`.
+    /// A primitive type, by its `CorElementType`.
     Primitive(u8),
-    /// One that a module defines.
+    /// A type defined in a module.
     Defined { module: u32, token: u32, arguments: Vec<Known> },
     /// An array.
     Array { element: Box<Known>, rank: u32 },
-    /// A pointer to what is called so.
+    /// A pointer, with its name.
     Pointer(String),
-    /// It could not be found.
+    /// A type that could not be found.
     Unknown,
-    /// It has too many types in it.
+    /// A type with more than `MOST_TYPES` types in it.
     TooLarge,
 }
 
@@ -37,12 +36,12 @@ impl Known {
         Known::Array { element: Box::new(element), rank }.bounded()
     }
 
-    /// Itself, if it is not too large.
+    /// Itself, or `TooLarge`.
     fn bounded(self) -> Known {
         if self.types() > MOST_TYPES { Known::TooLarge } else { self }
     }
 
-    /// The number of types in it. What it is made of is bounded already.
+    /// The number of types in it. Its parts are bounded already.
     fn types(&self) -> usize {
         1 + match self {
             Known::Defined { arguments, .. } => arguments.iter().map(Known::types).sum(),
@@ -52,12 +51,12 @@ impl Known {
     }
 }
 
-/// All modules of a process, by their names.
+/// All modules of a process by name.
 pub(crate) struct Modules<'a> {
     names: &'a mut Names,
-    /// By the simple name of the assembly; `None` where several have it.
+    /// By simple assembly name; `None` for an ambiguous name.
     by_assembly: HashMap<String, Option<u32>>,
-    /// The types of a module, by namespace and names.
+    /// The types of each module, by namespace and names.
     types: HashMap<u32, HashMap<(String, Vec<String>), u32>>,
 }
 
@@ -75,7 +74,7 @@ impl Modules<'_> {
         self.names.image(module)
     }
 
-    /// What a field of a type of `module` holds, where that has these arguments.
+    /// Resolves the type of a field that a type of `module` declares, given the arguments of that type.
     pub(crate) fn known(&mut self, module: u32, of: &FieldType, arguments: &[Known]) -> Known {
         self.known_within(module, of, arguments, MOST_NESTED)
     }
@@ -109,7 +108,7 @@ impl Modules<'_> {
         }
     }
 
-    /// A defined type; one that the runtime builds in is that, whatever way it was come to.
+    /// A defined type, or the primitive type if it is one.
     pub(crate) fn normal(&mut self, module: u32, token: u32, arguments: Vec<Known>) -> Known {
         let image = self.image(module);
         let names = image.filter(|image| image.is_core()).and_then(|image| image.names_of(token));
@@ -153,14 +152,14 @@ impl Modules<'_> {
         }
     }
 
-    /// The whole name of a type, and the name of its module's file.
+    /// The full name of a type, and the name of its module's file.
     pub(crate) fn whole_name(&mut self, known: &Known) -> Option<(String, String)> {
         let Known::Defined { module, .. } = known else { return None };
         let file = self.names.file_of(*module)?;
         Some((shortened(self.argument(known).full_name()?), file))
     }
 
-    /// What a type is called where it is used.
+    /// The short name of a type.
     pub(crate) fn text(&mut self, known: &Known) -> String {
         match known {
             Known::Pointer(text) => text.clone(),
@@ -168,7 +167,7 @@ impl Modules<'_> {
         }
     }
 
-    /// Its whole name, without arguments.
+    /// The full name without arguments.
     pub(crate) fn family(&mut self, known: &Known) -> String {
         match known {
             Known::Defined { module, token, .. } => {
@@ -201,7 +200,7 @@ impl Modules<'_> {
     }
 }
 
-/// The `CorElementType` of a type of namespace `System`.
+/// The `CorElementType` of a type in namespace `System`.
 fn element_type(name: &str) -> Option<u8> {
     Some(match name {
         "Boolean" => 0x02,

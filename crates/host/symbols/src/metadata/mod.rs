@@ -1,7 +1,7 @@
-//! ECMA-335 metadata as it lies in a file: heaps and tables, indexed once, decoded cell by cell on demand.
+//! ECMA-335 metadata in a file: heaps and tables, indexed once, decoded cell by cell on demand.
 //!
-//! A runtime library of ten megabytes costs one pass over some row counts; nothing else is read before somebody asks.
-//! Bytes are never trusted: what points outside its heap or table is `None`.
+//! A runtime library of ten megabytes costs one pass over some row counts; everything else is read on demand. Bytes are never trusted: a
+//! reference outside its heap or table is `None`.
 
 mod schema;
 mod tables;
@@ -17,11 +17,11 @@ use std::ops::Range;
 
 /// "BSJB", the first four bytes of metadata.
 const SIGNATURE: u32 = 0x424a_5342;
-/// Longer identifiers than this are cut: the runtime itself loads no type whose name is longer.
+/// Longer identifiers are cut: the runtime itself loads no type with a longer name.
 const IDENTIFIER_LIMIT: usize = 1024;
-/// More rows than this are not read of a method's parameters.
+/// Maximum number of rows read for a method's parameters.
 const PARAMETER_LIMIT: usize = 1024;
-/// More streams than any writer makes; a larger count is damage.
+/// No writer makes more streams; a larger count is damage.
 const STREAM_LIMIT: u16 = 64;
 
 /// A 128-bit id in the byte order of the file.
@@ -48,7 +48,7 @@ impl fmt::Debug for Guid {
     }
 }
 
-/// One metadata blob: of a module, or a whole portable PDB.
+/// A metadata blob: a module's, or a whole portable PDB.
 #[derive(Clone)]
 pub(crate) struct Metadata {
     bytes: Box<[u8]>,
@@ -57,7 +57,7 @@ pub(crate) struct Metadata {
     blobs: Range<usize>,
     table_stream: Range<usize>,
     tables: Tables,
-    /// The `#Pdb` stream's id, where there is one.
+    /// The id in the `#Pdb` stream, if there is one.
     pub(crate) pdb_id: Option<[u8; 20]>,
 }
 
@@ -91,13 +91,13 @@ impl Metadata {
         self.tables.cell(&self.bytes[self.table_stream.clone()], table, row, column)
     }
 
-    /// The text in a strings column. Text that is no UTF-8 is shown with replacement characters.
+    /// The text in a strings column. Invalid UTF-8 is shown with replacement characters.
     pub(crate) fn text(&self, table: Table, row: u32, column: usize) -> Option<Cow<'_, str>> {
         let text = self.raw_text(table, row, column)?;
         Some(String::from_utf8_lossy(&text[..text.len().min(IDENTIFIER_LIMIT)]))
     }
 
-    /// The bytes of a strings column: cheaper than [`Metadata::text`] where only equality is asked.
+    /// The bytes of a strings column: cheaper than [`Metadata::text`] if only equality matters.
     pub(crate) fn raw_text(&self, table: Table, row: u32, column: usize) -> Option<&[u8]> {
         let offset = self.cell(table, row, column)? as usize;
         let tail = self.bytes[self.strings.clone()].get(offset..)?;
@@ -128,7 +128,7 @@ impl Metadata {
         first..end.max(first)
     }
 
-    /// The first row for which `reached` holds, or one past the last, by bisection: `reached` must not become false again.
+    /// The first row for which `reached` holds, or one past the last, by binary search: `reached` must be monotonic.
     pub(crate) fn first_row_where(&self, table: Table, reached: impl Fn(u32) -> bool) -> u32 {
         let (mut low, mut high) = (1, self.rows(table).saturating_add(1));
         while low < high {
@@ -152,7 +152,7 @@ impl Metadata {
         self.owned_rows((Table::TypeDef, 5), type_row, Table::MethodPtr, Table::MethodDef)
     }
 
-    /// The parameters of a MethodDef row; a parameter without a name or marks may have no row.
+    /// The parameters of a MethodDef row; a parameter without name and flags may have no row.
     pub(crate) fn parameters_of(&self, method: u32) -> impl Iterator<Item = u32> + '_ {
         self.owned_rows((Table::MethodDef, 5), method, Table::ParamPtr, Table::Param).take(PARAMETER_LIMIT)
     }
@@ -165,14 +165,14 @@ impl Metadata {
         } else {
             (1..=pointers).find(|&pointer| self.cell(Table::MethodPtr, pointer, 0) == Some(method))?
         };
-        // The first type whose methods begin after this one, less one: types without methods share a beginning with the next.
+        // The last type whose methods begin at or before this one: a type without methods begins where the next type does.
         let after = self.first_row_where(Table::TypeDef, |row| self.cell(Table::TypeDef, row, 5) > Some(listed));
         after.checked_sub(1).filter(|&row| row > 0)
     }
 
-    /// The rows of `list` that belong to `row` of a table: its column holds the first of a run that ends where the next row's begins.
+    /// The rows of `list` that belong to `row` of a table: its column has the first of them, and they end where the next row's begin.
     ///
-    /// In modules that were edited while running, the run is one of `pointers`, and those point at the rows.
+    /// In a module edited at run time they are rows of `pointers`, which refer to the rows of `list`.
     fn owned_rows(
         &self,
         (table, column): (Table, usize),

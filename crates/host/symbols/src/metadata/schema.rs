@@ -1,8 +1,8 @@
 //! The columns of every metadata table, as data: ECMA-335 II.22 and the portable PDB tables 0x30 to 0x37.
 //!
-//! A catalogue. Tables that names never need are listed all the same, because the offset of a table is the sum of the sizes before it.
+//! It lists all tables, even unused ones, because the offset of a table is the sum of the sizes before it.
 
-/// A metadata table that names or lines are read from, by its number.
+/// A metadata table used for names or lines, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Table {
@@ -34,7 +34,7 @@ pub(crate) enum Table {
     StateMachineMethod = 0x36,
 }
 
-/// What a column holds, which decides its width.
+/// The contents of a column, which determine its width.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Column {
     /// Two bytes.
@@ -49,7 +49,7 @@ pub(crate) enum Column {
     Blobs,
     /// A row of one table.
     Row(u8),
-    /// A row of one of several tables: so many tag bits, these tables.
+    /// A row of one of several tables: the number of tag bits, and the tables.
     Coded(u32, &'static [u8]),
 }
 
@@ -82,12 +82,12 @@ const HAS_CUSTOM_DEBUG_INFORMATION: Column = Coded(
     ],
 );
 
-/// How many table numbers there are room for in the header's bit mask.
+/// Number of bits in the header's table mask.
 pub(crate) const TABLE_COUNT: usize = 64;
-/// The most columns any table has.
+/// Maximum number of columns of a table.
 pub(crate) const COLUMN_COUNT: usize = 9;
 
-/// The columns of table `number`, or `None` for a number that no standard defines.
+/// The columns of table `number`; `None` for a number that no standard defines.
 pub(crate) fn columns(number: usize) -> Option<&'static [Column]> {
     SCHEMA.get(number).copied().filter(|columns| !columns.is_empty())
 }

@@ -1,9 +1,9 @@
-//! Where each table lies and how wide its columns are: computed once from the header, cells are read on demand.
+//! Offsets and column widths of each table: computed once from the header. Cells are read on demand.
 
 use super::schema::{COLUMN_COUNT, Column, TABLE_COUNT, Table, columns};
 use crate::bytes::Reader;
 
-/// Which heaps are so large that their offsets take four bytes: bits of the header's HeapSizes.
+/// Heaps with four-byte offsets: bits of the header's HeapSizes.
 const WIDE_STRINGS: u8 = 1;
 const WIDE_GUIDS: u8 = 2;
 const WIDE_BLOBS: u8 = 4;
@@ -32,7 +32,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Reads the header of a table stream. `outside` are the row counts of tables that live in another file (for a PDB: in its module).
+    /// Reads the header of a table stream. `outside` has the row counts of tables in another file (for a PDB: in its module).
     pub(crate) fn parse(stream: &[u8], outside: &[u32; TABLE_COUNT]) -> Option<Tables> {
         let mut reader = Reader::new(stream);
         reader.take(6)?;
@@ -73,7 +73,7 @@ impl Tables {
         self.rows[table as usize]
     }
 
-    /// The value of a cell, `None` for a row that does not exist.
+    /// The value of a cell; `None` for a row that does not exist.
     pub(crate) fn cell(&self, stream: &[u8], table: Table, row: u32, column: usize) -> Option<u32> {
         if row == 0 || row > self.rows(table) {
             return None;
