@@ -72,13 +72,19 @@ fn an_agent_that_says_nothing_is_given_up_and_what_stays_is_reported() {
 
 #[test]
 fn regression_a_watch_whose_agent_says_nothing_is_given_up_and_what_stays_is_reported() {
-    for manner in ["silent", "half-way"] {
-        let hostile = Hostile::start(manner);
-        let finished = hostile.remora(&["heap", "--watch", "60s", "--json"]).finish();
-        assert_eq!(finished.code(), UNCLEAN, "{finished}");
-        assert!(finished.stderr.contains("nothing came from the agent in the process for 60 s"), "{finished}");
-        assert_eq!(finished.json()["receipt"]["clean"], false, "{finished}");
-    }
+    // Both at once: each is waited for for a minute and more.
+    std::thread::scope(|scope| {
+        for manner in ["silent", "half-way"] {
+            scope.spawn(move || {
+                let hostile = Hostile::start(manner);
+                let finished = hostile.remora(&["heap", "--watch", "60s", "--json"]).finish();
+                assert_eq!(finished.code(), UNCLEAN, "{finished}");
+                let stderr = &finished.stderr;
+                assert!(stderr.contains("nothing came from the agent in the process for 60 s"), "{finished}");
+                assert_eq!(finished.json()["receipt"]["clean"], false, "{finished}");
+            });
+        }
+    });
 }
 
 #[test]
