@@ -444,7 +444,7 @@ impl Exports for ScriptedLibrary {
             let class = unsafe { class.read_unaligned() };
             ASKED.with(|asked| asked.borrow_mut().insert(class, self.0.clone()));
         }
-        // SAFETY: the caller vouches for two identifiers and a place, as COM asks.
+        // SAFETY: the caller guarantees two identifiers and a place, as COM asks.
         HResult(unsafe { dll_get_class_object(class, interface, out, make) })
     }
 }

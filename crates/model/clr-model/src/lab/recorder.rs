@@ -43,7 +43,7 @@ enum RecorderEnd {
     NeverCame,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Recorder {
     listener: Mutex<Option<UnixListener>>,
     /// Its file, by the number of its descriptor: the name is gone.

@@ -104,7 +104,7 @@ impl ProfilingInterface {
         let path = path.as_ref().map_or(ptr::null(), |path| path.as_ptr());
         let mut data = options.client_data.clone();
         let at = if data.is_empty() { ptr::null_mut() } else { data.as_mut_ptr().cast() };
-        // SAFETY: a live object, an identifier, null or a text that a zero ends, and data of that length.
+        // SAFETY: a live object, an identifier, null or a text that ends with a zero with a zero, and data of that length.
         HResult(unsafe {
             ICLRProfiling::AttachProfiler(
                 self.0.0,

@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Machine {
     /// Which runtimes run on it.
     pub runtime_version: RuntimeVersion,

@@ -41,7 +41,7 @@ impl Other {
     }
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Process {
     /// Its number.
     pub id: u32,

@@ -111,7 +111,7 @@ impl fmt::Display for AttachError {
     }
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Trigger {
     machine: Arc<Machine>,
     process: Arc<Process>,

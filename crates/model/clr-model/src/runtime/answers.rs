@@ -14,7 +14,7 @@ pub(super) const INSUFFICIENT_BUFFER: HResult = HResult(0x8007_007A_u32 as i32);
 /// Null, or a place for it.
 pub(super) unsafe fn answer<T>(place: *mut T, value: T) {
     if wanted(place) {
-        // SAFETY: not null, so it is a place, as the caller vouches.
+        // SAFETY: not null, so it is a place, the caller guarantees it.
         unsafe { place.write(value) };
     }
 }
@@ -51,7 +51,7 @@ pub(super) unsafe fn answer_list<T: Copy>(
     count: *mut u32,
     places: *mut T,
 ) -> Result<HResult, HResult> {
-    // SAFETY: the caller vouches that `count` is null or a place.
+    // SAFETY: the caller guarantees that `count` is null or a place.
     unsafe { answer(count, values.len() as u32) };
     if wanted(places) {
         for (index, value) in values.iter().take(room as usize).enumerate() {
@@ -69,10 +69,10 @@ pub(super) unsafe fn answer_list<T: Copy>(
 pub(super) unsafe fn answer_text(text: &str, room: u32, count: *mut u32, places: *mut u16) -> Result<HResult, HResult> {
     let units: Vec<u16> = text.encode_utf16().collect();
     let fits = units.len().min((room as usize).saturating_sub(1));
-    // SAFETY: the caller vouches that `count` is null or a place.
+    // SAFETY: the caller guarantees that `count` is null or a place.
     unsafe { answer(count, units.len() as u32 + 1) };
     let cut: Vec<u16> = units[..fits].iter().copied().chain([0]).collect();
-    // SAFETY: the caller vouches for `count` and for the room.
+    // SAFETY: the caller guarantees `count` and for the room.
     unsafe { answer_list(&cut, room, std::ptr::null_mut(), places) }
 }
 
@@ -88,12 +88,12 @@ pub(super) unsafe fn answer_whole_text(
 ) -> Result<HResult, HResult> {
     let length = text.encode_utf16().count() + 1;
     if room == 0 || !wanted(places) || room as usize >= length {
-        // SAFETY: the caller vouches for `count` and for the room.
+        // SAFETY: the caller guarantees `count` and for the room.
         return unsafe { answer_text(text, room, count, places) };
     }
-    // SAFETY: the caller vouches for the room, and there is room for one at least.
+    // SAFETY: the caller guarantees the room, and there is room for one at least.
     unsafe { answer(places, 0) };
-    // SAFETY: the caller vouches that `count` is null or a place.
+    // SAFETY: the caller guarantees that `count` is null or a place.
     unsafe { answer(count, length as u32) };
     Err(INSUFFICIENT_BUFFER)
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 /// What client data is overwritten with when it is freed: who reads it afterwards reads this.
 pub const FREED: u8 = 0xDD;
 
-/// A millisecond in nanoseconds.
+/// Nanoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
 /// The thread that attaches, as the evacuation counters have it where they count it.

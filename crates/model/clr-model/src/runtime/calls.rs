@@ -23,7 +23,7 @@ macro_rules! call_all {
     ($runtime:expr, $wanted:expr, $callback:ident($($argument:expr),* $(,)?)) => {
         $runtime.call_all(remora_clr_abi::callback_slot!($callback).name, $wanted, |object| {
             // SAFETY: whoever makes the call owns what its pointers lead to, and has told of the unload of no id in it; `call_all` keeps
-            // the object while it is called.
+            // the object alive during the call.
             unsafe { object.$callback($($argument),*) };
         })
     };

@@ -277,7 +277,7 @@ impl Runtime {
         let all = counts.iter().map(|count| u64::from(*count)).sum::<u64>();
         self.call_all(slot::OBJECTS_ALLOCATED_BY_CLASS.name, monitors_gc, |object| {
             self.lock().heap.counted += all;
-            // SAFETY: two lists of one length, which this function owns; `call_all` keeps the object while it is called.
+            // SAFETY: two lists of one length, which this function owns; `call_all` keeps the object alive during the call.
             unsafe { object.objects_allocated_by_class(counts.len() as u32, classes.as_ptr(), counts.as_ptr()) };
         });
     }
@@ -306,9 +306,9 @@ impl Runtime {
         let Roots { objects, kinds, flags, ids } = &cycle.roots;
         let (count, places) = (objects.len() as u32, objects.as_ptr());
         self.call_all(slot::ROOT_REFERENCES2.name, monitors_gc, |object| {
-            // SAFETY: four lists of one length, which the caller owns; `call_all` keeps the object while it is called.
+            // SAFETY: four lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
             unsafe { object.root_references2(count, places, kinds.as_ptr(), flags.as_ptr(), ids.as_ptr()) };
-            // SAFETY: a list of that length, which the caller owns; `call_all` keeps the object while it is called.
+            // SAFETY: a list of that length, which the caller owns; `call_all` keeps the object alive during the call.
             unsafe { object.root_references(count, places) };
         });
         let Dependent { handles, keys, values } = &cycle.dependent;
@@ -348,18 +348,18 @@ fn wants_basics(mask: (u32, u32)) -> bool {
 impl Ranges {
     fn tell_moved(&self, object: &ProfilerObject) {
         let (count, old, new) = (self.old.len() as u32, self.old.as_ptr(), self.new.as_ptr());
-        // SAFETY: three lists of one length, which `self` owns; the caller keeps the object.
+        // SAFETY: three lists of one length, which `self` owns; the caller keeps the object alive.
         if unsafe { object.moved_references2(count, old, new, self.lengths.as_ptr()) }.is_none() {
-            // SAFETY: three lists of one length, which live until the end of this statement; the caller keeps the object.
+            // SAFETY: three lists of one length, which live until the end of this statement; the caller keeps the object alive.
             unsafe { object.moved_references(count, old, new, self.short().as_ptr()) };
         }
     }
 
     fn tell_surviving(&self, object: &ProfilerObject) {
         let (count, old) = (self.old.len() as u32, self.old.as_ptr());
-        // SAFETY: two lists of one length, which `self` owns; the caller keeps the object.
+        // SAFETY: two lists of one length, which `self` owns; the caller keeps the object alive.
         if unsafe { object.surviving_references2(count, old, self.lengths.as_ptr()) }.is_none() {
-            // SAFETY: two lists of one length, which live until the end of this statement; the caller keeps the object.
+            // SAFETY: two lists of one length, which live until the end of this statement; the caller keeps the object alive.
             unsafe { object.surviving_references(count, old, self.short().as_ptr()) };
         }
     }

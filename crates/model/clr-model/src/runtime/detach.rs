@@ -8,7 +8,7 @@ use corprof::HResult;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A millisecond in nanoseconds.
+/// Nanoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
 impl Runtime {

@@ -194,7 +194,7 @@ impl Runtime {
             let is_enabled = u32::from(self.is_listened_to(&provider.name));
             if let Some(callback) = provider.callback {
                 let (none, no_data) = (std::ptr::null_mut(), std::ptr::null_mut());
-                // SAFETY: the profiler has promised that it may be called, for good; nothing is handed over.
+                // SAFETY: the profiler must keep its function callable, for good; nothing is handed over.
                 unsafe { callback(std::ptr::null(), is_enabled, 0, 0, 0, none, no_data) };
             }
         }

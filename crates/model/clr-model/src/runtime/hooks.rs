@@ -150,7 +150,7 @@ impl Runtime {
         }
         let inside = owner.library.enter();
         if let Some(hook) = with_info.filter(|_| mask & WITH_INFO != 0 && !mutation::is("ELT-01/2")) {
-            // SAFETY: the profiler has promised that it may be called; the handle is only ever handed back.
+            // SAFETY: the profiler must keep its function callable; the handle is only ever handed back.
             unsafe { hook(id, function.0) };
         } else if let Some(hook) = fast {
             // SAFETY: the profiler keeps its hooks callable for good; the id is only handed back.
@@ -176,7 +176,7 @@ impl Runtime {
         let mut is_hooked = 1;
         let inside = owner.library.enter();
         let id = match mapper {
-            // SAFETY: the profiler has promised that it may be called; a place for the answer.
+            // SAFETY: the profiler must keep its function callable; a place for the answer.
             Some((Mapper::Plain(mapper), _)) => unsafe { mapper(function.0, &raw mut is_hooked) },
             Some((Mapper::WithData(mapper), data)) => {
                 let data = if mutation::is("ELT-01/3") { 0 } else { data };

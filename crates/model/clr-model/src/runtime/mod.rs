@@ -72,7 +72,7 @@ pub enum Entry {
     OtherRuntimeHasOne,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Runtime {
     /// Which runtime.
     pub runtime_version: RuntimeVersion,

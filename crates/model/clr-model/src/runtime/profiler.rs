@@ -25,7 +25,7 @@ pub enum Status {
     Gone,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Profiler {
     /// Its library.
     pub library: Arc<Library>,

@@ -47,7 +47,7 @@ impl Runtime {
         let Some(frames) = frames else { return stale(self, "DoStackSnapshot") };
         for (ip, function) in frames {
             let function = function.filter(|_| !mutation::is("GCH-06")).map_or(0, |function| function.0);
-            // SAFETY: the caller vouches for the callback and its data; no registers were asked for.
+            // SAFETY: the caller guarantees the callback and its data; no registers were asked for.
             let answer = unsafe { callback(function, ip as usize, 0, 0, std::ptr::null_mut(), data) };
             if answer != 0 {
                 return HResult::CORPROF_E_STACKSNAPSHOT_ABORTED;

@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A millisecond in nanoseconds.
+/// Nanoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
 /// The runtime's own events, all of them.
@@ -42,7 +42,7 @@ thread_local! {
 
 impl Exports for OtherLibrary {
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
-        // SAFETY: the caller vouches for two identifiers and a place, as COM asks.
+        // SAFETY: the caller guarantees two identifiers and a place, as COM asks.
         HResult(unsafe { dll_get_class_object(class, interface, out, make) })
     }
 }

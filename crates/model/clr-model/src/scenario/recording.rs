@@ -9,7 +9,7 @@ use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, FromAgent, Sampling, T
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A millisecond in nanoseconds.
+/// Nanoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 /// What a trigger waits for the answer of an attach: its own patience, not the runtime's.
 const PATIENCE: u64 = 5_000 * MILLISECOND;

@@ -32,7 +32,7 @@ const PREEMPTED: Duration = Duration::from_millis(100);
 /// The longest that a point holds a thread up, microseconds.
 const LONGEST_POINT: u64 = 60;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct OsThreads {
     began: Instant,

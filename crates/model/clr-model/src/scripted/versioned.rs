@@ -69,7 +69,7 @@ unsafe extern "system" fn query_interface(
         script.step(VERSIONS[index].1);
     }
     if known.is_some_and(|index| index >= usize::from(script.version)) {
-        // SAFETY: the caller asks for an answer there, and it is not null.
+        // SAFETY: not null, so the caller gives a valid place for the answer.
         unsafe { object.write(std::ptr::null_mut()) };
         return HResult::E_NOINTERFACE.0;
     }

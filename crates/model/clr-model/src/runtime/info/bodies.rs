@@ -30,26 +30,26 @@ impl Server {
     }
 
     pub(super) unsafe fn request_rejit(&self, args: args::RequestReJIT) -> Answer {
-        // SAFETY: by the API, each list is null or as long as the profiler says.
+        // SAFETY: the API requires lists that are null or have the stated length.
         let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
         let (runtime, profiler) = self.both()?;
         Ok(runtime.request_rejit(&profiler, &methods, None))
     }
 
     pub(super) unsafe fn request_rejit_with_inliners(&self, args: args::RequestReJITWithInliners) -> Answer {
-        // SAFETY: by the API, each list is null or as long as the profiler says.
+        // SAFETY: the API requires lists that are null or have the stated length.
         let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
         let (runtime, profiler) = self.both()?;
         Ok(runtime.request_rejit(&profiler, &methods, Some(args.dwRejitFlags)))
     }
 
     pub(super) unsafe fn request_revert(&self, args: args::RequestRevert) -> Answer {
-        // SAFETY: by the API, each list is null or as long as the profiler says.
+        // SAFETY: the API requires lists that are null or have the stated length.
         let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
         let (runtime, profiler) = self.both()?;
         let codes = runtime.request_revert(&profiler, &methods).into_iter().map(|code| code.0);
         let codes: Vec<sys::HRESULT> = codes.collect();
-        // SAFETY: by the API, the list has a place for each method, or is null.
+        // SAFETY: the API requires a list that is null or has a place for each method.
         unsafe { answer_list(&codes, args.cFunctions, null_mut(), args.status) }
     }
 
@@ -91,7 +91,7 @@ impl Server {
 /// # Safety
 /// Both lists are as long as `count` says, or null.
 unsafe fn methods(count: u32, modules: *const usize, tokens: *const u32) -> Vec<(ModuleId, u32)> {
-    // SAFETY: the caller vouches for both lengths.
+    // SAFETY: the caller guarantees both lengths.
     let (modules, tokens) = unsafe { (list(modules, count), list(tokens, count)) };
     modules.iter().zip(tokens).map(|(module, token)| (ModuleId(*module), *token)).collect()
 }

@@ -43,7 +43,7 @@ impl Server {
             args.pTypeDefToken => class.token,
             args.pParentClassId => class.parent,
         }
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[], args.cNumTypeArgs, args.pcNumTypeArgs, args.typeArgs) }
     }
 
@@ -73,7 +73,7 @@ impl Server {
         invalid_if(args.pcFieldOffset.is_null() || !has_place(args.cFieldOffset, args.rFieldOffset))?;
         invalid_if(self.about_class(args.classID, "GetClassLayout")?.element.is_some())?;
         write_answers! { args.pulClassSize => SMALLEST_OBJECT }
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[], args.cFieldOffset, args.pcFieldOffset, args.rFieldOffset) }
     }
 

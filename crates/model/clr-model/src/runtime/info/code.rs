@@ -39,14 +39,14 @@ impl Server {
     pub(super) unsafe fn get_code_info2(&self, args: args::GetCodeInfo2) -> Answer {
         let args::GetCodeInfo2 { functionID, cCodeInfos, pcCodeInfos, codeInfos } = args;
         let args = args::GetCodeInfo3 { functionID, reJitId: FIRST_VERSION, cCodeInfos, pcCodeInfos, codeInfos };
-        // SAFETY: the profiler's arguments, under the same promise of the API.
+        // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
         unsafe { self.get_code_info3(args) }
     }
 
     pub(super) unsafe fn get_code_info3(&self, args: args::GetCodeInfo3) -> Answer {
         invalid_if(!has_place(args.cCodeInfos, args.codeInfos))?;
         let start = self.body_of(args.functionID, args.reJitId, "GetCodeInfo3")?;
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[piece(start)], args.cCodeInfos, args.pcCodeInfos, args.codeInfos) }
     }
 
@@ -56,7 +56,7 @@ impl Server {
         invalid_if(!has_place(args.cCodeInfos, args.codeInfos))?;
         let start = args.pNativeCodeStartAddress as u64;
         refuse_if(!self.runtime()?.is_code(start), HResult::CORPROF_E_FUNCTION_NOT_COMPILED)?;
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[piece(start)], args.cCodeInfos, args.pcCodeInfos, args.codeInfos) }
     }
 
@@ -69,14 +69,14 @@ impl Server {
             write_answers! { args.pcCodeStartAddresses => starts.len() as u32 }
             return Err(INSUFFICIENT_BUFFER);
         }
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&starts, room, args.pcCodeStartAddresses, places) }
     }
 
     pub(super) unsafe fn get_il_to_native_mapping(&self, args: args::GetILToNativeMapping) -> Answer {
         let args::GetILToNativeMapping { functionId, cMap, pcMap, map } = args;
         let args = args::GetILToNativeMapping2 { functionId, reJitId: FIRST_VERSION, cMap, pcMap, map };
-        // SAFETY: the profiler's arguments, under the same promise of the API.
+        // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
         unsafe { self.get_il_to_native_mapping2(args) }
     }
 
@@ -86,7 +86,7 @@ impl Server {
         let pNativeCodeStartAddress = bodies.first().map_or(0, |start| *start as usize);
         let args::GetILToNativeMapping2 { cMap, pcMap, map, .. } = args;
         let args = args::GetILToNativeMapping3 { pNativeCodeStartAddress, cMap, pcMap, map };
-        // SAFETY: the profiler's arguments, under the same promise of the API.
+        // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
         unsafe { self.get_il_to_native_mapping3(args) }
     }
 
@@ -103,7 +103,7 @@ impl Server {
         refuse_if(!has_map, HResult::E_FAIL)?;
         let whole =
             sys::COR_DEBUG_IL_TO_NATIVE_MAP { ilOffset: 0, nativeStartOffset: 0, nativeEndOffset: BODY_SIZE as u32 };
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[whole], args.cMap, args.pcMap, args.map) }
     }
 
@@ -117,7 +117,7 @@ impl Server {
             let function = FunctionId(args.functionId);
             state.code.functions.contains_key(&function).then(|| state.versions_of(function))
         })?;
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         let answered = unsafe { answer_list(&versions, args.cReJitIds, args.pcReJitIds, args.reJitIds) };
         if versions.len() > args.cReJitIds as usize { Ok(HResult::S_FALSE) } else { answered }
     }

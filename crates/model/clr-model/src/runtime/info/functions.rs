@@ -109,7 +109,7 @@ impl Server {
         invalid_if(!has_place(args.cTypeArgs, args.typeArgs))?;
         let (module, token) = self.identified(args.funcId, "GetFunctionInfo2")?;
         write_answers! { args.pClassId => class_of(module).0, args.pModuleId => module.0, args.pToken => token }
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[], args.cTypeArgs, args.pcTypeArgs, args.typeArgs) }
     }
 
@@ -124,7 +124,7 @@ impl Server {
         if args.ppImport.is_null() {
             return DONE;
         }
-        // SAFETY: by the API, an identifier and a place for the answer.
+        // SAFETY: the API requires an identifier and a place for the answer.
         Ok(unsafe { runtime.open_metadata(&profiler, module, args.riid, args.ppImport) })
     }
 
@@ -145,7 +145,7 @@ impl Server {
         if !args.ppvSig.is_null() && !args.pbSig.is_null() {
             write_answers! { args.ppvSig => NO_ARGUMENTS.as_ptr(), args.pbSig => NO_ARGUMENTS.len() as u32 }
         }
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         unsafe { answer_whole_text(&name, args.cchName, args.pcchName, args.wszName) }
     }
 }

@@ -14,7 +14,7 @@ impl Server {
     pub(super) unsafe fn get_generation_bounds(&self, args: args::GetGenerationBounds) -> Answer {
         let known = self.runtime()?.lock().heap.gc.bounds.clone().ok_or(HResult::E_FAIL)?;
         invalid_if(args.pcObjectRanges.is_null() || !has_place(args.cObjectRanges, args.ranges))?;
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&known, args.cObjectRanges, args.pcObjectRanges, args.ranges) }
     }
 
@@ -50,7 +50,7 @@ impl Server {
     pub(super) unsafe fn get_non_gc_heap_bounds(&self, args: args::GetNonGCHeapBounds) -> Answer {
         invalid_if(!has_place(args.cObjectRanges, args.ranges))?;
         let known: Vec<_> = self.runtime()?.lock().heap.frozen_range().into_iter().collect();
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&known, args.cObjectRanges, args.pcObjectRanges, args.ranges) }
     }
 

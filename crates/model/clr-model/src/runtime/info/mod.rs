@@ -138,7 +138,7 @@ pub(super) fn code(result: Result<HResult, HResult>) -> HResult {
 /// # Safety
 /// It is null or as long as `count` says, for as long as the call lasts.
 pub(super) unsafe fn list<'a, T>(items: *const T, count: u32) -> &'a [T] {
-    // SAFETY: not null, and the caller vouches for the length.
+    // SAFETY: not null, and the caller guarantees the length.
     if items.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(items, count as usize) } }
 }
 
@@ -150,7 +150,7 @@ pub(super) unsafe fn text(units: *const u16) -> String {
     if units.is_null() {
         return String::new();
     }
-    // SAFETY: the caller vouches for a zero at the end: every unit before it can be read.
+    // SAFETY: the caller guarantees a zero at the end: every unit before it can be read.
     let length = (0..).take_while(|at| unsafe { *units.add(*at) } != 0).count();
     // SAFETY: so many units were just read.
     String::from_utf16_lossy(unsafe { std::slice::from_raw_parts(units, length) })

@@ -75,7 +75,7 @@ impl Server {
             pAssemblyId,
             pdwModuleFlags,
         };
-        // SAFETY: the profiler's arguments, under the same promise of the API, and no place for the flags.
+        // SAFETY: the profiler's own arguments; the API has the same rules for both methods, and no place for the flags.
         unsafe { self.get_module_info2(args) }
     }
 
@@ -95,7 +95,7 @@ impl Server {
             args.pAssemblyId => if is_announced { args.moduleId + ASSEMBLY_OF_MODULE } else { sys::PROFILER_PARENT_UNKNOWN as usize },
             args.pdwModuleFlags => flags,
         }
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         let whole = unsafe { answer_whole_text(&path, args.cchName, args.pcchName, args.szName) };
         let is_incomplete = !is_announced && (wanted(args.ppBaseLoadAddress) || wanted(args.pAssemblyId));
         refuse_if(is_incomplete, HResult::CORPROF_E_DATAINCOMPLETE)?;
@@ -110,7 +110,7 @@ impl Server {
         if args.ppOut.is_null() {
             return DONE;
         }
-        // SAFETY: by the API, an identifier and a place for the answer, which is not null.
+        // SAFETY: the API requires an identifier and a place for the answer, which is not null.
         Ok(unsafe { runtime.open_metadata(&profiler, module, args.riid, args.ppOut) })
     }
 
@@ -168,7 +168,7 @@ impl Server {
         let named = |known: &Module| known.assembly_name(ModuleId(module));
         let name = self.about_module(module, "GetAssemblyInfo", named)?;
         write_answers! { args.pAppDomainId => self.runtime()?.app_domain(), args.pModuleId => module }
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         unsafe { answer_text(&name, args.cchName, args.pcchName, args.szName) }
     }
 
@@ -179,7 +179,7 @@ impl Server {
             return Err(stale(&runtime, "GetAppDomainInfo"));
         }
         write_answers! { args.pProcessId => std::process::id() as usize }
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         unsafe { answer_text(runtime.app_domain_name(), args.cchName, args.pcchName, args.szName) }
     }
 
@@ -188,7 +188,7 @@ impl Server {
         invalid_if(args.pcAppDomainIds.is_null() || !has_place(args.cAppDomainIds, args.appDomainIds))?;
         self.loaded_module(args.moduleId, "GetAppDomainsContainingModule")?;
         Server::refuse_if_suspending(&runtime)?;
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[runtime.app_domain()], args.cAppDomainIds, args.pcAppDomainIds, args.appDomainIds) }
     }
 }

@@ -26,7 +26,7 @@ impl Server {
             args.pQFEVersion => 0,
         }
         let (room, count, places) = (args.cchVersionString, args.pcchVersionString, args.szVersionString);
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         unsafe { answer_text(&release.to_string(), room, count, places) }
     }
 

@@ -75,7 +75,7 @@ impl Scope {
         if cursor.is_null() {
             return HResult::E_INVALIDARG;
         }
-        // SAFETY: not null, and the caller vouches for it.
+        // SAFETY: not null, and the caller guarantees it.
         let mut number = unsafe { cursor.read() } as usize;
         if number == 0 {
             let tokens = match self.rows().and_then(|rows| look(&rows).ok_or(NO_ROW)) {
@@ -106,7 +106,7 @@ impl Scope {
     /// # Safety
     /// As for [`listed`](Self::listed).
     pub(super) unsafe fn none(&self, cursor: *mut sys::HCORENUM, count: *mut u32) -> HResult {
-        // SAFETY: the caller vouches for the two places; there is no room to write into.
+        // SAFETY: the caller guarantees the two places; there is no room to write into.
         unsafe { self.listed(cursor, (std::ptr::null_mut(), 0), count, |_| Some(Vec::new())) }
     }
 

@@ -51,7 +51,7 @@ impl Runtime {
         let (runtime, of) = (Arc::downgrade(self), Arc::downgrade(profiler));
         let scope = Scope { runtime, profiler: of, module, given: Mutex::default() };
         let object = MetadataObject::create(scope, &profiler.metadata);
-        // SAFETY: the object was made above with a reference; the caller vouches for the identifier and the place.
+        // SAFETY: the object was made above with a reference; the caller guarantees the identifier and the place.
         let code = unsafe { sys::IUnknown::QueryInterface(object, interface, place.cast()) };
         // SAFETY: the reference that the object was made with.
         unsafe { sys::IUnknown::Release(object) };

@@ -19,12 +19,12 @@ pub(super) unsafe fn answer_name(
     let length = text.encode_utf16().count() + 1;
     let is_cut = room > 0 && (room as usize) < length && (wanted(places) || wanted(count));
     if is_cut && !is_written_as_it_fits && wanted(places) {
-        // SAFETY: the caller vouches for the room: this is its last unit.
+        // SAFETY: the caller guarantees the room: this is its last unit.
         unsafe { places.add(room as usize - 1).write(0) };
-        // SAFETY: the caller vouches that `count` is null or a place.
+        // SAFETY: the caller guarantees that `count` is null or a place.
         unsafe { answer(count, length as u32) };
     } else {
-        // SAFETY: the caller vouches for `count` and for the room.
+        // SAFETY: the caller guarantees `count` and for the room.
         let _ = unsafe { answer_text(text, room, count, places) };
     }
     if is_cut { CUT } else { HResult::S_OK }
@@ -36,7 +36,7 @@ pub(super) unsafe fn answer_name(
 /// As for [`answer_name`].
 pub(super) unsafe fn answer_type_name(text: &str, (places, room): (*mut u16, u32), count: *mut u32) -> HResult {
     let length = text.encode_utf16().count() + 1;
-    // SAFETY: the caller vouches for `count` and for the room.
+    // SAFETY: the caller guarantees `count` and for the room.
     let _ = unsafe { answer_text(text, room, count, places) };
     if wanted(places) && (room as usize) < length { CUT } else { HResult::S_OK }
 }

@@ -45,7 +45,7 @@ pub(super) fn unfound(name: *const u16, kind: u32, place: *mut u32) -> HResult {
 /// # Safety
 /// Null, or a place whose other pointers are the profiler's.
 pub(super) unsafe fn write_version(place: *mut sys::ASSEMBLYMETADATA) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     let Some(facts) = (unsafe { place.as_mut() }) else { return };
     (facts.usMajorVersion, facts.usMinorVersion, facts.usBuildNumber, facts.usRevisionNumber) = (0, 0, 0, 0);
     if facts.cbLocale > 0 && !facts.szLocale.is_null() {
@@ -83,7 +83,7 @@ impl Scope {
     /// The profiler's room and place.
     pub(super) unsafe fn name(&self, text: &str, room: (*mut u16, u32), count: *mut u32) -> HResult {
         let fits = self.runtime.upgrade().is_none_or(|runtime| runtime.differences().names_are_written_as_they_fit);
-        // SAFETY: the caller vouches for the room and the place.
+        // SAFETY: the caller guarantees the room and the place.
         unsafe { answer_name(text, room, count, fits) }
     }
 
@@ -102,14 +102,14 @@ impl Scope {
         }
         if row_of(args.td) == 0 {
             write_answers! { args.pdwTypeDefFlags => 0, args.ptkExtends => TYPE_REFERENCE }
-            // SAFETY: the caller vouches for the room. It is not cut where there is none.
+            // SAFETY: the caller guarantees the room. It is not cut where there is none.
             unsafe { answer_type_name("", room, args.pchTypeDef) };
             return Ok(HResult::S_OK);
         }
         let rows = self.rows()?;
         let class = rows.types.get(&args.td).ok_or(NO_ROW)?;
         write_answers! { args.pdwTypeDefFlags => class.flags, args.ptkExtends => class.extends }
-        // SAFETY: the caller vouches for the room.
+        // SAFETY: the caller guarantees the room.
         Ok(unsafe { answer_type_name(&class.name, room, args.pchTypeDef) })
     }
 
@@ -122,13 +122,13 @@ impl Scope {
         }
         if row_of(args.tr) == 0 {
             write_answers! { args.ptkResolutionScope => 0 }
-            // SAFETY: the caller vouches for the room.
+            // SAFETY: the caller guarantees the room.
             unsafe { answer_type_name("", room, args.pchName) };
             return Ok(HResult::S_OK);
         }
         refuse_if(!self.rows()?.has(args.tr), NO_ROW)?;
         write_answers! { args.ptkResolutionScope => rows::ASSEMBLY_REFERENCE | ONLY }
-        // SAFETY: the caller vouches for the room.
+        // SAFETY: the caller guarantees the room.
         Ok(unsafe { answer_type_name(OBJECT, room, args.pchName) })
     }
 
@@ -147,7 +147,7 @@ impl Scope {
             args.pulCodeRVA => ADDRESS,
             args.pdwImplFlags => 0,
         }
-        // SAFETY: the caller vouches for the room.
+        // SAFETY: the caller guarantees the room.
         Ok(unsafe { self.name(&method.name, (args.szMethod, args.cchMethod), args.pchMethod) })
     }
 
@@ -157,7 +157,7 @@ impl Scope {
     /// The name is null or ends with a zero; the place is null or one.
     pub(super) unsafe fn find_type(&self, args: args::FindTypeDefByName) -> Answer {
         invalid_if(args.szTypeDef.is_null())?;
-        // SAFETY: the caller vouches for the zero at its end.
+        // SAFETY: the caller guarantees the zero at its end.
         let name = unsafe { text(args.szTypeDef) };
         let rows = self.rows()?;
         let found = rows.types.iter().find(|(_, class)| class.name == name).map(|(token, _)| *token);
@@ -169,7 +169,7 @@ impl Scope {
     /// # Safety
     /// The name is null or ends with a zero; the place is null or one.
     pub(super) unsafe fn find_type_reference(&self, args: args::FindTypeRef) -> Answer {
-        // SAFETY: the caller vouches for the zero at its end.
+        // SAFETY: the caller guarantees the zero at its end.
         let name = unsafe { text(args.szName) };
         let is_framework = args.tkResolutionScope == rows::ASSEMBLY_REFERENCE | ONLY;
         let is_there = self.rows()?.framework.is_some() && is_framework && name == OBJECT;
@@ -187,7 +187,7 @@ impl Scope {
             let both = self.runtime.upgrade().zip(self.profiler.upgrade());
             let (runtime, profiler) = both.filter(|_| !args.ppIScope.is_null()).ok_or(HResult::E_INVALIDARG)?;
             write_answers! { args.ptd => args.tr }
-            // SAFETY: the caller vouches for the identifier; the place is not null.
+            // SAFETY: the caller guarantees the identifier; the place is not null.
             return Ok(unsafe { runtime.open_metadata(&profiler, self.module, args.riid, args.ppIScope) });
         }
         if row_of(args.tr) == 0 {
@@ -204,9 +204,9 @@ impl Scope {
     /// The name is null or ends with a zero, the signature is null or as long as is said, and the place is null or one.
     pub(super) unsafe fn find_method_of(&self, args: args::FindMethod, last: u32) -> Answer {
         invalid_if(args.szName.is_null())?;
-        // SAFETY: the caller vouches for the zero at its end.
+        // SAFETY: the caller guarantees the zero at its end.
         let name = unsafe { text(args.szName) };
-        // SAFETY: the caller vouches for the length.
+        // SAFETY: the caller guarantees the length.
         let signature = unsafe { list(args.pvSigBlob, args.cbSigBlob) };
         let fits = signature.is_empty() || signature == NO_ARGUMENTS;
         let found = self.rows()?.methods_called(args.td, &name).unwrap_or_default().first().copied();

@@ -55,7 +55,7 @@ fn methods(rows: &Rows, class: u32, name: *const sys::WCHAR) -> Option<Vec<u32>>
     if name.is_null() {
         return rows.methods_of(class);
     }
-    // SAFETY: by the API, a name ends with a zero.
+    // SAFETY: the API requires a name that ends with a zero.
     rows.methods_called(class, &unsafe { text(name) })
 }
 
@@ -302,7 +302,7 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn get_version_string(&self, args: args::GetVersionString) -> HResult {
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         unsafe { self.name(VERSION, (args.pwzBuf, args.ccBufSize), args.pccBufSize) }
     }
 
