@@ -1,4 +1,4 @@
-//! Bodies of methods: to read them, to replace them, to have them compiled again.
+//! Method bodies: reading, replacing, and recompiling them.
 
 use super::{Answer, DONE, FunctionId, ModuleId, Server, answer_list, args, invalid_if, list, named, write_answers};
 use corprof::{HResult, sys};
@@ -53,7 +53,7 @@ impl Server {
         unsafe { answer_list(&codes, args.cFunctions, null_mut(), args.status) }
     }
 
-    /// No profiler since version 4 has these: they belong to debugging inside the process, and to rejit before it had parameters.
+    /// No profiler since version 4 has these. They belong to in-process debugging, and to rejit before it had parameters.
     pub(super) unsafe fn set_function_rejit(&self, _: args::SetFunctionReJIT) -> Answer {
         Err(HResult::E_NOTIMPL)
     }
@@ -74,7 +74,7 @@ impl Server {
         Err(HResult::E_NOTIMPL)
     }
 
-    /// A function that lives when the question is begun and still when it is answered.
+    /// A function that must be alive when the call begins and when it is answered.
     pub(super) fn about_function<T>(
         &self,
         function: usize,

@@ -1,4 +1,4 @@
-//! Sessions, providers and events of EventPipe, from inside.
+//! The profiler's EventPipe calls: sessions, providers and events.
 
 use super::{
     Answer, DONE, INSUFFICIENT_BUFFER, Server, answer_text, args, has_place, invalid_if, list, stale, text,
@@ -7,8 +7,7 @@ use super::{
 use crate::runtime::event_pipe::Defined;
 use corprof::HResult;
 
-/// EP_PARAMETER_TYPE_OBJECT: what an event of a profiler must not have in it (source: ep-types.h; proftoeeinterfaceimpl.cpp,
-/// EventPipeDefineEvent).
+/// EP_PARAMETER_TYPE_OBJECT: not allowed in a profiler's events (source: ep-types.h; proftoeeinterfaceimpl.cpp, EventPipeDefineEvent).
 const OBJECT: u32 = 1;
 
 impl Server {
@@ -53,7 +52,7 @@ impl Server {
         DONE
     }
 
-    /// No room is too little room (live: info_calls.rs).
+    /// A call without room is answered like one with too little (live: info_calls.rs).
     pub(super) unsafe fn event_pipe_get_provider_info(&self, args: args::EventPipeGetProviderInfo) -> Answer {
         let runtime = self.runtime()?;
         invalid_if(args.provider == 0 || !has_place(args.cchName, args.providerName))?;
