@@ -33,7 +33,7 @@ pub(crate) struct Counted<V: 'static, S> {
 }
 
 impl<V: 'static, S: Send + Sync + 'static> Counted<V, S> {
-    /// IUnknown, with which its vtable begins.
+    /// IUnknown, the start of its vtable.
     pub(crate) const UNKNOWN: sys::IUnknownVtbl = sys::IUnknownVtbl {
         QueryInterface: query_interface::<V, S>,
         AddRef: add_ref::<V, S>,

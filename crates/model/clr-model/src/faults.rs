@@ -12,7 +12,7 @@ use std::sync::Mutex;
 pub struct Finding {
     /// The clause that it breaks.
     pub clause: &'static str,
-    /// What happened, as text.
+    /// Its description.
     pub what: String,
     /// The virtual time, nanoseconds.
     pub time: u64,

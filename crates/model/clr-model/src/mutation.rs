@@ -3,7 +3,7 @@
 //! `cargo xtask contract --mutate` breaks each in turn, and runs the tests with the clause's number. Without the feature `mutations`, every
 //! switch is a constant: shipped code must not contain any.
 
-/// Each line: the switch, a tab, and the broken behaviour. A clause with several promises has several switches: `DET-06/2`.
+/// Each line: the switch, a tab, and the broken behaviour. A clause with several parts has several switches: `DET-06/2`.
 #[cfg(any(test, feature = "mutations"))]
 const LIST: &str = include_str!("../mutations.tsv");
 

@@ -18,7 +18,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// What a scripted profiler does in a callback.
+/// An action of a scripted profiler in a callback.
 pub type Act = Box<dyn Fn(&Script) + Send + Sync>;
 
 /// How a scripted profiler answers its initialisation.

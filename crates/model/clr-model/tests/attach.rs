@@ -224,7 +224,7 @@ fn att_15_every_attach_failure_and_detach_leaves_an_entry_where_the_runtime_writ
     });
 }
 
-/// Loads a module on an application thread. Returns whether the script soon gets a callback.
+/// Loads a module on an application thread. Returns whether the script got a callback.
 fn hears_of_a_module(world: &World, script: &Script) -> bool {
     let (runtime, heard) = (world.runtime.clone(), script.count("ModuleLoadFinished"));
     let loads = schedule::spawn("a thread of the application", move || {

@@ -117,7 +117,7 @@ fn gch_01_attached_in_mid_collection_callbacks_before_the_first_beginning_are_ig
             force(world, &script);
             let reader = Reader::read(&script.callback_data());
             assert_eq!(reader.picture, truth(&world.runtime), "what was ignored is not missing");
-            // A profiler that does not ignore it begins in the middle.
+            // A profiler that uses them starts in the middle of a GC.
             let first = script.callback_data().into_iter().find(|one| !matches!(one, CallbackData::HandleCreated(..)));
             assert!(reader.ignored == 0 || !matches!(first, Some(CallbackData::CollectionBegins(..))));
             reader.ignored > 0
@@ -313,7 +313,7 @@ fn gch_04_what_was_born_since_is_unknown_until_the_next_collection_and_meeting_i
             let newborn = runtime.allocate(class, small(48, &[]));
             let id = runtime.object(newborn).unwrap().0;
             assert!(!Reader::read(&asks.callback_data()).picture.contains_key(&id));
-            // Seen outside a GC, in a callback with an object.
+            // Used outside a GC, in a callback that passes an object.
             met.store(id, Ordering::SeqCst);
             runtime.throw_and_catch();
             assert_eq!(asks.count("ExceptionThrown"), 1);

@@ -34,11 +34,12 @@ fn makes_objects(runtime: &Arc<Runtime>, classes: usize, ends: &AtomicBool) {
     }
 }
 
-/// A heap snapshot with the roots that the runtime reports. The agent attaches, has the heap copied once, and detaches after `meanwhile`.
+/// A heap snapshot with the roots that the runtime reports.
 fn with_roots() -> Task {
     Task::HeapSnapshot(HeapSnapshot { roots: Roots::Seen, ..HeapSnapshot::default() })
 }
 
+/// The agent attaches, has the heap copied once, and detaches after `meanwhile`.
 fn take(world: &World, task: Task, meanwhile: impl FnOnce(&Link)) {
     let process = Arc::new(Process {
         library: Library::new(AgentLibrary, world.faults.clone()),

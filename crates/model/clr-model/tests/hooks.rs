@@ -19,7 +19,7 @@ const ENTERLEAVE: u32 = 0x1000;
 const ARGUMENTS: u32 = 0x0600_0000;
 /// COR_PRF_ENABLE_REJIT.
 const ENABLE_REJIT: u32 = 0x0004_0000;
-/// The mapper's argument, and its offset for a function's id.
+/// The mapper's argument.
 const CLIENT_DATA: usize = 0x77;
 
 thread_local! {
@@ -59,7 +59,7 @@ unsafe extern "C" fn tailcall_with_info(id: usize, info: usize) {
     called("tailcall", id, info);
 }
 
-/// Hooks every other function, with a number of its own.
+/// Hooks every other function, and returns its id plus one.
 unsafe extern "C" fn map(function: usize, client_data: *mut c_void, is_hooked: *mut i32) -> usize {
     called("map", function, client_data as usize);
     // SAFETY: the runtime passes a valid place.

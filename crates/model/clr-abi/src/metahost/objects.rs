@@ -1,4 +1,4 @@
-//! The three objects, in the order in which a trigger process gets them.
+//! The three objects, in a trigger process's order.
 
 use super::runtimes::loaded;
 use super::sys::*;

@@ -25,9 +25,9 @@ pub struct Finding {
     pub seed: Option<u64>,
     /// The runtime of that run.
     pub runtime_version: Option<String>,
-    /// The callback or the runtime call in which it was broken.
+    /// The callback or runtime call that broke it.
     pub callback: Option<String>,
-    /// What happened. For a clause that was not broken: its requirement.
+    /// The fault; for a clause that was not broken, its requirement.
     pub message: String,
 }
 
@@ -36,9 +36,9 @@ pub struct Finding {
 pub struct Clause {
     /// Its id in the contract.
     pub id: &'static str,
-    /// What honouring it requires here.
+    /// The condition for honouring it.
     pub honoured: &'static str,
-    /// What a profiler must do to exercise it.
+    /// The profiler's action that exercises it.
     pub exercise: &'static str,
 }
 

@@ -24,7 +24,7 @@ pub struct ProcessState {
     is_hidden: bool,
 }
 
-/// A resource that was not there before.
+/// A new resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
     /// Whether it lets code enter the library. Descriptors are only untidy.

@@ -85,8 +85,7 @@ pub fn write(line: &Line) {
     }
 }
 
-/// Ends the run. What happens while the process exits no longer counts, except a crash. A hanging callback may prevent the exit, so `hangs`
-/// kills the process.
+/// Ends the run: afterwards only a crash counts. A hanging callback may prevent the exit, so `hangs` kills the process.
 pub fn end(hangs: bool) {
     let Some(monitor) = MONITOR.get() else { return };
     monitor.over.store(true, Ordering::SeqCst);

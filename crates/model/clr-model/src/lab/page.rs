@@ -31,9 +31,9 @@ pub enum Line {
     Broken {
         /// The clause.
         clause: String,
-        /// The callback or call in which it happened.
+        /// The callback or call with the fault.
         callback: Option<String>,
-        /// What happened, and what would be correct.
+        /// The fault, and the correct behaviour.
         message: String,
     },
     /// The profiler's detach request was accepted.

@@ -1,5 +1,5 @@
-//! A trigger process's calls of the hosting interfaces, through their real vtables: `CLRCreateInstance`, ICLRMetaHost, the runtimes, and
-//! the attach interface (seed 001, "Locating the AttachProfiler Method").
+//! A trigger process's calls of the hosting interfaces, through their real vtables (seed 001, "Locating the AttachProfiler Method"). The
+//! order is `CLRCreateInstance`, ICLRMetaHost, the runtimes, the attach interface.
 
 use super::AttachOptions;
 use super::hosting_server::HostingServer;

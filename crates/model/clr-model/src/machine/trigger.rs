@@ -47,7 +47,7 @@ impl AttachOptions {
     }
 }
 
-/// A runtime that was found.
+/// A runtime found in a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeEntry {
     /// Its version, or its name if it has no version.
@@ -159,8 +159,7 @@ impl Trigger {
         }
     }
 
-    /// Attaches through the .NET Framework's hosting interfaces, with an attach interface that was found in another process than the
-    /// target.
+    /// Attaches through the .NET Framework's hosting interfaces. The attach interface comes from another process than the target.
     pub fn attach_through(&self, found_in: u32, target: u32, options: &AttachOptions) -> Result<(), AttachError> {
         let found = self.hosting_client(found_in)?.runtimes(found_in as usize).map_err(AttachError::Answered)?;
         let prefix = self.machine.runtime_version.differences().startup_prefix;

@@ -138,8 +138,8 @@ impl Runtime {
         wanted.clamp(shortest.min(longest), longest)
     }
 
-    /// A bound for the sleeps that a user has set, in hexadecimal digits, if it lies between the default bounds (facts 2.2; source:
-    /// clrconfignames.h and profdetach.cpp). The desktop has no such setting.
+    /// A user's bound for the sleeps, in hexadecimal digits, if it lies between the default bounds (facts 2.2; source: clrconfignames.h and
+    /// profdetach.cpp). The desktop has no such setting.
     fn sleep_set(&self, name: &str) -> Option<u64> {
         let differences = self.differences();
         let digits = differences.settings_prefixes.iter().find_map(|prefix| {

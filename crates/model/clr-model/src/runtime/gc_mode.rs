@@ -83,8 +83,8 @@ impl Runtime {
         Err(HResult::CORPROF_E_TIMEOUT_WAITING_FOR_CONCURRENT_GC)
     }
 
-    /// A profiler was loaded at startup. If the runtime requires it, or with MONITOR_GC, no GC is concurrent any more (source:
-    /// profilinghelper.cpp, LoadProfiler: "Turning off concurrent GC at startup"; seed 004 for the desktop).
+    /// A profiler was loaded at startup. If the runtime requires it, or with MONITOR_GC, no GC is concurrent any more. (Source:
+    /// profilinghelper.cpp, LoadProfiler: "Turning off concurrent GC at startup"; seed 004 for the desktop.)
     pub(super) fn has_started_with(&self, profiler: &Profiler) {
         let always = self.differences().any_profiler_at_startup_ends_concurrent;
         if always || profiler.mask().0 & sys::COR_PRF_MONITOR_GC != 0 && !mutation::is("GCH-05/3") {

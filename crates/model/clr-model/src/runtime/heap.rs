@@ -43,7 +43,6 @@ pub(super) const LARGE_GENERATION: u8 = 3;
 /// For objects without a generation.
 const FROZEN_GENERATION: u8 = u8::MAX;
 const FIRST_OBJECT: usize = 0x1_0000_0000;
-/// Of objects.
 const ALIGNMENT: usize = 8;
 /// The frozen heap: first address and reserved bytes (source: frozenobjectheap.h, FOH_SEGMENT_DEFAULT_SIZE).
 const FIRST_FROZEN: usize = 0xF000_0000;
@@ -76,7 +75,7 @@ pub(super) struct Class {
     pub(super) element: Option<ClassId>,
 }
 
-/// A static field: the object, and the memory in which the runtime keeps its address.
+/// A static field: the object, and the memory with its address.
 #[derive(Debug, Default)]
 pub(super) struct Static {
     pub(super) object: Option<ObjectKey>,

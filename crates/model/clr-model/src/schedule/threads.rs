@@ -10,8 +10,8 @@
 //! system's.
 //!
 //! # Rejected
-//! A baton that only one thread holds. Each call of the profiler may block for any time, so the runtime would have to release the baton
-//! around it, and it would order nothing of interest.
+//! A baton that only one thread holds. The runtime would have to release it around each call of the profiler, which may block for any time.
+//! So the baton would order nothing of interest.
 
 use super::{Random, Task};
 use std::cell::Cell;

@@ -39,7 +39,7 @@ impl Server {
     }
 
     pub(super) unsafe fn enum_jited_functions(&self, args: args::EnumJITedFunctions) -> Answer {
-        // SAFETY: the profiler's argument, under the same promise of the API.
+        // SAFETY: the profiler's own argument; the API has the same rules for both methods.
         unsafe { self.enum_jited_functions2(args::EnumJITedFunctions2 { ppEnum: args.ppEnum }) }
     }
 

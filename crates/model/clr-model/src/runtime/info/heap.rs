@@ -9,8 +9,8 @@ use remora_clr_abi::enumerators::{Objects, enumerator};
 use std::sync::atomic::Ordering;
 
 impl Server {
-    /// The bounds at the last start or finish of a GC that was reported to a profiler; unknown before the first one (source:
-    /// proftoeeinterfaceimpl.cpp, UpdateGenerationBounds; live: info_calls.rs). The runtime checks neither pointer.
+    /// The bounds at the last start or finish of a reported GC. They are unknown before the first one (source: proftoeeinterfaceimpl.cpp,
+    /// UpdateGenerationBounds; live: info_calls.rs). The runtime checks neither pointer.
     pub(super) unsafe fn get_generation_bounds(&self, args: args::GetGenerationBounds) -> Answer {
         let known = self.runtime()?.lock().heap.gc.bounds.clone().ok_or(HResult::E_FAIL)?;
         invalid_if(args.pcObjectRanges.is_null() || !has_place(args.cObjectRanges, args.ranges))?;

@@ -1,4 +1,4 @@
-//! The event mask: who may set which bits, and when.
+//! The event mask: the bits that a profiler may set, and when.
 
 use super::{Answer, DONE, Server, args, invalid_if, refuse_if, write_answers};
 use crate::lab::monitor;

@@ -1,6 +1,6 @@
 //! ICorProfilerInfo of the model: its answers, its refusals, and the profiler's faults.
 //!
-//! `serve!` forwards every slot to the method of the same name. `when.rs` decides who may call it when. The other files have the answers,
+//! `serve!` forwards every slot to the method of the same name. `when.rs` decides when a call is allowed. The other files have the answers,
 //! by topic.
 
 #![allow(non_snake_case, reason = "the arguments have the names of corprof.idl")]

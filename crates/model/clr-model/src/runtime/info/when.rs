@@ -1,4 +1,4 @@
-//! Decides who may call which method when.
+//! Decides when a profiler may call which method.
 
 use super::Server;
 use crate::lab::monitor;
