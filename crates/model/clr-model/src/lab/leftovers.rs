@@ -129,7 +129,7 @@ struct Stat {
 }
 
 impl Stat {
-    /// `None` for a thread that has ended.
+    /// `None` if the process or thread has ended.
     fn read(path: &str) -> Option<Stat> {
         Stat::parse(&fs::read_to_string(path).ok()?)
     }

@@ -66,7 +66,7 @@ pub fn install(writer: PageWriter, holds_askers: bool) {
     });
 }
 
-/// Everything in the process now is not the profiler's.
+/// Records the process's current resources, which are not the profiler's.
 pub fn begin() {
     if let Some(monitor) = MONITOR.get() {
         *monitor.before.lock().expect("no panic while locked") = ProcessState::now();

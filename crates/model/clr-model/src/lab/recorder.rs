@@ -102,7 +102,7 @@ impl Recorder {
         schedule::spawn("the recorder of Remora's agent", move || {
             while !schedule::is_stopped() {
                 match listener.accept() {
-                    // An agent that ends in the middle has just ended.
+                    // An agent that disconnects early needs no handling.
                     Ok((stream, _)) => _ = serve(stream, (manner, is_watched), &confirmed, &mut random),
                     Err(_) => std::thread::sleep(LOOK),
                 }

@@ -98,7 +98,7 @@ struct Run {
     others: usize,
 }
 
-/// Makes the run of an order, and writes findings to the page on standard input. The process should exit afterwards.
+/// Executes a run, and writes findings to the page on standard input. The process should exit afterwards.
 ///
 /// # Errors
 /// Why the run could not begin.

@@ -47,7 +47,7 @@ impl Timeline {
         }
     }
 
-    /// A hash of the schedule: the same schedule gives the same hash.
+    /// A hash of the schedule: the same schedule gives the same hash, and no other does.
     pub fn hash(&self) -> u64 {
         self.hash
     }
