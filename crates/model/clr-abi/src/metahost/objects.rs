@@ -183,7 +183,7 @@ unsafe extern "system" fn attach_profiler(
 
 /// Makes an object if the class matches, and answers the requested interface.
 ///
-/// The desktop's answer for an unknown class is unknown. This answer is COM's for a class that a library does not have.
+/// The desktop's answer for an unsupported class is not known. This answer is COM's for a class that a library does not have.
 ///
 /// # Safety
 /// The pointers are null or valid: identifiers to read, and a place for the answer. The new object has one reference.

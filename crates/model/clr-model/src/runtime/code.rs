@@ -29,7 +29,7 @@ pub enum Step {
     EventSent,
 }
 
-/// Bytes between the starts of two bodies; also the size of a body.
+/// The distance between the starts of two bodies, then the size of a body; bytes.
 pub const CODE_SPACING: u64 = 0x1000;
 const CODE_SIZE: u64 = 0x100;
 pub(super) const FIRST_CODE: u64 = 0x4000_0000;
@@ -63,7 +63,7 @@ pub(super) struct Module {
     /// Without names, its id is its name.
     pub(super) called: Option<Called>,
     pub(super) enumerable: bool,
-    /// Whether its load event has been sent.
+    /// Whether its load is announced: from the enumerable step on.
     pub(super) is_announced: bool,
     pub(super) collectible: bool,
     pub(super) image: Option<Image>,

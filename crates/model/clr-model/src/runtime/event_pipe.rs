@@ -58,8 +58,8 @@ struct Session {
 }
 
 impl Runtime {
-    /// EventPipeStartSession, with the names of providers. Since 8 the runtime then knows the thread. It refuses it calls reserved for
-    /// callbacks, until the thread forces a GC.
+    /// EventPipeStartSession, with the names of providers. Since 8 the runtime then knows the calling thread. Until that thread forces a
+    /// GC, it may not make calls reserved for callbacks.
     pub(super) fn start_session(&self, profiler: &Arc<Profiler>, providers: Vec<String>) -> Result<u64, HResult> {
         if self.differences().session_adopts_thread {
             self.adopt_thread();

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// The default factor by which model time passes faster.
 pub const COMPRESSION: u32 = 100;
 
-/// How long a waiting thread sleeps between two checks, unless it is woken.
+/// The interval between two checks of a waiting thread, unless it is woken.
 const LOOK: Duration = Duration::from_micros(300);
 
 /// How long the system may take a thread's CPU in the middle of the runtime's own instructions. That is no fault of the profiler.

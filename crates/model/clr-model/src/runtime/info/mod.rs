@@ -98,8 +98,8 @@ impl Server {
     }
 }
 
-/// A call that takes longer may outlive its subject (`session/src/unload_barrier.rs`). An unload cannot wait for it forever, since the call
-/// may wait for the unloading thread. Nanoseconds.
+/// A call that takes longer may outlive its subject (`crates/target/session/src/unload_barrier.rs`). An unload cannot wait for it forever,
+/// since the call may wait for the unloading thread. Nanoseconds.
 const LONGEST_QUESTION: u64 = 400_000_000;
 
 pub(super) fn stale(runtime: &Runtime, what: &str) -> HResult {

@@ -79,7 +79,7 @@ impl Server {
         unsafe { self.get_module_info2(args) }
     }
 
-    /// Before its load event, a module has neither address nor assembly, and the code says so (source: proftoeeinterfaceimpl.cpp,
+    /// Until its load is announced, a module has neither address nor assembly, and the code says so (source: proftoeeinterfaceimpl.cpp,
     /// GetModuleInfo2: `IsProfilerNotified`). A module without a file has no address either, which is no failure (`IsDynamic`).
     pub(super) unsafe fn get_module_info2(&self, args: args::GetModuleInfo2) -> Answer {
         let facts = |module: &Module| {
