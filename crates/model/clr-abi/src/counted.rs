@@ -1,16 +1,16 @@
-//! COM objects that count their references: every object here but Info.
+//! The reference-counted COM objects: all but Info.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use corprof::{Guid, HResult, sys};
 use std::sync::Arc;
 
-/// How many objects of a kind live: what is made and never released stays in it.
+/// Counts live objects of one kind. A leaked object stays in the count.
 #[derive(Debug, Clone, Default)]
 pub struct Live(pub(crate) Arc<AtomicUsize>);
 
 impl Live {
-    /// How many live now.
+    /// Live objects now.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Acquire)
     }
@@ -22,7 +22,7 @@ impl From<Arc<AtomicUsize>> for Live {
     }
 }
 
-/// An object: the vtable of its one interface, its references, and what is behind it.
+/// An object: the vtable of its interface, its reference count, its data.
 #[repr(C)]
 pub(crate) struct Counted<V: 'static, S> {
     vtbl: &'static V,
@@ -33,40 +33,40 @@ pub(crate) struct Counted<V: 'static, S> {
 }
 
 impl<V: 'static, S: Send + Sync + 'static> Counted<V, S> {
-    /// The beginning of its vtable.
+    /// IUnknown, the start of its vtable.
     pub(crate) const UNKNOWN: sys::IUnknownVtbl = sys::IUnknownVtbl {
         QueryInterface: query_interface::<V, S>,
         AddRef: add_ref::<V, S>,
         Release: release::<V, S>,
     };
 
-    /// Makes an object with one reference, which is the caller's.
+    /// Makes an object with one reference, which the caller owns.
     ///
     /// # Safety
-    /// `vtbl` begins with [`UNKNOWN`](Self::UNKNOWN), its functions expect this very type, and `iid` is the interface that it is of.
+    /// `vtbl` begins with [`UNKNOWN`](Self::UNKNOWN), its functions expect this type, and `iid` names its interface.
     pub(crate) unsafe fn create(vtbl: &'static V, iid: Guid, live: &Live, inner: S) -> *mut c_void {
         live.0.fetch_add(1, Ordering::AcqRel);
         let object = Counted { vtbl, references: AtomicU32::new(1), iid, live: live.clone(), inner };
         Box::into_raw(Box::new(object)).cast()
     }
 
-    /// What is behind an object, and everything else that a copy of it needs.
+    /// The object behind a pointer, with everything that a copy needs.
     ///
     /// # Safety
     /// `this` is null or a live object of this type.
     pub(crate) unsafe fn of<'a>(this: *mut c_void) -> Option<&'a Self> {
-        // SAFETY: the caller vouches: null, or a live object of this type.
+        // SAFETY: the caller guarantees null or a live object of this type.
         unsafe { this.cast::<Self>().as_ref() }
     }
 
-    /// What is behind it.
+    /// Its data.
     pub(crate) fn inner(&self) -> &S {
         &self.inner
     }
 
     /// Another object of the same kind, with one reference.
     pub(crate) fn another(&self, inner: S) -> *mut c_void {
-        // SAFETY: the same vtable and identifier as this one's.
+        // SAFETY: same vtable and identifier as this object.
         unsafe { Self::create(self.vtbl, self.iid, &self.live, inner) }
     }
 }
@@ -85,9 +85,9 @@ unsafe extern "system" fn query_interface<V: 'static, S: Send + Sync + 'static>(
     if object.is_null() {
         return HResult::E_POINTER.0;
     }
-    // SAFETY: the caller asks for an answer there, and it is not null.
+    // SAFETY: not null, so the caller gives a valid place for the answer.
     unsafe { object.write(core::ptr::null_mut()) };
-    // SAFETY: called through the vtable of this very object.
+    // SAFETY: COM passes the object whose vtable is called.
     let Some(counted) = (unsafe { Counted::<V, S>::of(this) }) else {
         return HResult::E_POINTER.0;
     };
@@ -100,7 +100,7 @@ unsafe extern "system" fn query_interface<V: 'static, S: Send + Sync + 'static>(
         return HResult::E_NOINTERFACE.0;
     }
     counted.references.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: the caller asks for an answer there, and it is not null.
+    // SAFETY: not null, so the caller gives a valid place for the answer.
     unsafe { object.write(this) };
     HResult::S_OK.0
 }
@@ -111,17 +111,17 @@ unsafe extern "system" fn add_ref<V: 'static, S: Send + Sync + 'static>(this: *m
     counted.map_or(0, |counted| counted.references.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
-/// One reference fewer; the last one frees the object. No `&self` may outlive the free.
+/// Releases one reference; the last one frees the object. No `&self` may outlive the free.
 unsafe extern "system" fn release<V: 'static, S: Send + Sync + 'static>(this: *mut c_void) -> u32 {
     if this.is_null() {
         return 0;
     }
     let counted = this.cast::<Counted<V, S>>();
-    // SAFETY: the caller holds the reference that it gives up here.
+    // SAFETY: the caller holds the reference that this releases.
     let before = unsafe { (*counted).references.fetch_sub(1, Ordering::Release) };
     if before == 1 {
         fence(Ordering::Acquire);
-        // SAFETY: the last reference is gone, and `create` made the object as a box.
+        // SAFETY: this was the last reference, and `create` made the object as a box.
         drop(unsafe { Box::from_raw(counted) });
     }
     before.wrapping_sub(1)

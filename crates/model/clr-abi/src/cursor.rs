@@ -1,9 +1,9 @@
-//! A list that is read piece by piece, through a shared reference: what is behind every enumerator.
+//! A list read in pieces through a shared reference, behind every enumerator.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use corprof::{HResult, sys};
 
-/// The items, and which of them comes next.
+/// The items and the position of the next one.
 pub(crate) struct Cursor<T> {
     items: Vec<T>,
     next: AtomicUsize,
@@ -15,17 +15,17 @@ impl<T: Clone> Cursor<T> {
         Cursor { items, next: AtomicUsize::new(0) }
     }
 
-    /// A copy, at the start.
+    /// A copy that begins at the start.
     pub(crate) fn at_the_start(&self) -> Self {
         Cursor::new(self.items.clone())
     }
 
-    /// A copy that goes on where this one is.
+    /// A copy that begins at the current position.
     pub(crate) fn at_the_same_place(&self) -> Self {
         Cursor { items: self.items.clone(), next: AtomicUsize::new(self.next.load(Ordering::Acquire)) }
     }
 
-    /// How many are left.
+    /// Items that remain.
     pub(crate) fn left(&self) -> usize {
         self.items.len().saturating_sub(self.next.load(Ordering::Acquire))
     }
@@ -38,13 +38,13 @@ impl<T: Clone> Cursor<T> {
         self.items.get(from..after(from)).unwrap_or(&[])
     }
 
-    /// Begins again.
+    /// Back to the start.
     pub(crate) fn reset(&self) {
         self.next.store(0, Ordering::Release);
     }
 }
 
-/// `S_FALSE` for less than what was asked for.
+/// `S_FALSE` for fewer items than requested.
 pub(crate) fn satisfied(done: usize, count: u32) -> sys::HRESULT {
     if done < count as usize { HResult::S_FALSE.0 } else { HResult::S_OK.0 }
 }

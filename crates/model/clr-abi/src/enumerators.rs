@@ -1,7 +1,7 @@
-//! The lists that Info hands out: snapshots behind the five enumerators of the API.
+//! The enumerators of Info: snapshots behind the five enumerator interfaces of the API.
 //!
-//! They do as CoreCLR's do (`ProfilerEnum`, <https://github.com/dotnet/runtime/blob/v9.0.0/src/coreclr/vm/profilingenumerators.h>):
-//! `GetCount` tells what is left, a clone begins at the start again, and a null pointer is `E_INVALIDARG`.
+//! They follow CoreCLR (`ProfilerEnum`, <https://github.com/dotnet/runtime/blob/v9.0.0/src/coreclr/vm/profilingenumerators.h>). `GetCount`
+//! counts the remaining items, a clone begins at the start, and a null pointer is `E_INVALIDARG`.
 
 use crate::Live;
 use crate::counted::Counted;
@@ -11,7 +11,7 @@ use corprof::{Guid, HResult, sys};
 
 /// One of the five kinds of enumerators.
 pub trait Kind: 'static {
-    /// What is enumerated.
+    /// The items.
     type Item: Clone + Send + Sync + 'static;
     /// The interface.
     type Interface;
@@ -23,16 +23,16 @@ pub trait Kind: 'static {
     /// The answer to a null pointer.
     #[doc(hidden)]
     const NULL_POINTER: HResult = HResult::E_INVALIDARG;
-    /// Whether a clone begins at the start again, and not where the original is.
+    /// Whether a clone begins at the start, instead of at the original's position.
     #[doc(hidden)]
     const CLONE_AT_START: bool = true;
     #[doc(hidden)]
     const VTABLE: &'static Self::Vtbl;
 }
 
-/// Makes an enumerator of `items` with one reference, which is the caller's to hand out; `live` counts it until it is released.
+/// Makes an enumerator of `items` with one reference, which the caller owns. `live` counts it until its release.
 pub fn enumerator<K: Kind>(items: Vec<K::Item>, live: &Live) -> *mut K::Interface {
-    // SAFETY: the vtable of a kind is made for its own objects.
+    // SAFETY: `K::VTABLE` is the vtable for `Object<K>`.
     unsafe { Object::<K>::create(K::VTABLE, K::IID, live, Cursor::new(items)) }.cast()
 }
 
@@ -77,38 +77,38 @@ kinds! {
 }
 
 pub(crate) unsafe extern "system" fn skip<K: Kind>(this: *mut c_void, count: sys::ULONG) -> sys::HRESULT {
-    // SAFETY: called through the vtable of this very object.
+    // SAFETY: COM passes the object whose vtable is called.
     let object = unsafe { Object::<K>::of(this) };
     object.map_or(HResult::E_POINTER.0, |object| satisfied(object.inner().take(count as usize).len(), count))
 }
 
 pub(crate) unsafe extern "system" fn reset<K: Kind>(this: *mut c_void) -> sys::HRESULT {
-    // SAFETY: called through the vtable of this very object.
+    // SAFETY: COM passes the object whose vtable is called.
     let Some(object) = (unsafe { Object::<K>::of(this) }) else { return HResult::E_POINTER.0 };
     object.inner().reset();
     HResult::S_OK.0
 }
 
 pub(crate) unsafe extern "system" fn clone<K: Kind>(this: *mut c_void, answer: *mut *mut K::Interface) -> sys::HRESULT {
-    // SAFETY: called through the vtable of this very object.
+    // SAFETY: COM passes the object whose vtable is called.
     let Some(object) = (unsafe { Object::<K>::of(this) }) else { return HResult::E_POINTER.0 };
     if answer.is_null() {
         return K::NULL_POINTER.0;
     }
     let cursor = object.inner();
     let copy = object.another(if K::CLONE_AT_START { cursor.at_the_start() } else { cursor.at_the_same_place() });
-    // SAFETY: the caller asks for an answer there, and it is not null.
+    // SAFETY: not null, so the caller gives a valid place for the answer.
     unsafe { answer.write(copy.cast()) };
     HResult::S_OK.0
 }
 
 unsafe extern "system" fn get_count<K: Kind>(this: *mut c_void, answer: *mut sys::ULONG) -> sys::HRESULT {
-    // SAFETY: called through the vtable of this very object.
+    // SAFETY: COM passes the object whose vtable is called.
     let Some(object) = (unsafe { Object::<K>::of(this) }) else { return HResult::E_POINTER.0 };
     if answer.is_null() {
         return K::NULL_POINTER.0;
     }
-    // SAFETY: the caller asks for an answer there, and it is not null.
+    // SAFETY: not null, so the caller gives a valid place for the answer.
     unsafe { answer.write(object.inner().left() as u32) };
     HResult::S_OK.0
 }
@@ -119,18 +119,18 @@ pub(crate) unsafe extern "system" fn next<K: Kind>(
     items: *mut K::Item,
     fetched: *mut sys::ULONG,
 ) -> sys::HRESULT {
-    // SAFETY: called through the vtable of this very object.
+    // SAFETY: COM passes the object whose vtable is called.
     let Some(object) = (unsafe { Object::<K>::of(this) }) else { return HResult::E_POINTER.0 };
     if (fetched.is_null() && count > 1) || (items.is_null() && count > 0) {
         return K::NULL_POINTER.0;
     }
     let taken = object.inner().take(count as usize);
     for (index, item) in taken.iter().enumerate() {
-        // SAFETY: the caller gives room for `count` items, and no more are taken.
+        // SAFETY: the caller gives room for `count` items, and `take` returns at most `count`.
         unsafe { items.add(index).write(item.clone()) };
     }
     if !fetched.is_null() {
-        // SAFETY: the caller asks for an answer there, and it is not null.
+        // SAFETY: not null, so the caller gives a valid place for the answer.
         unsafe { fetched.write(taken.len() as u32) };
     }
     satisfied(taken.len(), count)

@@ -1,4 +1,4 @@
-//! The fence between a profiler and what serves it: no panic of the server unwinds into foreign frames, and none is lost.
+//! The fence between a profiler and the server behind its calls. No server panic unwinds into foreign frames, and none is lost.
 
 use crate::object::InfoObject;
 use crate::{InfoServer, Slot};
@@ -7,7 +7,7 @@ use core::ffi::c_void;
 use corprof::{HResult, sys};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// One call of a slot of Info: enter, call, leave; or, if any of these panics, `panicked`.
+/// One call of a slot of Info: enter, call, leave. If one of them panics, `panicked` gets the payload.
 ///
 /// # Safety
 /// `this` is null or a live [`InfoObject`] of this type.
@@ -19,7 +19,7 @@ pub(crate) unsafe fn serve<T: InfoServer>(
     if this.is_null() {
         return HResult::E_POINTER.0;
     }
-    // SAFETY: not null, so it is alive, as the caller promises.
+    // SAFETY: not null, so the caller guarantees a live object.
     let server = unsafe { &*this.cast::<InfoObject<T>>() }.server();
     let served = || {
         let answer = match server.enter(slot) {
@@ -32,7 +32,7 @@ pub(crate) unsafe fn serve<T: InfoServer>(
     caught(served, |payload| server.panicked(slot, payload)).unwrap_or(HResult::E_UNEXPECTED).0
 }
 
-/// Runs `call`; if it panics, its payload goes to `panicked`. What that throws in turn is leaked, for there is nobody left to tell.
+/// Runs `call`. If it panics, `panicked` gets the payload. A panic of `panicked` is leaked: no handler remains.
 pub(crate) fn caught<R>(call: impl FnOnce() -> R, panicked: impl FnOnce(Box<dyn Any + Send>)) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(value) => Some(value),

@@ -1,24 +1,25 @@
-//! The runtime's side of the profiling API: the vtables that a profiler calls, and the calls that it gets.
+//! The runtime's half of the profiling API: the vtables that a profiler calls, and the callbacks that it gets.
 //!
 //! # Purpose
-//! To stand in for the CLR in tests, so that a profiler cannot tell the difference: it sees the real interfaces, slot by slot.
-//! - [`InfoServer`] is Info: one method for each slot, each refusing until it is overridden; [`InfoObject`] puts the vtable before it.
-//! - [`ProfilerObject`] is a profiler's callback object as the runtime holds it: one method for each slot that calls it.
-//! - [`enumerators`] are the lists that Info hands out.
-//! - [`MetadataServer`] is a module's metadata, and [`MetadataObject`] puts its two vtables before it.
-//! - [`metahost`] is how a trigger process of the .NET Framework finds the runtimes of a process and attaches.
+//! A replacement for the CLR in tests. A profiler sees the real interfaces, slot by slot.
+//! - [`InfoServer`] is Info: one method per slot, each refusing until overridden. [`InfoObject`] adds the vtable.
+//! - [`ProfilerObject`] is a profiler's callback object as the runtime holds it, with one method per slot.
+//! - [`enumerators`] are the lists that Info returns.
+//! - [`MetadataServer`] is a module's metadata. [`MetadataObject`] adds its two vtables.
+//! - [`metahost`] lets a trigger process of the .NET Framework find the runtimes of a process and attach.
 //!
 //! # Design constraints
-//! - Decides nothing: what a slot answers, when a callback comes, and who may ask what is the model's, above this crate.
-//! - No panic of the model unwinds into a profiler, and none is swallowed: the model is handed the payload.
-//! - What is counted is counted where a test can see it: references of profilers, enumerators that live.
+//! - Decides nothing. The model above this crate decides answers, callbacks and permissions.
+//! - No panic of the model unwinds into a profiler, and none is swallowed: the model gets the payload.
+//! - Tests can see every count: references of profilers, live enumerators.
 //!
 //! # Supported
-//! ICorProfilerInfo to 15, ICorProfilerCallback to 11, the five enumerators of the API, IMetaDataImport2 and IMetaDataAssemblyImport, and of the .NET Framework's hosting
-//! interfaces what an attach needs. Made from the table in `crates/target/corprof/abi`, but for the hosting interfaces, which are not in it.
+//! ICorProfilerInfo to 15, ICorProfilerCallback to 11, the API's five enumerators, IMetaDataImport2 and IMetaDataAssemblyImport: generated
+//! from the table in `crates/target/corprof/abi`. Also the hosting interfaces of the .NET Framework that an attach needs, which that table
+//! lacks.
 //!
 //! # Rejected
-//! - Safe arguments: the model is to see what the profiler really gave, null and nonsense included.
+//! - Safe arguments: the model must see the profiler's real arguments, null and nonsense included.
 
 #[rustfmt::skip]
 #[path = "generated/callbacks.rs"]

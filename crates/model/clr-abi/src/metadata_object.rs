@@ -1,6 +1,6 @@
-//! A module's metadata as a COM object: one count of references and one server behind two vtables.
+//! A module's metadata as a COM object: one reference count and one server behind two vtables.
 //!
-//! IMetaDataAssemblyImport does not extend the others: its pointer leads to the object's second field.
+//! IMetaDataAssemblyImport does not extend the others. Its pointer points to the object's second field.
 
 use crate::fence::caught;
 use crate::{Live, MetadataServer, Slot};
@@ -10,7 +10,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 use corprof::{HResult, sys};
 
-/// The object. Whoever holds a reference keeps it.
+/// The object. A reference keeps it alive.
 #[repr(C)]
 pub struct MetadataObject<T> {
     import: &'static sys::IMetaDataImport2Vtbl,
@@ -37,7 +37,7 @@ impl<T: MetadataServer> MetadataObject<T> {
     const SHARED_IMPORT: &'static sys::IMetaDataImport2Vtbl = &Self::IMPORT;
     const SHARED_ASSEMBLY: &'static sys::IMetaDataAssemblyImportVtbl = &Self::ASSEMBLY;
 
-    /// Makes the object with one reference, which is the caller's to hand out; `live` counts it until it is released.
+    /// Makes the object with one reference, which the caller owns. `live` counts it until its release.
     pub fn create(server: T, live: &Live) -> *mut sys::IUnknown {
         live.0.fetch_add(1, Ordering::AcqRel);
         Box::into_raw(Box::new(MetadataObject {
@@ -53,35 +53,35 @@ impl<T: MetadataServer> MetadataObject<T> {
     /// The object behind a pointer to its first vtable.
     ///
     /// # Safety
-    /// `this` is null or such a pointer, of a live object.
+    /// `this` is null, or points to the first vtable of a live object.
     pub(crate) unsafe fn of_import<'a>(this: *mut c_void) -> Option<&'a Self> {
-        // SAFETY: the caller vouches: null, or such a pointer of a live object.
+        // SAFETY: the caller guarantees null or a pointer to the first vtable of a live object.
         unsafe { this.cast::<Self>().as_ref() }
     }
 
     /// The object behind a pointer to its second vtable.
     ///
     /// # Safety
-    /// `this` is null or such a pointer, of a live object.
+    /// `this` is null, or points to the second vtable of a live object.
     pub(crate) unsafe fn of_assembly<'a>(this: *mut c_void) -> Option<&'a Self> {
-        // SAFETY: the caller vouches: null, or such a pointer of a live object.
+        // SAFETY: the caller guarantees null or a pointer to the second vtable of a live object.
         unsafe { whole::<T>(this).cast::<Self>().as_ref() }
     }
 }
 
-/// The object's beginning, of a pointer to its second vtable.
+/// The object's start, from a pointer to its second vtable.
 ///
 /// # Safety
-/// `this` is null or such a pointer.
+/// `this` is null, or points to the second vtable of an object.
 unsafe fn whole<T>(this: *mut c_void) -> *mut c_void {
     if this.is_null() {
         return null_mut();
     }
-    // SAFETY: the caller vouches for a pointer to that field, which lies so far inside the object.
+    // SAFETY: the caller guarantees a pointer to that field, at this offset inside the object.
     unsafe { this.byte_sub(offset_of!(MetadataObject<T>, assembly)) }
 }
 
-/// What a slot answers that is not called: where it answers no code, as little as there is.
+/// The answer of a slot whose call is refused: an error code, or zero where it returns no code.
 pub(crate) trait Refused {
     fn refused(code: HResult) -> Self;
 }
@@ -102,7 +102,7 @@ impl Refused for () {
     fn refused(_: HResult) {}
 }
 
-/// One call of a slot: enter and call; or, if either panics, `panicked`.
+/// One call of a slot: enter and call. If one panics, `panicked` gets the payload.
 pub(crate) fn served<T: MetadataServer, A: Refused>(
     object: Option<&MetadataObject<T>>,
     slot: Slot,
@@ -126,9 +126,9 @@ unsafe extern "system" fn query_interface<T: MetadataServer>(
     if object.is_null() {
         return HResult::E_POINTER.0;
     }
-    // SAFETY: the caller asks for an answer there, and it is not null.
+    // SAFETY: not null, so the caller gives a valid place for the answer.
     unsafe { object.write(null_mut()) };
-    // SAFETY: called through the first vtable of this very object.
+    // SAFETY: COM passes the object whose first vtable is called.
     let Some(known) = (unsafe { MetadataObject::<T>::of_import(this) }) else { return HResult::E_POINTER.0 };
     if riid.is_null() {
         return HResult::E_POINTER.0;
@@ -139,13 +139,13 @@ unsafe extern "system" fn query_interface<T: MetadataServer>(
     let found = if [sys::IID_IUnknown, sys::IID_IMetaDataImport, sys::IID_IMetaDataImport2].contains(&iid) {
         this
     } else if iid == sys::IID_IMetaDataAssemblyImport {
-        // SAFETY: inside the object.
+        // SAFETY: the offset of a field lies inside the object.
         unsafe { this.byte_add(offset_of!(MetadataObject<T>, assembly)) }
     } else {
         return HResult::E_NOINTERFACE.0;
     };
     known.references.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: the caller asks for an answer there, and it is not null.
+    // SAFETY: not null, so the caller gives a valid place for the answer.
     unsafe { object.write(found) };
     HResult::S_OK.0
 }
@@ -157,15 +157,15 @@ unsafe extern "system" fn add_ref<T: MetadataServer>(this: *mut c_void) -> u32 {
     known.references.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// One reference fewer; the last one frees the object. No `&self` may outlive the free.
+/// Releases one reference; the last one frees the object. No `&self` may outlive the free.
 unsafe extern "system" fn release<T: MetadataServer>(this: *mut c_void) -> u32 {
-    // SAFETY: the caller holds the reference that it gives up here.
+    // SAFETY: the caller holds the reference that this releases.
     let Some(known) = (unsafe { MetadataObject::<T>::of_import(this) }) else { return 0 };
     told(known, Slot::RELEASE);
     let before = known.references.fetch_sub(1, Ordering::Release);
     if before == 1 {
         fence(Ordering::Acquire);
-        // SAFETY: the last reference is gone, and `create` made the object as a box.
+        // SAFETY: this was the last reference, and `create` made the object as a box.
         drop(unsafe { Box::from_raw(this.cast::<MetadataObject<T>>()) });
     }
     before.wrapping_sub(1)
@@ -176,16 +176,16 @@ unsafe extern "system" fn query_interface_beside<T: MetadataServer>(
     riid: sys::REFIID,
     object: *mut *mut c_void,
 ) -> sys::HRESULT {
-    // SAFETY: called through the second vtable of this very object.
+    // SAFETY: COM passes the object whose second vtable is called.
     unsafe { query_interface::<T>(whole::<T>(this), riid, object) }
 }
 
 unsafe extern "system" fn add_ref_beside<T: MetadataServer>(this: *mut c_void) -> u32 {
-    // SAFETY: called through the second vtable of this very object, on which the caller holds a reference.
+    // SAFETY: COM passes the object whose second vtable is called, and the caller holds a reference.
     unsafe { add_ref::<T>(whole::<T>(this)) }
 }
 
 unsafe extern "system" fn release_beside<T: MetadataServer>(this: *mut c_void) -> u32 {
-    // SAFETY: called through the second vtable of this very object, on which the caller holds a reference.
+    // SAFETY: COM passes the object whose second vtable is called, and the caller holds a reference.
     unsafe { release::<T>(whole::<T>(this)) }
 }

@@ -1,7 +1,7 @@
-//! How a trigger process of the .NET Framework finds the runtimes of a process and attaches a profiler to one of them.
+//! The hosting interfaces of the .NET Framework. A trigger process finds the runtimes of a process with them, and attaches a profiler.
 //!
-//! `CLRCreateInstance` gives the ICLRMetaHost, `EnumerateLoadedRuntimes` an ICLRRuntimeInfo for each runtime, its `GetInterface`
-//! an ICLRProfiling, and that has `AttachProfiler`. These are served; every other slot answers `E_NOTIMPL`.
+//! `CLRCreateInstance` returns ICLRMetaHost. Its `EnumerateLoadedRuntimes` returns an ICLRRuntimeInfo per runtime, whose `GetInterface`
+//! returns an ICLRProfiling with `AttachProfiler`. Every other slot answers `E_NOTIMPL`.
 
 mod objects;
 mod runtimes;
@@ -14,7 +14,7 @@ use core::any::Any;
 use corprof::{Guid, HResult};
 use std::sync::Arc;
 
-/// The processes of the machine and the runtimes in them.
+/// The machine's processes and their runtimes.
 pub trait MetaHost: Fenced {
     /// The runtimes that the process behind a handle has loaded.
     fn loaded_runtimes(&self, process: usize) -> Result<Vec<Arc<dyn Runtime>>, HResult>;
@@ -25,19 +25,19 @@ pub trait Runtime: Fenced {
     /// Its version, such as `v4.0.30319`.
     fn version(&self) -> String;
 
-    /// What attaches a profiler to a process; asked for when the class is `CLSID_CLRProfiling`.
+    /// The attach interface, for the class `CLSID_CLRProfiling`.
     fn profiling(&self) -> Result<Arc<dyn Profiling>, HResult>;
 }
 
-/// What attaches profilers.
+/// Attaches profilers.
 pub trait Profiling: Fenced {
-    /// Does so, and answers what the trigger process is told.
+    /// Attaches one, and returns the trigger's answer.
     fn attach_profiler(&self, request: AttachRequest) -> HResult;
 }
 
-/// What catches the panics of a server.
+/// Receives the panics of a server.
 pub trait Fenced: Send + Sync + 'static {
-    /// A slot panicked: the caller is answered `E_UNEXPECTED`, and the payload is this method's to keep.
+    /// A slot panicked: its caller gets `E_UNEXPECTED`, and this method owns the payload.
     fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>);
 }
 
@@ -46,12 +46,12 @@ pub trait Fenced: Send + Sync + 'static {
 pub struct AttachRequest {
     /// The process to attach to.
     pub process: u32,
-    /// How long to wait for it, in milliseconds.
+    /// How long to wait for the attach, in milliseconds.
     pub milliseconds: u32,
     /// The class of the profiler.
     pub profiler: Guid,
-    /// Where its library is, in UTF-16 as given; without it, the registry says.
+    /// The path of its library, in UTF-16 as given. Without it, the registry is used.
     pub path: Option<Vec<u16>>,
-    /// What the profiler is handed at `InitializeForAttach`.
+    /// The data for `InitializeForAttach`.
     pub client_data: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! Info as a COM object: a vtable and what serves it. It counts no references, for the runtime's own does not either.
+//! Info as a COM object: a vtable and a server. It counts no references, as in the runtime.
 
 use crate::fence::caught;
 use crate::info::VERSIONS;
@@ -6,19 +6,19 @@ use crate::{InfoServer, Slot};
 use core::ffi::c_void;
 use corprof::{HResult, sys};
 
-/// The runtime's Info object, whose owner frees it whatever references a profiler believes to hold.
+/// The runtime's Info object. Its owner frees it, whatever references a profiler holds.
 ///
-/// So does CoreCLR: `ProfToEEInterfaceImpl::AddRef` and `Release` answer 1 and count nothing, and the object goes with the profiler
-/// (<https://github.com/dotnet/runtime/blob/v9.0.0/src/coreclr/vm/proftoeeinterfaceimpl.cpp>).
+/// CoreCLR does the same: `ProfToEEInterfaceImpl::AddRef` and `Release` answer 1 and count nothing, and the object is freed with the
+/// profiler (<https://github.com/dotnet/runtime/blob/v9.0.0/src/coreclr/vm/proftoeeinterfaceimpl.cpp>).
 #[repr(C)]
 pub struct InfoObject<T> {
     vtbl: *const sys::ICorProfilerInfo15Vtbl,
     server: T,
 }
 
-// SAFETY: the vtable is a constant, and the server may be sent.
+// SAFETY: the vtable is a constant, and the server is `Send`.
 unsafe impl<T: Send> Send for InfoObject<T> {}
-// SAFETY: the vtable is a constant, and the server may be shared.
+// SAFETY: the vtable is a constant, and the server is `Sync`.
 unsafe impl<T: Sync> Sync for InfoObject<T> {}
 
 impl<T: InfoServer> InfoObject<T> {
@@ -31,23 +31,23 @@ impl<T: InfoServer> InfoObject<T> {
         Box::new(InfoObject { vtbl: Self::SHARED, server })
     }
 
-    /// What is handed to `Initialize` and `InitializeForAttach`.
+    /// The argument for `Initialize` and `InitializeForAttach`.
     pub fn as_unknown(&self) -> *mut sys::IUnknown {
         core::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// What serves it.
+    /// Its server.
     pub fn server(&self) -> &T {
         &self.server
     }
 }
 
-/// Tells the server of a call of IUnknown's, and gives the newest version that it has.
+/// Reports an IUnknown call to the server, and returns the newest version that the server supports.
 ///
 /// # Safety
 /// `this` is null or a live [`InfoObject`] of this type.
 unsafe fn told<T: InfoServer>(this: *mut c_void, slot: Slot) -> Option<u8> {
-    // SAFETY: the caller vouches: null, or a live object of this type.
+    // SAFETY: the caller guarantees null or a live object of this type.
     let server = unsafe { this.cast::<InfoObject<T>>().as_ref() }?.server();
     let tell = || {
         server.unknown(slot);
@@ -64,12 +64,12 @@ unsafe extern "system" fn query_interface<T: InfoServer>(
     if this.is_null() || object.is_null() {
         return HResult::E_POINTER.0;
     }
-    // SAFETY: the caller asks for an answer there, and it is not null.
+    // SAFETY: not null, so the caller gives a valid place for the answer.
     unsafe { object.write(core::ptr::null_mut()) };
     if riid.is_null() {
         return HResult::E_POINTER.0;
     }
-    // SAFETY: the profiler calls through the vtable of this very object.
+    // SAFETY: the profiler passes the object whose vtable it calls.
     let Some(newest) = (unsafe { told::<T>(this, Slot::QUERY_INTERFACE) }) else {
         return HResult::E_UNEXPECTED.0;
     };
@@ -79,19 +79,19 @@ unsafe extern "system" fn query_interface<T: InfoServer>(
     if !is_known {
         return HResult::E_NOINTERFACE.0;
     }
-    // SAFETY: the caller asks for an answer there, and it is not null.
+    // SAFETY: not null, so the caller gives a valid place for the answer.
     unsafe { object.write(this) };
     HResult::S_OK.0
 }
 
 unsafe extern "system" fn add_ref<T: InfoServer>(this: *mut c_void) -> u32 {
-    // SAFETY: the profiler calls through the vtable of this very object.
+    // SAFETY: the profiler passes the object whose vtable it calls.
     unsafe { told::<T>(this, Slot::ADD_REF) };
     1
 }
 
 unsafe extern "system" fn release<T: InfoServer>(this: *mut c_void) -> u32 {
-    // SAFETY: the profiler calls through the vtable of this very object.
+    // SAFETY: the profiler passes the object whose vtable it calls.
     unsafe { told::<T>(this, Slot::RELEASE) };
     1
 }

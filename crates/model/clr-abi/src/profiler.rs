@@ -4,15 +4,15 @@ use crate::callbacks::VERSIONS;
 use core::ffi::c_void;
 use corprof::{HResult, sys};
 
-/// The oldest callback that the runtime takes.
+/// The oldest callback that the runtime accepts.
 const OLDEST: u8 = 2;
 
-/// A profiler's callback object: one reference for each version that it answers to.
+/// A profiler's callback object, with one reference for each version that it supports.
 ///
-/// As CoreCLR holds it: it asks for ICorProfilerCallback2, then for the newest version and downwards; what has a version
-/// has all earlier ones, for which a reference is added to the same pointer (`EEToProfInterfaceImpl::CreateProfiler`,
-/// <https://github.com/dotnet/runtime/blob/v9.0.0/src/coreclr/vm/eetoprofinterfaceimpl.cpp>).
-/// Dropped without [`release`](Self::release) it keeps its references, as a runtime does that exits.
+/// This follows CoreCLR. It asks for ICorProfilerCallback2, then for the newest version and downwards. An object with one version has all
+/// earlier ones, and each adds a reference to the same pointer (`EEToProfInterfaceImpl::CreateProfiler`,
+/// <https://github.com/dotnet/runtime/blob/v9.0.0/src/coreclr/vm/eetoprofinterfaceimpl.cpp>). Dropped without [`release`](Self::release),
+/// it keeps its references, as in a runtime that exits.
 #[derive(Debug)]
 pub struct ProfilerObject {
     oldest: *mut sys::IUnknown,
@@ -20,22 +20,22 @@ pub struct ProfilerObject {
     version: u8,
 }
 
-// SAFETY: a profiler must take calls from any thread, and from several at a time.
+// SAFETY: the API requires a profiler to accept calls from any thread, several at a time.
 unsafe impl Send for ProfilerObject {}
-// SAFETY: a profiler must take calls from several threads at a time, by the API.
+// SAFETY: the API requires a profiler to accept calls from several threads at a time.
 unsafe impl Sync for ProfilerObject {}
 
 impl ProfilerObject {
-    /// Takes what `CreateInstance` made, and the reference that came with it, on a refusal too.
+    /// Takes over the object from `CreateInstance` with its reference, even on a refusal.
     ///
     /// # Safety
-    /// `raw` is null or a live COM object, of which the caller gives up one reference.
+    /// `raw` is null or a live COM object. The caller gives up one reference.
     pub unsafe fn from_created(raw: *mut sys::IUnknown) -> Result<Self, HResult> {
-        // SAFETY: the caller vouches for a live object and gives up a reference.
+        // SAFETY: the caller guarantees a live object and gives up a reference.
         unsafe { ProfilerObject::from_created_for(raw, VERSIONS.len() as u8) }
     }
 
-    /// The same, by a runtime that knows no callback newer than `newest`: a profiler's later versions are never asked for.
+    /// The same for a runtime with no callback newer than `newest`. It never asks for later versions.
     ///
     /// # Safety
     /// As for [`from_created`](Self::from_created).
@@ -43,40 +43,40 @@ impl ProfilerObject {
         if raw.is_null() {
             return Err(HResult::E_POINTER);
         }
-        // SAFETY: not null, so it is a live object, as the caller vouches.
+        // SAFETY: not null, so the caller guarantees a live object.
         let oldest = unsafe { query(raw, OLDEST.min(newest)) };
-        // SAFETY: gives up the reference that the caller gave.
+        // SAFETY: releases the reference that the caller gave.
         unsafe { sys::IUnknown::Release(raw) };
         let oldest = oldest?;
         let mut object = ProfilerObject { oldest, newest: oldest, version: OLDEST.min(newest) };
         for version in (OLDEST + 1..=newest).rev() {
-            // SAFETY: `object` holds a reference, so the COM object lives.
+            // SAFETY: `object` holds a reference, which keeps the COM object alive.
             unsafe { object.hold(version) };
         }
         Ok(object)
     }
 
-    /// The newest ICorProfilerCallback that it answers to.
+    /// The newest ICorProfilerCallback that it supports.
     pub fn version(&self) -> u8 {
         self.version
     }
 
-    /// Releases every reference, in the order in which they are numbered: what the last call answered.
+    /// Releases every reference in order of version. Returns the answer of the last call.
     pub fn release(self) -> u32 {
-        // SAFETY: nobody else has this object, which is consumed.
+        // SAFETY: `self` is consumed, so no caller can use it again.
         unsafe { self.release_under_its_callers() }
     }
 
-    /// The same while somebody still calls it, as a runtime does that has not counted that call.
+    /// The same while calls are still running, as in a runtime that did not count them.
     ///
     /// # Safety
-    /// Never called or released afterwards. What is on its way inside returns into memory that may be gone: the caller answers for a
-    /// process that may crash of it.
+    /// The object is never called or released afterwards. A running call returns into memory that may be unmapped: the caller accepts a
+    /// crash.
     pub unsafe fn release_under_its_callers(&self) -> u32 {
-        // SAFETY: the first reference was got by asking for the oldest version.
+        // SAFETY: `from_created_for` got the first reference for the oldest version.
         let mut left = unsafe { sys::IUnknown::Release(self.oldest) };
         for _ in OLDEST..self.version {
-            // SAFETY: one reference for each later version was got on this pointer.
+            // SAFETY: `hold` got one reference on this pointer for each later version.
             left = unsafe { sys::IUnknown::Release(self.newest) };
         }
         left
@@ -88,22 +88,22 @@ impl ProfilerObject {
         (version <= self.version).then_some(raw.cast())
     }
 
-    /// Takes a reference for `version`: by asking, unless a later version was had already.
+    /// Takes a reference for `version`: by QueryInterface, unless the object has a later version.
     ///
     /// # Safety
     /// The object is alive.
     unsafe fn hold(&mut self, version: u8) {
         if self.version > version {
-            // SAFETY: a later version was got by a reference that is still held, so the object lives.
+            // SAFETY: the reference for a later version is still held, so the object lives.
             unsafe { sys::IUnknown::AddRef(self.newest) };
-        // SAFETY: the caller vouches that the object lives.
+        // SAFETY: the caller guarantees a live object.
         } else if let Ok(newest) = unsafe { query(self.oldest, version) } {
             (self.newest, self.version) = (newest, version);
         }
     }
 }
 
-/// Asks for one version of the callback; success without an object is no success.
+/// Asks for one version of the callback. Success without an object is a failure.
 ///
 /// # Safety
 /// `raw` is a live COM object.

@@ -1,13 +1,13 @@
-//! The name of a slot, as whoever serves or calls it is told.
+//! The name of a slot, for its server and its callers.
 
 /// One slot of ICorProfilerInfo, of ICorProfilerCallback, or of another interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot {
     /// Its place in the vtable: 3 is the first after IUnknown.
     pub index: usize,
-    /// Its name in the field.
+    /// Its name in the vtable.
     pub name: &'static str,
-    /// The version of the interface that brought it, from 1 on; 0 for those of IUnknown.
+    /// The version of the interface that added it, from 1 on; 0 for IUnknown.
     pub version: u8,
 }
 

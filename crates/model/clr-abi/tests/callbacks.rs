@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use support::Noted;
 use support::generated::call_every_callback;
 
-/// Writes down every callback.
+/// Records every callback.
 #[derive(Default)]
 struct Recorder {
     entered: Arc<Mutex<Vec<&'static str>>>,
@@ -34,7 +34,7 @@ impl Drop for Recorder {
 fn every_callback_reaches_its_own_slot_in_order() {
     let recorder = Recorder::default();
     let (entered, dropped) = (Arc::clone(&recorder.entered), Arc::clone(&recorder.dropped));
-    // SAFETY: the reference of `create` is given up.
+    // SAFETY: gives up the reference of `create`.
     let object = unsafe { ProfilerObject::from_created(CallbackObject::create(recorder)) }.expect("a profiler");
     assert_eq!(object.version(), 11);
     let info = InfoObject::create(Noted::of_version(15));
@@ -64,7 +64,7 @@ fn the_slots_are_numbered_as_the_interfaces_are() {
     assert_eq!(slots.next(), None);
 }
 
-/// An object that has the callback up to a version, counts references, and answers `S_FALSE` to `Shutdown`.
+/// An object with the callbacks up to a version. It counts references, and answers `S_FALSE` to `Shutdown`.
 #[repr(C)]
 struct Old {
     vtbl: *const [*const (); 98],
@@ -83,7 +83,7 @@ impl Old {
             slots[4] = shutdown as *const ();
             slots
         };
-        // One reference: that of `CreateInstance`.
+        // The reference of `CreateInstance`.
         Old { vtbl: &VTABLE, references: AtomicU32::new(1), newest, asked: Mutex::default() }
     }
 
@@ -103,14 +103,14 @@ const VERSIONS: [(usize, Guid); 5] = [
 unsafe extern "system" fn query_interface(this: *mut c_void, riid: *const Guid, answer: *mut *mut c_void) -> i32 {
     // SAFETY: called with an `Old`.
     let old = unsafe { &*this.cast::<Old>() };
-    // SAFETY: the caller hands over an identifier.
+    // SAFETY: the caller passes an identifier.
     let iid = unsafe { *riid };
     old.asked.lock().expect("no panic while locked").push(iid);
     let is_known = VERSIONS.iter().any(|(version, known)| *known == iid && *version <= old.newest);
     if is_known {
         old.references.fetch_add(1, Ordering::Relaxed);
     }
-    // SAFETY: the caller hands over a place for the answer.
+    // SAFETY: the caller passes a place for the answer.
     unsafe { answer.write(if is_known { this } else { core::ptr::null_mut() }) };
     if is_known { 0 } else { HResult::E_NOINTERFACE.0 }
 }
@@ -137,7 +137,7 @@ unsafe extern "system" fn never(_this: *mut c_void) -> i32 {
 fn one_reference_is_held_for_each_version_and_all_are_released() {
     for newest in 2..=5 {
         let old = Old::new(newest);
-        // SAFETY: the reference that it was made with is given up.
+        // SAFETY: gives up the first reference.
         let object = unsafe { ProfilerObject::from_created(old.unknown()) }.expect("a profiler");
         assert_eq!(usize::from(object.version()), newest);
         assert_eq!(old.references.load(Ordering::Relaxed) as usize, newest - 1);
@@ -148,10 +148,10 @@ fn one_reference_is_held_for_each_version_and_all_are_released() {
 #[test]
 fn a_profiler_without_the_second_callback_is_refused_and_released() {
     let old = Old::new(1);
-    // SAFETY: the reference that it was made with is given up.
+    // SAFETY: gives up the first reference.
     let refused = unsafe { ProfilerObject::from_created(old.unknown()) }.map(|object| object.version());
     assert_eq!((refused, old.references.load(Ordering::Relaxed)), (Err(HResult::E_NOINTERFACE), 0));
-    // SAFETY: null is the point of the test.
+    // SAFETY: null is allowed; this test passes it.
     let nothing = unsafe { ProfilerObject::from_created(core::ptr::null_mut()) }.map(|object| object.version());
     assert_eq!(nothing, Err(HResult::E_POINTER));
 }
@@ -159,7 +159,7 @@ fn a_profiler_without_the_second_callback_is_refused_and_released() {
 #[test]
 fn versions_are_asked_for_from_the_newest_down_to_the_first_that_is_there() {
     let old = Old::new(4);
-    // SAFETY: the reference that it was made with is given up.
+    // SAFETY: gives up the first reference.
     let object = unsafe { ProfilerObject::from_created(old.unknown()) }.expect("a profiler");
     let asked = old.asked.lock().expect("no panic while locked").clone();
     let downwards = corprof::CALLBACK_IIDS.iter().rev().take(8).map(|(iid, _)| *iid);
@@ -170,13 +170,13 @@ fn versions_are_asked_for_from_the_newest_down_to_the_first_that_is_there() {
 #[test]
 fn a_callback_that_the_profiler_does_not_have_is_not_called() {
     let old = Old::new(2);
-    // SAFETY: the reference that it was made with is given up.
+    // SAFETY: gives up the first reference.
     let object = unsafe { ProfilerObject::from_created(old.unknown()) }.expect("a profiler");
     // SAFETY: the callback takes no pointer.
     assert_eq!(unsafe { object.shutdown() }, Some(HResult::S_FALSE));
-    // SAFETY: as above.
+    // SAFETY: the callback takes no pointer.
     assert_eq!(unsafe { object.profiler_attach_complete() }, None);
-    // SAFETY: as above.
+    // SAFETY: the callback takes no pointer.
     assert_eq!(unsafe { object.module_in_memory_symbols_updated(1) }, None);
     assert_eq!(object.release(), 0);
 }

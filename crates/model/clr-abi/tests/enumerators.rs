@@ -1,4 +1,4 @@
-//! The enumerators, call by call, as CoreCLR's answer.
+//! The enumerators, call by call, compared with CoreCLR.
 
 use core::ffi::c_void;
 use corprof::{Guid, HResult, sys};
@@ -28,7 +28,7 @@ fn skip(list: *mut sys::ICorProfilerModuleEnum, count: u32) -> HResult {
 }
 
 fn release<I>(object: *mut I) -> u32 {
-    // SAFETY: the test holds the reference that it gives up.
+    // SAFETY: the test holds the reference that this releases.
     unsafe { sys::IUnknown::Release(object.cast()) }
 }
 
@@ -69,18 +69,18 @@ fn a_clone_begins_at_the_start_and_is_counted() {
 fn bad_pointers_are_invalid_arguments() {
     let list = enumerator::<Modules>(vec![1, 2], &Live::default());
     let (mut item, null) = (0, core::ptr::null_mut());
-    // SAFETY: a live enumerator; null is the point of the test.
+    // SAFETY: a live enumerator; null is allowed, and this test passes it.
     let code = unsafe { sys::ICorProfilerModuleEnum::Next(list, 2, &mut item, null) };
     assert_eq!(HResult(code), HResult::E_INVALIDARG);
-    // SAFETY: as above.
+    // SAFETY: a live enumerator; null is allowed, and this test passes it.
     let code = unsafe { sys::ICorProfilerModuleEnum::Next(list, 1, core::ptr::null_mut(), null) };
     assert_eq!(HResult(code), HResult::E_INVALIDARG);
-    // SAFETY: as above.
+    // SAFETY: a live enumerator; null is allowed, and this test passes it.
     assert_eq!(HResult(unsafe { sys::ICorProfilerModuleEnum::GetCount(list, null) }), HResult::E_INVALIDARG);
-    // SAFETY: as above.
+    // SAFETY: a live enumerator; null is allowed, and this test passes it.
     let code = unsafe { sys::ICorProfilerModuleEnum::Clone(list, core::ptr::null_mut()) };
     assert_eq!(HResult(code), HResult::E_INVALIDARG);
-    // SAFETY: one item may be fetched without its count.
+    // SAFETY: a live enumerator; the count may be null for one item.
     let code = unsafe { sys::ICorProfilerModuleEnum::Next(list, 1, &mut item, null) };
     assert_eq!((HResult(code), item), (HResult::S_OK, 1));
     assert_eq!(release(list), 0);
@@ -98,7 +98,7 @@ fn answers_to_itself<K: Kind>(items: Vec<K::Item>, others: &[Guid]) {
     }
     for iid in others.iter().filter(|iid| **iid != K::IID) {
         let mut answer = core::ptr::dangling_mut::<c_void>();
-        // SAFETY: as above.
+        // SAFETY: a live object, an identifier and a place for the answer.
         let code = unsafe { sys::IUnknown::QueryInterface(list, iid, &mut answer) };
         assert_eq!((HResult(code), answer.is_null()), (HResult::E_NOINTERFACE, true));
     }

@@ -1,4 +1,4 @@
-//! Info as a profiler sees it: through its own safe layer, and slot by slot.
+//! Info as a profiler sees it: through `corprof`, and slot by slot.
 
 mod support;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 use support::generated::call_every_info_slot;
 use support::{Event, Noted};
 
-/// A runtime that has modules and lets go when asked.
+/// A runtime with modules, which accepts a detach.
 struct Runtime {
     version: u8,
     refuses: Option<(Slot, HResult)>,
@@ -63,7 +63,7 @@ impl InfoServer for Runtime {
 }
 
 fn profilers_side(object: &InfoObject<Runtime>) -> Info<Attached, Alive> {
-    // SAFETY: the tests keep the object alive, and make one wrapper of each.
+    // SAFETY: the tests keep the object alive, and make one wrapper for each.
     unsafe { Info::from_unknown(object.as_unknown()) }.expect("it has an Info")
 }
 
@@ -126,7 +126,7 @@ fn references_are_reported_and_not_counted() {
     for _ in 0..3 {
         // SAFETY: a live object.
         assert_eq!(unsafe { sys::IUnknown::AddRef(unknown) }, 1);
-        // SAFETY: a live object, which no reference keeps.
+        // SAFETY: a live object: references do not free it.
         assert_eq!(unsafe { sys::IUnknown::Release(unknown) }, 1);
     }
     let told = object.server().references.lock().expect("no panic while locked").clone();
@@ -136,11 +136,11 @@ fn references_are_reported_and_not_counted() {
 #[test]
 fn bad_pointers_are_answered_not_followed() {
     let object = InfoObject::create(Runtime::of_version(15));
-    // SAFETY: a live object; null is the point of the test.
+    // SAFETY: a live object; null is allowed, and this test passes it.
     let code = unsafe { sys::IUnknown::QueryInterface(object.as_unknown(), &sys::IID_IUnknown, core::ptr::null_mut()) };
     assert_eq!(HResult(code), HResult::E_POINTER);
     let mut place = core::ptr::dangling_mut();
-    // SAFETY: as above.
+    // SAFETY: a live object; null is allowed, and this test passes it.
     let code = unsafe { sys::IUnknown::QueryInterface(object.as_unknown(), core::ptr::null(), &mut place) };
     assert_eq!((HResult(code), place.is_null()), (HResult::E_POINTER, true));
 }

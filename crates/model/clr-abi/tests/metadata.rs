@@ -1,4 +1,4 @@
-//! Metadata as a profiler sees it: two vtables, slot by slot, and one count of references.
+//! Metadata as a profiler sees it: two vtables, slot by slot, and one reference count.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn other(object: *mut sys::IUnknown, interface: Guid) -> Result<*mut sys::IUnkno
 }
 
 fn release(object: *mut sys::IUnknown) -> u32 {
-    // SAFETY: a reference that the test has.
+    // SAFETY: the test holds this reference.
     unsafe { sys::IUnknown::Release(object) }
 }
 
@@ -48,7 +48,7 @@ fn every_slot_of_metadata_reaches_the_method_of_its_name() {
     let object = MetadataObject::create(Noted::default(), &Live::default());
     let assembly = other(object, sys::IID_IMetaDataAssemblyImport).expect("it has that");
     let mut called = Vec::new();
-    // SAFETY: both are of one live object.
+    // SAFETY: both vtables belong to one live object.
     unsafe {
         call_every_metadata_slot(object, assembly, |slot, answer| {
             let nothing = slot == "CloseEnum";
@@ -77,13 +77,13 @@ fn a_refusal_and_a_panic_are_answered_where_a_slot_answers_at_all() {
     let panicking = Noted { panics: Some("CountEnum"), ..Noted::default() };
     for (server, code) in [(refused, HResult::E_ABORT), (panicking, HResult::E_UNEXPECTED)] {
         let object = MetadataObject::create(server, &Live::default());
-        // SAFETY: a live object; nothing is written.
+        // SAFETY: a live object; the call writes nothing.
         let answer = unsafe { sys::IMetaDataImport::CountEnum(object.cast(), null_mut(), null_mut()) };
         assert_eq!(HResult(answer), code);
         release(object);
     }
     let object = MetadataObject::create(Noted { panics: Some("IsValidToken"), ..Noted::default() }, &Live::default());
-    // SAFETY: as above.
+    // SAFETY: a live object.
     assert_eq!(unsafe { sys::IMetaDataImport::IsValidToken(object.cast(), 1) }, 0);
     release(object);
 }

@@ -1,4 +1,4 @@
-//! The walk of a trigger process on the .NET Framework, from `CLRCreateInstance` to `AttachProfiler`.
+//! The calls of a trigger process on the .NET Framework, from `CLRCreateInstance` to `AttachProfiler`.
 
 use core::any::Any;
 use core::ffi::c_void;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 const PROFILER: Guid = Guid::from_u128(0x1111_2222_3333_4444_5555_6666_7777_8888);
 const PROCESS: usize = 0x1234;
 
-/// A machine with one process, in which two runtimes are loaded.
+/// A machine with one process and two loaded runtimes.
 #[derive(Default)]
 struct Machine {
     requests: Arc<Mutex<Vec<AttachRequest>>>,
@@ -77,7 +77,7 @@ impl Profiling for Clr {
 }
 
 fn release<I>(object: *mut I) -> u32 {
-    // SAFETY: the test holds the reference that it gives up.
+    // SAFETY: the test holds the reference that this releases.
     unsafe { IUnknown::Release(object.cast()) }
 }
 
@@ -101,7 +101,7 @@ fn runtimes(host: *mut ICLRMetaHost) -> *mut IEnumUnknown {
 /// The next runtime, as ICLRRuntimeInfo.
 fn next(list: *mut IEnumUnknown) -> Option<*mut ICLRRuntimeInfo> {
     let mut unknown = core::ptr::null_mut();
-    // SAFETY: a live enumerator and a place for one; without a place for the count, as the documents' example.
+    // SAFETY: a live enumerator and a place for one; null instead of a count, as in the documented example.
     let code = unsafe { IEnumUnknown::Next(list, 1, &mut unknown, core::ptr::null_mut()) };
     if HResult(code) != HResult::S_OK {
         assert_eq!(HResult(code), HResult::S_FALSE);
@@ -133,7 +133,7 @@ fn profiling(info: *mut ICLRRuntimeInfo, class: Guid, iid: Guid) -> Result<*mut 
 
 fn attach(profiling: *mut ICLRProfiling, milliseconds: u32, path: &[u16], data: &mut [u8]) -> HResult {
     let (class, count) = (PROFILER, data.len() as u32);
-    // SAFETY: a live object, an identifier, a text that a zero ends, and data of that length.
+    // SAFETY: a live object, an identifier, a text that ends with a zero with a zero, and data of that length.
     HResult(unsafe {
         ICLRProfiling::AttachProfiler(
             profiling,
@@ -227,7 +227,7 @@ fn what_is_not_there_is_refused() {
     assert_eq!(other, Err(HResult::E_NOINTERFACE));
     let host = create(Machine::default(), &live, CLSID_CLRMetaHost, IID_ICLRMetaHost).expect("a host");
     let mut list = core::ptr::dangling_mut();
-    // SAFETY: a live host, a handle that is none, and a place for the answer.
+    // SAFETY: a live host, an invalid handle, and a place for the answer.
     let code = unsafe { ICLRMetaHost::EnumerateLoadedRuntimes(host, core::ptr::null_mut(), &mut list) };
     assert_eq!((HResult(code), list.is_null()), (HResult::E_HANDLE, true));
     // SAFETY: a live host.

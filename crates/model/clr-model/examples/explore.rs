@@ -1,9 +1,9 @@
-//! Explores schedules, and prints what was found: `cargo xtask explore` runs it.
+//! Explores schedules and prints the findings. `cargo xtask explore` runs it.
 //!
-//! - `FIRST COUNT`: the schedules of so many seeds, on all processors.
-//! - `replay SEED [SWITCH]`: one of them, made short, as a timeline; `SWITCH` is a way to break the agent.
-//! - `small SEED CHOICES`: one of the small world of a seed, by its choices: `0,0,2,1`, or `-` for none.
-//! - `broken`: each way to break the agent, and the number of schedules until it is found.
+//! - `FIRST COUNT`: the schedules of `COUNT` seeds, on all CPUs.
+//! - `replay SEED [SWITCH]`: one schedule, shortened, as a timeline. `SWITCH` is a way to break the agent.
+//! - `small SEED CHOICES`: one schedule of a seed's small world, by its choices: `0,0,2,1`, or `-` for none.
+//! - `broken`: each way to break the agent, and the number of schedules until a finding.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
 
 use remora_clr_model::explore::{Exploration, Failure, at_random, by_choices, on_all_processors, replay, shrink};
@@ -11,7 +11,7 @@ use remora_clr_model::scenario::ScheduleSetting;
 use remora_session::fault_injection::InjectedFault;
 use std::process::ExitCode;
 
-/// Within so many schedules each way to break the agent is to be found.
+/// Maximum of schedules until each way to break the agent is found.
 const SCHEDULES_TO_FIND: u64 = 10_000;
 
 fn main() -> ExitCode {

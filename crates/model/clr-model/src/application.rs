@@ -1,19 +1,19 @@
-//! The profiled program: threads that load, compile, run and unload at whatever instant the seed says.
+//! The profiled program: threads that load, compile, run and unload at instants that the seed chooses.
 
 use crate::runtime::{FunctionId, LARGE, ModuleId, OFTEN, Runtime, Shape};
 use crate::schedule::{self, Random, Task};
 use std::sync::{Arc, Mutex};
 
-/// Frames that a thread calls into at a time, at most.
+/// Maximum of frames that a thread enters at a time.
 const DEPTH: usize = 3;
-/// Events that are written one after the other, at most.
+/// Maximum of events written in a row.
 const MOST_EVENTS: usize = 4;
 /// GCAllocationTick (source: ClrEtwAll.man).
 const ALLOCATION_TICK: u32 = 10;
-/// A millisecond in nanoseconds.
+/// Nanoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
-/// What the program has loaded, and which of it some thread executes.
+/// The program's loaded code, and the parts that some thread executes.
 #[derive(Default)]
 pub struct Program {
     modules: Vec<Loaded>,
@@ -35,10 +35,10 @@ struct Thread {
     random: Random,
 }
 
-/// What happens to a thread between two of its steps: a signal, say.
+/// Runs between two steps of a thread: a signal, for example.
 pub type Interrupt = Arc<dyn Fn() + Send + Sync>;
 
-/// Starts `threads` threads that each do `steps` things, drawn from `random`.
+/// Starts `threads` threads with `steps` steps each, drawn from `random`.
 pub fn start(
     runtime: &Arc<Runtime>,
     interrupt: &Interrupt,
@@ -86,8 +86,7 @@ impl Thread {
         }
     }
 
-    /// What a running program has its runtime write: on the thread itself, or on one that the runtime does not know, as those of its
-    /// collector are.
+    /// The events of a running program, written on its own thread or on one that the runtime does not know, like a GC thread.
     fn write_events(&mut self) {
         let count = 1 + self.random.below(MOST_EVENTS) as u8;
         let runtime = self.runtime.clone();
@@ -99,7 +98,7 @@ impl Thread {
         }
     }
 
-    /// Objects are born, some of them live on; then memory runs out.
+    /// Allocates objects, keeps some of them, and then runs out of memory.
     fn use_memory(&mut self, runtime: &Runtime) {
         let class = runtime.define_class(None, None);
         let (first, large) = (runtime.allocate(class, Shape { size: 24, ..Shape::default() }), self.random.once_in(4));
@@ -121,7 +120,7 @@ impl Thread {
         self.run(runtime);
     }
 
-    /// Only what no thread executes can go.
+    /// Unloads only code that no thread executes.
     fn unload(&mut self, runtime: &Runtime) {
         let leaving = {
             let mut program = self.lock();
@@ -141,7 +140,7 @@ impl Thread {
             (0..1 + self.random.below(DEPTH)).filter_map(|_| self.begin_use()).collect();
         let addresses: Vec<u64> = chosen.iter().filter_map(|(_, function)| runtime.address_of(*function)).collect();
         self.execute(runtime, &addresses);
-        // A loop that calls it is one deed.
+        // A loop of calls is one step.
         let calls = if self.random.once_in(4) { OFTEN } else { 1 };
         chosen.iter().for_each(|(_, function)| runtime.count_calls(*function, calls));
         let mut program = self.lock();
@@ -168,7 +167,7 @@ impl Thread {
         let address = runtime.address_of(function);
         self.execute(runtime, address.as_slice());
         runtime.unload_dynamic_function(function);
-        // Often another one is made at once, and gets the same memory.
+        // Often a new one follows at once, in the same memory.
         if self.random.once_in(2) {
             let next = runtime.make_dynamic_function();
             let address = runtime.address_of(next);
@@ -177,7 +176,7 @@ impl Thread {
         }
     }
 
-    /// Calls into each address, and is interrupted there now and then.
+    /// Calls into each address. Sometimes a signal interrupts it there.
     fn execute(&mut self, runtime: &Runtime, addresses: &[u64]) {
         for address in addresses {
             runtime.push_frame(address + 4);

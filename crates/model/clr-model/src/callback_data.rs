@@ -1,4 +1,4 @@
-//! What a scripted profiler got in its callbacks, with their arguments.
+//! The callbacks of a scripted profiler, with their arguments.
 
 /// One callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,17 +9,17 @@ pub enum CallbackData {
     ModuleUnloads(usize),
     /// JITCompilationFinished.
     Compiled(usize),
-    /// GarbageCollectionStarted: the generations that are collected, and the reason.
+    /// GarbageCollectionStarted: the collected generations, and the reason.
     CollectionBegins(Vec<bool>, u32),
     /// GarbageCollectionFinished.
     CollectionEnds,
-    /// MovedReferences2, or MovedReferences: old place, new place, bytes.
+    /// MovedReferences2, or MovedReferences: old address, new address, bytes.
     Moved(Vec<(usize, usize, usize)>),
-    /// SurvivingReferences2, or SurvivingReferences: place, bytes.
+    /// SurvivingReferences2, or SurvivingReferences: address, bytes.
     Survived(Vec<(usize, usize)>),
     /// RootReferences2: object, kind, flags, id.
     Roots(Vec<(usize, u32, u32, usize)>),
-    /// ObjectReferences: object, class, what it refers to.
+    /// ObjectReferences: object, class, referenced objects.
     References(usize, usize, Vec<usize>),
     /// ObjectAllocated: object, class.
     Allocated(usize, usize),

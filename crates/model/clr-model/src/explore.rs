@@ -1,6 +1,6 @@
-//! Many schedules: at random by their seeds, or all of a small world; and a failing one made short enough to read.
+//! Explores many schedules: random ones by their seeds, or all of a small world. It shortens a failing one until it is readable.
 //!
-//! Each is run twice, and must be the same: what a seed does not repeat cannot be looked at again.
+//! Each schedule runs twice and must be the same: a schedule that its seed does not repeat cannot be investigated.
 
 use crate::faults::Finding;
 use crate::scenario::{self, Coverage, Outcome, ScheduleSetting};
@@ -8,21 +8,21 @@ use crate::schedule::{Chooser, Exhaustive, Random};
 use std::ops::Range;
 use std::panic::resume_unwind;
 
-/// What an exploration found.
+/// The result of an exploration.
 #[derive(Debug, Default)]
 pub struct Exploration {
-    /// Schedules that were run.
+    /// Schedules run.
     pub schedules: u64,
-    /// Whether these are all there are: of a walk over a small world that was not broken off.
+    /// Whether these are all schedules: a walk over a small world that was not cut short.
     pub is_whole: bool,
-    /// The first that broke the contract.
+    /// The first schedule that broke the contract.
     pub failure: Option<Failure>,
-    /// What they reached, all together.
+    /// Coverage of all schedules together.
     pub reached: Coverage,
 }
 
 impl Exploration {
-    /// Takes what came of a schedule; whether it broke the contract.
+    /// Adds the outcome of a schedule. Returns whether it broke the contract.
     fn add(&mut self, seed: u64, setting: ScheduleSetting, outcome: &Outcome) -> bool {
         self.schedules += 1;
         self.reached = self.reached.and(outcome.reached);
@@ -50,11 +50,11 @@ impl Exploration {
 pub struct Failure {
     /// Its seed.
     pub seed: u64,
-    /// The world that it is a schedule of.
+    /// Its world.
     pub setting: ScheduleSetting,
     /// The choices that repeat it.
     pub choices: Vec<u16>,
-    /// What it broke.
+    /// The clauses that it broke.
     pub findings: Vec<Finding>,
 }
 
@@ -70,7 +70,7 @@ pub fn at_random(seeds: Range<u64>, setting: ScheduleSetting) -> Exploration {
     exploration
 }
 
-/// Runs a schedule, and again by the choices that it made.
+/// Runs a schedule, then repeats it by its choices.
 fn run_twice(seed: u64, chooser: Chooser, setting: ScheduleSetting) -> Outcome {
     let mut outcome = scenario::run(seed, chooser, setting);
     let again = scenario::run(seed, Chooser::Replay(outcome.choices.clone()), setting);
@@ -81,8 +81,7 @@ fn run_twice(seed: u64, chooser: Chooser, setting: ScheduleSetting) -> Outcome {
     outcome
 }
 
-/// The same on every processor, each with a part of the seeds. The failure is that of the lowest seed that was found; all parts stop
-/// after their first.
+/// The same on every CPU, each with a part of the seeds. The failure is that of the lowest seed found. All parts stop after their first.
 pub fn on_all_processors(seeds: Range<u64>, setting: ScheduleSetting) -> Exploration {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let part = (seeds.end - seeds.start).div_ceil(processors).max(1);
@@ -97,7 +96,7 @@ pub fn on_all_processors(seeds: Range<u64>, setting: ScheduleSetting) -> Explora
     })
 }
 
-/// Runs every schedule of the small world of a seed with so many preemptions at most, `limit` of them at most.
+/// Runs every schedule of a seed's small world with at most `preemptions` preemptions, and at most `limit` schedules.
 pub fn all_of(seed: u64, preemptions: u32, limit: u64, setting: ScheduleSetting) -> Exploration {
     let setting = ScheduleSetting { small: true, ..setting };
     let mut exploration = Exploration::default();
@@ -134,7 +133,7 @@ pub fn replay(failure: &Failure) -> Outcome {
     )
 }
 
-/// The same finding in a schedule with as few preemptions as can be had.
+/// The same finding in a schedule with as few preemptions as possible.
 pub fn shrink(failure: &Failure) -> Failure {
     let mut findings = failure.findings.clone();
     let choices = shortened(failure.choices.clone(), |choices| {
@@ -149,8 +148,8 @@ pub fn shrink(failure: &Failure) -> Failure {
     Failure { choices, findings, ..*failure }
 }
 
-/// A list of choices with as few preemptions as can be had: pieces of it are made 0, larger ones first. `fails` says what a list becomes
-/// with which the schedule still fails.
+/// Shortens a list of choices to as few preemptions as possible. It sets pieces to 0, larger ones first. `fails` returns the new list if
+/// the schedule still fails.
 pub fn shortened(choices: Vec<u16>, mut fails: impl FnMut(Vec<u16>) -> Option<Vec<u16>>) -> Vec<u16> {
     let mut best = choices;
     let mut piece = best.len().div_ceil(2).max(1);
@@ -172,7 +171,7 @@ pub fn shortened(choices: Vec<u16>, mut fails: impl FnMut(Vec<u16>) -> Option<Ve
     }
 }
 
-/// Beyond the end of a list every choice is 0.
+/// Beyond the end of a list, every choice is 0.
 fn without_tail(mut choices: Vec<u16>) -> Vec<u16> {
     while choices.last() == Some(&0) {
         choices.pop();

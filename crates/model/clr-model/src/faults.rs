@@ -1,6 +1,6 @@
-//! What a profiler did that would have crashed or corrupted a real process (contract MOD-01), and what it owed and did not do.
+//! A profiler's faults: actions that would crash or corrupt a real process (contract MOD-01), and duties that it neglected.
 //!
-//! The model answers as far as the runtime would, so that the schedule goes on, and writes the finding down.
+//! The model answers like the runtime as far as possible, so that the schedule continues, and records the finding.
 
 use crate::lab::monitor;
 use crate::mutation;
@@ -12,20 +12,20 @@ use std::sync::Mutex;
 pub struct Finding {
     /// The clause that it breaks.
     pub clause: &'static str,
-    /// What happened, in words.
+    /// Its description.
     pub what: String,
     /// The virtual time, nanoseconds.
     pub time: u64,
 }
 
-/// Writes findings down.
+/// Records findings.
 #[derive(Debug, Default)]
 pub struct Faults {
     findings: Mutex<Vec<Finding>>,
 }
 
 impl Faults {
-    /// Writes one down, once.
+    /// Records a finding once.
     pub fn report(&self, clause: &'static str, what: impl Into<String>) {
         if schedule::is_stopped() || mutation::is("MOD-01") {
             return;
@@ -39,7 +39,7 @@ impl Faults {
         }
     }
 
-    /// All of them, in order.
+    /// All findings in order.
     pub fn findings(&self) -> Vec<Finding> {
         self.findings.lock().expect("no panic while locked").clone()
     }

@@ -1,11 +1,11 @@
-//! A runtime of the model in a real process: real threads, an environment, profilers' libraries from real files.
+//! A model runtime in a real process: real threads, an environment, profiler libraries from real files.
 //!
 //! # Purpose
-//! A test that attaches a profiler to a process cannot tell such a process from one of .NET: that is how one body of a test judges both
-//! (docs/design/0010-one-suite.md). What the process does with its runtime is the program's affair (`tests/model-host`).
+//! A test cannot distinguish such a process from a .NET process when it attaches a profiler. So one test body checks both
+//! (docs/design/0010-one-suite.md). The program decides what the process does with its runtime (`tests/model-host`).
 //!
 //! # Design constraints
-//! What a profiler does wrong is not checked here: the process lives or dies of it, as a real one does.
+//! A profiler's faults are not checked here: the process survives or crashes, as a real one does.
 
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
@@ -19,20 +19,20 @@ use std::ffi::CStr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// The first release that reads its settings from variables with the newer prefix as well.
+/// The first release that also reads settings from variables with the newer prefix.
 const FIRST_DOTNET: u16 = 6;
 
-/// So much faster does time pass than in a live runtime: what waits for a detach gets its answer sooner, and still takes long enough for
-/// who is to be seen in the middle of it.
+/// Time passes this much faster than in a live runtime. A detach completes sooner, and still takes long enough that a test sees its callers
+/// waiting.
 const COMPRESSION: u32 = 10;
 
 /// Bytes of an image.
 const IMAGE: usize = 0x1_0000;
 
-/// The variables that a process was started with.
+/// The variables at the start of a process.
 pub type Environment = BTreeMap<String, String>;
 
-/// Starts the process's runtime, and with it the profiler that the environment names. To be called once.
+/// Starts the process's runtime, with the profiler that the environment names. Call it once.
 pub fn start(runtime_version: RuntimeVersion, seed: u64, environment: Environment) -> Arc<Runtime> {
     threads::use_os_threads_at(seed, COMPRESSION);
     give_the_heap_memory();
@@ -43,20 +43,20 @@ pub fn start(runtime_version: RuntimeVersion, seed: u64, environment: Environmen
     Runtime::start_in(runtime_version, faults, config)
 }
 
-/// Maps an image without content under a name that the process's mappings show, for [`Runtime::load_image`]; it stays. Where it begins.
+/// Maps an empty image under a name that the mappings show, for [`Runtime::load_image`]. It stays mapped. Returns its start.
 ///
 /// # Errors
-/// The system gives no memory.
+/// The system has no memory.
 pub fn map_image(name: &CStr) -> std::io::Result<u64> {
     let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;
     rustix::fs::ftruncate(&file, IMAGE as u64)?;
-    // SAFETY: memory at an address of the system's choice, which nobody has a reference into.
+    // SAFETY: the kernel chooses the address, so no reference points into this memory.
     let start =
         unsafe { libc::mmap(std::ptr::null_mut(), IMAGE, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
     if start == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(start as u64) }
 }
 
-/// Collections run beside the program unless a setting says otherwise (source: clrconfignames.h, gcConcurrent).
+/// GC is concurrent unless a setting says otherwise (source: clrconfignames.h, gcConcurrent).
 fn gc_mode(runtime_version: RuntimeVersion, environment: &Environment) -> GcMode {
     let is_dotnet = runtime_version.differences().release.0 >= FIRST_DOTNET;
     let prefixes: &[&str] = if is_dotnet { &["DOTNET", "COMPlus"] } else { &["COMPlus"] };
@@ -64,10 +64,10 @@ fn gc_mode(runtime_version: RuntimeVersion, environment: &Environment) -> GcMode
     if setting.is_some_and(|setting| setting == "0") { GcMode::Blocking } else { GcMode::Concurrent }
 }
 
-/// This very process.
+/// The process itself.
 struct OwnProcess {
     environment: Environment,
-    /// For the libraries that are opened in it.
+    /// For the libraries opened in it.
     faults: Arc<Faults>,
 }
 
@@ -82,9 +82,9 @@ impl ProcessEnvironment for OwnProcess {
     }
 
     fn crash(&self) {
-        // SAFETY: takes numbers. Nobody handles the one, so that the process ends as by the fault itself.
+        // SAFETY: takes numbers only. The default handler lets the process die as by the fault itself.
         unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
-        // SAFETY: takes a number; the process has no handler for it any more.
+        // SAFETY: takes a number only; the process has no handler for this signal now.
         unsafe { libc::raise(libc::SIGSEGV) };
     }
 }

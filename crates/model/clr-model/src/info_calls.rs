@@ -1,4 +1,4 @@
-//! What scripted profilers ask, through the raw interfaces: the answers as they come, refusals included.
+//! Calls of scripted profilers to Info, through the raw interfaces. They return every answer, refusals included.
 
 mod code;
 mod heap;
@@ -12,11 +12,11 @@ use corprof::{HResult, sys};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
-/// An answer, or the code that came instead.
+/// An answer, or the error code.
 pub type Answered<T> = Result<T, HResult>;
 
-/// Questions, a line each: `name(arguments) -> (answers) = Interface::Slot(what the slot is called with)`. Where a list comes instead of
-/// answers, the name is asked with the list to be filled, and answers the code and how many there are. Without either it answers the code.
+/// Calls, one per line: `name(arguments) -> (answers) = Interface::Slot(arguments of the slot)`. With a list instead of answers, the caller
+/// passes the list to fill, and gets the code and the count. Without either, it gets the code.
 macro_rules! calls {
     () => {};
     ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) -> ($($out:ident: $out_ty:ty),+)
@@ -26,7 +26,7 @@ macro_rules! calls {
             #[allow(unused_parens, reason = "one answer is no tuple")]
             pub fn $name(&self $(, $arg: $ty)*) -> Answered<($($out_ty),+)> {
                 $(let mut $out = <$out_ty>::default();)+
-                // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
+                // SAFETY: the model keeps Info alive during the schedule; the out pointers are locals.
                 answered(unsafe { sys::$interface::$slot(self.at() $(, $value)*) }, ($($out),+))
             }
         }
@@ -38,7 +38,7 @@ macro_rules! calls {
             $(#[$doc])*
             pub fn $name(&self $(, $arg: $ty)*, list: &mut [$item]) -> (HResult, u32) {
                 let (($room, $places), mut $count) = (room(list), 0);
-                // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; a list with that much room.
+                // SAFETY: the model keeps Info alive during the schedule; a list with that much room.
                 (HResult(unsafe { sys::$interface::$slot(self.at() $(, $value)*) }), $count)
             }
         }
@@ -49,7 +49,7 @@ macro_rules! calls {
         impl Script {
             $(#[$doc])*
             pub fn $name(&self $(, $arg: $ty)*) -> HResult {
-                // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; lists of one, and texts that end.
+                // SAFETY: the model keeps Info alive during the schedule; the lists have one item, and the texts end with a zero.
                 HResult(unsafe { sys::$interface::$slot(self.at() $(, $value)*) })
             }
         }
@@ -71,7 +71,7 @@ calls! {
     /// GetClassIDInfo2: module, token, parent.
     class_info(class: usize) -> (module: usize, token: u32, parent: usize) = ICorProfilerInfo2::GetClassIDInfo2(
         class, &raw mut module, &raw mut token, &raw mut parent, 0, null_mut(), null_mut());
-    /// GetModuleInfo2, its answer left aside.
+    /// GetModuleInfo2; the answer is ignored.
     ask_about_module(module: usize) = ICorProfilerInfo3::GetModuleInfo2(
         module, null_mut(), 0, null_mut(), null_mut(), null_mut(), null_mut());
     /// GetClassFromObject.
@@ -106,16 +106,16 @@ calls! {
     /// SetEnvironmentVariable.
     set_variable(name: &str, value: &str)
         = ICorProfilerInfo11::SetEnvironmentVariable(units(name).as_ptr(), units(value).as_ptr());
-    /// EventPipeStartSession, which listens to the runtime's own provider.
+    /// EventPipeStartSession for the runtime's own provider.
     start_session() -> (session: u64) = ICorProfilerInfo12::EventPipeStartSession(
         1, &listening(&units("Microsoft-Windows-DotNETRuntime")), 0, &raw mut session);
     /// EventPipeAddProviderToSession.
     listen_to(session: u64, provider: &str)
         = ICorProfilerInfo12::EventPipeAddProviderToSession(session, listening(&units(provider)));
-    /// EventPipeCreateProvider, by a name: the provider.
+    /// EventPipeCreateProvider, byname; returns the provider.
     provider_called(name: &str) -> (provider: usize)
         = ICorProfilerInfo12::EventPipeCreateProvider(units(name).as_ptr(), &raw mut provider);
-    /// EventPipeGetProviderInfo: the code, and how long the name is; the name is in the list then.
+    /// EventPipeGetProviderInfo: the code and the length of the name. The name is in the list.
     provider_info(provider: usize) -> [room, length, places: u16]
         = ICorProfilerInfo12::EventPipeGetProviderInfo(provider, room, &raw mut length, places);
 }
@@ -126,10 +126,10 @@ impl Script {
         self.raw().cast()
     }
 
-    /// EnumModules, not read yet.
+    /// EnumModules; the list is not read yet.
     pub fn module_list(&self) -> Answered<ModuleList> {
         let mut list = null_mut();
-        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; a place for the answer.
+        // SAFETY: the model keeps Info alive during the schedule; a place for the answer.
         answered(unsafe { sys::ICorProfilerInfo3::EnumModules(self.at(), &raw mut list) }, ())?;
         Ok(ModuleList(list))
     }
@@ -142,23 +142,23 @@ impl Script {
     /// EnumJITedFunctions, read to its end.
     pub fn jitted_functions(&self) -> Answered<Vec<usize>> {
         let mut list = null_mut();
-        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
+        // SAFETY: the model keeps Info alive during the schedule; the out pointers are locals.
         answered(unsafe { sys::ICorProfilerInfo3::EnumJITedFunctions(self.at(), &raw mut list) }, ())?;
         let (mut functions, mut fetched) = (Vec::new(), 0);
         let mut next = sys::COR_PRF_FUNCTION { functionId: 0, reJitId: 0 };
-        // SAFETY: a live enumerator, and places for one answer.
+        // SAFETY: the enumerator is live; the out pointers are locals with room for one item.
         while unsafe { sys::ICorProfilerFunctionEnum::Next(list, 1, &raw mut next, &raw mut fetched) } == 0 {
             functions.push(next.functionId);
         }
-        // SAFETY: gives up the only reference.
+        // SAFETY: releases the only reference.
         unsafe { sys::IUnknown::Release(list.cast()) };
         Ok(functions)
     }
 
-    /// IsArrayClass: what it is an array of.
+    /// IsArrayClass: the class of its elements.
     pub fn element_of(&self, class: usize) -> Answered<Option<usize>> {
         let (mut kind, mut element, mut rank) = (0, 0, 0);
-        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
+        // SAFETY: the model keeps Info alive during the schedule; the out pointers are locals.
         let code = unsafe {
             sys::ICorProfilerInfo::IsArrayClass(self.raw(), class, &raw mut kind, &raw mut element, &raw mut rank)
         };
@@ -169,27 +169,27 @@ impl Script {
     pub fn stack_of(&self, thread: usize) -> Answered<Vec<(usize, usize)>> {
         let mut frames: Vec<(usize, usize)> = Vec::new();
         let data = (&raw mut frames).cast::<c_void>();
-        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; the callback takes what `data` is.
+        // SAFETY: the model keeps Info alive during the schedule; the callback expects the type of `data`.
         let code =
             unsafe { sys::ICorProfilerInfo2::DoStackSnapshot(self.at(), thread, Some(note_frame), 0, data, null(), 0) };
         answered(code, frames)
     }
 
-    /// RequestRevert of one method: the answer, and that of the method.
+    /// RequestRevert of one method: the answer of the call, and that of the method.
     pub fn request_revert(&self, module: usize, token: u32) -> (HResult, HResult) {
         let mut status = 0;
-        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; two lists of one, and a place for one code.
+        // SAFETY: the model keeps Info alive during the schedule; two lists of one, and a place for one code.
         let code = unsafe {
             sys::ICorProfilerInfo4::RequestRevert(self.at(), 1, &raw const module, &raw const token, &raw mut status)
         };
         (HResult(code), HResult(status))
     }
 
-    /// EventPipeDefineEvent, with one parameter of this type: the event.
+    /// EventPipeDefineEvent with one parameter of this type. Returns the event.
     pub fn define_event(&self, provider: usize, id: u32, parameter: u32) -> Answered<usize> {
         let (name, mut event) = (units("an event"), 0);
         let parameter = sys::COR_PRF_EVENTPIPE_PARAM_DESC { r#type: parameter, elementType: 0, name: name.as_ptr() };
-        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; a list of one.
+        // SAFETY: the model keeps Info alive during the schedule; a list of one.
         let code = unsafe {
             sys::ICorProfilerInfo12::EventPipeDefineEvent(
                 self.at(),
@@ -213,15 +213,15 @@ impl Script {
     pub fn write_event(&self, event: usize, bytes: &[u8]) -> HResult {
         let (none, size) = (null(), bytes.len() as u32);
         let data = sys::COR_PRF_EVENT_DATA { ptr: bytes.as_ptr() as u64, size, reserved: 0 };
-        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; a list of one, with bytes that live.
+        // SAFETY: the model keeps Info alive during the schedule; a list of one, whose bytes outlive the call.
         HResult(unsafe {
             sys::ICorProfilerInfo12::EventPipeWriteEvent(self.at(), event, 1, &raw const data, none, none)
         })
     }
 
-    /// The ObjectID that lies where GetAppDomainStaticAddress says.
+    /// The ObjectID at the address from GetAppDomainStaticAddress.
     pub fn static_object(&self, class: usize, field: u32, domain: usize) -> Answered<usize> {
-        // SAFETY: the place in which the runtime keeps the field, for as long as the class is loaded.
+        // SAFETY: the runtime keeps the field at this address while the class is loaded.
         self.static_address(class, field, domain).map(|place| unsafe { (place as *const usize).read() })
     }
 
@@ -244,7 +244,7 @@ fn listening(name: &[u16]) -> sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG {
     }
 }
 
-/// A list of the profiler's, as Info wants it: how much room there is, and where; nowhere if there is none.
+/// A list as arguments for Info: its room and its address, or null without room.
 fn room<T>(list: &mut [T]) -> (u32, *mut T) {
     let place = if list.is_empty() { null_mut() } else { list.as_mut_ptr() };
     (list.len() as u32, place)
@@ -262,12 +262,12 @@ unsafe extern "C" fn note_frame(
     _context: *mut u8,
     data: *mut c_void,
 ) -> i32 {
-    // SAFETY: what `stack_of` gave.
+    // SAFETY: `stack_of` passed this pointer.
     unsafe { (*data.cast::<Vec<(usize, usize)>>()).push((function, ip)) };
     0
 }
 
-/// A list of modules as the runtime gave it, read one by one.
+/// The module enumerator, read one by one.
 pub struct ModuleList(*mut sys::ICorProfilerModuleEnum);
 
 impl Iterator for ModuleList {
@@ -275,7 +275,7 @@ impl Iterator for ModuleList {
 
     fn next(&mut self) -> Option<usize> {
         let (mut module, mut fetched) = (0, 0);
-        // SAFETY: a live enumerator, and places for one answer.
+        // SAFETY: the enumerator is live; the out pointers are locals with room for one item.
         let code = unsafe { sys::ICorProfilerModuleEnum::Next(self.0, 1, &raw mut module, &raw mut fetched) };
         (code == 0 && fetched == 1).then_some(module)
     }
@@ -283,7 +283,7 @@ impl Iterator for ModuleList {
 
 impl Drop for ModuleList {
     fn drop(&mut self) {
-        // SAFETY: gives up the only reference.
+        // SAFETY: releases the only reference.
         unsafe { sys::IUnknown::Release(self.0.cast()) };
     }
 }

@@ -1,4 +1,4 @@
-//! A profiler's library in the modelled process: who holds it, and who executes its code.
+//! A profiler's library in the modelled process: its references, and the threads in its code.
 
 use crate::faults::Faults;
 use crate::mutation;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-/// What a library exports.
+/// A library's exports.
 pub trait Exports: Send + Sync + 'static {
     /// `DllGetClassObject`.
     ///
@@ -16,10 +16,10 @@ pub trait Exports: Send + Sync + 'static {
     /// The pointers are those of the COM protocol: two identifiers and a place for an interface pointer.
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult;
 
-    /// Its first reference is taken.
+    /// Its first reference was taken.
     fn load(&self) {}
 
-    /// Its last one is given back.
+    /// Its last reference was released.
     fn unload(&self) {}
 }
 
@@ -33,14 +33,14 @@ pub struct Library {
 #[derive(Default)]
 struct State {
     references: u32,
-    /// Frames of its code on the stack of each thread.
+    /// Frames of its code on each thread's stack.
     inside: HashMap<Task, u32>,
-    /// Ways into it that are not a thread: an armed timer, a handler that is registered.
+    /// Entries into it besides threads: an armed timer, a registered handler.
     resources: HashMap<&'static str, u32>,
     unmapped: u32,
 }
 
-/// A thread executes the library's code for as long as this lives.
+/// A thread executes the library's code while this lives.
 pub struct Inside<'a>(&'a Library);
 
 impl Drop for Inside<'_> {
@@ -57,17 +57,17 @@ impl Drop for Inside<'_> {
 }
 
 impl Library {
-    /// One that nobody has loaded yet.
+    /// A library that is not loaded yet.
     pub fn new(exports: impl Exports, faults: Arc<Faults>) -> Arc<Library> {
         Arc::new(Library { exports: Box::new(exports), faults, state: Mutex::default() })
     }
 
-    /// What it exports.
+    /// Its exports.
     pub fn exports(&self) -> &dyn Exports {
         &*self.exports
     }
 
-    /// Loads it, or holds it once more.
+    /// Loads it, or takes another reference.
     pub fn hold(&self) {
         let is_first = {
             let mut state = self.lock();
@@ -79,7 +79,7 @@ impl Library {
         }
     }
 
-    /// Gives a reference back; the last one unmaps it. Whoever executes it then crashes.
+    /// Releases a reference; the last one unmaps it. A thread in its code then crashes.
     pub fn release(&self) {
         let mut state = self.lock();
         let Some(left) = state.references.checked_sub(1) else {
@@ -105,7 +105,7 @@ impl Library {
         }
     }
 
-    /// The running thread enters the library's code. To enter one that is unmapped is a crash.
+    /// The running thread enters the library's code. Entering an unmapped library is a crash.
     pub fn enter(&self) -> Inside<'_> {
         let mut state = self.lock();
         *state.inside.entry(schedule::current()).or_default() += 1;
@@ -117,19 +117,19 @@ impl Library {
         Inside(self)
     }
 
-    /// A way in is opened.
+    /// Opens a resource that enters the library.
     pub fn open(&self, kind: &'static str) {
         *self.lock().resources.entry(kind).or_default() += 1;
     }
 
-    /// A way in is closed.
+    /// Closes a resource that enters the library.
     pub fn close(&self, kind: &'static str) {
         if let Some(count) = self.lock().resources.get_mut(kind) {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// How often it is held.
+    /// Its reference count.
     pub fn references(&self) -> u32 {
         self.lock().references
     }
@@ -139,18 +139,18 @@ impl Library {
         self.lock().references > 0
     }
 
-    /// How often it has been unmapped.
+    /// How often it was unmapped.
     pub fn unmapped(&self) -> u32 {
         self.lock().unmapped
     }
 
-    /// The kinds of ways into it that are open now.
+    /// The kinds of its open resources.
     pub fn ways_in(&self) -> Vec<&'static str> {
         let state = self.lock();
         state.resources.iter().filter(|(_, count)| **count > 0).map(|(kind, _)| *kind).collect()
     }
 
-    /// Ways into it that are open now.
+    /// Its open resources.
     pub fn open_entrances(&self) -> u32 {
         self.lock().resources.values().sum()
     }

@@ -1,30 +1,30 @@
-//! The model broken on purpose, one behaviour at a time: a test of a clause that does not notice its behaviour broken holds nothing.
+//! Breaks the model on purpose, one behaviour at a time. A clause's test that does not notice its broken behaviour proves nothing.
 //!
-//! `cargo xtask contract --mutate` breaks each in turn and runs the tests that carry the clause's number.
-//! Without the feature `mutations` every switch is a constant and nothing of this is left: what people run must not carry it.
+//! `cargo xtask contract --mutate` breaks each in turn, and runs the tests with the clause's number. Without the feature `mutations`, every
+//! switch is a constant: shipped code must not contain any.
 
-/// Each switch, a tab, and what the model does wrong when it is on. A clause that promises several things has several: `DET-06/2`.
+/// Each line: the switch, a tab, and the broken behaviour. A clause with several parts has several switches: `DET-06/2`.
 #[cfg(any(test, feature = "mutations"))]
 const LIST: &str = include_str!("../mutations.tsv");
 
-/// The names of all switches.
+/// All switch names.
 #[cfg(any(test, feature = "mutations"))]
 fn names() -> impl Iterator<Item = &'static str> {
     LIST.lines().filter_map(|line| Some(line.split_once('\t')?.0))
 }
 
-/// Names the switch that is on, of a run of the tests.
+/// The variable with the active switch of a test run.
 #[cfg(feature = "mutations")]
 const VARIABLE: &str = "CLR_SIM_MUTATION";
 
-/// Whether the model is broken in this way.
+/// Whether this switch is active.
 #[cfg(feature = "mutations")]
 pub(crate) fn is(name: &'static str) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     CHOSEN.get_or_init(chosen).as_deref() == Some(name)
 }
 
-/// A name that is not in the list would break nothing, and every test would pass.
+/// A name outside the list would break nothing, and every test would pass.
 #[cfg(feature = "mutations")]
 fn chosen() -> Option<String> {
     let chosen = std::env::var(VARIABLE).ok();
@@ -33,7 +33,7 @@ fn chosen() -> Option<String> {
     chosen
 }
 
-/// Whether the model is broken in this way: never.
+/// Without the feature, no switch is active.
 #[cfg(not(feature = "mutations"))]
 pub(crate) const fn is(_name: &'static str) -> bool {
     false
@@ -49,7 +49,7 @@ mod tests {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("it is there")
     }
 
-    /// Ids of clauses that the model is to show: the third cell of their row is `x`.
+    /// Ids of clauses that the model must show: their row has `x` in the third cell.
     fn shown(page: &str) -> BTreeSet<&str> {
         let upper = page.split("<!-- tests: begin -->").next().unwrap_or_default();
         let rows = upper.lines().filter_map(|line| {

@@ -1,4 +1,4 @@
-//! A profiler that does what a test says: it writes down every callback, and acts in those that the test names.
+//! A scripted profiler: it records every callback, and acts in those that the test names.
 
 mod versioned;
 
@@ -18,19 +18,19 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// What a scripted profiler does in a callback.
+/// An action of a scripted profiler in a callback.
 pub type Act = Box<dyn Fn(&Script) + Send + Sync>;
 
-/// What a scripted profiler answers its initialisation with.
+/// How a scripted profiler answers its initialisation.
 type Decision = Box<dyn Fn(&Script) -> HResult + Send + Sync>;
-/// Says something of one of the objects that the library makes, by its number from 0 on.
+/// A property of the library's objects, by number from 0 on.
 type OfObject = Box<dyn Fn(usize) -> bool + Send + Sync>;
 
-/// What it is to do, and what has happened to it. A test holds one beside the library.
+/// The script, and its record of events. A test keeps it next to the library.
 pub struct Script {
-    /// By the callback's name in the field; `InitializeForAttach` and `Initialize` act after Info is there.
+    /// By callback name; `InitializeForAttach` and `Initialize` act after Info is set.
     acts: HashMap<&'static str, Act>,
-    /// What initialisation answers; success if nothing is said.
+    /// The answer of the initialisation; success by default.
     decision: Decision,
     notification_only: OfObject,
     refused: OfObject,
@@ -39,13 +39,13 @@ pub struct Script {
     steps: Mutex<Vec<&'static str>>,
     classes: Mutex<Vec<Guid>>,
     callback_data: Mutex<Vec<CallbackData>>,
-    /// What has last begun to load, or to be compiled.
+    /// The last module or function that began to load or compile.
     begun: AtomicUsize,
     client_data: Mutex<Vec<u8>>,
-    /// Where the client data lay, for scripts that keep the pointer although they must not.
+    /// Address and length of the client data, for scripts that wrongly keep the pointer.
     lent: (AtomicUsize, AtomicUsize),
     faults: OnceLock<Arc<Faults>>,
-    /// One for each object that was initialised, in that order.
+    /// One per initialised object, in that order.
     infos: Mutex<Vec<usize>>,
     info: AtomicPtr<sys::ICorProfilerInfo>,
     attached: Mutex<Option<Info<Attached, Alive>>>,
@@ -53,7 +53,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// One that does nothing but write down.
+    /// A script that only records.
     pub fn new() -> Script {
         Script {
             acts: HashMap::new(),
@@ -76,92 +76,92 @@ impl Script {
         }
     }
 
-    /// Acts in a callback.
+    /// Adds an action in a callback.
     #[must_use]
     pub fn on(mut self, callback: &'static str, act: impl Fn(&Script) + Send + Sync + 'static) -> Script {
         self.acts.insert(callback, Box::new(act));
         self
     }
 
-    /// Answers its initialisation with a code.
+    /// Answers the initialisation with a code.
     #[must_use]
     pub fn answering(self, code: HResult) -> Script {
         self.deciding(move |_| code)
     }
 
-    /// Decides what its initialisation answers, with Info at hand.
+    /// Decides the answer of the initialisation, with access to Info.
     #[must_use]
     pub fn deciding(mut self, decision: impl Fn(&Script) -> HResult + Send + Sync + 'static) -> Script {
         self.decision = Box::new(decision);
         self
     }
 
-    /// Answers to no callback newer than this.
+    /// Supports no callback newer than this.
     #[must_use]
     pub fn of_version(mut self, version: u8) -> Script {
         self.version = version;
         self
     }
 
-    /// Refuses to make some of the objects that it is asked for, by their numbers from 0 on.
+    /// Refuses to make some objects, by number from 0 on.
     #[must_use]
     pub fn refusing_to_make(mut self, refused: impl Fn(usize) -> bool + Send + Sync + 'static) -> Script {
         self.refused = Box::new(refused);
         self
     }
 
-    /// Asks to be only notified.
+    /// Asks to be notification-only.
     #[must_use]
     pub fn only_notified(self) -> Script {
         self.only_notified_where(|_| true)
     }
 
-    /// The same of some of its objects, by their numbers from 0 on.
+    /// The same for some objects, by number from 0 on.
     #[must_use]
     pub fn only_notified_where(mut self, notified: impl Fn(usize) -> bool + Send + Sync + 'static) -> Script {
         self.notification_only = Box::new(notified);
         self
     }
 
-    /// The callbacks so far, by their names in the field.
+    /// The callbacks so far, by name.
     pub fn journal(&self) -> Vec<&'static str> {
         self.journal.lock().expect("no panic while locked").clone()
     }
 
-    /// All that was asked of the library and its objects, callbacks included, in order.
+    /// All calls of the library and its objects so far, callbacks included, in order.
     pub fn steps(&self) -> Vec<&'static str> {
         self.steps.lock().expect("no panic while locked").clone()
     }
 
-    /// The classes that objects were asked for.
+    /// The requested classes.
     pub fn classes(&self) -> Vec<Guid> {
         self.classes.lock().expect("no panic while locked").clone()
     }
 
-    /// How often a callback has come.
+    /// How often a callback came.
     pub fn count(&self, callback: &str) -> usize {
         self.journal().iter().filter(|known| **known == callback).count()
     }
 
-    /// The client data as it was during InitializeForAttach.
+    /// The client data during InitializeForAttach.
     pub fn client_data(&self) -> Vec<u8> {
         self.client_data.lock().expect("no panic while locked").clone()
     }
 
-    /// The bytes that are now where the client data was during InitializeForAttach: what a profiler that kept the pointer reads.
+    /// The current bytes at the address of the client data: a profiler that kept the pointer reads these.
     pub fn client_data_now(&self) -> Vec<u8> {
         let (start, length) = (self.lent.0.load(Ordering::SeqCst), self.lent.1.load(Ordering::SeqCst));
-        // SAFETY: what a runtime frees of a profiler's client data the model keeps, for as long as it remembers the profiler.
+        // SAFETY: the model keeps freed client data while it remembers the profiler.
         (0..length).map(|index| unsafe { (start as *const u8).add(index).read() }).collect()
     }
 
-    /// Info of one of its objects, in the order in which they were initialised.
+    /// Info of an object, by order of initialisation.
     pub fn raw_of(&self, object: usize) -> *mut sys::ICorProfilerInfo {
         let infos = self.infos.lock().expect("no panic while locked");
         infos.get(object).map_or(std::ptr::null_mut(), |info| *info as *mut sys::ICorProfilerInfo)
     }
 
-    /// The id of ModuleLoadStarted or JITCompilationStarted, whichever came last.
+    /// The id of the last ModuleLoadStarted or JITCompilationStarted.
     pub fn begun(&self) -> usize {
         self.begun.load(Ordering::SeqCst)
     }
@@ -171,13 +171,13 @@ impl Script {
         self.callback_data.lock().expect("no panic while locked").clone()
     }
 
-    /// The last of it.
+    /// The last callback's data.
     pub fn last_callback_data(&self) -> Option<CallbackData> {
         self.callback_data.lock().expect("no panic while locked").last().cloned()
     }
 
-    /// Reads the client data again through the pointer of InitializeForAttach. Afterwards that memory is the runtime's: what is read
-    /// then is no data any more, which is reported as a fault.
+    /// Reads the client data again through the pointer of InitializeForAttach. After that call, the memory belongs to the runtime, and a
+    /// read is reported as a fault.
     pub fn read_client_data_again(&self) -> Vec<u8> {
         let bytes = self.client_data_now();
         if let Some(faults) = self.faults.get().filter(|_| !bytes.is_empty() && bytes.iter().all(|byte| *byte == FREED))
@@ -187,36 +187,36 @@ impl Script {
         bytes
     }
 
-    /// Info as the runtime gave it, for calls through [`sys`]: what must be refused can be asked as well. Null before.
+    /// The runtime's Info, for calls through [`sys`], including calls that must be refused. Null before the initialisation.
     pub fn raw(&self) -> *mut sys::ICorProfilerInfo {
         self.info.load(Ordering::SeqCst)
     }
 
-    /// Info in its type, to be taken once.
+    /// The typed Info; it can be taken once.
     pub fn take_attached(&self) -> Option<Info<Attached, Alive>> {
         self.attached.lock().expect("no panic while locked").take()
     }
 
-    /// The same of a profiler from the start.
+    /// The same for a profiler loaded at startup.
     pub fn take_startup(&self) -> Option<Info<Startup, Alive>> {
         self.startup.lock().expect("no panic while locked").take()
     }
 
-    /// SetEventMask2, as the runtime answers it.
+    /// SetEventMask2, with the runtime's answer.
     pub fn set_mask(&self, low: u32, high: u32) -> HResult {
-        // SAFETY: the runtime's object, which the model keeps for as long as the schedule lasts.
+        // SAFETY: the model keeps Info alive during the schedule.
         HResult(unsafe { sys::ICorProfilerInfo5::SetEventMask2(self.raw().cast(), low, high) })
     }
 
-    /// SetEventMask, as the runtime answers it.
+    /// SetEventMask, with the runtime's answer.
     pub fn set_mask_low(&self, low: u32) -> HResult {
-        // SAFETY: the runtime's object, which the model keeps for as long as the schedule lasts.
+        // SAFETY: the model keeps Info alive during the schedule.
         HResult(unsafe { sys::ICorProfilerInfo::SetEventMask(self.raw(), low) })
     }
 
-    /// RequestProfilerDetach, as the runtime answers it.
+    /// RequestProfilerDetach, with the runtime's answer.
     pub fn request_detach(&self, milliseconds: u32) -> HResult {
-        // SAFETY: the runtime's object, which the model keeps for as long as the schedule lasts.
+        // SAFETY: the model keeps Info alive during the schedule.
         HResult(unsafe { sys::ICorProfilerInfo3::RequestProfilerDetach(self.raw().cast(), milliseconds) })
     }
 
@@ -252,12 +252,12 @@ impl Default for Script {
     }
 }
 
-/// The newest callback that there is.
+/// The newest callback.
 const NEWEST: u8 = 11;
 
 struct Scripted {
     script: Arc<Script>,
-    /// Which of the objects of its library, from 0 on.
+    /// Its number among the library's objects, from 0 on.
     number: usize,
 }
 
@@ -271,7 +271,7 @@ impl ProfilerCallback for Scripted {
         CallbackToken(0)
     }
 
-    /// The fence keeps a failed assertion from the runtime, and must not keep it from the test.
+    /// The fence hides a failed assertion from the runtime, but must not hide it from the test.
     fn on_panic(&self, slot: &'static str) {
         if let Some(faults) = self.script.faults.get() {
             faults.report("SCRIPT", format!("what the script asserts in {slot} does not hold"));
@@ -428,11 +428,11 @@ fn moved(old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) ->
     CallbackData::Moved(ranges.map(|((old, new), length)| (old.0, new.0, *length)).collect())
 }
 
-/// The library of scripted profilers: each object that the runtime makes of it plays the same script.
+/// The library of scripted profilers: each of its objects plays the same script.
 pub struct ScriptedLibrary(Arc<Script>);
 
 thread_local! {
-    /// The scripts of the libraries that were asked last, by class: the factory's function takes no argument of ours.
+    /// The scripts of the last called libraries, by class: the factory function takes no argument of ours.
     static ASKED: RefCell<HashMap<Guid, Arc<Script>>> = RefCell::default();
 }
 
@@ -444,7 +444,7 @@ impl Exports for ScriptedLibrary {
             let class = unsafe { class.read_unaligned() };
             ASKED.with(|asked| asked.borrow_mut().insert(class, self.0.clone()));
         }
-        // SAFETY: the caller vouches for two identifiers and a place, as COM asks.
+        // SAFETY: the caller guarantees two identifiers and a place, as COM requires.
         HResult(unsafe { dll_get_class_object(class, interface, out, make) })
     }
 }

@@ -16,10 +16,10 @@ use support::{CORES, SECOND, World, in_one, in_worlds};
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
-/// Those with notification-only profilers.
+/// The versions with notification-only profilers.
 const WITH_NOTIFIED: &[RuntimeVersion] =
     &[RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10];
-/// Those with one profiler at a time.
+/// The versions with one profiler at a time.
 const WITH_ONE: &[RuntimeVersion] = &[RuntimeVersion::Desktop4, RuntimeVersion::Core3];
 
 fn code(answer: HResult) -> Entry {
@@ -72,7 +72,7 @@ fn att_09_a_profiler_without_the_third_callback_cannot_attach() {
         assert_eq!(script.journal(), Vec::<&str>::new());
         assert_eq!(library.is_mapped(), world.runtime.differences().unattachable_leaks);
         assert_eq!(world.runtime.log(), [code(HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE)]);
-        // The oldest that has it can.
+        // The oldest version that can be attached.
         world.attached(Script::new().of_version(3));
     });
 }
@@ -90,7 +90,7 @@ fn att_10_an_error_of_initialize_for_attach_is_logged_and_reported_and_everythin
             assert_eq!((profiler.last_release(), library.unmapped()), (0, 1));
             assert_eq!(world.runtime.log().last(), Some(&code(refusal)));
         }
-        // The place is free again.
+        // The slot is free again.
         world.attached(Script::new());
     });
 }
@@ -135,7 +135,7 @@ fn att_12_att_19_after_attach_the_mask_takes_what_is_allowable_and_nothing_else(
     in_worlds(&RuntimeVersion::ALL, |world| {
         let (_, script, profiler) = world.attached(Script::new());
         let differences = world.runtime.differences();
-        // Those that another clause decides: MONITOR_GC (GCH-05), rejit (RJT-01).
+        // Other clauses decide these: MONITOR_GC (GCH-05), rejit (RJT-01).
         let left_out = 0x80 | 0x4_0000;
         for bit in (0..32).map(|shift| 1_u32 << shift).filter(|bit| bit & left_out == 0) {
             let before = profiler.mask();
@@ -175,11 +175,11 @@ fn att_13_the_methods_of_the_table_are_refused_to_an_attached_profiler_and_no_ot
     for runtime_version in RuntimeVersion::ALL {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let noted = answers.clone();
-        // While it initialises a detach is refused as well, so that every question is answered.
+        // During the initialisation a detach is refused as well, so that every call is answered.
         let script = move || {
             let noted = noted.clone();
             Script::new().on("InitializeForAttach", move |script| {
-                // SAFETY: the runtime's object, which lives; the model takes any argument.
+                // SAFETY: Info is live, and the model accepts any argument.
                 unsafe {
                     slots::generated::call_every_info_slot(script.raw().cast(), |name, answer| {
                         noted.lock().unwrap().push((name, answer));
@@ -187,7 +187,7 @@ fn att_13_the_methods_of_the_table_are_refused_to_an_attached_profiler_and_no_ot
                 }
             })
         };
-        // What else the model makes of such calls is the matter of other clauses.
+        // Other clauses check what else the model reports about these calls.
         let of_world = answers.clone();
         in_one(runtime_version, 1, move |world| {
             of_world.lock().unwrap().clear();
@@ -224,7 +224,7 @@ fn att_15_every_attach_failure_and_detach_leaves_an_entry_where_the_runtime_writ
     });
 }
 
-/// Loads a module on a thread of the application; whether the script hears of it before long.
+/// Loads a module on an application thread. Returns whether the script got a callback.
 fn hears_of_a_module(world: &World, script: &Script) -> bool {
     let (runtime, heard) = (world.runtime.clone(), script.count("ModuleLoadFinished"));
     let loads = schedule::spawn("a thread of the application", move || {
@@ -236,7 +236,7 @@ fn hears_of_a_module(world: &World, script: &Script) -> bool {
     script.count("ModuleLoadFinished") > heard
 }
 
-/// What a callback waits for: the test says when it may go on.
+/// A callback that waits until the test lets it continue.
 fn waits_for(gate: &Arc<AtomicBool>) -> impl Fn() + use<> {
     let gate = gate.clone();
     move || {
@@ -272,7 +272,7 @@ fn att_20_object_then_initialisation_then_callbacks_then_the_word_that_they_are_
         schedule::wait_until(None, || answer.get().is_some());
         let steps = script.steps();
         let at = |step: &str| steps.iter().position(|known| *known == step);
-        // What answers to a later version has the third; it is asked for by the newest that the runtime knows.
+        // An object with a later version has the third. The runtime asks for the newest that it knows.
         let newest = world.runtime.differences().callback_version;
         let order = [
             at("DllGetClassObject"),

@@ -1,4 +1,4 @@
-//! Several profilers that come and go, and those that were there from the start.
+//! Several profilers that attach and detach, and profilers loaded at startup.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -13,7 +13,7 @@ use support::{SECOND, World, in_one, in_worlds, schedules_of_each};
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
-/// Those with notification-only profilers.
+/// The versions with notification-only profilers.
 const WITH_NOTIFIED: &[RuntimeVersion] =
     &[RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10];
 
@@ -23,7 +23,7 @@ fn leaves(world: &World, script: &Script, profiler: &Arc<Profiler>) {
     schedule::wait_until(None, || !is_there());
 }
 
-/// A script that wants to hear of modules.
+/// A script that wants module callbacks.
 fn of_modules() -> Script {
     Script::new().on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(MODULE_LOADS), HResult::S_OK))
 }
@@ -59,7 +59,7 @@ fn det_11_the_first_waits_mean_that_nothing_else_is_answered_meanwhile() {
     in_worlds(WITH_NOTIFIED, |world| {
         let (_, script, profiler) = world.attached(Script::new());
         assert_eq!(script.request_detach(5_000), HResult::S_OK);
-        // A notification-only profiler has a place of its own, and waits all the same.
+        // A notification-only profiler has its own slot, but waits as well.
         let (second, _) = world.library(Script::new().only_notified());
         let answer = world.asks(&second, &[]);
         schedule::wait_until(None, || answer.get().is_some());

@@ -53,7 +53,7 @@ fn enumerates(list: &List) -> Script {
     })
 }
 
-/// A module loads on a thread of the application, which waits in the middle: after `step` until the flag is raised.
+/// A module loads on an application thread, which waits after `step` until the flag is raised.
 fn loads_and_waits_after(world: &World, step: Step, reached: &Flag, go_on: &Flag) -> schedule::Task {
     let (reached, go_on) = (reached.clone(), go_on.clone());
     application(world, move |runtime| {
@@ -66,7 +66,7 @@ fn loads_and_waits_after(world: &World, step: Step, reached: &Flag, go_on: &Flag
     })
 }
 
-/// A module that is there already unloads in the same way.
+/// A loaded module unloads in the same way.
 fn unloads_and_waits_after(
     world: &World,
     module: ModuleId,
@@ -186,7 +186,7 @@ fn cat_02_enumerating_in_initialize_finds_what_is_unloaded_without_a_word() {
             unloaded.raise();
             schedule::wait_until(None, || answer.get().is_some());
             assert!(!script.callback_data().contains(&CallbackData::ModuleUnloads(module.0)), "reported after all");
-            // "Potentially causing an AV": the model says so instead.
+            // "Potentially causing an AV": the model reports this instead.
             assert_eq!(script.ask_about_module(module.0), HResult::E_INVALIDARG);
         });
         let steps = [
@@ -272,7 +272,7 @@ fn busy_program(world: &World, threads: usize) -> Vec<schedule::Task> {
     (0..threads).map(live).collect()
 }
 
-/// What a profiler knows that has taken `enumerated` at the point `told_before` of its callbacks.
+/// The modules that a profiler knows if it enumerated `enumerated` at position `told_before` of its callbacks.
 fn known_modules(enumerated: &[usize], callback_data: &[CallbackData]) -> BTreeSet<usize> {
     let mut known: BTreeSet<usize> = enumerated.iter().copied().collect();
     for one in callback_data {
@@ -302,7 +302,7 @@ fn cat_05_no_holes_whenever_the_attach_comes() {
         let (_, script, _) = world.attached(script);
         join(&threads);
         let callback_data = script.callback_data();
-        // Every event counts, also those before the enumeration: the last word on a module is an event's, if there is one.
+        // Every event counts, even before the enumeration: an event decides about its module.
         let known = known_modules(&modules.lock().unwrap(), &callback_data);
         let alive: BTreeSet<usize> = world.runtime.modules().iter().map(|module| module.0).collect();
         assert_eq!(known, alive);
@@ -411,7 +411,7 @@ fn cat_07_an_event_outranks_an_enumeration_that_is_still_being_read() {
         let of_script = read.clone();
         let script = asks_for_loads(Script::new()).on("ProfilerAttachComplete", move |script| {
             let list = script.module_list().unwrap();
-            // The list is generated; it is read slowly, with events between.
+            // The list is a snapshot; it is read slowly, with events in between.
             let slowly = list.inspect(|_| schedule::sleep(SECOND));
             let modules = slowly.collect();
             *of_script.lock().unwrap() = (modules, script.callback_data().len());
@@ -422,7 +422,7 @@ fn cat_07_an_event_outranks_an_enumeration_that_is_still_being_read() {
         let alive: BTreeSet<usize> = world.runtime.modules().iter().map(|module| module.0).collect();
         let (enumerated, told_by_then) = read.lock().unwrap().clone();
         assert_eq!(known_modules(&enumerated, &callback_data), alive, "events outrank what was enumerated before them");
-        // Who takes the list for the newer word, because it was read later, is wrong now and then.
+        // A profiler that trusts the list because it read it later is sometimes wrong.
         let mut other_way = known_modules(&[], &callback_data[..told_by_then]);
         other_way.extend(&enumerated);
         let other_way = known_modules(&other_way.into_iter().collect::<Vec<_>>(), &callback_data[told_by_then..]);
@@ -451,7 +451,7 @@ fn cat_08_an_id_that_is_met_for_the_first_time_is_looked_up_then() {
         let (class_module, class_token, _) = script.class_info(class).unwrap();
         assert_eq!((class_module, class_token >> 24), (module, 0x02));
         assert_eq!(script.ask_about_module(module), HResult::S_OK);
-        // A function without metadata has a call of its own, where the runtime has that.
+        // A function without metadata has its own call, on runtimes that support it.
         assert_eq!(script.function_at(dynamic), Err(HResult::E_FAIL));
         if world.runtime.differences().info_version >= 8 {
             assert!(script.any_function_at(dynamic).is_ok());
@@ -460,7 +460,7 @@ fn cat_08_an_id_that_is_met_for_the_first_time_is_looked_up_then() {
     });
 }
 
-/// A profiler that asks about a module on a thread of its own while the module goes.
+/// A profiler that asks about a module on its own thread during the unload.
 fn asks_while_it_goes(world: &World, holds_it_up: bool) {
     let module = world.runtime.load_module(true);
     let (asking, leaving) = (Flag::default(), Flag::default());
@@ -475,7 +475,7 @@ fn asks_while_it_goes(world: &World, holds_it_up: bool) {
     let (asks, going) = (script.clone(), asking.clone());
     let thread = schedule::spawn("a thread of the profiler", move || {
         going.raise();
-        // What is under way before the word came is answered; afterwards nothing is asked.
+        // Calls that begin before the unload callback are answered; afterwards there are none.
         while !leaving.is_up() {
             let answer = asks.ask_about_module(module.0);
             if holds_it_up {

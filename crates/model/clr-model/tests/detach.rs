@@ -91,7 +91,7 @@ fn det_13_asking_too_early_or_twice_changes_nothing() {
                 assert_eq!(script.request_detach(1), HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED);
                 assert_eq!(script.set_mask_low(MODULE_LOADS), HResult::S_OK);
             })
-            // Elsewhere than in a callback nothing may be asked once the profiler is sealed (DET-20).
+            // Outside of a callback, no call is allowed after the seal (DET-20).
             .on("ModuleLoadStarted", |script| {
                 assert_eq!(script.request_detach(1), HResult::S_OK);
                 schedule::point();

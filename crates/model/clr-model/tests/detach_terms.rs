@@ -1,4 +1,4 @@
-//! What a detach asks of the profiler, clause by clause: every clause with the behaviour that keeps it, and the one that breaks it.
+//! The profiler's obligations at a detach, clause by clause: each with a behaviour that honours it and one that breaks it.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -24,7 +24,7 @@ const JIT_MAPS: u32 = 0x0010_0000;
 /// COR_PRF_MONITOR_ENTERLEAVE.
 const ENTERLEAVE: u32 = 0x1000;
 
-/// A profiler that wants `mask` from its initialisation on, whichever way it is loaded.
+/// A profiler that sets `mask` in its initialisation, attached or at startup.
 fn wanting(mask: u32) -> Script {
     let set = move |script: &Script| assert_eq!(script.set_mask_low(mask), HResult::S_OK);
     Script::new().on("InitializeForAttach", set).on("Initialize", set)
@@ -44,11 +44,11 @@ unsafe extern "C" fn hook(_function: usize) {}
 fn hooks(script: &Script) {
     let info = script.take_startup().unwrap();
     let hooks = corprof::EnterLeave3 { enter: Some(hook), leave: Some(hook), tailcall: Some(hook) };
-    // SAFETY: the model calls it as a function, and it stays.
+    // SAFETY: the model calls it as a function, which is never unloaded.
     unsafe { info.set_enter_leave_function_hooks3(hooks) }.unwrap();
 }
 
-/// A profiler from the start that does something irreversible, and the code that its detach is refused with.
+/// A profiler from startup that does something irreversible, and the code of its refused detach.
 fn irreversible() -> [(fn() -> Script, HResult); 3] {
     [
         (|| wanting(MODULE_LOADS | JIT_MAPS), HResult::CORPROF_E_IMMUTABLE_FLAGS_SET),
@@ -108,7 +108,7 @@ fn det_02_on_core_rejit_in_the_mask_forbids_the_detach_even_unused_and_even_take
     });
 }
 
-/// What a profiler leaves open when it asks for the detach.
+/// A resource that a profiler leaves open when it requests the detach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Open {
     Nothing,
@@ -144,7 +144,7 @@ fn leaves_open(world: &World, open: Open) {
     }
     assert_eq!(script.request_detach(1), HResult::S_OK);
     if open == Open::Suspension {
-        // The runtime looks with the lock that the suspension holds: it would wait for ever.
+        // The runtime's check takes the lock of the suspension: it would wait forever.
         schedule::sleep(SECOND);
         assert!(!world.runtime.profilers().is_empty());
         return;
@@ -190,7 +190,7 @@ fn det_04_stopping_a_session_waits_for_who_writes_into_it() {
     });
 }
 
-/// How the thread that asks leaves.
+/// How the requesting thread ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Leaving {
     AtOnce,
@@ -199,7 +199,7 @@ enum Leaving {
     WithoutReference,
 }
 
-/// Asks on a thread of its own. True if the thread, not the runtime, gave the last reference back.
+/// Requests the detach on its own thread. True if the thread, not the runtime, released the last reference.
 fn asks_and_leaves(world: &World, leaving: Leaving) -> bool {
     let (library, script, _) = world.attached(Script::new());
     let last = Arc::new(AtomicUsize::new(0));
@@ -219,7 +219,7 @@ fn asks_and_leaves(world: &World, leaving: Leaving) -> bool {
         if leaving == Leaving::ReferenceFirst {
             schedule::sleep(700 * SECOND);
         }
-        // One step, as FreeLibraryAndExitThread: no other thread runs between.
+        // One step, like FreeLibraryAndExitThread: no other thread runs in between.
         drop(inside);
         if matches!(leaving, Leaving::AtOnce | Leaving::Late) {
             of_thread.release();
@@ -306,7 +306,7 @@ fn det_06_deliveries_of_event_pipe_escape_the_seal() {
     }
 }
 
-/// Seconds from the request to the end, for a callback that takes so many milliseconds; time may be lost by at most a second.
+/// Seconds from the request to the end, for a callback of this many milliseconds. At most a second of time may be lost.
 fn detach_takes(version: RuntimeVersion, expected: u32, callback: u64) -> u64 {
     let taken = Arc::new(AtomicU64::new(0));
     let of_world = taken.clone();
@@ -485,7 +485,7 @@ fn det_21_the_request_returns_first_and_the_end_happens_on_the_runtimes_own_thre
         let of_script = ended_on.clone();
         let script = Script::new().on("ProfilerDetachSucceeded", move |_| {
             *of_script.lock().unwrap() = Some(schedule::current());
-            // As long as it takes, the rest has to wait.
+            // As long as this takes, the rest must wait.
             schedule::sleep(30 * SECOND);
         });
         let (library, script, profiler) = world.attached(script);
@@ -524,7 +524,7 @@ fn det_22_what_the_runtime_does_not_police_is_left_behind_all_the_same() {
             let found = faults_of(version, move |world| {
                 let (library, script, _) = world.attached(Script::new());
                 deed(world, &script);
-                // The runtime lets it go.
+                // The runtime accepts the detach.
                 assert_eq!(script.request_detach(1), HResult::S_OK);
                 gone(world);
                 assert_eq!(library.unmapped(), 1);
@@ -544,7 +544,7 @@ fn det_22_what_the_runtime_does_not_police_is_left_behind_all_the_same() {
     });
 }
 
-/// MOD-01: what would crash or corrupt a real process, as data: what it is, the newest Info that it needs, what it breaks.
+/// MOD-01: each misuse that would crash or corrupt a real process, as data: description, newest Info that it needs, broken clause.
 #[test]
 fn mod_01_each_misuse_that_would_crash_or_corrupt_a_real_process_is_reported() {
     type Misuse = fn(&World);

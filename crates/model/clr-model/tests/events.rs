@@ -1,4 +1,4 @@
-//! A session of a profiler's in a program that does whatever it likes: events come at any time, around the detach, too.
+//! A profiler's session in a busy program: events arrive at any time, even around the detach.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -13,16 +13,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use support::{World, gone, in_worlds, join, run};
 
-/// The runtimes that have sessions of profilers.
+/// The versions with profiler sessions.
 const WITH_SESSIONS: [RuntimeVersion; 4] =
     [RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10];
 const DELIVERED: &str = "EventPipeEventDelivered";
-/// Schedules of each runtime version in which a session is left open.
+/// Schedules per version in which a session is left open.
 const SCHEDULES_OF_EACH: u64 = 100;
-/// Threads of the program, and what each does.
+/// Threads of the program, and steps of each.
 const BUSY: (usize, usize) = (2, 12);
 
-/// A program works; meanwhile a profiler comes, listens, and goes. How many events it got.
+/// A profiler attaches to a busy program, opens a session, and detaches. Returns the number of its events.
 fn comes_listens_and_goes(world: &World) -> usize {
     let program = application::start(&world.runtime, &silent(), &mut Random::new(schedule::now() + 7), BUSY);
     let (_, script, _) = world.attached(Script::new());
@@ -61,7 +61,7 @@ fn det_06_a_session_that_is_left_open_brings_events_into_a_profiler_that_is_seal
                 join(&program);
                 of_world.set(of_world.get() + usize::from(script.count(DELIVERED) > sealed));
             });
-            // DET-07: who is released under a delivery. In each there is at least the session itself.
+            // DET-07: an object released during a delivery. Each schedule reports at least the session itself.
             let is_known = |one: &String| one.starts_with("DET-04") || one.starts_with("DET-07");
             assert!(findings.iter().all(is_known) && !findings.is_empty(), "{findings:?}");
         }
@@ -69,7 +69,7 @@ fn det_06_a_session_that_is_left_open_brings_events_into_a_profiler_that_is_seal
     }
 }
 
-/// No signals: nobody samples.
+/// No signals: no sampling.
 fn silent() -> Interrupt {
     Arc::new(|| {})
 }

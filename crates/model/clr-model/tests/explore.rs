@@ -6,11 +6,11 @@ use remora_clr_model::scenario::{self, ScheduleSetting};
 use remora_clr_model::schedule::{Chooser, Random};
 use remora_session::fault_injection::InjectedFault;
 
-/// Seeds that each test run explores; `cargo xtask explore` takes any number.
+/// Seeds of each test run; `cargo xtask explore` takes any number.
 const SEEDS: u64 = 10_000;
-/// A small world in which a thread goes on until it has to wait has fewer schedules.
+/// Small worlds without preemptions have fewer schedules than this.
 const MOST_OF_A_SMALL_WORLD: u64 = 50_000;
-/// Within so many schedules each way to break the agent is to be found.
+/// Maximum of schedules until each way to break the agent is found.
 const SCHEDULES_TO_FIND: u64 = 10_000;
 
 #[test]
@@ -48,7 +48,7 @@ fn det_04_det_10_no_schedule_of_a_small_world_without_preemptions_breaks_the_con
     }
 }
 
-/// With one preemption a small world has millions of schedules: the first ones in the order of the walk.
+/// With one preemption a small world has millions of schedules: this runs the first ones in walk order.
 #[test]
 fn det_04_det_10_none_of_the_first_schedules_of_a_small_world_with_one_preemption_breaks_the_contract() {
     for seed in [1, 2, 3] {
@@ -58,7 +58,7 @@ fn det_04_det_10_none_of_the_first_schedules_of_a_small_world_with_one_preemptio
     }
 }
 
-/// By its seed; by its choices every exploration runs each of its schedules a second time.
+/// Repeats by the seed. Every exploration already repeats each schedule by its choices.
 #[test]
 fn every_schedule_is_the_same_when_its_seed_is_run_again() {
     for seed in 0..300 {

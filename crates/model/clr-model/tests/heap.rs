@@ -1,4 +1,4 @@
-//! The heap as a profiler sees it, clause by clause: in every mode of collecting, under many schedules.
+//! The heap as a profiler sees it, clause by clause: in every GC mode, under many schedules.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -38,7 +38,7 @@ fn small(size: usize, references: &[ObjectKey]) -> Shape {
     Shape { size, references: references.to_vec(), finalizable: false }
 }
 
-/// Forces a collection on a thread of the profiler's own.
+/// Forces a GC on the profiler's own thread.
 fn force(world: &World, script: &Arc<Script>) {
     let (script, runtime) = (script.clone(), world.runtime.clone());
     let thread = schedule::spawn("a thread of the profiler", move || {
@@ -48,7 +48,7 @@ fn force(world: &World, script: &Arc<Script>) {
     join(&[thread]);
 }
 
-/// A picture of the heap: class and references of each object, by its address.
+/// A heap mirror: class and references of each object, by address.
 type Picture = BTreeMap<usize, (usize, Vec<usize>)>;
 
 fn truth(runtime: &Runtime) -> Picture {
@@ -56,7 +56,7 @@ fn truth(runtime: &Runtime) -> Picture {
     runtime.objects().into_iter().map(|(id, class, _, references)| (id.0, (class.0, ids(references)))).collect()
 }
 
-/// What a memory profiler makes of its callbacks: nothing before the first beginning, then every collection in turn.
+/// A memory profiler's heap mirror from its callbacks: empty until a GC starts, then updated by every GC.
 #[derive(Default)]
 struct Reader {
     begun: bool,
@@ -82,14 +82,14 @@ impl Reader {
             CallbackData::References(object, class, references) => {
                 self.seen.insert(*object, (*class, references.clone()));
             }
-            // Every object is reported in each collection with MONITOR_GC: who is not among them is dead.
+            // With MONITOR_GC, each GC reports every object: a missing object is dead.
             CallbackData::CollectionEnds => self.picture = std::mem::take(&mut self.seen),
             _ => {}
         }
     }
 }
 
-/// A program that is born, refers and dies: what it leaves lives on in a static.
+/// A program that allocates, references and drops objects. The survivors live on in a static.
 fn churn(runtime: &Arc<Runtime>, class: ClassId, rounds: usize) {
     for round in 0..rounds {
         let inner = runtime.allocate(class, small(24, &[]));
@@ -117,7 +117,7 @@ fn gch_01_attached_in_mid_collection_callbacks_before_the_first_beginning_are_ig
             force(world, &script);
             let reader = Reader::read(&script.callback_data());
             assert_eq!(reader.picture, truth(&world.runtime), "what was ignored is not missing");
-            // Who does not ignore it begins in the middle.
+            // A profiler that uses them starts in the middle of a GC.
             let first = script.callback_data().into_iter().find(|one| !matches!(one, CallbackData::HandleCreated(..)));
             assert!(reader.ignored == 0 || !matches!(first, Some(CallbackData::CollectionBegins(..))));
             reader.ignored > 0
@@ -189,7 +189,7 @@ fn gch_03_later_collections_keep_the_picture_true() {
                     .iter()
                     .rposition(|one| matches!(one, CallbackData::CollectionBegins(..)))
                     .unwrap_or(0);
-                // The threads are still suspended: the truth cannot have changed since.
+                // Threads are still suspended: the true heap cannot have changed.
                 if callback_data.iter().any(|one| matches!(one, CallbackData::CollectionBegins(..))) {
                     assert_eq!(Reader::read(&callback_data).picture, truth(&runtime));
                 }
@@ -197,7 +197,7 @@ fn gch_03_later_collections_keep_the_picture_true() {
                     match one {
                         CallbackData::Moved(ranges) => {
                             of_script.lock().unwrap().0 += 1;
-                            // Where a survivor was and where it is now; who has moved is nowhere else.
+                            // A survivor's old and new address; a moved object is nowhere else.
                             for (_, new, _) in ranges {
                                 assert!(truth(&runtime).contains_key(new));
                             }
@@ -313,7 +313,7 @@ fn gch_04_what_was_born_since_is_unknown_until_the_next_collection_and_meeting_i
             let newborn = runtime.allocate(class, small(48, &[]));
             let id = runtime.object(newborn).unwrap().0;
             assert!(!Reader::read(&asks.callback_data()).picture.contains_key(&id));
-            // Met in between, where an object is handed over.
+            // Used outside a GC, in a callback that passes an object.
             met.store(id, Ordering::SeqCst);
             runtime.throw_and_catch();
             assert_eq!(asks.count("ExceptionThrown"), 1);
@@ -381,7 +381,7 @@ fn gch_05_concurrent_mode_on_core_is_switched_off_inside_initialize_for_attach_u
     });
 }
 
-/// A profiler from the start ends concurrent collections, and its detach does not bring them back.
+/// A profiler from startup ends concurrent GC, and its detach does not restore it.
 fn stays_off_for_good(world: &World, script: Script) {
     let (_, script, _) = world.started(script);
     assert!(!world.runtime.is_concurrent());
@@ -434,7 +434,7 @@ fn force_gc_has_its_rules(world: &World, mode: GcMode) {
     let (own, runtime) = (script.clone(), world.runtime.clone());
     join(&[schedule::spawn("a thread of the profiler", move || {
         assert_eq!(own.force_gc(), HResult::S_OK);
-        // From now on the runtime knows the thread, which may force collections: but not in the callbacks that come on it.
+        // From now on the runtime knows the thread. It may force a GC, but not inside callbacks on this thread.
         runtime.load_module(false);
         assert_eq!(own.force_gc(), HResult::S_OK);
         runtime.end_thread();
@@ -443,7 +443,7 @@ fn force_gc_has_its_rules(world: &World, mode: GcMode) {
     assert_eq!(counts, [2, 2]);
 }
 
-/// Frames that the walk of a stack gave.
+/// Frames from a stack walk.
 type Frames = Vec<(usize, usize)>;
 
 #[test]
@@ -516,7 +516,7 @@ fn gch_06_statics_and_objects_are_inspected_with_their_types() {
             *of_thread.lock().unwrap() = Some(whole);
         })]);
         let whole = made.lock().unwrap().unwrap();
-        // In a collection, where objects hold still.
+        // In a GC, where objects do not move.
         let (domain, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
         let (of_domain, of_seen) = (domain.clone(), seen.clone());
         let script = wanting(MONITOR_GC).on("GarbageCollectionFinished", move |script| {
@@ -527,7 +527,7 @@ fn gch_06_statics_and_objects_are_inspected_with_their_types() {
         domain.store(script.app_domain_of(module.0).unwrap(), Ordering::SeqCst);
         for _ in 0..2 {
             force(world, &script);
-            // Where it lies is asked for each time: the collector moves it.
+            // Asks for its address each time: the GC moves it.
             let object = world.runtime.object(whole).unwrap().0;
             assert_eq!(seen.lock().unwrap().pop(), Some((object, Ok(array.0), Ok(64))));
         }

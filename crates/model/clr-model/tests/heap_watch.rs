@@ -1,5 +1,5 @@
-//! Remora's own agent watches a heap of the model: every timeline of the founding documents in which a profiler keeps a picture of the heap,
-//! in every mode of collecting, under many schedules.
+//! Remora's own agent tracks a heap of the model. Covers every timeline of the founding documents with a heap mirror, in every GC mode,
+//! under many schedules.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -17,19 +17,19 @@ use support::{CORES, SECOND, World, application, how_often, in_worlds, join};
 
 const MODES: [GcMode; 3] = [GcMode::Blocking, GcMode::Server, GcMode::Concurrent];
 
-/// What a watch has come to.
+/// The state of a tracked heap.
 #[derive(Default)]
 struct Kept {
     watch: Mutex<Watch>,
-    /// What snapshots said of the picture.
+    /// Comparisons of snapshots with the heap mirror.
     compared: Mutex<Vec<Option<Compared>>>,
-    /// The last snapshot is wanted.
+    /// The last snapshot is requested.
     ends: AtomicBool,
     over: AtomicBool,
     is_killed: AtomicBool,
 }
 
-/// The agent in a process of its own, and whoever uses it: another snapshot is asked for when something is lost, and at the end.
+/// The agent in its own process, and its recorder. The recorder requests another snapshot after a loss and at the end.
 struct Watched {
     process: Arc<Process>,
     kept: Arc<Kept>,
@@ -37,7 +37,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Attaches. So many pieces find room.
+    /// Attaches, with room for this many heap tracking pieces.
     fn attach(world: &World, room: usize) -> Watched {
         let process = Arc::new(Process {
             library: Library::new(AgentLibrary, world.faults.clone()),
@@ -59,20 +59,20 @@ impl Watched {
         Watched { process, kept, user }
     }
 
-    /// Until the first snapshot has been taken.
+    /// Waits for the first snapshot.
     fn begun(self) -> Watched {
         schedule::wait_until(None, || !self.kept.compared.lock().unwrap().is_empty());
         self
     }
 
-    /// Takes the last snapshot, and has the agent leave.
+    /// Takes the last snapshot, and detaches the agent.
     fn end(self) -> Arc<Kept> {
         self.kept.ends.store(true, Ordering::SeqCst);
         schedule::wait_until(None, || self.kept.over.load(Ordering::SeqCst));
         self.until_gone()
     }
 
-    /// Whoever uses it is killed.
+    /// Kills the recorder.
     fn kill(self) {
         self.kept.is_killed.store(true, Ordering::SeqCst);
         self.process.link.kill();
@@ -99,7 +99,7 @@ fn request(process: &Process) -> AttachRequest {
     }
 }
 
-/// Reads what comes, in pieces between which others may go on.
+/// Reads the messages piece by piece, so that other threads may run in between.
 fn use_it(link: &Link, kept: &Kept) {
     let (mut walked, mut is_taking, mut is_last) = (0, true, false);
     loop {
@@ -107,7 +107,7 @@ fn use_it(link: &Link, kept: &Kept) {
             return;
         }
         let ended = link.said().iter().filter(|said| matches!(said, FromAgent::Walked { .. })).count();
-        // What was reported before the end of a copy has come before it.
+        // Everything reported before the end of a copy has arrived before it.
         while let Some(piece) = link.next_of_collections() {
             kept.watch.lock().unwrap().piece(&piece).expect("the agent's own piece");
         }
@@ -157,7 +157,7 @@ fn small(size: usize, references: &[ObjectKey]) -> Shape {
     Shape { size, references: references.to_vec(), finalizable: false }
 }
 
-/// A program that makes, keeps and drops, and collects in between: every third collection moves nothing.
+/// A program that allocates, keeps and drops objects, and collects in between. Every third GC moves nothing.
 fn churn(runtime: &Arc<Runtime>, class: ClassId, rounds: usize) {
     let mut kept = Vec::new();
     for round in 0..rounds {
@@ -173,7 +173,7 @@ fn churn(runtime: &Arc<Runtime>, class: ClassId, rounds: usize) {
     }
 }
 
-/// The last snapshot's word; what was lost before is none of its business.
+/// The result of the last snapshot; earlier losses do not count.
 #[track_caller]
 fn is_true(kept: &Kept) {
     let compared = kept.compared.lock().unwrap().clone();
@@ -190,7 +190,7 @@ fn gch_01_a_watch_that_comes_in_mid_collection_ignores_what_is_left_of_it() {
         in_worlds(CORES, move |world| {
             world.runtime.set_gc_mode(mode);
             let class = world.runtime.define_class(None, None);
-            // They collect while the agent is attached, and while it asks for more callbacks.
+            // They collect while the agent attaches, and while it requests more callbacks.
             let threads = [(), ()].map(|()| application(world, move |runtime| churn(runtime, class, 6)));
             let watched = Watched::attach(world, usize::MAX).begun();
             join(&threads);
@@ -248,7 +248,7 @@ fn gch_03_a_watch_is_true_after_collections_that_move_and_that_do_not() {
 fn gch_03_a_watch_that_loses_a_piece_begins_anew_and_is_true_again() {
     let lost = how_often(CORES, |world| {
         let class = world.runtime.define_class(None, None);
-        // Not even what one collection tells finds room, if nobody reads meanwhile.
+        // If the recorder does not read, not even the data of one GC fits.
         let watched = Watched::attach(world, 5).begun();
         join(&[application(world, move |runtime| churn(runtime, class, 5))]);
         let (process, kept) = (watched.process.clone(), watched.kept.clone());

@@ -1,5 +1,5 @@
-//! What Remora's agent spares a program of the model when it asks for more than a notification-only profiler gets: the runtime's count of
-//! what is young, object by object, in a collection that is reported with MONITOR_GC.
+//! The cost that Remora's agent avoids when it asks for more than a notification-only profiler gets. In a GC reported with MONITOR_GC, the
+//! runtime counts young objects one by one.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{CORES, SECOND, World, application, in_worlds, join};
 
-/// Types of a program, few and too many: of the model's few places for classes half may be taken, 128. And objects of each.
+/// Types of a program, few and too many: at most half of the model's room for classes may be used, 128. Then the objects of each.
 const FEW: usize = 5;
 const MANY: usize = 130;
 const OBJECTS: usize = 2;
 
-/// A program that has made all its objects, and waits.
+/// A program that has allocated all its objects, and waits.
 fn makes_objects(runtime: &Arc<Runtime>, classes: usize, ends: &AtomicBool) {
     for _ in 0..classes {
         let class = runtime.define_class(None, None);
@@ -34,12 +34,12 @@ fn makes_objects(runtime: &Arc<Runtime>, classes: usize, ends: &AtomicBool) {
     }
 }
 
-/// The agent comes, has the heap copied once, and leaves after `meanwhile`.
 /// A heap snapshot with the roots that the runtime reports.
 fn with_roots() -> Task {
     Task::HeapSnapshot(HeapSnapshot { roots: Roots::Seen, ..HeapSnapshot::default() })
 }
 
+/// The agent attaches, has the heap copied once, and detaches after `meanwhile`.
 fn take(world: &World, task: Task, meanwhile: impl FnOnce(&Link)) {
     let process = Arc::new(Process {
         library: Library::new(AgentLibrary, world.faults.clone()),
@@ -80,7 +80,7 @@ fn gch_02_what_was_made_before_is_counted_in_the_one_collection_or_there_are_two
                 let thread = application(world, move |runtime| makes_objects(runtime, classes, &of_thread));
                 schedule::wait_until(None, || world.runtime.objects().len() == classes * OBJECTS);
                 take(world, task, |_| ());
-                // What the runtime counts, it counts while the program stands still.
+                // The runtime counts while the target is paused.
                 let (counted, survived) = if classes == FEW { (FEW * OBJECTS, 1) } else { (0, 2) };
                 assert_eq!(world.runtime.counted(), counted as u64, "{mode:?}, {task:?}");
                 let generations = world.runtime.generations();

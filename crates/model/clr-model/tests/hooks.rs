@@ -1,4 +1,4 @@
-//! Hooks and rejit, clause by clause: what only a profiler from the start may do, and what forbids the detach.
+//! Hooks and rejit, clause by clause: the privileges of a profiler from startup, and the obstacles to a detach.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -19,11 +19,11 @@ const ENTERLEAVE: u32 = 0x1000;
 const ARGUMENTS: u32 = 0x0600_0000;
 /// COR_PRF_ENABLE_REJIT.
 const ENABLE_REJIT: u32 = 0x0004_0000;
-/// What the mapper is given, and what it makes of a function's id.
+/// The mapper's argument.
 const CLIENT_DATA: usize = 0x77;
 
 thread_local! {
-    /// What the hooks of the schedule that runs were called with.
+    /// Arguments of the hook calls in the running schedule.
     static CALLED: RefCell<Vec<(&'static str, usize, usize)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -59,10 +59,10 @@ unsafe extern "C" fn tailcall_with_info(id: usize, info: usize) {
     called("tailcall", id, info);
 }
 
-/// Hooks every other function, under a number of its own.
+/// Hooks every other function, and returns its id plus one.
 unsafe extern "C" fn map(function: usize, client_data: *mut c_void, is_hooked: *mut i32) -> usize {
     called("map", function, client_data as usize);
-    // SAFETY: the runtime's place.
+    // SAFETY: the runtime passes a valid place.
     unsafe { is_hooked.write(i32::from((function / 0x10).is_multiple_of(2))) };
     function + 1
 }
@@ -76,7 +76,8 @@ fn hooking(mask: u32, with_info: bool, mapped: bool) -> Script {
     Script::new().on("Initialize", move |script| {
         assert_eq!(script.set_mask_low(mask), HResult::S_OK);
         let info = script.take_startup().unwrap();
-        // SAFETY: functions of this file, which stay; the model keeps registers by calling them as functions. The same below.
+        // SAFETY: the hooks are functions of this file, which is never unloaded. The model calls them as functions, which preserve
+        // registers.
         let set = unsafe {
             if with_info {
                 info.set_enter_leave_function_hooks3_with_info(WITH_INFO)
@@ -86,13 +87,13 @@ fn hooking(mask: u32, with_info: bool, mapped: bool) -> Script {
         };
         set.unwrap();
         if mapped {
-            // SAFETY: as above; the data is a number.
+            // SAFETY: the mapper is a function of this file, which is never unloaded; its data is a number.
             unsafe { info.set_function_id_mapper2(map, CLIENT_DATA as *mut c_void) }.unwrap();
         }
     })
 }
 
-/// Runs one function that leaves for another by a tail call. Their ids.
+/// Runs a function that leaves by a tail call to another. Returns their ids.
 fn run_two(world: &World) -> [FunctionId; 2] {
     let made = Arc::new(Mutex::new(None));
     let of_thread = made.clone();
@@ -136,12 +137,12 @@ fn elt_01_the_path_with_info_comes_with_arguments_and_return_values() {
     });
 }
 
-/// GetFunctionEnter3Info: how many ranges the arguments lie in.
+/// GetFunctionEnter3Info: the number of argument ranges.
 fn arguments(script: &Script, function: usize, handle: usize) -> (HResult, u32) {
     let range = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: 0, length: 0 };
     let mut known = sys::COR_PRF_FUNCTION_ARGUMENT_INFO { numRanges: 0, totalArgumentSize: 0, ranges: [range] };
     let (mut frame, mut size) = (0, size_of_val(&known) as u32);
-    // SAFETY: the runtime's object, and places for the answers.
+    // SAFETY: Info is live; the out pointers are locals.
     let code = unsafe {
         sys::ICorProfilerInfo3::GetFunctionEnter3Info(
             script.raw().cast(),
@@ -174,16 +175,16 @@ fn elt_01_the_mapper_is_handed_its_data_chooses_what_is_hooked_and_names_it() {
     });
 }
 
-/// Every way to set hooks, now.
+/// Tries every way to set hooks.
 fn try_to_hook(script: &Script) -> [HResult; 3] {
     let raw: *mut sys::ICorProfilerInfo3 = script.raw().cast();
-    // SAFETY: the runtime's object; what is refused is never called. The same below.
+    // SAFETY: Info is live; refused hooks are never called.
     let fast =
         unsafe { sys::ICorProfilerInfo3::SetEnterLeaveFunctionHooks3(raw, FAST.enter, FAST.leave, FAST.tailcall) };
     let WithInfo { enter, leave, tailcall } = WITH_INFO;
-    // SAFETY: as above.
+    // SAFETY: Info is live; refused hooks are never called.
     let with_info = unsafe { sys::ICorProfilerInfo3::SetEnterLeaveFunctionHooks3WithInfo(raw, enter, leave, tailcall) };
-    // SAFETY: as above.
+    // SAFETY: Info is live; the mapper is a function of this file, and its data is a number.
     let mapper = unsafe { sys::ICorProfilerInfo3::SetFunctionIDMapper2(raw, Some(map), CLIENT_DATA as *mut c_void) };
     [fast, with_info, mapper].map(HResult)
 }
@@ -207,7 +208,7 @@ fn elt_02_none_of_it_once_initialize_is_over() {
         all_called();
         let (_, script, _) = world.started(Script::new());
         let too_late = HResult::CORPROF_E_CALL_ONLY_FROM_INIT;
-        // Core takes a choice of what is hooked at any time; it comes to nothing.
+        // Core accepts a mapper at any time; it has no effect.
         let mapper = if world.runtime.differences().mapper_only_in_initialize { too_late } else { HResult::S_OK };
         assert_eq!(try_to_hook(&script), [too_late, too_late, mapper]);
         run_two(world);
@@ -285,7 +286,7 @@ fn rjt_01_the_desktop_has_none() {
         let (_, script, _) = world.attached(Script::new());
         assert_eq!(script.set_mask_low(ENABLE_REJIT), HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
         let mut newer: *mut c_void = std::ptr::null_mut();
-        // SAFETY: the runtime's object, an identifier and a place for the answer.
+        // SAFETY: Info is live; an identifier and a local place for the answer.
         let code =
             unsafe { sys::IUnknown::QueryInterface(script.raw().cast(), &sys::IID_ICorProfilerInfo4, &raw mut newer) };
         assert_eq!((HResult(code), newer.is_null()), (HResult::E_NOINTERFACE, true));

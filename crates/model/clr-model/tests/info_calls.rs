@@ -1,4 +1,4 @@
-//! What the model answers of ICorProfilerInfo: values, what does not fit, what names nothing, who may ask when.
+//! The answers of the model's ICorProfilerInfo: values, insufficient room, invalid ids, and allowed callers.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -51,7 +51,7 @@ fn text(units: &[u16]) -> String {
     String::from_utf16_lossy(units).split('\0').next().unwrap().to_owned()
 }
 
-/// Forces a collection on a thread of the profiler's own.
+/// Forces a GC on the profiler's own thread.
 fn force(world: &World, script: &Arc<Script>) {
     let (script, runtime) = (script.clone(), world.runtime.clone());
     join(&[schedule::spawn("a thread of the profiler", move || {
@@ -74,7 +74,7 @@ fn a_function_is_known_by_class_module_and_token_and_found_again_by_its_token() 
         assert_eq!((in_module, script.class_of_token(of, class_token)), (of, Ok(class)));
         let (_, framework, nobodys) = script.first_function_info(dynamic).unwrap();
         assert_eq!((framework, nobodys), (of, 0x0600_0000), "it has no metadata");
-        // What is no method's, what is nobody's, and what is nothing at all.
+        // A token of another kind, one without a row, nil, and no module.
         for (module, token) in [(of, class_token), (of, 0x06FF_FFFF), (of, 0), (0, token)] {
             assert_eq!(script.function_of_token(module, token), Err(HResult::E_INVALIDARG), "{module:#x} {token:#x}");
         }
@@ -164,14 +164,14 @@ fn a_list_is_cut_where_room_ends_and_its_true_length_reported() {
         assert_eq!(script.pieces_at(start, &mut other), (HResult::S_OK, 1));
         assert_eq!((other[0].startAddress, other[0].size), (start, pieces[0].size));
         assert_eq!(script.pieces_at(0, &mut other), (HResult::CORPROF_E_FUNCTION_NOT_COMPILED, 0));
-        // All or none, of beginnings.
+        // Start addresses: all or none.
         assert_eq!(script.starts_of(function.0, 0, &mut []), (HResult::S_OK, 1));
         let mut starts = [0; 1];
         assert_eq!(script.starts_of(function.0, 0, &mut starts), (HResult::S_OK, 1));
         assert_eq!(starts, [start]);
         let nowhere = std::ptr::null_mut();
         let mut count = 0;
-        // SAFETY: the runtime's object, which the model keeps; room without a place is what is tried.
+        // SAFETY: the model keeps Info alive during the schedule; the test passes room without a place on purpose.
         let code = unsafe {
             sys::ICorProfilerInfo2::GetCodeInfo2(script.raw().cast(), function.0, 1, &raw mut count, nowhere)
         };
@@ -328,7 +328,7 @@ fn generations_are_known_from_the_first_collection_that_is_reported_and_can_be_w
     });
 }
 
-/// From object to object through each range.
+/// Walks from object to object through each range.
 fn walk(script: &Script) -> Vec<usize> {
     let mut ranges = [NO_RANGE; 64];
     let count = script.generations(&mut ranges).1 as usize;
@@ -433,7 +433,7 @@ fn the_heap_is_walked_without_a_collection_by_who_stops_the_program_or_has_it_st
         );
         let asks = script.clone();
         join(&[application(world, move |_| {
-            // Its classes it may not ask for outside of a callback; the walk itself anybody may.
+            // Outside of a callback it may not ask for classes, but any thread may walk the heap.
             let seen = |most| walked(&asks, most).1.into_iter().map(|(id, _)| id).collect::<Vec<_>>();
             assert_eq!((seen(9), seen(2)), (ids.to_vec(), ids[..2].to_vec()), "until it has enough");
         })]);

@@ -1,4 +1,4 @@
-//! The attach as another process sees it: who may, what is found, how it is reached, what is reported when it fails.
+//! The attach from another process: permissions, discovery, interfaces, and error reports.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -23,14 +23,14 @@ const CLASS: Guid = Guid::from_u128(0x1111_2222_3333_4444_5555_6666_7777_8888);
 const PATH: &str = "/opt/profiler/profiler.so";
 const USER: Account = Account::of_user(500);
 
-/// Puts a scripted library where everybody can load it.
+/// Adds a scripted library that every process can load.
 fn install(machine: &Arc<Machine>, script: Script) -> (Arc<Library>, Arc<Script>) {
     let (library, script) = scripted::library(script, &machine.faults);
     machine.put(PATH, File::of(&library));
     (library, script)
 }
 
-/// A program with the machine's runtime.
+/// A process with the machine's runtime.
 fn program(machine: &Arc<Machine>, account: Account) -> Arc<Process> {
     let process = machine.start(account, &[]);
     process.load_runtime().unwrap();
@@ -82,7 +82,7 @@ fn att_02_the_attach_names_process_time_class_library_and_data() {
         assert_eq!(trigger(machine, USER).attach(target.id, &options), Ok(()));
         assert_eq!((script.classes(), script.client_data()), (vec![CLASS], vec![1, 2, 3]));
         assert!(wrong.steps().is_empty() && bystander.runtimes()[0].profilers().is_empty());
-        // Without data it is none; the time-out is the wait's on the desktop (ATT-08).
+        // Without data, the client data is empty. On the desktop the time-out bounds the wait (ATT-08).
         let target = program(machine, USER);
         assert_eq!(trigger(machine, USER).attach(target.id, &AttachOptions::of(CLASS, PATH)), Ok(()));
         assert!(script.client_data().is_empty());
@@ -178,7 +178,7 @@ fn att_04_before_the_runtime_is_loaded_the_failure_says_so_and_names_the_way_to_
             );
         }
         if machine.runtime_version == RuntimeVersion::Desktop4 {
-            // What attaches may have been found elsewhere: the failure is the attach's own then.
+            // The attach interface may come from another process: then the attach itself fails.
             let elsewhere = program(machine, USER);
             let answer = trigger.attach_through(elsewhere.id, target.id, &AttachOptions::of(CLASS, PATH));
             assert_eq!(answer, Err(AttachError::NoRuntime { prefix }));
@@ -204,7 +204,7 @@ fn att_05_on_the_desktop_user_privilege_and_integrity_decide() {
         (administrator.with_debug_privilege(), USER, true),
         (administrator.with_debug_privilege(), service, false),
         (administrator.with_debug_privilege().at(Integrity::System), service, true),
-        // The privilege without being an administrator is none.
+        // The privilege has no effect without an administrator.
         (Account::of_user(501).with_debug_privilege(), USER, false),
         (administrator, administrator, true),
     ];
@@ -219,7 +219,7 @@ fn att_05_on_the_desktop_user_privilege_and_integrity_decide() {
                 assert_eq!(trigger(machine, by).list(target.id), Err(AttachError::AccessDenied));
             }
         }
-        // What was found in a process of one's own does not open the door to another's.
+        // An interface found in the user's own process gives no access to another user's process.
         let (own, foreign) = (program(machine, USER), program(machine, Account::of_user(501)));
         let answer = trigger(machine, USER).attach_through(own.id, foreign.id, &AttachOptions::of(CLASS, PATH));
         assert_eq!(answer, Err(AttachError::AccessDenied));
@@ -233,7 +233,7 @@ fn att_05_on_linux_the_socket_is_its_owners_and_roots() {
         (Account::of_user(ROOT), USER, true),
         (Account::of_user(501), USER, false),
         (USER, Account::of_user(ROOT), false),
-        // What Windows knows counts for nothing here.
+        // Windows' rights have no effect here.
         (Account::of_administrator(501).with_debug_privilege(), USER, false),
         (USER.at(Integrity::Low), USER.at(Integrity::System), true),
     ];
@@ -275,7 +275,7 @@ fn att_06_a_library_that_the_target_cannot_load_is_refused_and_a_look_says_which
         ];
         for (path, fault, code, word) in cases {
             let answer = trigger(machine, USER).attach(target.id, &AttachOptions::of(CLASS, path));
-            // The desktop's access denied is the same code for a process and for a file: there, a look tells them apart.
+            // The desktop has one code for access denied to a process and to a file. A check of the file distinguishes them.
             let expected =
                 if code == HResult::E_ACCESSDENIED { AttachError::AccessDenied } else { AttachError::Answered(code) };
             assert_eq!(answer, Err(expected), "{path}");
@@ -356,7 +356,7 @@ fn att_16_a_stopped_target_does_not_answer_and_does_when_it_goes_on() {
             assert_eq!(of_trigger.attach(id, &options), Ok(()));
             is_answered.store(true, Ordering::SeqCst);
         });
-        // Wherever the attach has got to.
+        // At any stage of the attach.
         schedule::point();
         target.halt();
         let steps = script.steps();
@@ -422,7 +422,7 @@ fn att_22_with_a_path_the_registry_is_not_consulted_and_without_one_it_is() {
     on_machines(&[RuntimeVersion::Desktop4], |machine| {
         let (_, script) = install(machine, Script::new());
         let trigger = trigger(machine, USER);
-        // A registration that leads astray does no harm where a path is given.
+        // A wrong registration is harmless if a path is given.
         machine.register(CLASS, "/nowhere.dll");
         assert_eq!(trigger.attach(program(machine, USER).id, &AttachOptions::of(CLASS, PATH)), Ok(()));
         assert_eq!((machine.look_ups(), script.classes().len()), (0, 1));

@@ -1,4 +1,4 @@
-//! What the model tells of its modules' metadata, and what may not be done with it.
+//! The metadata of the model's modules, and its misuse.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -17,7 +17,7 @@ fn answered(body: impl Fn(&World) + Clone + 'static) {
     in_worlds(&RuntimeVersion::ALL, body);
 }
 
-/// What is broken, each clause once.
+/// The broken clauses, each once.
 fn broken(body: impl Fn(&World) + Clone + 'static) -> Vec<String> {
     let mut clauses: Vec<String> = faults_of(RuntimeVersion::Core8, body).iter().map(ToString::to_string).collect();
     clauses.dedup();
@@ -79,7 +79,7 @@ fn det_20_metadata_that_is_open_when_the_detach_is_asked_for_is_a_fault() {
             let metadata = script.metadata(module.0).unwrap();
             let kept = keeps.then_some(metadata);
             assert_eq!(script.request_detach(1), HResult::S_OK);
-            // Nothing is asked of it any more.
+            // Not released: that call would be another misuse.
             std::mem::forget(kept);
         });
         assert_eq!(found, if keeps { vec!["DET-20"] } else { vec![] });
@@ -95,7 +95,7 @@ fn det_20_metadata_is_not_read_after_the_detach_was_accepted() {
         script.request_detach(1);
         assert!(metadata.scope().is_ok(), "it is answered all the same");
     });
-    // That it was open at all is another misuse.
+    // Leaving it open is a separate fault.
     let is_read = |what: &String| what.starts_with("DET-20") && what.contains("was called after the detach");
     assert!(found.iter().any(is_read), "{found:?}");
 }

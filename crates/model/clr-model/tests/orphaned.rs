@@ -1,4 +1,4 @@
-//! The agent when whoever uses it is gone.
+//! The agent after its recorder has died.
 
 mod support;
 
@@ -11,7 +11,7 @@ use remora_wire::{CLSID_NOTIFICATION, Config, Sampling, Task, ToAgent};
 use std::sync::Arc;
 use support::{CORES, SECOND, World, application, in_worlds, join};
 
-/// The agent in a process of its own; whoever uses it dies after so many milliseconds.
+/// The agent in its own process. Its recorder dies after this many milliseconds.
 fn its_user_dies(world: &World, after: u64) {
     let process = Arc::new(Process {
         library: Library::new(AgentLibrary, world.faults.clone()),
@@ -36,7 +36,7 @@ fn its_user_dies(world: &World, after: u64) {
     let program = application(world, |runtime| (0..4).for_each(|_| runtime.collect(0)));
     let (recording, answered) = (process.clone(), answer.clone());
     let begins = schedule::spawn("the recording process", move || {
-        // Said only once the runtime has answered: the agent takes it for that word.
+        // Sent only after the runtime has answered: the agent takes it as the confirmation.
         if schedule::wait_until(Some(SECOND), || answered.get().is_some()) {
             recording.link.say(ToAgent::Begin);
         }
@@ -44,7 +44,7 @@ fn its_user_dies(world: &World, after: u64) {
     schedule::sleep(after * 1_000_000);
     process.link.kill();
     let is_over = || answer.get().is_some() && world.runtime.profilers().is_empty() && !process.library.is_mapped();
-    // .NET Core 3.1 looks again only after ten minutes, if a callback ran when it looked.
+    // .NET Core 3.1 checks again only after ten minutes if a callback ran at its check.
     assert!(schedule::wait_until(Some(1_300 * SECOND), is_over), "it stays although nobody uses it any more");
     join(&[program, begins]);
     enter_process(None);

@@ -21,7 +21,7 @@ const USER: Account = Account::of_user(500);
 const V2: Release = Release(2, 0, 50727);
 const V4: Release = Release(4, 0, 30319);
 const OPT_IN: (&str, &str) = ("COMPLUS_ProfAPI_ProfilerCompatibilitySetting", "EnableV2Profiler");
-/// Only the desktop has several runtimes in a process; several profilers of one library are on Core 6 and later as well.
+/// Only the desktop has several runtimes in a process. Core 6 and later also have several profilers of one library.
 const DESKTOP: &[RuntimeVersion] = &[RuntimeVersion::Desktop4];
 const WITH_NOTIFIED: &[RuntimeVersion] =
     &[RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10];
@@ -29,12 +29,12 @@ const WITH_NOTIFIED: &[RuntimeVersion] =
 fn install(machine: &Arc<Machine>, script: Script) -> (Arc<Library>, Arc<Script>) {
     let (library, script) = scripted::library(script, &machine.faults);
     machine.put(PATH, File::of(&library));
-    // The older runtime knows no path.
+    // The older runtime does not support a path.
     machine.register(CLASS, PATH);
     (library, script)
 }
 
-/// A process whose environment names the profiler; its runtimes begin on threads of their own, in any order.
+/// A process whose environment names the profiler. Its runtimes start on separate threads, in any order.
 fn process(machine: &Arc<Machine>, releases: &[Release], more: &[(&str, &str)]) -> (Arc<Process>, Vec<Arc<Runtime>>) {
     let mut environment =
         vec![("COR_ENABLE_PROFILING", "1"), ("COR_PROFILER", CLASS_IN_WORDS), ("COR_PROFILER_PATH", PATH)];
@@ -44,21 +44,21 @@ fn process(machine: &Arc<Machine>, releases: &[Release], more: &[(&str, &str)]) 
     (process, runtimes)
 }
 
-/// How many of the runtimes are profiled.
+/// The profilers of each runtime.
 fn profiled(runtimes: &[Arc<Runtime>]) -> Vec<usize> {
     runtimes.iter().map(|runtime| runtime.profilers().len()).collect()
 }
 
-/// The major version of the runtime behind an Info; before version 4 there is no such question.
+/// The major version of the runtime behind an Info; before version 4 the method does not exist.
 fn major_version(info: *mut sys::ICorProfilerInfo) -> u16 {
     let mut third = std::ptr::null_mut();
-    // SAFETY: the runtime's object, an identifier and a place for the answer.
+    // SAFETY: Info is live; an identifier and a local place for the answer.
     let code = unsafe { sys::IUnknown::QueryInterface(info.cast(), &sys::IID_ICorProfilerInfo3, &raw mut third) };
     if HResult(code) == HResult::E_NOINTERFACE {
         return 2;
     }
     let (mut number, mut kind, mut major, mut minor, mut build, mut fix, mut length) = (0, 0, 0, 0, 0, 0, 0);
-    // SAFETY: the same object, and places for the answers; no room for the text.
+    // SAFETY: the same live Info; the out pointers are locals, and there is no room for the text.
     let code = unsafe {
         sys::ICorProfilerInfo3::GetRuntimeInformation(
             third.cast(),
@@ -84,7 +84,7 @@ fn sbs_01_each_runtime_loads_the_library_and_creates_one_object() {
         let (_, runtimes) = process(machine, &[V2, V4], &[]);
         assert_eq!((library.references(), script.classes()), (2, vec![CLASS, CLASS]));
         assert_eq!((script.count("Initialize"), profiled(&runtimes)), (2, vec![1, 1]));
-        // The one leaves, and the other keeps the library.
+        // One profiler detaches; the other keeps the library.
         assert_eq!(script.request_detach(1), HResult::S_OK);
         schedule::wait_until(None, || profiled(&runtimes) == [1, 0]);
         assert_eq!((library.references(), library.is_mapped()), (1, true));
@@ -124,9 +124,9 @@ fn sbs_02_pick_one_by_its_version_many_or_all() {
     });
 }
 
-/// Asks one Info about a module.
+/// Calls one Info about a module.
 fn asks_about(info: *mut sys::ICorProfilerInfo, module: ModuleId) -> HResult {
-    // SAFETY: the runtime's object; no places for answers, which the model takes.
+    // SAFETY: Info is live; the model accepts null instead of places.
     HResult(unsafe {
         sys::ICorProfilerInfo3::GetModuleInfo2(
             info.cast(),
@@ -184,7 +184,7 @@ fn sbs_03_a_main_and_a_notified_profiler_of_one_library_are_two_instances() {
                 assert_eq!((kinds, library.references()), (vec![false, true], 2));
                 world.runtime.load_module(false);
                 assert_eq!(script.count("ModuleLoadFinished"), 2);
-                // The last one leaves; the first one lives on.
+                // The last one detaches; the first one stays.
                 assert_eq!(script.request_detach(1), HResult::S_OK);
                 schedule::wait_until(None, || world.runtime.profilers().len() == 1);
                 world.runtime.load_module(false);
@@ -206,7 +206,7 @@ fn sbs_04_a_profiler_for_2_x_is_loaded_into_one_runtime_of_the_process() {
             assert_eq!(process.event_log()[1], (order[1], Entry::OtherRuntimeHasOne));
             assert!(Entry::OtherRuntimeHasOne.to_string().contains("Upgrade"));
         }
-        // Another process is another matter, and so is one that claims to know of several runtimes.
+        // Another process has its own slot, and a profiler that supports several runtimes needs none.
         let (_, script) = install(machine, Script::new().of_version(3));
         let (_, runtimes) = process(machine, &[V2, V4], &[OPT_IN]);
         assert_eq!((profiled(&runtimes), script.count("Initialize")), (vec![1, 1], 2));

@@ -1,4 +1,4 @@
-//! Profilers that the environment names: loaded with the runtime, by every variable that decides it.
+//! Profilers that the environment names, loaded with the runtime; every variable that affects this.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 #[path = "../../clr-abi/tests/support/mod.rs"]
@@ -31,7 +31,7 @@ fn profiled(machine: &Arc<Machine>, more: &[(&str, &str)]) -> (Arc<Process>, Arc
     let prefix = machine.runtime_version.differences().startup_prefix;
     let names = ["ENABLE_PROFILING", "PROFILER", "PROFILER_PATH"].map(|name| format!("{prefix}_{name}"));
     let values = ["1", CLASS_IN_WORDS, PATH];
-    // The first of a name counts, so that `more` can say otherwise.
+    // The first variable of a name counts, so that `more` can override.
     let usual = names.iter().map(String::as_str).zip(values);
     let environment: Vec<(&str, &str)> = more.iter().copied().chain(usual).collect();
     let process = machine.start(USER, &environment);
@@ -51,7 +51,7 @@ fn att_17_a_profiler_that_the_environment_names_gets_initialize_before_anything_
         assert_eq!(runtime.log(), [Entry::Loaded]);
         schedule::sleep(support::SECOND);
         assert_eq!(script.count("ProfilerAttachComplete"), 0);
-        // It has the place of the main profiler.
+        // It occupies the slot of the main profiler.
         let trigger = Trigger::new(machine, &machine.start(USER, &[]));
         assert!(trigger.attach(1000, &AttachOptions::of(Guid::from_u128(5), PATH)).is_err());
     });
@@ -66,7 +66,7 @@ fn att_17_without_the_word_to_enable_it_nothing_is_loaded() {
         let enable = format!("{prefix}_ENABLE_PROFILING");
         let (_, runtime) = profiled(machine, &[(&enable, "0")]);
         assert_eq!((runtime.log(), script.steps()), (vec![], vec![]));
-        // The variables of the other kind of runtime are nothing to this one.
+        // This runtime ignores the variables of the other kind of runtime.
         let names = ["ENABLE_PROFILING", "PROFILER", "PROFILER_PATH"].map(|name| format!("{other}_{name}"));
         let wrong: Vec<_> = names.iter().map(String::as_str).zip(["1", CLASS_IN_WORDS, PATH]).collect();
         let runtime = machine.start(USER, &wrong).load_runtime().unwrap();
@@ -78,7 +78,7 @@ fn att_17_without_the_word_to_enable_it_nothing_is_loaded() {
 fn att_17_in_initialize_the_whole_mask_is_open_and_afterwards_only_what_can_be_changed() {
     on_machines(&RuntimeVersion::ALL, |machine| {
         let differences = machine.runtime_version.differences();
-        // COR_PRF_MONITOR_ENTERLEAVE, FUNCTION_UNLOADS, OBJECT_ALLOCATED, and all that is immutable.
+        // COR_PRF_MONITOR_ENTERLEAVE, FUNCTION_UNLOADS, OBJECT_ALLOCATED, and all immutable bits.
         let wished = differences.immutable | 0x1000 | 0x1 | 0x100;
         let (_, script) = install(
             machine,
@@ -86,7 +86,7 @@ fn att_17_in_initialize_the_whole_mask_is_open_and_afterwards_only_what_can_be_c
         );
         let (_, runtime) = profiled(machine, &[]);
         assert_eq!(runtime.profilers()[0].mask().0, wished);
-        // What an attached one is never given is a matter of course here.
+        // Bits that an attached profiler never gets are allowed here.
         assert_eq!(script.set_mask_low(wished & !0x1000), HResult::S_OK);
         assert_eq!(script.set_mask_low(0), HResult::E_FAIL, "immutable bits stay as they are");
         assert_eq!(runtime.profilers()[0].mask().0, wished & !0x1000);
@@ -98,11 +98,11 @@ fn att_17_no_method_of_info_is_refused_for_being_attached() {
     for runtime_version in RuntimeVersion::ALL {
         let refused = Arc::new(Mutex::new(Vec::new()));
         let noted = refused.clone();
-        // What else the model makes of such calls is the matter of other clauses.
+        // Other clauses check what else the model reports about these calls.
         on_one(runtime_version, 1, move |machine| {
             let noted = noted.clone();
             let script = Script::new().on("Initialize", move |script| {
-                // SAFETY: the runtime's object, which lives; the model takes any argument.
+                // SAFETY: Info is live, and the model accepts any argument.
                 unsafe {
                     slots::generated::call_every_info_slot(script.raw().cast(), |name, answer| {
                         if answer == HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER {
@@ -139,7 +139,7 @@ fn att_17_one_that_cannot_be_loaded_leaves_an_entry_and_the_program_runs() {
     });
 }
 
-/// Whether the runtime asks a profiler if it is only to be notified.
+/// Whether the runtime asks a profiler if it is notification-only.
 fn asks(machine: &Machine) -> bool {
     machine.runtime_version.differences().notification_profilers
 }
@@ -177,7 +177,7 @@ fn det_03_a_profiler_from_the_start_detaches_on_the_same_terms() {
         assert_eq!((script.count("ProfilerDetachSucceeded"), library.is_mapped()), (1, false));
         assert_eq!(runtime.remembered()[0].last_release(), 0);
         assert_eq!(runtime.log(), [Entry::Loaded, Entry::Detached]);
-        // Its place is free for one that attaches.
+        // Its slot is free for an attached one.
         let answer = runtime.wait_for(&attach(&runtime, &library), 10_000);
         assert_eq!(answer, HResult::S_OK);
     });
@@ -225,7 +225,7 @@ fn cmp_01_a_profiler_for_2_x_is_refused_with_both_remedies_and_loads_with_the_us
         }
         let (_, runtime) = profiled(machine, &[(variable, "EnableV2Profiler")]);
         assert_eq!((runtime.log(), script.journal()), (vec![Entry::Loaded], vec!["Initialize"]));
-        // What came with the third callback is not for it.
+        // It does not get what came with the third callback.
         assert_eq!(script.request_detach(1), HResult::CORPROF_E_CALLBACK3_REQUIRED);
         assert_eq!(runtime.profilers()[0].status(), Status::Active);
     });

@@ -1,4 +1,4 @@
-//! What stands still while a profiler has suspended the runtime.
+//! The effects of a profiler's SuspendRuntime on other threads.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -10,7 +10,7 @@ use remora_clr_model::scripted::Script;
 use std::sync::{Arc, Mutex};
 use support::{SECOND, application, in_worlds, join};
 
-/// What a profiler has enumerated while it holds the threads up can be asked about for as long.
+/// A profiler may ask about enumerated entities for as long as it suspends the threads.
 #[test]
 fn gch_06_no_thread_begins_or_ends_while_a_profiler_has_suspended_the_runtime() {
     in_worlds(&[RuntimeVersion::Core3, RuntimeVersion::Core8, RuntimeVersion::Core10], |world| {
@@ -27,7 +27,7 @@ fn gch_06_no_thread_begins_or_ends_while_a_profiler_has_suspended_the_runtime() 
         let new = application(world, |_| ());
         *stays.lock().unwrap() = false;
         schedule::wait_until(None, || *ends.lock().unwrap());
-        // It has nothing left to do but to end.
+        // It only has to end.
         schedule::sleep(10 * SECOND);
         assert_eq!(world.runtime.os_threads(), before);
         assert_eq!(script.resume_runtime(), HResult::S_OK);

@@ -1,4 +1,4 @@
-//! The schedule's functions over threads of the system. A process has one threads of the system for good, so this is a program of its own.
+//! The schedule's functions on threads of the system. A process uses them for good, so this is a separate test program.
 
 use remora_clr_model::schedule::threads::{COMPRESSION, use_os_threads};
 use remora_clr_model::schedule::{self, Task};

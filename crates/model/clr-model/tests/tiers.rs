@@ -1,4 +1,4 @@
-//! A method that is called often: compiled again under the same id, and each of its bodies is that method's.
+//! A method that is called often is recompiled under the same id, and each of its bodies belongs to it.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
@@ -21,7 +21,7 @@ fn told_of_compilations() -> Script {
     Script::new().on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(JIT), HResult::S_OK))
 }
 
-/// The program calls a function so often that a better body of it is made, and that is waited for.
+/// The program calls a function until a better body is made, and waits for it.
 fn call_often(world: &World, function: FunctionId) {
     let before = world.runtime.address_of(function);
     join(&[application(world, move |runtime| runtime.count_calls(function, OFTEN))]);
@@ -83,11 +83,11 @@ fn cat_03_cat_08_a_precompiled_method_is_reported_when_a_better_body_of_it_is_ma
     });
 }
 
-/// Whether anything is compiled again, however often it is called.
+/// Whether a function is recompiled after any number of calls.
 fn is_compiled_again(runtime: &Arc<Runtime>, function: FunctionId) -> bool {
     let before = runtime.address_of(function);
     (0..10).for_each(|_| runtime.count_calls(function, OFTEN));
-    // A second at most may be lost to others.
+    // At most a second may be lost to other threads.
     schedule::sleep(10 * support::SECOND);
     runtime.address_of(function) != before
 }

@@ -1,4 +1,4 @@
-//! The three objects in the order in which a trigger process gets them.
+//! The three objects, in a trigger process's order.
 
 use super::runtimes::loaded;
 use super::sys::*;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 /// HRESULT_FROM_WIN32(ERROR_INSUFFICIENT_BUFFER).
 const INSUFFICIENT_BUFFER: HResult = HResult(0x8007_007A_u32 as i32);
 
-/// The longest path that is read: that of Windows' long paths.
+/// The longest path that is read: Windows' limit for long paths.
 const LONGEST_PATH: usize = 0x7FFF;
 
-/// A server, and the counter of the objects that it is reached through.
+/// A server, and the counter of the objects that lead to it.
 struct Behind<S: ?Sized> {
     server: Arc<S>,
     live: Live,
@@ -56,7 +56,7 @@ const INFO: &ICLRRuntimeInfoVtbl = &ICLRRuntimeInfoVtbl {
 
 const ATTACHER: &ICLRProfilingVtbl = &ICLRProfilingVtbl { base: Attacher::UNKNOWN, AttachProfiler: attach_profiler };
 
-/// The body of `CLRCreateInstance`: the host as a COM object. `live` counts every object that is reached through it, until released.
+/// The body of `CLRCreateInstance`: the host as a COM object. `live` counts every object reached through it, until its release.
 ///
 /// # Safety
 /// The pointers are null or valid: identifiers to read, and a place for the answer.
@@ -68,10 +68,10 @@ pub unsafe fn clr_create_instance(
     answer: *mut *mut c_void,
 ) -> HRESULT {
     let made = || {
-        // SAFETY: the vtable is that of a host.
+        // SAFETY: `HOST` is the vtable for a host.
         unsafe { Host::create(HOST, IID_ICLRMetaHost, live, Behind { server: host, live: live.clone() }) }
     };
-    // SAFETY: the caller vouches for two identifiers and a place.
+    // SAFETY: the caller guarantees two identifiers and a place.
     unsafe { of_class(CLSID_CLRMetaHost, clsid, riid, answer, || Ok(made())) }
 }
 
@@ -80,7 +80,7 @@ unsafe extern "system" fn enumerate_loaded_runtimes(
     process: HANDLE,
     answer: *mut *mut IEnumUnknown,
 ) -> HRESULT {
-    // SAFETY: called through the vtable of this very object.
+    // SAFETY: COM passes the object whose vtable is called.
     let Some(host) = (unsafe { Host::of(this) }) else {
         return HResult::E_POINTER.0;
     };
@@ -93,19 +93,19 @@ unsafe extern "system" fn enumerate_loaded_runtimes(
         Ok(runtimes) => (loaded(runtimes.into_iter().map(|one| runtime_info(one, live)), live), HResult::S_OK),
         Err(code) => (core::ptr::null_mut(), code),
     };
-    // SAFETY: the caller asks for an answer there, and it is not null.
+    // SAFETY: not null, so the caller gives a valid place for the answer.
     unsafe { answer.write(made) };
     code.0
 }
 
 fn runtime_info(server: Arc<dyn Runtime>, live: &Live) -> *mut corprof::sys::IUnknown {
-    // SAFETY: the vtable is that of a runtime.
+    // SAFETY: `INFO` is the vtable for a runtime.
     unsafe { Info::create(INFO, IID_ICLRRuntimeInfo, live, Behind { server, live: live.clone() }) }.cast()
 }
 
-/// Counts in characters with the zero that ends the text; a null buffer asks for that count.
+/// Counts characters, including the final zero. A null buffer asks for that count.
 unsafe extern "system" fn get_version_string(this: *mut c_void, buffer: *mut WCHAR, count: *mut DWORD) -> HRESULT {
-    // SAFETY: called through the vtable of this very object.
+    // SAFETY: COM passes the object whose vtable is called.
     let Some(info) = (unsafe { Info::of(this) }) else {
         return HResult::E_POINTER.0;
     };
@@ -117,7 +117,7 @@ unsafe extern "system" fn get_version_string(this: *mut c_void, buffer: *mut WCH
         Ok(version) => version.encode_utf16().chain([0]).collect::<Vec<u16>>(),
         Err(code) => return code.0,
     };
-    // SAFETY: not null; the caller says there how much room there is, and is told how much is needed.
+    // SAFETY: not null; the caller passes the room there, and receives the required room.
     let room = unsafe { count.replace(version.len() as u32) };
     if buffer.is_null() {
         return HResult::S_OK.0;
@@ -125,7 +125,7 @@ unsafe extern "system" fn get_version_string(this: *mut c_void, buffer: *mut WCH
     if (room as usize) < version.len() {
         return INSUFFICIENT_BUFFER.0;
     }
-    // SAFETY: the caller gives that much room.
+    // SAFETY: the caller gives room for this text.
     unsafe { buffer.copy_from_nonoverlapping(version.as_ptr(), version.len()) };
     HResult::S_OK.0
 }
@@ -136,7 +136,7 @@ unsafe extern "system" fn get_interface(
     riid: REFIID,
     answer: *mut *mut c_void,
 ) -> HRESULT {
-    // SAFETY: called through the vtable of this very object.
+    // SAFETY: COM passes the object whose vtable is called.
     let Some(info) = (unsafe { Info::of(this) }) else {
         return HResult::E_POINTER.0;
     };
@@ -144,10 +144,10 @@ unsafe extern "system" fn get_interface(
     let made = || {
         let profiling = served(&**server, slot(9, "GetInterface"), || server.profiling())?;
         let behind = Behind { server: profiling, live: live.clone() };
-        // SAFETY: the vtable is that of what attaches.
+        // SAFETY: `ATTACHER` is the vtable for an attacher.
         Ok(unsafe { Attacher::create(ATTACHER, IID_ICLRProfiling, live, behind) })
     };
-    // SAFETY: the caller's pointers, passed on.
+    // SAFETY: the caller's own pointers; COM has the same rules for both.
     unsafe { of_class(CLSID_CLRProfiling, rclsid, riid, answer, made) }
 }
 
@@ -160,7 +160,7 @@ unsafe extern "system" fn attach_profiler(
     data: *mut c_void,
     count: UINT,
 ) -> HRESULT {
-    // SAFETY: called through the vtable of this very object.
+    // SAFETY: COM passes the object whose vtable is called.
     let Some(attacher) = (unsafe { Attacher::of(this) }) else {
         return HResult::E_POINTER.0;
     };
@@ -169,11 +169,11 @@ unsafe extern "system" fn attach_profiler(
     }
     // SAFETY: not null.
     let profiler = unsafe { class.read_unaligned() };
-    // SAFETY: the caller gives null or a text that a zero ends.
+    // SAFETY: the caller gives null or a text that ends with a zero.
     let path = unsafe { text(path) };
     let client_data = match count {
         0 => Vec::new(),
-        // SAFETY: not null, and the caller gives that many bytes.
+        // SAFETY: not null, and the caller gives `count` bytes.
         count => unsafe { core::slice::from_raw_parts(data.cast::<u8>(), count as usize) }.to_vec(),
     };
     let request = AttachRequest { process, milliseconds, profiler, path, client_data };
@@ -181,12 +181,12 @@ unsafe extern "system" fn attach_profiler(
     served(&**server, slot(3, "AttachProfiler"), || Ok(server.attach_profiler(request))).unwrap_or_else(|code| code).0
 }
 
-/// Makes an object if it is of the class asked for, and answers the interface asked for.
+/// Makes an object if the class matches, and answers the requested interface.
 ///
-/// The desktop's own answer for a class that is not there is not known here: this is COM's, for a class that a library does not have.
+/// The desktop's answer for an unsupported class is not known. This answer is COM's for a class that a library does not have.
 ///
 /// # Safety
-/// The pointers are null or valid: identifiers to read, and a place for the answer. What is made has one reference.
+/// The pointers are null or valid: identifiers to read, and a place for the answer. The new object has one reference.
 unsafe fn of_class(
     known: Guid,
     class: *const Guid,
@@ -197,7 +197,7 @@ unsafe fn of_class(
     if class.is_null() || riid.is_null() || answer.is_null() {
         return HResult::E_POINTER.0;
     }
-    // SAFETY: the caller asks for an answer there, and it is not null.
+    // SAFETY: not null, so the caller gives a valid place for the answer.
     unsafe { answer.write(core::ptr::null_mut()) };
     // SAFETY: not null.
     if unsafe { class.read_unaligned() } != known {
@@ -207,9 +207,9 @@ unsafe fn of_class(
         Ok(made) => made.cast(),
         Err(code) => return code.0,
     };
-    // SAFETY: a live object, and pointers that were checked.
+    // SAFETY: a live object, and checked pointers.
     let code = unsafe { corprof::sys::IUnknown::QueryInterface(made, riid, answer) };
-    // SAFETY: gives up the reference that it was made with; the answer, if there is one, holds its own.
+    // SAFETY: releases the reference of its creation; an answer holds its own.
     unsafe { corprof::sys::IUnknown::Release(made) };
     code
 }
@@ -227,17 +227,17 @@ fn slot(index: usize, name: &'static str) -> Slot {
     Slot { index, name, version: 1 }
 }
 
-/// A text that a zero ends, without the zero.
+/// A text up to its final zero, without the zero.
 ///
 /// # Safety
-/// `raw` is null or such a text.
+/// `raw` is null or a text that ends with a zero.
 unsafe fn text(raw: *const WCHAR) -> Option<Vec<u16>> {
     if raw.is_null() {
         return None;
     }
     let mut text = Vec::new();
     while text.len() < LONGEST_PATH {
-        // SAFETY: no zero was met yet, so the text goes on.
+        // SAFETY: no zero so far, so the text continues here.
         match unsafe { raw.add(text.len()).read_unaligned() } {
             0 => break,
             unit => text.push(unit),

@@ -7,12 +7,12 @@ use core::ffi::c_void;
 use corprof::sys::{HRESULT, IUnknown, ULONG};
 use corprof::{Guid, HResult};
 
-/// An enumerator with one reference, which is the caller's; it takes the reference of each object.
+/// An enumerator with one reference, which the caller owns. It takes over the reference on each object.
 pub(super) fn loaded(objects: impl Iterator<Item = *mut IUnknown>, live: &Live) -> *mut IEnumUnknown {
     enumerator::<LoadedRuntimes>(objects.map(Reference).collect(), live)
 }
 
-/// A copy goes on where the original is, as COM says of IEnumXXXX.
+/// A clone begins at the original's position, as COM specifies for IEnumXXXX.
 enum LoadedRuntimes {}
 
 impl Kind for LoadedRuntimes {
@@ -35,14 +35,14 @@ impl Kind for LoadedRuntimes {
 #[repr(transparent)]
 struct Reference(*mut IUnknown);
 
-// SAFETY: the objects here count their references atomically, and what they serve may be sent and shared.
+// SAFETY: the objects here count references atomically, and their servers are `Send` and `Sync`.
 unsafe impl Send for Reference {}
-// SAFETY: the objects here count their references atomically, and what they serve may be shared.
+// SAFETY: the objects here count references atomically, and their servers are `Sync`.
 unsafe impl Sync for Reference {}
 
 impl Clone for Reference {
     fn clone(&self) -> Reference {
-        // SAFETY: `self` is a reference on the object, so it lives.
+        // SAFETY: `self` is a reference, which keeps the object alive.
         unsafe { IUnknown::AddRef(self.0) };
         Reference(self.0)
     }
@@ -50,12 +50,12 @@ impl Clone for Reference {
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        // SAFETY: gives up this very reference.
+        // SAFETY: releases the reference that `self` is.
         unsafe { IUnknown::Release(self.0) };
     }
 }
 
-/// Hands out a reference with each pointer.
+/// Returns a reference with each pointer.
 unsafe extern "system" fn next_object(
     this: *mut c_void,
     count: ULONG,
@@ -65,6 +65,6 @@ unsafe extern "system" fn next_object(
     if items.is_null() {
         return HResult::E_POINTER.0;
     }
-    // SAFETY: the caller's arguments, unchanged; a reference is laid out as its pointer.
+    // SAFETY: the caller's arguments, unchanged. A reference has the layout of its pointer.
     unsafe { next::<LoadedRuntimes>(this, count, items.cast(), fetched) }
 }

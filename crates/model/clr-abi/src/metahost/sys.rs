@@ -1,8 +1,8 @@
-//! The hosting interfaces as metahost.h declares them, every slot, and IEnumUnknown as objidl.h does.
+//! The hosting interfaces with every slot, as in metahost.h, and IEnumUnknown, as in objidl.h.
 //!
-//! The table in `crates/target/corprof/abi` does not hold them: they are of the .NET Framework alone, and only tests serve them.
-//! Their names and order are documented at <https://learn.microsoft.com/dotnet/framework/unmanaged-api/hosting/>;
-//! the order is that of metahost.h of the Windows SDK.
+//! The table in `crates/target/corprof/abi` lacks them: only the .NET Framework has them, and only tests serve them.
+//! <https://learn.microsoft.com/dotnet/framework/unmanaged-api/hosting/> documents their names. Their order is that of metahost.h in the
+//! Windows SDK.
 #![allow(missing_docs, reason = "the runtime's documentation describes these names")]
 #![allow(non_snake_case, non_upper_case_globals, reason = "names stay as in metahost.h")]
 #![allow(
@@ -15,9 +15,9 @@ use core::ffi::{c_char, c_void};
 use corprof::Guid;
 use corprof::sys::{BOOL, DWORD, HANDLE, HRESULT, IUnknown, IUnknownVtbl, REFIID, UINT, ULONG, WCHAR};
 
-/// The class that `CLRCreateInstance` is asked for.
+/// The class for `CLRCreateInstance`.
 pub const CLSID_CLRMetaHost: Guid = Guid::from_u128(0x9280188D_0E8E_4867_B30C_7FA83884E8DE);
-/// The class that `ICLRRuntimeInfo::GetInterface` is asked for.
+/// The class for `ICLRRuntimeInfo::GetInterface`.
 pub const CLSID_CLRProfiling: Guid = Guid::from_u128(0xBD097ED8_733E_43FE_8ED7_A95FF9A8448C);
 
 macro_rules! interfaces {
@@ -39,7 +39,7 @@ macro_rules! interfaces {
             impl $interface {
                 $(
                     pub unsafe fn $slot(this: *mut $interface, $($name: $ty),*) -> HRESULT {
-                        // SAFETY: the caller vouches for `this` and every pointer.
+                        // SAFETY: the caller guarantees `this` and every pointer.
                         unsafe { ((*(*this).vtbl).$slot)(this.cast(), $($name),*) }
                     }
                 )*

@@ -1,4 +1,4 @@
-//! A runtime that writes down what reaches it, and does as a test says.
+//! A runtime that records its calls, and behaves as a test says.
 #![allow(dead_code, reason = "each test uses a part")]
 
 #[rustfmt::skip]
@@ -9,7 +9,7 @@ use corprof::HResult;
 use remora_clr_abi::Slot;
 use std::sync::Mutex;
 
-/// What happened to a runtime.
+/// An event of the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Entered(&'static str),
@@ -24,9 +24,9 @@ pub enum Event {
 pub struct Noted {
     pub events: Mutex<Vec<Event>>,
     pub newest: u8,
-    /// The one slot that `enter` refuses, and how.
+    /// The one slot that `enter` refuses, with the code.
     pub refused: Option<(&'static str, HResult)>,
-    /// The one slot whose method panics.
+    /// The one slot that panics.
     pub panics: Option<&'static str>,
 }
 
@@ -35,7 +35,7 @@ impl Noted {
         Noted { newest, ..Noted::default() }
     }
 
-    /// What happened since it was last asked.
+    /// The events since the last call.
     pub fn events(&self) -> Vec<Event> {
         std::mem::take(&mut *self.events.lock().expect("no panic while locked"))
     }

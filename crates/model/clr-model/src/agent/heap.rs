@@ -1,4 +1,4 @@
-//! The model's heap for the agent, and the stream of a forked copy, which is ready at once.
+//! The model's heap for the agent, and the stream of a forked copy, which is complete at once.
 
 use corprof::{ClassId, GenerationRange, HeapView, ObjectId};
 use remora_sampler::{HeapClass, HeapRange, HeapReader, MOST_ARGUMENTS};

@@ -35,14 +35,14 @@ pub struct Process {
 pub struct SystemFaults {
     /// Threads take long from their last work to their end.
     pub threads_end_slowly: bool,
-    /// The thread that first wakes the worker, by the confirmation of the attach, then loses its CPU for long.
+    /// The thread that first wakes the worker, when it confirms the attach, then loses its CPU for long.
     pub the_first_wake_is_slow: bool,
     /// A timer cannot be deleted.
     pub a_timer_stays: bool,
 }
 
 thread_local! {
-    /// The process in which the library now makes objects: the factory function takes no such argument, and a schedule runs on one thread.
+    /// The process in which the library now makes objects. The factory function takes no such argument, and a schedule runs on one thread.
     static PROCESS: RefCell<Option<Arc<Process>>> = const { RefCell::new(None) };
 }
 

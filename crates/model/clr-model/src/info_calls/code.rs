@@ -1,4 +1,4 @@
-//! Questions about functions, their code, and what a token means.
+//! Calls about functions, their code, and the targets of tokens.
 
 use super::{Answered, answered, calls, room};
 use crate::scripted::Script;
@@ -14,10 +14,10 @@ calls! {
     /// GetClassFromToken.
     class_of_token(module: usize, token: u32) -> (class: usize)
         = ICorProfilerInfo::GetClassFromToken(module, token, &raw mut class);
-    /// GetCodeInfo: where the code begins, and its length.
+    /// GetCodeInfo: start and length of the code.
     code_of(function: usize) -> (start: usize, length: u32)
         = ICorProfilerInfo::GetCodeInfo(function, (&raw mut start).cast(), &raw mut length);
-    /// GetCodeInfo2: the code, and how many pieces there are; as many as fit are in the list then. The same for each below.
+    /// GetCodeInfo2: the code and the number of pieces. The list has as many as fit. The same for the calls below.
     pieces_of(function: usize) -> [room, count, places: sys::COR_PRF_CODE_INFO]
         = ICorProfilerInfo2::GetCodeInfo2(function, room, &raw mut count, places);
     /// GetCodeInfo3.

@@ -1,4 +1,4 @@
-//! Questions about a module's metadata.
+//! Calls about a module's metadata.
 
 use super::{Answered, answered};
 use crate::scripted::Script;
@@ -6,10 +6,10 @@ use corprof::{Guid, HResult, sys};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
-/// The longest name, with its zero.
+/// The longest name, including its zero.
 const LONGEST: usize = 128;
 
-/// A module's metadata, given back when it is dropped.
+/// A module's metadata, released on drop.
 pub struct Metadata(*mut sys::IMetaDataImport2);
 
 // SAFETY: the model's object may be used and released on any thread.
@@ -17,7 +17,7 @@ unsafe impl Send for Metadata {}
 // SAFETY: the model's object may be used from several threads at a time.
 unsafe impl Sync for Metadata {}
 
-/// A list of it that is open.
+/// An open enumeration of it.
 #[derive(Debug, Clone, Copy)]
 pub struct TokenList(*mut c_void);
 
@@ -25,7 +25,7 @@ impl Script {
     /// GetModuleMetaData, for IMetaDataImport2.
     pub fn metadata(&self, module: usize) -> Answered<Metadata> {
         let (mut object, interface) = (null_mut(), sys::IID_IMetaDataImport2);
-        // SAFETY: the runtime's object, which the model keeps; an identifier and a place. The same for every call below.
+        // SAFETY: the model keeps Info alive during the schedule; an identifier and a local place.
         let code = unsafe {
             sys::ICorProfilerInfo::GetModuleMetaData(self.raw(), module, 0, &raw const interface, &raw mut object)
         };
@@ -37,7 +37,7 @@ impl Script {
     pub fn metadata_of_function(&self, function: usize) -> Answered<(Metadata, u32)> {
         let (mut object, interface, mut token) = (null_mut(), sys::IID_IMetaDataImport2, 0);
         let (place, token_place) = (&raw mut object, &raw mut token);
-        // SAFETY: a live object, of which this is a reference; places of this function; what is not wanted is null.
+        // SAFETY: this reference keeps the object alive; the out pointers are locals, unwanted ones are null.
         let code = unsafe {
             sys::ICorProfilerInfo::GetTokenAndMetaDataFromFunction(
                 self.raw(),
@@ -77,7 +77,7 @@ impl Metadata {
         let (mut name, mut length, mut flags, mut extends) = ([0; LONGEST], 0, 0, 0);
         let (place, count) = (name.as_mut_ptr(), &raw mut length);
         let (flags, base) = (&raw mut flags, &raw mut extends);
-        // SAFETY: a live object, of which this is a reference; places of this function; what is not wanted is null.
+        // SAFETY: this reference keeps the object alive; the out pointers are locals, unwanted ones are null.
         let code = unsafe {
             sys::IMetaDataImport::GetTypeDefProps(self.first(), token, place, LONGEST as u32, count, flags, base)
         };
@@ -88,7 +88,7 @@ impl Metadata {
     pub fn method(&self, token: u32) -> Answered<(u32, String)> {
         let (mut name, mut class) = ([0; LONGEST], 0);
         let (place, nothing) = (name.as_mut_ptr(), null_mut());
-        // SAFETY: a live object, of which this is a reference; places of this function; what is not wanted is null.
+        // SAFETY: this reference keeps the object alive; the out pointers are locals, unwanted ones are null.
         let code = unsafe {
             sys::IMetaDataImport::GetMethodProps(
                 self.first(),
@@ -107,10 +107,10 @@ impl Metadata {
         answered(code, (class, text(&name)))
     }
 
-    /// FindMethod, whatever its signature.
+    /// FindMethod with any signature.
     pub fn find_method(&self, class: u32, name: &str) -> Answered<u32> {
         let (name, mut found): (Vec<u16>, _) = (name.encode_utf16().chain([0]).collect(), 0);
-        // SAFETY: a live object, of which this is a reference; a text that ends, and a place of this function.
+        // SAFETY: this reference keeps the object alive; the text ends with a zero, and the out pointer is a local.
         let code =
             unsafe { sys::IMetaDataImport::FindMethod(self.first(), class, name.as_ptr(), null(), 0, &raw mut found) };
         answered(code, found)
@@ -118,13 +118,13 @@ impl Metadata {
 
     /// IsValidToken.
     pub fn is_valid(&self, token: u32) -> bool {
-        // SAFETY: a live object, of which this is a reference; places of this function.
+        // SAFETY: this reference keeps the object alive; the out pointers are locals.
         unsafe { sys::IMetaDataImport::IsValidToken(self.first(), token) != 0 }
     }
 
     /// EnumTypeDefs, read to its end and closed.
     pub fn types(&self) -> Answered<Vec<u32>> {
-        // SAFETY: a live object, of which this is a reference; places of this function.
+        // SAFETY: this reference keeps the object alive; the out pointers are locals.
         self.all(|cursor, place, count| unsafe {
             sys::IMetaDataImport::EnumTypeDefs(self.first(), cursor, place, 1, count)
         })
@@ -132,7 +132,7 @@ impl Metadata {
 
     /// EnumMethods, read to its end and closed.
     pub fn methods(&self, class: u32) -> Answered<Vec<u32>> {
-        // SAFETY: a live object, of which this is a reference; places of this function.
+        // SAFETY: this reference keeps the object alive; the out pointers are locals.
         self.all(|cursor, place, count| unsafe {
             sys::IMetaDataImport::EnumMethods(self.first(), cursor, class, place, 1, count)
         })
@@ -142,18 +142,18 @@ impl Metadata {
     pub fn list(&self) -> TokenList {
         let (mut cursor, mut one, mut count) = (null_mut(), 0, 0);
         let (begun, count) = (&raw mut cursor, &raw mut count);
-        // SAFETY: a live object, of which this is a reference; places of this function.
+        // SAFETY: this reference keeps the object alive; the out pointers are locals.
         unsafe { sys::IMetaDataImport::EnumTypeDefs(self.first(), begun, &raw mut one, 1, count) };
         TokenList(cursor)
     }
 
     /// CloseEnum.
     pub fn close(&self, list: TokenList) {
-        // SAFETY: a live object, of which this is a reference; it looks the list up.
+        // SAFETY: this reference keeps the object alive; it validates the list.
         unsafe { sys::IMetaDataImport::CloseEnum(self.first(), list.0) };
     }
 
-    /// One after the other.
+    /// Reads an enumeration to its end.
     fn all(&self, next: impl Fn(*mut sys::HCORENUM, *mut u32, *mut u32) -> i32) -> Answered<Vec<u32>> {
         let (mut cursor, mut tokens) = (null_mut(), Vec::new());
         loop {
@@ -170,7 +170,7 @@ impl Metadata {
 
 impl Drop for Metadata {
     fn drop(&mut self) {
-        // SAFETY: gives up the only reference.
+        // SAFETY: releases the only reference.
         unsafe { sys::IUnknown::Release(self.0.cast()) };
     }
 }

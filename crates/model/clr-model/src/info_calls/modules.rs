@@ -1,18 +1,18 @@
-//! Questions about modules, assemblies, application domains and threads.
+//! Calls about modules, assemblies, application domains and threads.
 
 use super::{Answered, answered, calls, room};
 use crate::scripted::Script;
 use corprof::{HResult, sys};
 use std::ptr::null_mut;
 
-/// What GetModuleInfo2 answers beside the name.
+/// The answers of GetModuleInfo2, without the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModuleAnswer {
     /// The code.
     pub code: HResult,
-    /// How long the name is, with its zero.
+    /// The length of the name, including its zero.
     pub length: u32,
-    /// Where it lies.
+    /// The base address.
     pub base: usize,
     /// Its assembly.
     pub assembly: usize,
@@ -29,16 +29,16 @@ calls! {
     /// GetHandleFromThread.
     handle_of_thread(thread: usize) -> (handle: usize)
         = ICorProfilerInfo::GetHandleFromThread(thread, (&raw mut handle).cast());
-    /// GetThreadInfo: the system's number.
+    /// GetThreadInfo: the system's thread ID.
     number_of_thread(thread: usize) -> (number: u32) = ICorProfilerInfo::GetThreadInfo(thread, &raw mut number);
 }
 
 impl Script {
-    /// GetModuleInfo2; the name is in `list` then.
+    /// GetModuleInfo2. The name is in `list`.
     pub fn module_info(&self, module: usize, list: &mut [u16]) -> ModuleAnswer {
         let ((room, places), mut base) = (room(list), std::ptr::null());
         let (mut length, mut assembly, mut flags) = (0, 0, 0);
-        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
+        // SAFETY: the model keeps Info alive during the schedule; the out pointers are locals.
         let code = unsafe {
             sys::ICorProfilerInfo3::GetModuleInfo2(
                 self.at(),
@@ -54,20 +54,20 @@ impl Script {
         ModuleAnswer { code: HResult(code), length, base: base as usize, assembly, flags }
     }
 
-    /// GetModuleMetaData, with what it is opened for, and with or without an interface that is asked for.
+    /// GetModuleMetaData with these open flags, with or without a requested interface.
     pub fn metadata_of(&self, module: usize, flags: u32, is_wanted: bool) -> HResult {
         let (mut object, interface) = (null_mut(), sys::IID_ICorProfilerInfo);
         let place = if is_wanted { &raw mut object } else { null_mut() };
-        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; an identifier that lives.
+        // SAFETY: the model keeps Info alive during the schedule; the identifier outlives the call.
         HResult(unsafe {
             sys::ICorProfilerInfo::GetModuleMetaData(self.raw(), module, flags, &raw const interface, place)
         })
     }
 
-    /// GetAssemblyInfo: the code, the length of the name, the application domain, the module; the name is in `list` then.
+    /// GetAssemblyInfo: the code, the length of the name, the application domain, the module. The name is in `list`.
     pub fn assembly_info(&self, assembly: usize, list: &mut [u16]) -> (HResult, u32, usize, usize) {
         let ((room, places), mut length, mut domain, mut module) = (room(list), 0, 0, 0);
-        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
+        // SAFETY: the model keeps Info alive during the schedule; the out pointers are locals.
         let code = unsafe {
             sys::ICorProfilerInfo::GetAssemblyInfo(
                 self.raw(),
@@ -82,10 +82,10 @@ impl Script {
         (HResult(code), length, domain, module)
     }
 
-    /// GetAppDomainInfo: the code, the length of the name, the process; the name is in `list` then.
+    /// GetAppDomainInfo: the code, the length of the name, the process. The name is in `list`.
     pub fn app_domain_info(&self, domain: usize, list: &mut [u16]) -> (HResult, u32, usize) {
         let ((room, places), mut length, mut process) = (room(list), 0, 0);
-        // SAFETY: the runtime's object, which the model keeps as long as the schedule lasts; places of this function.
+        // SAFETY: the model keeps Info alive during the schedule; the out pointers are locals.
         let code = unsafe {
             sys::ICorProfilerInfo::GetAppDomainInfo(self.raw(), domain, room, &raw mut length, places, &raw mut process)
         };

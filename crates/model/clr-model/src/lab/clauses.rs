@@ -2,32 +2,32 @@
 
 use serde::Serialize;
 
-/// What became of a clause.
+/// The verdict on a clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The profiler did what the clause is about, and never broke it.
+    /// The profiler exercised the clause and never broke it.
     Honoured,
-    /// It broke it.
+    /// The profiler broke it.
     Broken,
-    /// It never did what the clause is about.
+    /// The profiler never exercised it.
     NotExercised,
 }
 
-/// A verdict, as it is printed for programs. A field keeps its name and meaning; new ones may be added.
+/// A verdict in its machine-readable form. A field keeps its name and its sense; new fields may be added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The clause, by its id in the contract.
     pub clause: String,
-    /// What became of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The first run in which it was broken.
+    /// The first run that broke it.
     pub seed: Option<u64>,
     /// The runtime of that run.
     pub runtime_version: Option<String>,
-    /// The callback, or the call of the runtime's, in which it was broken.
+    /// The callback or runtime call that broke it.
     pub callback: Option<String>,
-    /// What happened; for a clause that was not broken, what is asked of it.
+    /// The fault; for a clause that was not broken, its requirement.
     pub message: String,
 }
 
@@ -36,9 +36,9 @@ pub struct Finding {
 pub struct Clause {
     /// Its id in the contract.
     pub id: &'static str,
-    /// What honouring it means here.
+    /// The condition for honouring it.
     pub honoured: &'static str,
-    /// What a profiler must do for it to be exercised.
+    /// The profiler's action that exercises it.
     pub exercise: &'static str,
 }
 
@@ -46,7 +46,7 @@ const fn clause(id: &'static str, honoured: &'static str, exercise: &'static str
     Clause { id, honoured, exercise }
 }
 
-/// All of them.
+/// All clauses.
 pub const CLAUSES: [Clause; 20] = [
     clause("ATT-06", "the library is opened and mapped", "the library must be loaded"),
     clause("ATT-09", "the object has ICorProfilerCallback3", "an object must be made"),

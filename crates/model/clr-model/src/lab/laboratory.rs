@@ -1,4 +1,4 @@
-//! Starts runs, several at a time, outlives them, and adds up what they found.
+//! Starts runs, several at a time, survives them, and sums up their findings.
 
 use super::clauses::{CLAUSES, Finding, Verdict};
 use super::page::{Crash, Line, Page};
@@ -15,68 +15,68 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A run that takes longer hangs where it cannot see it itself: in a constructor of the library, say.
+/// Longest run. A longer one hangs where it cannot detect it itself, for example in a constructor of the library.
 const LONGEST_RUN: Duration = Duration::from_secs(15);
-/// Into so many waits it is divided.
+/// The number of waits that this is divided into.
 const TURNS: u32 = 100;
-/// How long the first run of each runtime waits for the profiler's wish to leave, and later ones if it came.
+/// How long the first run of each runtime waits for a detach request. Later runs wait as long if one came.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same of later runs if it did not come.
+/// The wait of later runs if no request came.
 const SHORT_PATIENCE: Duration = Duration::from_millis(30);
-/// Runs of a runtime that may hang; the rest is left out.
+/// Maximum of hanging runs for a runtime; the remaining runs are skipped.
 const MOST_HANGS: usize = 2;
-/// Findings of one clause that are told; the rest says the same.
+/// Maximum of reported findings for a clause; more would repeat them.
 const MOST_OF_A_CLAUSE: usize = 8;
-/// Runs at a time, for each processor: they mostly wait.
+/// Runs at a time per CPU: they mostly wait.
 const RUNS_A_PROCESSOR: usize = 3;
 
-/// The status with which the dynamic linker ends a process.
+/// The exit status of the dynamic linker.
 const OF_THE_LINKER: i32 = 127;
-/// What it then means.
+/// Its explanation.
 const NO_SYMBOL: &str =
     ": so ends the dynamic linker a process that calls a function which no library has; `ldd -r` names it";
 
-/// What to check, and how.
+/// The subject and the settings of a check.
 pub struct Laboratory<'a> {
     /// The profiler's library.
     pub library: String,
-    /// Its library for heaps, where that is another one, as of Remora's own agent.
+    /// Its separate library for heaps, if any: Remora's own agent has one.
     pub library_for_heaps: Option<String>,
-    /// Its class; any, where none is given.
+    /// The profiler's class; any class if none is given.
     pub class: Option<u128>,
-    /// What InitializeForAttach is handed; nothing, where none is given.
+    /// The data for InitializeForAttach; empty if none is given.
     pub client_data: Option<String>,
     /// The runtimes.
     pub runtime_versions: Vec<RuntimeVersion>,
-    /// Schedules of each.
+    /// Schedules for each runtime.
     pub seeds: u64,
-    /// A command that does [`super::run::run`] with this specification.
+    /// A command that calls [`super::run::run`] with this specification.
     pub command: &'a (dyn Fn(&str) -> Command + Sync),
-    /// Set when it is to end: the runs that are under way are ended, and nothing that they have started stays.
+    /// Set to stop: the current runs end, and none of their processes remains.
     pub interrupted: &'a AtomicBool,
 }
 
-/// What came of it.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// A verdict for each clause, and for a broken one each way in which it was broken.
+    /// A verdict for each clause; for a broken one, each way in which it was broken.
     pub findings: Vec<Finding>,
-    /// Runs that were made.
+    /// Runs made.
     pub runs: u64,
-    /// Runs that were left out, since too many of the same runtime had hung.
+    /// Runs skipped after too many hangs of the same runtime.
     pub left_out: u64,
-    /// Why runs could not be checked, where they could not.
+    /// Why runs could not be checked.
     pub failures: BTreeSet<String>,
 }
 
 impl Report {
-    /// Whether anything was broken.
+    /// Whether any clause was broken.
     pub fn has_broken(&self) -> bool {
         self.findings.iter().any(|finding| finding.verdict == Verdict::Broken)
     }
 }
 
-/// One run, as it was seen from outside.
+/// One run, seen from outside.
 struct RunResult {
     runtime_version: RuntimeVersion,
     seed: u64,
@@ -86,7 +86,7 @@ struct RunResult {
 }
 
 impl Laboratory<'_> {
-    /// Runs everything.
+    /// Makes all runs.
     pub fn run(&self) -> Report {
         let run_processes = RunProcesses::new();
         let first: Vec<RunSpec> = self.runtime_versions.iter().map(|one| self.order(*one, 0, PATIENCE)).collect();
@@ -115,7 +115,7 @@ impl Laboratory<'_> {
         RunSpec { library, class, client_data, runtime_version: name(runtime_version).to_owned(), seed, patience }
     }
 
-    /// Several at a time. What is missing was left out.
+    /// Several runs at a time. Missing results were skipped.
     fn all(&self, run_processes: &RunProcesses, orders: &[RunSpec]) -> Vec<Result<RunResult, String>> {
         let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let hangs: Mutex<BTreeMap<String, usize>> = Mutex::default();
@@ -142,7 +142,7 @@ impl Laboratory<'_> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| {
             for _ in 1..processors * RUNS_A_PROCESSOR {
-                // Where the system gives no more threads, fewer runs go on at a time.
+                // If the system has no more threads, fewer runs go on at a time.
                 let _ = std::thread::Builder::new().spawn_scoped(scope, work);
             }
             work();
@@ -155,7 +155,7 @@ impl Laboratory<'_> {
         let words = serde_json::to_string(order).map_err(io::Error::other)?;
         let mut command = (self.command)(&words);
         command.stdin(page.for_run()?).stdout(Stdio::null()).stderr(Stdio::null());
-        // A group of its own: what the profiler starts ends with the run.
+        // A group of its own: processes that the profiler starts end with the run.
         let run = run_processes.start(command.process_group(0))?;
         let ended = wait(run.pid, self.interrupted)?;
         let stopped = !ended && run.is_stopped();
@@ -180,7 +180,7 @@ impl Laboratory<'_> {
     }
 }
 
-/// Where the system has given too little, which of its limits it was.
+/// Which limit of the system prevented a start.
 fn why_not_started(error: &io::Error) -> String {
     let limit = match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => "; raise the limit of open files (`ulimit -n`)",
@@ -194,7 +194,7 @@ fn name(runtime_version: RuntimeVersion) -> &'static str {
     runtime_version.differences().name
 }
 
-/// Whether the process ended in time. Waited for in turns: while the whole machine stands, as one whose lid is shut, only one passes.
+/// Whether the process ended in time. It waits in turns: while the whole machine is suspended, only one turn passes.
 fn wait(pid: Pid, interrupted: &AtomicBool) -> io::Result<bool> {
     let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
     let turn = Timespec { tv_sec: 0, tv_nsec: (LONGEST_RUN / TURNS).as_nanos() as i64 };
@@ -228,14 +228,14 @@ fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
     if told.is_empty() { vec![Line::Failed("a run did not come to its end".into())] } else { told }
 }
 
-/// A crash, or an exit that nobody asked for.
+/// A crash, or an unexpected exit.
 fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     let seats = page.callbacks();
     let callback = |seat: Option<usize>| {
         let known = seats.iter().find(|(known, _)| seat.is_none_or(|seat| *known == seat));
         known.map(|(_, callback)| callback.clone())
     };
-    // A run in which a callback hangs ends itself so.
+    // A run with a hanging callback kills itself.
     if is_done && status.signal() == Some(Signal::KILL.as_raw()) {
         return None;
     }
@@ -252,7 +252,7 @@ fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     let code = status.code().unwrap_or_default();
     let has_failed = page.lines().iter().any(|line| matches!(line, Line::Failed(_)));
     if has_failed {
-        // Its own words stand there.
+        // The run itself has written the reason.
         return None;
     }
     if seats.is_empty() && !is_done && page.lines().is_empty() {
@@ -282,7 +282,7 @@ fn signal_name(signal: i32) -> String {
     name.map_or_else(|| format!("signal {signal}"), str::to_owned)
 }
 
-/// From runs to verdicts.
+/// Turns runs into verdicts.
 fn add_up(all: &[Result<RunResult, String>]) -> Report {
     let mut report = Report::default();
     let mut exercised = BTreeSet::new();

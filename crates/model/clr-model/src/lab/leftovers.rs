@@ -1,7 +1,7 @@
-//! What of a profiler is in the process besides its library: threads, timers, signal handlers, children, descriptors.
+//! A profiler's remains in the process besides its library: threads, timers, signal handlers, children, descriptors.
 //!
-//! Read from the system, before the attach and later; the difference is the profiler's. Threads of the runtime's side are known by their
-//! numbers, and a thread that the kernel is already taking apart is none.
+//! Read from the system before the attach and later; the difference belongs to the profiler. Threads of the runtime's side are known by
+//! their numbers. Threads that the kernel is already removing do not count.
 
 use super::system;
 use crate::mutation;
@@ -12,7 +12,7 @@ use std::fs;
 /// The kernel is taking the thread apart (PF_EXITING of include/linux/sched.h, as `/proc/PID/task/TID/stat` shows it).
 const EXITING: u64 = 0x4;
 
-/// What is there at an instant.
+/// The state at an instant.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ProcessState {
     threads: BTreeMap<u32, String>,
@@ -20,21 +20,21 @@ pub struct ProcessState {
     handlers: BTreeMap<i32, usize>,
     children: BTreeMap<u32, String>,
     descriptors: BTreeMap<String, String>,
-    /// The system did not show it: no descriptor is free any more.
+    /// The system did not show it: no descriptor is free.
     is_hidden: bool,
 }
 
-/// Something that is there and was not before.
+/// A new resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// Whether code of the library can be entered through it: descriptors are only untidy.
+    /// Whether it lets code enter the library. Descriptors are only untidy.
     pub is_a_way_in: bool,
-    /// In words.
+    /// Its description.
     pub what: String,
 }
 
 impl ProcessState {
-    /// Looks.
+    /// Reads the state.
     pub fn now() -> ProcessState {
         ProcessState {
             threads: threads(),
@@ -46,7 +46,7 @@ impl ProcessState {
         }
     }
 
-    /// What is there beyond `before`, but for the thread `asker`.
+    /// The resources beyond `before`, except the thread `asker`.
     pub fn beyond(&self, before: &ProcessState, asker: Option<u32>) -> Vec<Leftover> {
         let way_in = |what: String| Leftover { is_a_way_in: true, what };
         let threads = self.threads.iter().filter(|(id, _)| !before.threads.contains_key(id) && Some(**id) != asker);
@@ -66,13 +66,13 @@ impl ProcessState {
     }
 }
 
-/// With its name, unless it is the one that it was born with.
+/// With its name, unless it has the inherited one.
 fn named(what: &str, name: &str) -> String {
     let own = fs::read_to_string("/proc/self/comm").unwrap_or_default();
     if name == own.trim_end() { what.to_owned() } else { format!("{what} ({name})") }
 }
 
-/// Without its number, which is another one in each run: `POSIX timer #3`, `socket:[4711]`, but `anon_inode:[eventfd]`.
+/// Without its number, which differs in each run: `POSIX timer #3`, `socket:[4711]`, but `anon_inode:[eventfd]`.
 fn kind(name: &str) -> String {
     let is_number = |text: &str| text.trim_matches(['[', ']']).bytes().all(|byte| byte.is_ascii_digit());
     match name.rsplit_once([':', '#']) {
@@ -98,7 +98,7 @@ fn timers() -> BTreeSet<String> {
     posix.chain(system::interval_timers().map(str::to_owned)).collect()
 }
 
-/// Children, grandchildren whose parents have ended among them: the run is their reaper.
+/// Children, including grandchildren whose parents have ended: the run is their reaper.
 fn children() -> BTreeMap<u32, String> {
     let this = std::process::id();
     let all = numbers("/proc").filter_map(|id| Some((id, Stat::read(&format!("/proc/{id}/stat"))?)));
@@ -109,7 +109,7 @@ fn descriptors() -> BTreeMap<String, String> {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else { return BTreeMap::new() };
     let links = entries.filter_map(|entry| {
         let entry = entry.ok()?;
-        // The one through which the folder itself is read is closed by the time its link is.
+        // The descriptor that reads the folder itself is closed before its link is read.
         let link = fs::read_link(entry.path()).ok()?.to_string_lossy().into_owned();
         let is_own_reading = link.starts_with("/proc/") && link.ends_with("/fd");
         (!is_own_reading).then(|| (entry.file_name().to_string_lossy().into_owned(), link))
@@ -129,12 +129,12 @@ struct Stat {
 }
 
 impl Stat {
-    /// `None` if it has ended.
+    /// `None` if the process or thread has ended.
     fn read(path: &str) -> Option<Stat> {
         Stat::parse(&fs::read_to_string(path).ok()?)
     }
 
-    /// The name is in parentheses, and may contain any.
+    /// The name is in parentheses, and may contain some.
     fn parse(text: &str) -> Option<Stat> {
         let (before, after) = text.rsplit_once(") ")?;
         let mut fields = after.split(' ');

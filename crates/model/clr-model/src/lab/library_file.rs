@@ -1,4 +1,4 @@
-//! A profiler's library as it is: opened by the linker when the runtime loads it, and looked for in the process's mappings.
+//! A profiler's real library: the dynamic linker opens it when the runtime loads it, and the process's mappings show it.
 
 use super::monitor;
 use super::system::{self, Opened};
@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// See the module's text.
+/// See the module documentation.
 pub struct LibraryFile {
     path: String,
     refuses_class: Arc<AtomicBool>,
@@ -25,17 +25,17 @@ const NO_SUCH_CLASS: HResult = HResult(0x8004_0111_u32 as i32);
 const NOT_LOADED: HResult = HResult(0x8007_007E_u32 as i32);
 
 impl LibraryFile {
-    /// Of the file at a path. The flag is raised when the library has refused to give a class object.
+    /// The library at a path. It sets the flag when the library refuses to return a class object.
     pub fn new(path: &str, refuses_class: Arc<AtomicBool>) -> LibraryFile {
         LibraryFile { path: path.to_owned(), refuses_class, state: Mutex::default() }
     }
 }
 
 impl LibraryFile {
-    /// Of a file that is opened here and now.
+    /// Opens a file at once.
     ///
     /// # Errors
-    /// The linker's words.
+    /// The linker's message.
     pub fn open(path: &str) -> Result<LibraryFile, String> {
         let opened = system::open(path)?;
         Ok(LibraryFile { path: path.to_owned(), refuses_class: Arc::default(), state: Mutex::new(Some(opened)) })
@@ -58,9 +58,9 @@ impl Exports for LibraryFile {
             monitor::broken("ATT-20", "the library does not export DllGetClassObject; a profiler's library must");
             return NO_SUCH_CLASS;
         };
-        // SAFETY: what is exported by that name has this signature.
+        // SAFETY: the export of that name has this signature.
         let function: GetClassObject = unsafe { std::mem::transmute(function) };
-        // SAFETY: the caller vouches for two identifiers and a place, as COM asks.
+        // SAFETY: the caller guarantees two identifiers and a place, as COM requires.
         let answer = HResult(unsafe { function(class, interface, out) });
         self.refuses_class.store(!answer.is_success(), Ordering::SeqCst);
         answer
@@ -103,7 +103,7 @@ impl Exports for LibraryFile {
     }
 }
 
-/// What the dynamic linker does not say of a library for another machine: it passes it over as if it were not there.
+/// Detects a library for another machine. The dynamic linker does not report it: it skips the file as if it were missing.
 fn foreign_machine(path: &str) -> Option<String> {
     let bytes = fs::read(path).ok()?;
     let (class, machine) = (*bytes.get(4)?, u16::from_le_bytes([*bytes.get(18)?, *bytes.get(19)?]));
@@ -119,7 +119,7 @@ fn foreign_machine(path: &str) -> Option<String> {
 /// ELFCLASS64: .NET on Linux is profiled in 64 bits here.
 const OWN_CLASS: u8 = 2;
 
-/// As Rust calls it (ELF, e_machine).
+/// Rust's name for it (ELF, e_machine).
 fn name_of_machine(machine: u16) -> &'static str {
     match machine {
         3 => "x86",
@@ -131,19 +131,19 @@ fn name_of_machine(machine: u16) -> &'static str {
     }
 }
 
-/// Where a file is mapped, from its first byte to behind its last; `None` if it is not.
+/// Where a file is mapped, from its first byte to the end of its last; `None` if it is not mapped.
 pub fn range(path: &str) -> Option<(u64, u64)> {
     let inode = fs::metadata(path).ok()?.ino().to_string();
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let mut whole: Option<(u64, u64)> = None;
-    // A file in memory has no name but its link's.
+    // A file in memory has only the name of its link.
     let name = fs::canonicalize(path).or_else(|_| fs::read_link(path)).ok()?;
     let name = name.to_string_lossy();
     let name = name.trim_end_matches(" (deleted)");
     for line in maps.lines() {
         let mut fields = line.split_ascii_whitespace();
         let (addresses, of_line) = (fields.next()?, fields.nth(3)?);
-        // By the inode and the name: the number of the device is not the same everywhere.
+        // Compares inode and name: the device number is not the same everywhere.
         if of_line != inode || !line.trim_end_matches(" (deleted)").ends_with(name) {
             continue;
         }

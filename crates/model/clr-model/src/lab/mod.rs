@@ -1,16 +1,16 @@
 //! The laboratory: a real profiler's library in the model, run after run, and a verdict for each clause.
 //!
 //! # Purpose
-//! Each run is a process of its own ([`run`]), so that a profiler's crash is a finding and not ours. The laboratory ([`laboratory`]) starts
-//! them, outlives them, and adds up what they found. What a run has found, and in which callback its threads are, stands on a page of
-//! memory that both have ([`page`]).
+//! Each run is a separate process ([`run`]), so that a profiler's crash is a finding and not ours. The laboratory ([`laboratory`]) starts
+//! them, survives them, and sums up their findings. Both share a page of memory with a run's findings and its threads' current callbacks
+//! ([`page`]).
 //!
 //! # Design constraints
-//! The profiler runs on threads of the system ([`crate::schedule::threads`]): only the runtime's side is seeded, and to replay a seed is
+//! The profiler runs on threads of the system ([`crate::schedule::threads`]). Only the runtime's side is seeded, so replaying a seed is
 //! best effort.
 //!
 //! # Rejected
-//! One process for all runs: the first profiler that crashes, pins its library or leaves a thread would be the last one checked.
+//! One process for all runs: a profiler that crashes, pins its library or leaves a thread would end all later checks.
 
 pub mod clauses;
 pub mod laboratory;

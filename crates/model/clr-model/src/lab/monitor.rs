@@ -1,6 +1,6 @@
-//! What the runtime's side sees a profiler do in a run of the laboratory. Outside of one, every function here does nothing.
+//! What the runtime's side observes of a profiler in a laboratory run. Outside a run, every function here does nothing.
 //!
-//! The runtime's files call these functions where something happens that only the laboratory checks.
+//! The runtime's files call these functions at places that only the laboratory checks.
 
 use super::leftovers::{Leftover, ProcessState};
 use super::page::{Line, PageWriter};
@@ -13,15 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// A thread that asks for the detach is kept inside its call until the library is unmapped, for so much of the model's time at most,
-/// nanoseconds.
+/// How long the thread that requests the detach is kept in its call, unless the library is unmapped earlier; nanoseconds of model time.
 const HELD: u64 = 60_000_000_000;
 
 static MONITOR: OnceLock<Monitor> = OnceLock::new();
 
 struct Monitor {
     writer: PageWriter,
-    /// Whether the thread that asks is to be overtaken by the unload (contract DET-08).
+    /// Whether the unload overtakes the requesting thread (contract DET-08).
     holds_askers: bool,
     before: Mutex<ProcessState>,
     state: Mutex<State>,
@@ -36,11 +35,11 @@ struct State {
     exercised: BTreeSet<&'static str>,
     broken: BTreeSet<(String, String)>,
     callbacks: HashMap<Task, Vec<(&'static str, Instant)>>,
-    /// Collections were asked for and refused, in this callback, and nothing else has been granted since.
+    /// MONITOR_GC was refused in this callback, and no mask has been granted since.
     refused_collections: Option<Option<&'static str>>,
 }
 
-/// A thread is in a callback for as long as this lives.
+/// A thread is in a callback while this lives.
 pub struct CallbackScope(bool);
 
 impl Drop for CallbackScope {
@@ -51,10 +50,10 @@ impl Drop for CallbackScope {
     }
 }
 
-/// From now on this process is a run of the laboratory.
+/// Makes this process a laboratory run.
 pub fn install(writer: PageWriter, holds_askers: bool) {
     system::prepare(writer.descriptor());
-    // The first and only one.
+    // The first and only call.
     let _ = MONITOR.set(Monitor {
         writer,
         holds_askers,
@@ -67,14 +66,14 @@ pub fn install(writer: PageWriter, holds_askers: bool) {
     });
 }
 
-/// What is in the process now is not the profiler's.
+/// Records the process's current resources, which are not the profiler's.
 pub fn begin() {
     if let Some(monitor) = MONITOR.get() {
         *monitor.before.lock().expect("no panic while locked") = ProcessState::now();
     }
 }
 
-/// What is there now and was not before.
+/// The resources added since [`begin`].
 pub fn leftovers() -> Vec<Leftover> {
     MONITOR.get().map_or_else(Vec::new, |monitor| monitor.beyond(None))
 }
@@ -86,8 +85,7 @@ pub fn write(line: &Line) {
     }
 }
 
-/// The run is over: what happens while the process exits is not the profiler's any more, but for a crash. Where a callback hangs, the
-/// process may not be able to exit: then it is ended here.
+/// Ends the run: afterwards only a crash counts. A hanging callback may prevent the exit, so `hangs` kills the process.
 pub fn end(hangs: bool) {
     let Some(monitor) = MONITOR.get() else { return };
     monitor.over.store(true, Ordering::SeqCst);
@@ -97,7 +95,7 @@ pub fn end(hangs: bool) {
     }
 }
 
-/// The profiler did what a clause is about.
+/// The profiler exercised a clause.
 pub fn exercised(clause: &'static str) {
     let Some(monitor) = MONITOR.get() else { return };
     if monitor.lock().exercised.insert(clause) {
@@ -105,21 +103,21 @@ pub fn exercised(clause: &'static str) {
     }
 }
 
-/// The profiler broke a clause, in the callback that the running thread is in.
+/// The profiler broke a clause, in the current callback of the running thread.
 pub fn broken(clause: &str, message: &str) {
     if let Some(monitor) = MONITOR.get() {
         monitor.report(clause, monitor.callback_of(schedule::current()), message);
     }
 }
 
-/// The same in a callback that another thread is in.
+/// The same, in a callback of another thread.
 pub fn broken_in(clause: &str, callback: Option<&'static str>, message: &str) {
     if let Some(monitor) = MONITOR.get() {
         monitor.report(clause, callback, message);
     }
 }
 
-/// Whether a clause has been broken in this run.
+/// Whether this run has broken a clause.
 pub fn has_broken(clause: &str) -> bool {
     MONITOR.get().is_some_and(|monitor| monitor.lock().broken.iter().any(|(known, _)| known == clause))
 }
@@ -132,14 +130,14 @@ pub fn callback(name: &'static str) -> CallbackScope {
     CallbackScope(MONITOR.get().is_some())
 }
 
-/// Waits a little for what is only a matter of the system's scheduler: nobody is to be blamed for that. A runtime waits for no such thing.
+/// Waits a little for the system's scheduler, whose delays are not the profiler's fault. A runtime does not wait for them.
 pub fn settle(settled: impl Fn() -> bool) {
     if MONITOR.get().is_some() {
         threads::settle(settled);
     }
 }
 
-/// Callbacks that have run for so long and have not returned.
+/// Callbacks that have run longer than this.
 pub fn callbacks(longer_than: Duration) -> Vec<&'static str> {
     let Some(monitor) = MONITOR.get() else { return Vec::new() };
     let state = monitor.lock();
@@ -163,7 +161,7 @@ pub fn info_call(slot: &'static str) {
     }
 }
 
-/// The profiler has asked for flags, and this is the answer.
+/// The profiler has set its event mask, with this answer.
 pub fn mask(low: u32, high: Option<u32>, answer: Result<HResult, HResult>) -> Result<HResult, HResult> {
     if let Some(monitor) = MONITOR.get() {
         let answer = answer.unwrap_or_else(|refused| refused);
@@ -187,7 +185,7 @@ pub fn mask(low: u32, high: Option<u32>, answer: Result<HResult, HResult>) -> Re
     answer
 }
 
-/// The profiler forces a collection; whether it is told of any is in its mask.
+/// The profiler forces a GC. `is_told`: its mask wants GC callbacks.
 pub fn forces_collection(is_told: bool) {
     let Some(monitor) = MONITOR.get() else { return };
     if !is_told && monitor.lock().refused_collections.is_some() {
@@ -198,7 +196,7 @@ pub fn forces_collection(is_told: bool) {
     }
 }
 
-/// The profiler has had the time to leave, and does not.
+/// The profiler had time to detach, and stays.
 pub fn stays() {
     let Some(monitor) = MONITOR.get() else { return };
     let refused = monitor.lock().refused_collections;
@@ -211,8 +209,7 @@ pub fn stays() {
     }
 }
 
-/// The profiler asks for its detach: `ask` puts the question. What is still open is looked at before, since the asking thread may be
-/// gone afterwards.
+/// The profiler requests its detach with `ask`. Leftovers are collected first, since the requesting thread may end in the call.
 pub fn detach(ways_in: impl FnOnce() -> Vec<&'static str>, ask: impl FnOnce() -> HResult) -> HResult {
     let Some(monitor) = MONITOR.get() else { return ask() };
     let is_own = threads::os_threads().is_some_and(|os_threads| !os_threads.is_own());
@@ -227,7 +224,7 @@ pub fn detach(ways_in: impl FnOnce() -> Vec<&'static str>, ask: impl FnOnce() ->
     answer
 }
 
-/// A detach was refused. What the profiler has done itself and cannot take back is its fault; otherwise it may ask again.
+/// A detach was refused. An irreversible action of the profiler is its fault. Otherwise it may ask again.
 fn refused(answer: HResult) {
     let cause = match answer {
         HResult::CORPROF_E_IMMUTABLE_FLAGS_SET => "an immutable flag is in its event mask",
@@ -245,12 +242,12 @@ fn refused(answer: HResult) {
     );
 }
 
-/// How often a detach was accepted.
+/// Accepted detach requests.
 pub fn asked() -> u32 {
     MONITOR.get().map_or(0, |monitor| monitor.asked.load(Ordering::SeqCst))
 }
 
-/// The library is no longer mapped: nobody may be on a way back into it.
+/// The library is unmapped: no thread may return into it.
 pub fn was_unmapped() {
     let Some(monitor) = MONITOR.get() else { return };
     monitor.unmapped.fetch_add(1, Ordering::SeqCst);
@@ -302,7 +299,7 @@ impl Monitor {
         self.writer.seat(task.0, outer.unwrap_or_default());
     }
 
-    /// A refusal is no fault: the runtime collects concurrently. Ignoring it is one.
+    /// A refusal is no fault, since the runtime collects concurrently. Ignoring it is a fault.
     fn check_gc_flags(&self, low: u32, answer: HResult) {
         let is_refused = matches!(
             answer,
@@ -341,7 +338,7 @@ impl Monitor {
         }
     }
 
-    /// Keeps the asking thread in its call, so that the unload overtakes it. A thread whose library is gone never returns.
+    /// Keeps the requesting thread in its call, so that the unload overtakes it. A thread whose library is unmapped never returns.
     fn hold(&self) {
         if !self.holds_askers {
             return;
@@ -360,7 +357,7 @@ impl Monitor {
     }
 }
 
-/// The runtime has given its reference back, and the library is still there: who is held may go on.
+/// The runtime has released its reference, and the library is still mapped: kept threads may continue.
 static RELEASED: AtomicBool = AtomicBool::new(false);
 
 /// See [`RELEASED`].

@@ -1,7 +1,7 @@
-//! The page that a run and its laboratory share: what a run has found, and where each of its threads is, readable after its death.
+//! The page shared by a run and its laboratory: the run's findings and each thread's current callback, readable after its death.
 //!
-//! A file in memory. The run's standard input is this file when it starts. Where a thread is stands at a fixed place; what was found is
-//! lines of JSON, each written when it is found.
+//! It is a file in memory, the standard input of the run. A thread's callback is at a fixed place. Findings are lines of JSON, written at
+//! once.
 
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -10,48 +10,48 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 
-/// Threads that have a place of their own; later ones share.
+/// Threads with a seat of their own; later threads share.
 pub const THREADS: usize = 64;
-/// Bytes of a seat: the name of a callback, and zeros.
+/// Bytes of a seat: the name of a callback, padded with zeros.
 const NAME: usize = 48;
-/// Where the crash stands.
+/// Offset of the crash.
 pub const CRASH: u64 = 4096;
-/// Where the lines begin.
+/// Offset of the first line.
 const LINES: u64 = 8192;
-/// What of the lines is read, at most: a run that writes more has gone mad.
+/// Maximum of lines read, in bytes; a run that writes more is broken.
 const MOST_LINES: usize = 1 << 20;
 
 /// One line of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// The profiler did what this clause is about.
+    /// The profiler exercised this clause.
     Exercised(String),
     /// A clause was broken.
     Broken {
         /// The clause.
         clause: String,
-        /// The callback or call in which it happened.
+        /// The callback or call with the fault.
         callback: Option<String>,
-        /// What happened, and what would be right.
+        /// The fault, and the correct behaviour.
         message: String,
     },
-    /// The profiler asked for its detach, and got it.
+    /// The profiler's detach request was accepted.
     AskedForDetach,
     /// Why a clause could not be exercised.
     Note {
         /// The clause.
         clause: String,
-        /// What stood in the way.
+        /// The obstacle.
         message: String,
     },
-    /// The laboratory itself could not go on.
+    /// The laboratory itself failed.
     Failed(String),
-    /// The run has come to its end; from here on the process exits.
+    /// The run is complete; the process now exits.
     Done,
 }
 
-/// How a run crashed, as its signal handler wrote it down.
+/// How a run crashed, from its signal handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Crash {
@@ -59,18 +59,18 @@ pub struct Crash {
     pub signal: u64,
     /// The seat of the thread.
     pub seat: u64,
-    /// Where: one of the constants below.
+    /// One of the constants below.
     pub place: u64,
-    /// Whether the thread had asked for the detach.
+    /// Whether the thread had requested the detach.
     pub asker: u64,
 }
 
 impl Crash {
-    /// Not in the library's code.
+    /// Outside the library's code.
     pub const ELSEWHERE: u64 = 0;
-    /// In the library's code.
+    /// Inside the library's code.
     pub const IN_LIBRARY: u64 = 1;
-    /// Where the library's code had been.
+    /// Where the library's code was before its unload.
     pub const IN_UNMAPPED_LIBRARY: u64 = 2;
 }
 
@@ -81,7 +81,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty one.
+    /// An empty page.
     ///
     /// # Errors
     /// The system's.
@@ -101,11 +101,11 @@ impl Page {
     /// The lines so far.
     pub fn lines(&self) -> Vec<Line> {
         let text = self.bytes(LINES, MOST_LINES);
-        // The last line of a run that was killed may be half a line.
+        // The last line of a killed run may be incomplete.
         String::from_utf8_lossy(&text).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// The callbacks that run, by their seats.
+    /// The running callbacks with their seats.
     pub fn callbacks(&self) -> Vec<(usize, String)> {
         let all = self.bytes(0, THREADS * NAME);
         let name = |seat: &[u8]| String::from_utf8_lossy(seat).trim_end_matches('\0').to_owned();
@@ -140,14 +140,14 @@ pub struct PageWriter {
 }
 
 impl PageWriter {
-    /// Takes the page from standard input, and leaves nothing to be read there.
+    /// Takes the page from standard input, and leaves nothing there to read.
     ///
     /// # Errors
     /// The system's, or standard input is something else.
     pub fn take() -> io::Result<PageWriter> {
         let descriptor = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
         let file = File::from(descriptor);
-        // A run that was started by hand would write into whatever that is.
+        // Refuses a run started by hand: it would overwrite its standard input.
         if file.metadata()?.len() != 0 || rustix::fs::fcntl_get_seals(&file).is_err() {
             return Err(io::Error::other("standard input is not a page of the laboratory"));
         }
@@ -164,12 +164,12 @@ impl PageWriter {
     pub fn write(&self, line: &Line) {
         let Ok(text) = serde_json::to_string(line) else { return };
         let mut end = self.end.lock().expect("no panic while locked");
-        // Nobody could be told that it failed.
+        // A failure cannot be reported anywhere.
         let _ = self.file.write_all_at(format!("{text}\n").as_bytes(), *end);
         *end += text.len() as u64 + 1;
     }
 
-    /// Writes down in which callback a thread is now.
+    /// Records the current callback of a thread.
     pub fn seat(&self, seat: usize, callback: &str) {
         let mut bytes = [0; NAME];
         for (place, byte) in bytes.iter_mut().zip(callback.bytes()) {

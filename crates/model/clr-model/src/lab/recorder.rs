@@ -1,8 +1,7 @@
-//! Who uses Remora's own agent in a run: the other end of its socket. The agent begins to sample, and then is told to leave, or its recorder
-//! is gone, or there was none.
+//! The recorder of Remora's own agent in a run. The agent begins to sample. Then the recorder asks it to detach, or dies, or never existed.
 //!
-//! Without it the agent would find that nobody is there, and would leave at once: how it samples, asks what it has met, and stops, would
-//! not be seen. Only the conversation is held here; what it sends is not read, for whether it measures right is not checked.
+//! Without a recorder the agent would detach at once, so its sampling, symbol resolution and stopping would stay untested. Only the
+//! conversation is simulated. The data is not read, since its accuracy is not checked here.
 
 use crate::runtime::give_the_code_memory;
 use crate::schedule::{self, Random};
@@ -19,34 +18,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Folders in which a socket can be made; it is there for an instant.
+/// Folders for a socket, which exists only for an instant.
 const FOLDERS: [&str; 2] = ["/tmp", "/dev/shm"];
-/// Where nobody listens.
+/// A path without a listener.
 const NOBODY: &str = "/nobody/listens/here";
-/// Between two looks.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_millis(1);
-/// So long it is sampled, microseconds.
+/// Shortest sampling time, microseconds.
 const SHORTEST: usize = 2_000;
 const LONGEST: usize = 10_000;
-/// As often as it can be had: a run is short.
+/// As high as possible, since a run is short.
 const FREQUENCY: u32 = 10_000;
 const BUDGET: u32 = 1_000_000;
 
-/// How it ends.
+/// How the recording ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RecorderEnd {
-    /// The agent is told to leave.
+    /// The recorder asks the agent to detach.
     Tells,
-    /// The socket hangs up.
+    /// The socket is closed.
     IsGone,
-    /// Nobody was ever there.
+    /// There never was a recorder.
     NeverCame,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Recorder {
     listener: Mutex<Option<UnixListener>>,
-    /// Its file, by the number of its descriptor: the name is gone.
+    /// Its file by descriptor number: the name is unlinked.
     file: Option<OwnedFd>,
     manner: RecorderEnd,
     task: Task,
@@ -55,7 +54,7 @@ pub struct Recorder {
     pub confirmed: Arc<AtomicBool>,
 }
 
-/// What a run asks Remora's own agent for.
+/// The task of Remora's own agent in a run.
 pub fn task(ordinal: u64) -> Task {
     let sampling = Sampling { frequency: FREQUENCY, signal_budget: BUDGET };
     match ordinal % 7 {
@@ -67,7 +66,7 @@ pub fn task(ordinal: u64) -> Task {
 }
 
 impl Recorder {
-    /// Listens, if the seed says so. Where no socket can be had, nobody is there.
+    /// Listens if the seed says so. Without a socket, there is no recorder.
     pub fn of(seed: u64, ordinal: u64) -> Recorder {
         let manner = match ordinal % 3 {
             0 => RecorderEnd::Tells,
@@ -86,7 +85,7 @@ impl Recorder {
         }
     }
 
-    /// What the agent is handed; from now on it is waited for.
+    /// The agent's client data. From now on the recorder waits for the agent.
     pub fn client_data(&self) -> Vec<u8> {
         self.wait_for_it();
         let path = self.file.as_ref().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -103,7 +102,7 @@ impl Recorder {
         schedule::spawn("the recorder of Remora's agent", move || {
             while !schedule::is_stopped() {
                 match listener.accept() {
-                    // An agent that is gone in the middle is one that is gone.
+                    // An agent that disconnects early needs no handling.
                     Ok((stream, _)) => _ = serve(stream, (manner, is_watched), &confirmed, &mut random),
                     Err(_) => std::thread::sleep(LOOK),
                 }
@@ -112,7 +111,7 @@ impl Recorder {
     }
 }
 
-/// A socket without a name, and its file.
+/// An unlinked socket, and its file.
 fn listen() -> io::Result<(UnixListener, OwnedFd)> {
     let name = format!("remora-lab-{}", std::process::id());
     let mut last = io::ErrorKind::NotFound.into();
@@ -131,7 +130,7 @@ fn listen() -> io::Result<(UnixListener, OwnedFd)> {
     Err(last)
 }
 
-/// One conversation, up to its end.
+/// One conversation up to its end.
 fn serve(
     mut stream: UnixStream,
     (manner, is_watched): (RecorderEnd, bool),
@@ -162,7 +161,7 @@ fn serve(
     }
 }
 
-/// The next message, if one comes soon.
+/// The next message, if one arrives soon.
 fn hear(stream: &mut UnixStream, frame: &mut Frame) -> io::Result<Option<FromAgent>> {
     let malformed = |_| io::Error::from(io::ErrorKind::InvalidData);
     if let Some(body) = frame.take().map_err(malformed)? {
@@ -180,7 +179,7 @@ fn hear(stream: &mut UnixStream, frame: &mut Frame) -> io::Result<Option<FromAge
     }
 }
 
-/// Hands over memory as the agent wants it: whole, sealed, and with the magic word. Nobody reads what is told of a heap that is watched.
+/// Sends the shared memory that the agent expects: complete, sealed, with the magic word. The heap tracking data is not read.
 fn welcome(stream: &UnixStream, is_watched: bool) -> io::Result<()> {
     let memory = memfd_create(MEMORY_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     fallocate(&memory, FallocateFlags::empty(), 0, layout::size_in_bytes(is_watched, HEADER_WORDS) as u64)?;

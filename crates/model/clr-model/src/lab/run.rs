@@ -1,4 +1,4 @@
-//! One run: a runtime, a program that works, and the profiler, from its attach to its end or the process's.
+//! One run: a runtime, a busy program, and the profiler, from its attach to its detach or to the exit.
 
 use super::library_file::{self, LibraryFile};
 use super::monitor;
@@ -18,67 +18,67 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a run is to do.
+/// The specification of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunSpec {
     /// The profiler's library.
     pub library: String,
-    /// Its class; any, where none is given.
+    /// Its class; any class if none is given.
     pub class: Option<u128>,
-    /// What InitializeForAttach is handed.
+    /// The data for InitializeForAttach.
     pub client_data: Option<String>,
     /// The runtime, by its name.
     pub runtime_version: String,
     /// The schedule.
     pub seed: u64,
-    /// How long to wait for the profiler's wish to leave.
+    /// How long to wait for the detach request.
     pub patience: Duration,
 }
 
-/// Within this time a callback has returned, an attach is answered, a detach is over.
+/// Limit for a callback, an attach answer, and a detach.
 const LONGEST: Duration = Duration::from_secs(2);
-/// Who has not left within this time, when the run waits as long, means to stay.
+/// A profiler that does not detach in this time stays on purpose, if the run waits as long.
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
-/// Within this time what a thread leaves at its end has gone.
+/// Limit for the release of a thread's resources after its end.
 const LAST_INSTRUCTIONS: Duration = Duration::from_secs(1);
-/// So long a profiler that is not heard is given to do the wrong thing.
+/// How long a profiler without callbacks may do the wrong thing.
 const UNHEARD: Duration = Duration::from_millis(100);
-/// Between two looks.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_micros(200);
-/// So many looks at least, however slow the machine is.
+/// Minimum of checks, however slow the machine is.
 const FEWEST_LOOKS: u32 = 100;
-/// What one look counts at most: the machine may have stood in between, as one whose lid is shut.
+/// Maximum time counted for one check: the machine may have been suspended in between.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
-/// What the program's threads pause between two steps, nanoseconds of the model.
+/// Pause of the program's threads between two steps, nanoseconds of model time.
 const PACE: u64 = 5_000_000;
-/// The longest from the attach to an exit in the middle of the profiling, milliseconds.
+/// Latest exit in the middle of profiling after the attach, milliseconds.
 const LATEST_EXIT: usize = 20;
-/// The class of no profiler in particular.
+/// A class of no particular profiler.
 const ANY_CLASS: u128 = 0x4C61_6221_0000_4000_8000_0000_0000_0001;
-/// Lives that there are.
+/// Number of run kinds.
 const LIVES: u64 = 4;
 /// CLASS_E_CLASSNOTAVAILABLE.
 const NO_SUCH_CLASS: HResult = HResult(0x8004_0111_u32 as i32);
 
-/// The shape of a run, by its seed.
+/// The kind of a run, by its seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunKind {
-    /// Until the profiler leaves.
+    /// Until the profiler detaches.
     Whole,
     /// The process exits in the middle.
     CutShort,
-    /// Until it leaves; then it is attached again.
+    /// Until it detaches; then it is attached again.
     Twice,
-    /// A main profiler came and went before. Since 6 the runtime has then lost count of those that are only notified: it does not call
-    /// them, and crashes when they ask for their detach.
+    /// After the attach and detach of a main profiler. Since 6 the runtime then miscounts notification-only profilers: they get no
+    /// callbacks, and a detach request crashes.
     AfterAnother,
 }
 
-/// What the runtime of the laboratory sees around it: nothing but a setting, so that it soon looks again at a detach that is held up.
+/// The runtime's environment: only a setting, so that it soon checks a delayed detach again.
 struct ShortDetachSleep;
 
 impl ProcessEnvironment for ShortDetachSleep {
-    /// By default .NET Core 3.1 looks again after ten minutes: this is the default of later versions.
+    /// By default .NET Core 3.1 checks again after ten minutes. This is the default of later versions.
     fn variable(&self, name: &str) -> Option<String> {
         (name == "COMPlus_ProfAPI_DetachMaxSleepMs").then(|| "1388".to_owned())
     }
@@ -90,18 +90,18 @@ struct Run {
     path: String,
     refuses_class: Arc<AtomicBool>,
     client_data: Option<String>,
-    /// Of Remora's own agent.
+    /// For Remora's own agent.
     recorder: Recorder,
     patience: Duration,
     random: Random,
-    /// Profilers that came before this one.
+    /// Earlier profilers.
     others: usize,
 }
 
-/// Does what an order says, and writes what it finds on the page that standard input is. The process is to exit afterwards.
+/// Executes a run, and writes findings to the page on standard input. The process should exit afterwards.
 ///
 /// # Errors
-/// In words: the run could not begin.
+/// Why the run could not begin.
 pub fn run(order: &RunSpec) -> Result<(), String> {
     let writer = PageWriter::take().map_err(|error| error.to_string())?;
     let runtime_version = RuntimeVersion::by_name(&order.runtime_version)
@@ -142,7 +142,7 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a run asks Remora's own agent for its heap.
+/// Whether a run asks Remora's own agent for a heap task.
 pub fn is_of_heap(seed: u64) -> bool {
     recorder::task(seed / LIVES).is_of_heap()
 }
@@ -156,7 +156,7 @@ fn life(seed: u64) -> RunKind {
     }
 }
 
-/// How the runtime of a run collects, by the run's seed: mostly as it does by default. Each life comes in each mode.
+/// The GC mode of a run, by its seed: mostly the default. Each run kind occurs in each mode.
 fn gc_mode(seed: u64) -> GcMode {
     match seed / LIVES % 4 {
         2 => GcMode::Blocking,
@@ -165,7 +165,7 @@ fn gc_mode(seed: u64) -> GcMode {
     }
 }
 
-/// A main profiler of the laboratory's own. Nothing monitors what it does.
+/// Attaches and detaches a main profiler of the laboratory's own. Nothing monitors it.
 fn another_comes_and_goes(runtime: &Arc<Runtime>, faults: &Arc<Faults>) -> Result<(), String> {
     let (library, script) = scripted::library(Script::new(), faults);
     let request = AttachRequest { class: Guid::from_u128(ANY_CLASS), library: Some(library), client_data: Vec::new() };
@@ -190,7 +190,7 @@ impl Run {
         if !self.leaves(1) {
             return self.exit();
         }
-        // After that fault the thread that asked is kept for good.
+        // After that fault, the requesting thread is kept for good.
         if life == RunKind::Twice && !monitor::has_broken("DET-05") {
             self.again(class);
         }
@@ -200,7 +200,7 @@ impl Run {
         self.runtime.profilers().iter().any(|profiler| profiler.notification_only)
     }
 
-    /// The runtime has lost it: to ask for the detach would be the crash, which is reported as a fault. It stays until the exit.
+    /// The runtime has lost this profiler. A detach request would crash, and is reported as a fault. The profiler stays until the exit.
     fn stay_without_callbacks(&self) {
         if until(UNHEARD, || monitor::asked() > 0) {
             return;
@@ -209,7 +209,7 @@ impl Run {
         self.exit();
     }
 
-    /// Attaches; the class that the library took. `None` if nothing is attached.
+    /// Attaches, and returns the class that the library accepted. `None` if nothing is attached.
     fn attach(&self, class: Option<u128>) -> Option<u128> {
         let is_notified = self.runtime.differences().notification_profilers;
         let own = if is_notified { CLSID_NOTIFICATION } else { CLSID_MAIN };
@@ -230,7 +230,7 @@ impl Run {
         None
     }
 
-    /// Asks for an attach and waits. `None` if the answer never came, which is told.
+    /// Requests an attach and waits. `None` without an answer, which is reported.
     fn ask(&self, class: u128) -> Option<HResult> {
         let client_data = self.client_data.clone().map_or_else(|| self.own_client_data(class), String::into_bytes);
         let request = AttachRequest { class: Guid::from_u128(class), library: Some(self.library.clone()), client_data };
@@ -249,7 +249,7 @@ impl Run {
         answer.get()
     }
 
-    /// Remora's own agent wants to know whom to call. Others get nothing.
+    /// Remora's own agent needs the recorder's address. Others get nothing.
     fn own_client_data(&self, class: u128) -> Vec<u8> {
         let is_own = [number(CLSID_MAIN), number(CLSID_NOTIFICATION)].contains(&class);
         self.recorder.confirmed.store(false, Ordering::SeqCst);
@@ -285,7 +285,7 @@ impl Run {
         }
     }
 
-    /// Waits for the profiler to leave by itself, for the `round`th time. False if it stays.
+    /// Waits for the profiler's own detach, for the `round`th time. False if it stays.
     fn leaves(&self, round: u32) -> bool {
         if !until(self.patience, || monitor::asked() >= round) {
             if self.patience >= LONG_ENOUGH {
@@ -304,10 +304,10 @@ impl Run {
         true
     }
 
-    /// The runtime has let go of the library: nothing may be left.
+    /// The runtime has released the library: no leftovers are allowed.
     fn check_leftovers(&self) {
         if monitor::has_broken("DET-05") {
-            // The thread that asked is kept: to let it go would be the crash.
+            // The requesting thread is kept: continuing it would crash.
             return;
         }
         if !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
@@ -346,14 +346,14 @@ impl Run {
 
     /// The process exits while the profiler is attached, or still detaching.
     fn exit(&self) {
-        // Who suspends it for an instant is given the time to resume it.
+        // A profiler that suspends the target briefly gets time to resume it.
         if !until(LONGEST, || !self.runtime.is_left_suspended()) {
             return self.report_hangs();
         }
         let is_attached = !self.runtime.profilers().is_empty();
         let runtime = self.runtime.clone();
         let exits = schedule::spawn("the thread that exits", move || {
-            // One that the runtime knows, as the thread that ends a program is: it is counted while it is in Shutdown.
+            // A thread that the runtime knows, like the main thread of a program: it is counted during Shutdown.
             runtime.begin_thread();
             runtime.exit();
         });
@@ -386,11 +386,10 @@ impl Run {
     }
 }
 
-/// What is said of who stops the program for good.
+/// The message for a profiler that suspends the target for good.
 const LEFT_SUSPENDED: &str = "the profiler has suspended the runtime and never resumed it: a program would stand still";
 
-/// Waits until something holds; false if it does not in time. On a machine that lets this process wait for its processors the time is
-/// longer: so many looks it takes at least.
+/// Waits until `holds`; false on a time-out. A busy machine gets more time: a minimum of checks is always made.
 fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
     let (mut waited, mut looks) = (Duration::ZERO, 0);
     loop {
@@ -407,7 +406,7 @@ fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
     }
 }
 
-/// The clause that is broken by who never returns from a callback.
+/// The clause for a callback that never returns.
 pub(super) fn clause_of_hang(callback: &str) -> &'static str {
     match callback {
         "ProfilerDetachSucceeded" | "Release" => "DET-21",

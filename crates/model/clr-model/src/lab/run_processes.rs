@@ -1,7 +1,7 @@
-//! The processes of the runs, and whatever they start: none outlives its run.
+//! The processes of the runs and their descendants: none outlives its run.
 //!
-//! A profiler may take its run out of its group, start processes that leave theirs, or have a thread of it traced. So the laboratory
-//! adopts every orphan (`PR_SET_CHILD_SUBREAPER`), and when a run has ended it ends each run of its own that is no run.
+//! A profiler may move its run out of its group, start processes that leave theirs, or have a thread of the run traced. So the laboratory
+//! adopts every orphan (`PR_SET_CHILD_SUBREAPER`). When a run has ended, it kills each of its children that is not a run.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;
@@ -10,10 +10,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 
-/// Rounds in which orphans are looked for: one that dies may leave others.
+/// Rounds of the search for orphans: a killed one may leave others.
 const ROUNDS: usize = 16;
 
-/// The runs that are under way. Held while one begins, so that it is not taken for an orphan.
+/// The current runs. Locked while one starts, so that it is not mistaken for an orphan.
 #[derive(Debug, Default)]
 pub struct RunProcesses(Mutex<BTreeSet<i32>>);
 
@@ -26,14 +26,14 @@ pub struct Run<'a> {
 }
 
 impl RunProcesses {
-    /// From now on orphans of the runs become children of this process.
+    /// From now on, orphans of the runs become children of this process.
     pub fn new() -> RunProcesses {
-        // SAFETY: plain numbers. Where the kernel refuses, orphans stay what they were.
+        // SAFETY: plain numbers. If the kernel refuses, orphans are not adopted.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
         RunProcesses::default()
     }
 
-    /// Starts one; it is to be ended by the thread that started it.
+    /// Starts a run. The same thread must end it.
     ///
     /// # Errors
     /// The system's.
@@ -58,7 +58,7 @@ impl RunProcesses {
                 if let Some(pid) = Pid::from_raw(orphan) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
-                // SAFETY: no status is wanted. One that another thread has waited for meanwhile is no run any more.
+                // SAFETY: no status is wanted. If another thread has waited for this process, the call fails.
                 unsafe { libc::waitpid(orphan, std::ptr::null_mut(), libc::__WALL) };
             }
         }
@@ -72,12 +72,12 @@ impl Run<'_> {
         stat.rsplit(')').next().is_some_and(|rest| matches!(rest.trim_start().chars().next(), Some('T' | 't')))
     }
 
-    /// Ends it, if it has not ended, and all that it started.
+    /// Ends the run if necessary, and everything that it started.
     ///
     /// # Errors
-    /// The system's: somebody else has waited for it.
+    /// The system's, if another thread has already waited for it.
     pub fn end(self) -> io::Result<ExitStatus> {
-        // Not waited for yet, so that the numbers are still its own. It may have left its group.
+        // Not waited for yet, so its numbers are still its own. It may have left its group.
         let _ = kill_process_group(self.pid, Signal::KILL);
         let _ = kill_process(self.pid, Signal::KILL);
         let number = self.pid.as_raw_nonzero().get();
@@ -88,11 +88,11 @@ impl Run<'_> {
     }
 }
 
-/// Waits for a run of this thread's. A thread in it that is traced, by this thread then, has to be waited for, too, before it can end.
+/// Waits for a run of this thread. A thread of the run that this thread traces must be waited for, too, before the run can end.
 fn reap(run: i32) -> io::Result<ExitStatus> {
     loop {
         let mut status = 0;
-        // SAFETY: a place for the status. Children of this thread's alone: those of others are theirs.
+        // SAFETY: a local place for the status. `__WNOTHREAD` leaves children of other threads to them.
         let ended = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
         if ended < 0 {
             let error = io::Error::last_os_error();

@@ -1,4 +1,4 @@
-//! What only the C library tells: the linker's calls, signal dispositions, the handler that writes a crash down.
+//! Calls of the C library: the dynamic linker, signal dispositions, and the handler that records a crash.
 
 use super::page::{CRASH, Crash};
 use crate::schedule;
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// Signals by which a process dies of its own code.
+/// Signals of a crash.
 const CRASHES: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGTRAP];
 
 /// Number of the last real-time signal.
 const LAST_SIGNAL: c_int = 64;
 
 static PAGE: AtomicI32 = AtomicI32::new(-1);
-/// Where the library's file is mapped, or was.
+/// Where the library's file is mapped, or was mapped.
 static FIRST: AtomicU64 = AtomicU64::new(0);
 static END: AtomicU64 = AtomicU64::new(0);
 static UNMAPPED: AtomicBool = AtomicBool::new(false);
@@ -23,62 +23,62 @@ thread_local! {
     static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A library that is open.
+/// An open library.
 #[derive(Debug)]
 pub struct Opened(*mut c_void);
 
-// SAFETY: a handle of the linker, which may be used on any thread.
+// SAFETY: a handle of the linker, which allows its use on any thread.
 unsafe impl Send for Opened {}
 
 /// Opens a library as the runtime does (`dlopen` with RTLD_LAZY; source: pal/src/loader/module.cpp, LOADLoadLibrary).
 ///
 /// # Errors
-/// The linker's words.
+/// The linker's message.
 pub fn open(path: &str) -> Result<Opened, String> {
     let name = CString::new(path).map_err(|_| "its name has a zero in it".to_owned())?;
-    // SAFETY: a name that lives; what the library's constructors do is what this process is for.
+    // SAFETY: the name outlives the call. This process exists to run the library's constructors.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY) };
     if handle.is_null() { Err(last_error()) } else { Ok(Opened(handle)) }
 }
 
 impl Opened {
-    /// The address of what it exports by that name.
+    /// The address of an export.
     pub fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: an open handle and a name that lives.
+        // SAFETY: an open handle and a name that outlives the call.
         let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         (!address.is_null()).then_some(address)
     }
 
-    /// Gives the reference back.
+    /// Releases the reference.
     pub fn close(self) {
-        // SAFETY: an open handle, closed once.
+        // SAFETY: an open handle; `self` is consumed, so it is closed once.
         unsafe { libc::dlclose(self.0) };
     }
 }
 
 fn last_error() -> String {
-    // SAFETY: takes nothing.
+    // SAFETY: takes no arguments.
     let words = unsafe { libc::dlerror() };
     if words.is_null() {
         return "no reason was given".to_owned();
     }
-    // SAFETY: the linker's own text, which stays until its next call on this thread.
+    // SAFETY: the linker's text, valid until its next call on this thread.
     unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned()
 }
 
-/// The handler of every signal that has one, by the signal; ignored and default ones are 1 and 0.
+/// The handler of every signal, by signal. 1 is ignored, 0 is the default.
 pub fn handlers() -> BTreeMap<i32, usize> {
     let handler = |signal: c_int| {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: nothing is changed, and there is a place for the answer.
+        // SAFETY: changes nothing; the out pointer is a local.
         let answer = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
         (answer == 0).then_some((signal, action.sa_sigaction))
     };
     (1..=LAST_SIGNAL).filter_map(handler).collect()
 }
 
-/// The interval timers that are armed.
+/// The armed interval timers.
 pub fn interval_timers() -> impl Iterator<Item = &'static str> {
     let kinds = [
         (libc::ITIMER_REAL, "the interval timer of real time"),
@@ -91,17 +91,17 @@ pub fn interval_timers() -> impl Iterator<Item = &'static str> {
 fn is_armed(kind: c_int) -> bool {
     // SAFETY: all-zero is a valid value of this plain struct.
     let mut timer: libc::itimerval = unsafe { std::mem::zeroed() };
-    // SAFETY: a kind that there is, and a place for the answer.
+    // SAFETY: a valid kind of timer, and a local place for the answer.
     let answer = unsafe { libc::getitimer(kind as _, &raw mut timer) };
     answer == 0 && (timer.it_value.tv_sec, timer.it_value.tv_usec) != (0, 0)
 }
 
-/// Makes this process one whose death tells everything: no core file, a handler that writes crashes to the page, and grandchildren that
-/// become its children. It dies with the laboratory.
+/// Prepares this process for the evidence of a crash: no core file, a handler that writes crashes to the page, and orphans as its children.
+/// It dies with the laboratory.
 pub fn prepare(page: c_int) {
     PAGE.store(page, Ordering::SeqCst);
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    // A core file would be untidy, no more.
+    // A failure only leaves a core file.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
     // SAFETY: takes plain numbers; reads and writes no memory.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
@@ -112,29 +112,29 @@ pub fn prepare(page: c_int) {
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = crashed as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
-        // SAFETY: a handler of that signature, which uses only what a handler may.
+        // SAFETY: a handler with this signature, which is async-signal-safe.
         unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
     }
 }
 
-/// Says where the library is mapped.
+/// Records where the library is mapped.
 pub fn mapped(range: (u64, u64)) {
     FIRST.store(range.0, Ordering::SeqCst);
     END.store(range.1, Ordering::SeqCst);
     UNMAPPED.store(false, Ordering::SeqCst);
 }
 
-/// Says that it no longer is.
+/// Records that the library is unmapped.
 pub fn unmapped() {
     UNMAPPED.store(true, Ordering::SeqCst);
 }
 
-/// Says that the running thread has asked for the detach.
+/// Records that the running thread has requested the detach.
 pub fn asks() {
     ASKED.with(|asked| asked.set(true));
 }
 
-/// Writes down how the process crashes. Then it goes on, and dies of it: the handler is the default one again.
+/// Records how the process crashes. Then the default handler lets it die.
 extern "C" fn crashed(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     let at = instruction(context);
     let inside = (FIRST.load(Ordering::SeqCst)..END.load(Ordering::SeqCst)).contains(&at);
@@ -145,27 +145,27 @@ extern "C" fn crashed(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_vo
     };
     let seat = schedule::current().0 as u64;
     let crash = Crash { signal: signal as u64, seat, place, asker: u64::from(ASKED.with(Cell::get)) };
-    // SAFETY: a plain struct that lives, and its size.
+    // SAFETY: a local plain struct, and its size.
     unsafe {
         libc::pwrite(PAGE.load(Ordering::SeqCst), (&raw const crash).cast(), size_of::<Crash>(), CRASH as libc::off_t)
     };
     if matches!(signal, libc::SIGABRT | libc::SIGTRAP) {
-        // SAFETY: the same signal again, which now ends the process.
+        // SAFETY: takes a number; the default handler now ends the process.
         unsafe { libc::raise(signal) };
     }
 }
 
-/// The instruction at which the signal came; 0 where that is not known.
+/// The interrupted instruction; 0 if unknown.
 #[cfg(target_arch = "x86_64")]
 fn instruction(context: *mut c_void) -> u64 {
-    // SAFETY: what the kernel hands to a handler with SA_SIGINFO.
+    // SAFETY: the kernel passes a valid context to a handler with SA_SIGINFO.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     context.uc_mcontext.gregs[libc::REG_RIP as usize] as u64
 }
 
 #[cfg(target_arch = "aarch64")]
 fn instruction(context: *mut c_void) -> u64 {
-    // SAFETY: what the kernel hands to a handler with SA_SIGINFO, alive until the handler returns.
+    // SAFETY: the kernel passes a context to a handler with SA_SIGINFO, valid until the handler returns.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     context.uc_mcontext.pc
 }

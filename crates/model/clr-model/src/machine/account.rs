@@ -1,25 +1,25 @@
-//! Who a process runs as, and whom that lets it attach to (contract ATT-05).
+//! A process's account, and the processes that it may attach to (contract ATT-05).
 
 use crate::differences::RuntimeVersion;
 use crate::mutation;
 
-/// The user who may do everything on Linux.
+/// The user with all rights on Linux.
 pub const ROOT: u32 = 0;
 
-/// How far Windows trusts a process: none may attach upwards.
+/// Windows' integrity level: no process may attach to a higher one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Integrity {
     /// A sandboxed program.
     Low,
-    /// An ordinary one.
+    /// An ordinary program.
     Medium,
-    /// One that was started as administrator.
+    /// A program started as administrator.
     High,
-    /// A service of the system.
+    /// A system service.
     System,
 }
 
-/// Who a process runs as.
+/// The account of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
     /// The user.
@@ -28,7 +28,7 @@ pub struct Account {
     pub is_administrator: bool,
     /// Whether the process has enabled SE_DEBUG_NAME. Only an administrator can.
     pub has_debug_privilege: bool,
-    /// Of Windows.
+    /// On Windows.
     pub integrity: Integrity,
 }
 
@@ -38,7 +38,7 @@ impl Account {
         Account { user, is_administrator: false, has_debug_privilege: false, integrity: Integrity::Medium }
     }
 
-    /// An administrator, without SE_DEBUG_NAME: it has to be enabled.
+    /// An administrator without SE_DEBUG_NAME, which must be enabled separately.
     pub const fn of_administrator(user: u32) -> Account {
         Account { user, is_administrator: true, has_debug_privilege: false, integrity: Integrity::High }
     }

@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 /// The header of a message: magic, size, command, reserved (ipc-protocol.md).
 const HEADER: usize = 20;
-/// Of an attach besides path and client data: the time-out, the class, two lengths.
+/// Fixed bytes of an attach message: the time-out, the class, two lengths.
 const FIXED: usize = 4 + 16 + 4 + 4;
 
-/// Why there is no socket of a runtime that has one by default.
+/// Why a runtime with a default socket has none.
 const SWITCHED_OFF: &str = "its diagnostics are switched off: start it without DOTNET_EnableDiagnostics=0";
 
-/// Who answers on the socket.
+/// The server behind a socket.
 pub(super) enum Server {
-    /// A runtime that attaches.
+    /// A runtime with the profiling API.
     Clr(Arc<Runtime>),
-    /// One that answers that it has no such thing.
+    /// A runtime that answers that it has no profiling API.
     WithoutProfiling,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn connect(machine: &Machine, trigger: &Process, target: u32) -> Resu
     if may { Ok(server) } else { Err(AttachError::AccessDenied) }
 }
 
-/// Sends an attach: where the answer will be.
+/// Sends an attach request; returns the pending answer.
 pub(super) fn send(server: &Server, options: &AttachOptions) -> Result<(Arc<Runtime>, Answer), AttachError> {
     match server {
         Server::WithoutProfiling if mutation::is("ATT-03/2") => Err(AttachError::NoSuchProcess),

@@ -1,4 +1,4 @@
-//! Libraries as files: whether a certain process can open and map one, and what its runtime answers where it cannot (contract ATT-06).
+//! Libraries as files: whether a process can open and map one, and the runtime's answer otherwise (contract ATT-06).
 
 use super::{Process, ROOT};
 use crate::differences::RuntimeVersion;
@@ -8,14 +8,14 @@ use corprof::HResult;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a program or a library is made for, and, of a process, where it lives.
+/// The target platform of a program or library, and a process's mount namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Build {
-    /// 0 is that of the machine.
+    /// 0 is the machine's own.
     pub architecture: u8,
     /// 0 is glibc, or Windows' own; 1 is musl.
     pub libc: u8,
-    /// The mount namespace; 0 is the machine's.
+    /// The mount namespace; 0 is the machine's own.
     pub namespace: u8,
 }
 
@@ -28,24 +28,24 @@ pub struct File {
 }
 
 impl File {
-    /// One that everybody can load.
+    /// A file that every process can load.
     pub fn of(library: &Arc<Library>) -> File {
         File { library: library.clone(), made_for: Build::default(), only_for: None, is_on_noexec: false }
     }
 
-    /// One that only a user may read.
+    /// The same, readable by one user only.
     #[must_use]
     pub fn only_for(self, user: u32) -> File {
         File { only_for: Some(user), ..self }
     }
 
-    /// One made for another architecture or libc, or in another mount namespace.
+    /// The same for another architecture, libc or mount namespace.
     #[must_use]
     pub fn made_for(self, made_for: Build) -> File {
         File { made_for, ..self }
     }
 
-    /// One on a file system that is mounted noexec.
+    /// The same on a file system mounted noexec.
     #[must_use]
     pub fn on_noexec(self) -> File {
         File { is_on_noexec: true, ..self }
@@ -69,7 +69,7 @@ impl File {
 /// Why a process cannot load a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadError {
-    /// There is no such file.
+    /// The file does not exist.
     Missing,
     /// It is in another mount namespace.
     Elsewhere,
@@ -77,14 +77,14 @@ pub enum LoadError {
     Forbidden,
     /// It is on a file system mounted noexec.
     Noexec,
-    /// It is made for another architecture.
+    /// It is built for another architecture.
     Architecture,
-    /// It is made for another C library.
+    /// It is built for another C library.
     Libc,
 }
 
 impl LoadError {
-    /// What the runtime answers. Linux has one code for all of them, since dlopen says why only in words (measured.md).
+    /// The runtime's answer. Linux has one code for all: dlopen gives the reason only as text (measured.md).
     pub(super) fn code(self, runtime_version: RuntimeVersion) -> HResult {
         let differences = runtime_version.differences();
         match self {

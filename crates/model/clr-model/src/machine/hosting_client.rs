@@ -1,5 +1,5 @@
-//! The walk of a trigger process through the hosting interfaces, by their real vtables: `CLRCreateInstance`, ICLRMetaHost, the runtimes,
-//! and what attaches (seed 001, "Locating the AttachProfiler Method").
+//! A trigger process's calls of the hosting interfaces, through their real vtables (seed 001, "Locating the AttachProfiler Method"). The
+//! order is `CLRCreateInstance`, ICLRMetaHost, the runtimes, the attach interface.
 
 use super::AttachOptions;
 use super::hosting_server::HostingServer;
@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-/// Room for a version string: the documents' example has as much.
+/// Room for a version string, as in the documented example.
 const VERSION_ROOM: usize = 30;
 
 /// One reference on a COM object.
@@ -23,18 +23,18 @@ struct ComReference<I>(*mut I);
 
 impl<I> Drop for ComReference<I> {
     fn drop(&mut self) {
-        // SAFETY: gives up the reference that it was made with.
+        // SAFETY: releases the reference that it owns.
         unsafe { IUnknown::Release(self.0.cast()) };
     }
 }
 
-/// The host that it begins at.
+/// The host, which is the first object.
 pub(super) struct HostingClient(ComReference<ICLRMetaHost>);
 
-/// A runtime that is loaded in the target.
+/// A runtime loaded in the target.
 pub(super) struct LoadedRuntime(ComReference<ICLRRuntimeInfo>);
 
-/// What attaches profilers to runtimes of one release.
+/// Attaches profilers to runtimes of one release.
 pub(super) struct ProfilingInterface(ComReference<ICLRProfiling>);
 
 impl HostingClient {
@@ -91,7 +91,7 @@ impl LoadedRuntime {
         Ok(ProfilingInterface(ComReference(answer.cast())))
     }
 
-    /// Why it cannot be attached to.
+    /// Why no profiler can be attached to it.
     pub(super) fn refusal(&self) -> Option<&'static str> {
         let older = "attaching came with version 4 of the .NET Framework: profile it from the start instead";
         self.profiling().is_err().then_some(older)
@@ -104,7 +104,7 @@ impl ProfilingInterface {
         let path = path.as_ref().map_or(ptr::null(), |path| path.as_ptr());
         let mut data = options.client_data.clone();
         let at = if data.is_empty() { ptr::null_mut() } else { data.as_mut_ptr().cast() };
-        // SAFETY: a live object, an identifier, null or a text that a zero ends, and data of that length.
+        // SAFETY: a live object, an identifier, null or a text that ends with a zero with a zero, and data of that length.
         HResult(unsafe {
             ICLRProfiling::AttachProfiler(
                 self.0.0,

@@ -1,6 +1,6 @@
-//! The hosting interfaces as a trigger process of the .NET Framework is served them (contract ATT-21).
+//! The hosting interfaces for a trigger process of the .NET Framework (contract ATT-21).
 //!
-//! The codes of a refused attach are those of the documentation of `ICLRProfiling::AttachProfiler`
+//! The codes of a refused attach follow the documentation of `ICLRProfiling::AttachProfiler`
 //! (<https://learn.microsoft.com/dotnet/framework/unmanaged-api/profiling/iclrprofiling-attachprofiler-method>).
 
 use super::{Machine, Process};
@@ -12,16 +12,16 @@ use remora_clr_abi::metahost::{self, AttachRequest, Fenced, MetaHost, Profiling}
 use std::any::Any;
 use std::sync::Arc;
 
-/// HRESULT_FROM_WIN32(ERROR_FILE_NOT_FOUND): no such process, or none with a runtime that attaches.
+/// HRESULT_FROM_WIN32(ERROR_FILE_NOT_FOUND): no such process, or no runtime in it accepts an attach.
 pub(super) const NO_RUNTIME: HResult = HResult(0x8007_0002_u32 as i32);
 
-/// What one trigger process is served.
+/// The server of one trigger process.
 pub(super) struct HostingServer {
     machine: Arc<Machine>,
     trigger: Arc<Process>,
 }
 
-/// One runtime of a target, and what attaches to its kind.
+/// One runtime of a target, and the attach interface of its kind.
 struct FoundRuntime {
     server: Arc<HostingServer>,
     runtime: Arc<Runtime>,
@@ -32,7 +32,7 @@ impl HostingServer {
         HostingServer { machine: machine.clone(), trigger: trigger.clone() }
     }
 
-    /// `OpenProcess` with all access: a handle, which is the process's number here.
+    /// `OpenProcess` with all access. The handle is the process's number here.
     pub(super) fn open_process(&self, id: u32) -> Result<usize, HResult> {
         let target = self.machine.process(id).ok_or(HResult::E_INVALIDARG)?;
         let may = self.trigger.account.may_attach_to(&target.account, self.machine.runtime_version);
@@ -82,7 +82,7 @@ impl metahost::Runtime for FoundRuntime {
 }
 
 impl Profiling for FoundRuntime {
-    /// Attaches to the runtime of this release in the process that the request names, which need not be the one it was found in.
+    /// Attaches to this release's runtime in the requested process. It may differ from the process in which the interface was found.
     fn attach_profiler(&self, request: AttachRequest) -> HResult {
         let target = match self.server.open_process(request.process) {
             Ok(_) => self.server.machine.process(request.process),

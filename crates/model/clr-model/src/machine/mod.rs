@@ -1,8 +1,8 @@
-//! A machine: processes of several users, files, a registry, and the ways in which one process attaches a profiler to another.
+//! A machine: processes of several users, files, a registry, and the ways to attach a profiler from one process to another.
 //!
 //! # Design constraints
-//! A runtime sees of it only [`ProcessEnvironment`](crate::runtime::ProcessEnvironment). A trigger sees only what its account may see; what it is
-//! told it is told in words ([`AttachError`]), as the founding documents ask of a tool.
+//! A runtime sees only [`ProcessEnvironment`](crate::runtime::ProcessEnvironment). A trigger sees only what its account may see. It reports
+//! errors as text ([`AttachError`]), as the founding documents require of a tool.
 
 mod account;
 mod diagnostics;
@@ -26,11 +26,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Machine {
-    /// Which runtimes run on it.
+    /// The version of its runtimes.
     pub runtime_version: RuntimeVersion,
-    /// What is made of misuse.
+    /// Records misuse.
     pub faults: Arc<Faults>,
     processes: Mutex<Vec<Arc<Process>>>,
     files: Mutex<HashMap<String, File>>,
@@ -38,11 +38,11 @@ pub struct Machine {
     look_ups: AtomicUsize,
 }
 
-/// The first process that is started; on both systems numbers are multiples of four often enough.
+/// The first process. On both systems, process numbers are often multiples of four.
 const FIRST_PROCESS: u32 = 1000;
 
 impl Machine {
-    /// One on which nothing runs.
+    /// A machine without processes.
     pub fn new(runtime_version: RuntimeVersion, faults: Arc<Faults>) -> Arc<Machine> {
         Arc::new(Machine {
             runtime_version,
@@ -54,7 +54,7 @@ impl Machine {
         })
     }
 
-    /// Puts a file somewhere.
+    /// Adds a file.
     pub fn put(&self, path: &str, file: File) {
         self.files.lock().expect("no panic while locked").insert(path.to_owned(), file);
     }
@@ -64,7 +64,7 @@ impl Machine {
         self.registry.lock().expect("no panic while locked").insert(class, path.to_owned());
     }
 
-    /// How often the registry was asked for a class.
+    /// Registry lookups of classes so far.
     pub fn look_ups(&self) -> usize {
         self.look_ups.load(Ordering::SeqCst)
     }
@@ -74,7 +74,7 @@ impl Machine {
         self.start_as(account, Build::default(), environment)
     }
 
-    /// Starts one of a certain build, or in a mount namespace of its own.
+    /// Starts a process of this build, or in its own mount namespace.
     pub fn start_as(self: &Arc<Self>, account: Account, build: Build, environment: &[(&str, &str)]) -> Arc<Process> {
         let mut processes = self.processes.lock().expect("no panic while locked");
         let id = FIRST_PROCESS + 4 * processes.len() as u32;
@@ -89,7 +89,7 @@ impl Machine {
         processes.iter().find(|process| process.id == id && !process.has_ended()).cloned()
     }
 
-    /// Of all its processes.
+    /// The runtimes of all its processes.
     fn runtimes(&self) -> Vec<Arc<Runtime>> {
         let processes = self.processes.lock().expect("no panic while locked");
         processes.iter().flat_map(|process| process.runtimes()).collect()

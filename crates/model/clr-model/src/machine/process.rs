@@ -1,4 +1,4 @@
-//! A process: whose it is, what it was started with, what runs in it, and whether a debugger holds it.
+//! A process: its owner, its environment, its runtimes, and whether a debugger has stopped it.
 
 use super::{Account, Build, LoadError, Machine};
 use crate::differences::{Release, RuntimeVersion};
@@ -10,14 +10,14 @@ use corprof::{Guid, HResult};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-/// A runtime that runs .NET programs and cannot be attached to.
+/// A runtime for .NET programs that does not accept an attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Other {
-    /// .NET Core before 3.0: it has no diagnostics socket that takes an attach.
+    /// .NET Core before 3.0: no diagnostics socket for an attach.
     CoreBefore3,
-    /// Mono: it answers, and has no profiling API.
+    /// Mono: it answers, but has no profiling API.
     Mono,
-    /// Compiled ahead of time: it answers, and has no profiling API.
+    /// Native AOT: it answers, but has no profiling API.
     NativeAot,
 }
 
@@ -31,7 +31,7 @@ impl Other {
         }
     }
 
-    /// Why nothing can be attached to it, and what to do.
+    /// Why no profiler can be attached to it, and the remedy.
     pub fn reason(self) -> &'static str {
         match self {
             Other::CoreBefore3 => "attaching came with .NET Core 3.0: use a later one",
@@ -41,11 +41,11 @@ impl Other {
     }
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Process {
     /// Its number.
     pub id: u32,
-    /// Who it runs as.
+    /// Its account.
     pub account: Account,
     pub(super) build: Build,
     environment: Vec<(String, String)>,
@@ -86,8 +86,7 @@ impl Process {
         self.load_release(release)
     }
 
-    /// Loads a release of it beside those that are there: the .NET Framework's runtimes live side by side. The environment is looked
-    /// at before anything else happens.
+    /// Loads another release next to the loaded ones: runtimes of the .NET Framework run side by side. The environment is read first.
     pub fn load_release(self: &Arc<Self>, release: Release) -> Option<Arc<Runtime>> {
         let machine = self.machine.upgrade()?;
         let number = self.runtimes().len();
@@ -102,12 +101,12 @@ impl Process {
         Some(runtime)
     }
 
-    /// Runs something else.
+    /// Runs another kind of runtime.
     pub fn load_other(&self, other: Other) {
         self.others.lock().expect("no panic while locked").push(other);
     }
 
-    /// Its runtimes, in the order in which they were loaded.
+    /// Its runtimes in load order.
     pub fn runtimes(&self) -> Vec<Arc<Runtime>> {
         self.runtimes.lock().expect("no panic while locked").clone()
     }
@@ -116,7 +115,7 @@ impl Process {
         self.others.lock().expect("no panic while locked").clone()
     }
 
-    /// What somebody can read of what its runtimes wrote down, and which of them did.
+    /// The readable log entries of its runtimes, with their releases.
     pub fn event_log(&self) -> Vec<(Release, Entry)> {
         let of_one = |runtime: &Arc<Runtime>| {
             let version = runtime.version();
@@ -125,25 +124,25 @@ impl Process {
         self.runtimes().iter().flat_map(of_one).collect()
     }
 
-    /// Whether it could load a library, as a careful trigger finds out before it asks.
+    /// Whether it could load a library. A careful trigger checks this before an attach.
     pub fn look_at(&self, path: &str) -> Result<(), LoadError> {
         let machine = self.machine.upgrade().ok_or(LoadError::Missing)?;
         machine.open(path, self).map(|_| ())
     }
 
-    /// A debugger stops all of it.
+    /// A debugger stops all its threads.
     pub fn halt(&self) {
         schedule::note("A debugger stops the process", 0);
         self.is_halted.store(true, Ordering::SeqCst);
     }
 
-    /// The debugger lets it go on, or goes.
+    /// The debugger resumes it or detaches.
     pub fn resume(&self) {
         schedule::note("A debugger lets the process go on", 0);
         self.is_halted.store(false, Ordering::SeqCst);
     }
 
-    /// It ends, and what runs in it.
+    /// Ends it and everything in it.
     pub fn end(&self) {
         self.runtimes().iter().for_each(|runtime| runtime.exit());
         if let Some(machine) = self.machine.upgrade().filter(|_| mutation::is("ATT-01")) {
@@ -156,7 +155,7 @@ impl Process {
         self.has_ended.load(Ordering::SeqCst)
     }
 
-    /// A variable of its environment. Windows does not tell capitals apart.
+    /// A variable of its environment. Windows ignores case.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         let is_desktop = self.machine.upgrade()?.runtime_version == RuntimeVersion::Desktop4;
         let ignores_capitals = is_desktop && !mutation::is("CMP-01/4");

@@ -1,4 +1,4 @@
-//! A trigger process: finds the runtimes of a target, chooses one, and has a profiler attached, in the way that its system has.
+//! A trigger process: it finds the runtimes of a target, chooses one, and attaches a profiler in its system's way.
 
 use super::hosting_client::HostingClient;
 use super::hosting_server::{HostingServer, NO_RUNTIME};
@@ -11,25 +11,25 @@ use remora_clr_abi::Live;
 use std::fmt;
 use std::sync::Arc;
 
-/// The largest message of the diagnostics protocol is told by 16 bits.
+/// The diagnostics protocol has 16 bits for the size of a message.
 const fn fits(size: usize, largest: usize) -> bool {
     largest == 0 || size <= largest
 }
 
-/// What it wants (contract ATT-02). The target is named beside it.
+/// The options of an attach (contract ATT-02). The target is a separate argument.
 #[derive(Debug, Clone)]
 pub struct AttachOptions {
     /// The profiler's class.
     pub class: Guid,
-    /// Its library, as the target sees it; without one, the registry says, where there is one.
+    /// Its library, as the target sees it. Without a path, the registry is used, where there is one.
     pub path: Option<String>,
     /// The time-out, milliseconds.
     pub milliseconds: u32,
-    /// Handed to InitializeForAttach.
+    /// The data for InitializeForAttach.
     pub client_data: Vec<u8>,
-    /// Which of the target's runtimes; the first that attaches if it says nothing.
+    /// The target's runtime by release. `None` is the first one that accepts an attach.
     pub release: Option<Release>,
-    /// The trigger's own time-out, nanoseconds: how long it waits where the runtime's does not end the wait.
+    /// The trigger's own time-out, nanoseconds, for runtimes whose time-out does not end the wait.
     pub patience: Option<u64>,
 }
 
@@ -47,37 +47,37 @@ impl AttachOptions {
     }
 }
 
-/// A runtime that was found.
+/// A runtime found in a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeEntry {
-    /// Its version, or its name where it has none to tell.
+    /// Its version, or its name if it has no version.
     pub what: String,
-    /// Why it cannot be attached to, and what to do.
+    /// Why no profiler can be attached to it, and the remedy.
     pub refusal: Option<&'static str>,
 }
 
 /// Why no profiler was attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttachError {
-    /// There is no such process.
+    /// The process does not exist.
     NoSuchProcess,
-    /// The trigger's account may not.
+    /// The trigger's account lacks the right.
     AccessDenied,
-    /// The process has not loaded a runtime; what the variables begin with that profile it from the start.
+    /// The process has not loaded a runtime. The prefix is that of the variables for a profiler at startup.
     NoRuntime {
-        /// As `COR` of `COR_PROFILER`.
+        /// For example `COR` in `COR_PROFILER`.
         prefix: &'static str,
     },
-    /// It has one that cannot be attached to.
+    /// Its runtime does not accept an attach.
     NotAttachable(&'static str),
-    /// The message would be larger than the protocol allows; nothing was sent.
+    /// The message exceeds the protocol's limit; nothing was sent.
     TooLarge {
-        /// What it would have, bytes.
+        /// Its size, bytes.
         size: usize,
     },
-    /// Nothing came before the trigger's own time-out. The attach may still succeed.
+    /// No answer before the trigger's own time-out. The attach may still succeed.
     GaveUp,
-    /// The runtime's own answer.
+    /// The runtime's answer.
     Answered(HResult),
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for AttachError {
     }
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Trigger {
     machine: Arc<Machine>,
     process: Arc<Process>,
@@ -119,17 +119,17 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// One that runs as a process.
+    /// A trigger that runs as this process.
     pub fn new(machine: &Arc<Machine>, process: &Arc<Process>) -> Trigger {
         Trigger { machine: machine.clone(), process: process.clone(), live: Live::default() }
     }
 
-    /// Objects of the hosting interfaces that it has not released.
+    /// Unreleased objects of the hosting interfaces.
     pub fn objects(&self) -> usize {
         self.live.count()
     }
 
-    /// The runtimes of a process, and which of them attach.
+    /// The runtimes of a process, with those that accept an attach.
     pub fn list(&self, target: u32) -> Result<Vec<RuntimeEntry>, AttachError> {
         if self.is_on_desktop() {
             let found = self.hosting_client(target)?.runtimes(target as usize).map_err(AttachError::Answered)?;
@@ -146,7 +146,7 @@ impl Trigger {
         Ok(attaches.chain(others.filter(|_| !mutation::is("ATT-03"))).collect())
     }
 
-    /// Has a profiler attached, and waits for the answer.
+    /// Attaches a profiler, and waits for the answer.
     pub fn attach(&self, target: u32, options: &AttachOptions) -> Result<(), AttachError> {
         let size = diagnostics::message_size(options);
         if !fits(size, self.machine.runtime_version.differences().largest_message) && !mutation::is("ATT-11/2") {
@@ -159,7 +159,7 @@ impl Trigger {
         }
     }
 
-    /// Through the hosting interfaces of the .NET Framework, where what attaches was found in another process than the one that is to be attached to.
+    /// Attaches through the .NET Framework's hosting interfaces. The attach interface comes from another process than the target.
     pub fn attach_through(&self, found_in: u32, target: u32, options: &AttachOptions) -> Result<(), AttachError> {
         let found = self.hosting_client(found_in)?.runtimes(found_in as usize).map_err(AttachError::Answered)?;
         let prefix = self.machine.runtime_version.differences().startup_prefix;

@@ -1,4 +1,4 @@
-//! A profiler that is loaded with the process: Initialize instead of InitializeForAttach, and everything is allowed.
+//! A profiler loaded at startup: Initialize instead of InitializeForAttach, and no restrictions.
 
 use super::{Profiler, Runtime, load};
 use crate::library::Library;
@@ -6,7 +6,7 @@ use corprof::{Guid, HResult};
 use std::sync::Arc;
 
 impl Runtime {
-    /// Loads a profiler before the program runs. What Initialize answers if it fails: the process then runs without it.
+    /// Loads a profiler before the program runs. Returns Initialize's answer. If it fails, the process runs without the profiler.
     pub fn load_at_start(self: &Arc<Self>, library: &Arc<Library>, class: &Guid) -> HResult {
         self.begin_detach_thread();
         load(library);

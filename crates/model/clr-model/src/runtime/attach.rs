@@ -11,44 +11,44 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What client data is overwritten with when it is freed: who reads it afterwards reads this.
+/// Freed client data is overwritten with this byte, so that a late read shows it.
 pub const FREED: u8 = 0xDD;
 
-/// A millisecond in nanoseconds.
+/// Nanoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
-/// The thread that attaches, as the evacuation counters have it where they count it.
+/// The attach thread, where evacuation counters include it.
 const ATTACH_THREAD: super::ThreadId = super::ThreadId(1);
 
-/// What a trigger asks for.
+/// An attach request.
 pub struct AttachRequest {
     /// The profiler's class.
     pub class: Guid,
     /// Its library; `None` if the target cannot open the path.
     pub library: Option<Arc<Library>>,
-    /// Handed to InitializeForAttach.
+    /// The data for InitializeForAttach.
     pub client_data: Vec<u8>,
 }
 
-/// The same as it comes from another process, which knows of the library only its name (contract ATT-02).
+/// An attach request from another process, which passes only the library's name (contract ATT-02).
 #[derive(Debug, Clone)]
 pub struct NamedRequest {
     /// The profiler's class.
     pub class: Guid,
-    /// Where its library is, as the target sees it.
+    /// The path of its library, as the target sees it.
     pub path: Option<String>,
-    /// The time-out, milliseconds. What it bounds differs (`time_out_bounds_the_wait`).
+    /// The time-out, milliseconds. `time_out_bounds_the_wait` says what it bounds.
     pub milliseconds: u32,
-    /// Handed to InitializeForAttach.
+    /// The data for InitializeForAttach.
     pub client_data: Vec<u8>,
 }
 
-/// Where the answer will be.
+/// A pending answer.
 #[derive(Clone, Default)]
 pub struct Answer(Arc<Mutex<Option<HResult>>>);
 
 impl Answer {
-    /// The answer, once it is there.
+    /// The answer, once it has arrived.
     pub fn get(&self) -> Option<HResult> {
         *self.0.lock().expect("no panic while locked")
     }
@@ -56,13 +56,13 @@ impl Answer {
 
 pub(super) struct Pending {
     request: NamedRequest,
-    /// The library itself, where it was given; looked up by its name otherwise.
+    /// The library itself if given; otherwise it is found by its name.
     library: Option<Result<Arc<Library>, HResult>>,
     answer: Answer,
 }
 
 impl Runtime {
-    /// Sends an attach request: returns at once. Whoever waits for the answer has a time-out of its own.
+    /// Sends an attach request and returns at once. The caller needs its own time-out for the answer.
     pub fn ask_for_attach(&self, request: AttachRequest) -> Answer {
         let library = request.library.ok_or(HResult::ERROR_MOD_NOT_FOUND);
         let named =
@@ -70,18 +70,18 @@ impl Runtime {
         self.enqueue(named, Some(library))
     }
 
-    /// Sends a request that names the library by its path: it is opened in the target, and only once the request is served.
+    /// Sends a request that names the library by its path. The target opens it only when it serves the request.
     pub fn ask_for_attach_by_name(&self, request: NamedRequest) -> Answer {
         self.enqueue(request, None)
     }
 
-    /// A finalizer begins to run that does not end; or it ends.
+    /// Starts or ends a finalizer that does not return.
     pub fn block_finalizer(&self, blocked: bool) {
         self.lock().finalizer_is_blocked = blocked;
     }
 
-    /// Waits as the trigger's side of the attach does. On the desktop the time-out bounds that, whatever becomes of the attach; elsewhere
-    /// a trigger has to have a time-out of its own.
+    /// Waits like the trigger's side of the attach. On the desktop the time-out bounds the wait, whatever happens to the attach. Elsewhere
+    /// the trigger needs its own time-out.
     pub fn wait_for(&self, answer: &Answer, milliseconds: u32) -> HResult {
         let bounded =
             self.differences().time_out_bounds_the_wait && !mutation::is("ATT-02/3") || mutation::is("ATT-08/2");
@@ -98,13 +98,13 @@ impl Runtime {
         answer
     }
 
-    /// Whether an attach has been asked for and not answered.
+    /// Whether an attach request is unanswered.
     pub fn is_attaching(&self) -> bool {
         let state = self.lock();
         state.serves || !state.requests.is_empty()
     }
 
-    /// The attach server, for as long as the process lives: one request at a time.
+    /// The attach server for the process's lifetime: one request at a time.
     pub(super) fn serve_attaches(self: &Arc<Self>) {
         loop {
             schedule::wait_until(None, || self.can_begin_an_attach() || self.is_exiting());
@@ -130,7 +130,7 @@ impl Runtime {
         !state.requests.is_empty() && !finalizer && !is_halted
     }
 
-    /// Writes down how it ended, and tells the trigger; the first time only.
+    /// Logs the result and answers the trigger, the first time only.
     fn answer(&self, pending: &Pending, result: Result<(), HResult>) {
         if pending.answer.get().is_some() {
             return;
@@ -179,13 +179,13 @@ impl Runtime {
         let is_taken = self.is_taken(notification_only);
         let profiler = Arc::new(Profiler::new(library, object, notification_only, true));
         if is_taken || mutation::is("SBS-03/2") && profiler.library.references() > 1 {
-            // Neither the object nor the library is given back.
+            // The runtime leaks the object and the library.
             return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
         }
         self.initialize(&profiler, pending)
     }
 
-    /// Whether there is no place for one more of this kind.
+    /// Whether no slot is free for this kind of profiler.
     fn is_taken(&self, notification_only: bool) -> bool {
         let place = |one: &&Arc<Profiler>| one.notification_only == notification_only && !mutation::is("ATT-07");
         let known = if mutation::is("DET-12") { self.remembered() } else { self.profilers() };
@@ -232,7 +232,7 @@ impl Runtime {
         if is_kept { result } else { result.inspect_err(|_| self.take_back(profiler)) }
     }
 
-    /// Callbacks on, then ProfilerAttachComplete.
+    /// Enables callbacks, then calls ProfilerAttachComplete.
     fn enable(&self, profiler: &Arc<Profiler>, pending: &Pending) {
         if mutation::is("GCH-01") {
             schedule::wait_until(None, || self.lock().suspended_by.is_none());
@@ -252,13 +252,13 @@ impl Runtime {
 
     fn tell_attach_complete(&self, profiler: &Profiler) {
         self.call_uncounted(profiler, "ProfilerAttachComplete", |object| {
-            // SAFETY: takes nothing; the object is held.
+            // SAFETY: no pointer arguments; `call_uncounted` keeps the object alive.
             unsafe { object.profiler_attach_complete() }
         });
         Self::count(&profiler.attach_completes);
     }
 
-    /// A profiler takes its place among those that are loaded.
+    /// Adds a profiler to the loaded ones.
     pub(super) fn register(&self, profiler: &Arc<Profiler>, info: Box<InfoObject<super::info::Server>>) {
         // The first and only value.
         let _ = profiler.info.set(info);
@@ -270,7 +270,7 @@ impl Runtime {
         }
     }
 
-    /// Whether callbacks find this profiler: a notification-only one is looked for only while one is believed to be there.
+    /// Whether callbacks reach this profiler: the runtime looks for notification-only ones only while its count is positive.
     fn is_found(&self, profiler: &Profiler) -> bool {
         !profiler.notification_only || self.lock().notification_count > 0
     }
@@ -307,15 +307,15 @@ impl Runtime {
         let factory: *mut sys::IClassFactory = factory.cast();
         let oldest =
             if mutation::is("CMP-02") { &sys::IID_ICorProfilerCallback } else { &sys::IID_ICorProfilerCallback2 };
-        // SAFETY: the factory was made a moment ago; an identifier and a place for the answer.
+        // SAFETY: the factory was just made; an identifier and a local place for the answer.
         let made =
             unsafe { sys::IClassFactory::CreateInstance(factory, std::ptr::null_mut(), oldest, &raw mut object) };
-        // SAFETY: gives up the reference that came with it.
+        // SAFETY: releases the factory's only reference.
         unsafe { sys::IUnknown::Release(factory.cast()) };
         drop(scope);
         HResult(made).ok().map_err(|code| if mutation::is("SBS-02/3") { HResult::E_FAIL } else { code })?;
         let _scope = monitor::callback("QueryInterface");
-        // SAFETY: a live object with one reference, which is given up.
+        // SAFETY: a live object whose one reference is given up.
         let object = unsafe { ProfilerObject::from_created_for(object.cast(), self.callback_version()) };
         drop(inside);
         object
@@ -326,7 +326,7 @@ pub(super) fn asks_to_be_only_notified(library: &Library, object: &ProfilerObjec
     let _inside = library.enter();
     let _scope = monitor::callback("LoadAsNotificationOnly");
     let mut wish = 0;
-    // SAFETY: a place for the answer.
+    // SAFETY: a local place for the answer.
     let answer = unsafe { object.load_as_notification_only(&raw mut wish) };
     answer.is_some_and(|code| code.is_success()) && wish != 0
 }

@@ -1,4 +1,4 @@
-//! How the runtime calls a profiler: counted on its own threads, and never once the profiler is sealed.
+//! How the runtime calls a profiler: counted on its own threads, and never after the profiler is sealed.
 
 use super::{Profiler, Runtime, Status};
 use crate::lab::monitor;
@@ -13,28 +13,28 @@ pub(super) fn low(flags: u32) -> impl Fn((u32, u32)) -> bool {
     move |mask| mask.0 & flags == flags
 }
 
-/// The same of the high half (COR_PRF_HIGH_MONITOR).
+/// The same for the high half (COR_PRF_HIGH_MONITOR).
 pub(super) fn high(flags: u32) -> impl Fn((u32, u32)) -> bool {
     move |mask| mask.1 & flags == flags
 }
 
-/// Makes a callback to every profiler whose mask wants it: the runtime, what the mask must say, the call.
+/// Makes a callback to every profiler whose mask wants it. Arguments: the runtime, the mask test, the call.
 macro_rules! call_all {
     ($runtime:expr, $wanted:expr, $callback:ident($($argument:expr),* $(,)?)) => {
         $runtime.call_all(remora_clr_abi::callback_slot!($callback).name, $wanted, |object| {
-            // SAFETY: whoever makes the call owns what its pointers lead to, and has told of the unload of no id in it; `call_all` keeps
-            // the object while it is called.
+            // SAFETY: the caller owns the pointed-to data, and has reported no unload of an id in it. `call_all` keeps the object alive
+            // during the call.
             unsafe { object.$callback($($argument),*) };
         })
     };
 }
 pub(super) use call_all;
 
-/// The one callback after which a profiler must ask nothing any more.
+/// The callback after which a profiler must not call Info.
 const SHUTDOWN: &str = "Shutdown";
 
 impl Runtime {
-    /// A callback to every profiler whose mask wants it.
+    /// Makes a callback to every profiler whose mask wants it.
     pub(super) fn call_all(
         &self,
         slot: &'static str,
@@ -50,8 +50,7 @@ impl Runtime {
         }
     }
 
-    /// Profilers that callbacks go to. Notification-only ones are passed over where the runtime believes that there is none
-    /// (`IterateProfilers`, profilepriv.inl).
+    /// Profilers that get callbacks. The runtime skips notification-only ones while it counts none (`IterateProfilers`, profilepriv.inl).
     fn called_profilers(&self) -> Vec<Arc<Profiler>> {
         let state = self.lock();
         let believes = state.notification_count > 0;
@@ -63,8 +62,8 @@ impl Runtime {
         found.filter(|profiler| is_first(profiler)).cloned().collect()
     }
 
-    /// The evacuation counter is raised before the status is looked at, so that whoever seals the profiler sees either the counter
-    /// or that this call is not made.
+    /// Raises the evacuation counter before it checks the status. So a thread that seals the profiler sees the counter, or this call is not
+    /// made.
     fn call(
         &self,
         profiler: &Profiler,
@@ -93,7 +92,7 @@ impl Runtime {
         profiler.leave(thread, task);
     }
 
-    /// Whether callbacks are on.
+    /// Whether callbacks are enabled.
     fn takes_calls(&self, profiler: &Profiler) -> bool {
         let is_too_early = || profiler.attached && profiler.attach_completes() == 0;
         let is_lost = (mutation::is("CAT-01/2") || mutation::is("CAT-05")) && is_too_early()
@@ -102,8 +101,8 @@ impl Runtime {
         (profiler.status() == Status::Active || is_unsealed) && !is_lost
     }
 
-    /// A callback that is made whatever the mask is, on the thread that attaches or detaches: without a counter, since the runtime
-    /// does not know that thread.
+    /// Makes a callback whatever the mask is, on the attach or detach thread. It has no counter, since the runtime does not know that
+    /// thread.
     pub(super) fn call_uncounted<R>(
         &self,
         profiler: &Profiler,

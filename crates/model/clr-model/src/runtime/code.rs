@@ -1,7 +1,7 @@
-//! Modules, functions and the memory of their code: loading and unloading in the order of the golden rule.
+//! Modules, functions and the memory of their code, loaded and unloaded by the golden rule.
 //!
-//! An id becomes enumerable before its load event and ceases to be before its unload event (seed 002); "the event is always last".
-//! Ids are never used again, so a stale one is recognised; addresses of code are, at once, since that is what makes a late look-up lie.
+//! An id becomes enumerable before its load event, and stops before its unload event (seed 002); "the event is always last". Ids are never
+//! reused, so a stale one is recognised. Code addresses are reused at once, which makes late lookups wrong.
 
 use super::Runtime;
 use super::calls::{call_all, high, low};
@@ -18,41 +18,41 @@ pub struct ModuleId(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionId(pub usize);
 
-/// Where a load or an unload is (seed 002): the enumerability changes before the event is fired.
+/// The progress of a load or unload (seed 002): the enumerability changes before the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// It has begun; nothing can be seen yet.
+    /// It has begun; nothing is visible yet.
     Begun,
-    /// Enumerations snapped from now on are different.
+    /// Enumerations from now on are different.
     Changed,
     /// The event has been sent.
     EventSent,
 }
 
-/// Bytes between the beginnings of two bodies of code, and of each body.
+/// The distance between the starts of two bodies, then the size of a body; bytes.
 pub const CODE_SPACING: u64 = 0x1000;
 const CODE_SIZE: u64 = 0x100;
 pub(super) const FIRST_CODE: u64 = 0x4000_0000;
 const FIRST_MODULE: usize = 0x1000_0000;
 const FIRST_FUNCTION: usize = 0x2000_0000;
-/// Of the tokens that functions have: mdtMethodDef.
+/// The token kind of functions: mdtMethodDef.
 const METHOD_DEFINITION: u32 = 0x0600_0000;
 
-/// What is loaded.
+/// Everything loaded.
 #[derive(Debug, Default)]
 pub struct Code {
     pub(super) modules: BTreeMap<ModuleId, Module>,
     pub(super) functions: BTreeMap<FunctionId, Function>,
-    /// By the beginning of their code.
+    /// By the start of their code.
     bodies: BTreeMap<u64, FunctionId>,
     free: Vec<u64>,
     made: usize,
 }
 
-/// What a module is called: its file and assembly, and the class of its functions.
+/// The names of a module: its file and assembly, and the class of its functions.
 #[derive(Debug, Clone, Copy)]
 pub struct Called {
-    /// Without the ending of the file.
+    /// Without the file extension.
     pub module: &'static str,
     /// With its namespace, if it has one.
     pub class: &'static str,
@@ -60,27 +60,27 @@ pub struct Called {
 
 #[derive(Debug, Default)]
 pub(super) struct Module {
-    /// Without names of its own it is called by its id.
+    /// Without names, its id is its name.
     pub(super) called: Option<Called>,
     pub(super) enumerable: bool,
-    /// Whether its load has come so far that it is told of.
+    /// Whether its load is announced: from the enumerable step on.
     pub(super) is_announced: bool,
     pub(super) collectible: bool,
     pub(super) image: Option<Image>,
 }
 
 impl Module {
-    /// The name of its assembly, and of its file without the ending.
+    /// The name of its assembly, and of its file without the extension.
     pub(super) fn assembly_name(&self, own: ModuleId) -> String {
         self.called.map_or_else(|| format!("module{:#x}", own.0), |called| called.module.to_owned())
     }
 }
 
-/// A file that is mapped, with precompiled code in it.
+/// A mapped file with precompiled code.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Image {
     pub(super) start: u64,
-    /// How far it is taken by code.
+    /// Bytes used by code.
     used: u64,
 }
 
@@ -93,31 +93,31 @@ impl Image {
 
 #[derive(Debug, Clone)]
 pub(super) struct Function {
-    /// Without one it is dynamic: made at run time, without metadata.
+    /// `None` for a dynamic function: made at run time, without metadata.
     pub(super) module: Option<ModuleId>,
     pub(super) token: u32,
-    /// What it is called, if anybody has named it.
+    /// Its name, if it was given one.
     pub(super) name: Option<&'static str>,
-    /// Compiled while the process runs, as opposed to precompiled: the only ones with events, and in the enumeration.
+    /// Compiled while the process runs, not precompiled. Only these have events and are enumerated.
     pub(super) jitted: bool,
     pub(super) enumerable: bool,
-    /// Whether there is code of it: not while it is being compiled for the first time.
+    /// Whether its code exists: not during the first compilation.
     pub(super) is_compiled: bool,
-    /// Where the body begins that is called now.
+    /// Start of the current body.
     pub(super) start: u64,
-    /// The same of the body that it came with.
+    /// Start of its first body.
     pub(super) first: u64,
-    /// The same of those that were made since it is called often, the oldest first: all of them stay, and are enumerated.
+    /// Starts of its better bodies, oldest first. All of them stay and are enumerated.
     pub(super) better: Vec<u64>,
 }
 
 impl Function {
-    /// Its original, in each of its bodies, the oldest first.
+    /// The bodies of its original version, oldest first.
     pub(super) fn bodies(&self) -> impl Iterator<Item = u64> {
         std::iter::once(self.first).chain(self.better.iter().copied())
     }
 
-    /// How many of these were compiled while the process ran, and can be seen.
+    /// How many of these were compiled while the process ran, and are visible.
     fn compilations(&self) -> usize {
         let better = if mutation::is("CAT-03/2") { self.better.len().min(1) } else { self.better.len() };
         let first = self.enumerable && self.jitted || mutation::is("CAT-03");
@@ -125,11 +125,11 @@ impl Function {
     }
 }
 
-/// Ids of each runtime of a process, so that none is one of another's.
+/// Range of ids for each runtime of a process, so that they never overlap.
 const IDS_OF_RUNTIME: usize = 0x1000;
 
 impl Code {
-    /// That of one of the process's runtimes: the ids of no two are the same.
+    /// The code of one of the process's runtimes, with its own range of ids.
     pub(super) fn of_runtime(number: usize) -> Code {
         Code { made: number * IDS_OF_RUNTIME, ..Code::default() }
     }
@@ -139,7 +139,7 @@ impl Code {
         self.made
     }
 
-    /// Where code of a module comes to lie: what is precompiled lies in the module's image, if it has one.
+    /// The address for a module's code: precompiled code lies in the module's image, if it has one.
     fn place_in(&mut self, module: ModuleId, jitted: bool) -> u64 {
         let image = self.modules.get_mut(&module).and_then(|module| module.image.as_mut()).filter(|_| !jitted);
         image.map(Image::place).unwrap_or_else(|| self.place())
@@ -150,7 +150,7 @@ impl Code {
         self.free.pop().unwrap_or(FIRST_CODE + next * CODE_SPACING)
     }
 
-    /// A function that nobody has seen yet, and its token.
+    /// Adds a function that is not visible yet, with its token.
     fn add_function(
         &mut self,
         module: Option<ModuleId>,
@@ -177,16 +177,16 @@ impl Code {
         self.functions.iter().find(|(_, one)| is_it(one)).map(|(id, _)| *id)
     }
 
-    /// The function whose code holds the address.
+    /// The function whose code contains the address.
     pub(super) fn function_at(&self, address: u64) -> Option<FunctionId> {
         let (start, function) = self.bodies.range(..=address).next_back()?;
         (address < start + CODE_SIZE).then_some(*function)
     }
 
-    /// Another body of a function: what calls it from now on runs this one.
+    /// Adds a body to a function; later calls run it.
     pub(super) fn add_body(&mut self, function: FunctionId) -> u64 {
         let start = self.place();
-        // The next one comes to lie elsewhere.
+        // The next body gets another address.
         self.made += 1;
         self.bodies.insert(start, function);
         if let Some(known) = self.functions.get_mut(&function) {
@@ -195,7 +195,7 @@ impl Code {
         start
     }
 
-    /// A better body of a function's original.
+    /// Adds a better body to a function's original version.
     pub(super) fn add_better_body(&mut self, function: FunctionId) -> u64 {
         let start = self.add_body(function);
         if let Some(known) = self.functions.get_mut(&function) {
@@ -204,19 +204,19 @@ impl Code {
         start
     }
 
-    /// What no runtime does while anybody may be in it.
+    /// Removes a body that threads may still execute; no runtime does this.
     pub(super) fn forget_first_body(&mut self, function: FunctionId) {
         if let Some(known) = self.functions.get(&function) {
             self.bodies.remove(&known.first);
         }
     }
 
-    /// The module that what has none of its own is said to be of: the oldest one that stays.
+    /// The module reported for functions without one: the oldest that is not collectible.
     pub(super) fn framework(&self) -> Option<ModuleId> {
         self.modules.iter().find(|(_, module)| !module.collectible).map(|(id, _)| *id)
     }
 
-    /// Where each of its bodies begins.
+    /// The starts of its bodies.
     pub(super) fn bodies_of(&self, function: FunctionId) -> impl Iterator<Item = u64> {
         self.bodies.iter().filter(move |(_, of)| **of == function).map(|(start, _)| *start)
     }
@@ -231,23 +231,23 @@ impl Code {
 }
 
 impl Runtime {
-    /// A module loads, step by step, on the running thread.
+    /// Loads a module, step by step, on the running thread.
     pub fn load_module(&self, collectible: bool) -> ModuleId {
         self.load_module_in_steps(collectible, |_| {})
     }
 
-    /// The same of a module whose image is mapped at an address, and stays: there its precompiled functions lie.
+    /// The same for a module whose image stays mapped at an address, and contains its precompiled functions.
     pub fn load_image(&self, start: u64, called: Called) -> ModuleId {
         let image = Some(Image { start, used: 0 });
         self.load(Module { called: Some(called), image, ..Module::default() }, |_| {})
     }
 
-    /// A module that stays and has names.
+    /// Loads a module with names, which stays.
     pub fn load_module_called(&self, called: Called) -> ModuleId {
         self.load(Module { called: Some(called), ..Module::default() }, |_| {})
     }
 
-    /// The same; `between` is called after each step.
+    /// The same; `between` runs after each step.
     pub fn load_module_in_steps(&self, collectible: bool, between: impl Fn(Step)) -> ModuleId {
         self.load(Module { collectible, ..Module::default() }, between)
     }
@@ -278,12 +278,12 @@ impl Runtime {
         module
     }
 
-    /// A collectible module unloads. No thread may be in its code. False if it is not there, or stays for ever.
+    /// Unloads a collectible module. No thread may be in its code. False if it does not exist or is not collectible.
     pub fn unload_module(&self, module: ModuleId) -> bool {
         self.unload_module_in_steps(module, |_| {})
     }
 
-    /// The same; `between` is called after each step.
+    /// The same; `between` runs after each step.
     pub fn unload_module_in_steps(&self, module: ModuleId, between: impl Fn(Step)) -> bool {
         schedule::note("Module {} starts to unload", module.0 as u64);
         between(Step::Begun);
@@ -307,7 +307,7 @@ impl Runtime {
         }
         between(Step::EventSent);
         schedule::point();
-        // A process that ends unloads nothing any more.
+        // An exiting process unloads nothing.
         if self.is_exiting() {
             return false;
         }
@@ -324,22 +324,22 @@ impl Runtime {
         true
     }
 
-    /// Profilers that came so far; nobody counts them in a model that is not broken.
+    /// Profilers so far; counted only by a mutation.
     fn came_so_far(&self) -> usize {
         if mutation::is("CAT-06") { self.lock().remembered.len() } else { 0 }
     }
 
-    /// Whether an event is kept from all, since a profiler has come when the lists had changed already.
+    /// Whether an event is withheld from all profilers, since one attached after the lists had changed.
     fn is_left_out(&self, came_by_then: usize) -> bool {
         mutation::is("CAT-06") && self.lock().remembered.len() > came_by_then
     }
 
-    /// A method of a module gets code: compiled now, or precompiled and met for the first time.
+    /// Gives a module's method its code: compiled now, or precompiled and called for the first time.
     pub fn make_function(&self, module: ModuleId, jitted: bool) -> FunctionId {
         self.make_function_called(module, jitted, None)
     }
 
-    /// The same, by its name.
+    /// The same, with a name.
     pub fn make_function_called(&self, module: ModuleId, jitted: bool, name: Option<&'static str>) -> FunctionId {
         let (function, token) = self.lock().code.add_function(Some(module), jitted, name);
         if jitted {
@@ -355,12 +355,12 @@ impl Runtime {
         function
     }
 
-    /// A function without metadata, made at run time.
+    /// Makes a function without metadata at run time.
     pub fn make_dynamic_function(&self) -> FunctionId {
         self.make_dynamic_function_called(None)
     }
 
-    /// The same, by the name that who made it gave it.
+    /// The same, with the name that its creator gave.
     pub fn make_dynamic_function_called(&self, name: Option<&'static str>) -> FunctionId {
         let (function, token) = self.lock().code.add_function(None, true, name);
         schedule::note("A dynamic function is made ({})", u64::from(token));
@@ -379,7 +379,7 @@ impl Runtime {
         function
     }
 
-    /// It is collected. No thread may be in its code.
+    /// Collects it. No thread may be in its code.
     pub fn unload_dynamic_function(&self, function: FunctionId) {
         call_all!(self, high(sys::COR_PRF_HIGH_MONITOR_DYNAMIC_FUNCTION_UNLOADS), dynamic_method_unloaded(function.0));
         schedule::point();
@@ -390,42 +390,42 @@ impl Runtime {
         schedule::note("A dynamic function is gone ({})", function.0 as u64);
     }
 
-    /// Modules that a profiler must know: enumerable, whether told of or not.
+    /// Modules that a profiler must know: all enumerable ones, with or without an event.
     pub fn modules(&self) -> Vec<ModuleId> {
         let state = self.lock();
         state.code.modules.iter().filter(|(_, module)| module.enumerable).map(|(id, _)| *id).collect()
     }
 
-    /// Functions that were compiled here, as opposed to precompiled ones: each once for every body that was.
+    /// Functions compiled here, not precompiled ones; one entry per compiled body.
     pub fn jitted_functions(&self) -> Vec<FunctionId> {
         let state = self.lock();
         let jitted = state.code.functions.iter();
         jitted.flat_map(|(id, function)| std::iter::repeat_n(*id, function.compilations())).collect()
     }
 
-    /// Where a function's code begins.
+    /// The start of a function's code.
     pub fn address_of(&self, function: FunctionId) -> Option<u64> {
         self.lock().code.functions.get(&function).map(|function| function.start)
     }
 
-    /// What a profiler would have to call the function at an address: its token, whatever has happened to its id.
+    /// The correct token of the function at an address, whatever happened to its id.
     pub fn truth_at(&self, address: u64) -> Option<u32> {
         let state = self.lock();
         let function = state.code.function_at(address)?;
         state.code.functions.get(&function).map(|function| function.token)
     }
 
-    /// The IL of a method, if there is such a method.
+    /// The IL of a method, if the method exists.
     pub(super) fn il_of(&self, module: ModuleId, token: u32) -> Option<&'static [u8]> {
         self.lock().code.function_of(module, token).map(|_| &super::il::BODY[..])
     }
 
-    /// Whether an address is in code that exists now.
+    /// Whether an address is in existing code.
     pub fn is_code(&self, address: u64) -> bool {
         self.lock().code.function_at(address).is_some()
     }
 
-    /// There is code of it from now on.
+    /// Marks its code as existing.
     fn is_compiled(&self, function: FunctionId) {
         if let Some(function) = self.lock().code.functions.get_mut(&function) {
             function.is_compiled = true;
@@ -439,5 +439,5 @@ impl Runtime {
     }
 }
 
-/// Bytes of each function's code.
+/// Bytes of a function's code.
 pub(super) const BODY_SIZE: u64 = CODE_SIZE;

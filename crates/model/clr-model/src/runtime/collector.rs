@@ -1,7 +1,7 @@
-//! The collector: marks from the roots, moves or leaves what lives, and tells each profiler what its mask asks for.
+//! The garbage collector: it marks from the roots, moves or keeps live objects, and reports to each profiler what its mask wants.
 //!
-//! Which callback a bit of the mask brings: facts, gcenv.ee.cpp and profilepriv.inl. In the order of the runtime: the beginning, what
-//! was born, what waits for the finalizer, what has moved or stays, the roots, every object with its references, the end.
+//! The mask bits of each callback: facts, gcenv.ee.cpp and profilepriv.inl. The order is the runtime's: start, allocations, finalizer
+//! queue, moved and surviving objects, roots, every object with its references, finish.
 
 use super::calls::{call_all, low};
 use super::gc_mode::GcMode;
@@ -19,20 +19,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Of collections, so many compact, and then one does not.
+/// This many GCs compact; then one does not.
 const COMPACTING_OF: u32 = 3;
-/// Generations that GarbageCollectionStarted tells of.
+/// Generations in GarbageCollectionStarted.
 const GENERATIONS: u8 = 4;
-/// Steps of a background collection beside the program.
+/// Steps of a background GC beside the program.
 const BACKGROUND_STEPS: u32 = 4;
 
-/// Callbacks on threads that hold collections up, since they are handed an object outside of any (source: eetoprofinterfaceimpl.cpp,
-/// MODE_COOPERATIVE).
+/// Callbacks on threads that block a GC, since they get an object outside of any GC (source: eetoprofinterfaceimpl.cpp, MODE_COOPERATIVE).
 const COOPERATIVE: [&str; 4] = ["ObjectAllocated", "ExceptionThrown", "ExceptionCatcherEnter", "HandleCreated"];
-/// The first release with a generation for objects that never move.
+/// The first release with a pinned object heap.
 const FIRST_WITH_PINNED_HEAP: u16 = 5;
 
-/// What one collection has done, as profilers are told it: lists of one length belong together.
+/// The effects of one GC, as reported to profilers. Parallel lists have the same length.
 #[derive(Debug, Default)]
 struct Cycle {
     compacting: bool,
@@ -42,7 +41,7 @@ struct Cycle {
     dependent: Dependent,
 }
 
-/// Objects that live on: where they were, where they are, bytes.
+/// Surviving objects: old address, new address, bytes.
 #[derive(Debug, Default)]
 struct Ranges {
     old: Vec<usize>,
@@ -50,7 +49,7 @@ struct Ranges {
     lengths: Vec<usize>,
 }
 
-/// Roots, with what each is.
+/// Roots with their kinds.
 #[derive(Debug, Default)]
 struct Roots {
     objects: Vec<usize>,
@@ -77,7 +76,7 @@ struct Dependent {
 }
 
 impl Runtime {
-    /// The program needs memory: collects generations up to this one, unless a collection is under way already.
+    /// The program needs memory: collects generations up to this one, unless a GC is in progress.
     pub fn collect(&self, generation: u8) {
         self.safepoint();
         let is_in_background = generation >= 2 && self.is_concurrent();
@@ -90,7 +89,7 @@ impl Runtime {
         if is_in_background { self.collect_in_background() } else { self.collect_now(generation.min(2), 0) }
     }
 
-    /// The program asks for a whole collection and waits for it: GC.Collect().
+    /// The program asks for a full GC and waits for it: GC.Collect().
     pub fn collect_all(&self) {
         self.safepoint();
         if !self.is_exiting() {
@@ -98,7 +97,7 @@ impl Runtime {
         }
     }
 
-    /// ForceGC, with its rules of threads (facts 4.3).
+    /// ForceGC, with its thread rules (facts 4.3).
     pub(super) fn force_gc(&self, profiler: &Profiler) -> HResult {
         monitor::forces_collection(wants_basics(profiler.mask()));
         let task = schedule::current();
@@ -117,7 +116,7 @@ impl Runtime {
         HResult::S_OK
     }
 
-    /// Whether the running thread may begin a collection in a call of this profiler: on a thread of the runtime only inside a callback.
+    /// Whether this profiler may trigger a GC on the running thread. On a thread of the runtime, only inside a callback.
     pub(super) fn may_trigger(&self, profiler: &Profiler) -> bool {
         let task = schedule::current();
         match profiler.innermost_on(task) {
@@ -126,13 +125,13 @@ impl Runtime {
         }
     }
 
-    /// Whether the running thread may ask what is for callbacks alone.
+    /// Whether the running thread may make calls reserved for callbacks.
     pub(super) fn may_ask(&self, profiler: &Profiler) -> bool {
         let task = schedule::current();
         profiler.runs_on(task) || self.this_thread().is_none() || self.lock().heap.gc.forced.contains(&task)
     }
 
-    /// A collection that everybody waits for.
+    /// A blocking GC.
     fn collect_now(&self, generation: u8, reason: u32) {
         self.suspend(sys::COR_PRF_SUSPEND_FOR_GC);
         let is_server = self.lock().heap.gc.mode == GcMode::Server;
@@ -145,7 +144,7 @@ impl Runtime {
         schedule::note("A collection is over", 0);
     }
 
-    /// In server mode a thread does it that the runtime does not know: its callbacks have no counter.
+    /// In server mode a thread unknown to the runtime collects: its callbacks have no counter.
     fn on_collector_thread(&self, generation: u8, reason: u32) {
         let Some(runtime) = self.myself() else { return };
         let done = Arc::new(AtomicBool::new(false));
@@ -169,12 +168,12 @@ impl Runtime {
         self.finishes();
     }
 
-    /// The program is stopped only at the beginning; younger generations may be collected meanwhile (nested to a depth of two).
+    /// The target is paused only at the start. Younger generations may be collected in the meantime (nested to a depth of two).
     fn collect_in_background(&self) {
         let Some(runtime) = self.myself() else { return };
         self.suspend(sys::COR_PRF_SUSPEND_FOR_GC);
         if !self.is_concurrent() {
-            // Switched off since the program was asked to stop: how a collection goes is decided while it stands.
+            // Switched off since the suspension began: the runtime chooses the GC mode while the target is paused.
             self.resume();
             return self.collect_now(2, 0);
         }
@@ -198,7 +197,7 @@ impl Runtime {
         });
     }
 
-    /// Stops the managed threads; waits for whoever else has stopped them.
+    /// Suspends the managed threads, after any other suspension has ended.
     fn suspend(&self, reason: u32) {
         loop {
             schedule::wait_until(None, || self.lock().suspended_by.is_none());
@@ -211,13 +210,13 @@ impl Runtime {
         self.tells_suspended(reason);
     }
 
-    /// The managed threads stand.
+    /// Reports that the managed threads are suspended.
     pub(super) fn tells_suspended(&self, reason: u32) {
         call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_suspend_started(reason));
         call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_suspend_finished());
     }
 
-    /// The managed threads go on.
+    /// Resumes the managed threads.
     pub(super) fn resume(&self) {
         call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_resume_started());
         self.lock().suspended_by = None;
@@ -243,8 +242,8 @@ impl Runtime {
         self.lock().heap.gc.in_progress = false;
     }
 
-    /// Writes down where generations lie, if any profiler is told of collections (source: proftoeeinterfaceimpl.cpp,
-    /// UpdateGenerationBounds). What is written down outlives the profiler.
+    /// Records the generation bounds if any profiler gets GC callbacks (source: proftoeeinterfaceimpl.cpp, UpdateGenerationBounds). They
+    /// outlive the profiler.
     fn note_bounds(&self) {
         let mut state = self.lock();
         if state.profilers.iter().any(|profiler| wants_basics(profiler.mask())) {
@@ -253,12 +252,12 @@ impl Runtime {
         }
     }
 
-    /// Whether there is a generation 4, of objects that never move (source: gcinterface.h; since .NET 5).
+    /// Whether generation 4, the pinned object heap, exists (source: gcinterface.h; since .NET 5).
     fn has_pinned_heap(&self) -> bool {
         self.is_attachable() && self.version().0 >= FIRST_WITH_PINNED_HEAP
     }
 
-    /// Whether objects may be asked about here and now (source: proftoeeinterfaceimpl.cpp, AllowObjectInspection).
+    /// Whether objects may be inspected here and now (source: proftoeeinterfaceimpl.cpp, AllowObjectInspection).
     pub(super) fn may_inspect(&self, profiler: &Profiler) -> Result<(), HResult> {
         if self.lock().heap.gc.in_progress {
             return Ok(());
@@ -277,7 +276,7 @@ impl Runtime {
         let all = counts.iter().map(|count| u64::from(*count)).sum::<u64>();
         self.call_all(slot::OBJECTS_ALLOCATED_BY_CLASS.name, monitors_gc, |object| {
             self.lock().heap.counted += all;
-            // SAFETY: two lists of one length, which this function owns; `call_all` keeps the object while it is called.
+            // SAFETY: two lists of one length, which this function owns; `call_all` keeps the object alive during the call.
             unsafe { object.objects_allocated_by_class(counts.len() as u32, classes.as_ptr(), counts.as_ptr()) };
         });
     }
@@ -301,14 +300,14 @@ impl Runtime {
         }
     }
 
-    /// What does not know the second version hears the first.
+    /// Profilers without the second version get the first.
     fn tell_roots(&self, cycle: &Cycle) {
         let Roots { objects, kinds, flags, ids } = &cycle.roots;
         let (count, places) = (objects.len() as u32, objects.as_ptr());
         self.call_all(slot::ROOT_REFERENCES2.name, monitors_gc, |object| {
-            // SAFETY: four lists of one length, which the caller owns; `call_all` keeps the object while it is called.
+            // SAFETY: four lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
             unsafe { object.root_references2(count, places, kinds.as_ptr(), flags.as_ptr(), ids.as_ptr()) };
-            // SAFETY: a list of that length, which the caller owns; `call_all` keeps the object while it is called.
+            // SAFETY: a list of that length, which the caller owns; `call_all` keeps the object alive during the call.
             unsafe { object.root_references(count, places) };
         });
         let Dependent { handles, keys, values } = &cycle.dependent;
@@ -319,7 +318,7 @@ impl Runtime {
         }
     }
 
-    /// Every object with its references, until the profiler says that it has enough.
+    /// Reports every object with its references, until the profiler declines.
     fn tell_references(&self) {
         if !self.profilers().iter().any(|profiler| monitors_gc(profiler.mask())) {
             return;
@@ -329,7 +328,7 @@ impl Runtime {
             let references: Vec<usize> = references.iter().map(|object| object.0).collect();
             self.call_all(slot::OBJECT_REFERENCES.name, monitors_gc, |object| {
                 let (count, places) = (references.len() as u32, references.as_ptr());
-                // SAFETY: ids that live; the object is held.
+                // SAFETY: the ids are live, and `object` keeps the callback object alive.
                 let answer = unsafe { object.object_references(id.0, class.0, count, places) };
                 has_enough.set(answer.is_some_and(|code| !code.is_success()));
             });
@@ -344,22 +343,22 @@ fn wants_basics(mask: (u32, u32)) -> bool {
     monitors_gc(mask) || mask.1 & sys::COR_PRF_HIGH_BASIC_GC != 0
 }
 
-/// In the newest version that the profiler has: lengths of the first one are 32 bits (corprof.idl, MovedReferences2).
+/// In the profiler's newest version. The first version has 32-bit lengths (corprof.idl, MovedReferences2).
 impl Ranges {
     fn tell_moved(&self, object: &ProfilerObject) {
         let (count, old, new) = (self.old.len() as u32, self.old.as_ptr(), self.new.as_ptr());
-        // SAFETY: three lists of one length, which `self` owns; the caller keeps the object.
+        // SAFETY: three lists of one length, which `self` owns; the caller keeps the object alive.
         if unsafe { object.moved_references2(count, old, new, self.lengths.as_ptr()) }.is_none() {
-            // SAFETY: three lists of one length, which live until the end of this statement; the caller keeps the object.
+            // SAFETY: three lists of one length, which live until the end of this statement; the caller keeps the object alive.
             unsafe { object.moved_references(count, old, new, self.short().as_ptr()) };
         }
     }
 
     fn tell_surviving(&self, object: &ProfilerObject) {
         let (count, old) = (self.old.len() as u32, self.old.as_ptr());
-        // SAFETY: two lists of one length, which `self` owns; the caller keeps the object.
+        // SAFETY: two lists of one length, which `self` owns; the caller keeps the object alive.
         if unsafe { object.surviving_references2(count, old, self.lengths.as_ptr()) }.is_none() {
-            // SAFETY: two lists of one length, which live until the end of this statement; the caller keeps the object.
+            // SAFETY: two lists of one length, which live until the end of this statement; the caller keeps the object alive.
             unsafe { object.surviving_references(count, old, self.short().as_ptr()) };
         }
     }
@@ -370,7 +369,7 @@ impl Ranges {
 }
 
 impl Heap {
-    /// Collects generations up to this one; what is older stays, and what it refers to.
+    /// Collects generations up to this one. Older objects stay, with everything that they reference.
     fn collect(&mut self, generation: u8) -> Cycle {
         let mut cycle = Cycle { compacting: !self.gc.count.is_multiple_of(COMPACTING_OF), ..Cycle::default() };
         let is_collected = |object: &Object| generation == 2 || object.generation <= generation;
@@ -396,13 +395,13 @@ impl Heap {
         cycle
     }
 
-    /// What a background collection does: nothing moves, nobody is told of objects.
+    /// The work of a background GC: nothing moves, no object is reported.
     fn sweep(&mut self) {
         self.free_dead(&|_| true);
         self.update_statics();
     }
 
-    /// Frees what nothing refers to. Objects that wait for the finalizer now: it has run those of the collection before.
+    /// Frees unreachable objects. Returns those that wait for the finalizer, which has run for those of the GC before.
     fn free_dead(&mut self, is_collected: &dyn Fn(&Object) -> bool) -> Vec<usize> {
         self.to_finalize.clear();
         let mut live = self.mark(is_collected);
@@ -450,7 +449,7 @@ impl Heap {
         }
     }
 
-    /// What roots hold.
+    /// Objects that roots reference.
     fn held(&self) -> impl Iterator<Item = ObjectKey> {
         let handles = self.handles.values().filter(|(_, kind)| *kind != HandleKind::Weak).map(|(key, _)| *key);
         let statics = self.statics.values().filter_map(|field| field.object);
@@ -478,7 +477,7 @@ impl Heap {
         let id = |key: &ObjectKey| self.id_of(*key).unwrap_or_default();
         let mut roots = Roots::default();
         for (thread, keys) in &self.locals {
-            // In a real process the id is the function's in whose frame the root lies.
+            // In a real process the id is that of the function whose frame contains the root.
             keys.iter().for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_STACK, 0, thread.0));
         }
         for (handle, (key, kind)) in self.handles.iter().filter(|_| !mutation::is("GCH-02/3")) {
@@ -487,12 +486,12 @@ impl Heap {
                 HandleKind::Strong => 0,
                 HandleKind::Pinned => sys::COR_PRF_GC_ROOT_PINNING,
             };
-            // A weak one may be of an object that is gone.
+            // A weak handle may reference a freed object.
             if let Some(object) = self.id_of(*key) {
                 roots.add(object, sys::COR_PRF_GC_ROOT_HANDLE, flags, *handle);
             }
         }
-        // Statics lie in arrays that pinned handles hold.
+        // Statics lie in arrays referenced by pinned handles.
         let statics = self.statics.values().filter_map(|field| field.object.as_ref());
         statics.for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_HANDLE, 0, 0));
         self.to_finalize.iter().for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_FINALIZER, 0, 0));

@@ -1,4 +1,4 @@
-//! From the request to the unload: sealing, the wait until every callback has returned, the end.
+//! From the detach request to the unload: sealing, evacuation of callbacks, the end.
 
 use super::{Entry, Profiler, Runtime, Status};
 use crate::lab::monitor;
@@ -8,11 +8,11 @@ use corprof::HResult;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A millisecond in nanoseconds.
+/// Nanoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
 impl Runtime {
-    /// RequestProfilerDetach, in the order of its checks (facts: vm/profdetach.cpp). On success the profiler is sealed when this returns.
+    /// RequestProfilerDetach, with its checks in order (facts: vm/profdetach.cpp). On success the profiler is sealed when this returns.
     pub(super) fn request_detach(&self, profiler: &Arc<Profiler>, expected: u32) -> HResult {
         let differences = self.differences();
         match profiler.status() {
@@ -41,7 +41,7 @@ impl Runtime {
         if profiler.irreversible.load(Ordering::SeqCst) && !is_ignored {
             return HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT;
         }
-        // That another one leaves between a proof and a request cannot be ruled out by anybody.
+        // No profiler can rule out that another one detaches between its proof and its request.
         if self.has_lost(profiler)
             && !profiler.was_called_while_suspended.load(Ordering::SeqCst)
             && !mutation::is("DET-18/2")
@@ -69,8 +69,7 @@ impl Runtime {
         profiler.notification_only && self.lock().notification_count <= 0
     }
 
-    /// The detach thread begins before the first profiler is loaded, and not earlier (source: profdetach.cpp, CreateDetachThread; live:
-    /// det_21).
+    /// Starts the detach thread, right before the first profiler is loaded (source: profdetach.cpp, CreateDetachThread; live: det_21).
     pub(super) fn begin_detach_thread(self: &Arc<Self>) {
         if !std::mem::replace(&mut self.lock().has_detach_thread, true) {
             let runtime = self.clone();
@@ -78,7 +77,7 @@ impl Runtime {
         }
     }
 
-    /// The detach thread, for as long as the process lives, or until a profiler has left.
+    /// The detach thread: for the process's lifetime, or until a profiler has detached.
     fn detach_when_asked(&self) {
         loop {
             schedule::wait_until(None, || !self.lock().detaching.is_empty() || self.is_exiting());
@@ -97,7 +96,7 @@ impl Runtime {
         }
     }
 
-    /// Sleeps and looks until no callback runs. False if the process exits meanwhile.
+    /// Sleeps and checks until no callback runs. False if the process exits first.
     fn evacuate(&self, profiler: &Profiler) -> bool {
         let expected = profiler.expected.load(Ordering::SeqCst);
         let mut slept = 0;
@@ -110,8 +109,8 @@ impl Runtime {
                 return false;
             }
             schedule::note("The runtime looks whether every callback has returned", 0);
-            // The look takes the lock that a suspension holds (`IsProfilerEvacuated`, profilinghelper.cpp): so threads of the collector,
-            // which have no counter, are waited for as well.
+            // The check takes the suspension lock (`IsProfilerEvacuated`, profilinghelper.cpp). So it also waits for GC threads, which have
+            // no counter.
             schedule::wait_until(None, || self.lock().suspended_by.is_none() || self.is_exiting());
             let is_given_up = mutation::is("DET-07/2") && profiler.looks() >= 3;
             if profiler.is_evacuated() || is_given_up {
@@ -120,7 +119,8 @@ impl Runtime {
         }
     }
 
-    /// Milliseconds (contract DET-09): the rest of the expected time, the rest of twice that, then the steady time; clamped.
+    /// The next sleep, milliseconds (contract DET-09): the rest of the expected time, the rest of twice that, then the steady time;
+    /// clamped.
     fn sleep_before_next_look(&self, expected: u64, slept: u64) -> u64 {
         let differences = self.differences();
         let wanted = if slept < expected {
@@ -138,8 +138,8 @@ impl Runtime {
         wanted.clamp(shortest.min(longest), longest)
     }
 
-    /// What a user has set a bound of the sleeps to, in hexadecimal digits: no less than the shortest and no more than the longest that
-    /// there are otherwise (facts 2.2; source: clrconfignames.h and profdetach.cpp). The desktop has no such setting.
+    /// A user's bound for the sleeps, in hexadecimal digits, if it lies between the default bounds (facts 2.2; source: clrconfignames.h and
+    /// profdetach.cpp). The desktop has no such setting.
     fn sleep_set(&self, name: &str) -> Option<u64> {
         let differences = self.differences();
         let digits = differences.settings_prefixes.iter().find_map(|prefix| {
@@ -150,7 +150,7 @@ impl Runtime {
         set.filter(|set| (differences.shortest_sleep..=differences.longest_sleep).contains(set))
     }
 
-    /// ProfilerDetachSucceeded, Release to zero, the library given back; then it is written down and attaches are served again.
+    /// Calls ProfilerDetachSucceeded, releases to zero, releases the library. Then it logs the detach and serves attaches again.
     fn unload(&self, profiler: &Arc<Profiler>) {
         self.lock().unloads = true;
         self.tell_detach_succeeded(profiler);
@@ -192,13 +192,13 @@ impl Runtime {
 
     fn tell_detach_succeeded(&self, profiler: &Profiler) {
         self.call_uncounted(profiler, "ProfilerDetachSucceeded", |object| {
-            // SAFETY: takes nothing; the object is held.
+            // SAFETY: no pointer arguments; the reference in `object` keeps it alive.
             unsafe { object.profiler_detach_succeeded() }
         });
         Self::count(&profiler.detach_succeededs);
     }
 
-    /// Gives up every reference on the profiler's object.
+    /// Releases every reference on the profiler's object.
     pub(super) fn release(&self, profiler: &Profiler) {
         let object = profiler.object.lock().expect("no panic while locked").take();
         let Some(object) = object else { return };
@@ -222,8 +222,8 @@ impl Runtime {
                 let what = "the profiler was released while a callback that the runtime does not count still ran";
                 self.faults.report("DET-07", what);
                 if schedule::threads::os_threads().is_some() {
-                    // SAFETY: no other call begins, for the place that it was taken from is empty. What returns from one that has begun may
-                    // crash this process, which is there to be crashed by profilers.
+                    // SAFETY: no new call begins, since the object was taken out of its place. A running call may crash this process when
+                    // it returns: faulty profilers are meant to crash it.
                     let left = unsafe { object.release_under_its_callers() };
                     profiler.last_release.store(left, Ordering::SeqCst);
                 }

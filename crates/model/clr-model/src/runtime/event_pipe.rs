@@ -1,7 +1,7 @@
-//! EventPipe sessions of profilers: an event is delivered on the thread that writes it, whatever state the profiler is in.
+//! EventPipe sessions of profilers. A thread that writes an event delivers it, whatever the profiler's status.
 //!
-//! A delivery looks neither at the profiler's status nor does it raise a counter, and a session is not the profiler's own: it outlives
-//! the detach (facts 2.5; <https://github.com/dotnet/runtime/issues/134240>).
+//! A delivery checks no status and raises no counter. A session does not belong to the profiler: it outlives the detach (facts 2.5;
+//! <https://github.com/dotnet/runtime/issues/134240>).
 
 use super::calls::{call_all, high};
 use super::{Profiler, Runtime, Status};
@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What the library's account calls a session.
+/// The name of a session in the library's resource list.
 const SESSION: &str = "an EventPipe session that is open";
-/// Sessions of one process, dotnet-trace's included (source: ep-config.h, EP_MAX_NUMBER_OF_SESSIONS).
+/// Maximum of sessions in a process, including dotnet-trace's (source: ep-config.h, EP_MAX_NUMBER_OF_SESSIONS).
 const MAXIMUM: usize = 64;
-/// The runtime's own provider, and those of profilers behind it.
+/// The runtime's own provider; those of profilers follow.
 const FIRST_PROVIDER: usize = 0x5000_0000;
 const OF_RUNTIME: &str = "Microsoft-Windows-DotNETRuntime";
 const FIRST_EVENT: usize = 0x5800_0000;
@@ -26,9 +26,9 @@ const FIRST_EVENT: usize = 0x5800_0000;
 pub(super) struct Sessions {
     open: Vec<Arc<Session>>,
     made: u64,
-    /// Those of profilers.
+    /// Providers of profilers.
     providers: BTreeMap<usize, Provider>,
-    /// What profilers have defined.
+    /// Events that profilers have defined.
     events: BTreeMap<usize, Defined>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Sessions {
 #[derive(Clone)]
 struct Provider {
     name: String,
-    /// Who wants to hear when somebody listens to it.
+    /// Called when a session begins or stops listening to it.
     callback: Option<sys::EventPipeProviderCallback>,
 }
 
@@ -51,15 +51,15 @@ pub(super) struct Defined {
 struct Session {
     id: u64,
     profiler: Arc<Profiler>,
-    /// To whose events it listens.
+    /// The providers that it listens to.
     providers: Mutex<Vec<String>>,
     writing: AtomicU32,
     writers: Mutex<Vec<Task>>,
 }
 
 impl Runtime {
-    /// EventPipeStartSession, with the names of providers. Since 8 the runtime knows the thread from then on, and refuses it what is for
-    /// callbacks alone, until it forces a collection.
+    /// EventPipeStartSession, with the names of providers. Since 8 the runtime then knows the calling thread. Until that thread forces a
+    /// GC, it may not make calls reserved for callbacks.
     pub(super) fn start_session(&self, profiler: &Arc<Profiler>, providers: Vec<String>) -> Result<u64, HResult> {
         if self.differences().session_adopts_thread {
             self.adopt_thread();
@@ -85,14 +85,14 @@ impl Runtime {
         Ok(id)
     }
 
-    /// EventPipeStopSession: returns when every thread that writes into it is done.
+    /// EventPipeStopSession: returns when every writing thread is done.
     pub(super) fn stop_session(&self, id: u64) -> HResult {
         let session = {
             let mut state = self.lock();
             let at = state.sessions.open.iter().position(|session| session.id == id);
             at.map(|at| state.sessions.open.remove(at))
         };
-        // One that there is not is stopped already (source: ep.c, ep_disable).
+        // A session that does not exist is already stopped (source: ep.c, ep_disable).
         let Some(session) = session else { return HResult::S_OK };
         let is_inside = session.writers.lock().expect("no panic while locked").contains(&schedule::current());
         if is_inside {
@@ -117,7 +117,7 @@ impl Runtime {
         HResult::S_OK
     }
 
-    /// EventPipeCreateProvider: nothing takes a provider back.
+    /// EventPipeCreateProvider; a provider is never removed.
     pub(super) fn create_provider(
         &self,
         profiler: &Profiler,
@@ -146,7 +146,7 @@ impl Runtime {
         self.lock().sessions.providers.get(&provider).map(|provider| provider.name.clone())
     }
 
-    /// EventPipeDefineEvent, of a provider that there is.
+    /// EventPipeDefineEvent for an existing provider.
     pub(super) fn define_event(&self, defined: Defined) -> Option<usize> {
         self.provider_name(defined.provider)?;
         let mut state = self.lock();
@@ -155,19 +155,19 @@ impl Runtime {
         Some(event)
     }
 
-    /// What EventPipeWriteEvent writes.
+    /// The event of EventPipeWriteEvent.
     pub(super) fn defined_event(&self, event: usize) -> Option<Defined> {
         self.lock().sessions.events.get(&event).copied()
     }
 
-    /// The running thread writes an event of a profiler: sessions that listen to its provider get it here and now.
+    /// The running thread writes a profiler's event. Sessions that listen to its provider get it at once.
     pub(super) fn deliver_to_listeners(&self, event: &Defined, data: &[u8]) {
         let Some(name) = self.provider_name(event.provider) else { return };
         let sessions = self.lock().sessions.open.clone();
         self.deliver_to(sessions.into_iter().filter(|session| session.listens_to(&name)), event, data);
     }
 
-    /// The running thread writes an event of the runtime's: every session gets it here and now.
+    /// The running thread writes an event of the runtime. Every session gets it at once.
     pub fn write_event(&self, event: u32, data: &[u8]) {
         let sessions = self.lock().sessions.open.clone();
         self.deliver_to(sessions.into_iter(), &Defined { provider: FIRST_PROVIDER, id: event, version: 0 }, data);
@@ -187,14 +187,14 @@ impl Runtime {
         self.lock().sessions.open.iter().any(|session| session.listens_to(provider))
     }
 
-    /// Who made a provider with a callback is told whenever somebody begins or ceases to listen to it (EventPipeCreateProvider2).
+    /// Calls a provider's callback whenever a session begins or stops listening to it (EventPipeCreateProvider2).
     fn tell_providers(&self, names: &[String]) {
         let providers: Vec<Provider> = self.lock().sessions.providers.values().cloned().collect();
         for provider in providers.iter().filter(|provider| names.contains(&provider.name)) {
             let is_enabled = u32::from(self.is_listened_to(&provider.name));
             if let Some(callback) = provider.callback {
                 let (none, no_data) = (std::ptr::null_mut(), std::ptr::null_mut());
-                // SAFETY: the profiler has promised that it may be called, for good; nothing is handed over.
+                // SAFETY: the profiler must keep its callback callable for good; all pointers are null.
                 unsafe { callback(std::ptr::null(), is_enabled, 0, 0, 0, none, no_data) };
             }
         }
@@ -235,7 +235,7 @@ fn deliver(profiler: &Profiler, event: &Defined, data: &[u8], thread: usize) {
     let inside = profiler.library.enter();
     schedule::point();
     let (length, bytes, none) = (data.len() as u32, data.as_ptr(), std::ptr::null());
-    // SAFETY: data that lives, and nothing where the API allows nothing; the object is held.
+    // SAFETY: the data outlives the call, pointers are null where the API allows it, and `object` keeps the callback object alive.
     unsafe {
         object.event_pipe_event_delivered(
             event.provider,

@@ -1,4 +1,4 @@
-//! Exceptions, as far as profilers hear of them.
+//! Exceptions, as far as profilers see them.
 
 use super::calls::{call_all, low};
 use super::{Runtime, Shape};
@@ -10,7 +10,7 @@ const EXCEPTION_THROWN: u32 = 80;
 const SIZE: usize = 152;
 
 impl Runtime {
-    /// The running thread throws an exception and catches it in the same method: sessions get the event, profilers the callback.
+    /// The running thread throws an exception and catches it in the same method. Sessions get the event, profilers the callback.
     pub fn throw_and_catch(&self) {
         let class = self.define_class(None, None);
         let exception = self.allocate(class, Shape { size: SIZE, ..Shape::default() });

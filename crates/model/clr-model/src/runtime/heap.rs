@@ -1,6 +1,6 @@
-//! The heap: objects, what refers to them, and where they lie.
+//! The heap: objects, their references, and their addresses.
 //!
-//! An address is never used again, so that a stale ObjectID is recognised. The model itself knows an object by its key, wherever it lies.
+//! Addresses are never reused, so a stale ObjectID is recognised. The model itself identifies an object by its key, whatever its address.
 
 use super::calls::{call_all, high, low};
 use super::code::ModuleId;
@@ -13,7 +13,7 @@ use corprof::sys;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// An ObjectID: good until the next collection.
+/// An ObjectID: valid until the next GC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId(pub usize);
 
@@ -21,40 +21,39 @@ pub struct ObjectId(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClassId(pub usize);
 
-/// An object, wherever it lies: no profiler sees it.
+/// An object, whatever its address. Profilers never see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey(pub u64);
 
-/// What is asked of a new object.
+/// The properties of a new object.
 #[derive(Debug, Clone, Default)]
 pub struct Shape {
     /// Bytes.
     pub size: usize,
-    /// What it refers to.
+    /// The objects that it references.
     pub references: Vec<ObjectKey>,
-    /// Whether it is told when nobody refers to it any more.
+    /// Whether it has a finalizer.
     pub finalizable: bool,
 }
 
-/// Objects of so many bytes and more are large ones: generation 3, and never moved (source: gcconfig.h, GCLOHThreshold).
+/// Minimum bytes of a large object: generation 3, never moved (source: gcconfig.h, GCLOHThreshold).
 pub const LARGE: usize = 85_000;
-/// The generation that large objects are said to be of.
+/// The reported generation of large objects.
 pub(super) const LARGE_GENERATION: u8 = 3;
-/// Of objects that are of none.
+/// For objects without a generation.
 const FROZEN_GENERATION: u8 = u8::MAX;
 const FIRST_OBJECT: usize = 0x1_0000_0000;
-/// Between objects.
 const ALIGNMENT: usize = 8;
-/// Of objects that are never collected, and the bytes that are kept for those (source: frozenobjectheap.h, FOH_SEGMENT_DEFAULT_SIZE).
+/// The frozen heap: first address and reserved bytes (source: frozenobjectheap.h, FOH_SEGMENT_DEFAULT_SIZE).
 const FIRST_FROZEN: usize = 0xF000_0000;
 const FROZEN_RESERVED: usize = 4 << 20;
 const FIRST_CLASS: usize = 0x3000_0000;
 const FIRST_HANDLE: usize = 0x6000_0000;
-/// Where objects lie, as far as memory is given to them.
+/// Where objects lie, as far as they have memory.
 pub(super) const PLACES: [(usize, usize); 2] = [(FIRST_FROZEN, FROZEN_RESERVED), (FIRST_OBJECT, 256 << 20)];
-/// Of the tokens that classes have: mdtTypeDef.
+/// The token kind of classes: mdtTypeDef.
 const TYPE_DEFINITION: u32 = 0x0200_0000;
-/// The rows that every module has before those of its own classes (`objects.rs`).
+/// Rows of every module before those of its own classes (`objects.rs`).
 const ROWS_BEFORE: u32 = 2;
 
 #[derive(Debug, Clone)]
@@ -72,11 +71,11 @@ pub(super) struct Class {
     pub(super) module: Option<ModuleId>,
     pub(super) token: u32,
     pub(super) parent: Option<ClassId>,
-    /// Of what it is an array.
+    /// The element class of an array.
     pub(super) element: Option<ClassId>,
 }
 
-/// A static field: the object, and the memory in which the runtime keeps its address.
+/// A static field: the object, and the memory with its address.
 #[derive(Debug, Default)]
 pub(super) struct Static {
     pub(super) object: Option<ObjectKey>,
@@ -98,18 +97,18 @@ pub(super) struct Heap {
     pub(super) classes: BTreeMap<ClassId, Class>,
     pub(super) handles: BTreeMap<usize, (ObjectKey, HandleKind)>,
     pub(super) statics: BTreeMap<(ClassId, u32), Static>,
-    /// The second of each pair lives as long as the first: elements of a ConditionalWeakTable.
+    /// Pairs in which the first keeps the second alive: elements of a ConditionalWeakTable.
     pub(super) dependent: Vec<(usize, ObjectKey, ObjectKey)>,
-    /// What each thread's stack holds.
+    /// The objects on each thread's stack.
     pub(super) locals: BTreeMap<ThreadId, Vec<ObjectKey>>,
     /// Objects that wait for the finalizer.
     pub(super) to_finalize: Vec<ObjectKey>,
-    /// Born since the last collection.
+    /// Objects allocated since the last GC.
     pub(super) allocated: BTreeMap<ClassId, u32>,
-    /// How many objects were counted so far because somebody wanted to know.
+    /// Allocated objects that were counted for a profiler.
     pub(super) counted: u64,
     pub(super) gc: super::gc_mode::Settings,
-    /// Objects that are never collected and never move, by their addresses: the non-GC heap.
+    /// Objects that are never collected and never move, by address: the non-GC heap.
     pub(super) frozen: BTreeMap<usize, Object>,
     frozen_used: usize,
     made: usize,
@@ -121,7 +120,7 @@ fn empty(generation: i32, place: usize) -> sys::COR_PRF_GC_GENERATION_RANGE {
 }
 
 impl Object {
-    /// Where it lies and of which generation it is, as a range of its own.
+    /// Its address and generation, as a range of its own.
     pub(super) fn own_range(&self) -> sys::COR_PRF_GC_GENERATION_RANGE {
         let length = self.size.next_multiple_of(ALIGNMENT);
         sys::COR_PRF_GC_GENERATION_RANGE {
@@ -134,7 +133,7 @@ impl Object {
 }
 
 impl Heap {
-    /// An empty one, and how it is to be collected.
+    /// An empty heap with this GC mode.
     pub(super) fn collected(mode: GcMode) -> Heap {
         let mut heap = Heap::default();
         heap.gc.mode = mode;
@@ -146,25 +145,25 @@ impl Heap {
         self.made
     }
 
-    /// Memory that nothing has ever lain in.
+    /// Memory that was never used before.
     pub(super) fn place(&mut self, size: usize) -> usize {
         let address = FIRST_OBJECT + self.used;
         self.used += size.next_multiple_of(ALIGNMENT);
         address
     }
 
-    /// The object at an address, if one lies there now.
+    /// The object at an address, if one is there.
     pub(super) fn object_at(&self, object: ObjectId) -> Option<&Object> {
         let key = self.at.get(&object.0);
         key.and_then(|key| self.objects.get(key)).or_else(|| self.frozen.get(&object.0))
     }
 
-    /// Whether it is one of those that are never collected.
+    /// Whether it is frozen.
     pub(super) fn is_frozen(&self, object: &Object) -> bool {
         self.frozen.contains_key(&object.address)
     }
 
-    /// Where those lie, if there are any: in one piece, which has room for more.
+    /// The range of the frozen objects, if there are any: one range, with room for more.
     pub(super) fn frozen_range(&self) -> Option<sys::COR_PRF_NONGC_HEAP_RANGE> {
         (!self.frozen.is_empty()).then_some(sys::COR_PRF_NONGC_HEAP_RANGE {
             rangeStart: FIRST_FROZEN,
@@ -173,8 +172,8 @@ impl Heap {
         })
     }
 
-    /// Where each generation lies: objects of one that lie one behind the other are one range, which can be walked from object to object.
-    /// A generation with nothing in it has a range without length.
+    /// The ranges of each generation. Adjacent objects of a generation form one range, which can be walked from object to object. An empty
+    /// generation has a range without length.
     pub(super) fn ranges(&self, has_pinned: bool) -> Vec<sys::COR_PRF_GC_GENERATION_RANGE> {
         let mut ranges: Vec<sys::COR_PRF_GC_GENERATION_RANGE> = Vec::new();
         for own in self.at.values().filter_map(|key| self.objects.get(key)).map(Object::own_range) {
@@ -211,14 +210,14 @@ impl Heap {
         self.locals.remove(&thread);
     }
 
-    /// Its classes mean nothing any more. No object of them may be left.
+    /// Removes the module's classes. No object of them may remain.
     pub(super) fn module_unloads(&mut self, module: ModuleId) {
         self.classes.retain(|_, class| class.module != Some(module));
         let classes = &self.classes;
         self.statics.retain(|(class, _), _| classes.contains_key(class));
     }
 
-    /// Writes the addresses that statics hold anew.
+    /// Updates the addresses in statics.
     pub(super) fn update_statics(&mut self) {
         if mutation::is("GCH-06/2") && self.gc.count > 0 {
             return;
@@ -232,7 +231,7 @@ impl Heap {
 }
 
 impl Runtime {
-    /// A class is loaded, with its parent; without a module it is one of the runtime's own.
+    /// Loads a class with its parent. Without a module it is one of the runtime's own.
     pub fn define_class(&self, module: Option<ModuleId>, parent: Option<ClassId>) -> ClassId {
         self.add_class(module, parent, None)
     }
@@ -251,7 +250,7 @@ impl Runtime {
         id
     }
 
-    /// An object is born on the running thread, whose stack holds it.
+    /// Allocates an object on the running thread, whose stack references it.
     pub fn allocate(&self, class: ClassId, shape: Shape) -> ObjectKey {
         let thread = self.this_thread();
         let (key, address, is_large) = self.cooperatively(|state| {
@@ -277,7 +276,7 @@ impl Runtime {
         key
     }
 
-    /// An object that is never collected and never moves, as literal strings are since .NET 8. Nobody is told of its config.
+    /// Allocates an object that is never collected and never moves, like literal strings since .NET 8. No callback reports it.
     pub fn allocate_frozen(&self, class: ClassId, size: usize) -> ObjectId {
         let heap = &mut self.lock().heap;
         let address = FIRST_FROZEN + heap.frozen_used;
@@ -288,7 +287,7 @@ impl Runtime {
         ObjectId(address)
     }
 
-    /// The stack of the running thread holds an object no longer.
+    /// The running thread's stack drops its reference to an object.
     pub fn forget(&self, object: ObjectKey) {
         let Some(thread) = self.this_thread() else { return };
         self.cooperatively(|state| {
@@ -296,7 +295,7 @@ impl Runtime {
         });
     }
 
-    /// One object refers to another from now on.
+    /// Adds a reference from one object to another.
     pub fn refer(&self, from: ObjectKey, to: ObjectKey) {
         self.cooperatively(|state| {
             if let Some(object) = state.heap.objects.get_mut(&from) {
@@ -305,7 +304,7 @@ impl Runtime {
         });
     }
 
-    /// It refers to nothing any more.
+    /// Removes all references of an object.
     pub fn refer_to_nothing(&self, from: ObjectKey) {
         self.cooperatively(|state| {
             if let Some(object) = state.heap.objects.get_mut(&from) {
@@ -314,7 +313,7 @@ impl Runtime {
         });
     }
 
-    /// A static field holds an object, or none.
+    /// Sets a static field to an object, or to null.
     pub fn set_static(&self, class: ClassId, field: u32, object: Option<ObjectKey>) {
         self.cooperatively(|state| {
             state.heap.statics.entry((class, field)).or_default().object = object;
@@ -333,13 +332,13 @@ impl Runtime {
         handle
     }
 
-    /// The program gives a handle back.
+    /// The program frees a handle.
     pub fn free_handle(&self, handle: usize) {
         self.cooperatively(|state| state.heap.handles.remove(&handle));
         call_all!(self, monitors_gc, handle_destroyed(handle));
     }
 
-    /// From now on one object keeps another alive without referring to it: an element of a ConditionalWeakTable.
+    /// From now on one object keeps another alive without referencing it: an element of a ConditionalWeakTable.
     pub fn depend(&self, key: ObjectKey, value: ObjectKey) {
         self.cooperatively(|state| {
             let handle = FIRST_HANDLE + state.heap.next() * 8;
@@ -347,22 +346,22 @@ impl Runtime {
         });
     }
 
-    /// Where an object lies now, if it lives.
+    /// The current address of a live object.
     pub fn object(&self, key: ObjectKey) -> Option<ObjectId> {
         self.lock().heap.id_of(key).map(ObjectId)
     }
 
-    /// How many objects profilers were told of as made since the collection before: each was looked up among all classes for that.
+    /// Objects reported as allocated since the GC before. The runtime looked up each one among all classes.
     pub fn counted(&self) -> u64 {
         self.lock().heap.counted
     }
 
-    /// In which generation each object is: 0 when it is made, one more for each collection that it has survived, up to 2.
+    /// The generation of each object: 0 at first, one more after each GC that it survives, up to 2.
     pub fn generations(&self) -> Vec<u8> {
         self.lock().heap.objects.values().map(|object| object.generation).collect()
     }
 
-    /// Every object: where it lies, its class, its size and what it refers to.
+    /// Every object: address, class, size, references.
     pub fn objects(&self) -> Vec<(ObjectId, ClassId, usize, Vec<ObjectId>)> {
         let state = self.lock();
         let ids = |keys: &[ObjectKey]| keys.iter().filter_map(|key| state.heap.id_of(*key)).map(ObjectId).collect();
@@ -370,7 +369,7 @@ impl Runtime {
         state.heap.objects.values().map(facts).collect()
     }
 
-    /// What managed code does to the heap: never while the managed threads are suspended.
+    /// A change of the heap by managed code, which never runs while managed threads are suspended.
     pub(super) fn cooperatively<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         self.safepoint();
         loop {

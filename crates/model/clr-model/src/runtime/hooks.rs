@@ -1,6 +1,6 @@
-//! Enter, leave and tail call: functions of the profiler that compiled code calls directly, without the runtime between.
+//! Enter, leave and tail call hooks: functions of the profiler that compiled code calls directly, not through the runtime.
 //!
-//! To be set in Initialize only, and for good: compiled code has them inside (seed 003, seed 000).
+//! They can be set only in Initialize, and for good: compiled code contains the calls (seed 003, seed 000).
 
 use super::code::FunctionId;
 use super::{Profiler, Runtime, Status};
@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Any of the flags that let a hook ask for more than the function.
+/// The flags that give a hook more than the function.
 pub(super) const WITH_INFO: u32 =
     sys::COR_PRF_ENABLE_FUNCTION_ARGS | sys::COR_PRF_ENABLE_FUNCTION_RETVAL | sys::COR_PRF_ENABLE_FRAME_INFO;
 
@@ -23,10 +23,10 @@ pub(super) enum Kind {
     Tailcall,
 }
 
-/// Of the first version and of the third, which have one signature.
+/// Hooks of the first and the third version, which have one signature.
 type Fast = sys::FunctionEnter3;
 type WithInfo = sys::FunctionEnter3WithInfo;
-/// Of the second version.
+/// Hooks of the second version.
 type Second = (Option<sys::FunctionEnter2>, Option<sys::FunctionLeave2>, Option<sys::FunctionTailcall2>);
 
 #[derive(Default)]
@@ -37,29 +37,29 @@ pub(super) struct Hooks {
     pub(super) second: Second,
     pub(super) first: [Option<Fast>; 3],
     mapper: Option<(Mapper, usize)>,
-    /// What the mapper said: the id that hooks are handed, and whether the function is hooked at all.
+    /// The mapper's answers: the id for the hooks, and whether the function is hooked.
     mapped: BTreeMap<FunctionId, (usize, bool)>,
 }
 
-/// The two kinds of function that choose what is hooked.
+/// The two kinds of function ID mappers.
 #[derive(Clone, Copy)]
 pub(super) enum Mapper {
     Plain(sys::FunctionIDMapper),
     WithData(sys::FunctionIDMapper2),
 }
 
-/// Calls the hook of the second version and of that kind, if there is one; whether there was.
+/// Calls the second-version hook of that kind. Returns whether there is one.
 fn call_second(hooks: Second, kind: Kind, function: usize, id: usize) -> bool {
-    // No argument is described: a list of none, and a place without length.
+    // No argument is described: an empty list, and a range without length.
     let place = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: 0, length: 0 };
     let mut none = sys::COR_PRF_FUNCTION_ARGUMENT_INFO { numRanges: 0, totalArgumentSize: 0, ranges: [place] };
     let mut returned = place;
     match (kind, hooks) {
-        // SAFETY: the profiler keeps its hooks callable for good; the frame is only handed back, and the argument is a local value.
+        // SAFETY: the profiler must keep its hooks callable for good; the frame is only passed back, and the argument is a local.
         (Kind::Enter, (Some(enter), _, _)) => unsafe { enter(function, id, function, &raw mut none) },
-        // SAFETY: the profiler keeps its hooks callable for good; the frame is only handed back, and the argument is a local value.
+        // SAFETY: the profiler must keep its hooks callable for good; the frame is only passed back, and the argument is a local.
         (Kind::Leave, (_, Some(leave), _)) => unsafe { leave(function, id, function, &raw mut returned) },
-        // SAFETY: the profiler keeps its hooks callable for good; the frame is only handed back.
+        // SAFETY: the profiler must keep its hooks callable for good; the frame is only passed back.
         (Kind::Tailcall, (_, _, Some(tailcall))) => unsafe { tailcall(function, id, function) },
         _ => return false,
     }
@@ -67,7 +67,7 @@ fn call_second(hooks: Second, kind: Kind, function: usize, id: usize) -> bool {
 }
 
 impl Runtime {
-    /// Whether functions may be set that choose what is hooked: by an attached profiler never.
+    /// Whether a mapper may be set: never by an attached profiler.
     fn may_map(&self, profiler: &Profiler) -> Result<(), HResult> {
         if profiler.attached && !mutation::is("ELT-02/3") {
             return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
@@ -75,7 +75,7 @@ impl Runtime {
         if self.differences().mapper_only_in_initialize { self.may_hook(profiler) } else { Ok(()) }
     }
 
-    /// Whether hooks may be set now: an attached profiler never may, another one only in Initialize.
+    /// Whether hooks may be set now: never by an attached profiler, otherwise only in Initialize.
     fn may_hook(&self, profiler: &Profiler) -> Result<(), HResult> {
         if profiler.attached && !mutation::is("ELT-02/3") {
             return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
@@ -116,20 +116,20 @@ impl Runtime {
         self.call_hook(Kind::Enter, function);
     }
 
-    /// It returns from it.
+    /// The running thread returns from a function.
     pub fn leave_function(&self, function: FunctionId) {
         self.call_hook(Kind::Leave, function);
         self.pop_frame();
     }
 
-    /// It leaves one function by calling another in its place.
+    /// The running thread leaves one function by a tail call to another.
     pub fn tail_call(&self, from: FunctionId, to: FunctionId) {
         self.call_hook(Kind::Tailcall, from);
         self.pop_frame();
         self.enter_function(to);
     }
 
-    /// Straight out of compiled code: no counter is raised, no status looked at.
+    /// Called directly from compiled code: no counter is raised, no status checked.
     fn call_hook(&self, kind: Kind, function: FunctionId) {
         if mutation::is("ELT-01/4") && kind == Kind::Tailcall {
             return;
@@ -150,21 +150,21 @@ impl Runtime {
         }
         let inside = owner.library.enter();
         if let Some(hook) = with_info.filter(|_| mask & WITH_INFO != 0 && !mutation::is("ELT-01/2")) {
-            // SAFETY: the profiler has promised that it may be called; the handle is only ever handed back.
+            // SAFETY: the profiler must keep its hooks callable; the handle is only passed back.
             unsafe { hook(id, function.0) };
         } else if let Some(hook) = fast {
-            // SAFETY: the profiler keeps its hooks callable for good; the id is only handed back.
+            // SAFETY: the profiler must keep its hooks callable for good; the id is only passed back.
             unsafe { hook(id) };
         } else if !call_second(second, kind, function.0, id)
             && let Some(hook) = first
         {
-            // SAFETY: the profiler keeps its hooks callable for good; the id is only handed back.
+            // SAFETY: the profiler must keep its hooks callable for good; the id is only passed back.
             unsafe { hook(id) };
         }
         drop(inside);
     }
 
-    /// Asks the mapper, once for each function. (The runtime does so when it compiles it.)
+    /// Asks the mapper once per function. (The runtime asks when it compiles it.)
     fn map(&self, owner: &Profiler, function: FunctionId) -> (usize, bool) {
         let (known, mapper) = {
             let state = self.lock();
@@ -176,11 +176,11 @@ impl Runtime {
         let mut is_hooked = 1;
         let inside = owner.library.enter();
         let id = match mapper {
-            // SAFETY: the profiler has promised that it may be called; a place for the answer.
+            // SAFETY: the profiler must keep its mapper callable; a local place for the answer.
             Some((Mapper::Plain(mapper), _)) => unsafe { mapper(function.0, &raw mut is_hooked) },
             Some((Mapper::WithData(mapper), data)) => {
                 let data = if mutation::is("ELT-01/3") { 0 } else { data };
-                // SAFETY: the profiler keeps its mapper callable for good; its own data, and a local place.
+                // SAFETY: the profiler must keep its mapper callable for good; its own data, and a local place.
                 unsafe { mapper(function.0, data as *mut c_void, &raw mut is_hooked) }
             }
             None => function.0,
@@ -191,7 +191,7 @@ impl Runtime {
         answer
     }
 
-    /// What GetFunctionEnter3Info and its like need: an attached profiler gets nothing, another one what its mask asks for.
+    /// The condition for GetFunctionEnter3Info and the like: refused for an attached profiler, otherwise the mask decides.
     pub(super) fn may_see_frame(&self, profiler: &Profiler, needed: u32) -> Result<(), HResult> {
         if profiler.attached {
             return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);

@@ -1,4 +1,4 @@
-//! IL as profilers read and replace it: every method has the same, which returns at once.
+//! IL as profilers read and replace it. Every method has the same body, which returns at once.
 
 use corprof::{HResult, sys};
 use std::ffi::c_void;
@@ -6,11 +6,11 @@ use std::ffi::c_void;
 /// A tiny header for one byte of IL, and `ret` (ECMA-335, II.25.4.2).
 pub(super) static BODY: [u8; 2] = [0x06, 0x2A];
 
-/// IUnknown of an object that always exists: it counts no references and has no other interface.
+/// IUnknown of a static object: it counts no references and has no other interface.
 pub(super) const STATIC_UNKNOWN: sys::IUnknownVtbl =
     sys::IUnknownVtbl { QueryInterface: query_interface, AddRef: one, Release: one };
 
-/// Where profilers get memory for new IL. What it gives lasts as long as the process: nobody frees what may be compiled again.
+/// The allocator for new IL. Its memory is never freed, since a method may be compiled again.
 pub(super) fn allocator() -> *mut sys::IMethodMalloc {
     #[repr(C)]
     struct Allocator(&'static sys::IMethodMallocVtbl);

@@ -1,5 +1,5 @@
-//! What a profiler leaves in the process that no detach takes back, and that the runtime does not police (contract DET-22); and what it
-//! did to threads that are not its own (DET-04). The runtime accepts the detach all the same; here each is a fault.
+//! A profiler's leftovers that no detach removes and the runtime does not police (contract DET-22), and its interference with other threads
+//! (DET-04). The runtime accepts the detach anyway; here each is a fault.
 
 use super::code::ModuleId;
 use super::heap::{HandleKind, ObjectId};
@@ -9,43 +9,43 @@ use crate::schedule;
 use corprof::HResult;
 use std::collections::BTreeMap;
 
-/// What a profiler does to a thread by means of the system.
+/// A profiler's interference with a thread through the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadInterference {
-    /// It ends it.
+    /// Ends the thread.
     Ended,
-    /// It stops it.
+    /// Stops the thread.
     Stopped,
-    /// It makes it execute something else.
+    /// Makes the thread execute other code.
     Redirected,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
-    /// What it is, by the profiler (its address) and an id.
+    /// The kind of each leftover, by profiler (its address) and id.
     things: BTreeMap<(usize, usize), &'static str>,
     environment: BTreeMap<String, String>,
     /// The profiler that has suspended the managed threads.
     pub(super) suspends: Option<usize>,
 }
 
-/// What stands for a profiler here.
+/// Identifies a profiler here.
 pub(super) fn address_of(profiler: &Profiler) -> usize {
     std::ptr::from_ref(profiler) as usize
 }
 
 impl Runtime {
-    /// Whether a profiler has suspended the managed threads, and they still are.
+    /// Whether managed threads are still suspended by a profiler.
     pub fn is_left_suspended(&self) -> bool {
         self.lock().leftovers.suspends.is_some()
     }
 
-    /// Something is left that outlives the profiler, unless it is taken back.
+    /// Adds a leftover that outlives the profiler unless it is removed.
     pub(super) fn add_leftover(&self, profiler: &Profiler, id: usize, what: &'static str) {
         self.lock().leftovers.things.insert((address_of(profiler), id), what);
     }
 
-    /// ApplyMetaData: what is added to a module's metadata stays.
+    /// ApplyMetaData: additions to a module's metadata stay.
     pub(super) fn apply_metadata(&self, profiler: &Profiler, module: ModuleId) -> HResult {
         if !self.lock().code.modules.contains_key(&module) {
             return super::info::stale(self, "ApplyMetaData");
@@ -54,7 +54,7 @@ impl Runtime {
         HResult::S_OK
     }
 
-    /// SetEnvironmentVariable: of the whole process.
+    /// SetEnvironmentVariable: affects the whole process.
     pub(super) fn set_variable(&self, profiler: &Profiler, name: String, value: String) -> HResult {
         self.add_leftover(profiler, 1, "an environment variable that was set");
         self.lock().leftovers.environment.insert(name, value);
@@ -67,7 +67,7 @@ impl Runtime {
         set.or_else(|| self.config.process.variable(name))
     }
 
-    /// CreateHandle: only DestroyHandle takes it back.
+    /// CreateHandle: only DestroyHandle removes it.
     pub(super) fn create_handle(&self, profiler: &Profiler, object: ObjectId, kind: u32) -> Result<usize, HResult> {
         let kind = match kind {
             1 => HandleKind::Weak,
@@ -92,14 +92,14 @@ impl Runtime {
         if state.heap.handles.remove(&handle).is_some() { HResult::S_OK } else { HResult::E_INVALIDARG }
     }
 
-    /// What the running thread does to a thread by means of the system, which asks nobody.
+    /// The running thread's interference with a thread through the system, which needs no permission.
     pub fn interfere_with_thread(&self, os_thread: u32, how: ThreadInterference) {
         if self.os_threads().contains(&os_thread) && !mutation::is("DET-04/3") {
             self.faults.report("DET-04", format!("a thread of the runtime was tampered with ({how:?})"));
         }
     }
 
-    /// What a profiler leaves behind that asks for its detach, now that nothing can be taken back any more.
+    /// Reports the leftovers of a profiler that requests its detach, since nothing can be removed afterwards.
     pub(super) fn check_leftovers(&self, profiler: &Profiler) {
         let address = address_of(profiler);
         let (things, suspends) = {

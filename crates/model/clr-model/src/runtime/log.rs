@@ -1,4 +1,4 @@
-//! What a runtime writes down, in words, and where somebody else can read it.
+//! The runtime's log, and where others can read it.
 
 use super::{Entry, Runtime};
 use crate::differences::Log;
@@ -30,7 +30,7 @@ impl fmt::Display for Entry {
 }
 
 impl Runtime {
-    /// What somebody outside can read of the log: nothing where the runtime writes it nowhere.
+    /// The log entries that others can read: none if the runtime writes them nowhere.
     pub fn published_log(&self) -> Vec<Entry> {
         match self.differences().log {
             Log::EventLog | Log::Events => self.log(),

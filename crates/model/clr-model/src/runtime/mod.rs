@@ -1,6 +1,6 @@
-//! One runtime in a modelled process: what it has loaded, who profiles it, and how it calls them.
+//! One runtime in a modelled process: its loaded code, its profilers, and its calls to them.
 //!
-//! A step of the runtime is what the real one does under one lock; between two steps any other thread may go on ([`schedule::point`]).
+//! A step of the runtime is what the real one does under one lock. Between two steps any other thread may run ([`schedule::point`]).
 
 mod answers;
 mod at_start;
@@ -64,23 +64,23 @@ pub enum Entry {
     Failed(u32),
     /// A profiler has been unloaded.
     Detached,
-    /// A profiler was loaded at the start.
+    /// A profiler was loaded at startup.
     Loaded,
-    /// A profiler for 2.x was not loaded; the variable that would allow it.
+    /// A profiler for 2.x was not loaded. The variable would allow it.
     TooOld(&'static str),
     /// A profiler for 2.x was not loaded, since another runtime of the process has one.
     OtherRuntimeHasOne,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Runtime {
-    /// Which runtime.
+    /// The simulated version.
     pub runtime_version: RuntimeVersion,
-    /// What it makes of misuse.
+    /// Records misuse.
     pub faults: Arc<Faults>,
     /// Enumerators that profilers have not released.
     pub enumerators: Live,
-    /// Enumerations of metadata that are open.
+    /// Open enumerations of metadata.
     lists: Mutex<metadata::Lists>,
     config: RuntimeConfig,
     state: Mutex<State>,
@@ -88,37 +88,37 @@ pub struct Runtime {
     exiting: AtomicBool,
     /// Calls of each thread since the process began to exit.
     calls_after_exit: Mutex<HashMap<schedule::Task, u32>>,
-    /// When each thread began its last call, nanoseconds.
+    /// Start of each thread's last call, nanoseconds.
     calls: Mutex<HashMap<schedule::Task, u64>>,
 }
 
-/// A question that was begun before Shutdown came may still be on its way: so many calls of one thread.
+/// Allowed calls of a thread after Shutdown: they may have begun before it.
 const ON_ITS_WAY: u32 = 4;
 
-/// What the runtime's locks guard.
+/// The data under the runtime's locks.
 #[derive(Default)]
 struct State {
     code: Code,
     threads: threads::Threads,
     profilers: Vec<Arc<Profiler>>,
-    /// Every profiler that ever was: the model keeps what a real runtime frees, to see who still uses it.
+    /// Every profiler so far. The model keeps what a real runtime frees, to detect late uses.
     remembered: Vec<Arc<Profiler>>,
-    /// What the runtime believes to be the number of notification-only profilers: wrong after a main one has left (`main_departure_is_miscounted`).
+    /// The runtime's count of notification-only profilers: wrong after the detach of a main profiler (`main_departure_is_miscounted`).
     notification_count: i32,
-    /// Whether one has ever been out of its sight for that.
+    /// Whether this error has ever hidden a notification-only profiler.
     has_lost_track: bool,
     has_detach_thread: bool,
-    /// A library whose last detach has not been done yet.
+    /// Profilers whose detach is not complete.
     detaching: Vec<Arc<Profiler>>,
-    /// Whether the detach thread unloads one of them: told, released, freed.
+    /// Whether the detach thread is unloading one of them: last callback, release, free.
     unloads: bool,
     requests: Vec<attach::Pending>,
-    /// Whether a request is being served.
+    /// Whether an attach request is being served.
     serves: bool,
     log: Vec<Entry>,
-    /// A finalizer runs and does not come back.
+    /// A finalizer runs and does not return.
     finalizer_is_blocked: bool,
-    /// Who has suspended the managed threads.
+    /// The thread that has suspended the managed threads.
     suspended_by: Option<schedule::Task>,
     heap: heap::Heap,
     hooks: hooks::Hooks,
@@ -131,7 +131,7 @@ struct State {
 }
 
 impl State {
-    /// Counts as the runtime does, which is not always right.
+    /// Counts as the runtime does, including its error.
     fn count_notification_only(&mut self, change: i32) {
         self.notification_count += change;
         let mut left = self.profilers.iter().filter(|one| one.status() != Status::Gone);
@@ -140,12 +140,12 @@ impl State {
 }
 
 impl Runtime {
-    /// A runtime that has started, with its attach server.
+    /// Starts a runtime with its attach server.
     pub fn start(runtime_version: RuntimeVersion, faults: Arc<Faults>) -> Arc<Runtime> {
         Runtime::start_in(runtime_version, faults, RuntimeConfig::of(runtime_version))
     }
 
-    /// The same, somewhere: a profiler that the environment names is loaded before anything else happens.
+    /// The same with a configuration. A profiler that the environment names is loaded first.
     pub fn start_in(runtime_version: RuntimeVersion, faults: Arc<Faults>, config: RuntimeConfig) -> Arc<Runtime> {
         let runtime = Arc::new(Runtime {
             runtime_version,
@@ -170,12 +170,12 @@ impl Runtime {
         runtime
     }
 
-    /// What this runtime does where runtimes differ.
+    /// The behaviour of this version.
     pub fn differences(&self) -> &'static Differences {
         self.runtime_version.differences()
     }
 
-    /// Whether it takes the departure of a main profiler for one of a notification-only one.
+    /// Whether it miscounts the detach of a main profiler as one of a notification-only profiler.
     fn miscounts_main_departures(&self) -> bool {
         self.differences().main_departure_is_miscounted && !mutation::is("DET-18")
     }
@@ -185,7 +185,7 @@ impl Runtime {
         self.lock().log.clone()
     }
 
-    /// Loaded profilers, those that detach included.
+    /// Loaded profilers, including detaching ones.
     pub fn profilers(&self) -> Vec<Arc<Profiler>> {
         self.lock().profilers.clone()
     }
@@ -195,7 +195,7 @@ impl Runtime {
         self.lock().remembered.clone()
     }
 
-    /// The process exits: profilers are told, and the runtime's own threads end where they are.
+    /// The process exits: profilers get Shutdown, and the runtime's own threads end where they are.
     pub fn exit(&self) {
         schedule::note("The process exits", 0);
         self.ending.store(true, Ordering::SeqCst);
@@ -203,12 +203,12 @@ impl Runtime {
         self.exiting.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the process has begun to exit: profilers are being told.
+    /// Whether the process has begun to exit: profilers are getting Shutdown.
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::SeqCst)
     }
 
-    /// Whether the process is exiting: they have been told.
+    /// Whether the process is exiting: profilers have got Shutdown.
     pub fn is_exiting(&self) -> bool {
         self.exiting.load(Ordering::SeqCst)
     }
@@ -218,13 +218,13 @@ impl Runtime {
         self.calls.lock().expect("no panic while locked").insert(schedule::current(), schedule::now());
     }
 
-    /// When the call of the running thread was begun, nanoseconds.
+    /// Start of the running thread's call, nanoseconds.
     fn call_begun(&self) -> u64 {
         let calls = self.calls.lock().expect("no panic while locked");
         calls.get(&schedule::current()).copied().unwrap_or_else(schedule::now)
     }
 
-    /// Counts a call of the running thread after the exit; whether it cannot have been on its way before.
+    /// Counts a call of the running thread after the exit. Returns whether it must have begun after Shutdown.
     fn calls_too_late(&self) -> bool {
         let mut calls = self.calls_after_exit.lock().expect("no panic while locked");
         let count = calls.entry(schedule::current()).or_default();
@@ -245,7 +245,7 @@ impl Runtime {
     }
 }
 
-/// Takes a library's reference for as long as an attach is being decided.
+/// Takes a reference on a library while an attach is decided.
 fn load(library: &Arc<Library>) {
     if mutation::is("SBS-01") && library.is_mapped() {
         return;

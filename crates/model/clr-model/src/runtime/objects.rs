@@ -1,6 +1,6 @@
-//! What Info tells of objects, their classes and statics.
+//! Info about objects, their classes and statics.
 //!
-//! A question about an object is one step: whoever asks does so where no collection can run, since the id would mean nothing else.
+//! A call about an object is one step. Its caller must prevent a GC, since the id would mean another object afterwards.
 
 use super::State;
 use super::code::ModuleId;
@@ -10,7 +10,7 @@ use crate::mutation;
 use corprof::HResult;
 use std::sync::atomic::AtomicUsize;
 
-/// What is known of a class.
+/// The properties of a class.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClassFacts {
     pub(super) module: usize,
@@ -19,9 +19,9 @@ pub(super) struct ClassFacts {
     pub(super) element: Option<usize>,
 }
 
-/// Between the id of a module and that of the class which its functions belong to.
+/// The distance from a module's id to that of its functions' class.
 const CLASS_OF_MODULE: usize = 0x10;
-/// That class's token: the first after the one of what is in no class.
+/// The token of that class: the first after `<Module>`.
 const ITS_TOKEN: u32 = 0x0200_0002;
 
 /// The class to which a module's functions belong.
@@ -30,7 +30,7 @@ pub(super) fn class_of(module: ModuleId) -> ClassId {
 }
 
 impl State {
-    /// The class that a module's token is of.
+    /// The class of a module's token.
     pub(super) fn class_of_token(&self, module: ModuleId, token: u32) -> Option<ClassId> {
         let is_it = |class: &Class| class.module == Some(module) && class.token == token;
         let defined = self.heap.classes.iter().find(|(_, class)| is_it(class)).map(|(id, _)| *id);
@@ -42,7 +42,7 @@ impl State {
         facts_of(self, class).filter(|class| class.element.is_none()).map(|class| class.token)
     }
 
-    /// The classes of a module by their tokens; that of its functions has nothing more to it.
+    /// A module's classes by token; the class of its functions has no further properties.
     pub(super) fn classes_of(&self, module: ModuleId) -> impl Iterator<Item = (u32, Option<&Class>)> {
         let defined = self.heap.classes.values().filter(move |class| class.module == Some(module));
         std::iter::once((ITS_TOKEN, None)).chain(defined.map(|class| (class.token, Some(class))))
@@ -64,7 +64,7 @@ fn facts_of(state: &State, class: ClassId) -> Option<ClassFacts> {
 }
 
 impl Server {
-    /// Asks about an object that lives now. 0 is none, which is no fault to ask about.
+    /// Looks up a live object. 0 is no object, and no fault.
     pub(super) fn about_object<T>(
         &self,
         object: usize,
@@ -84,7 +84,7 @@ impl Server {
         seen.ok_or_else(|| stale(&runtime, what))
     }
 
-    /// Asks about a class that lives when the question is begun and still when it is answered.
+    /// Looks up a class that must be alive when the call begins and when it is answered.
     pub(super) fn about_class(&self, class: usize, what: &str) -> Result<ClassFacts, HResult> {
         if class == 0 {
             return Err(HResult::E_INVALIDARG);
@@ -92,7 +92,7 @@ impl Server {
         self.about(what, |runtime| facts_of(&runtime.lock(), ClassId(class)))
     }
 
-    /// Where the runtime keeps a static field.
+    /// The address of a static field.
     pub(super) fn static_place(&self, class: usize, field: u32) -> Result<*mut AtomicUsize, HResult> {
         self.about_class(class, "GetAppDomainStaticAddress")?;
         let runtime = self.runtime()?;
@@ -101,7 +101,7 @@ impl Server {
         Ok(std::ptr::from_ref(&*known.place).cast_mut())
     }
 
-    /// Addresses of what an object refers to.
+    /// The addresses that an object references.
     pub(super) fn references_of(&self, object: usize) -> Result<Vec<usize>, HResult> {
         self.about_object(object, "EnumerateObjectReferences", |state, known| {
             known.references.iter().filter_map(|key| state.heap.id_of(*key)).collect()

@@ -1,6 +1,6 @@
-//! What a runtime has around it: the process's environment, files and registry, a debugger, other runtimes.
+//! A runtime's surroundings: the process's environment, files and registry, a debugger, other runtimes.
 //!
-//! The runtime asks and never looks further, so that a world without a machine is a machine with nothing on it.
+//! The runtime sees only this trait. So a world without a machine equals an empty machine.
 
 use super::Runtime;
 use crate::library::Library;
@@ -9,19 +9,19 @@ use crate::schedule;
 use corprof::{Guid, HResult};
 use std::sync::Arc;
 
-/// What the process lets a runtime see. Where nothing is said there is nothing.
+/// The process as a runtime sees it. Defaults are empty.
 pub trait ProcessEnvironment: Send + Sync {
-    /// A variable of the environment that the process was started with.
+    /// A variable of the initial environment.
     fn variable(&self, _name: &str) -> Option<String> {
         None
     }
 
-    /// Opens a library as the process sees its path; the runtime's answer where that fails.
+    /// Opens a library by its path in the process; the runtime's answer on a failure.
     fn open(&self, _path: &str) -> Result<Arc<Library>, HResult> {
         Err(HResult::ERROR_MOD_NOT_FOUND)
     }
 
-    /// The path that the registry has for a class.
+    /// The registered path of a class.
     fn registered(&self, _class: &Guid) -> Option<String> {
         None
     }
@@ -31,32 +31,32 @@ pub trait ProcessEnvironment: Send + Sync {
         false
     }
 
-    /// Takes the process's one place for a profiler that does not claim to know of several runtimes; false if it is taken.
+    /// Claims the process's single slot for a profiler that does not support several runtimes. False if it is taken.
     fn claim_for_an_old_profiler(&self) -> bool {
         true
     }
 
-    /// Gives that place back.
+    /// Releases that slot.
     fn give_the_claim_back(&self) {}
 
-    /// The runtime reads where nothing is. Only a real process ends of it: a modelled one goes on, without what was asked for.
+    /// The runtime reads unmapped memory. Only a real process crashes; a modelled one continues without the profiler.
     fn crash(&self) {}
 }
 
-/// Nothing around it.
+/// Empty surroundings.
 #[derive(Debug, Clone, Copy)]
 pub struct EmptyEnvironment;
 
 impl ProcessEnvironment for EmptyEnvironment {}
 
 impl Runtime {
-    /// A place at which another thread may go on; this one does not, for as long as a debugger holds the process.
+    /// A point where another thread may run. This thread stops while a debugger has stopped the process.
     pub(super) fn step(&self) {
         schedule::point();
         self.wait_while_halted();
     }
 
-    /// Waits until no debugger holds the process.
+    /// Waits until no debugger has stopped the process.
     pub(super) fn wait_while_halted(&self) {
         if self.config.process.is_halted() && !mutation::is("ATT-16/2") {
             schedule::wait_until(None, || !self.config.process.is_halted() || self.is_exiting());

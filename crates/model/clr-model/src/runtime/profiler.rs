@@ -1,4 +1,4 @@
-//! One profiler as the runtime keeps it: its object, its mask, and who is inside it.
+//! A profiler as the runtime keeps it: its object, its mask, and its running callbacks.
 
 use super::threads::ThreadId;
 use crate::library::Library;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// How far it is (`ProfilerStatus`, inc/profilepriv.h).
+/// Its state (`ProfilerStatus`, inc/profilepriv.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
@@ -17,27 +17,27 @@ pub enum Status {
     InitializingForAttach,
     /// Inside Initialize.
     InitializingForStartup,
-    /// Callbacks are on.
+    /// Callbacks are enabled.
     Active,
-    /// Sealed: no callback begins, every question is refused.
+    /// Sealed: no callback begins, and Info refuses every call.
     Detaching,
     /// Unloaded: its Info is freed memory.
     Gone,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Profiler {
     /// Its library.
     pub library: Arc<Library>,
-    /// Whether it is only notified.
+    /// Whether it is notification-only.
     pub notification_only: bool,
     /// Whether it was attached.
     pub attached: bool,
-    /// The newest ICorProfilerCallback that the runtime has of it.
+    /// Its newest ICorProfilerCallback that the runtime uses.
     pub callback_version: u8,
-    /// The runtime's copy of the client data: kept, overwritten, when a real runtime frees it.
+    /// The runtime's copy of the client data. When a real runtime frees it, the model overwrites and keeps it.
     pub(super) client_data: OnceLock<Box<[AtomicU8]>>,
-    /// The time-out of the attach, milliseconds: how long a background collection may be waited for while it initialises.
+    /// The time-out of the attach, milliseconds: the limit for the wait for a background GC during the initialisation.
     pub(super) attach_milliseconds: AtomicU32,
     pub(super) object: Mutex<Option<Arc<ProfilerObject>>>,
     pub(super) info: OnceLock<Box<InfoObject<super::info::Server>>>,
@@ -47,22 +47,22 @@ pub struct Profiler {
     /// Whether code was changed, hooks set, or rejit enabled.
     pub(super) irreversible: AtomicBool,
     pub(super) expected: AtomicU64,
-    /// Callbacks that run, by the runtime's thread: the evacuation counters. Threads unknown to the runtime have none.
+    /// Running callbacks by runtime thread: the evacuation counters. Threads unknown to the runtime have none.
     evacuation: Mutex<HashMap<ThreadId, u32>>,
-    /// Callbacks that run, by thread, known or not: to check what it does.
+    /// Running callbacks by thread, known or not, for checks of its behaviour.
     running: Mutex<HashMap<Task, Vec<&'static str>>>,
-    /// What it was called, for tests: ProfilerAttachComplete, ProfilerDetachSucceeded, the answer of the last Release.
+    /// Its calls, for tests: ProfilerAttachComplete, ProfilerDetachSucceeded, the answer of the last Release.
     pub(super) attach_completes: AtomicU32,
     pub(super) detach_succeededs: AtomicU32,
     pub(super) last_release: AtomicU32,
     pub(super) looks: AtomicU32,
-    /// Callbacks that it was given.
+    /// Its callbacks so far.
     pub(super) callbacks_received: AtomicU64,
-    /// Whether it was called back during its last SuspendRuntime: the proof that the runtime still found it then.
+    /// Whether it got a callback during its last SuspendRuntime, which proves that the runtime still found it.
     pub(super) was_called_while_suspended: AtomicBool,
-    /// Whether it was told that the process exits.
+    /// Whether it got Shutdown.
     pub(super) told_of_exit: AtomicBool,
-    /// Metadata that it has opened and not given back.
+    /// Metadata objects that it has not released.
     pub metadata: Live,
 }
 
@@ -102,7 +102,7 @@ impl Profiler {
         }
     }
 
-    /// How far it is.
+    /// Its state.
     pub fn status(&self) -> Status {
         match self.status.load(Ordering::SeqCst) {
             0 => Status::InitializingForAttach,
@@ -127,22 +127,22 @@ impl Profiler {
         self.high.store(high, Ordering::SeqCst);
     }
 
-    /// How often ProfilerAttachComplete came.
+    /// Calls of ProfilerAttachComplete so far.
     pub fn attach_completes(&self) -> u32 {
         self.attach_completes.load(Ordering::SeqCst)
     }
 
-    /// How often ProfilerDetachSucceeded came.
+    /// Calls of ProfilerDetachSucceeded so far.
     pub fn detach_succeededs(&self) -> u32 {
         self.detach_succeededs.load(Ordering::SeqCst)
     }
 
-    /// What the last Release answered: 0 where the profiler freed itself.
+    /// The answer of the last Release: 0 if the profiler freed itself.
     pub fn last_release(&self) -> u32 {
         self.last_release.load(Ordering::SeqCst)
     }
 
-    /// How often the detach thread has looked whether every callback had returned.
+    /// The detach thread's checks so far whether every callback had returned.
     pub fn looks(&self) -> u32 {
         self.looks.load(Ordering::SeqCst)
     }
@@ -156,7 +156,7 @@ impl Profiler {
         self.evacuation.lock().expect("no panic while locked").values().all(|count| *count == 0)
     }
 
-    /// Whether no callback runs, those among them that the runtime does not count.
+    /// Whether no callback runs, including those that the runtime does not count.
     pub(super) fn is_quiet(&self) -> bool {
         self.running.lock().expect("no panic while locked").values().all(Vec::is_empty)
     }
@@ -183,7 +183,7 @@ impl Profiler {
         self.running.lock().expect("no panic while locked").get(&task).is_some_and(|slots| !slots.is_empty())
     }
 
-    /// The callback of this profiler that the thread is in, the innermost one.
+    /// The innermost callback of this profiler on the thread.
     pub(super) fn innermost_on(&self, task: Task) -> Option<&'static str> {
         self.running.lock().expect("no panic while locked").get(&task)?.last().copied()
     }

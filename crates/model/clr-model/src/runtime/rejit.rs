@@ -1,4 +1,4 @@
-//! Methods of a running process that are compiled again, and bodies that are replaced before they are compiled the first time.
+//! Rejit of methods in a running process, and replacing bodies before their first compilation.
 //!
 //! Each of these forbids the detach for good: `SetILFunctionBody`, `RequestReJIT`, and `RequestRevert`, too (facts 2.1 and 6).
 
@@ -13,15 +13,15 @@ use std::sync::atomic::Ordering;
 
 #[derive(Debug, Default)]
 pub(super) struct Rejit {
-    /// To be compiled again when they are called the next time.
+    /// Functions to recompile at their next call.
     asked: BTreeSet<FunctionId>,
-    /// By the beginning of each body: the version.
+    /// The version by the start of each body.
     versions: BTreeMap<u64, usize>,
     made: usize,
 }
 
 impl Rejit {
-    /// The version of the code at an address: 0 for what the program came with.
+    /// The version of the code at an address: 0 is the original.
     pub(super) fn version_at(&self, address: u64) -> usize {
         let body = self.versions.range(..=address).next_back();
         body.filter(|(start, _)| address < **start + super::code::BODY_SIZE).map_or(0, |(_, version)| *version)
@@ -29,7 +29,7 @@ impl Rejit {
 }
 
 impl State {
-    /// Where the bodies of one version of a function begin, the oldest first: 0 is what the program came with.
+    /// Starts of the bodies of one version, oldest first. 0 is the original.
     pub(super) fn bodies_of_version(&self, function: FunctionId, version: usize) -> Vec<u64> {
         if version == 0 {
             return self.code.functions.get(&function).map(|known| known.bodies().collect()).unwrap_or_default();
@@ -37,7 +37,7 @@ impl State {
         self.code.bodies_of(function).filter(|start| self.rejit.version_at(*start) == version).collect()
     }
 
-    /// The versions of a function that there are, the oldest first.
+    /// The existing versions of a function, oldest first.
     pub(super) fn versions_of(&self, function: FunctionId) -> Vec<usize> {
         let versions: BTreeSet<usize> =
             self.code.bodies_of(function).map(|start| self.rejit.version_at(start)).collect();
@@ -46,7 +46,7 @@ impl State {
 }
 
 impl Runtime {
-    /// SetILFunctionBody: what it replaces is replaced for ever.
+    /// SetILFunctionBody: the replacement is permanent.
     pub(super) fn replace_body(&self, profiler: &Profiler, module: ModuleId) -> HResult {
         if profiler.attached && !self.differences().bodies_after_attach {
             return HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER;
@@ -104,7 +104,7 @@ impl Runtime {
         call_all!(self, low(sys::COR_PRF_ENABLE_REJIT), rejit_error(module.0, token, function, code.0));
     }
 
-    /// RequestRevert: the first version runs again, and the detach stays forbidden.
+    /// RequestRevert: the first version runs again, but the detach stays forbidden.
     pub(super) fn request_revert(&self, profiler: &Profiler, methods: &[(ModuleId, u32)]) -> Vec<HResult> {
         profiler.irreversible.store(true, Ordering::SeqCst);
         let mut state = self.lock();
@@ -126,7 +126,7 @@ impl Runtime {
         methods.iter().map(revert).collect()
     }
 
-    /// A function that is to be compiled again is so when it is called.
+    /// Recompiles a requested function when it is called.
     pub(super) fn compile_again_if_asked(&self, function: FunctionId) {
         if !self.lock().rejit.asked.remove(&function) {
             return;
@@ -149,7 +149,7 @@ impl Runtime {
     }
 }
 
-/// What GetReJITParameters is handed: it takes what it is given and keeps nothing.
+/// The argument of GetReJITParameters: it accepts everything and keeps nothing.
 #[repr(C)]
 struct Control(&'static sys::ICorProfilerFunctionControlVtbl);
 

@@ -1,4 +1,4 @@
-//! DoStackSnapshot, and which function an address belongs to.
+//! DoStackSnapshot, and the function of an address.
 
 use super::info::{Server, stale};
 use super::threads::ThreadId;
@@ -9,11 +9,11 @@ use corprof::{HResult, sys};
 use std::ffi::c_void;
 
 impl Runtime {
-    /// DoStackSnapshot: of the running thread, or of any while the managed threads are suspended; elsewhere only where the system can
-    /// stop one thread safely (facts 5).
+    /// DoStackSnapshot of the running thread, or of any thread while managed threads are suspended. Otherwise only if the system can
+    /// suspend one thread safely (facts 5).
     ///
     /// # Safety
-    /// The callback is the profiler's, and takes `data`.
+    /// The callback is the profiler's, and accepts `data`.
     pub(super) unsafe fn walk(
         &self,
         profiler: &Profiler,
@@ -37,7 +37,7 @@ impl Runtime {
         let frames = {
             let state = self.lock();
             let known = state.threads.known.get(&target);
-            // One that has no metadata is shown as native code is.
+            // A function without metadata appears as native code.
             let named = |function: &FunctionId| {
                 state.code.functions.get(function).is_some_and(|function| function.module.is_some())
             };
@@ -47,7 +47,7 @@ impl Runtime {
         let Some(frames) = frames else { return stale(self, "DoStackSnapshot") };
         for (ip, function) in frames {
             let function = function.filter(|_| !mutation::is("GCH-06")).map_or(0, |function| function.0);
-            // SAFETY: the caller vouches for the callback and its data; no registers were asked for.
+            // SAFETY: the caller guarantees the callback and its data; no registers were requested.
             let answer = unsafe { callback(function, ip as usize, 0, 0, std::ptr::null_mut(), data) };
             if answer != 0 {
                 return HResult::CORPROF_E_STACKSNAPSHOT_ABORTED;
@@ -58,7 +58,7 @@ impl Runtime {
 }
 
 impl Server {
-    /// The function at an address and the version of its code, dynamic ones only where the call knows them.
+    /// The function at an address and the version of its code. Dynamic functions only if the call supports them.
     pub(super) fn function_from(&self, address: u64, dynamic_too: bool) -> Result<(usize, usize), HResult> {
         let runtime = self.runtime()?;
         let state = runtime.lock();
@@ -77,7 +77,7 @@ impl Server {
         Ok((function.0, version))
     }
 
-    /// The system's number of a thread.
+    /// A thread's system thread ID.
     pub(super) fn os_thread(&self, thread: usize) -> Result<u32, HResult> {
         let runtime = self.runtime()?;
         let known = runtime.lock().threads.known.get(&ThreadId(thread)).map(|known| known.os_thread);

@@ -1,7 +1,7 @@
-//! The start of a runtime: which one it is, and the profiler that the environment names.
+//! The start of a runtime: its identity, and the profiler that the environment names.
 //!
-//! Such a profiler gets `Initialize` before any managed code runs, and the whole API. One that cannot be loaded does not keep the program
-//! from running: only the log tells of it.
+//! Such a profiler gets `Initialize` before any managed code runs, and the whole API. If it cannot be loaded, the program runs anyway, and
+//! only the log reports it.
 
 use super::{EmptyEnvironment, Entry, GcMode, ProcessEnvironment, Profiler, Runtime, Status, load};
 use crate::differences::{Release, RuntimeVersion};
@@ -14,38 +14,38 @@ use std::sync::Arc;
 
 /// The value of the opt-in variable that allows a profiler for 2.x (documented, "Profiler Compatibility Settings").
 const ENABLE_OLD: &str = "EnableV2Profiler";
-/// The one that forbids every profiler.
+/// The value that forbids every profiler.
 const PREVENT_LOAD: &str = "PreventLoad";
-/// The first release of the .NET Framework's runtime that attaches, detaches, and reads a path from the environment.
+/// The first .NET Framework runtime that supports attach, detach, and a path in the environment.
 const FIRST_ATTACHABLE: u16 = 4;
-/// The first release that reads its settings from variables with the newer prefix as well (source: clrconfig.cpp; live: cmp_01).
+/// The first release that also reads settings from variables with the newer prefix (source: clrconfig.cpp; live: cmp_01).
 const FIRST_DOTNET: u16 = 6;
 /// REGDB_E_CLASSNOTREG.
 const CLASS_NOT_REGISTERED: HResult = HResult(0x8004_0154_u32 as i32);
 /// CO_E_CLASSSTRING.
 const NO_CLASS: HResult = HResult(0x8004_01F3_u32 as i32);
 
-/// Which runtime it is, and where.
+/// The identity of a runtime and its surroundings.
 pub struct RuntimeConfig {
-    /// What it calls itself.
+    /// Its version number.
     pub release: Release,
-    /// Which of the process's runtimes it is, from 0 on.
+    /// Its number among the process's runtimes, from 0 on.
     pub number: usize,
-    /// How it collects.
+    /// Its GC mode.
     pub gc_mode: GcMode,
-    /// What is around it.
+    /// Its surroundings.
     pub process: Arc<dyn ProcessEnvironment>,
 }
 
 impl RuntimeConfig {
-    /// The only runtime of a process with nothing around it.
+    /// The only runtime of a process with empty surroundings.
     pub fn of(runtime_version: RuntimeVersion) -> RuntimeConfig {
         let release = runtime_version.differences().release;
         RuntimeConfig { release, number: 0, gc_mode: GcMode::default(), process: Arc::new(EmptyEnvironment) }
     }
 }
 
-/// Why a profiler was not loaded at the start, as the log says it.
+/// Why a profiler was not loaded at startup, as a log entry.
 struct Refusal(Entry);
 
 impl From<HResult> for Refusal {
@@ -55,17 +55,17 @@ impl From<HResult> for Refusal {
 }
 
 impl Runtime {
-    /// What it calls itself.
+    /// Its version number.
     pub fn version(&self) -> Release {
         self.config.release
     }
 
-    /// Whether profilers can be attached to it at all: not before version 4 of the .NET Framework.
+    /// Whether profilers can be attached: not before version 4 of the .NET Framework.
     pub fn is_attachable(&self) -> bool {
         self.runtime_version != RuntimeVersion::Desktop4 || self.config.release.0 >= FIRST_ATTACHABLE
     }
 
-    /// The newest Info that it has: the runtimes before version 4 had the second.
+    /// Its newest Info; before version 4 it was the second.
     pub(super) fn info_version(&self) -> u8 {
         if mutation::is("RJT-01/3") {
             return 4;
@@ -80,7 +80,7 @@ impl Runtime {
         if self.is_attachable() { self.differences().callback_version } else { 2 }
     }
 
-    /// What GetRuntimeInformation tells: a number in the process, the kind, the release.
+    /// The answers of GetRuntimeInformation: a number in the process, the kind, the release.
     pub(super) fn identity(&self) -> (u16, sys::COR_PRF_RUNTIME_TYPE, Release) {
         let is_desktop = self.runtime_version == RuntimeVersion::Desktop4;
         let kind = if is_desktop { sys::COR_PRF_DESKTOP_CLR } else { sys::COR_PRF_CORE_CLR };
@@ -114,7 +114,7 @@ impl Runtime {
     }
 
     fn load_class(self: &Arc<Self>, class: &Guid, path: Option<&str>) -> Result<(), Refusal> {
-        // The path came with version 4 (seed 003, "Registry-free activation").
+        // Version 4 introduced the path (seed 003, "Registry-free activation").
         self.begin_detach_thread();
         let library = self.locate(class, path.filter(|_| self.is_attachable()))?;
         load(&library);
@@ -134,7 +134,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// What a profiler without ICorProfilerCallback3 needs: the user's word, and that no other runtime of the process has one.
+    /// Admits a profiler without ICorProfilerCallback3: the user must allow it, and no other runtime of the process may have one.
     fn admit_old(&self, profiler: &Profiler) -> Result<(), Refusal> {
         let differences = self.differences();
         let needs_a_word = self.is_attachable()
@@ -151,7 +151,7 @@ impl Runtime {
         Err(Refusal(refusal))
     }
 
-    /// Initialize, and callbacks on; where it fails, everything is given back.
+    /// Calls Initialize and enables callbacks. On a failure everything is released.
     pub(super) fn initialize_for_startup(self: &Arc<Self>, profiler: &Arc<Profiler>) -> Result<(), HResult> {
         let info = InfoObject::create(super::info::Server::new(self, profiler));
         let unknown = info.as_unknown();
@@ -170,7 +170,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// The library of a class: by its path, or, only where none is given, by what the registry says.
+    /// The library of a class: by its path, or, only without a path, by the registry.
     pub(super) fn locate(&self, class: &Guid, path: Option<&str>) -> Result<Arc<Library>, HResult> {
         let process = &self.config.process;
         if let Some(path) = path.filter(|path| !path.is_empty() && !mutation::is("ATT-22")) {
@@ -185,7 +185,7 @@ impl Runtime {
         process.open(&path)
     }
 
-    /// The opt-in variable, by the newer prefix as well where that is known; releases before version 4 do not know it.
+    /// The opt-in variable, also with the newer prefix where that is known. Releases before version 4 do not know it.
     fn setting(&self) -> Option<String> {
         let name = self.differences().opt_in_variable;
         let newer = name.replacen("COMPlus_", "DOTNET_", usize::from(self.config.release.0 >= FIRST_DOTNET));
@@ -194,7 +194,7 @@ impl Runtime {
     }
 }
 
-/// A class as the variable has it: hexadecimal digits in braces.
+/// A class in the variable's format: hexadecimal digits in braces.
 fn class_in_words(text: &str) -> Option<Guid> {
     let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     let digits: String = inner.chars().filter(|letter| *letter != '-').collect();

@@ -1,4 +1,4 @@
-//! Managed threads: which of the modelled threads the runtime knows, and where they are in their code.
+//! Managed threads: those that the runtime knows, and their stacks.
 
 use super::calls::{call_all, low};
 use super::{Runtime, State};
@@ -12,15 +12,15 @@ use std::sync::MutexGuard;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadId(pub usize);
 
-/// Of ThreadIDs, which are addresses in a real process.
+/// The first ThreadID; in a real process they are addresses.
 const FIRST_THREAD: usize = 0x7000_0000;
 
-/// Of those that no profiler sees.
+/// The first id of threads that no profiler sees.
 const FIRST_HIDDEN: usize = 0x7F00_0000;
 
 #[derive(Debug)]
 pub(super) struct Thread {
-    /// Its number in the system.
+    /// Its system thread ID.
     pub(super) os_thread: u32,
     /// Addresses, innermost last.
     pub(super) stack: Vec<u64>,
@@ -30,13 +30,13 @@ pub(super) struct Thread {
 pub(super) struct Threads {
     pub(super) known: BTreeMap<ThreadId, Thread>,
     of_task: BTreeMap<Task, ThreadId>,
-    /// Threads of profilers that the runtime has come to know by what they asked for: no managed code is on them.
+    /// Profiler threads that became known to the runtime through their calls. They run no managed code.
     of_profilers: Vec<Task>,
     begun: usize,
 }
 
-/// The system's number of the running thread: the true one where a thread of the system runs the schedule, for what is handed to a
-/// profiler's library is used there. A coroutine gets one that nobody has.
+/// The system thread ID of the running thread. It is real on a thread of the system, since a profiler's library uses it. A coroutine gets
+/// an unused one.
 fn os_thread(begun: usize) -> u32 {
     match schedule::threads::os_threads() {
         Some(_) => schedule::threads::this_thread(),
@@ -45,7 +45,7 @@ fn os_thread(begun: usize) -> u32 {
 }
 
 impl Runtime {
-    /// The running thread becomes one of the runtime's own.
+    /// Makes the running thread known to the runtime.
     pub fn begin_thread(&self) -> ThreadId {
         let task = schedule::current();
         let (thread, os_thread) = {
@@ -63,7 +63,7 @@ impl Runtime {
         thread
     }
 
-    /// The runtime needs the running thread to be one of its own, and makes it one. It stays that until it ends.
+    /// Makes the running thread known to the runtime, until it ends, if it is not already.
     pub(super) fn adopt_thread(&self) {
         if self.this_thread().is_none() {
             self.begin_thread();
@@ -71,12 +71,12 @@ impl Runtime {
         }
     }
 
-    /// Whether the running thread was made one of the runtime's own like that.
+    /// Whether the running thread became known through [`adopt_thread`](Self::adopt_thread).
     pub(super) fn is_adopted(&self) -> bool {
         self.lock().threads.of_profilers.contains(&schedule::current())
     }
 
-    /// The running thread ends, as far as the runtime is concerned.
+    /// The runtime forgets the running thread.
     pub fn end_thread(&self) {
         let Some(thread) = self.this_thread() else { return };
         {
@@ -89,7 +89,7 @@ impl Runtime {
         self.lock().threads.of_task.remove(&schedule::current());
     }
 
-    /// The state, in which threads may be added and taken away: who has suspended the managed threads holds the list of them (facts 5; source:
+    /// Locks the state to add or remove threads. A thread that has suspended the managed threads holds the thread list (facts 5; source:
     /// threads.cpp, Thread::OnThreadTerminate and ThreadStore::AddThread).
     fn lock_thread_store(&self) -> MutexGuard<'_, State> {
         let is_free = |state: &State| state.suspended_by.is_none_or(|task| task == schedule::current());
@@ -103,7 +103,7 @@ impl Runtime {
         }
     }
 
-    /// The running thread is one of the runtime's own that nobody is told of: the background collection's.
+    /// Makes the running thread a hidden thread of the runtime, without callbacks: the background GC's.
     pub(super) fn begin_hidden_thread(&self) {
         let mut state = self.lock();
         let thread = ThreadId(FIRST_HIDDEN + state.threads.begun * 0x100);
@@ -111,7 +111,7 @@ impl Runtime {
         state.threads.of_task.insert(schedule::current(), thread);
     }
 
-    /// It ends.
+    /// Ends the hidden thread.
     pub(super) fn end_hidden_thread(&self) {
         self.lock().threads.of_task.remove(&schedule::current());
     }
@@ -126,14 +126,14 @@ impl Runtime {
         self.with_stack(|stack| stack.push(address));
     }
 
-    /// It returns.
+    /// Returns from the innermost call.
     pub fn pop_frame(&self) {
         self.with_stack(|stack| {
             stack.pop();
         });
     }
 
-    /// The running thread's number in the system and its stack, innermost first.
+    /// The running thread's system thread ID and stack, innermost first.
     pub fn stack(&self) -> Option<(u32, Vec<u64>)> {
         let thread = self.this_thread()?;
         let state = self.lock();
@@ -141,7 +141,7 @@ impl Runtime {
         Some((known.os_thread, known.stack.iter().rev().copied().collect()))
     }
 
-    /// Numbers in the system of the threads that it knows.
+    /// System thread IDs of all known threads.
     pub fn os_threads(&self) -> Vec<u32> {
         self.lock().threads.known.values().map(|thread| thread.os_thread).collect()
     }
@@ -153,7 +153,7 @@ impl Runtime {
         }
     }
 
-    /// Waits until nobody has suspended the managed threads: what a managed thread does at each safepoint.
+    /// Waits while managed threads are suspended, as a managed thread does at each safepoint.
     pub fn safepoint(&self) {
         schedule::point();
         if self.lock().suspended_by.is_some() {
@@ -163,8 +163,8 @@ impl Runtime {
 }
 
 impl Runtime {
-    /// Whether there was ever a notification-only profiler that the runtime did not find (`main_departure_is_miscounted`): it is not told
-    /// of unloads then, and cannot know that.
+    /// Whether the runtime ever overlooked a notification-only profiler (`main_departure_is_miscounted`). Such a profiler gets no unload
+    /// callbacks, and cannot know it.
     pub fn has_lost_track(&self) -> bool {
         self.lock().has_lost_track
     }

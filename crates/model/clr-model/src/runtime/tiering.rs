@@ -1,8 +1,8 @@
-//! Methods that are called often: the runtime compiles them again, better, and calls that one from then on.
+//! Tiered compilation: the runtime recompiles an often called method better, and then calls the new body.
 //!
-//! It is the same function with the same id: it is told of as compiled once more, and is enumerated once more. A precompiled one is told
-//! of for the first time then. The body from before stays where it is, since threads may still be in it; only what can be unloaded is
-//! never compiled again (source: codeversion.cpp, CodeVersionManager::IsMethodSupported).
+//! The function and its id stay the same. Another compilation is reported and enumerated; for a precompiled method it is the first. The old
+//! body stays, since threads may still execute it. Collectible methods are never recompiled (source: codeversion.cpp,
+//! CodeVersionManager::IsMethodSupported).
 
 use super::calls::{call_all, low};
 use super::code::FunctionId;
@@ -12,14 +12,14 @@ use crate::schedule;
 use corprof::sys;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Calls of one body after which a better one is made (source: clrconfignames.h, TieredCompilation_CallCountThreshold).
+/// Calls of a body before a better one is made (source: clrconfignames.h, TieredCompilation_CallCountThreshold).
 pub const OFTEN: u32 = 30;
 
 #[derive(Debug, Default)]
 pub(super) struct Tiering {
-    /// Of the body that is called now.
+    /// Calls of the current body.
     calls: BTreeMap<FunctionId, u32>,
-    /// Being compiled, in the background.
+    /// Functions being recompiled in the background.
     under_way: BTreeSet<FunctionId>,
 }
 
@@ -28,7 +28,7 @@ impl State {
     fn may_improve(&self, function: FunctionId, most: usize) -> bool {
         let Some(known) = self.code.functions.get(&function) else { return false };
         let stays = known.module.and_then(|module| self.code.modules.get(&module)).is_some_and(|one| !one.collectible);
-        // A profiler's own version of a method would be improved, too: that is not modelled.
+        // A real runtime also improves a profiler's own version of a method; the model does not.
         let is_original = self.rejit.version_at(known.start) == 0;
         let is_forbidden =
             self.profilers.iter().any(|profiler| profiler.mask().1 & sys::COR_PRF_HIGH_DISABLE_TIERED_COMPILATION != 0);
@@ -37,7 +37,7 @@ impl State {
 }
 
 impl Runtime {
-    /// The program has called a function so many times more. If that is often, a thread of the runtime's own makes a better body of it.
+    /// Counts calls of a function by the program. After enough calls, a thread of the runtime makes a better body.
     pub fn count_calls(&self, function: FunctionId, times: u32) {
         let most = if self.has_tiers() { self.differences().better_bodies } else { 0 };
         {
@@ -61,7 +61,7 @@ impl Runtime {
         });
     }
 
-    /// A setting switches them off (source: clrconfignames.h, TieredCompilation).
+    /// A setting disables tiers (source: clrconfignames.h, TieredCompilation).
     fn has_tiers(&self) -> bool {
         let variables = ["DOTNET_TieredCompilation", "COMPlus_TieredCompilation"];
         let is_off = |name| self.config.process.variable(name).as_deref() == Some("0");

@@ -1,4 +1,4 @@
-//! One schedule of a whole life: a program runs, the agent is attached, records, leaves; everything that can go wrong at any instant.
+//! One schedule of a whole recording: a program runs; the agent attaches, records and detaches; faults occur at any instant.
 
 mod names;
 mod other;
@@ -20,68 +20,68 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How long after the last word of anybody the agent must be gone, nanoseconds of virtual time: the runtime's longest sleeps, and the
-/// longest that the agent waits for anything.
+/// Limit for the agent's detach after the last other activity, nanoseconds of virtual time: the runtime's longest sleeps plus the agent's
+/// longest waits.
 const PATIENCE: u64 = 1_300_000_000_000;
 
-/// What is the same in every schedule of an exploration.
+/// The settings shared by every schedule of an exploration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ScheduleSetting {
-    /// The runtime; drawn from the seed where none is given.
+    /// The runtime version; drawn from the seed if none is given.
     pub runtime_version: Option<RuntimeVersion>,
-    /// How the agent is broken.
+    /// The injected fault of the agent.
     pub fault: Option<InjectedFault>,
-    /// Whether to keep the timeline's lines.
+    /// Whether to keep the lines of the timeline.
     pub records: bool,
-    /// Whether the world is a small one, for walks over all schedules.
+    /// Whether the world is small, for walks over all schedules.
     pub small: bool,
 }
 
-/// What came of one schedule.
+/// The result of one schedule.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What broke the contract.
+    /// The broken clauses.
     pub findings: Vec<Finding>,
     /// How the schedule ended.
     pub end: End,
-    /// What happened.
+    /// The recorded steps.
     pub timeline: Timeline,
     /// The choices that repeat it.
     pub choices: Vec<u16>,
     /// For the next schedule of a walk.
     pub chooser: Chooser,
-    /// What was reached, for the account of an exploration.
+    /// Coverage, for the summary of an exploration.
     pub reached: Coverage,
     /// Virtual nanoseconds.
     pub time: u64,
 }
 
 impl Outcome {
-    /// What is the same if the same schedule is run again.
+    /// The parts that must be equal when the same schedule runs again.
     pub fn trace(&self) -> (u64, &[u16], u64, &[Finding]) {
         (self.timeline.hash(), &self.choices, self.time, &self.findings)
     }
 }
 
-/// What a schedule got to: an exploration that never reaches something proves nothing about it.
+/// The reached states. An exploration that never reaches a state proves nothing about it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Coverage {
     /// The agent was detached and unmapped.
     pub detached: u64,
-    /// It stayed, inert, and said so.
+    /// It stayed, inert, and reported it.
     pub inert: u64,
-    /// The process exited in between.
+    /// The process exited in the middle.
     pub exited: u64,
     /// The attach was refused.
     pub refused: u64,
-    /// Samples that were delivered.
+    /// Delivered samples.
     pub samples: u64,
-    /// Frames that were named, rightly.
+    /// Frames with a correct name.
     pub named: u64,
 }
 
 impl Coverage {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(self, other: Coverage) -> Coverage {
         Coverage {
@@ -95,7 +95,7 @@ impl Coverage {
     }
 }
 
-/// Runs one schedule: what happens is drawn from `seed`, in which order from `chooser`.
+/// Runs one schedule: `seed` decides the events, `chooser` their order.
 pub fn run(seed: u64, chooser: Chooser, setting: ScheduleSetting) -> Outcome {
     let faults = Arc::new(Faults::default());
     let reached = Rc::new(RefCell::new(Coverage::default()));
@@ -129,7 +129,7 @@ fn of_end(end: &End, time: u64) -> Option<Finding> {
     Some(Finding { clause, what, time })
 }
 
-/// The first thread of the world: sets everything up, waits for the end, and checks.
+/// The world's first thread: sets everything up, waits for the end, and checks.
 fn direct(seed: u64, setting: ScheduleSetting, faults: &Arc<Faults>, reached: &Rc<RefCell<Coverage>>) {
     let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let runtime_version = setting.runtime_version.unwrap_or_else(|| RuntimeVersion::ALL[1 + random.below(5)]);
@@ -160,8 +160,8 @@ fn direct(seed: u64, setting: ScheduleSetting, faults: &Arc<Faults>, reached: &R
     let exits = !setting.small && random.once_in(6);
     if exits {
         schedule::sleep(random.below(60) as u64 * 1_000_000);
-        // A program ends on a thread that the runtime knows, and counts while it is in Shutdown: of a process that ends otherwise the
-        // runtime tells nobody (`fIsDllUnloading` in ceemain.cpp).
+        // A program ends on a thread that the runtime knows, which is counted during Shutdown. If a process ends otherwise, the runtime
+        // notifies no profiler (`fIsDllUnloading` in ceemain.cpp).
         process.runtime.begin_thread();
         process.runtime.exit();
     }
@@ -187,7 +187,7 @@ fn wait_for_the_end(process: &Process, application: &[Task], recorded: &Recordin
     schedule::sleep(1_000_000_000);
 }
 
-/// The agent's own attach, if it got as far.
+/// The agent's own attach, if it succeeded so far.
 fn agents(process: &Process) -> impl Iterator<Item = Arc<crate::runtime::Profiler>> {
     let library = process.library.clone();
     process.runtime.remembered().into_iter().filter(move |profiler| Arc::ptr_eq(&profiler.library, &library))
@@ -215,7 +215,7 @@ fn check(process: &Process, recorded: &RecordingResult, reached: &Rc<RefCell<Cov
         }
         _ => check_inert(process, &agent, faults, &mut reached),
     }
-    // A timer that cannot be deleted goes on: what it brings after the recording is nobody's.
+    // A timer that cannot be deleted continues: its samples after the recording are not counted.
     if !process.system_faults.a_timer_stays {
         check_losses(process, faults);
     }
@@ -225,7 +225,7 @@ fn check_detached(process: &Process, agent: &crate::runtime::Profiler, faults: &
     if agent.attach_completes() > 0 && agent.detach_succeededs() != 1 {
         faults.report("DET-10", format!("ProfilerDetachSucceeded came {} times", agent.detach_succeededs()));
     }
-    // A refused attach of another profiler may hold the library of that one; nobody else holds this one.
+    // A refused attach of another profiler may leak that profiler's library. Nothing else holds this one.
     if process.library.is_mapped() {
         faults.report("DET-14", "the profiler is gone and its library is still mapped");
     }
@@ -237,7 +237,7 @@ fn check_detached(process: &Process, agent: &crate::runtime::Profiler, faults: &
     }
 }
 
-/// An agent may stay for one reason only: the runtime would not survive its departure.
+/// An agent may stay only if the runtime would not survive its detach.
 fn check_inert(process: &Process, agent: &crate::runtime::Profiler, faults: &Faults, reached: &mut Coverage) {
     let timer_stays = process.system_faults.a_timer_stays && process.library.open_entrances() > 0;
     let is_lost = process.runtime.has_lost_track() || agent.attach_completes() == 0 || timer_stays;
@@ -257,7 +257,7 @@ fn check_inert(process: &Process, agent: &crate::runtime::Profiler, faults: &Fau
     reached.inert = 1;
 }
 
-/// Samples taken are delivered or counted as lost (the receipt's first line).
+/// Samples are delivered or counted as lost (the receipt's first line).
 fn check_losses(process: &Process, faults: &Faults) {
     let (taken, lost) = process.sampler.taken_and_lost();
     let sent = process.link.counter(layout::SENT);

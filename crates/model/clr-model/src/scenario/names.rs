@@ -1,4 +1,4 @@
-//! What the samples are called outside, compared with what they really met.
+//! The symbols of the samples on the host, compared with the true stacks.
 
 use crate::agent::Process;
 use remora_wire::{Message, MethodKind, Place, layout};
@@ -9,14 +9,14 @@ use std::collections::HashMap;
 pub struct Names {
     methods: HashMap<u32, u32>,
     places: HashMap<u64, Option<u32>>,
-    /// Samples that came.
+    /// Received samples.
     pub samples: u64,
-    /// Frames with a name, all of them right.
+    /// Frames with a name, all correct.
     pub named: u64,
 }
 
 impl Names {
-    /// One message of the transport.
+    /// Reads one message of the transport.
     pub fn take(&mut self, process: &Process, words: &[u64]) {
         match Message::decode(words) {
             Ok(Message::Method { index, kind }) => {
@@ -45,12 +45,12 @@ impl Names {
         }
     }
 
-    /// Where a thread was interrupted in a method, the method is found: its unload waits for that, unless one has lost its patience.
+    /// The method of an interrupted leaf frame must be found: its unload waits for that, unless a time-out has expired.
     fn check_leaf(&self, process: &Process, addresses: &[u64], truth: &[Option<u32>]) {
         let (Some(address), Some(Some(_))) = (addresses.first(), truth.first()) else { return };
         let is_native = self.places.get(address) == Some(&None);
         let is_counted = process.link.counter(layout::LOST_DESCRIPTIONS) > 0;
-        // A process that ends is asked nothing any more.
+        // The agent makes no calls in a process that is exiting.
         let is_excused = process.runtime.has_lost_track() || process.runtime.is_ending();
         if is_native && !is_counted && !is_excused {
             let what = "a sample was taken in a method that was gone before it was looked up";
@@ -58,7 +58,7 @@ impl Names {
         }
     }
 
-    /// A frame may have no name; it may never have another's (contract CAT-09).
+    /// A frame may lack a name, but must never have a wrong one (contract CAT-09).
     fn compare(&mut self, process: &Process, number: u64, addresses: &[u64]) {
         let truth = process.sampler.truth(number);
         self.check_leaf(process, addresses, &truth);
@@ -77,7 +77,7 @@ impl Names {
     }
 }
 
-/// The token in a dynamic function's name, as the model gives it.
+/// The token in the name of a dynamic function, as the model writes it.
 fn token_of(name: &str) -> Option<u32> {
     u32::from_str_radix(name.strip_prefix("dynamic0x")?, 16).ok()
 }

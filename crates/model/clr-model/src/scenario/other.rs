@@ -1,4 +1,4 @@
-//! Another profiler, as an agent of somebody else's: a main one that comes and goes when it likes, often with an EventPipe session.
+//! Another vendor's profiler: a main profiler that attaches and detaches at random, often with an EventPipe session.
 
 use crate::faults::Faults;
 use crate::library::{Exports, Library};
@@ -13,10 +13,10 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A millisecond in nanoseconds.
+/// Nanoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
-/// The runtime's own events, all of them.
+/// All events of the runtime.
 const RUNTIME_EVENTS: &str = "Microsoft-Windows-DotNETRuntime";
 const VERBOSE: u32 = 5;
 
@@ -42,7 +42,7 @@ thread_local! {
 
 impl Exports for OtherLibrary {
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
-        // SAFETY: the caller vouches for two identifiers and a place, as COM asks.
+        // SAFETY: the caller guarantees two identifiers and a place, as COM requires.
         HResult(unsafe { dll_get_class_object(class, interface, out, make) })
     }
 }
@@ -52,7 +52,7 @@ fn make(_class: &Guid) -> Option<*mut sys::IUnknown> {
     Some(CallbackObject::create(Other { info }))
 }
 
-/// Starts what attaches it, and, mostly, detaches it again.
+/// Starts a thread that attaches it and, usually, detaches it again.
 pub fn start(runtime: &Arc<Runtime>, faults: &Arc<Faults>, random: &mut Random) -> Task {
     let info = SharedInfo::default();
     SHARED_INFO.with(|held| *held.borrow_mut() = Some(info.clone()));
@@ -73,7 +73,7 @@ pub fn start(runtime: &Arc<Runtime>, faults: &Arc<Faults>, random: &mut Random) 
         }
         let info = info.lock().expect("no panic while locked").take();
         if let Some(info) = info {
-            // It drains who writes; without that an event could come after the seal.
+            // Waits for writing threads; without this an event could arrive after the seal.
             if let Some(session) = session {
                 let _ = info.event_pipe_stop_session(session);
             }
@@ -83,11 +83,11 @@ pub fn start(runtime: &Arc<Runtime>, faults: &Arc<Faults>, random: &mut Random) 
     })
 }
 
-/// Opens a session, where the runtime has them and the attach has come so far: its events come from then on, on whatever thread.
+/// Opens a session if the runtime supports it and the attach has succeeded so far. Events then arrive on any thread.
 fn listen(info: &SharedInfo) -> Option<SessionId> {
     let info = info.lock().expect("no panic while locked");
     let provider =
         ProviderConfig { name: RUNTIME_EVENTS.to_owned(), keywords: 0, level: VERBOSE, filter: String::new() };
-    // SAFETY: it is stopped before the detach is asked for, and the library outlives a process that exits.
+    // SAFETY: the session is stopped before the detach request, and an exiting process keeps the library.
     unsafe { info.as_ref()?.event_pipe_start_session(&[provider]) }.ok()
 }

@@ -1,4 +1,4 @@
-//! The recording process: it asks for the attach, reads what comes, and leaves or dies when the seed says so.
+//! The recorder: it requests the attach, reads the transport, and detaches or dies when the seed says so.
 
 use super::names::Names;
 use crate::agent::Process;
@@ -9,26 +9,26 @@ use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, FromAgent, Sampling, T
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A millisecond in nanoseconds.
+/// Nanoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000;
-/// What a trigger waits for the answer of an attach: its own patience, not the runtime's.
+/// The trigger's own time-out for an attach answer, not the runtime's.
 const PATIENCE: u64 = 5_000 * MILLISECOND;
 
-/// What it will do.
+/// The plan of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// As which of the two kinds of profiler.
+    /// The kind of profiler.
     pub notification_only: bool,
-    /// How long it records, nanoseconds.
+    /// Duration of the recording, nanoseconds.
     pub records: u64,
-    /// Whether it is killed instead of leaving.
+    /// Whether it is killed instead of detaching.
     pub is_killed: bool,
-    /// Whether it changes the sampling rate in between.
+    /// Whether it changes the sampling rate in the middle.
     pub changes_rate: bool,
 }
 
 impl Plan {
-    /// Drawn from a seed.
+    /// Draws a plan from a seed.
     pub fn draw(random: &mut Random, notification_only: bool) -> Plan {
         Plan {
             notification_only,
@@ -39,18 +39,18 @@ impl Plan {
     }
 }
 
-/// What came of it.
+/// The result of a recording.
 #[derive(Default)]
 pub struct RecordingResult {
     /// Whether it has ended.
     pub ended: AtomicBool,
-    /// The runtime's answer, if it was waited for.
+    /// The runtime's answer, if the recorder waited for it.
     pub answer: Mutex<Option<HResult>>,
-    /// What the samples were called.
+    /// The symbols of the samples.
     pub names: Mutex<Names>,
 }
 
-/// Starts it.
+/// Starts the recorder.
 pub fn start(process: &Arc<Process>, plan: Plan) -> Arc<RecordingResult> {
     let recorded = Arc::new(RecordingResult::default());
     let (process, result) = (process.clone(), recorded.clone());
@@ -92,7 +92,7 @@ fn run(process: &Arc<Process>, plan: Plan, recorded: &Arc<RecordingResult>) {
     process.link.kill();
 }
 
-/// Reads the transport for so long, or until something is over.
+/// Reads the transport for this time, or until `is_over`.
 fn read_until(process: &Process, recorded: &RecordingResult, nanoseconds: u64, is_over: impl Fn() -> bool) {
     let end = schedule::now() + nanoseconds;
     while schedule::now() < end && !is_over() && !process.runtime.is_exiting() && !schedule::is_stopped() {
@@ -101,7 +101,7 @@ fn read_until(process: &Process, recorded: &RecordingResult, nanoseconds: u64, i
     }
 }
 
-/// Reads what is in the transport now.
+/// Reads all messages in the transport.
 pub fn read(process: &Process, recorded: &RecordingResult) {
     while let Some(words) = process.link.read() {
         recorded.names.lock().expect("no panic while locked").take(process, &words);

@@ -1,14 +1,14 @@
-//! What happens next: drawn at random from a seed, taken from a list, or every possibility in turn.
+//! Chooses the next step: at random from a seed, from a list, or every possibility in turn.
 
-/// How the next step is chosen. Every choice is a number: 0 is what happens by itself (the task that runs goes on), the others are the
-/// alternatives in the order of the tasks. The list of choices of a run is all it takes to repeat it.
+/// Chooses the next step. Every choice is a number. 0 is the default: the running task continues. Others are the alternatives in task
+/// order. The list of a run's choices is enough to repeat it.
 #[derive(Debug)]
 pub enum Chooser {
     /// One seed, one schedule.
     Random(Random),
-    /// The choices of a run; beyond its end 0.
+    /// The choices of a run; 0 beyond its end.
     Replay(Vec<u16>),
-    /// Every schedule with so many preemptions at most.
+    /// Every schedule with at most this many preemptions.
     Exhaustive(Exhaustive),
 }
 
@@ -16,14 +16,14 @@ pub enum Chooser {
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
-    /// Of 256 points at which another task could go on, at so many the same one does.
+    /// Of 256 points with alternatives, this many continue the same task.
     stays: u8,
-    /// Of 256 choices of a task, at so many time passes instead, although somebody could work.
+    /// Of 256 choices of a task, this many let time pass, although a task could run.
     passes: u8,
 }
 
 impl Random {
-    /// The schedule of a seed. Seeds differ in how often tasks are preempted, too: some races need many preemptions, some need few.
+    /// The schedule of a seed. Seeds also differ in how often tasks are preempted: some races need many preemptions, some need few.
     pub fn new(seed: u64) -> Random {
         let mut random = Random { state: seed ^ 0x9e37_79b9_7f4a_7c15, stays: 0, passes: 0 };
         random.draw();
@@ -56,14 +56,14 @@ impl Random {
 #[derive(Debug, Default, Clone)]
 pub struct Exhaustive {
     preemptions: u32,
-    /// Choice and number of alternatives at each place of the present run.
+    /// Choice and number of alternatives at each place of the current run.
     path: Vec<(u16, u16)>,
     at: usize,
     spent: u32,
 }
 
 impl Exhaustive {
-    /// A walk that begins with the schedule in which nobody is preempted.
+    /// A walk that begins with the schedule without preemptions.
     pub fn new(preemptions: u32) -> Exhaustive {
         Exhaustive { preemptions, ..Exhaustive::default() }
     }
@@ -94,7 +94,8 @@ impl Exhaustive {
 }
 
 impl Chooser {
-    /// At a point: 0 to go on, or one of `others` (counted when it is needed), as 1 and so on. `at` is the number of the choice.
+    /// The choice at a point: 0 to continue, otherwise the number of one of `others`, from 1 on. `others` is counted only if necessary.
+    /// `at` is the number of the choice.
     pub(super) fn preempt(&mut self, at: usize, others: impl FnOnce() -> usize) -> u16 {
         match self {
             Chooser::Random(random) => {
@@ -114,7 +115,7 @@ impl Chooser {
         }
     }
 
-    /// Whom to let go on, of `ready` tasks; `ready` itself lets time pass, where `time_can_pass`.
+    /// The choice among `ready` tasks. The number `ready` itself lets time pass, if `time_can_pass`.
     pub(super) fn pick(&mut self, at: usize, ready: usize, time_can_pass: bool) -> u16 {
         match self {
             Chooser::Random(random) => {

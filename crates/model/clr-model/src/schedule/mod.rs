@@ -1,17 +1,17 @@
 //! Deterministic schedules: every thread of the modelled world is a coroutine, one runs at a time, and time is a number.
 //!
 //! # Purpose
-//! [`run`] executes one schedule on the calling thread. Inside it, [`spawn`] makes a thread, [`point`] is a place at which another one
-//! may go on, [`wait_until`] blocks, [`now`] reads the time. What is chosen at each place comes from a [`Chooser`] and is written down:
-//! the same choices give the same schedule.
+//! [`run`] executes one schedule on the calling thread. Inside it, [`spawn`] starts a thread, [`point`] lets another thread run,
+//! [`wait_until`] blocks, and [`now`] reads the time. A [`Chooser`] makes every choice and records it: the same choices give the same
+//! schedule.
 //!
 //! # Design constraints
-//! Code in the world uses these functions and no clock, thread or lock of the system's; a lock is never held across a point.
-//! Time passes when nobody can work, or, now and then, although somebody could: so a time-out may come before what it waited for.
+//! Code in the world uses these functions, and no clock, thread or lock of the system. It never holds a lock across a point. Time passes
+//! when no thread can run, and sometimes although one could, so a time-out may expire before its event.
 //!
 //! # Rejected
-//! Threads of the system that hand a baton on: a switch costs microseconds instead of nanoseconds. Futures: the agent's code blocks, and
-//! has to be run as it is.
+//! Threads of the system that pass a baton: a switch costs microseconds instead of nanoseconds. Futures: the agent's code blocks, and must
+//! run unchanged.
 
 mod chooser;
 pub mod threads;
@@ -28,17 +28,17 @@ use std::rc::Rc;
 /// Stack of a modelled thread, bytes.
 const STACK: usize = 256 * 1024;
 
-/// Resumptions after which a schedule is given up: something goes round in circles.
+/// Resumptions before a schedule is abandoned as an endless loop.
 const MAXIMUM_RESUMPTIONS: usize = 200_000;
 
-/// How long, in all of a schedule, time may pass although somebody could work, nanoseconds: no thread is kept from its processor for
-/// longer. More than everything that the agent and the runtime wait for in milliseconds.
+/// How long, in a whole schedule, time may pass although a thread could run, nanoseconds: no thread loses its CPU for longer. It exceeds
+/// every wait of the agent and the runtime in milliseconds.
 pub const STARVATION: u64 = 1_000_000_000;
 
-/// Resumptions in which what is left of a schedule ends by itself.
+/// Resumptions in which a schedule's remaining threads may end on their own.
 const MAXIMUM_DRAINING: usize = 2_000;
 
-/// A modelled thread, in the order in which they began.
+/// A modelled thread, by start order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Task(pub usize);
 
@@ -47,26 +47,26 @@ pub struct Task(pub usize);
 pub enum End {
     /// Every thread has ended, or the world was stopped.
     Complete,
-    /// These threads wait for what never comes.
+    /// These threads wait forever.
     Stuck(Vec<String>),
-    /// It went on for ever.
+    /// It did not end.
     Endless,
-    /// A thread of the model or of the agent panicked where nobody catches it.
+    /// A thread of the model or the agent panicked outside any handler.
     Panicked(String),
 }
 
-/// What is left of a schedule.
+/// The result of a schedule.
 #[derive(Debug)]
 pub struct Schedule {
     /// How it ended.
     pub end: End,
-    /// What happened.
+    /// The recorded steps.
     pub timeline: Timeline,
     /// The choices, for [`Chooser::Replay`].
     pub choices: Vec<u16>,
     /// The chooser, for the next schedule of an exhaustive walk.
     pub chooser: Chooser,
-    /// The time that had passed, nanoseconds.
+    /// The final time, nanoseconds.
     pub time: u64,
 }
 
@@ -89,7 +89,7 @@ struct Thread {
 struct World {
     threads: RefCell<Vec<Thread>>,
     current: Cell<usize>,
-    /// Who goes on when the present one yields.
+    /// The thread that runs after the current one yields.
     next: Cell<Option<usize>>,
     now: Cell<u64>,
     starved: Cell<u64>,
@@ -104,7 +104,7 @@ thread_local! {
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs one schedule: `first` is its first thread. Not to be nested.
+/// Runs one schedule with `first` as its first thread. It cannot be nested.
 pub fn run(chooser: Chooser, timeline: Timeline, first: impl FnOnce() + 'static) -> Schedule {
     let world = Rc::new(World {
         threads: RefCell::default(),
@@ -140,7 +140,7 @@ pub fn now() -> u64 {
     }
 }
 
-/// The thread that runs.
+/// The running thread.
 pub fn current() -> Task {
     match conducted() {
         Some(os_threads) => os_threads.current(),
@@ -148,7 +148,7 @@ pub fn current() -> Task {
     }
 }
 
-/// Begins a thread.
+/// Starts a thread.
 pub fn spawn(name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> Task {
     match conducted() {
         Some(os_threads) => os_threads.spawn(body),
@@ -184,7 +184,7 @@ pub fn has_ended(task: Task) -> bool {
     world().threads.borrow().get(task.0).is_none_or(|thread| matches!(thread.wait, Wait::Ended))
 }
 
-/// A place at which another thread may go on.
+/// Lets another thread run.
 pub fn point() {
     match conducted() {
         Some(os_threads) => os_threads.point(),
@@ -192,7 +192,7 @@ pub fn point() {
     }
 }
 
-/// Waits until `ready`, or for so many nanoseconds; whether it is ready. Until the world is stopped, where no time is given.
+/// Waits until `ready`, or for this time. Returns whether it is ready. Without a time, it waits until the world is stopped.
 pub fn wait_until(nanoseconds: Option<u64>, ready: impl Fn() -> bool) -> bool {
     match conducted() {
         Some(os_threads) => os_threads.wait_until(nanoseconds, &ready),
@@ -200,13 +200,13 @@ pub fn wait_until(nanoseconds: Option<u64>, ready: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Lets so many nanoseconds pass.
+/// Lets this time pass.
 pub fn sleep(nanoseconds: u64) {
     wait_until(Some(nanoseconds), || false);
 }
 
-/// The same, but that who sleeps may be told to go on. A thread of the system sleeps to the end and looks at nothing meanwhile, as the
-/// runtime's own does: who counts from outside how often it goes to sleep counts this once.
+/// The same, but ends early if `told`. A thread of the system sleeps to the end without checks, like the runtime's own. So an outside
+/// observer counts one sleep.
 pub fn sleep_unless(nanoseconds: u64, told: impl Fn() -> bool) {
     match conducted() {
         Some(os_threads) => os_threads.sleep(nanoseconds),
@@ -216,12 +216,12 @@ pub fn sleep_unless(nanoseconds: u64, told: impl Fn() -> bool) {
     }
 }
 
-/// For how long threads have been kept from their processors so far, nanoseconds.
+/// How long threads have lost their CPUs so far, nanoseconds.
 pub fn starved() -> u64 {
     conducted().map_or_else(|| world().starved.get(), |_| 0)
 }
 
-/// Stops the world: everything that waits goes on at once, and what is done from here on does not count.
+/// Stops the world: every wait returns at once, and later steps do not count.
 pub fn stop() {
     match conducted() {
         Some(os_threads) => os_threads.stop(),
@@ -237,7 +237,7 @@ pub fn is_stopped() -> bool {
     }
 }
 
-/// Writes a line into the timeline. `{}` in the text stands for the value.
+/// Adds a line to the timeline. `{}` in the text is replaced by the value.
 pub fn note(what: &'static str, value: u64) {
     if conducted().is_some() {
         return;
@@ -250,7 +250,7 @@ pub fn note(what: &'static str, value: u64) {
     }
 }
 
-/// Who conducts threads of the system, where this process has no worlds of its own.
+/// The threads of the system, if this process uses them instead of worlds.
 fn conducted() -> Option<&'static threads::OsThreads> {
     threads::os_threads()
 }
@@ -269,7 +269,7 @@ fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 impl World {
-    /// Until all have ended, nobody can go on, or the world is stopped.
+    /// Runs until all threads have ended, none can run, or the world is stopped.
     fn drive(&self) -> End {
         for _ in 0..MAXIMUM_RESUMPTIONS {
             if self.stopped.get() {
@@ -293,7 +293,7 @@ impl World {
         if waiting.is_empty() { End::Complete } else { End::Stuck(waiting) }
     }
 
-    /// Chooses among those who can go on; lets time pass if there is nobody. `None` if nothing can ever happen again.
+    /// Chooses among the threads that can run; lets time pass if there are none. `None` if nothing can happen any more.
     fn pick(&self) -> Option<usize> {
         loop {
             let ready = self.ready(None);
@@ -332,7 +332,7 @@ impl World {
         let threads = self.threads.borrow();
         let can_go_on = |thread: &Thread| match thread.wait {
             Wait::Ready => true,
-            // SAFETY: the condition lies on the stack of the thread that waits for it, which is suspended.
+            // SAFETY: the condition is on the stack of the waiting thread, which is suspended.
             Wait::Until { deadline, ready } => deadline.is_some_and(|at| at <= now) || unsafe { (*ready)() },
             Wait::Ended => false,
         };
@@ -386,7 +386,7 @@ impl World {
             return ready();
         }
         let deadline = nanoseconds.map(|time| self.now.get().saturating_add(time));
-        // SAFETY: only the lifetime is forgotten: the condition outlives the suspension, and is asked for no longer than that.
+        // SAFETY: only the lifetime is erased. The condition outlives the suspension, and is used only during it.
         let ready_for_ever: Condition =
             unsafe { std::mem::transmute::<&dyn Fn() -> bool, &'static dyn Fn() -> bool>(ready) };
         self.suspend(Wait::Until { deadline, ready: ready_for_ever });
@@ -400,11 +400,12 @@ impl World {
             threads[this].wait = wait;
             threads[this].yielder
         };
-        // SAFETY: the yielder of the coroutine that runs, which lives as long as its body.
+        // SAFETY: the yielder of the running coroutine, which lives as long as its body.
         unsafe { (*yielder).suspend(()) };
     }
 
-    /// The world is stopped: its threads end by themselves, as those of a process that nobody waits for any more. What does not end is given up with what its stack holds.
+    /// The world is stopped, and its threads end on their own, as in a process without waiters. A thread that does not end is abandoned,
+    /// with everything on its stack.
     fn drain(&self) {
         self.stopped.set(true);
         for _ in 0..MAXIMUM_DRAINING {
@@ -425,7 +426,7 @@ impl World {
         }
         for thread in self.threads.borrow_mut().iter_mut() {
             if let Some(mut body) = thread.body.take() {
-                // SAFETY: nothing of what is on that stack is used any more; it is leaked.
+                // SAFETY: nothing on that stack is used any more; it is leaked.
                 unsafe { body.force_reset() };
             }
         }

@@ -1,18 +1,17 @@
-//! The same functions over threads of the system, for code that cannot be a coroutine: a profiler's library as it is.
+//! The same functions on threads of the system, for code that cannot be a coroutine: a profiler's real library.
 //!
 //! # Purpose
-//! Once a process has a [`OsThreads`], every function of [`super`] works on real threads in it. What the runtime's side does at each
-//! point is drawn from the seed: to go on, to let others go first, or to wait a little. Threads that the profiler makes take part when
-//! they call the runtime.
+//! In a process with [`OsThreads`], every function of [`super`] works on real threads. The seed decides what the runtime's side does at
+//! each point: continue, yield, or wait a little. Threads of the profiler take part when they call the runtime.
 //!
 //! # Design constraints
-//! Only the runtime's side is seeded: what the profiler's threads and the system's scheduler do is their own, so that the same seed is
-//! likely, and never certain, to bring the same schedule.
-//! Time is compressed: in the laboratory [`COMPRESSION`] nanoseconds of the model pass in one of the system's.
+//! Only the runtime's side is seeded. The profiler's threads and the system's scheduler are not, so the same seed probably gives the same
+//! schedule, but never certainly. Time is compressed: in the laboratory, [`COMPRESSION`] nanoseconds of the model pass in one of the
+//! system's.
 //!
 //! # Rejected
-//! A baton that only one thread holds: it would have to be given up around every call of the profiler, which may block for as long as it
-//! likes, and so would order nothing that matters.
+//! A baton that only one thread holds. The runtime would have to release it around each call of the profiler, which may block for any time.
+//! So the baton would order nothing of interest.
 
 use super::{Random, Task};
 use std::cell::Cell;
@@ -20,19 +19,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// So much faster does the model's time pass, unless something else is said.
+/// The default factor by which model time passes faster.
 pub const COMPRESSION: u32 = 100;
 
-/// How long a thread that waits for something sleeps before it looks again, if nobody wakes it.
+/// The interval between two checks of a waiting thread, unless it is woken.
 const LOOK: Duration = Duration::from_micros(300);
 
-/// So long the system may keep a thread from its processor in the middle of the runtime's own instructions. Nobody is blamed for that.
+/// How long the system may take a thread's CPU in the middle of the runtime's own instructions. That is no fault of the profiler.
 const PREEMPTED: Duration = Duration::from_millis(100);
 
-/// The longest that a point holds a thread up, microseconds.
+/// The longest delay at a point, microseconds.
 const LONGEST_POINT: u64 = 60;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct OsThreads {
     began: Instant,
@@ -40,9 +39,9 @@ pub struct OsThreads {
     compression: u32,
     tasks: AtomicUsize,
     ended: Mutex<Vec<Task>>,
-    /// Threads of the runtime's side, by their numbers in the system. A number stays: the kernel shows a thread a little longer than it runs.
+    /// Threads of the runtime's side, by system thread ID. IDs are kept: the kernel shows a thread a little longer than it runs.
     own: Mutex<Vec<u32>>,
-    /// Held while a thread begins, until it is known.
+    /// Locked while a thread starts, until it is known.
     begins: Mutex<()>,
     changed: (Mutex<u64>, Condvar),
     stopped: AtomicBool,
@@ -51,22 +50,22 @@ pub struct OsThreads {
 static CONDUCTOR: OnceLock<OsThreads> = OnceLock::new();
 
 thread_local! {
-    /// Without destructors: on a thread of the profiler's they would run code of ours at its end.
+    /// Without destructors: on a thread of the profiler they would run our code at its end.
     static TASK: Cell<Option<Task>> = const { Cell::new(None) };
     static DRAWN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The process's threads of the system, if it has one.
+/// The process's threads of the system, if it uses them.
 pub fn os_threads() -> Option<&'static OsThreads> {
     CONDUCTOR.get()
 }
 
-/// From now on this process runs one schedule on threads of the system. The second call changes nothing.
+/// Makes this process run one schedule on threads of the system. A second call changes nothing.
 pub fn use_os_threads(seed: u64) -> &'static OsThreads {
     use_os_threads_at(seed, COMPRESSION)
 }
 
-/// The same at another pace.
+/// The same with another time compression.
 pub fn use_os_threads_at(seed: u64, compression: u32) -> &'static OsThreads {
     let os_threads = CONDUCTOR.get_or_init(|| OsThreads {
         began: Instant::now(),
@@ -84,7 +83,7 @@ pub fn use_os_threads_at(seed: u64, compression: u32) -> &'static OsThreads {
     os_threads
 }
 
-/// Waits a little for something that is only a matter of the system's scheduler: in a world of coroutines there is no such thing.
+/// Waits a little for the system's scheduler. A world of coroutines has no such delays.
 pub fn settle(settled: impl Fn() -> bool) {
     let begun = Instant::now();
     while !settled() && begun.elapsed() < PREEMPTED {
@@ -93,14 +92,14 @@ pub fn settle(settled: impl Fn() -> bool) {
 }
 
 impl OsThreads {
-    /// Looks at something while no thread of the runtime's side begins, with the numbers in the system of all that it has had.
+    /// Calls `look` with the IDs of all threads so far of the runtime's side, while none of them starts.
     pub fn with_own_threads<T>(&self, look: impl FnOnce(&[u32]) -> T) -> T {
         let _none_begins = self.begins.lock().expect("no panic while locked");
         let own = self.own.lock().expect("no panic while locked").clone();
         look(&own)
     }
 
-    /// Whether the running thread is the runtime's.
+    /// Whether the running thread belongs to the runtime's side.
     pub fn is_own(&self) -> bool {
         self.own.lock().expect("no panic while locked").contains(&this_thread())
     }
@@ -121,15 +120,15 @@ impl OsThreads {
         })
     }
 
-    /// Returns when the thread is known, so that nobody takes it for one of the profiler's.
+    /// Returns when the thread is known, so that it is never mistaken for one of the profiler's.
     pub(super) fn spawn(&'static self, body: impl FnOnce() + Send + 'static) -> Task {
         let _begins = self.begins.lock().expect("no panic while locked");
         let (tell, told) = std::sync::mpsc::channel();
-        // Without a name: threads that a profiler makes on it would get the same.
+        // Without a name, since threads that a profiler starts on it would inherit it.
         let started = std::thread::Builder::new().spawn(move || {
             let task = self.current();
             self.join_in();
-            // Who began this thread waits for it.
+            // The starting thread waits for this message.
             let _ = tell.send(task);
             body();
             self.ended.lock().expect("no panic while locked").push(task);
@@ -200,7 +199,7 @@ impl OsThreads {
         self.changed.1.notify_all();
     }
 
-    /// The running thread's next number: each has its own sequence, by the order in which they came.
+    /// The running thread's next number. Each thread has its own sequence, by start order.
     fn draw(&self) -> u64 {
         DRAWN.with(|drawn| {
             let index = self.current().0 as u64;
@@ -210,7 +209,7 @@ impl OsThreads {
     }
 }
 
-/// The running thread's number in the system.
+/// The running thread's system thread ID.
 pub fn this_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }

@@ -1,15 +1,15 @@
-//! What happened in a schedule, as the founding documents write it: numbered lines.
+//! The steps of a schedule as numbered lines, in the format of the founding documents.
 
 use std::fmt;
 
-/// One thing that happened.
+/// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
     /// Nanoseconds since the schedule began.
     pub time: u64,
-    /// The thread, by the order in which they began.
+    /// The thread, by start order.
     pub task: usize,
-    /// In words; `{}` stands for the value.
+    /// The text; `{}` is replaced by the value.
     pub what: &'static str,
     /// An id, a number, or 0.
     pub value: u64,
@@ -24,7 +24,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// All that happened. The hash is always kept, the lines only where somebody will read them.
+/// All steps. The hash is always kept, the lines only if they will be read.
 #[derive(Debug, Default, Clone)]
 pub struct Timeline {
     records: bool,
@@ -33,7 +33,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// One that keeps its lines.
+    /// A timeline that keeps its lines.
     pub fn recording() -> Timeline {
         Timeline { records: true, ..Timeline::default() }
     }
@@ -47,12 +47,12 @@ impl Timeline {
         }
     }
 
-    /// The same for the same schedule, and for no other one.
+    /// A hash of the schedule: the same schedule gives the same hash, and no other does.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// The lines, where they were kept.
+    /// The lines, if they were kept.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }

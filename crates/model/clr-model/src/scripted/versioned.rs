@@ -1,6 +1,6 @@
-//! A profiler that answers to no callback newer than its own: those made for 1.1 and 2.x (contract CMP-01, CMP-02, ATT-09).
+//! A profiler with no callback newer than its own: those made for 1.1 and 2.x (contract CMP-01, CMP-02, ATT-09).
 //!
-//! [`CallbackObject`] answers to every version. Its vtable is exchanged for a copy whose `QueryInterface` asks the script first.
+//! [`CallbackObject`] supports every version. This replaces its vtable by a copy whose `QueryInterface` asks the script first.
 
 use super::Scripted;
 use corprof::{CallbackObject, Guid, HResult, sys};
@@ -35,23 +35,23 @@ pub(super) fn create(profiler: Scripted) -> *mut sys::IUnknown {
     let object = CallbackObject::create(profiler);
     let place = object.cast::<*const sys::ICorProfilerCallback11Vtbl>();
     let tables = TABLES.get_or_init(|| {
-        // SAFETY: the object was made a moment ago, and begins with the pointer to its vtable.
+        // SAFETY: the object was just made, and begins with the pointer to its vtable.
         let original = unsafe { *place };
         // SAFETY: a vtable is plain function pointers, so a copy of it is one.
         let mut copy = unsafe { original.read() };
         let unknown = (&raw mut copy).cast::<sys::IUnknownVtbl>();
         // SAFETY: the vtable of the last interface begins with that of IUnknown.
         let kept = unsafe { unknown.read() };
-        // SAFETY: the vtable of the last interface begins with that of IUnknown; nobody else has this copy yet.
+        // SAFETY: the vtable of the last interface begins with that of IUnknown; no other code has this copy yet.
         unsafe { (*unknown).QueryInterface = query_interface };
         Tables { original: kept, copy }
     });
-    // SAFETY: nobody else has the object yet; the copy lives as long as the program.
+    // SAFETY: no other code has the object yet; the copy is never freed.
     unsafe { place.write(&raw const tables.copy) };
     object
 }
 
-/// Writes the question down, and hands it on if the script's version has an answer.
+/// Records the query, and forwards it if the script's version supports the interface.
 unsafe extern "system" fn query_interface(
     this: *mut c_void,
     riid: sys::REFIID,
@@ -62,17 +62,17 @@ unsafe extern "system" fn query_interface(
     };
     // SAFETY: not null; identifiers need not be aligned.
     let asked = unsafe { riid.read_unaligned() };
-    // SAFETY: this vtable is only ever given to objects of scripts, and the caller holds a reference.
+    // SAFETY: only objects of scripts get this vtable, and the caller holds a reference.
     let script = &unsafe { CallbackObject::<Scripted>::profiler(this.cast()) }.script;
     let known = VERSIONS.iter().position(|(iid, _)| *iid == asked);
     if let Some(index) = known {
         script.step(VERSIONS[index].1);
     }
     if known.is_some_and(|index| index >= usize::from(script.version)) {
-        // SAFETY: the caller asks for an answer there, and it is not null.
+        // SAFETY: not null, so the caller gives a valid place for the answer.
         unsafe { object.write(std::ptr::null_mut()) };
         return HResult::E_NOINTERFACE.0;
     }
-    // SAFETY: the arguments are the caller's.
+    // SAFETY: the caller's arguments, unchanged.
     unsafe { (tables.original.QueryInterface)(this, riid, object) }
 }

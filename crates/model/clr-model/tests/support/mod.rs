@@ -1,6 +1,6 @@
-//! A small world for one clause: a runtime, a scripted profiler, a trigger; run under many schedules, each twice.
+//! A small world for one clause: a runtime, a scripted profiler, a trigger. It runs under many schedules, each twice.
 //!
-//! With `REMORA_SCHEDULE=Core8:17` every world is run by that one schedule: what a failure prints shows it again.
+//! With `REMORA_SCHEDULE=Core8:17` every world runs that one schedule: a failure prints the value that reproduces it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use corprof::{Guid, HResult};
@@ -17,17 +17,17 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Schedules of each test, over all its runtime versions: what the contract says of "any" and "every" is shown by so many. While the model
-/// is broken on purpose, all tests run again and again: then fewer.
+/// Schedules of each test, over all its runtime versions: the evidence for "any" and "every" in the contract. Mutation runs repeat all
+/// tests many times, so they use fewer.
 pub const SCHEDULES: u64 = if cfg!(feature = "mutations") { 1_000 } else { 10_000 };
-/// Of a misuse, in each runtime version: it need not be found in each of them.
+/// Schedules per version for a misuse, which need not be found in each.
 const SCHEDULES_OF_A_MISUSE: u64 = 60;
-/// Names the one schedule that is to be run.
+/// The variable with the single schedule to run.
 const ONE: &str = "REMORA_SCHEDULE";
-/// A second in nanoseconds.
+/// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// What a test works with.
+/// The objects that a test works with.
 pub struct World {
     pub runtime: Arc<Runtime>,
     pub faults: Arc<Faults>,
@@ -39,7 +39,7 @@ impl World {
         scripted::library(script, &self.faults)
     }
 
-    /// Asks for an attach; the answer comes when it comes.
+    /// Requests an attach without waiting for the answer.
     pub fn asks(&self, library: &Arc<Library>, client_data: &[u8]) -> Answer {
         let request = AttachRequest {
             class: Guid::from_u128(1),
@@ -58,7 +58,7 @@ impl World {
         answer.get().expect("the runtime answers within the hour")
     }
 
-    /// Loads a profiler with the process.
+    /// Loads a profiler at startup.
     pub fn started(&self, script: Script) -> (Arc<Library>, Arc<Script>, Arc<Profiler>) {
         let (library, script) = self.library(script);
         assert_eq!(self.runtime.load_at_start(&library, &Guid::from_u128(1)), HResult::S_OK);
@@ -66,7 +66,7 @@ impl World {
         (library, script, profiler)
     }
 
-    /// Attaches with success; the profiler as the runtime has it.
+    /// Attaches successfully; also returns the runtime's profiler.
     pub fn attached(&self, script: Script) -> (Arc<Library>, Arc<Script>, Arc<Profiler>) {
         let (library, script) = self.library(script);
         assert_eq!(self.attach(&library), HResult::S_OK);
@@ -75,17 +75,17 @@ impl World {
     }
 }
 
-/// How many schedules of each of so many runtime versions a test runs.
+/// Schedules per version for a test with this many versions.
 pub fn schedules_of_each(runtime_versions: usize) -> u64 {
     SCHEDULES.div_ceil(runtime_versions as u64)
 }
 
-/// Runs a world under many schedules of each runtime version. What `body` asserts must hold in all of them, and nothing may be left that waits.
+/// Runs a world under many schedules of each version. The assertions of `body` must hold in all, and no thread may remain waiting.
 pub fn in_worlds(runtime_versions: &[RuntimeVersion], body: impl Fn(&World) + Clone + 'static) {
     hold_in_all(runtime_versions, |runtime_version| in_world(runtime_version, body.clone()));
 }
 
-/// The same with a machine on which nothing runs yet.
+/// The same with an empty machine.
 pub fn on_machines(runtime_versions: &[RuntimeVersion], body: impl Fn(&Arc<Machine>) + Clone + 'static) {
     hold_in_all(runtime_versions, |runtime_version| {
         let body = body.clone();
@@ -93,7 +93,7 @@ pub fn on_machines(runtime_versions: &[RuntimeVersion], body: impl Fn(&Arc<Machi
     });
 }
 
-/// Runs one: its faults.
+/// Runs one schedule; returns its faults.
 pub fn on_one(runtime_version: RuntimeVersion, seed: u64, body: impl Fn(&Arc<Machine>) + 'static) -> Vec<String> {
     let body = Rc::new(body);
     let world = || {
@@ -103,19 +103,19 @@ pub fn on_one(runtime_version: RuntimeVersion, seed: u64, body: impl Fn(&Arc<Mac
     complete(runtime_version, seed, world).findings
 }
 
-/// Runs one: its faults.
+/// Runs one schedule; returns its faults.
 pub fn in_one(runtime_version: RuntimeVersion, seed: u64, body: impl Fn(&World) + 'static) -> Vec<String> {
     complete(runtime_version, seed, worlds(runtime_version, body)).findings
 }
 
-/// Runs one: its faults, and the lines of the timeline.
+/// Runs one schedule; returns its faults and the lines of the timeline.
 pub fn run(runtime_version: RuntimeVersion, seed: u64, body: impl Fn(&World) + 'static) -> (Vec<String>, Vec<String>) {
     let judged = complete(runtime_version, seed, worlds(runtime_version, body));
     let lines = judged.ran.timeline.lines().iter().map(|line| line.what.to_owned()).collect();
     (judged.findings, lines)
 }
 
-/// As many worlds with the same body as are asked for.
+/// Any number of worlds with the same body.
 fn worlds<B: Fn(&World) + 'static>(runtime_version: RuntimeVersion, body: B) -> impl Fn() -> Box<dyn Fn(Arc<Faults>)> {
     let body = Rc::new(body);
     move || {
@@ -131,7 +131,7 @@ fn in_world(runtime_version: RuntimeVersion, body: impl Fn(&World) + 'static) ->
     }
 }
 
-/// One schedule, and the faults in it.
+/// One schedule with its faults.
 struct Judged {
     ran: Schedule,
     findings: Vec<String>,
@@ -142,7 +142,7 @@ impl Judged {
         self.ran.end == End::Complete && self.findings.is_empty()
     }
 
-    /// The end without the values that differ from schedule to schedule, and the clauses: what one failure has in common with another.
+    /// The kind of end and the clauses, without the values that differ between schedules: equal for similar failures.
     fn kind(&self) -> (std::mem::Discriminant<End>, Vec<String>) {
         let clauses = self.findings.iter().map(|finding| clause_of(finding).to_owned()).collect();
         (std::mem::discriminant(&self.ran.end), clauses)
@@ -171,7 +171,7 @@ fn hold_in_all<B: Fn(Arc<Faults>) + 'static>(runtime_versions: &[RuntimeVersion]
     }
 }
 
-/// The seeds of a test; the one that is asked for, if one is.
+/// The seeds of a test, or the single requested one.
 fn seeds_of(runtime_version: RuntimeVersion, schedules: u64) -> Range<u64> {
     let Ok(one) = std::env::var(ONE) else { return 0..schedules };
     let (name, seed) = one.split_once(':').expect("a runtime_version, a colon, a seed");
@@ -179,7 +179,7 @@ fn seeds_of(runtime_version: RuntimeVersion, schedules: u64) -> Range<u64> {
     if name == format!("{runtime_version:?}") { seed..seed + 1 } else { 0..0 }
 }
 
-/// One schedule, which must be the same when it is run again.
+/// Runs one schedule twice; both runs must be the same.
 fn judge_twice<B: Fn(Arc<Faults>) + 'static>(
     runtime_version: RuntimeVersion,
     seed: u64,
@@ -195,7 +195,7 @@ fn judge_twice<B: Fn(Arc<Faults>) + 'static>(
     judged
 }
 
-/// The command that runs a schedule again.
+/// The command that repeats a schedule.
 fn again_at(runtime_version: RuntimeVersion, seed: u64) -> String {
     let (file, thread) = (env!("CARGO_CRATE_NAME"), std::thread::current());
     let test = thread.name().unwrap_or_default();
@@ -210,7 +210,7 @@ fn fail<B: Fn(Arc<Faults>) + 'static>(
 ) -> ! {
     let kind = judged.kind();
     let hook = std::panic::take_hook();
-    // Each try may panic where the first one did: one report is enough.
+    // Each try may panic like the first one: one report is enough.
     std::panic::set_hook(Box::new(|_| {}));
     let short = shortened(judged.ran.choices, |choices| {
         let again = judge(Chooser::Replay(choices), body());
@@ -225,7 +225,7 @@ fn fail<B: Fn(Arc<Faults>) + 'static>(
     )
 }
 
-/// One schedule that must come to its end, whatever is found in it.
+/// Runs one schedule that must complete, with any findings.
 fn complete<B: Fn(Arc<Faults>) + 'static>(runtime_version: RuntimeVersion, seed: u64, body: impl Fn() -> B) -> Judged {
     let judged = judge_twice(runtime_version, seed, &body);
     if judged.ran.end != End::Complete {
@@ -238,8 +238,7 @@ fn clause_of(finding: &str) -> &str {
     finding.split(':').next().unwrap_or_default()
 }
 
-/// Runs a world under many schedules of each runtime version; in how many of each `body` answered true.
-/// Nothing may be found in any of them.
+/// Runs a world under many schedules of each version, without findings. Returns how often `body` returned true in each.
 pub fn how_often(runtime_versions: &[RuntimeVersion], body: impl Fn(&World) -> bool + Clone + 'static) -> Vec<u64> {
     let reached = |runtime_version: &RuntimeVersion| {
         let answered = Rc::new(Cell::new(false));
@@ -255,7 +254,7 @@ pub fn how_often(runtime_versions: &[RuntimeVersion], body: impl Fn(&World) -> b
     runtime_versions.iter().map(reached).collect()
 }
 
-/// The faults of a misuse, in any of many schedules: the clauses, each once.
+/// The faults of a misuse in many schedules: the clauses, each once.
 pub fn faults_of(runtime_version: RuntimeVersion, body: impl Fn(&World) + Clone + 'static) -> Vec<String> {
     let mut clauses: Vec<String> = Vec::new();
     for seed in seeds_of(runtime_version, SCHEDULES_OF_A_MISUSE) {
@@ -269,13 +268,13 @@ pub fn faults_of(runtime_version: RuntimeVersion, body: impl Fn(&World) + Clone 
     clauses
 }
 
-/// Whether lines stand in a timeline in this order, others between them or not.
+/// Whether a timeline contains these lines in this order, possibly with others in between.
 pub fn in_order(timeline: &[String], lines: &[&str]) -> bool {
     let mut rest = timeline.iter();
     lines.iter().all(|wanted| rest.any(|line| line == wanted))
 }
 
-/// A thread of the application.
+/// An application thread.
 pub fn application(world: &World, body: impl FnOnce(&Arc<Runtime>) + Send + 'static) -> Task {
     let runtime = world.runtime.clone();
     schedule::spawn("a thread of the application", move || {
@@ -291,13 +290,13 @@ pub fn join(tasks: &[Task]) {
     assert!(schedule::wait_until(Some(3600 * SECOND), all), "a thread never ends");
 }
 
-/// Waits until every profiler is gone.
+/// Waits until every profiler has detached.
 pub fn gone(world: &World) {
     let is_gone = || world.runtime.profilers().is_empty();
     assert!(schedule::wait_until(Some(7200 * SECOND), is_gone), "the profiler never went");
 }
 
-/// Every Core.
+/// Every Core version.
 pub const CORES: &[RuntimeVersion] = &[
     RuntimeVersion::Core3,
     RuntimeVersion::Core6,

@@ -1,4 +1,4 @@
-//! Bodies of methods: to read them, to replace them, to have them compiled again.
+//! Method bodies: reading, replacing, and recompiling them.
 
 use super::{Answer, DONE, FunctionId, ModuleId, Server, answer_list, args, invalid_if, list, named, write_answers};
 use corprof::{HResult, sys};
@@ -30,30 +30,30 @@ impl Server {
     }
 
     pub(super) unsafe fn request_rejit(&self, args: args::RequestReJIT) -> Answer {
-        // SAFETY: by the API, each list is null or as long as the profiler says.
+        // SAFETY: the API requires lists that are null or have the stated length.
         let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
         let (runtime, profiler) = self.both()?;
         Ok(runtime.request_rejit(&profiler, &methods, None))
     }
 
     pub(super) unsafe fn request_rejit_with_inliners(&self, args: args::RequestReJITWithInliners) -> Answer {
-        // SAFETY: by the API, each list is null or as long as the profiler says.
+        // SAFETY: the API requires lists that are null or have the stated length.
         let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
         let (runtime, profiler) = self.both()?;
         Ok(runtime.request_rejit(&profiler, &methods, Some(args.dwRejitFlags)))
     }
 
     pub(super) unsafe fn request_revert(&self, args: args::RequestRevert) -> Answer {
-        // SAFETY: by the API, each list is null or as long as the profiler says.
+        // SAFETY: the API requires lists that are null or have the stated length.
         let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
         let (runtime, profiler) = self.both()?;
         let codes = runtime.request_revert(&profiler, &methods).into_iter().map(|code| code.0);
         let codes: Vec<sys::HRESULT> = codes.collect();
-        // SAFETY: by the API, the list has a place for each method, or is null.
+        // SAFETY: the API requires a list that is null or has a place for each method.
         unsafe { answer_list(&codes, args.cFunctions, null_mut(), args.status) }
     }
 
-    /// No profiler since version 4 has these: they belong to debugging inside the process, and to rejit before it had parameters.
+    /// No profiler since version 4 has these. They belong to in-process debugging, and to rejit before it had parameters.
     pub(super) unsafe fn set_function_rejit(&self, _: args::SetFunctionReJIT) -> Answer {
         Err(HResult::E_NOTIMPL)
     }
@@ -74,7 +74,7 @@ impl Server {
         Err(HResult::E_NOTIMPL)
     }
 
-    /// A function that lives when the question is begun and still when it is answered.
+    /// A function that must be alive when the call begins and when it is answered.
     pub(super) fn about_function<T>(
         &self,
         function: usize,
@@ -91,7 +91,7 @@ impl Server {
 /// # Safety
 /// Both lists are as long as `count` says, or null.
 unsafe fn methods(count: u32, modules: *const usize, tokens: *const u32) -> Vec<(ModuleId, u32)> {
-    // SAFETY: the caller vouches for both lengths.
+    // SAFETY: the caller guarantees both lengths.
     let (modules, tokens) = unsafe { (list(modules, count), list(tokens, count)) };
     modules.iter().zip(tokens).map(|(module, token)| (ModuleId(*module), *token)).collect()
 }

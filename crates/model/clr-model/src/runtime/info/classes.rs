@@ -1,22 +1,22 @@
-//! What a profiler asks about classes, and how their objects are laid out.
+//! Calls about classes and the layout of their objects.
 //!
-//! The model's classes have no fields, no type arguments, and no value types among them (`lib.rs`, what is rejected).
+//! The model's classes have no fields and no type arguments, and none is a value type (`lib.rs`, "Rejected").
 
 use super::{Answer, DONE, Server, answer_list, args, has_place, invalid_if, refuse_if, write_answers};
 use corprof::{HResult, sys};
 
 /// mdTypeDefNil, the token of no class (source: corhdr.h).
 const NO_CLASS: u32 = 0x0200_0000;
-/// COR_E_BADIMAGEFORMAT: what comes of a token that is not in the metadata (source: clsload.cpp, ThrowBadTokenException).
+/// COR_E_BADIMAGEFORMAT: the answer to a token that is not in the metadata (source: clsload.cpp, ThrowBadTokenException).
 const BAD_TOKEN: HResult = HResult(0x8007_000B_u32 as i32);
-/// Bytes of the smallest object: its header, its class, and room for one address (source: object.h, MIN_OBJECT_SIZE).
+/// Bytes of the smallest object: header, class, and room for one address (source: object.h, MIN_OBJECT_SIZE).
 const SMALLEST_OBJECT: u32 = 24;
-/// From where an object is said to begin: its length, then its text (source: object.h, StringObject, 64 bits).
+/// Offsets from the start of a string: its length, then its text (source: object.h, StringObject, 64 bits).
 const LENGTH_OF_STRING: u32 = 8;
 const TEXT_OF_STRING: u32 = 12;
 
 impl Server {
-    /// Of what is no array, element class and rank are left as they were, as in the runtime.
+    /// For a class that is not an array, element class and rank stay unchanged, as in the runtime.
     pub(super) unsafe fn is_array_class(&self, args: args::IsArrayClass) -> Answer {
         let Some(element) = self.about_class(args.classId, "IsArrayClass")?.element else {
             write_answers! { args.pBaseClassId => 0 }
@@ -26,7 +26,7 @@ impl Server {
         DONE
     }
 
-    /// Of an array it tells nothing, and calls that a success (source: proftoeeinterfaceimpl.cpp, GetClassIDInfo).
+    /// For an array it writes nothing and succeeds (source: proftoeeinterfaceimpl.cpp, GetClassIDInfo).
     pub(super) unsafe fn get_class_id_info(&self, args: args::GetClassIDInfo) -> Answer {
         let class = self.about_class(args.classId, "GetClassIDInfo")?;
         let (module, token) = if class.element.is_some() { (0, 0) } else { (class.module, class.token) };
@@ -43,7 +43,7 @@ impl Server {
             args.pTypeDefToken => class.token,
             args.pParentClassId => class.parent,
         }
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[], args.cNumTypeArgs, args.pcNumTypeArgs, args.typeArgs) }
     }
 
@@ -68,23 +68,24 @@ impl Server {
         class.map(|class| class.0).ok_or(BAD_TOKEN)
     }
 
-    /// Not of arrays: GetArrayObjectInfo is for those.
+    /// Not for arrays: GetArrayObjectInfo is for those.
     pub(super) unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> Answer {
         invalid_if(args.pcFieldOffset.is_null() || !has_place(args.cFieldOffset, args.rFieldOffset))?;
         invalid_if(self.about_class(args.classID, "GetClassLayout")?.element.is_some())?;
         write_answers! { args.pulClassSize => SMALLEST_OBJECT }
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[], args.cFieldOffset, args.pcFieldOffset, args.rFieldOffset) }
     }
 
-    /// For value types alone, of which there are none.
+    /// Only for value types, which the model lacks.
     pub(super) unsafe fn get_box_class_layout(&self, args: args::GetBoxClassLayout) -> Answer {
         invalid_if(args.pBufferOffset.is_null())?;
         self.about_class(args.classId, "GetBoxClassLayout")?;
         Err(HResult::E_INVALIDARG)
     }
 
-    /// There is no length of a buffer any more: the string's stands for it (source: proftoeeinterfaceimpl.cpp, GetStringLayoutHelper).
+    /// Strings have no buffer length any more; the string's length is reported instead (source: proftoeeinterfaceimpl.cpp,
+    /// GetStringLayoutHelper).
     pub(super) unsafe fn get_string_layout(&self, args: args::GetStringLayout) -> Answer {
         write_answers! {
             args.pBufferLengthOffset => LENGTH_OF_STRING,

@@ -1,6 +1,6 @@
-//! Where a function's code lies, in each of its versions, and which IL it was made of.
+//! The addresses of a function's code, in each of its versions, and the IL that it came from.
 //!
-//! Each body of the model is one piece, and all of it comes of the IL's beginning.
+//! Each body of the model is one piece, mapped to the start of its IL.
 
 use super::{
     Answer, FunctionId, INSUFFICIENT_BUFFER, Server, answer_list, args, has_place, invalid_if, named, refuse_if,
@@ -9,12 +9,12 @@ use super::{
 use crate::runtime::code::BODY_SIZE;
 use corprof::{HResult, sys};
 
-/// What the program came with.
+/// The version of the original IL.
 const FIRST_VERSION: usize = 0;
 
 impl Server {
-    /// Where the bodies of one version begin, the oldest first. What is still being compiled has none, nor has a version that there never
-    /// was.
+    /// The starts of one version's bodies, oldest first. A function that is still being compiled has none, and neither has a version that
+    /// never existed.
     fn bodies_of(&self, function: usize, version: usize, what: &str) -> Result<Vec<u64>, HResult> {
         named(function)?;
         self.about(what, |runtime| {
@@ -24,7 +24,7 @@ impl Server {
         })
     }
 
-    /// The same of the oldest one: that is the answer about a version (source: proftoeeinterfaceimpl.cpp, GetCodeInfo3).
+    /// The start of the oldest body, which is the answer for a version (source: proftoeeinterfaceimpl.cpp, GetCodeInfo3).
     fn body_of(&self, function: usize, version: usize, what: &str) -> Result<u64, HResult> {
         let bodies = self.bodies_of(function, version, what)?;
         bodies.first().copied().ok_or(HResult::CORPROF_E_FUNCTION_NOT_COMPILED)
@@ -39,24 +39,23 @@ impl Server {
     pub(super) unsafe fn get_code_info2(&self, args: args::GetCodeInfo2) -> Answer {
         let args::GetCodeInfo2 { functionID, cCodeInfos, pcCodeInfos, codeInfos } = args;
         let args = args::GetCodeInfo3 { functionID, reJitId: FIRST_VERSION, cCodeInfos, pcCodeInfos, codeInfos };
-        // SAFETY: the profiler's arguments, under the same promise of the API.
+        // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
         unsafe { self.get_code_info3(args) }
     }
 
     pub(super) unsafe fn get_code_info3(&self, args: args::GetCodeInfo3) -> Answer {
         invalid_if(!has_place(args.cCodeInfos, args.codeInfos))?;
         let start = self.body_of(args.functionID, args.reJitId, "GetCodeInfo3")?;
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[piece(start)], args.cCodeInfos, args.pcCodeInfos, args.codeInfos) }
     }
 
-    /// About an address, which is never stale: where there is no code, there is none (source: proftoeeinterfaceimpl.cpp,
-    /// GetCodeInfoFromCodeStart).
+    /// An address is never stale: without code there is no answer (source: proftoeeinterfaceimpl.cpp, GetCodeInfoFromCodeStart).
     pub(super) unsafe fn get_code_info4(&self, args: args::GetCodeInfo4) -> Answer {
         invalid_if(!has_place(args.cCodeInfos, args.codeInfos))?;
         let start = args.pNativeCodeStartAddress as u64;
         refuse_if(!self.runtime()?.is_code(start), HResult::CORPROF_E_FUNCTION_NOT_COMPILED)?;
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[piece(start)], args.cCodeInfos, args.pcCodeInfos, args.codeInfos) }
     }
 
@@ -69,28 +68,28 @@ impl Server {
             write_answers! { args.pcCodeStartAddresses => starts.len() as u32 }
             return Err(INSUFFICIENT_BUFFER);
         }
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&starts, room, args.pcCodeStartAddresses, places) }
     }
 
     pub(super) unsafe fn get_il_to_native_mapping(&self, args: args::GetILToNativeMapping) -> Answer {
         let args::GetILToNativeMapping { functionId, cMap, pcMap, map } = args;
         let args = args::GetILToNativeMapping2 { functionId, reJitId: FIRST_VERSION, cMap, pcMap, map };
-        // SAFETY: the profiler's arguments, under the same promise of the API.
+        // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
         unsafe { self.get_il_to_native_mapping2(args) }
     }
 
-    /// Where there is no code it goes on with no address (source: proftoeeinterfaceimpl.cpp, GetILToNativeMapping2).
+    /// Without code it continues with no address (source: proftoeeinterfaceimpl.cpp, GetILToNativeMapping2).
     pub(super) unsafe fn get_il_to_native_mapping2(&self, args: args::GetILToNativeMapping2) -> Answer {
         let bodies = self.bodies_of(args.functionId, args.reJitId, "GetILToNativeMapping2")?;
         let pNativeCodeStartAddress = bodies.first().map_or(0, |start| *start as usize);
         let args::GetILToNativeMapping2 { cMap, pcMap, map, .. } = args;
         let args = args::GetILToNativeMapping3 { pNativeCodeStartAddress, cMap, pcMap, map };
-        // SAFETY: the profiler's arguments, under the same promise of the API.
+        // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
         unsafe { self.get_il_to_native_mapping3(args) }
     }
 
-    /// A function without metadata has no map, nor has what is no code (source: debugger.cpp, GetILToNativeMapping).
+    /// A function without metadata has no map, and neither has an address without code (source: debugger.cpp, GetILToNativeMapping).
     pub(super) unsafe fn get_il_to_native_mapping3(&self, args: args::GetILToNativeMapping3) -> Answer {
         let runtime = self.runtime()?;
         let is_uncounted = args.cMap > 0 && args.pcMap.is_null();
@@ -103,12 +102,12 @@ impl Server {
         refuse_if(!has_map, HResult::E_FAIL)?;
         let whole =
             sys::COR_DEBUG_IL_TO_NATIVE_MAP { ilOffset: 0, nativeStartOffset: 0, nativeEndOffset: BODY_SIZE as u32 };
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[whole], args.cMap, args.pcMap, args.map) }
     }
 
-    /// The version that the program came with is among them; where room is short, the code says so (source: rejit.cpp, GetReJITIDs). 3.1
-    /// does not take a list without room.
+    /// The original version is included. The code says if the room is too small (source: rejit.cpp, GetReJITIDs). 3.1 refuses a list
+    /// without room.
     pub(super) unsafe fn get_rejit_ids(&self, args: args::GetReJITIDs) -> Answer {
         invalid_if(args.functionId == 0 || args.pcReJitIds.is_null() || !has_place(args.cReJitIds, args.reJitIds))?;
         invalid_if(args.cReJitIds == 0 && self.runtime()?.differences().versions_need_room)?;
@@ -117,7 +116,7 @@ impl Server {
             let function = FunctionId(args.functionId);
             state.code.functions.contains_key(&function).then(|| state.versions_of(function))
         })?;
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         let answered = unsafe { answer_list(&versions, args.cReJitIds, args.pcReJitIds, args.reJitIds) };
         if versions.len() > args.cReJitIds as usize { Ok(HResult::S_FALSE) } else { answered }
     }

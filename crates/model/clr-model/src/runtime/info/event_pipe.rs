@@ -1,4 +1,4 @@
-//! Sessions, providers and events of EventPipe, from inside.
+//! The profiler's EventPipe calls: sessions, providers and events.
 
 use super::{
     Answer, DONE, INSUFFICIENT_BUFFER, Server, answer_text, args, has_place, invalid_if, list, stale, text,
@@ -7,17 +7,16 @@ use super::{
 use crate::runtime::event_pipe::Defined;
 use corprof::HResult;
 
-/// EP_PARAMETER_TYPE_OBJECT: what an event of a profiler must not have in it (source: ep-types.h; proftoeeinterfaceimpl.cpp,
-/// EventPipeDefineEvent).
+/// EP_PARAMETER_TYPE_OBJECT: not allowed in a profiler's events (source: ep-types.h; proftoeeinterfaceimpl.cpp, EventPipeDefineEvent).
 const OBJECT: u32 = 1;
 
 impl Server {
     pub(super) unsafe fn event_pipe_start_session(&self, args: args::EventPipeStartSession) -> Answer {
         let (runtime, profiler) = self.both()?;
         invalid_if(args.cProviderConfigs == 0 || args.pProviderConfigs.is_null() || args.pSession.is_null())?;
-        // SAFETY: by the API, the list is as long as the profiler says.
+        // SAFETY: the API requires a list of the stated length.
         let configs = unsafe { list(args.pProviderConfigs, args.cProviderConfigs) };
-        // SAFETY: by the API, a name is null or ends with a zero.
+        // SAFETY: the API requires a name that is null or ends with a zero.
         let names = configs.iter().map(|config| unsafe { text(config.providerName) }).collect();
         write_answers! { args.pSession => runtime.start_session(&profiler, names)? }
         DONE
@@ -28,7 +27,7 @@ impl Server {
         args: args::EventPipeAddProviderToSession,
     ) -> Answer {
         invalid_if(args.providerConfig.providerName.is_null())?;
-        // SAFETY: by the API, a name ends with a zero.
+        // SAFETY: the API requires a name that ends with a zero.
         let name = unsafe { text(args.providerConfig.providerName) };
         Ok(self.runtime()?.listen_to(args.session, name))
     }
@@ -40,20 +39,20 @@ impl Server {
     pub(super) unsafe fn event_pipe_create_provider(&self, args: args::EventPipeCreateProvider) -> Answer {
         let args::EventPipeCreateProvider { providerName, pProvider } = args;
         let args = args::EventPipeCreateProvider2 { providerName, pCallback: None, pProvider };
-        // SAFETY: the profiler's arguments, under the same promise of the API.
+        // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
         unsafe { self.event_pipe_create_provider2(args) }
     }
 
     pub(super) unsafe fn event_pipe_create_provider2(&self, args: args::EventPipeCreateProvider2) -> Answer {
         let (runtime, profiler) = self.both()?;
         invalid_if(args.providerName.is_null() || args.pProvider.is_null())?;
-        // SAFETY: by the API, a name ends with a zero.
+        // SAFETY: the API requires a name that ends with a zero.
         let name = unsafe { text(args.providerName) };
         write_answers! { args.pProvider => runtime.create_provider(&profiler, name, args.pCallback) }
         DONE
     }
 
-    /// No room is too little room (live: info_calls.rs).
+    /// A call without room is answered like one with too little (live: info_calls.rs).
     pub(super) unsafe fn event_pipe_get_provider_info(&self, args: args::EventPipeGetProviderInfo) -> Answer {
         let runtime = self.runtime()?;
         invalid_if(args.provider == 0 || !has_place(args.cchName, args.providerName))?;
@@ -62,7 +61,7 @@ impl Server {
             write_answers! { args.pcchName => name.encode_utf16().count() as u32 + 1 }
             return Err(INSUFFICIENT_BUFFER);
         }
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         unsafe { answer_text(&name, args.cchName, args.pcchName, args.providerName) }
     }
 
@@ -70,7 +69,7 @@ impl Server {
         let runtime = self.runtime()?;
         invalid_if(args.cParamDescs != 0 && args.pParamDescs.is_null())?;
         invalid_if(args.provider == 0 || args.eventName.is_null() || args.pEvent.is_null())?;
-        // SAFETY: by the API, the list is as long as the profiler says.
+        // SAFETY: the API requires a list of the stated length.
         let parameters = unsafe { list(args.pParamDescs, args.cParamDescs) };
         invalid_if(parameters.iter().any(|parameter| parameter.r#type == OBJECT))?;
         let defined = Defined { provider: args.provider, id: args.eventID, version: args.eventVersion };
@@ -83,9 +82,9 @@ impl Server {
         let runtime = self.runtime()?;
         invalid_if(args.event == 0)?;
         let defined = runtime.defined_event(args.event).ok_or_else(|| stale(&runtime, "EventPipeWriteEvent"))?;
-        // SAFETY: by the API, the list is null or as long as the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated length.
         let parts = unsafe { list(args.data, args.cData) };
-        // SAFETY: by the API, each part is null or as long as it says.
+        // SAFETY: the API requires parts that are null or have the stated length.
         let bytes = parts.iter().map(|part| unsafe { list(part.ptr as *const u8, part.size) });
         runtime.deliver_to_listeners(&defined, &bytes.collect::<Vec<_>>().concat());
         Ok(HResult::S_OK)

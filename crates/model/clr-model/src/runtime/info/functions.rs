@@ -1,4 +1,4 @@
-//! Which function it is: by its id, by an address, by a token.
+//! Identifies a function: by its id, by an address, by a token.
 
 use super::{
     Answer, DONE, FunctionId, ModuleId, Server, answer_list, answer_whole_text, args, has_place, invalid_if, named,
@@ -10,11 +10,11 @@ use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_abi::enumerators::{Functions, enumerator};
 
-/// mdtMethodDef and mdtMemberRef, and the part of a token in which they stand (source: corhdr.h).
+/// mdtMethodDef, mdtMemberRef, and the bits of a token's kind (source: corhdr.h).
 const METHOD_DEFINITION: u32 = 0x0600_0000;
 const MEMBER_REFERENCE: u32 = 0x0A00_0000;
 const KIND_OF_TOKEN: u32 = 0xFF00_0000;
-/// Of a method without arguments that returns nothing: calling convention, count, `void` (ECMA-335, II.23.2.1).
+/// The signature of a method without arguments that returns nothing: calling convention, count, `void` (ECMA-335, II.23.2.1).
 pub(in crate::runtime) static NO_ARGUMENTS: [u8; 3] = [0x00, 0x00, 0x01];
 
 fn is_of_method(token: u32) -> bool {
@@ -22,8 +22,8 @@ fn is_of_method(token: u32) -> bool {
 }
 
 impl Server {
-    /// Module and token of a function. One that is dynamic is said to be of a module of the framework's, by a token that is nobody's
-    /// (live: info_calls.rs).
+    /// Module and token of a function. A dynamic function is reported with the framework's module and an invalid token (live:
+    /// info_calls.rs).
     fn identified(&self, function: usize, what: &str) -> Result<(ModuleId, u32), HResult> {
         named(function)?;
         let facts = self.about(what, |runtime| {
@@ -39,7 +39,7 @@ impl Server {
     }
 
     pub(super) unsafe fn enum_jited_functions(&self, args: args::EnumJITedFunctions) -> Answer {
-        // SAFETY: the profiler's argument, under the same promise of the API.
+        // SAFETY: the profiler's own argument; the API has the same rules for both methods.
         unsafe { self.enum_jited_functions2(args::EnumJITedFunctions2 { ppEnum: args.ppEnum }) }
     }
 
@@ -76,7 +76,7 @@ impl Server {
         Ok(self.runtime()?.lock().code.function_of(module, token))
     }
 
-    /// One that was never called has no id in the model. A token that is no method's is a wrong argument, as is one of no method
+    /// A function that was never called has no id in the model. A token of another kind is a wrong argument, as is a token without a method
     /// (source: proftoeeinterfaceimpl.cpp, GetFunctionFromToken; live: info_calls.rs).
     pub(super) unsafe fn get_function_from_token(&self, args: args::GetFunctionFromToken) -> Answer {
         invalid_if(args.moduleId == 0 || !is_of_method(args.token))?;
@@ -85,7 +85,7 @@ impl Server {
         DONE
     }
 
-    /// Nothing in the model is generic: with type arguments there is no such function.
+    /// Nothing in the model is generic: no function has type arguments.
     pub(super) unsafe fn get_function_from_token_and_type_args(
         &self,
         args: args::GetFunctionFromTokenAndTypeArgs,
@@ -109,7 +109,7 @@ impl Server {
         invalid_if(!has_place(args.cTypeArgs, args.typeArgs))?;
         let (module, token) = self.identified(args.funcId, "GetFunctionInfo2")?;
         write_answers! { args.pClassId => class_of(module).0, args.pModuleId => module.0, args.pToken => token }
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[], args.cTypeArgs, args.pcTypeArgs, args.typeArgs) }
     }
 
@@ -124,7 +124,7 @@ impl Server {
         if args.ppImport.is_null() {
             return DONE;
         }
-        // SAFETY: by the API, an identifier and a place for the answer.
+        // SAFETY: the API requires an identifier and a place for the answer.
         Ok(unsafe { runtime.open_metadata(&profiler, module, args.riid, args.ppImport) })
     }
 
@@ -134,7 +134,7 @@ impl Server {
         DONE
     }
 
-    /// Of one with metadata it tells nothing (source: proftoeeinterfaceimpl.cpp, GetDynamicFunctionInfo; live: cat_08).
+    /// For a function with metadata it writes nothing (source: proftoeeinterfaceimpl.cpp, GetDynamicFunctionInfo; live: cat_08).
     pub(super) unsafe fn get_dynamic_function_info(&self, args: args::GetDynamicFunctionInfo) -> Answer {
         let facts = |known: &crate::runtime::code::Function| (known.module, known.token, known.name);
         let (module, token, name) = self.about_function(args.functionId, "GetDynamicFunctionInfo", facts)?;
@@ -145,7 +145,7 @@ impl Server {
         if !args.ppvSig.is_null() && !args.pbSig.is_null() {
             write_answers! { args.ppvSig => NO_ARGUMENTS.as_ptr(), args.pbSig => NO_ARGUMENTS.len() as u32 }
         }
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         unsafe { answer_whole_text(&name, args.cchName, args.pcchName, args.wszName) }
     }
 }

@@ -1,4 +1,4 @@
-//! The heap as a whole: where its generations lie, what is in it, to collect it, to suspend the threads that change it.
+//! The heap as a whole: generation bounds, objects, forced GC, suspension.
 
 use super::{Answer, DONE, Server, answer_list, args, has_place, invalid_if, refuse_if, write_answers};
 use crate::runtime::LARGE;
@@ -9,16 +9,16 @@ use remora_clr_abi::enumerators::{Objects, enumerator};
 use std::sync::atomic::Ordering;
 
 impl Server {
-    /// As it was when a collection was last begun or ended for a profiler that is told of those; before the first such one nothing is
-    /// known (source: proftoeeinterfaceimpl.cpp, UpdateGenerationBounds; live: info_calls.rs). The runtime checks neither place.
+    /// The bounds at the last start or finish of a reported GC. They are unknown before the first one (source: proftoeeinterfaceimpl.cpp,
+    /// UpdateGenerationBounds; live: info_calls.rs). The runtime checks neither pointer.
     pub(super) unsafe fn get_generation_bounds(&self, args: args::GetGenerationBounds) -> Answer {
         let known = self.runtime()?.lock().heap.gc.bounds.clone().ok_or(HResult::E_FAIL)?;
         invalid_if(args.pcObjectRanges.is_null() || !has_place(args.cObjectRanges, args.ranges))?;
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&known, args.cObjectRanges, args.pcObjectRanges, args.ranges) }
     }
 
-    /// Looked up in the same table, which has room for what was born since.
+    /// From the same table, whose ranges include room for later objects.
     pub(super) unsafe fn get_object_generation(&self, args: args::GetObjectGeneration) -> Answer {
         let range: Result<_, HResult> = self.about_object(args.objectId, "GetObjectGeneration", |state, object| {
             refuse_if(state.heap.is_frozen(object), HResult::CORPROF_E_NOT_GC_OBJECT)?;
@@ -32,7 +32,7 @@ impl Server {
         DONE
     }
 
-    /// As it is by default.
+    /// The default.
     pub(super) unsafe fn get_loh_object_size_threshold(&self, args: args::GetLOHObjectSizeThreshold) -> Answer {
         invalid_if(args.pThreshold.is_null())?;
         write_answers! { args.pThreshold => LARGE as u32 }
@@ -50,13 +50,13 @@ impl Server {
     pub(super) unsafe fn get_non_gc_heap_bounds(&self, args: args::GetNonGCHeapBounds) -> Answer {
         invalid_if(!has_place(args.cObjectRanges, args.ranges))?;
         let known: Vec<_> = self.runtime()?.lock().heap.frozen_range().into_iter().collect();
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&known, args.cObjectRanges, args.pcObjectRanges, args.ranges) }
     }
 
-    /// Suspends the program by itself, unless the asking thread has: and meanwhile objects may be asked about, as in a collection
-    /// (source: dotnet/runtime pull request 103735). Of a thread that the runtime does not know it believes that it suspends the program
-    /// already, and refuses it unless it does by SuspendRuntime (live: info_calls.rs, .NET 9.0.7 and 10.0.12).
+    /// Suspends the target unless the calling thread already has. In the meantime objects may be inspected, as in a GC (source:
+    /// dotnet/runtime pull request 103735). For a thread unknown to the runtime, the runtime assumes that the thread has already suspended
+    /// the target. It refuses the call unless the thread did so with SuspendRuntime (live: info_calls.rs, .NET 9.0.7 and 10.0.12).
     pub(super) unsafe fn enumerate_gc_heap_objects(&self, args: args::EnumerateGCHeapObjects) -> Answer {
         let runtime = self.runtime()?;
         let callback = args.callback.ok_or(HResult::E_INVALIDARG)?;
@@ -78,7 +78,7 @@ impl Server {
             state.heap.at.keys().copied().collect()
         };
         for object in objects {
-            // SAFETY: the profiler has handed this function over to be called with this state.
+            // SAFETY: the profiler passed this function to be called with this state.
             if unsafe { callback(object, args.callbackState) } == 0 {
                 break;
             }

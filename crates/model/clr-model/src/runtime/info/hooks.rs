@@ -1,4 +1,4 @@
-//! The functions that are called at every entrance and exit, and what can be asked in them and in callbacks about exceptions.
+//! Enter, leave and tail call hooks, and the calls allowed in hooks and exception callbacks.
 
 use super::{Answer, DONE, Server, args, invalid_if, write_answers};
 use crate::runtime::hooks::{Mapper, WITH_INFO};
@@ -62,7 +62,7 @@ impl Server {
         DONE
     }
 
-    /// Any of the three flags will do (source: proftoeeinterfaceimpl.cpp, CORProfilerELT3SlowPathTailcallEnabled).
+    /// Any of the three flags suffices (source: proftoeeinterfaceimpl.cpp, CORProfilerELT3SlowPathTailcallEnabled).
     pub(super) unsafe fn get_function_tailcall3_info(&self, args: args::GetFunctionTailcall3Info) -> Answer {
         self.may_see_frame(WITH_INFO)?;
         invalid_if(args.functionId == 0 || args.eltInfo == 0 || args.pFrameInfo.is_null())?;
@@ -70,13 +70,13 @@ impl Server {
         DONE
     }
 
-    /// An attached profiler sees no frame, another one what its mask asks for.
+    /// An attached profiler sees no frame. For others the mask decides.
     fn may_see_frame(&self, needed: u32) -> Result<(), HResult> {
         let (runtime, profiler) = self.both()?;
         runtime.may_see_frame(&profiler, needed)
     }
 
-    /// Exceptions of the model are told of when they are thrown, and no clause runs then: nothing, which is no failure.
+    /// Exceptions of the model are reported when they are thrown, while no clause runs. The answer is empty and succeeds.
     pub(super) unsafe fn get_notified_exception_clause_info(
         &self,
         args: args::GetNotifiedExceptionClauseInfo,

@@ -1,4 +1,4 @@
-//! What a profiler is told of: the event mask, and who may set what of it when.
+//! The event mask: the bits that a profiler may set, and when.
 
 use super::{Answer, DONE, Server, args, invalid_if, refuse_if, write_answers};
 use crate::lab::monitor;
@@ -48,7 +48,7 @@ impl Server {
         refuse_if(is_plain_failure, HResult::E_FAIL)?;
         let is_limited = profiler.attached && !mutation::is("ATT-12") || mutation::is("ATT-17/2");
         if is_limited && (low & !differences.allowable != 0 || high & !differences.allowable_high != 0) {
-            // To leave out what is not allowed, and to say that all went well.
+            // Drops the forbidden bits and reports success.
             if mutation::is("ATT-19") {
                 profiler.set_mask(low & differences.allowable, high & differences.allowable_high);
                 return DONE;

@@ -1,7 +1,7 @@
-//! ICorProfilerInfo as the model serves it: what is answered, what is refused when, and what is a fault.
+//! ICorProfilerInfo of the model: its answers, its refusals, and the profiler's faults.
 //!
-//! `serve!` leads every slot to the method of the same name. `when.rs` has who may ask it when, and the other files what is answered, a
-//! theme each.
+//! `serve!` forwards every slot to the method of the same name. `when.rs` decides when a call is allowed. The other files have the answers,
+//! by topic.
 
 #![allow(non_snake_case, reason = "the arguments have the names of corprof.idl")]
 
@@ -35,11 +35,11 @@ use remora_clr_abi::{InfoServer, Slot};
 use std::any::Any;
 use std::sync::{Arc, Weak};
 
-/// What a slot answers. The profiler gets the code of either side: a refusal is apart so that `?` ends a method with it.
+/// The answer of a slot. The profiler gets the code of either variant. Refusals are errors, so that `?` ends a method.
 pub(super) type Answer = Result<HResult, HResult>;
 const DONE: Answer = Ok(HResult::S_OK);
 
-/// Every slot of ICorProfilerInfo goes to the server's own method of that name.
+/// Forwards every slot of ICorProfilerInfo to the server's own method of that name.
 macro_rules! serve {
     ($($slot:ident: $arguments:ident;)*) => {
         impl InfoServer for Server {
@@ -57,7 +57,7 @@ macro_rules! serve {
 
             $(
                 unsafe fn $slot(&self, args: args::$arguments) -> HResult {
-                    // SAFETY: the arguments are the profiler's, unchanged. An inherent method goes before one of a trait.
+                    // SAFETY: the profiler's arguments, unchanged. An inherent method has precedence over one of a trait.
                     code(unsafe { Server::$slot(self, args) })
                 }
             )*
@@ -80,7 +80,7 @@ impl Server {
         Server { runtime: Arc::downgrade(runtime), profiler: Arc::downgrade(profiler), version }
     }
 
-    /// The runtime and the profiler that asks.
+    /// The runtime and the calling profiler.
     pub(super) fn both(&self) -> Result<(Arc<Runtime>, Arc<Profiler>), HResult> {
         Ok((self.runtime()?, self.profiler.upgrade().ok_or(HResult::E_UNEXPECTED)?))
     }
@@ -89,8 +89,7 @@ impl Server {
         self.runtime.upgrade().ok_or(HResult::E_UNEXPECTED)
     }
 
-    /// Asks about an entity: it must live when the question is begun, and still when it is answered; in a real process the runtime
-    /// follows the id meanwhile.
+    /// Looks up an entity that must be alive when the call begins and when it is answered. A real runtime follows the id in between.
     pub(super) fn about<T>(&self, what: &str, look: impl Fn(&Runtime) -> Option<T>) -> Result<T, HResult> {
         let runtime = self.runtime()?;
         look(&runtime).ok_or_else(|| stale(&runtime, what))?;
@@ -99,13 +98,13 @@ impl Server {
     }
 }
 
-/// A question that takes longer than this may outlive what it asks about (`session/src/gate.rs`): nobody can wait for it for ever, since
-/// it may itself wait for who unloads. Nanoseconds.
+/// A call that takes longer may outlive its subject (`crates/target/session/src/unload_barrier.rs`). An unload cannot wait for it forever,
+/// since the call may wait for the unloading thread. Nanoseconds.
 const LONGEST_QUESTION: u64 = 400_000_000;
 
 pub(super) fn stale(runtime: &Runtime, what: &str) -> HResult {
     let is_excused = schedule::now() - runtime.call_begun() >= LONGEST_QUESTION;
-    // Nor can anybody know who is not told of unloads.
+    // A profiler without unload callbacks cannot know.
     if !is_excused && !runtime.has_lost_track() && !mutation::is("CAT-09") {
         let what = format!("the runtime was asked about a stale id ({what}): an access violation");
         runtime.faults.report("CAT-09", what);
@@ -113,17 +112,17 @@ pub(super) fn stale(runtime: &Runtime, what: &str) -> HResult {
     HResult::E_INVALIDARG
 }
 
-/// An id of 0 names nothing: the runtime looks for that, and for nothing else that is wrong with an id.
+/// An id of 0 is invalid. The runtime checks for this, and for no other invalid id.
 fn named(id: usize) -> Result<(), HResult> {
     invalid_if(id == 0)
 }
 
-/// Ends a method with this code where something does not hold.
+/// Ends a method with this code if `is_refused`.
 pub(super) fn refuse_if(is_refused: bool, code: HResult) -> Result<(), HResult> {
     if is_refused { Err(code) } else { Ok(()) }
 }
 
-/// The same with the code for an argument that is wrong.
+/// The same with the code for an invalid argument.
 pub(super) fn invalid_if(is_invalid: bool) -> Result<(), HResult> {
     refuse_if(is_invalid, HResult::E_INVALIDARG)
 }
@@ -133,25 +132,25 @@ pub(super) fn code(result: Result<HResult, HResult>) -> HResult {
     result.unwrap_or_else(|refused| refused)
 }
 
-/// A list of the profiler's; none where it is null.
+/// A list of the profiler; empty if null.
 ///
 /// # Safety
-/// It is null or as long as `count` says, for as long as the call lasts.
+/// It is null or has `count` items, until the call returns.
 pub(super) unsafe fn list<'a, T>(items: *const T, count: u32) -> &'a [T] {
-    // SAFETY: not null, and the caller vouches for the length.
+    // SAFETY: not null, and the caller guarantees the length.
     if items.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(items, count as usize) } }
 }
 
 /// A text that ends with a zero.
 ///
 /// # Safety
-/// It does, or is null.
+/// It is null or ends with a zero.
 pub(super) unsafe fn text(units: *const u16) -> String {
     if units.is_null() {
         return String::new();
     }
-    // SAFETY: the caller vouches for a zero at the end: every unit before it can be read.
+    // SAFETY: the caller guarantees a zero at the end, so every unit before it can be read.
     let length = (0..).take_while(|at| unsafe { *units.add(*at) } != 0).count();
-    // SAFETY: so many units were just read.
+    // SAFETY: the previous statement has read `length` units.
     String::from_utf16_lossy(unsafe { std::slice::from_raw_parts(units, length) })
 }

@@ -1,4 +1,4 @@
-//! What a profiler asks about modules, assemblies and application domains.
+//! Calls about modules, assemblies and application domains.
 
 use super::{
     Answer, DONE, ModuleId, Server, answer_list, answer_text, answer_whole_text, args, has_place, invalid_if, named,
@@ -13,21 +13,21 @@ use corprof::{HResult, sys};
 use remora_clr_abi::enumerators::{Methods, Modules, Objects, enumerator};
 use std::ptr::null_mut;
 
-/// ofWrite and ofNoTransform: the only bits that GetModuleMetaData takes (source: corhdr.h; proftoeeinterfaceimpl.cpp).
+/// ofWrite and ofNoTransform: the only flags that GetModuleMetaData accepts (source: corhdr.h; proftoeeinterfaceimpl.cpp).
 const OPEN_FLAGS: u32 = 0x1 | 0x1000;
-/// Between the id of a module and that of its assembly, of which it is the only one.
+/// The distance from a module's id to that of its assembly, which has no other module.
 const ASSEMBLY_OF_MODULE: usize = 1;
-/// Of AppDomainIDs.
+/// The first AppDomainID.
 const FIRST_APP_DOMAIN: usize = 0x0800_0000;
 const APP_DOMAIN_SPACING: usize = 0x1000;
 
 impl Runtime {
-    /// The only application domain: there is none but the default one in Core, and the model makes no other on the desktop.
+    /// The only application domain. Core has only the default one, and the model makes no other on the desktop.
     pub(super) fn app_domain(&self) -> usize {
         FIRST_APP_DOMAIN + usize::from(self.identity().0) * APP_DOMAIN_SPACING
     }
 
-    /// What hosts call it: `dotnet` and its like `clrhost` (live: info_calls.rs); on the desktop the default name.
+    /// Its name: `clrhost` in `dotnet` and other hosts (live: info_calls.rs), the default name on the desktop.
     fn app_domain_name(&self) -> &'static str {
         if self.runtime_version == RuntimeVersion::Desktop4 { "DefaultDomain" } else { "clrhost" }
     }
@@ -44,7 +44,7 @@ impl Server {
         self.about_module(module, what, |_| ModuleId(module))
     }
 
-    /// Who has suspended the runtime holds the lock that a list of modules needs.
+    /// A thread that has suspended the runtime holds the lock that a module list needs.
     fn refuse_if_suspending(runtime: &Runtime) -> Result<(), HResult> {
         let suspends = runtime.lock().suspended_by == Some(schedule::current());
         refuse_if(suspends, HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
@@ -75,12 +75,12 @@ impl Server {
             pAssemblyId,
             pdwModuleFlags,
         };
-        // SAFETY: the profiler's arguments, under the same promise of the API, and no place for the flags.
+        // SAFETY: the profiler's own arguments, without a place for the flags; the API has the same rules for both methods.
         unsafe { self.get_module_info2(args) }
     }
 
-    /// Until its load is told of it has neither address nor assembly, and says so (source: proftoeeinterfaceimpl.cpp, GetModuleInfo2:
-    /// `IsProfilerNotified`). A module that is no file has no address either, which is no failure (`IsDynamic`).
+    /// Until its load is announced, a module has neither address nor assembly, and the code says so (source: proftoeeinterfaceimpl.cpp,
+    /// GetModuleInfo2: `IsProfilerNotified`). A module without a file has no address either, which is no failure (`IsDynamic`).
     pub(super) unsafe fn get_module_info2(&self, args: args::GetModuleInfo2) -> Answer {
         let facts = |module: &Module| {
             let path = format!("/app/{}.dll", module.assembly_name(ModuleId(args.moduleId)));
@@ -95,14 +95,14 @@ impl Server {
             args.pAssemblyId => if is_announced { args.moduleId + ASSEMBLY_OF_MODULE } else { sys::PROFILER_PARENT_UNKNOWN as usize },
             args.pdwModuleFlags => flags,
         }
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         let whole = unsafe { answer_whole_text(&path, args.cchName, args.pcchName, args.szName) };
         let is_incomplete = !is_announced && (wanted(args.ppBaseLoadAddress) || wanted(args.pAssemblyId));
         refuse_if(is_incomplete, HResult::CORPROF_E_DATAINCOMPLETE)?;
         whole
     }
 
-    /// What it is opened for is looked at and no more: what would be written into it is not modelled.
+    /// The open flags are validated and otherwise ignored: the model does not support writing.
     pub(super) unsafe fn get_module_meta_data(&self, args: args::GetModuleMetaData) -> Answer {
         invalid_if(args.moduleId == 0 || args.dwOpenFlags & !OPEN_FLAGS != 0)?;
         let (runtime, profiler) = self.both()?;
@@ -110,7 +110,7 @@ impl Server {
         if args.ppOut.is_null() {
             return DONE;
         }
-        // SAFETY: by the API, an identifier and a place for the answer, which is not null.
+        // SAFETY: the API requires an identifier and a place for the answer, which is not null.
         Ok(unsafe { runtime.open_metadata(&profiler, module, args.riid, args.ppOut) })
     }
 
@@ -120,7 +120,7 @@ impl Server {
         Ok(runtime.apply_metadata(&profiler, ModuleId(args.moduleId)))
     }
 
-    /// No symbols of the model's modules are in memory.
+    /// The model's modules have no symbols in memory.
     pub(super) unsafe fn get_in_memory_symbols_length(&self, args: args::GetInMemorySymbolsLength) -> Answer {
         invalid_if(args.pCountSymbolBytes.is_null())?;
         write_answers! { args.pCountSymbolBytes => 0 }
@@ -128,7 +128,7 @@ impl Server {
         DONE
     }
 
-    /// Where there are none, none can be read.
+    /// Without symbols, there is nothing to read.
     pub(super) unsafe fn read_in_memory_symbols(&self, args: args::ReadInMemorySymbols) -> Answer {
         invalid_if(args.pSymbolBytes.is_null() || args.pCountSymbolBytesRead.is_null())?;
         write_answers! { args.pCountSymbolBytesRead => 0 }
@@ -136,7 +136,7 @@ impl Server {
         Err(HResult::E_INVALIDARG)
     }
 
-    /// Frozen objects of modules are no more: every module has a list of none (source: proftoeeinterfaceimpl.cpp, EnumModuleFrozenObjects).
+    /// Modules have no frozen objects any more: every list is empty (source: proftoeeinterfaceimpl.cpp, EnumModuleFrozenObjects).
     pub(super) unsafe fn enum_module_frozen_objects(&self, args: args::EnumModuleFrozenObjects) -> Answer {
         invalid_if(args.ppEnum.is_null())?;
         refuse_if(args.moduleID == 0, HResult::CORPROF_E_DATAINCOMPLETE)?;
@@ -145,7 +145,7 @@ impl Server {
         DONE
     }
 
-    /// Precompiled modules know who inlines what; in the model nobody inlines anything. Others do not know.
+    /// Precompiled modules know their inlining; the model has none. Other modules do not know it.
     pub(super) unsafe fn enum_ngen_module_methods_inlining_this_method(
         &self,
         args: args::EnumNgenModuleMethodsInliningThisMethod,
@@ -168,7 +168,7 @@ impl Server {
         let named = |known: &Module| known.assembly_name(ModuleId(module));
         let name = self.about_module(module, "GetAssemblyInfo", named)?;
         write_answers! { args.pAppDomainId => self.runtime()?.app_domain(), args.pModuleId => module }
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         unsafe { answer_text(&name, args.cchName, args.pcchName, args.szName) }
     }
 
@@ -179,7 +179,7 @@ impl Server {
             return Err(stale(&runtime, "GetAppDomainInfo"));
         }
         write_answers! { args.pProcessId => std::process::id() as usize }
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         unsafe { answer_text(runtime.app_domain_name(), args.cchName, args.pcchName, args.szName) }
     }
 
@@ -188,7 +188,7 @@ impl Server {
         invalid_if(args.pcAppDomainIds.is_null() || !has_place(args.cAppDomainIds, args.appDomainIds))?;
         self.loaded_module(args.moduleId, "GetAppDomainsContainingModule")?;
         Server::refuse_if_suspending(&runtime)?;
-        // SAFETY: by the API, the list is null or has the room that the profiler says.
+        // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[runtime.app_domain()], args.cAppDomainIds, args.pcAppDomainIds, args.appDomainIds) }
     }
 }

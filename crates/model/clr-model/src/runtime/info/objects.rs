@@ -1,16 +1,16 @@
-//! What a profiler asks about one object, and its handles on objects.
+//! Calls about one object, and handles.
 
 use super::{Answer, DONE, INSUFFICIENT_BUFFER, Server, args, invalid_if, named, refuse_if, stale, write_answers};
 use crate::runtime::ObjectId;
 use crate::runtime::heap::Object;
 use corprof::{HResult, sys};
 
-/// Bytes of an array before its first element, and of each element: addresses, for the model's arrays are of classes.
+/// Bytes before an array's first element, and of each element. Elements are addresses, since the model has only arrays of classes.
 const HEAD_OF_ARRAY: usize = 16;
 const ELEMENT: usize = 8;
 
 impl Server {
-    /// Asks about an object where objects hold still: in a collection, or in a callback that is itself managed code's.
+    /// Looks up an object while it cannot move: in a GC, or in a callback that runs in cooperative mode.
     fn inspected<T>(&self, object: usize, what: &str, look: impl Fn(&Object) -> T) -> Result<T, HResult> {
         named(object)?;
         let (runtime, profiler) = self.both()?;
@@ -33,7 +33,7 @@ impl Server {
         DONE
     }
 
-    /// An array of the model has one dimension, which begins at 0 and ends where its bytes do.
+    /// An array of the model has one dimension with lower bound 0; its bytes determine its length.
     pub(super) unsafe fn get_array_object_info(&self, args: args::GetArrayObjectInfo) -> Answer {
         invalid_if(args.pDimensionSizes.is_null() || args.pDimensionLowerBounds.is_null() || args.ppData.is_null())?;
         let facts = |object: &Object| (object.class, object.size);
@@ -57,13 +57,13 @@ impl Server {
         DONE
     }
 
-    /// One that refers to nothing says so by its code. (In the runtime, one whose class has no reference in it.)
+    /// An object without references gets another code. (The runtime decides this by the class.)
     pub(super) unsafe fn enumerate_object_references(&self, args: args::EnumerateObjectReferences) -> Answer {
         let callback = args.callback.ok_or(HResult::E_INVALIDARG)?;
         let references = self.references_of(args.objectId)?;
         let code = if references.is_empty() { HResult::S_FALSE } else { HResult::S_OK };
         for mut reference in references {
-            // SAFETY: the profiler has handed this function over to be called with this data; the place is a local one.
+            // SAFETY: the profiler passed this function to be called with this data; the place is a local.
             if unsafe { callback(args.objectId, &raw mut reference, args.clientData) } == 0 {
                 break;
             }
@@ -71,7 +71,7 @@ impl Server {
         Ok(code)
     }
 
-    /// A handle is a number in disguise.
+    /// A handle is a number as a pointer.
     pub(super) unsafe fn create_handle(&self, args: args::CreateHandle) -> Answer {
         invalid_if(args.object == 0 || args.pHandle.is_null())?;
         let (runtime, profiler) = self.both()?;
@@ -85,7 +85,7 @@ impl Server {
         Ok(runtime.destroy_handle(&profiler, args.handle as usize))
     }
 
-    /// Of an object that is collected there is none any more, which is no failure (documented, ICorProfilerInfo13::GetObjectIDFromHandle).
+    /// The handle of a collected object has no object, which is no failure (documented, ICorProfilerInfo13::GetObjectIDFromHandle).
     pub(super) unsafe fn get_object_id_from_handle(&self, args: args::GetObjectIDFromHandle) -> Answer {
         let runtime = self.runtime()?;
         invalid_if(args.handle.is_null() || args.pObject.is_null())?;

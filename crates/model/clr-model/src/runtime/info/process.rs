@@ -1,4 +1,4 @@
-//! What a profiler asks of the process and of the runtime as a whole: its version, the environment, and the way out.
+//! Calls about the process and the runtime: version, environment, detach.
 
 use super::{
     Answer, DONE, INSUFFICIENT_BUFFER, Server, answer_list, answer_text, args, invalid_if, text, write_answers,
@@ -26,28 +26,28 @@ impl Server {
             args.pQFEVersion => 0,
         }
         let (room, count, places) = (args.cchVersionString, args.pcchVersionString, args.szVersionString);
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         unsafe { answer_text(&release.to_string(), room, count, places) }
     }
 
     pub(super) unsafe fn set_environment_variable(&self, args: args::SetEnvironmentVariable) -> Answer {
         let (runtime, profiler) = self.both()?;
-        // SAFETY: by the API, both texts are null or end with a zero.
+        // SAFETY: the API requires texts that are null or end with a zero.
         let (name, value) = unsafe { (text(args.szName), text(args.szValue)) };
         Ok(runtime.set_variable(&profiler, name, value))
     }
 
-    /// The length that is told of a value that fits is without the zero (source: GetEnvironmentVariableW, pal/src/misc/environ.cpp).
+    /// The length of a value that fits excludes the zero (source: GetEnvironmentVariableW, pal/src/misc/environ.cpp).
     pub(super) unsafe fn get_environment_variable(&self, args: args::GetEnvironmentVariable) -> Answer {
         let runtime = self.runtime()?;
         invalid_if(args.szName.is_null() || args.cchValue != 0 && args.szValue.is_null())?;
-        // SAFETY: by the API, the name ends with a zero.
+        // SAFETY: the API requires a name that ends with a zero.
         let name = unsafe { text(args.szName) };
         let value = runtime.variable(&name).ok_or(HResult::ERROR_ENVVAR_NOT_FOUND)?;
         let units: Vec<u16> = value.encode_utf16().chain([0]).collect();
         if args.cchValue as usize >= units.len() {
             write_answers! { args.pcchValue => units.len() as u32 - 1 }
-            // SAFETY: by the API, the text has the room that the profiler says.
+            // SAFETY: the API requires a buffer with the stated room.
             return unsafe { answer_list(&units, args.cchValue, null_mut(), args.szValue) };
         }
         write_answers! { args.pcchValue => units.len() as u32 }

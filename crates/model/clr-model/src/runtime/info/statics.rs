@@ -1,4 +1,4 @@
-//! Where static fields lie. All of the model's are of the ordinary kind: one place for the application domain.
+//! Addresses of static fields. All fields of the model are ordinary: one address per application domain.
 
 use super::{Answer, DONE, Server, args, invalid_if, refuse_if, write_answers};
 use corprof::{HResult, sys};
@@ -17,7 +17,7 @@ impl Server {
         DONE
     }
 
-    /// On threads of the runtime alone; no field of the model is of this kind.
+    /// Only on threads of the runtime; the model has no field of this kind.
     pub(super) unsafe fn get_rva_static_address(&self, args: args::GetRVAStaticAddress) -> Answer {
         invalid_if(args.classId == 0 || args.ppAddress.is_null())?;
         let is_unknown = self.runtime()?.this_thread().is_none();
@@ -26,7 +26,7 @@ impl Server {
         Err(HResult::E_INVALIDARG)
     }
 
-    /// Of the running thread alone; no field of the model is of this kind.
+    /// Only for the running thread; the model has no field of this kind.
     pub(super) unsafe fn get_thread_static_address(&self, args: args::GetThreadStaticAddress) -> Answer {
         let this = self.runtime()?.this_thread().map_or(0, |thread| thread.0);
         invalid_if(this == 0 || args.threadId != 0 && args.threadId != this || args.ppAddress.is_null())?;
@@ -34,7 +34,7 @@ impl Server {
         Err(HResult::E_INVALIDARG)
     }
 
-    /// No field of the model is of this kind.
+    /// The model has no field of this kind.
     pub(super) unsafe fn get_thread_static_address2(&self, args: args::GetThreadStaticAddress2) -> Answer {
         let is_unknown = args.threadId == 0 && self.runtime()?.this_thread().is_none();
         refuse_if(is_unknown, HResult::CORPROF_E_NOT_MANAGED_THREAD)?;
@@ -43,7 +43,7 @@ impl Server {
         Err(HResult::E_INVALIDARG)
     }
 
-    /// Contexts went with remoting: nobody gets an answer (source: proftoeeinterfaceimpl.cpp, GetContextStaticAddress).
+    /// Contexts disappeared with remoting: there is never an answer (source: proftoeeinterfaceimpl.cpp, GetContextStaticAddress).
     pub(super) unsafe fn get_context_static_address(&self, _: args::GetContextStaticAddress) -> Answer {
         Err(HResult::E_NOTIMPL)
     }

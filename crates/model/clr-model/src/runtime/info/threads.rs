@@ -6,7 +6,7 @@ use corprof::{HResult, sys};
 use remora_clr_abi::enumerators::{Threads, enumerator};
 
 impl Server {
-    /// A thread that the runtime knows; 0 is the running one.
+    /// A thread that the runtime knows; 0 is the running thread.
     fn thread_or_this(&self, thread: usize, what: &str) -> Result<usize, HResult> {
         let runtime = self.runtime()?;
         if thread == 0 {
@@ -26,7 +26,7 @@ impl Server {
 
     pub(super) unsafe fn do_stack_snapshot(&self, args: args::DoStackSnapshot) -> Answer {
         let (runtime, profiler) = self.both()?;
-        // SAFETY: the profiler has handed this function over to be called with this data.
+        // SAFETY: the profiler passed this function to be called with this data.
         Ok(unsafe { runtime.walk(&profiler, args.thread, args.callback, args.clientData) })
     }
 
@@ -41,7 +41,7 @@ impl Server {
         DONE
     }
 
-    /// A number with which nothing can be done but to compare it, as on any system but Windows.
+    /// A number that can only be compared, as on any system but Windows.
     pub(super) unsafe fn get_handle_from_thread(&self, args: args::GetHandleFromThread) -> Answer {
         named(args.threadId)?;
         let thread = self.thread_or_this(args.threadId, "GetHandleFromThread")?;
@@ -64,7 +64,7 @@ impl Server {
         DONE
     }
 
-    /// It prepares a thread so that a walk needs no lock while threads are suspended; the model has no such lock.
+    /// Prepares a thread so that a stack walk needs no lock during a suspension; the model has no such lock.
     pub(super) unsafe fn initialize_current_thread(&self, _: args::InitializeCurrentThread) -> Answer {
         DONE
     }

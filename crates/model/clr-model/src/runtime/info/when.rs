@@ -1,4 +1,4 @@
-//! Who may ask what when.
+//! Decides when a profiler may call which method.
 
 use super::Server;
 use crate::lab::monitor;
@@ -12,7 +12,7 @@ use std::any::Any;
 use std::sync::atomic::Ordering;
 
 impl Server {
-    /// Whether the call is answered at all, here and now. A call that is a fault by itself is reported.
+    /// Whether the call is allowed here and now. Reports a call that is a fault in any case.
     pub(super) fn admit(&self, slot: Slot) -> Result<(), HResult> {
         monitor::info_call(slot.name);
         let (runtime, profiler) = self.both()?;
@@ -71,7 +71,7 @@ impl Server {
         }
     }
 
-    /// The model itself has broken.
+    /// Reports a panic of the model itself.
     pub(super) fn report_panic(&self, slot: Slot, payload: &Box<dyn Any + Send>) {
         if let Ok(runtime) = self.runtime() {
             let words = payload.downcast_ref::<String>().cloned().unwrap_or_default();

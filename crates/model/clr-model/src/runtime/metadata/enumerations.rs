@@ -1,7 +1,7 @@
-//! Enumerations of metadata: what HCORENUM stands for.
+//! Enumerations of metadata behind HCORENUM.
 //!
-//! A list is what there was when it was begun. It is no list at all if there was nothing: then nothing has to be closed (source: rwutil.cpp,
-//! HENUMInternal; live: tests/conformance/tests/metadata.rs).
+//! A list is a snapshot from its start. An empty list does not exist and needs no closing (source: rwutil.cpp, HENUMInternal; live:
+//! tests/conformance/tests/metadata.rs).
 
 use super::Scope;
 use super::properties::NO_ROW;
@@ -12,11 +12,11 @@ use crate::runtime::answers::{wanted, write_answers};
 use corprof::{HResult, sys};
 use std::collections::BTreeMap;
 
-/// Between the numbers of two lists: they look like addresses.
+/// The distance between two list numbers, which look like addresses.
 const SPACING: usize = 0x40;
 const FIRST: usize = 0x0C00_0000;
 
-/// Those that are open, of all profilers.
+/// The open lists of all profilers.
 #[derive(Default)]
 pub(in crate::runtime) struct Lists {
     open: BTreeMap<usize, List>,
@@ -47,7 +47,7 @@ impl List {
 }
 
 impl Runtime {
-    /// Does something with a list that is open. What is none, or was closed, is followed in a real process.
+    /// Uses an open list. A real process would follow an invalid or closed one.
     fn with_list<T>(&self, number: usize, act: impl FnOnce(&mut List) -> T) -> Result<T, HResult> {
         let mut lists = self.lists.lock().expect("no panic while locked");
         let found = lists.open.get_mut(&number).map(act);
@@ -60,10 +60,10 @@ impl Runtime {
 }
 
 impl Scope {
-    /// Begins a list where there is none yet, and gives as much of it as there is room for. `look` finds nothing where there is no such row.
+    /// Starts a list if there is none yet, and returns as many items as fit. `look` returns `None` if the row does not exist.
     ///
     /// # Safety
-    /// `cursor` leads to a place; `places` has room for so many; `count` is null or a place.
+    /// `cursor` is a valid place; `places` has room for the stated number; `count` is null or a place.
     pub(super) unsafe fn listed(
         &self,
         cursor: *mut sys::HCORENUM,
@@ -75,7 +75,7 @@ impl Scope {
         if cursor.is_null() {
             return HResult::E_INVALIDARG;
         }
-        // SAFETY: not null, and the caller vouches for it.
+        // SAFETY: not null, so the caller guarantees a valid place.
         let mut number = unsafe { cursor.read() } as usize;
         if number == 0 {
             let tokens = match self.rows().and_then(|rows| look(&rows).ok_or(NO_ROW)) {
@@ -94,23 +94,23 @@ impl Scope {
             Err(refused) => return refused,
         };
         for (index, token) in taken.iter().enumerate().filter(|_| wanted(places)) {
-            // SAFETY: no more are taken than there is room for.
+            // SAFETY: `take` returns no more items than there is room for.
             unsafe { places.add(index).write(*token) };
         }
         write_answers! { count => taken.len() as u32 }
         if taken.is_empty() { HResult::S_FALSE } else { HResult::S_OK }
     }
 
-    /// The same of what there is none of in the model.
+    /// The same for a table that is empty in the model.
     ///
     /// # Safety
     /// As for [`listed`](Self::listed).
     pub(super) unsafe fn none(&self, cursor: *mut sys::HCORENUM, count: *mut u32) -> HResult {
-        // SAFETY: the caller vouches for the two places; there is no room to write into.
+        // SAFETY: the caller guarantees the two places; there is no room to write into.
         unsafe { self.listed(cursor, (std::ptr::null_mut(), 0), count, |_| Some(Vec::new())) }
     }
 
-    /// How many there are in a list; none in none.
+    /// The number of items in a list; 0 without a list.
     pub(super) fn count_of(&self, list: sys::HCORENUM) -> Result<u32, HResult> {
         if list.is_null() {
             return Ok(0);
@@ -119,7 +119,7 @@ impl Scope {
         runtime.with_list(list as usize, |list| list.tokens.len() as u32)
     }
 
-    /// Goes to a place in it.
+    /// Moves to a position in the list.
     pub(super) fn go_to(&self, list: sys::HCORENUM, place: u32) -> Result<(), HResult> {
         if list.is_null() {
             return Ok(());
@@ -128,11 +128,11 @@ impl Scope {
         runtime.with_list(list as usize, |list| list.at = place as usize)
     }
 
-    /// Ends it.
+    /// Closes the list.
     pub(super) fn close(&self, list: sys::HCORENUM) {
         if let Some(runtime) = self.runtime.upgrade().filter(|_| !list.is_null()) {
             if !mutation::is("CAT-09/2") {
-                // That it is none is said already.
+                // `with_list` has already reported an invalid list.
                 let _ = runtime.with_list(list as usize, |_| ());
             }
             runtime.lists.lock().expect("no panic while locked").open.remove(&(list as usize));

@@ -1,10 +1,10 @@
-//! The metadata of the model's modules, as IMetaDataImport, IMetaDataImport2 and IMetaDataAssemblyImport properties it.
+//! The metadata of the model's modules, as IMetaDataImport, IMetaDataImport2 and IMetaDataAssemblyImport.
 //!
-//! `slots.rs` has every question, `rows.rs` what there is to be told of a module, `enumerations.rs` the enumerations, and `names.rs` how names are
-//! cut. Codes and what is written beside them are those of live runtimes (tests/conformance/tests/metadata.rs; source: md/compiler).
+//! `slots.rs` has every method, `rows.rs` a module's rows, `enumerations.rs` the enumerations, and `names.rs` the truncation of names.
+//! Codes and out values are those of live runtimes (tests/conformance/tests/metadata.rs; source: md/compiler).
 //!
-//! A method has a row from when it is compiled or first met: what never runs is nowhere in the model. Not modelled: fields, parameters,
-//! properties, type arguments, attributes, names, references to members, IMetaDataTables, and what may be written.
+//! A method has a row from its compilation or first call on; a method that never runs does not exist in the model. Not modelled: fields,
+//! parameters, properties, type arguments, attributes, names, references to members, IMetaDataTables, and writing.
 
 #![allow(non_snake_case, reason = "the arguments have the names of cor.h")]
 
@@ -27,12 +27,12 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, Weak};
 
-/// The metadata of one module, opened by one profiler.
+/// A module's metadata, opened by one profiler.
 struct Scope {
     runtime: Weak<Runtime>,
     profiler: Weak<Profiler>,
     module: ModuleId,
-    /// Names that were given as places of memory: they last as long as the metadata is open.
+    /// Names that were returned as addresses, valid while the metadata is open.
     given: Mutex<BTreeMap<u32, CString>>,
 }
 
@@ -40,7 +40,7 @@ impl Runtime {
     /// Opens a module's metadata and asks it for an interface.
     ///
     /// # Safety
-    /// An identifier and a place for the answer, as the profiler gave them; the place is not null.
+    /// The profiler's identifier and place for the answer; the place is not null.
     pub(super) unsafe fn open_metadata(
         self: &Arc<Self>,
         profiler: &Arc<Profiler>,
@@ -51,14 +51,14 @@ impl Runtime {
         let (runtime, of) = (Arc::downgrade(self), Arc::downgrade(profiler));
         let scope = Scope { runtime, profiler: of, module, given: Mutex::default() };
         let object = MetadataObject::create(scope, &profiler.metadata);
-        // SAFETY: the object was made above with a reference; the caller vouches for the identifier and the place.
+        // SAFETY: the object was made above with a reference; the caller guarantees the identifier and the place.
         let code = unsafe { sys::IUnknown::QueryInterface(object, interface, place.cast()) };
-        // SAFETY: the reference that the object was made with.
+        // SAFETY: releases the reference of the object's creation.
         unsafe { sys::IUnknown::Release(object) };
         HResult(code)
     }
 
-    /// What a profiler that asks for its detach has still open (contract DET-20).
+    /// Reports the metadata that a profiler has open when it requests its detach (contract DET-20).
     pub(super) fn check_open_metadata(&self, profiler: &Profiler) {
         if profiler.metadata.count() > 0 && !mutation::is("DET-20/3") {
             self.faults.report("DET-20", "metadata was still open when the detach was asked for");
@@ -67,7 +67,7 @@ impl Runtime {
 }
 
 impl Scope {
-    /// What is done by calling at all: after the detach was accepted nobody may, but in a callback that still runs.
+    /// Checks the caller, whatever it calls. After an accepted detach, only a callback that still runs may call.
     fn check_caller(&self, slot: Slot) -> Result<Arc<Runtime>, HResult> {
         let both = self.runtime.upgrade().zip(self.profiler.upgrade());
         let (runtime, profiler) = both.ok_or(HResult::E_UNEXPECTED)?;
@@ -83,7 +83,7 @@ impl Scope {
         Ok(runtime)
     }
 
-    /// The module's rows, as they are now. They lie in the module's image: with it they are gone.
+    /// The module's current rows. They lie in the module's image, and disappear with it.
     fn rows(&self) -> Result<Rows, HResult> {
         let runtime = self.runtime.upgrade().ok_or(HResult::E_UNEXPECTED)?;
         let read = Rows::of(&runtime.lock(), self.module);

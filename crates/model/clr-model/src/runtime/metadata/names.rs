@@ -1,4 +1,4 @@
-//! How names of metadata are given where there is too little room. Their length is told with the zero at the end.
+//! Metadata names with too little room. Their length includes the final zero.
 
 use crate::runtime::answers::{answer, answer_text, wanted};
 use corprof::HResult;
@@ -6,7 +6,7 @@ use corprof::HResult;
 /// CLDB_S_TRUNCATION, a success (source: corerror.h).
 const CUT: HResult = HResult(0x0013_1106);
 
-/// A name as it is kept. Older runtimes end what has no room with a zero and write nothing before it; the code is the same.
+/// A stored name. Older runtimes write only a zero at the end of insufficient room; the code is the same.
 ///
 /// # Safety
 /// `count` is null or a place; `places` is null or has room for `room`.
@@ -19,24 +19,24 @@ pub(super) unsafe fn answer_name(
     let length = text.encode_utf16().count() + 1;
     let is_cut = room > 0 && (room as usize) < length && (wanted(places) || wanted(count));
     if is_cut && !is_written_as_it_fits && wanted(places) {
-        // SAFETY: the caller vouches for the room: this is its last unit.
+        // SAFETY: the caller guarantees the room: this is its last unit.
         unsafe { places.add(room as usize - 1).write(0) };
-        // SAFETY: the caller vouches that `count` is null or a place.
+        // SAFETY: the caller guarantees that `count` is null or a place.
         unsafe { answer(count, length as u32) };
     } else {
-        // SAFETY: the caller vouches for `count` and for the room.
+        // SAFETY: the caller guarantees `count` and the room.
         let _ = unsafe { answer_text(text, room, count, places) };
     }
     if is_cut { CUT } else { HResult::S_OK }
 }
 
-/// The name of a type, which is put together of its namespace and its own: what is nowhere is not cut.
+/// The name of a type, joined from its namespace and its own name. Without a buffer it is not truncated.
 ///
 /// # Safety
 /// As for [`answer_name`].
 pub(super) unsafe fn answer_type_name(text: &str, (places, room): (*mut u16, u32), count: *mut u32) -> HResult {
     let length = text.encode_utf16().count() + 1;
-    // SAFETY: the caller vouches for `count` and for the room.
+    // SAFETY: the caller guarantees `count` and the room.
     let _ = unsafe { answer_text(text, room, count, places) };
     if wanted(places) && (room as usize) < length { CUT } else { HResult::S_OK }
 }

@@ -1,4 +1,4 @@
-//! What there is to be told of a module: itself, its classes, its methods, and what it refers to.
+//! The metadata rows of a module: the module itself, its classes, its methods, its references.
 
 use super::super::State;
 use super::super::code::ModuleId;
@@ -6,7 +6,7 @@ use super::super::objects::class_of;
 use corprof::Guid;
 use std::collections::BTreeMap;
 
-/// The kinds of tokens, and the part of a token that says which row it is (source: corhdr.h).
+/// Token kinds, and the bits of a token with its row (source: corhdr.h).
 pub(super) const MODULE: u32 = 0x0000_0000;
 pub(super) const TYPE_REFERENCE: u32 = 0x0100_0000;
 pub(super) const TYPE: u32 = 0x0200_0000;
@@ -22,24 +22,24 @@ pub(super) const TEXT: u32 = 0x7000_0000;
 const KIND: u32 = 0xFF00_0000;
 const ROW: u32 = !KIND;
 
-/// The only row of its kind, where there is one at all.
+/// The only row of its kind, if there is one.
 pub(super) const ONLY: u32 = 1;
-/// The type that what is in no type is of: what a compiler calls `<Module>`, always the first row.
+/// The type of members without a type: compilers call it `<Module>`, always the first row.
 pub(super) const NO_TYPE: u32 = TYPE | 1;
 const NAME_OF_NO_TYPE: &str = "<Module>";
 /// tdPublic and tdBeforeFieldInit (source: corhdr.h).
 const PUBLIC_TYPE: u32 = 0x0010_0001;
-/// What every class extends that extends nothing else.
+/// The base of every class without another base.
 pub(super) const OBJECT: &str = "System.Object";
-/// Beside the id of a module, its MVID.
+/// With a module's id added, its MVID.
 const MVID: u128 = 0x5265_6D6F_7261_4D6F_6465_6C00 << 32;
 
-/// What kind of row a token is of.
+/// The kind of a token.
 pub(super) fn kind_of(token: u32) -> u32 {
     token & KIND
 }
 
-/// Which row of its kind it is.
+/// The row of a token.
 pub(super) fn row_of(token: u32) -> u32 {
     token & ROW
 }
@@ -57,19 +57,19 @@ pub(super) struct MethodRow {
     pub(super) class: u32,
 }
 
-/// All of a module.
+/// All rows of a module.
 pub(super) struct Rows {
     pub(super) mvid: Guid,
     /// The assembly's name.
     pub(super) assembly: String,
-    /// That of the assembly that it refers to, for the class of all objects; the framework refers to nothing.
+    /// The name of the referenced assembly with `System.Object`; the framework references nothing.
     pub(super) framework: Option<String>,
     pub(super) types: BTreeMap<u32, TypeRow>,
     pub(super) methods: BTreeMap<u32, MethodRow>,
 }
 
 impl Rows {
-    /// Those of a module that is loaded.
+    /// The rows of a loaded module.
     pub(super) fn of(state: &State, module: ModuleId) -> Option<Rows> {
         let known = state.code.modules.get(&module)?;
         let framework = state.code.framework().filter(|framework| *framework != module);
@@ -110,22 +110,22 @@ impl Rows {
         }
     }
 
-    /// The module's own name: that of its file.
+    /// The module's name: that of its file.
     pub(super) fn file(&self) -> String {
         format!("{}.dll", self.assembly)
     }
 
-    /// The only row of a kind of which only what refers to the framework has one.
+    /// The only row of a kind that exists only in modules that reference the framework.
     pub(super) fn reference(&self, kind: u32) -> Vec<u32> {
         self.framework.iter().map(|_| kind | ONLY).collect()
     }
 
-    /// The types that are listed: all but the one for what is in none.
+    /// The listed types: all except `<Module>`.
     pub(super) fn listed_types(&self) -> Vec<u32> {
         self.types.keys().copied().filter(|token| *token != NO_TYPE).collect()
     }
 
-    /// The methods of a type, whatever the kind of its token says; none of a row that there is not.
+    /// The methods of a type, whatever the token's kind is; `None` for a missing row.
     pub(super) fn methods_of(&self, class: u32) -> Option<Vec<u32>> {
         let class = if row_of(class) == 0 { NO_TYPE } else { TYPE | row_of(class) };
         self.types.get(&class)?;
@@ -133,14 +133,14 @@ impl Rows {
         Some(methods.map(|(token, _)| *token).collect())
     }
 
-    /// The same, of one name.
+    /// The same for one name.
     pub(super) fn methods_called(&self, class: u32, name: &str) -> Option<Vec<u32>> {
         let mut methods = self.methods_of(class)?;
         methods.retain(|token| self.methods.get(token).is_some_and(|method| method.name == name));
         Some(methods)
     }
 
-    /// Whether there is such a row.
+    /// Whether the row exists.
     pub(super) fn has(&self, token: u32) -> bool {
         match kind_of(token) {
             MODULE | ASSEMBLY => row_of(token) == ONLY,
@@ -152,11 +152,11 @@ impl Rows {
         }
     }
 
-    /// What a row is called, if it is of a kind that has names; `None` inside if there is no such row.
+    /// The name of a row if its kind has names. The inner value is `None` if the row does not exist.
     pub(super) fn name_of(&self, token: u32) -> Option<Option<String>> {
         Some(match kind_of(token) {
             MODULE => self.has(token).then(|| self.file()),
-            // The namespace stands beside it.
+            // The namespace is a separate column.
             TYPE_REFERENCE => self.has(token).then(|| OBJECT.rsplit('.').next().unwrap_or(OBJECT).to_owned()),
             TYPE => self.types.get(&token).map(|class| class.name.clone()),
             METHOD => self.methods.get(&token).map(|method| method.name.clone()),
@@ -166,7 +166,7 @@ impl Rows {
     }
 }
 
-/// Kinds of which there are no rows, but which have names.
+/// Kinds without rows in the model, but with names.
 const PARAMETER: u32 = 0x0800_0000;
 const EVENT: u32 = 0x1400_0000;
 const PROPERTY: u32 = 0x1700_0000;

@@ -1,4 +1,4 @@
-//! Every question of metadata that the model answers: what there is none of in the model is answered as a live runtime does for an empty table.
+//! Every metadata method of the model. Empty tables get the answers of a live runtime.
 
 use super::Scope;
 use super::properties::{
@@ -14,19 +14,19 @@ use remora_clr_abi::metadata::args;
 use remora_clr_abi::{MetadataServer, Slot};
 use std::any::Any;
 
-/// Enumerations of tables in which the model has no row, each with the place for their count.
+/// Enumerations of tables that are empty in the model, each with the place for its count.
 macro_rules! empty {
     ($($slot:ident: $arguments:ident.$count:ident;)*) => {
         $(
             unsafe fn $slot(&self, args: args::$arguments) -> HResult {
-                // SAFETY: by the API, each is null or a place.
+                // SAFETY: the API requires pointers that are null or valid.
                 unsafe { self.none(args.phEnum, args.$count) }
             }
         )*
     };
 }
 
-/// Questions that are answered with a code and nothing else, whatever is asked.
+/// Methods that always answer the same code and nothing else.
 macro_rules! refused {
     ($($slot:ident: $arguments:ident => $code:expr;)*) => {
         $(
@@ -37,25 +37,25 @@ macro_rules! refused {
     };
 }
 
-/// Enumerations of what a row has: the arguments, and how to look it up.
+/// Enumerations of a row's items: the arguments, and the lookup.
 macro_rules! listed {
     ($($slot:ident: $arguments:ident { $places:ident, $count:ident } => $look:expr;)*) => {
         $(
             unsafe fn $slot(&self, args: args::$arguments) -> HResult {
                 let look: fn(&args::$arguments, &Rows) -> Option<Vec<u32>> = $look;
-                // SAFETY: by the API, each is null or a place, and the list has the room that the profiler says.
+                // SAFETY: the API requires pointers that are null or valid, and a list with the stated room.
                 unsafe { self.listed(args.phEnum, (args.$places, args.cMax), args.$count, |rows| look(&args, rows)) }
             }
         )*
     };
 }
 
-/// The methods of a class, those of one name if there is one.
+/// The methods of a class; only those of one name if it is given.
 fn methods(rows: &Rows, class: u32, name: *const sys::WCHAR) -> Option<Vec<u32>> {
     if name.is_null() {
         return rows.methods_of(class);
     }
-    // SAFETY: by the API, a name ends with a zero.
+    // SAFETY: the API requires a name that ends with a zero.
     rows.methods_called(class, &unsafe { text(name) })
 }
 
@@ -75,7 +75,7 @@ impl MetadataServer for Scope {
     }
 
     fn unknown(&self, slot: Slot) {
-        // Where the runtime is gone nobody is left to report to.
+        // Without the runtime, there is no report.
         let _ = self.check_caller(slot);
     }
 
@@ -151,14 +151,14 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn find_type_def_by_name(&self, args: args::FindTypeDefByName) -> HResult {
-        // SAFETY: by the API, a name that ends with a zero, and a place.
+        // SAFETY: the API requires a name that ends with a zero, and a place.
         code(unsafe { self.find_type(args) })
     }
 
     unsafe fn get_scope_props(&self, args: args::GetScopeProps) -> HResult {
         code(self.rows().map(|rows| {
             write_answers! { args.pmvid => rows.mvid }
-            // SAFETY: by the API, the name is null or has the room that the profiler says.
+            // SAFETY: the API requires a name that is null or has the stated room.
             unsafe { self.name(&rows.file(), (args.szName, args.cchName), args.pchName) }
         }))
     }
@@ -169,29 +169,29 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn get_type_def_props(&self, args: args::GetTypeDefProps) -> HResult {
-        // SAFETY: by the API, the name is null or has the room that the profiler says.
+        // SAFETY: the API requires a name that is null or has the stated room.
         code(unsafe { self.write_type(args) })
     }
 
     unsafe fn get_type_ref_props(&self, args: args::GetTypeRefProps) -> HResult {
-        // SAFETY: by the API, the name is null or has the room that the profiler says.
+        // SAFETY: the API requires a name that is null or has the stated room.
         code(unsafe { self.write_type_reference(args) })
     }
 
     unsafe fn resolve_type_ref(&self, args: args::ResolveTypeRef) -> HResult {
-        // SAFETY: by the API, an identifier, and null or a place for the answer.
+        // SAFETY: the API requires an identifier, and null or a place for the answer.
         code(unsafe { self.resolve(args) })
     }
 
     unsafe fn find_member(&self, args: args::FindMember) -> HResult {
         let args::FindMember { td, szName, pvSigBlob, cbSigBlob, pmb } = args;
         let args = args::FindMethod { td, szName, pvSigBlob, cbSigBlob, pmb };
-        // SAFETY: by the API, a name that ends with a zero, a signature of that length, and a place.
+        // SAFETY: the API requires a name that ends with a zero, a signature of the stated length, and a place.
         code(unsafe { self.find_method_of(args, FIELD) })
     }
 
     unsafe fn find_method(&self, args: args::FindMethod) -> HResult {
-        // SAFETY: by the API, a name that ends with a zero, a signature of that length, and a place.
+        // SAFETY: the API requires a name that ends with a zero, a signature of the stated length, and a place.
         code(unsafe { self.find_method_of(args, METHOD) })
     }
 
@@ -204,7 +204,7 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn get_method_props(&self, args: args::GetMethodProps) -> HResult {
-        // SAFETY: by the API, the name is null or has the room that the profiler says.
+        // SAFETY: the API requires a name that is null or has the stated room.
         code(unsafe { self.write_method(args) })
     }
 
@@ -235,7 +235,7 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn find_type_ref(&self, args: args::FindTypeRef) -> HResult {
-        // SAFETY: by the API, a name that ends with a zero, and a place.
+        // SAFETY: the API requires a name that ends with a zero, and a place.
         code(unsafe { self.find_type_reference(args) })
     }
 
@@ -255,7 +255,7 @@ impl MetadataServer for Scope {
             pulCodeRVA,
             pdwImplFlags,
         };
-        // SAFETY: by the API, the name is null or has the room that the profiler says.
+        // SAFETY: the API requires a name that is null or has the stated room.
         code(refuse_if(kind_of(mb) != METHOD, NO_ROW).and_then(|()| unsafe { self.write_method(args) }))
     }
 
@@ -288,7 +288,7 @@ impl MetadataServer for Scope {
         if kind_of(args.tk) != rows::TYPE_PARAMETER {
             return BAD_INPUT;
         }
-        // SAFETY: by the API, each is null or a place.
+        // SAFETY: the API requires pointers that are null or valid.
         unsafe { self.none(args.phEnum, args.pcGenericParamConstraints) }
     }
 
@@ -302,7 +302,7 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn get_version_string(&self, args: args::GetVersionString) -> HResult {
-        // SAFETY: by the API, the text is null or has the room that the profiler says.
+        // SAFETY: the API requires a buffer that is null or has the stated room.
         unsafe { self.name(VERSION, (args.pwzBuf, args.ccBufSize), args.pccBufSize) }
     }
 
@@ -313,9 +313,9 @@ impl MetadataServer for Scope {
             if !args.ppbPublicKey.is_null() {
                 write_answers! { args.pcbPublicKey => 0 }
             }
-            // SAFETY: by the API, null or a place.
+            // SAFETY: the API requires null or a valid place.
             unsafe { write_version(args.pMetaData) };
-            // SAFETY: by the API, the name is null or has the room that the profiler says.
+            // SAFETY: the API requires a name that is null or has the stated room.
             Ok(unsafe { self.name(&rows.assembly, (args.szName, args.cchName), args.pchName) })
         }))
     }
@@ -334,9 +334,9 @@ impl MetadataServer for Scope {
             if !args.ppbHashValue.is_null() {
                 write_answers! { args.pcbHashValue => 0 }
             }
-            // SAFETY: by the API, null or a place.
+            // SAFETY: the API requires null or a valid place.
             unsafe { write_version(args.pMetaData) };
-            // SAFETY: by the API, the name is null or has the room that the profiler says.
+            // SAFETY: the API requires a name that is null or has the stated room.
             Ok(unsafe { self.name(&framework, (args.szName, args.cchName), args.pchName) })
         }))
     }
