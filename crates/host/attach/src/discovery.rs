@@ -1,7 +1,6 @@
-//! Finding the processes that run .NET.
+//! Finds processes that run .NET.
 //!
-//! A process that ends while it is looked at is left out; one that may not be looked into is listed as far as its
-//! socket betrays it.
+//! A process that ends meanwhile is omitted; one without read permission is listed as far as its socket reveals it.
 
 use crate::error::{Error, Reason};
 use crate::proc::{Proc, is_gone};
@@ -13,11 +12,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// Time for the files of one of many processes.
+/// Time limit for the files of one of many processes.
 const TIME_IN_A_LIST: Duration = Duration::from_secs(2);
-/// Time for those of the process that the caller named.
+/// Time limit for the files of a process that the caller named.
 const TIME_ALONE: Duration = Duration::from_secs(10);
-/// Time for all else that is read of a process: little, unless it keeps us waiting.
+/// Time limit for everything else read of a process: short, unless it makes us wait.
 const TIME_BESIDE: Duration = Duration::from_secs(1);
 
 /// Finds one process by its id, or by the id of one of its threads.
@@ -25,7 +24,7 @@ pub fn find(pid: u32) -> Result<Process, Error> {
     find_in(&Proc::default(), pid)
 }
 
-/// All that a process has started, and what these have, as far as they are still below it: parents before their children.
+/// All descendants of a process that are still below it: parents before their children.
 pub fn descendants(pid: u32) -> Vec<u32> {
     descendants_in(&Proc::default(), pid)
 }
@@ -36,7 +35,7 @@ pub fn descendants_in(proc: &Proc, pid: u32) -> Vec<u32> {
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
         next += 1;
-        // The kernel could show a process twice while its parent ends.
+        // The kernel may list a process twice while its parent ends.
         found.extend(proc.children(parent).into_iter().filter(|child| !found.contains(child)).collect::<Vec<_>>());
     }
     found.split_off(1)
@@ -72,8 +71,9 @@ pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
         .collect())
 }
 
-/// Looks at a process, and at its files for this long, in a thread of its own. The thread is left behind if it takes longer. A process can keep whoever reads its files in `/proc`
-/// waiting: its arguments, for one, lie in its own memory, and that in a file system of its own.
+/// Examines a process, and its files for this long, in a separate thread, which is abandoned if it takes longer.
+/// A process can block readers of its files in `/proc`:
+/// its arguments, for one, are in its own memory, and that may be backed by its own file system.
 fn inspect_within(time: Duration, proc: &Proc, pid: u32, survey: &Arc<Survey>) -> io::Result<Option<Process>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let (theirs, survey) = (proc.clone(), Arc::clone(survey));
@@ -89,7 +89,7 @@ fn inspect_within(time: Duration, proc: &Proc, pid: u32, survey: &Arc<Survey>) -
     }
 }
 
-/// No sign of .NET: because there is none, or because we may not look?
+/// Distinguishes a process without .NET from one that we may not examine.
 fn unrecognised(proc: &Proc, pid: u32) -> Error {
     let viewer = proc.viewer();
     match (proc.maps(pid), proc.status(pid)) {
