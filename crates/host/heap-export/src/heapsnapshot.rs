@@ -1,9 +1,9 @@
-//! V8's heap snapshots, for the Memory panel of Chrome's DevTools (`HeapSnapshotLoader.ts` of devtools-frontend): one JSON object with
-//! `nodes` and `edges` as flat arrays of numbers.
+//! V8's heap snapshots, for the Memory panel of Chrome's DevTools (`HeapSnapshotLoader.ts` of devtools-frontend).
+//! The file is one JSON object with `nodes` and `edges` as flat arrays of numbers.
 //!
 //! The first node is a synthetic root. Then follows one node for each kind of root present, with an `element` edge for each root.
-//! The root also has one `shortcut` to each object that a root holds: DevTools take such objects for the application's own roots, and count
-//! distances from them. (Two to one object make their graph search fail.)
+//! The root also has one `shortcut` to each object that a root holds. DevTools take such objects for the application's own roots, and count
+//! distances from them. Two to one object make their graph search fail.
 //! Every object is an `object`, strings and arrays, too: DevTools add the bytes of V8's own `array` and `hidden` nodes to their owners.
 //! The class is the type's name. Only snapshots with values have field names, and no graph does. So an edge is an `element`, numbered among
 //! the non-null references.

@@ -112,7 +112,7 @@ mod tests {
         for index in 0..MOST_OBJECTS as u64 + more {
             details.root(0x1000 + index * 24, RootKind::Stack, 1);
         }
-        // A known root may get further details; a handle has none.
+        // The first object may get further details; a handle has none.
         details.root(0x1000, RootKind::Stack, 2);
         details.root(8, RootKind::Handle, 1);
         let mut graph = remora_heap::Builder::new().finish().expect("nothing");

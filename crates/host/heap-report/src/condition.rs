@@ -123,8 +123,8 @@ impl Condition {
     }
 
     /// Whether missing objects could not change the result. They can only add to counts and bytes.
-    /// They can change retained sizes either way: a missing object may retain more, or may be a second referrer of an object that seems to
-    /// have one.
+    /// They can change retained sizes either way. A missing object may retain more. It may also be a second referrer of an object that
+    /// seems to have one.
     fn stays(&self, holds: bool) -> bool {
         let grows_into_it = matches!(self.operator, Operator::Above | Operator::AtLeast);
         self.measure != Measure::Retained && holds == grows_into_it

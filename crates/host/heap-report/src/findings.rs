@@ -13,7 +13,7 @@ use remora_terminal::size::shown as size;
 use remora_terminal::{Page, counted, line};
 use serde::Serialize;
 
-/// Waste gets a section from this fraction of the heap.
+/// Waste gets a section from one of this many parts of the heap.
 const PART: u64 = 1000;
 /// This many objects get a section, whatever their size.
 const MANY: u64 = 100;

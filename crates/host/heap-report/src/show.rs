@@ -470,7 +470,7 @@ pub(crate) mod tests {
     use super::*;
     use remora_heap::{Builder, Object, RootKind, Type, TypeFlags};
 
-    /// The head of a linked list with `nodes` nodes.
+    /// An object that holds a linked list of `nodes` nodes.
     pub(crate) fn list(nodes: u64) -> HeapGraph {
         let mut builder = Builder::new();
         let mut of = |name: &str| {

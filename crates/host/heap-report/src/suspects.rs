@@ -5,7 +5,7 @@ use remora_terminal::size::shown;
 use remora_terminal::{counted, grouped, percent};
 use std::collections::HashMap;
 
-/// A suspect retains at least this fraction of the heap.
+/// A suspect retains at least one of this many parts of the heap.
 const PART: u64 = 10;
 /// Maximum suspects.
 const MOST: usize = 3;

@@ -1,11 +1,11 @@
 //! Finds the objects that an unseen root must hold.
 //!
-//! The result is one object of each strongly connected component without references from other components. The components themselves are
-//! not needed.
+//! The result is one object of each strongly connected component without references from other components.
+//! The components themselves are not needed.
 //!
-//! 1. Nearly all such components are one object without referrers: the search first marks all that these reach.
-//! 2. Then it visits the other objects in order, and marks what each unmarked one reaches. The first object of a component without outside
-//!    references starts such a search, because nothing outside reaches it; the search marks the rest of the component.
+//! 1. Nearly all such components are one object without referrers. The search first marks all that these reach.
+//! 2. Then it visits the other objects in order, and marks what each unmarked one reaches. Nothing outside such a component reaches it.
+//!    So its first object starts such a search, which marks the rest of the component.
 //! 3. Some other objects start searches too: those visited before their referrers. A pass in reverse order finds them, because a later
 //!    start reaches them. The remaining starts are one for each component.
 

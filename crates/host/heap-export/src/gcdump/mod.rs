@@ -135,9 +135,12 @@ impl<'a> Plan<'a> {
         stream.tagged_byte(1)
     }
 
-    /// A node's record, all numbers packed: the type, doubled; the size, if it differs from the type's own (then the type's lowest bit is
-    /// 1);
-    /// the number of references; the distance of each target.
+    /// A node's record, with all numbers packed:
+    ///
+    /// - the type, doubled, plus 1 if the next number is present
+    /// - the size, if it differs from the type's own
+    /// - the number of references
+    /// - the distance of each target
     fn record(&self, node: u64, record: &mut Vec<u8>) {
         record.clear();
         let (objects, first_group) = (self.graph.object_count() as u64, self.first_group());
@@ -211,7 +214,7 @@ fn put_references(record: &mut Vec<u8>, count: u64, far: impl Iterator<Item = i6
     far.for_each(|far| pack(record, far));
 }
 
-/// Seven bits a byte, the highest first, as few as hold the number with its sign; the highest bit of a byte marks that more follow.
+/// Seven bits a byte, the highest first, as few as hold the number with its sign. The highest bit of a byte marks that more follow.
 fn pack(record: &mut Vec<u8>, number: i64) {
     let fits = |bits: u32| number >> (bits - 1) == 0 || number >> (bits - 1) == -1;
     for more in (1..=4).rev().filter(|more| !fits(7 * more)) {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const OUTER: u64 = 120;
 const BOXES: usize = 1_500;
 const LEVELS: usize = 6;
-/// Minimum share of the map for a box within another box, and for showing a box's content.
+/// A box within another box needs this fraction of the map: one of `SEEN` parts. A box that shows its content needs one of `OPENED`.
 const SEEN: u64 = 600;
 const OPENED: u64 = 100;
 /// Objects without a box that are sampled for their most frequent type.

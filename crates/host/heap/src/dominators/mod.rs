@@ -27,8 +27,8 @@ const NO_OBJECT: u32 = u32::MAX;
 
 /// The dominator tree. Its root represents everything outside the heap that holds objects.
 ///
-/// Objects that no root reaches are below a separate node, [`DominatorTree::unreached`], in a tree of their own:
-/// a dead object's reference to a living one does not retain it.
+/// Objects that no root reaches are in a tree of their own, below [`DominatorTree::unreached`].
+/// A dead object's reference to a living one does not retain it.
 #[derive(Debug, Clone)]
 pub struct DominatorTree {
     /// For each node its object.

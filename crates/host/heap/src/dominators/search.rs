@@ -44,7 +44,7 @@ impl Search {
 
     /// Numbers all objects that `starts` reach, with `parent` as their parent.
     ///
-    /// It notes all references of an object at once, with their source, so it need not read the object again when the search returns to it.
+    /// It notes all references of an object at once, with their source. So it need not read the object again when the search returns to it.
     fn descend_from(
         &mut self,
         graph: &HeapGraph,

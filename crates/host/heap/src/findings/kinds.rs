@@ -86,7 +86,8 @@ impl<'a> Kinds<'a> {
     }
 
     /// The arrays in which the runtime keeps static fields: the runtime holds them, and no object refers to them. There are few.
-    /// An application's array of this type looks alike if only a local or a handle holds it; one that a known static field holds does not.
+    /// An application's array of this type looks alike if only a local or a handle holds it. An array in a known static field does not
+    /// count.
     pub(super) fn statics(self) -> impl Iterator<Item = ObjectIx> + 'a {
         let graph = self.graph;
         let mut held: BTreeSet<ObjectIx> = graph.roots().iter().map(|root| root.object).collect();

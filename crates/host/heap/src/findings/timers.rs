@@ -1,6 +1,6 @@
 //! Scheduled timers, by the type they call.
 //!
-//! A timer is in one of the runtime's queues exactly while it is scheduled: then the queue, or another timer in it, refers to the timer.
+//! A timer is in one of the runtime's queues exactly while it is scheduled. Then the queue, or another timer in it, refers to the timer.
 
 use super::delegates::Delegates;
 use super::kinds::{Kinds, captures_nothing, written_in};
