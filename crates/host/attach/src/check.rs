@@ -180,7 +180,7 @@ pub fn check_answer(process: &Process, timeout: Duration) -> Check {
     }
 }
 
-/// The reason for one check that the process cannot be attached to, or that the check passes.
+/// Fails if a reason against attaching concerns this check, else passes.
 fn attachable(process: &Process, subject: Subject, concerns: fn(&Reason) -> bool, found: String) -> Check {
     let reasons = process.attachable.as_ref().err().into_iter().chain(process.diagnostics.as_ref().err());
     match reasons.into_iter().find(|reason| concerns(reason)) {
@@ -418,8 +418,8 @@ fn signals(status: &Status) -> Check {
     }
 }
 
-/// Descriptors that an attach needs in the target for a moment: the runtime's connection and the library's file, the agent's connection,
-/// shared memory and event, and files that the agent reads.
+/// Descriptors that an attach needs in the target for a moment: three of the agent (connection, shared memory, event), the runtime's
+/// connection, the library's file, and files that the agent reads.
 /// With fewer, the attach fails in some way. With none, .NET 8.0.4 accepts the connection, fails, and crashes at its next work (seen with a
 /// client that only connected).
 const NEEDED_DESCRIPTORS: u64 = 8;

@@ -72,8 +72,7 @@ pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
 }
 
 /// Examines a process, and its files for this long, in a separate thread, which is abandoned if it takes longer.
-/// A process can block readers of its files in `/proc`:
-/// its arguments, for one, are in its own memory, and that may be backed by its own file system.
+/// A process can block readers of its files in `/proc`. Its arguments, for one, are in its own memory, which its own file system may back.
 fn inspect_within(time: Duration, proc: &Proc, pid: u32, survey: &Arc<Survey>) -> io::Result<Option<Process>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let (theirs, survey) = (proc.clone(), Arc::clone(survey));

@@ -1,7 +1,7 @@
 //! The C library of a process, and its version where it matters.
 //!
-//! glibc's version is the highest that its file defines, read from the mapped file. musl has no symbol versions; the names that a library
-//! needs are compared one by one instead.
+//! The version of glibc is the highest that its file defines, read from the mapped file. A musl has no symbol versions:
+//! the names that a library needs are compared one by one instead.
 //! A file with an ambiguous name is examined by content: Debian maps musl as `libc.so`.
 
 use crate::elf::GlibcVersion;

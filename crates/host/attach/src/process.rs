@@ -155,8 +155,8 @@ impl Process {
         stopped(&stat, &status)
     }
 
-    /// Waits a moment for the process to end: a live runtime does not break or refuse a connection, and a dying one closes or deletes its
-    /// sockets before the kernel shows it as ended.
+    /// Waits a moment for the process to end. A live runtime does not break or refuse a connection.
+    /// A dying one closes or deletes its sockets before the kernel shows it as ended.
     fn await_end(&self) {
         for _ in 0..ENDING_LOOKS {
             if self.require_same().is_err() {
@@ -187,8 +187,8 @@ impl Process {
         }
     }
 
-    /// `error`, unless the process has ended or replaced its program: then that is the cause of any failure, since its directories and its
-    /// socket no longer exist.
+    /// `error`, unless the process has ended or replaced its program. Then that is the cause of any failure: its directories and its socket
+    /// no longer exist.
     pub fn or_its_end(&self, error: Error) -> Error {
         match self.require_same() {
             Ok(()) => error,

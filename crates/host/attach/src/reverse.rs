@@ -2,10 +2,9 @@
 //!
 //! The application is started with [`ReversePort::variable`] in its environment. Its runtime connects, identifies itself, and waits for the
 //! resume command. Each connection serves one command; afterwards the runtime connects again.
-//! Child processes inherit the variable and wait, too: every runtime that connects must be resumed, by a process that lives as long as they
-//! do. So it is for tests and tools that own the application; `remora record -- COMMAND`, which may end before the command, does not use
-//! it.
-//! .NET 5 and later; older runtimes ignore the variable and run without waiting.
+//! Child processes inherit the variable and wait, too. A process that lives as long as they do must resume every runtime that connects.
+//! So it is for tests and tools that own the application. `remora record -- COMMAND` does not use it, since it may end before the command.
+//! It needs .NET 5 or later; older runtimes ignore the variable and run without waiting.
 
 use crate::attach::Attach;
 use crate::client::{DEFAULT_TIMEOUT, Deadline, exchange, read_exact};

@@ -1,6 +1,6 @@
 //! The diagnostics socket of a runtime, or why there is none.
 //!
-//! The socket's name contains the target's own process id and its start time, so that a file of an earlier process with the same id is not
+//! The socket's name contains the target's own process id and its start time. So a file of an earlier process with the same id is not
 //! mistaken for it. Nothing connects here: `/proc/PID/net/unix` lists the listening sockets.
 
 use crate::error::Reason;

@@ -1,7 +1,7 @@
 //! Directories of the target's view, opened from outside.
 //!
-//! A path is walked one component at a time below `/proc/PID/root`, including links, as the target's kernel view resolves it: an absolute
-//! link stays inside the target's root, and `..` cannot leave it.
+//! A path is walked one component at a time below `/proc/PID/root`, including links, as the target's kernel view resolves it.
+//! An absolute link stays inside the target's root, and `..` cannot leave it.
 //! All further operations use the directory's descriptor, so no process can swap a component afterwards.
 
 use crate::proc::{Capability, Status};

@@ -89,7 +89,7 @@ impl Format {
     }
 
     /// The header of the next chunk, with its checksum; `input` then is after the chunk, whose content is not read.
-    /// `None` at the end of the file, or if the bytes are no header, such as the zeros of a hole: reading them gives the error.
+    /// `None` at the end of the file, or if the bytes are no header, such as the zeros of a hole. Reading them gives the error.
     ///
     /// # Errors
     /// Those of `input`.

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //! A `.remora` file holds all of a [`Profile`]: every other format can be made from it later.
-//! [`Writer`] writes it while the recording grows. After every append the file is a valid recording up to there, so neither a kill nor a
-//! full disk loses the samples recorded so far.
+//! [`Writer`] writes it while the recording grows. After every append the file is a valid recording up to there.
+//! So neither a kill nor a full disk loses the samples recorded so far.
 //!
 //! # Layout
 //! Header and chunks are those of [`remora_chunks`]; the magic is `REMORA`. The last chunk marks the end: a file without it is a recording

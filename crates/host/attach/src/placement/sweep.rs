@@ -29,7 +29,7 @@ pub struct Swept {
     pub failed: Vec<(TargetPath, String)>,
 }
 
-/// A file that looks dead is examined again after this long: a live run needs an instant between creating it and locking it, or listening
+/// A file that looks dead is examined again after this long. A live run needs an instant between creating it and locking it, or listening
 /// on it.
 const SECOND_LOOK: Duration = Duration::from_millis(50);
 

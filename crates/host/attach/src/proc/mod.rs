@@ -211,11 +211,11 @@ impl Proc {
         }
     }
 
-    /// Opens the regular file at a path of the process's own view, for reading: if its user can read it, or if the process has it mapped. A
-    /// service may have mapped it before it dropped the rights for it.
+    /// Opens the regular file at a path of the process's own view, for reading. Its user must be able to read it, or the process must have
+    /// it mapped: a service may have mapped it before it dropped the rights for it.
     ///
     /// # Errors
-    /// The system's; `ENOTDIR` or `EISDIR` if it is no regular file, `ENODATA` if it is empty, `EPERM` if this process may not act as that
+    /// The system's; `ENOTDIR` or `EISDIR` if it is no regular file, `ENODATA` if it is empty. `EPERM` if this process may not act as that
     /// user.
     pub fn open(&self, pid: u32, path: &TargetPath) -> io::Result<File> {
         match open_in_root(&self.path(pid, "root"), path, &Rights::of(&self.status(pid)?)) {

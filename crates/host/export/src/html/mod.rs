@@ -1,8 +1,8 @@
 //! One self-contained page: flame graph, callers, hottest methods, and the account of losses.
 //!
 //! docs/design/0003-html-flame-graph.md explains why it embeds no library.
-//! The page loads nothing (its own policy forbids it), and no text of the target becomes markup:
-//! the profile is JSON without any `<`, and the script inserts texts as text.
+//! The page loads nothing: its own policy forbids it. No text of the target becomes markup.
+//! The profile is JSON without any `<`, and the script inserts texts as text.
 
 mod data;
 mod escape;
