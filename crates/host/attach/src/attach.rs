@@ -1,6 +1,6 @@
-//! Asking a runtime who it is, and to load a profiler.
+//! Requests to a runtime: process information, and loading a profiler.
 //!
-//! A stopped target is not asked, because it could not answer and would act on the request when it goes on.
+//! A stopped target gets no request: it could not answer, and would act on the request when it continues.
 
 use crate::client::{DEFAULT_TIMEOUT, Deadline, connect, exchange, receive_reply, send};
 use crate::codec::{AttachProfiler, Guid, ProcessInfo, ProcessInfoVersion, Request};
@@ -12,29 +12,29 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Pause before a runtime that is just starting is asked again.
+/// Pause before the next request to a runtime that is starting.
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
 
-/// What to load into a runtime.
+/// The profiler to load into a runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attach {
-    /// Class that the library's factory is asked for.
+    /// Class id requested from the library's factory.
     pub clsid: Guid,
     /// Path of the library in the target's view.
     pub path: TargetPath,
-    /// Handed to `InitializeForAttach`.
+    /// Passed to `InitializeForAttach`.
     pub client_data: Vec<u8>,
-    /// How long all of it may take. The runtime gets the same for its wait on a background collection.
+    /// Time limit for all of it. The runtime gets the same for its wait on a background GC.
     pub timeout: Duration,
 }
 
 impl Attach {
-    /// With the default time-out and no client data.
+    /// With the default timeout and no client data.
     pub fn new(clsid: Guid, path: impl Into<TargetPath>) -> Attach {
         Attach { clsid, path: path.into(), client_data: Vec::new(), timeout: DEFAULT_TIMEOUT }
     }
 
-    /// Calls `send` with the request in the form of the protocol.
+    /// Calls `send` with the encoded form of the request.
     pub(crate) fn with_request<T>(&self, send: impl FnOnce(&Request<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let path = self.path.to_str().ok_or_else(|| {
             Error::io("send the path, which is not UTF-8:", self.path.to_string(), std::io::ErrorKind::InvalidInput)
@@ -49,9 +49,9 @@ impl Attach {
     }
 }
 
-/// A request that a runtime has, and has not answered yet: the caller may see to something else meanwhile.
+/// A request that the runtime has received and not answered yet; the caller may do other work meanwhile.
 ///
-/// As a descriptor it can be read from when the answer is there, or never will be.
+/// As a descriptor it is readable once the answer has arrived, or the connection is closed.
 #[derive(Debug)]
 pub struct Asked<'a> {
     process: &'a Process,
@@ -66,19 +66,19 @@ impl AsFd for Asked<'_> {
 }
 
 impl Asked<'_> {
-    /// Waits for the answer: returns when the runtime has said that the profiler is loaded.
+    /// Waits for the answer: returns when the runtime reports that the profiler is loaded.
     pub fn answer(mut self) -> Result<(), Error> {
         let reply = receive_reply(&mut self.stream, self.deadline);
-        // One that refuses since it is going down has ended soon.
+        // A runtime that refuses because it is shutting down ends soon.
         let answer = reply.and_then(|reply| Ok(reply.into_attached()?));
         answer.map_err(|error| self.process.explain(error))
     }
 }
 
-/// Asks the process to load a profiler, and does not wait for the answer.
+/// Requests the process to load a profiler, without waiting for the answer.
 pub fn begin_attach<'a>(process: &'a Process, attach: &Attach) -> Result<Asked<'a>, Error> {
     attach.with_request(|request| {
-        // A request that cannot be sent is refused before anybody is asked.
+        // A request that cannot be encoded fails before anything is sent.
         request.encode()?;
         let socket = process.ready_socket()?;
         let deadline = Deadline::after(attach.timeout);
@@ -91,12 +91,12 @@ pub fn begin_attach<'a>(process: &'a Process, attach: &Attach) -> Result<Asked<'
     })
 }
 
-/// Asks the process to load a profiler; returns when the runtime has said that it did.
+/// Requests the process to load a profiler; returns when the runtime reports that it did.
 pub fn attach(process: &Process, attach: &Attach) -> Result<(), Error> {
     begin_attach(process, attach)?.answer()
 }
 
-/// Like [`attach`], but asks again while the runtime is still starting. For programs that were started for recording.
+/// Like [`attach`], but retries while the runtime is still starting. For applications started for recording.
 pub fn attach_when_ready(process: &Process, request: &Attach) -> Result<(), Error> {
     let deadline = Deadline::after(request.timeout);
     loop {
@@ -107,7 +107,7 @@ pub fn attach_when_ready(process: &Process, request: &Attach) -> Result<(), Erro
     }
 }
 
-/// Asks the process who it is; the newest question that it understands. .NET 5 and later.
+/// Requests process information, in the newest form that the runtime supports. .NET 5 and later.
 pub fn ask(process: &Process, timeout: Duration) -> Result<ProcessInfo, Error> {
     let deadline = Deadline::after(timeout);
     let mut version = ProcessInfoVersion::Three;

@@ -1,7 +1,7 @@
-//! Every precondition of recording, found before anything is asked of the target.
+//! Checks every precondition of recording before any request to the target.
 //!
-//! Reads `/proc` and files only; the one check that asks something is [`check_answer`], which is separate.
-//! The runtime gives one and the same code for a missing file, a noexec mount and a wrong libc: here they are told apart.
+//! Reads only `/proc` and files. Only [`check_answer`], which is separate, sends a request.
+//! The runtime returns the same code for a missing file, a noexec mount and a wrong libc; these checks distinguish them.
 
 use crate::attach::ask;
 use crate::discovery::find;
@@ -17,31 +17,31 @@ use crate::windowed::Budget;
 use remora_symbols::{MapEntry, TargetPath};
 use std::time::Duration;
 
-/// The agent's file in a target starts with this.
+/// Start of the agent's file name in a target.
 const AGENT: &str = "libremora_agent";
-/// What every profiler's library exports.
+/// The export of every profiler library.
 const PROFILER_EXPORT: &str = "DllGetClassObject";
 /// Variables that load a profiler at startup.
 const PROFILING_SWITCHES: [&str; 3] = ["CORECLR_ENABLE_PROFILING", "COR_ENABLE_PROFILING", "DOTNET_ENABLE_PROFILING"];
-/// First version with room for profilers beside the main one.
+/// First version with slots for notification-only profilers.
 const FIRST_WITH_ROOM_BESIDE: u32 = 6;
-/// Executable libraries looked at for another profiler.
+/// Maximum executable libraries examined for another profiler.
 const MOST_LIBRARIES: usize = 512;
-/// Queued signals that should be free for a recording, beside those for each thread.
+/// Queued signals that should be free for a recording, besides those for each thread.
 const SIGNALS_WANTED: u64 = 64;
-/// Queued signals per thread, at most: the pending one, or the timer that sends it.
+/// Maximum queued signals per thread: the pending one, or the timer that sends it.
 const SIGNALS_OF_A_THREAD: u64 = 1;
-/// Time for the files of one check.
+/// Time limit for the files of one check.
 const TIME: Duration = Duration::from_secs(10);
-/// What a precondition is about.
+/// The subject of a precondition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Subject {
-    /// Whether there is such a process.
+    /// Whether the process exists.
     Process,
     /// Its runtime.
     Runtime,
-    /// Whether the user may.
+    /// The user's permissions.
     Rights,
     /// The diagnostics socket.
     #[strum(serialize = "diagnostics port")]
@@ -50,25 +50,25 @@ pub enum Subject {
     Running,
     /// Its memory mappings.
     Mappings,
-    /// Its processor architecture.
+    /// Its CPU architecture.
     Architecture,
     /// Its C library.
     Libc,
-    /// What else the agent's library needs.
+    /// Other libraries that the agent needs.
     Libraries,
     /// A directory for the agent's library.
     Directory,
     /// Other profilers.
     #[strum(serialize = "profiler slot")]
     ProfilerSlot,
-    /// An agent that is there already.
+    /// An agent that is already loaded.
     #[strum(serialize = "remora's agent")]
     OwnAgent,
     /// Queued signals.
     Signals,
-    /// System calls that are filtered.
+    /// Filtered system calls.
     Confinement,
-    /// Free descriptors for anybody who attaches.
+    /// Free descriptors for any attach.
     Descriptors,
     /// Free descriptors for the agent.
     #[strum(serialize = "descriptors of the agent")]
@@ -83,7 +83,7 @@ impl Subject {
         self.into()
     }
 
-    /// Whether it concerns the agent only, so that the runtime's own sampler works without.
+    /// Whether it concerns only the agent, so that the runtime's own sampler works without.
     pub fn concerns_the_agent_only(self) -> bool {
         use Subject::{AgentDescriptors, Architecture, Directory, Libc, Libraries, ProfilerSlot, Signals};
         matches!(self, Architecture | Libc | Libraries | Directory | ProfilerSlot | Signals | AgentDescriptors)
@@ -94,13 +94,13 @@ impl Subject {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {
-    /// What was looked at.
+    /// Its subject.
     pub subject: Subject,
-    /// Whether recording is possible as far as this goes.
+    /// Whether recording is possible as far as this check goes.
     pub passed: bool,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What to do about it; with a passed check, something to know.
+    /// Remedies; for a passed check, hints.
     pub remedies: Vec<Remedy>,
 }
 
@@ -118,7 +118,7 @@ impl Check {
     }
 }
 
-/// Checks the process with this id: that it exists and runs .NET, and then everything else.
+/// Checks the process with this id: first that it exists and runs .NET, then everything else.
 pub fn check_pid(pid: u32, requirements: &Requirements) -> Vec<Check> {
     match find(pid) {
         Ok(process) => check(&process, requirements),
@@ -126,7 +126,7 @@ pub fn check_pid(pid: u32, requirements: &Requirements) -> Vec<Check> {
     }
 }
 
-/// Why a process was not found, as the one check that there is then.
+/// The only check of a process that was not found: the cause.
 pub(crate) fn unfound(error: &Error) -> Check {
     let missing = matches!(error, Error::NoSuchProcess { .. });
     Check::failed(if missing { Subject::Process } else { Subject::Runtime }, error.to_string(), error.remedies())
@@ -166,7 +166,7 @@ pub fn check(process: &Process, requirements: &Requirements) -> Vec<Check> {
     checks
 }
 
-/// Asks the runtime who it is, which is harmless, and says whether it answers in time.
+/// Requests process information, which is harmless, and reports whether the runtime answers in time.
 pub fn check_answer(process: &Process, timeout: Duration) -> Check {
     const SUBJECT: Subject = Subject::Answer;
     match ask(process, timeout) {
@@ -174,13 +174,13 @@ pub fn check_answer(process: &Process, timeout: Duration) -> Check {
             let version = info.runtime_version.unwrap_or_else(|| "5".to_owned());
             Check::passed(SUBJECT, format!("the runtime answers: .NET {version}, {}", info.architecture))
         }
-        // .NET Core 3.1 answers that it does not know the question, which is an answer.
+        // .NET Core 3.1 answers that it does not know the command, which is an answer.
         Err(Error::RuntimeRefused(_)) => Check::passed(SUBJECT, "the runtime answers"),
         Err(error) => Check::failed(SUBJECT, error.to_string(), error.remedies()),
     }
 }
 
-/// The attachability that concerns one check, or that it passes.
+/// Fails if a reason against attaching concerns this check, else passes.
 fn attachable(process: &Process, subject: Subject, concerns: fn(&Reason) -> bool, found: String) -> Check {
     let reasons = process.attachable.as_ref().err().into_iter().chain(process.diagnostics.as_ref().err());
     match reasons.into_iter().find(|reason| concerns(reason)) {
@@ -277,10 +277,10 @@ fn libc(process: &Process, requirements: &Requirements, maps: &[MapEntry]) -> Ch
     }
 }
 
-/// musl has no versions: each name that the library needs must be there, in musl itself or in a mapped library that it needs.
+/// musl has no symbol versions: each name the library needs must exist, in musl or in a mapped library that it needs.
 fn musl(process: &Process, file: &TargetPath, requirements: &Requirements, maps: &[MapEntry]) -> Check {
     const SUBJECT: Subject = Subject::Libc;
-    // Since 1.2.4 musl's linker gives `open` to a library that asks for `open64`, and exports no such name (ldso/dynlink.c, `get_lfs64`).
+    // Since 1.2.4 musl's linker resolves `open64` to `open`, and exports no such name (ldso/dynlink.c, `get_lfs64`).
     let names = requirements.names.iter().map(String::as_str);
     let wanted: Vec<&str> = names.clone().chain(names.clone().filter_map(|name| name.strip_suffix("64"))).collect();
     let budget = Budget::new(TIME);
@@ -360,12 +360,12 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntr
     }
 }
 
-/// Libraries of other profilers that are mapped in `process`, as far as that can be seen.
+/// Libraries of other profilers mapped in `process`, as far as visible.
 pub fn loaded_profilers(process: &Process) -> Vec<String> {
     process.proc.maps(process.pid).map(|maps| other_profilers(process, &maps, &Budget::new(TIME))).unwrap_or_default()
 }
 
-/// Mapped libraries that export what a profiler must export, ours and the runtime's own left out.
+/// Mapped libraries with a profiler's export, except ours and the runtime's.
 fn other_profilers(process: &Process, maps: &[MapEntry], budget: &Budget) -> Vec<String> {
     let runtime_directories: Vec<_> = process.runtimes.iter().filter_map(|runtime| runtime.file.parent()).collect();
     let is_candidate = |mapping: &&MapEntry| {
@@ -418,11 +418,12 @@ fn signals(status: &Status) -> Check {
     }
 }
 
-/// Descriptors that whoever attaches needs in the target for a moment: the runtime's connection and the library's file, the agent's
-/// connection, shared memory and event, and what it reads of the process. With fewer the attach fails in some way or other; with none at all
-/// .NET 8.0.4 accepts the connection, fails, and ends the process at its next work (seen with a client that did nothing but connect).
+/// Descriptors that an attach needs in the target for a moment: three of the agent (connection, shared memory, event), the runtime's
+/// connection, the library's file, and files that the agent reads.
+/// With fewer, the attach fails in some way. With none, .NET 8.0.4 accepts the connection, fails, and crashes at its next work (seen with a
+/// client that only connected).
 const NEEDED_DESCRIPTORS: u64 = 8;
-/// Whoever asks the runtime anything needs a connection, and the runtime room beside it.
+/// Any request needs a connection, and the runtime needs further descriptors.
 const NEEDED_BY_ANYBODY: u64 = 4;
 
 fn descriptors(process: &Process) -> Check {
@@ -445,7 +446,7 @@ fn descriptors(process: &Process) -> Check {
     Check::failed(subject, found, [Remedy::RaiseOpenFiles { pid: process.pid }])
 }
 
-/// The soft limit of open files; `None` where there is none.
+/// The soft limit of open files; `None` if unlimited.
 fn open_files(limits: &[u8]) -> Option<u64> {
     let limits = String::from_utf8_lossy(limits);
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;

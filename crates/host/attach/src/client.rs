@@ -1,7 +1,7 @@
-//! Asking a runtime over its socket, with time-outs of our own.
+//! Sends requests to a runtime's socket, with time limits of our own.
 //!
-//! One command per connection, as the runtime wants it. A time-out covers the whole exchange, so that a server that
-//! dribbles bytes cannot hold us; what was asked may nevertheless still be done, and the error says so.
+//! One command per connection, as the protocol demands. A time limit covers the whole exchange, so that a server that sends byte by byte
+//! cannot block us. The runtime may still execute the command later, and the error says so.
 
 use crate::codec::{CodecError, HEADER_SIZE, Header, Reply, Request};
 use crate::error::Error;
@@ -14,10 +14,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// How long a runtime may take to answer if nothing else is said.
+/// Default time limit for a runtime's answer.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A point in time until which all steps of an exchange must be done.
+/// The deadline for all steps of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     at: Instant,
@@ -29,7 +29,7 @@ impl Deadline {
         Deadline { at: Instant::now() + allowed, allowed }
     }
 
-    /// What is left, at least a little, because zero would mean for ever.
+    /// The remaining time, at least a little, because zero would mean no limit.
     fn left(self, step: &'static str) -> Result<Duration, Error> {
         let left = self.at.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(self.passed(step)) } else { Ok(left.max(Duration::from_millis(1))) }
@@ -51,17 +51,18 @@ impl Deadline {
     }
 }
 
-/// Connects to a runtime's socket. Who listens there is asked of the kernel: in a mount namespace of its own, a process can mount the socket
-/// of another one, and of another user, over its name. That one would then load a library from a path that the process chose.
+/// Connects to a runtime's socket, and verifies the listener through the kernel. In its own mount namespace a process can mount the socket
+/// of another process, even of another user, over its own socket's name. That process would then load a library from a path chosen by the
+/// first.
 pub(crate) fn connect(socket: &DiagnosticsSocket, deadline: Deadline) -> Result<UnixStream, Error> {
     const STEP: &str = "accept a connection";
     let failed = |errno: Errno| Error::Connect { path: socket.host_path.clone(), source: errno.into() };
-    // It is what was looked at that is connected to, whatever its name means by now.
+    // Connects to the file that was checked, whatever its name refers to now.
     let file = socket.open().map_err(failed)?;
     let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(failed)?;
     let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(failed)?;
-    // A full backlog makes connect wait for as long as sending may take.
+    // With a full backlog, connect waits as long as the send timeout.
     set_socket_timeout(&fd, Timeout::Send, Some(deadline.left(STEP)?)).map_err(failed)?;
     loop {
         match rustix::net::connect(&fd, &address) {
@@ -101,7 +102,7 @@ pub(crate) fn send(stream: &mut UnixStream, request: &Request<'_>, deadline: Dea
     Ok(())
 }
 
-/// Reads an answer and gives the payload of a success.
+/// Reads an answer and returns the payload of a success.
 pub(crate) fn receive(stream: &mut UnixStream, deadline: Deadline) -> Result<Vec<u8>, Error> {
     Ok(receive_reply(stream, deadline)?.into_payload()?)
 }

@@ -1,12 +1,12 @@
-//! Whether a process lives in a container, and in which.
+//! Detects the container of a process.
 //!
-//! Told from its control group and from the namespaces and root that it does not share with us.
-//! An unknown container runtime is still seen by its namespaces; only its name is missing.
+//! It uses the control group, and the namespaces and root directory that the process does not share with us.
+//! An unknown container runtime is still visible by its namespaces; only its name is missing.
 
 use crate::proc::{Proc, own_link};
 use std::path::Path;
 
-/// Namespaces that set a container's view apart.
+/// Namespaces that separate a container.
 const NAMESPACES: [&str; 4] = ["mnt", "pid", "user", "net"];
 /// Digits of a container's id.
 const ID_LENGTH: usize = 64;
@@ -19,19 +19,19 @@ const RUNTIMES: [(&str, &str); 6] = [
     ("lxc", "lxc"),
 ];
 
-/// What sets a process apart from us.
+/// The separation of a process from us.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Container {
-    /// Who made it: `docker`, `kubernetes`, `podman`, ...
+    /// The container runtime: `docker`, `kubernetes`, `podman`, ...
     pub runtime: Option<&'static str>,
     /// Its id, shortened to twelve digits.
     pub id: Option<String>,
-    /// Namespaces that it does not share with us, and `root` if its root directory is another.
+    /// Namespaces not shared with us, and `root` for another root directory.
     pub apart: Vec<&'static str>,
 }
 
 impl Container {
-    /// Tells it from the process's control group, namespaces and root. `None`: it lives where we do.
+    /// Detects it by the process's control group, namespaces and root. `None`: the process is not separated from us.
     pub(crate) fn of(proc: &Proc, pid: u32) -> Option<Container> {
         let group = proc.read(pid, "cgroup").unwrap_or_default();
         let mut container = Container::of_group(&String::from_utf8_lossy(&group));
@@ -65,7 +65,7 @@ impl Container {
     }
 }
 
-/// Reads `bytes` as a process's list of control groups with each parser of this crate. Returns whether one understood something. For fuzzing.
+/// Reads `bytes` as a process's list of control groups with each parser of this crate. Returns whether one succeeded. For fuzzing.
 pub fn read_any_group(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let container = Container::of_group(&text);

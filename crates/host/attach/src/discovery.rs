@@ -1,7 +1,6 @@
-//! Finding the processes that run .NET.
+//! Finds processes that run .NET.
 //!
-//! A process that ends while it is looked at is left out; one that may not be looked into is listed as far as its
-//! socket betrays it.
+//! A process that ends meanwhile is omitted; one without read permission is listed as far as its socket reveals it.
 
 use crate::error::{Error, Reason};
 use crate::proc::{Proc, is_gone};
@@ -14,9 +13,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time for the files of one of many processes.
+/// Time limit for the files of one of many processes.
 const TIME_IN_A_LIST: Duration = Duration::from_secs(2);
-/// Time for those of the process that the caller named.
+/// Time limit for the files of a process that the caller named.
 const TIME_ALONE: Duration = Duration::from_secs(10);
 /// Time for a whole list, beyond what has begun by then. Those that are left are listed without a look.
 const TIME_OF_A_LIST: Duration = Duration::from_secs(15);
@@ -30,7 +29,7 @@ pub fn find(pid: u32) -> Result<Process, Error> {
     find_in(&Proc::default(), pid)
 }
 
-/// All that a process has started, and what these have, as far as they are still below it: parents before their children.
+/// All descendants of a process that are still below it: parents before their children.
 pub fn descendants(pid: u32) -> Vec<u32> {
     descendants_in(&Proc::default(), pid)
 }
@@ -41,7 +40,7 @@ pub fn descendants_in(proc: &Proc, pid: u32) -> Vec<u32> {
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
         next += 1;
-        // The kernel could show a process twice while its parent ends.
+        // The kernel may list a process twice while its parent ends.
         found.extend(proc.children(parent).into_iter().filter(|child| !found.contains(child)).collect::<Vec<_>>());
     }
     found.split_off(1)
@@ -90,8 +89,8 @@ pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
     Ok(found)
 }
 
-/// Looks at a process, and at its files for this long, in a thread of its own. The thread is left behind if it takes longer. A process can keep whoever reads its files in `/proc`
-/// waiting: its arguments, for one, lie in its own memory, and that in a file system of its own.
+/// Examines a process, and its files for this long, in a separate thread, which is abandoned if it takes longer.
+/// A process can block readers of its files in `/proc`. Its arguments, for one, are in its own memory, which its own file system may back.
 fn inspect_within(time: Duration, proc: &Proc, pid: u32, survey: &Arc<Survey>) -> io::Result<Option<Process>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let (theirs, survey) = (proc.clone(), Arc::clone(survey));
@@ -106,7 +105,7 @@ fn inspect_within(time: Duration, proc: &Proc, pid: u32, survey: &Arc<Survey>) -
     }
 }
 
-/// No sign of .NET: because there is none, or because we may not look?
+/// Distinguishes a process without .NET from one that we may not examine.
 fn unrecognised(proc: &Proc, pid: u32) -> Error {
     let viewer = proc.viewer();
     match (proc.maps(pid), proc.status(pid)) {

@@ -1,17 +1,17 @@
-//! What an ELF file tells: architecture, exports, and which glibc it needs or is.
+//! Reads ELF files: architecture, exports, and the glibc version that a file needs or is.
 //!
-//! Reads only the tables that are asked for: the names of all symbols (`.symtab`) are none of them. A damaged or foreign file gives `None` or
-//! nothing, never a panic.
+//! Reads only the necessary tables, never the names of all symbols (`.symtab`). A damaged or foreign file gives `None` or nothing, never a
+//! panic.
 
 use object::elf::{EM_386, EM_AARCH64, EM_ARM, EM_LOONGARCH, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64, FileHeader64};
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym, SymbolTable, VersionTable};
 use object::{Endianness, ReadRef};
 use std::collections::BTreeSet;
 
-/// Mark before the version in every CoreCLR: `@(#)Version 8.0.424.16909 @Commit: ...`.
+/// The prefix of the version in every CoreCLR: `@(#)Version 8.0.424.16909 @Commit: ...`.
 const VERSION_MARK: &[u8] = b"@(#)Version ";
 
-/// Symbol versions looked at; a C library has some dozens, and a damaged table could send us in circles.
+/// Maximum symbol versions examined; a C library has some dozens, and a damaged table could be circular.
 const MOST_VERSIONS: usize = 4_096;
 
 /// An instruction set.
@@ -67,9 +67,9 @@ impl std::fmt::Display for Architecture {
 /// A version of glibc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GlibcVersion {
-    /// 2, as yet.
+    /// 2 so far.
     pub major: u32,
-    /// The number that grows.
+    /// The increasing number.
     pub minor: u32,
 }
 
@@ -106,13 +106,13 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         Some(Elf { data, header, endian, sections: header.sections(endian, data).ok()? })
     }
 
-    /// Whether one of `names` is defined for others to use. Names are compared without their symbol version.
+    /// Whether it defines and exports one of `names`. The comparison ignores symbol versions.
     pub(crate) fn exports(&self, names: &[&str]) -> bool {
         !self.exported_of(names).is_empty()
     }
 
-    /// Those of `names` that are defined for others to use. They are looked up by the file's hash table, if it has one: a large program has
-    /// millions of names.
+    /// The `names` that it defines and exports. The lookup uses the file's hash table, if it has one: a large program has millions of
+    /// names.
     pub(crate) fn exported_of<'name>(&self, names: &[&'name str]) -> BTreeSet<&'name str> {
         let Some(symbols) = self.dynamic_symbols() else { return BTreeSet::new() };
         if let Some(found) = self.hashed(names, &symbols) {
@@ -123,7 +123,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         exported.filter_map(|name| names.iter().copied().find(|wanted| wanted.as_bytes() == bare(name))).collect()
     }
 
-    /// The same by the hash table; `None` without one that can be used.
+    /// [`Elf::exported_of`] by the hash table; `None` without a usable one.
     fn hashed<'name>(
         &self,
         names: &[&'name str],
@@ -144,7 +144,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         (linked == symbols.section()).then(|| names.iter().copied().filter(is_defined).collect())
     }
 
-    /// Names that must be found elsewhere; weak ones are left out.
+    /// Imported names except weak ones.
     pub(crate) fn required_names(&self) -> Vec<String> {
         let Some(symbols) = self.dynamic_symbols() else { return Vec::new() };
         let missing = symbols.iter().filter(|symbol| symbol.is_undefined(self.endian) && !symbol.is_weak());
@@ -219,7 +219,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         })
     }
 
-    /// Whether `mark` is among its constants.
+    /// Whether `mark` is in its read-only data.
     pub(crate) fn holds(&self, mark: &[u8]) -> bool {
         self.section(".rodata").is_some_and(|data| find(data, mark).is_some())
     }
@@ -235,7 +235,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
     }
 }
 
-/// Asks `bytes` everything that an ELF file is asked; it must return whatever they are. Entry point for fuzzing: whether it was one.
+/// Runs every query on `bytes`, which must return whatever they are. Entry point for fuzzing; returns whether it is an ELF file.
 pub fn read_any_elf(bytes: &[u8]) -> bool {
     let Some(elf) = Elf::parse(bytes) else { return false };
     let _ = (elf.exports(&["x", "DllGetClassObject"]), elf.required_names(), elf.needed_libraries());
@@ -311,7 +311,7 @@ mod tests {
                 libc = damaged;
             }
         }
-        // Without one, all symbols are looked at.
+        // Without a hash table, all symbols are compared.
         libc[at..at + 4].fill(0);
         assert_eq!(Elf::parse(libc.as_slice()).expect("valid").exported_of(&names), found);
     }

@@ -1,5 +1,5 @@
-//! Everything that can go wrong between finding a process and having attached to it: codes, facts and remedies.
-//! `Display` says what happened; what to do about it is in [`Error::remedies`].
+//! Errors from finding a process to attaching to it: codes, facts and remedies.
+//! `Display` states the cause; [`Error::remedies`] has the fixes.
 
 use crate::codec::CodecError;
 use crate::hresult::HResult;
@@ -10,12 +10,12 @@ use remora_symbols::TargetPath;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a process cannot be attached to, as far as can be told from outside without asking it.
+/// Why a process cannot be attached to, as far as visible from outside.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Reason {
-    /// It has ended, or ends.
+    /// It has ended, or is ending.
     #[strum(serialize = "process-ended")]
     #[error("the process has ended")]
     Ended,
@@ -31,19 +31,19 @@ pub enum Reason {
         /// The runtime's version.
         version: Version,
     },
-    /// The host is there, the runtime is not yet.
+    /// The host is loaded, the runtime is not yet.
     #[error("the process has not loaded the .NET runtime yet")]
     RuntimeNotLoaded,
-    /// A limit of what is looked at was reached before it was known whether it runs .NET.
+    /// A limit of the examination was reached before it was known whether the process runs .NET.
     #[error("Remora stopped looking at it: {limit}")]
     NotExamined {
-        /// Which one.
+        /// The limit.
         limit: Limit,
     },
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("access denied: the process belongs to {owner} and you are user {viewer}")]
     NotOwner {
-        /// Name or number of its user.
+        /// Name or number of that user.
         owner: String,
         /// Our own user id.
         viewer: u32,
@@ -54,31 +54,31 @@ pub enum Reason {
         /// The variable and its value.
         variable: String,
     },
-    /// The runtime listens, but the socket's file is gone.
+    /// Its path, in the target's view.
     #[error("the diagnostics socket {path} was deleted (a cleaner of temporary files does that)")]
     SocketDeleted {
-        /// Where it was, in the target's view.
+        /// Its path, in the target's view.
         path: TargetPath,
     },
-    /// The file is there, but nobody listens.
+    /// The socket's file exists, but no process listens.
     #[error("nobody listens on the diagnostics socket {path}: the process replaced its program or is going down")]
     SocketStale {
-        /// Where it is, in the target's view.
+        /// Its path, in the target's view.
         path: TargetPath,
     },
-    /// No socket, and no sign of why.
+    /// No socket, for an unknown reason.
     #[error("no diagnostics socket {name} in {searched}")]
     NoSocket {
-        /// Name that it should have.
+        /// The expected name.
         name: String,
-        /// Directories looked into, in the target's view.
+        /// Directories searched, in the target's view.
         searched: String,
     },
     /// It is stopped and cannot answer.
     #[strum(serialize = "process-stopped")]
     #[error("the process is stopped by {by} and cannot answer")]
     Stopped {
-        /// What stops it.
+        /// What stopped it.
         by: String,
     },
 }
@@ -88,12 +88,12 @@ fn shown(listener: Option<u32>) -> String {
 }
 
 impl Reason {
-    /// A name that keeps its meaning, in kebab case.
+    /// A permanent name, in kebab case.
     pub fn code(&self) -> &'static str {
         self.into()
     }
 
-    /// What to do about it; any of these helps.
+    /// Remedies; any of these helps.
     pub fn remedies(&self) -> Vec<Remedy> {
         match self {
             Reason::Ended => vec![Remedy::ListProcesses],
@@ -114,15 +114,15 @@ impl Reason {
     }
 }
 
-/// What can go wrong outside the target.
+/// Errors outside the target.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Error {
-    /// Nothing has this process id. Likely cause: it ended, or the id is one of another pid namespace.
+    /// No process has this id. Likely cause: it ended, or the id is from another pid namespace.
     #[error("there is no process {pid}")]
     NoSuchProcess {
-        /// The id asked for.
+        /// The requested id.
         pid: u32,
     },
     /// The process shows no sign of a .NET runtime.
@@ -133,21 +133,21 @@ pub enum Error {
         /// Its name.
         name: String,
     },
-    /// It runs .NET and cannot be attached to.
+    /// It runs .NET, but cannot be attached to.
     #[error("cannot attach to process {pid}: {reason}")]
     NotAttachable {
         /// The process.
         pid: u32,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
-    /// The process that was found has ended or replaced its program meanwhile.
+    /// The process has ended or replaced its program since it was found.
     #[strum(serialize = "process-changed")]
     #[error("process {pid} {what} since it was found")]
     Changed {
         /// The process.
         pid: u32,
-        /// What happened to it.
+        /// The change.
         what: &'static str,
     },
     /// The diagnostics socket could not be reached.
@@ -156,10 +156,10 @@ pub enum Error {
     Connect {
         /// The socket.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Another process listens on the socket that has the target's name. Nothing was sent to it.
+    /// Another process listens on the target's socket. Nothing was sent to it.
     #[error(
         "{} listens on the diagnostics socket {path}, not process {pid}: nothing was sent to it",
         shown(*listener)
@@ -169,62 +169,62 @@ pub enum Error {
         path: PathBuf,
         /// The target.
         pid: u32,
-        /// Who listens; `None` if it cannot be seen from here.
+        /// The listener; `None` if invisible from here.
         listener: Option<u32>,
     },
-    /// The runtime did not answer in time. It may still do what was asked, later.
+    /// The runtime did not answer in time. It may still execute the command later.
     #[error(
         "the target did not {step} within {after:?}: it may be busy, paused or detaching another profiler, and may still do what was asked later"
     )]
     TimedOut {
-        /// What was waited for.
+        /// The awaited step.
         step: &'static str,
-        /// How long.
+        /// The time limit.
         after: Duration,
     },
     /// The connection broke. Likely cause: the process ended.
     #[strum(serialize = "connection-broken")]
     #[error("the connection to the target broke while waiting for it to {step}: {source} (the process may have ended)")]
     Broken {
-        /// What was waited for.
+        /// The awaited step.
         step: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The runtime refused.
     #[error("the runtime refused: {0}")]
     RuntimeRefused(HResult),
-    /// What was sent or received does not follow the protocol.
+    /// A message violates the protocol.
     #[strum(serialize = "protocol-error")]
     #[error("diagnostics protocol: {0}")]
     Protocol(#[source] CodecError),
-    /// No directory serves for the library.
+    /// No directory is suitable for the library.
     #[error("no directory that the target can load a library from: {tried}")]
     NoLibraryPlace {
-        /// Each directory and what is wrong with it.
+        /// Each directory with its obstacle.
         tried: String,
     },
-    /// No directory serves for the socket.
+    /// No directory is suitable for the socket.
     #[error("no directory in which the target can reach a socket: {tried}")]
     NoSocketPlace {
-        /// Each directory and what is wrong with it.
+        /// Each directory with its obstacle.
         tried: String,
     },
-    /// The bytes to place are not a library.
+    /// The given bytes are no library.
     #[error("the library is not an ELF shared object that can be read: {why}")]
     BadLibrary {
-        /// What is wrong.
+        /// The error.
         why: String,
     },
     /// A file or directory could not be used.
     #[strum(serialize = "io-failed")]
     #[error("cannot {what} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The failed operation.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -234,7 +234,7 @@ impl Error {
         Error::Io { what, path: path.into(), source: source.into() }
     }
 
-    /// A name that keeps its meaning, in kebab case.
+    /// A permanent name, in kebab case.
     pub fn code(&self) -> &'static str {
         match self {
             Error::NotAttachable { reason, .. } => reason.code(),
@@ -242,7 +242,7 @@ impl Error {
         }
     }
 
-    /// What to do about it; any of these helps.
+    /// Remedies; any of these helps.
     pub fn remedies(&self) -> Vec<Remedy> {
         match self {
             Error::NoSuchProcess { .. } | Error::Changed { .. } => vec![Remedy::ListProcesses],
@@ -260,7 +260,7 @@ impl Error {
         }
     }
 
-    /// Whether the runtime was merely not ready yet, so that asking again makes sense.
+    /// Whether the runtime was only not ready yet, so that a retry makes sense.
     pub fn is_too_early(&self) -> bool {
         matches!(self, Error::RuntimeRefused(HResult::NOT_YET_AVAILABLE | HResult::RUNTIME_UNINITIALIZED))
     }

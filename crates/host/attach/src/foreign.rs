@@ -1,7 +1,7 @@
-//! Opening files whose paths a process chose. It may be hostile: a path may lead through links to devices, pipes and files of the host.
+//! Opens files whose paths a process chose. It may be hostile: a path may lead through links to devices, pipes and files of the host.
 //!
-//! A path is walked below the process's root as [`crate::view`] does it, so no link leaves that root, and only a regular file is opened.
-//! Looking at what a path means and opening it is one step: what is opened is what was looked at.
+//! A path is walked below the process's root as in [`crate::view`], so no link leaves that root, and only a regular file is opened.
+//! The check of a path and its opening are one step: the opened file is the checked one.
 
 use crate::rights::Rights;
 use crate::view::regular_file;
@@ -15,26 +15,26 @@ use std::path::Path;
 /// Opens the regular file at `path` of the view whose root directory is `root`, for reading, if these rights allow it.
 ///
 /// # Errors
-/// The system's; `ENOTDIR` or `EISDIR` for what is no regular file, `ENODATA` for an empty one, `EPERM` if this process may not act as that
+/// The system's; `ENOTDIR` or `EISDIR` if it is no regular file, `ENODATA` if it is empty, `EPERM` if this process may not act as that
 /// user.
 pub(crate) fn open_in_root(root: &Path, path: &TargetPath, rights: &Rights) -> Result<File, Errno> {
     let _rights = rights.assume()?;
     opened(regular_file(root, path)?)
 }
 
-/// Opens what a link of `/proc` means, if it is a regular file: the executable of a process, or a file that it has mapped. The process has
-/// that file already, so this process's own rights are used: a service may have opened it before it gave up its own.
+/// Opens the target of a link in `/proc`, if it is a regular file: the executable of a process, or a file that it has mapped. The process
+/// has that file already, so this process's own rights are used: a service may have opened it before it dropped its own.
 ///
 /// # Errors
-/// The system's; `EISDIR` for what is no regular file, `ENODATA` for an empty one.
+/// The system's; `EISDIR` if it is no regular file, `ENODATA` if it is empty.
 pub(crate) fn open_link(link: &Path) -> Result<File, Errno> {
     let file = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
     if kind == FileType::RegularFile { opened(file) } else { Err(Errno::ISDIR) }
 }
 
-/// Opens a regular file for reading that was only looked at. One that says that it is empty may be one of the kernel's: reading
-/// `/proc/kmsg` takes it away from others.
+/// Opens a regular file for reading that is so far open only as a path. A file of size 0 may be a kernel file: reading `/proc/kmsg` takes
+/// its data away from others.
 pub(crate) fn opened(file: OwnedFd) -> Result<File, Errno> {
     if rustix::fs::fstat(&file)?.st_size == 0 {
         return Err(Errno::NODATA);

@@ -1,7 +1,7 @@
-//! The codes with which a runtime refuses, what they mean, and the remedies.
+//! The error codes of a runtime, their meanings, and the remedies.
 //!
-//! A code that is not in the table is carried as its number; nothing is guessed about it,
-//! except that a code of the WIN32 facility is an operating system error translated by the runtime.
+//! A code missing from the table is reported as its number, without a guess.
+//! The exception are codes of the WIN32 facility: operating system errors translated by the runtime.
 
 use crate::remedy::{ProfilerFix, Remedy};
 
@@ -16,9 +16,9 @@ pub struct Meaning {
     pub code: HResult,
     /// Its name in the runtime's headers.
     pub name: &'static str,
-    /// What happened.
+    /// The cause.
     pub meaning: &'static str,
-    /// What to do.
+    /// The remedies.
     pub remedies: &'static [Remedy],
 }
 
@@ -37,15 +37,15 @@ impl HResult {
     pub const RUNTIME_UNINITIALIZED: HResult = HResult(0x8013_1371);
     /// The library could not be loaded.
     pub const MODULE_NOT_FOUND: HResult = HResult(0x8007_007E);
-    /// The one place for a main profiler is taken.
+    /// Another main profiler is loaded; the runtime has one slot.
     pub const PROFILER_ALREADY_ACTIVE: HResult = HResult(0x8013_136A);
 
-    /// Whether it stands for a failure.
+    /// Whether it means failure.
     pub fn is_failure(self) -> bool {
         self.0 & 0x8000_0000 != 0
     }
 
-    /// What the table says about it.
+    /// Its entry in the table.
     pub fn meaning(self) -> Option<&'static Meaning> {
         TABLE.iter().find(|row| row.code == self)
     }

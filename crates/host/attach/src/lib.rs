@@ -1,18 +1,17 @@
 //! Finds .NET processes, speaks the diagnostics protocol, places the library, attaches.
 //!
 //! # Purpose
-//! Everything that happens outside the target before the first sample: which processes run .NET and can be attached to,
-//! where the library and our socket can be put so that the target reaches them, and the request to load the library.
+//! All steps outside the target before the first sample. It finds processes that run .NET and can be attached to.
+//! It places the library and our socket where the target can reach them. It requests the runtime to load the library.
 //!
 //! # Design constraints
-//! - Finding and checking read `/proc` and files only. Nothing is sent to a target before [`ask`] or [`attach`].
-//! - The protocol ([`codec`]) does no input or output; [`client`] drives it with time-outs that cover whole exchanges.
-//! - Paths of the target are walked in the target's view and used through descriptors, because we may be root
-//!   and the target may be hostile.
+//! - Finding and checking read only `/proc` and files. Nothing is sent to a target before [`ask`] or [`attach`].
+//! - The protocol ([`codec`]) does no input or output; [`client`] drives it with time limits for whole exchanges.
+//! - Paths of the target are walked in the target's view and used through descriptors: we may be root, and the target may be hostile.
 //!
 //! # Supported
-//! CoreCLR 3.0 and later on Linux: shared, self-contained, single-file, extracted, hosted; in other mount and pid
-//! namespaces, in a chroot, of other users (as root).
+//! CoreCLR 3.0 and later on Linux: shared, self-contained, single-file, extracted, hosted.
+//! Targets in other mount and pid namespaces, in a chroot, of other users (as root).
 //!
 //! # Rejected
 //! NativeAOT, Mono, .NET Core before 3.0: recognised, and refused with the reason.

@@ -1,8 +1,8 @@
-//! Which C library a process runs on, and its version where that matters.
+//! The C library of a process, and its version where it matters.
 //!
-//! glibc's version is the highest that its own file defines, read from the file that is mapped. musl has no symbol
-//! versions; what a library needs from it is compared name by name instead.
-//! A file whose name does not tell is asked itself: Debian maps musl as `libc.so`.
+//! The version of glibc is the highest that its file defines, read from the mapped file. A musl has no symbol versions:
+//! the names that a library needs are compared one by one instead.
+//! A file with an ambiguous name is examined by content: Debian maps musl as `libc.so`.
 
 use crate::elf::GlibcVersion;
 use crate::proc::Proc;
@@ -10,11 +10,11 @@ use crate::runtime::with_elf;
 use crate::windowed::Budget;
 use remora_symbols::{MapEntry, TargetPath};
 
-/// musl's file is its own dynamic linker, too, which says so when it is run: `musl libc (x86_64)`.
+/// musl's file is its own dynamic linker, too, which prints this when run: `musl libc (x86_64)`.
 const MUSL_MARK: &[u8] = b"musl libc (";
-/// What only a C library exports.
+/// An export of C libraries only.
 const START: &str = "__libc_start_main";
-/// Mapped libraries that are asked what they are.
+/// Maximum mapped libraries examined by content.
 const MOST_ASKED: usize = 16;
 
 /// A C library.
@@ -33,12 +33,12 @@ pub enum Libc {
         /// Its file, in the process's view.
         file: TargetPath,
     },
-    /// None that is known, or a static program.
+    /// Unknown, or a static program.
     Unknown,
 }
 
 impl Libc {
-    /// Tells it from what is mapped: by the names that distributions use, else by content.
+    /// Detects it from the mappings: by the names of distributions, else by content.
     pub(crate) fn of(proc: &Proc, pid: u32, maps: &[MapEntry], budget: &Budget) -> Libc {
         maps.iter()
             .find_map(|mapping| by_name(proc, pid, mapping, budget))
@@ -59,7 +59,7 @@ fn by_name(proc: &Proc, pid: u32, mapping: &MapEntry, budget: &Budget) -> Option
     })
 }
 
-/// Asks the libraries whose names begin as a C library's or a dynamic linker's.
+/// Examines the libraries named like a C library or a dynamic linker.
 fn by_content(proc: &Proc, pid: u32, maps: &[MapEntry], budget: &Budget) -> Option<Libc> {
     let may_be_one = |mapping: &&MapEntry| {
         mapping.permissions.execute

@@ -1,25 +1,25 @@
-//! How much memory is free for a process, and how much a copy of it costs: read from `/proc` and from the files of control groups.
+//! Free memory of a process, and the memory cost of a copy: read from `/proc` and from the files of control groups.
 
 use crate::proc::Proc;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Groups one inside the other that are looked at.
+/// Maximum nested control groups examined.
 const MOST_GROUPS: usize = 64;
 
-/// Memory that can be had before somebody is ended for it.
+/// Memory available before the kernel kills a process for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Room {
     /// Bytes.
     pub bytes: u64,
-    /// What bounds it.
+    /// Its limit.
     pub bound: Bound,
 }
 
-/// What bounds the memory of a process.
+/// The limit of a process's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bound {
-    /// That of the machine.
+    /// The machine's memory.
     Machine,
     /// A control group's limit: its directory.
     ControlGroup(PathBuf),
@@ -34,20 +34,20 @@ impl std::fmt::Display for Bound {
     }
 }
 
-/// What is free for a process: the least of what the machine and each of its control groups have. `None` where nothing of it can be read.
+/// Free memory of a process: the least of the machine's and of each control group's. `None` if none is readable.
 pub(crate) fn room(proc: &Proc, pid: u32) -> Option<Room> {
     let machine = String::from_utf8_lossy(&proc.machine_memory().unwrap_or_default()).into_owned();
     let machine = line(&machine, "MemAvailable:").map(|bytes| Room { bytes, bound: Bound::Machine });
     machine.into_iter().chain(rooms(groups_of(proc, pid))).min_by_key(|room| room.bytes)
 }
 
-/// The same for this process itself.
+/// The free memory of this process.
 pub fn own_room() -> Option<Room> {
     room(&Proc::default(), std::process::id())
 }
 
-/// The control group with which the process ends when anything in it is ended for want of memory (`memory.oom.group`), if there is one: the
-/// lowest. The root has no such file, nor has version 1.
+/// The lowest control group that the kernel kills as a whole when a process in it runs out of memory (`memory.oom.group`), if any.
+/// The root has no such file, nor has version 1.
 pub(crate) fn ends_with(proc: &Proc, pid: u32) -> Option<PathBuf> {
     let directories = groups_of(proc, pid).into_iter().flat_map(Group::directories);
     let is_one =
@@ -65,12 +65,12 @@ pub(crate) fn limits_in(cgroup: &str, groups: &Path) -> Vec<Group> {
     cgroup.lines().filter_map(|line| Group::of(line, groups)).collect()
 }
 
-/// The memory that a process has in RAM, bytes.
+/// The resident memory of a process, bytes.
 pub(crate) fn resident(proc: &Proc, pid: u32) -> Option<u64> {
     line(&String::from_utf8_lossy(&proc.read(pid, "status").ok()?), "VmRSS:")
 }
 
-/// The pages that only this process has, bytes. Of a copy that was made by `clone`: what is there twice because somebody wrote to it.
+/// The private pages of a process, bytes. Of a copy made by `clone`: the pages written since.
 pub(crate) fn private(proc: &Proc, pid: u32) -> Option<u64> {
     let bytes = proc.read(pid, "smaps_rollup").ok()?;
     let text = String::from_utf8_lossy(&bytes);
@@ -83,13 +83,13 @@ fn line(text: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// A control group that may limit memory, and the files that say so: cgroups(7), and the kernel's cgroup-v1/memory and cgroup-v2.
+/// A control group that may limit memory, and its files: cgroups(7), and the kernel's cgroup-v1/memory and cgroup-v2.
 pub(crate) struct Group {
     mount: PathBuf,
     path: PathBuf,
     limit: &'static str,
     usage: &'static str,
-    /// Page cache that goes first when memory runs short: not counted as used.
+    /// Page cache that the kernel reclaims first when memory runs short: not counted as used.
     cache: &'static str,
 }
 
@@ -98,7 +98,7 @@ impl Group {
     fn of(line: &str, groups: &Path) -> Option<Group> {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
-        // What lies outside of what we see of the groups' tree begins with `/..`: its limits are not ours to read.
+        // A path with `/..` is outside the visible part of the hierarchy: its limits are not readable for us.
         let path = Path::new(path.trim_start_matches('/')).to_owned();
         if path.starts_with("..") {
             return None;
@@ -115,21 +115,21 @@ impl Group {
         }
     }
 
-    /// This group and those above it that are seen from here, the lowest first.
+    /// This group and its visible ancestors, the lowest first.
     fn directories(self) -> impl Iterator<Item = PathBuf> {
         let Group { mount, path, .. } = self;
         let above: Vec<PathBuf> = path.ancestors().take(MOST_GROUPS).map(|path| mount.join(path)).collect();
         above.into_iter()
     }
 
-    /// What this group or one above it leaves.
+    /// Free memory of this group and its ancestors.
     fn rooms(self) -> Vec<Room> {
         let Group { mount, path, limit, usage, cache } = self;
         let number = |file: PathBuf| read_to_string(file).ok()?.trim().parse::<u64>().ok();
         let above = path.ancestors().take(MOST_GROUPS).map(|path| mount.join(path));
         above
             .filter_map(|directory| {
-                // `max`, which is no number, limits nothing.
+                // `max`, which is no number, means no limit.
                 let limit = number(directory.join(limit))?;
                 let used = number(directory.join(usage))?;
                 let stat = read_to_string(directory.join("memory.stat")).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! A process that runs .NET, as far as it can be told without asking it anything.
+//! A process that runs .NET, as far as visible without a request to it.
 //!
-//! Reads `/proc` and the files that the process has mapped; sends nothing. What cannot be read stays empty.
+//! Reads `/proc` and the files the process has mapped; sends nothing. Unreadable fields stay empty.
 
 use crate::codec::CodecError;
 use crate::container::Container;
@@ -20,48 +20,48 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
-/// Options of the `dotnet` command that take a value.
+/// Options of the `dotnet` command with a value.
 const HOST_OPTIONS: [&str; 6] =
     ["--fx-version", "--depsfile", "--runtimeconfig", "--additionalprobingpath", "--additional-deps", "--roll-forward"];
 
-/// A process with a .NET runtime, or about to have one; or one that could not be looked at to the end.
+/// A process with a .NET runtime, or about to load one; or one not examined completely.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Process {
-    /// Its id as we see it.
+    /// Its id in our view.
     pub pid: u32,
-    /// Its id as it sees itself; differs inside a pid namespace.
+    /// Its id in its own view; differs inside a pid namespace.
     pub namespaced_pid: u32,
     /// Its effective user id.
     pub uid: u32,
-    /// That user's name here, if there is one.
+    /// That user's name here, if any.
     pub user: Option<String>,
-    /// Clock ticks from boot to its start; with the id it names the process for good.
+    /// Clock ticks from boot to its start; together with the id, unique.
     pub start_time: u64,
-    /// Its auxiliary vector: the random addresses in it differ after each exec, even of the same program. `None` if we may not know.
+    /// Its auxiliary vector: the random addresses in it differ after each exec, even of the same program. `None` if unreadable.
     pub(crate) vector: Option<Vec<u8>>,
-    /// Its executable in its own view, if we may know.
+    /// Its executable in its own view, if readable.
     pub executable: Option<TargetPath>,
     /// Its arguments.
     pub command_line: Vec<String>,
-    /// Name of the entry assembly without extension, as far as the command line tells.
+    /// Name of the entry assembly without extension, as far as the command line shows it.
     pub entry_assembly: Option<String>,
-    /// Its runtimes; empty if none is loaded yet or we may not know.
+    /// Its runtimes; empty if none is loaded yet, or if unreadable.
     pub runtimes: Vec<Runtime>,
     /// Its architecture.
     pub architecture: Option<Architecture>,
     /// Its C library.
     pub libc: Libc,
-    /// The container that it lives in, if it is not where we live.
+    /// The container it runs in, if it is not ours.
     pub container: Option<Container>,
-    /// Where its runtime listens, or why it does not.
+    /// Its runtime's socket, or why there is none.
     pub diagnostics: Result<DiagnosticsSocket, Reason>,
-    /// What ended the look at its files, so that what is told by their content may be missing.
+    /// The limit that ended the examination of its files; data from file contents may be missing.
     pub limit: Option<Limit>,
     /// Whether it can be attached to now.
     pub attachable: Result<(), Reason>,
-    /// The only directory for the library, in the process's view, where the caller has chosen one. It is used even if other users can write
-    /// to it: they can then replace the library before the process loads it.
+    /// The only directory for the library, in the process's view, if the caller has chosen one. It is used even if other users can write to
+    /// it: they can then replace the library before the process loads it.
     pub library_directory: Option<TargetPath>,
     pub(crate) proc: Proc,
 }
@@ -72,7 +72,7 @@ impl Process {
         self.runtimes.iter().find(|runtime| runtime.kind == RuntimeKind::CoreClr).or(self.runtimes.first())
     }
 
-    /// What to call it: entry assembly, else executable, else id.
+    /// Its displayed name: entry assembly, else executable, else id.
     pub fn name(&self) -> String {
         let file = self.executable.as_ref().map(TargetPath::file_name).filter(|name| !name.is_empty());
         self.entry_assembly.clone().or(file.map(str::to_owned)).unwrap_or_else(|| self.pid.to_string())
@@ -83,7 +83,7 @@ impl Process {
         let not_attachable = |reason| Error::NotAttachable { pid: self.pid, reason };
         self.require_same()?;
         match self.attachable.clone() {
-            // It may go on by now; its present state is read below.
+            // It may have continued since; its present state is read below.
             Ok(()) | Err(Reason::Stopped { .. }) => {}
             Err(reason) => return Err(not_attachable(reason)),
         }
@@ -93,22 +93,22 @@ impl Process {
         self.diagnostics.as_ref().map_err(|reason| not_attachable(reason.clone()))
     }
 
-    /// What memory is free for it: the least of what the machine and each of its control groups have. `None` where that cannot be read.
+    /// Free memory: the least of the machine's and of each control group's. `None` if unreadable.
     pub fn memory_room(&self) -> Option<memory::Room> {
         memory::room(&self.proc, self.pid)
     }
 
-    /// The directory of the control group as a whole of which the kernel ends it when something in it is ended for want of memory.
+    /// The directory of the control group that the kernel kills as a whole, with this process, if a process in it runs out of memory.
     pub fn ends_with_group(&self) -> Option<std::path::PathBuf> {
         memory::ends_with(&self.proc, self.pid)
     }
 
-    /// The memory that it has in RAM, bytes.
+    /// Its resident memory, bytes.
     pub fn resident_memory(&self) -> Option<u64> {
         memory::resident(&self.proc, self.pid)
     }
 
-    /// Its child that has this id in its own namespace. Where the kernel lists no children it must be called `name`, too.
+    /// Its child with this id in the child's own namespace. If the kernel lists no children, it must also be called `name`.
     pub fn child(&self, name: &str, namespaced_pid: u32) -> Option<u32> {
         let is_it = |pid: &u32| {
             self.proc.status(*pid).is_ok_and(|status| status.namespaced_pid.unwrap_or(*pid) == namespaced_pid)
@@ -118,12 +118,12 @@ impl Process {
         listed.or_else(|| self.proc.pids().ok()?.into_iter().find(|pid| is_it(pid) && is_called_so(pid)))
     }
 
-    /// What only the process `pid` has in RAM, bytes: for a child that is a copy of it, what the copy costs.
+    /// The private resident memory of process `pid`, bytes: for a child that is a copy of this process, the copy's cost.
     pub fn private_memory(&self, pid: u32) -> Option<u64> {
         memory::private(&self.proc, pid)
     }
 
-    /// What became of it since it was found. One that is about to end has ended.
+    /// Its fate since it was found. A process about to end counts as ended.
     pub fn fate(&self) -> Fate {
         match self.proc.stat(self.pid) {
             Ok(stat) if stat.start_time == self.start_time && !has_ended(&stat) => {}
@@ -135,10 +135,10 @@ impl Process {
         }
     }
 
-    /// Whether it is the process that was found, with the program that it had.
+    /// Checks that it is still the process that was found, with the same program.
     ///
     /// # Errors
-    /// [`Error::Changed`], with what happened to it.
+    /// [`Error::Changed`], with the change.
     pub fn require_same(&self) -> Result<(), Error> {
         let what = match self.fate() {
             Fate::Same => return Ok(()),
@@ -155,8 +155,8 @@ impl Process {
         stopped(&stat, &status)
     }
 
-    /// Waits a moment for the process to end: a runtime that lives does not break or refuse a connection, and one that dies closes or
-    /// deletes its sockets before the kernel shows it as ended.
+    /// Waits a moment for the process to end. A live runtime does not break or refuse a connection.
+    /// A dying one closes or deletes its sockets before the kernel shows it as ended.
     fn await_end(&self) {
         for _ in 0..ENDING_LOOKS {
             if self.require_same().is_err() {
@@ -166,10 +166,10 @@ impl Process {
         }
     }
 
-    /// A better account of a failed exchange, from what became of the process.
+    /// A better error for a failed exchange, from the fate of the process.
     pub(crate) fn explain(&self, error: Error) -> Error {
         let is_of_one_that_ends = match &error {
-            // An answer may break off in its middle, too.
+            // An answer may also break off in its middle.
             Error::Broken { .. } | Error::Protocol(CodecError::Truncated { .. }) => true,
             Error::Connect { source, .. } => {
                 matches!(source.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
@@ -187,8 +187,8 @@ impl Process {
         }
     }
 
-    /// `error`; but whatever could not be done to a process that has ended or replaced its program meanwhile, that is the reason: then
-    /// neither its directories are there any more, nor its socket.
+    /// `error`, unless the process has ended or replaced its program. Then that is the cause of any failure: its directories and its socket
+    /// no longer exist.
     pub fn or_its_end(&self, error: Error) -> Error {
         match self.require_same() {
             Ok(()) => error,
@@ -197,7 +197,7 @@ impl Process {
     }
 }
 
-/// How often it is looked whether a process has ended that broke a connection, and how long is slept in between.
+/// Number of checks whether a process that broke a connection has ended, and the sleep in between.
 const ENDING_LOOKS: usize = 200;
 const ENDING_PAUSE: Duration = Duration::from_millis(5);
 
@@ -205,7 +205,7 @@ const ENDING_PAUSE: Duration = Duration::from_millis(5);
 pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) -> std::io::Result<Option<Process>> {
     let status = proc.status(pid)?;
     let stat = proc.stat(pid)?;
-    // Before all that is read of its program.
+    // Before everything else that is read of its program.
     let vector = proc.read(pid, "auxv").ok();
     let command_line = proc.command_line(pid)?;
     let (maps, hidden) = match proc.maps(pid) {
@@ -259,12 +259,12 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) ->
     Ok(Some(process))
 }
 
-/// A socket, or the mark of one, can only come from a runtime.
+/// A socket, or a trace of one, can only come from a runtime.
 fn shows_a_port(diagnostics: &Result<DiagnosticsSocket, Reason>) -> bool {
     matches!(diagnostics, Ok(_) | Err(Reason::SocketDeleted { .. }))
 }
 
-/// What is known of a process of which nothing but its ids could be read in time. `None`: it is gone.
+/// A process of which only the ids could be read in time. `None`: it has ended.
 pub(crate) fn unexamined(proc: &Proc, pid: u32, limit: Limit) -> Option<Process> {
     let (status, stat) = (proc.status(pid).ok()?, proc.stat(pid).ok()?);
     let reason = Reason::NotExamined { limit };
@@ -300,7 +300,7 @@ fn attachable(process: &Process, (stat, status): (&Stat, &Status), maps: &[MapEn
         Some(Runtime { version: Some(version), .. }) if version.major < 3 => {
             return Err(Reason::TooOld { version: *version });
         }
-        // What has just begun to end has no mapping of a runtime any more.
+        // A process that just began to end has no mappings of a runtime any more.
         None if process.require_same().is_err() => return Err(Reason::Ended),
         None if !maps.is_empty() && process.diagnostics.is_err() => return Err(Reason::RuntimeNotLoaded),
         _ => {}
@@ -354,7 +354,7 @@ fn entry_assembly(arguments: &[String], executable: Option<&TargetPath>, runtime
         }
         return None;
     }
-    // A program's own host carries its name; a program that hosts the runtime for others does not.
+    // An application's own host has its name; a program that hosts the runtime for others does not.
     let own_host = runtimes.iter().any(|runtime| {
         let beside = runtime.file.parent() == executable.and_then(TargetPath::parent);
         runtime.deployment == Deployment::SingleFile || (beside && runtime.deployment == Deployment::Private)

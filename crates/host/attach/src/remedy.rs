@@ -1,6 +1,6 @@
-//! What a user can do about an error or a failed check. The command puts it into words.
+//! Remedies for an error or a failed check. The command has their texts.
 
-/// One thing to do. Of several in a list, any one helps.
+/// One remedy. Of several in a list, any one helps.
 #[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Remedy {
@@ -10,11 +10,11 @@ pub enum Remedy {
     CheckProcess,
     /// Try again in a few seconds.
     TryAgain,
-    /// Give the same command again.
+    /// Repeat the command.
     RepeatCommand,
-    /// Try again when the program runs.
+    /// Try again when the application runs.
     TryAgainWhenItRuns,
-    /// Start the program by the recorder.
+    /// Start the application with the recorder.
     RecordFromStart,
     /// Use the runtime's own sampler instead of the agent.
     UseEventPipe,
@@ -22,7 +22,7 @@ pub enum Remedy {
     RecordWithoutRoots,
     /// Wait for the other recording to end, or end it.
     WaitForRecording,
-    /// Have the agent of an earlier recording detached.
+    /// Detach the agent of an earlier recording.
     DetachAgent {
         /// The target.
         pid: u32,
@@ -40,33 +40,33 @@ pub enum Remedy {
     RunAsTargetUser,
     /// Give the recorder CAP_SETUID and CAP_SETGID.
     AddCapabilities,
-    /// See what the target has mounted.
+    /// List the target's mounts.
     LookAtMounts {
         /// The target.
         pid: u32,
     },
     /// Let the stopped process continue.
     Resume,
-    /// Start the program again.
+    /// Restart the application.
     Restart,
-    /// Start the program again without this variable.
+    /// Restart the application without this variable.
     RestartWithout {
         /// The variable and its value.
         variable: String,
     },
-    /// Start the program again, with TMPDIR in a directory that nobody cleans.
+    /// Restart the application, with TMPDIR in a directory that no job cleans.
     RestartWithStableTmpdir,
-    /// Look for a setting that switches diagnostics off.
+    /// Look for a setting that disables diagnostics.
     LookForDiagnosticsSetting,
-    /// Move the program to a newer .NET.
+    /// Move the application to a newer .NET.
     UseNewerRuntime,
-    /// Run the program on CoreCLR.
+    /// Run the application on CoreCLR.
     UseCoreClr,
     /// Use a profiler for native code.
     UseNativeProfiler,
     /// Free memory, or raise the limits of memory or address space.
     FreeMemory,
-    /// Give the target a directory that a library can be loaded from, or choose one.
+    /// Give the target a directory that it can load a library from, or choose one.
     GiveLibraryDirectory,
     /// Give the target a writable directory.
     GiveSocketDirectory,
@@ -78,7 +78,7 @@ pub enum Remedy {
     LookAtTarget,
     /// Build or copy the recorder again.
     ReinstallRemora,
-    /// Use a build of the recorder whose library needs an old glibc only, and no other library.
+    /// Use a build of the recorder whose library needs only an old glibc, and no other library.
     UsePortableBuild,
     /// Report a defect of Remora.
     Report,
@@ -89,32 +89,32 @@ pub enum Remedy {
         /// The target.
         pid: u32,
     },
-    /// Start the program without the other profiler.
+    /// Start the application without the other profiler.
     RestartWithoutProfiler,
-    /// Have other profilers detached.
+    /// Detach other profilers.
     DetachOthers,
     /// Attach as a notification-only profiler.
     AttachNotificationOnly,
-    /// For profiler authors: what the profiler needs.
+    /// For profiler authors: the profiler's defect.
     FixProfiler(ProfilerFix),
-    /// Read what the target or the profiler prints.
+    /// Read the messages of the target or the profiler.
     ReadMessages,
-    /// Nothing need be done: what was found does no harm.
+    /// Nothing: the finding is harmless.
     Nothing,
-    /// Good to know: how musl treats libraries.
+    /// Hint: how musl treats libraries.
     StaysOnMusl,
-    /// Good to know: in which order two profilers may detach.
+    /// Hint: the order in which two profilers may detach.
     OthersStay,
-    /// Good to know: a detached profiler leaves no sign.
+    /// Hint: a detached profiler leaves no trace.
     DetachedLeavesNoSign,
-    /// Good to know: filtered system calls make the recorder use the runtime's own sampler.
+    /// Hint: filtered system calls make the recorder use the runtime's own sampler.
     MayFallBack,
-    /// Make sure that the executable is for this machine.
+    /// Check that the executable is for this machine.
     CheckArchitecture,
 }
 
 impl Remedy {
-    /// A name that keeps its meaning, in kebab case.
+    /// A permanent name, in kebab case.
     pub fn code(&self) -> &'static str {
         self.into()
     }
@@ -125,7 +125,7 @@ impl Remedy {
 pub enum ProfilerFix {
     /// `ICorProfilerCallback3` and `InitializeForAttach`.
     Attachable,
-    /// To be loaded at startup, or to ask for less.
+    /// Loading at startup, or fewer event flags.
     LoadAtStartup,
     /// The library's own class id.
     OwnClassId,

@@ -1,36 +1,36 @@
-//! What a library needs from the process that is to load it, read from the library itself.
+//! The needs of a library that a process loads, read from the library itself.
 
 use crate::elf::{Architecture, Elf, GlibcVersion};
 use crate::error::Error;
 
-/// Libraries that a C library itself consists of; musl answers to all these names.
+/// Libraries that a C library itself consists of; musl accepts all these names.
 const C_LIBRARY_NAMES: [&str; 7] = ["libc.", "libm.", "libdl.", "libpthread.", "librt.", "libutil.", "ld-linux"];
 
-/// Which place among profilers the library takes.
+/// The profiler slot that the library uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Slot {
-    /// Beside others where the runtime allows it (.NET 6 and later), else the main one.
+    /// A notification-only slot where the runtime has them (.NET 6 and later), else the main one.
     #[default]
     Beside,
     /// The main one.
     Main,
 }
 
-/// What a library needs.
+/// The needs of a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Requirements {
     /// Its instruction set.
     pub architecture: Option<Architecture>,
-    /// The highest version of glibc that it asks for.
+    /// The highest version of glibc that it needs.
     pub glibc: Option<GlibcVersion>,
     /// Libraries that it needs besides the C library.
     pub libraries: Vec<String>,
-    /// Names that the process must already provide or its libraries bring.
+    /// Names that the process or the library's dependencies must provide.
     pub names: Vec<String>,
-    /// Bytes of the file.
+    /// Size of the file.
     pub bytes: u64,
-    /// Which place among profilers it takes.
+    /// The profiler slot it uses.
     pub slot: Slot,
 }
 
@@ -54,7 +54,7 @@ impl Requirements {
         })
     }
 
-    /// The same for another place among profilers.
+    /// The same needs with another profiler slot.
     pub fn for_slot(self, slot: Slot) -> Requirements {
         Requirements { slot, ..self }
     }

@@ -1,11 +1,10 @@
-//! A port of ours to which runtimes connect when they start, so that a program can be recorded from its first second.
+//! A port of ours to which runtimes connect at startup, to record an application from its first second.
 //!
-//! The program is started with [`ReversePort::variable`] in its environment; its runtime connects, tells who it is,
-//! and waits to be resumed. Each connection serves one command; afterwards the runtime connects again.
-//! Children of the program inherit the variable and wait too: every runtime that connects must be resumed, by somebody who lives as long
-//! as they do. So it is for tests and tools that own the program; `remora record -- COMMAND`, which may end before the command, does
-//! without.
-//! .NET 5 and later; older ones ignore the variable and simply run.
+//! The application is started with [`ReversePort::variable`] in its environment. Its runtime connects, identifies itself, and waits for the
+//! resume command. Each connection serves one command; afterwards the runtime connects again.
+//! Child processes inherit the variable and wait, too. A process that lives as long as they do must resume every runtime that connects.
+//! So it is for tests and tools that own the application. `remora record -- COMMAND` does not use it, since it may end before the command.
+//! It needs .NET 5 or later; older runtimes ignore the variable and run without waiting.
 
 use crate::attach::Attach;
 use crate::client::{DEFAULT_TIMEOUT, Deadline, exchange, read_exact};
@@ -20,10 +19,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Variable that names ports to connect to.
+/// The variable with the ports to connect to.
 pub const PORTS_VARIABLE: &str = "DOTNET_DiagnosticPorts";
 
-/// A socket on which runtimes report when they start.
+/// A socket to which runtimes connect at startup.
 #[derive(Debug)]
 pub struct ReversePort {
     listener: UnixListener,
@@ -41,14 +40,14 @@ impl ReversePort {
         match UnixListener::bind(directory.join("port")) {
             Ok(listener) => Ok(ReversePort { listener, directory }),
             Err(error) => {
-                // Only the directory just made, and it is empty.
+                // Removes only the new directory, which is empty.
                 let _ = std::fs::remove_dir(&directory);
                 Err(Error::io("listen in", directory, error))
             }
         }
     }
 
-    /// The same in the directory for temporary files, or in `/tmp` if that one's path is too long for a socket.
+    /// Like [`ReversePort::open_in`], in the directory for temporary files, or in `/tmp` if that path is too long for a socket.
     pub fn open() -> Result<ReversePort, Error> {
         let usual = ReversePort::open_in(&std::env::temp_dir());
         usual.or_else(|error| ReversePort::open_in(Path::new("/tmp")).map_err(|_| error))
@@ -59,12 +58,12 @@ impl ReversePort {
         self.directory.join("port")
     }
 
-    /// What to put into the program's environment: name and value.
+    /// The environment variable for the application: name and value.
     pub fn variable(&self) -> (&'static str, String) {
         (PORTS_VARIABLE, format!("{},suspend", self.path().display()))
     }
 
-    /// Waits for the next runtime to connect and say who it is.
+    /// Waits for the next runtime to connect and identify itself.
     pub fn accept(&self, timeout: Duration) -> Result<WaitingRuntime, Error> {
         const STEP: &str = "start a .NET runtime";
         let deadline = Deadline::after(timeout);
@@ -73,7 +72,7 @@ impl ReversePort {
         let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
         let broken = |source: std::io::Error| Error::Broken { step: STEP, source };
         match rustix::event::poll(&mut ready, Some(&limit)) {
-            // Whoever waits looks at what the signal was about, and waits again.
+            // The caller handles the signal, and waits again.
             Ok(0) | Err(Errno::INTR) => return Err(Error::TimedOut { step: STEP, after: timeout }),
             Ok(_) => {}
             Err(errno) => return Err(broken(errno.into())),
@@ -87,13 +86,13 @@ impl ReversePort {
 
 impl Drop for ReversePort {
     fn drop(&mut self) {
-        // Nobody can be told here; what stays is a directory with a socket in it.
+        // Drop cannot report an error; a failure leaves a directory with a socket in it.
         let _ = std::fs::remove_file(self.path());
         let _ = std::fs::remove_dir(&self.directory);
     }
 }
 
-/// A runtime that has connected and takes one command.
+/// A connected runtime that accepts one command.
 #[derive(Debug)]
 pub struct WaitingRuntime {
     advertisement: Advertisement,
@@ -101,30 +100,31 @@ pub struct WaitingRuntime {
 }
 
 impl WaitingRuntime {
-    /// Who it is.
+    /// Its advertisement.
     pub fn advertisement(&self) -> Advertisement {
         self.advertisement
     }
 
-    /// Who it is, at length, but without its arguments as long as it waits. .NET 5 answers the first form only.
+    /// Its process information, without arguments while it waits. .NET 5 answers only the first form.
     pub fn process_info(mut self, version: ProcessInfoVersion, timeout: Duration) -> Result<ProcessInfo, Error> {
         let payload = exchange(&mut self.stream, &Request::ProcessInfo(version), Deadline::after(timeout))?;
         Ok(ProcessInfo::decode(version, &payload)?)
     }
 
-    /// Lets it go on.
+    /// Resumes the runtime.
     pub fn resume(mut self, timeout: Duration) -> Result<(), Error> {
         exchange(&mut self.stream, &Request::ResumeRuntime, Deadline::after(timeout)).map(|_| ())
     }
 
-    /// Starts a session of events, from the program's very start; refused if the runtime cannot do all of `config`. `process` is the one that it runs in.
+    /// Starts an EventPipe session at the application's very start; refused if the runtime does not support all of `config`.
+    /// `process` is the runtime's process.
     pub fn start_session(mut self, process: &Process, config: &EventPipeConfig) -> Result<EventPipeSession, Error> {
         let deadline = Deadline::after(DEFAULT_TIMEOUT);
         let payload = exchange(&mut self.stream, &Request::CollectTracing(config), deadline)?;
         EventPipeSession::on(self.stream, &payload, (process, config))
     }
 
-    /// Asks it to load a profiler; refused as too early until it has been resumed.
+    /// Requests it to load a profiler; refused as too early before the resume.
     pub fn attach(mut self, attach: &Attach) -> Result<(), Error> {
         attach.with_request(|request| {
             let payload = exchange(&mut self.stream, request, Deadline::after(attach.timeout))?;

@@ -1,4 +1,4 @@
-//! Acting on files with the rights of the target's user.
+//! File access with the rights of the target's user.
 
 use crate::proc::{Proc, Status};
 use nix::unistd::{setfsgid, setfsuid};
@@ -11,7 +11,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_thread
 use std::io;
 use std::marker::PhantomData;
 
-/// Capabilities that change what a thread may do with files, as in the kernel's `CAP_FS_MASK`.
+/// Capabilities that affect a thread's file access, as in the kernel's `CAP_FS_MASK`.
 const OF_FILES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::DAC_READ_SEARCH)
@@ -21,7 +21,7 @@ const OF_FILES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::MKNOD)
     .union(CapabilitySet::MAC_OVERRIDE);
 
-/// Whose rights on files they are: a user, its group, further groups, and effective capabilities.
+/// File rights: a user, its group, supplementary groups, and effective capabilities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rights {
     uid: u32,
@@ -31,10 +31,10 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Those that a process has now.
+    /// The present rights of a process.
     ///
     /// # Errors
-    /// The process is gone.
+    /// The process has ended.
     pub fn of_process(process_id: u32) -> io::Result<Rights> {
         Proc::default().status(process_id).map(|status| Rights::of(&status))
     }
@@ -61,8 +61,8 @@ impl Rights {
         }
     }
 
-    /// Gives them to this thread until the value is dropped. Files that it makes belong to that user. Of our own user, the groups remain
-    /// ours. The thread keeps no capability for files that they do not have, and gets none that it does not have.
+    /// Gives these rights to this thread until the value is dropped. Files it creates belong to that user. For our own user, the groups
+    /// remain ours. The thread keeps no file capability that these rights lack, and gets none that it did not have.
     ///
     /// # Errors
     /// `EPERM`: this process may not act as another user.
@@ -73,7 +73,7 @@ impl Rights {
         if !is_own {
             self.assume_ids(&mut assumed)?;
         }
-        // The kernel takes them from who was root for files and is no more, and from nobody else.
+        // The kernel drops these capabilities only when the file user id changes from root to another.
         let now = rustix::thread::capabilities(None)?;
         set_capabilities(None, CapabilitySets { effective: now.effective & (self.capabilities | !OF_FILES), ..now })?;
         Ok(assumed)
@@ -84,7 +84,7 @@ impl Rights {
         let groups = getgroups()?;
         let theirs: Vec<Gid> = self.groups.iter().map(|group| Gid::from_raw(*group)).collect();
         set_thread_groups(&theirs)?;
-        // Each call returns the id before it, whether it succeeds or not. The group is first: the user's rights may not suffice.
+        // Each call returns the previous id, whether it succeeds or not. The group is first: the user's rights may not suffice for it.
         let (uid, gid) = (nix::unistd::Uid::from_raw(self.uid), nix::unistd::Gid::from_raw(self.gid));
         let (before_gid, before_uid) = (setfsgid(gid), setfsuid(uid));
         assumed.ids = Some(Ids { uid: before_uid.as_raw(), gid: before_gid.as_raw(), groups, process });
@@ -92,7 +92,7 @@ impl Rights {
     }
 }
 
-/// This thread has another user's rights on files until this is dropped.
+/// This thread has another user's file rights until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Assumed {
     ids: Option<Ids>,
@@ -100,19 +100,19 @@ pub(crate) struct Assumed {
     stays_on_its_thread: PhantomData<*const ()>,
 }
 
-/// Those before.
+/// The previous ids.
 #[derive(Debug)]
 struct Ids {
     uid: u32,
     gid: u32,
     groups: Vec<Gid>,
-    /// What the kernel forgets when a thread's ids change.
+    /// Settings that the kernel resets when a thread's ids change.
     process: (Option<Signal>, DumpableBehavior),
 }
 
 impl Drop for Assumed {
     fn drop(&mut self) {
-        // What could be changed can be changed back.
+        // Every change that succeeded can be undone.
         if let Some(Ids { uid, gid, groups, process: (signal, dumpable) }) = self.ids.take() {
             setfsuid(nix::unistd::Uid::from_raw(uid));
             setfsgid(nix::unistd::Gid::from_raw(gid));
@@ -133,12 +133,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
-    /// A user that nobody else is.
+    /// An unused user id.
     const STRANGER: u32 = 4_000_001;
 
     fn now() -> (u32, u32, Vec<u32>, Option<Signal>, DumpableBehavior, CapabilitySets) {
         let groups = getgroups().expect("known").iter().map(|group| group.as_raw()).collect();
-        // An id that nobody has changes nothing.
+        // An invalid id changes nothing.
         let (uid, gid) =
             (setfsuid(nix::unistd::Uid::from_raw(u32::MAX)), setfsgid(nix::unistd::Gid::from_raw(u32::MAX)));
         let (signal, dumpable) = (parent_process_death_signal(), dumpable_behavior());
@@ -184,7 +184,7 @@ mod tests {
         Status { capabilities: u64::MAX, ..Status::default() }
     }
 
-    /// A command that had its capabilities from its file kept them, and read files for a target that could not.
+    /// A command with capabilities from its file kept them, and read files that the target could not.
     #[test]
     fn who_has_capabilities_for_files_keeps_none_that_the_target_does_not_have() {
         let root = tempfile::tempdir().expect("a folder");
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(opens("anothers", &same_without), Err(Errno::ACCESS), "root without capabilities");
         assert_eq!(opens("anothers", &Rights { uid: us, ..Rights::of(&full()) }), Ok(()), "root with them");
         let as_user = || {
-            // The ids and capabilities of this thread alone.
+            // The ids and capabilities of this thread only.
             set_keep_capabilities(true).expect("set");
             let user = Uid::from_raw(STRANGER + 7);
             set_thread_res_uid(user, user, user).expect("root may");

@@ -1,7 +1,7 @@
-//! Which .NET runtimes a process holds, told from its mappings and its executable.
+//! Detects the .NET runtimes of a process by its mappings and its executable.
 //!
-//! CoreCLR as a library of its own (shared, self-contained, extracted, hosted by another program), CoreCLR linked into
-//! a single-file program, NativeAOT, Mono. A mapping that cannot be read leaves the version open; nothing is refused.
+//! It distinguishes CoreCLR as a library (shared, self-contained, extracted, hosted by another program), CoreCLR linked into a single-file
+//! program, NativeAOT, and Mono. If a mapping is unreadable, the version stays unknown.
 
 use crate::elf::Elf;
 use crate::proc::Proc;
@@ -14,15 +14,15 @@ const HOST_LIBRARIES: [&str; 2] = ["libhostfxr.so", "libhostpolicy.so"];
 const MONO_LIBRARIES: [&str; 3] = ["libmonosgen-2.0.so", "libmonosgen-2.0.so.1", "libmono-2.0.so.1"];
 const MONO_PROGRAMS: [&str; 3] = ["mono", "mono-sgen", "mono-boehm"];
 
-/// Exported by a program that CoreCLR is linked into, so that debuggers know it.
+/// Exported for debuggers by a program with CoreCLR linked in.
 const SINGLE_FILE_EXPORTS: [&str; 2] = ["DotNetRuntimeInfo", "g_dacTable"];
-/// Exported by NativeAOT programs, so that debuggers know them.
+/// Exported for debuggers by NativeAOT programs.
 const NATIVE_AOT_EXPORT: &str = "DotNetRuntimeDebugHeader";
 
-/// Larger files are not read: a sparse one could claim tables that fill our memory. Single-file programs stay well below.
+/// Larger files are not read: a sparse file could claim tables that fill our memory. Single-file programs are far smaller.
 const LARGEST_FILE: u64 = 1 << 30;
 
-/// Runtimes of one process that are looked at.
+/// Maximum runtimes of one process examined.
 const MOST_RUNTIMES: usize = 4;
 
 /// A version of .NET.
@@ -32,7 +32,7 @@ pub struct Version {
     pub major: u32,
     /// 0 in 8.0.4.
     pub minor: u32,
-    /// 4 in 8.0.4; `None` where only the release is known.
+    /// 4 in 8.0.4; `None` if only the release is known.
     pub patch: Option<u32>,
 }
 
@@ -63,23 +63,23 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// Which implementation of .NET.
+/// The implementation of .NET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuntimeKind {
-    /// The one that can be profiled.
+    /// The profilable one.
     CoreClr,
-    /// Compiled ahead of time, without a runtime that could load anything.
+    /// Compiled ahead of time, without a runtime that could load a profiler.
     NativeAot,
     /// Mono.
     Mono,
 }
 
-/// How the runtime came with the program.
+/// How the runtime was deployed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Deployment {
-    /// From an installation that programs share.
+    /// A shared installation.
     Shared,
     /// Beside the program, extracted from it, or in another program that hosts it.
     Private,
@@ -91,13 +91,13 @@ pub enum Deployment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Runtime {
-    /// Which implementation.
+    /// The implementation.
     pub kind: RuntimeKind,
-    /// Which version, where it can be told.
+    /// The version, if known.
     pub version: Option<Version>,
-    /// The file that holds it, in the process's view.
+    /// Its file, in the process's view.
     pub file: TargetPath,
-    /// How it came.
+    /// Its deployment.
     pub deployment: Deployment,
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn runtimes(
     found
 }
 
-/// Whether the .NET host is there, although the runtime may not be.
+/// Whether the .NET host is loaded, even if the runtime is not.
 pub(crate) fn has_host(maps: &[MapEntry], executable: Option<&TargetPath>) -> bool {
     executable.is_some_and(|path| path.file_name() == "dotnet")
         || maps.iter().any(|mapping| HOST_LIBRARIES.contains(&mapping.file_name()))
@@ -148,7 +148,7 @@ fn of_library(proc: &Proc, pid: u32, mapping: &MapEntry, kind: RuntimeKind, budg
                 (elf.exports(&["mono_jit_init"]), elf.embedded_version().as_deref().and_then(Version::of_file_version))
             },
         );
-        // A program may be published with Mono under CoreCLR's file name.
+        // An application may be published with Mono under CoreCLR's file name.
         if let Some((is_mono, version)) = facts {
             runtime.kind = if is_mono { RuntimeKind::Mono } else { RuntimeKind::CoreClr };
             runtime.version = version;
@@ -167,7 +167,7 @@ fn of_executable(proc: &Proc, pid: u32, executable: &TargetPath, budget: &Budget
         budget,
         || proc.open_executable(pid),
         |elf| {
-            // Together: a large program's tables are looked through once.
+            // One query for all names: a large program's tables are searched once.
             let exported = elf.exported_of(&[&[NATIVE_AOT_EXPORT][..], &SINGLE_FILE_EXPORTS].concat());
             if exported.contains(NATIVE_AOT_EXPORT) {
                 return Some(runtime(RuntimeKind::NativeAot, None, Deployment::SingleFile));
@@ -181,7 +181,7 @@ fn of_executable(proc: &Proc, pid: u32, executable: &TargetPath, budget: &Budget
     .flatten()
 }
 
-/// Asks an ELF file something, if it could be opened and the budget has something left. It may be the work of a hostile process.
+/// Queries an ELF file, if it could be opened and budget remains. It may come from a hostile process.
 pub(crate) fn with_elf<T, E>(
     budget: &Budget,
     open: impl FnOnce() -> Result<File, E>,

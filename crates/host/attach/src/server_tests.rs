@@ -1,4 +1,4 @@
-//! The driver against servers that behave like a runtime, badly, or not at all.
+//! The client against servers that behave like a runtime, badly, or not at all.
 
 use crate::attach::{Attach, ask, attach, attach_when_ready};
 use crate::codec::{CodecError, EventPipeConfig, Guid, Provider, Rundown, Stacks};
@@ -17,7 +17,7 @@ use std::time::Duration;
 const PATIENT: Duration = Duration::from_secs(60);
 const IMPATIENT: Duration = Duration::from_millis(60);
 
-/// A process on whose socket `serve` answers: one call per connection, with the request's set, command and payload.
+/// A process with `serve` on its socket: one call per connection, with the request's set, command and payload.
 fn process_served_by<T: Send + 'static>(
     serve: impl FnOnce(UnixListener) -> T + Send + 'static,
 ) -> (MadeUp, JoinHandle<T>) {
@@ -197,7 +197,7 @@ fn att_16_a_stopped_target_is_not_asked_and_one_that_stops_meanwhile_is_explaine
     assert!(error.to_string().contains("process 99, which traces it"), "{error}");
 }
 
-/// Whatever its runtime does about the question on its way out: hang up, break off in the middle of an answer, refuse.
+/// A dying runtime may hang up, break off in the middle of an answer, or refuse.
 #[test]
 fn a_process_that_ends_while_it_is_asked_has_ended() {
     for said in [vec![], answer(0, &[0; 4])[..10].to_vec(), answer(0xFF, &0x8000_4005_u32.to_le_bytes())] {
@@ -214,7 +214,7 @@ fn a_process_that_ends_while_it_is_asked_has_ended() {
     }
 }
 
-/// A target replaced its program (exec) between the last look at it and the attach, and closed its socket with it.
+/// A target replaced its program (exec) between the last check and the attach, which closed its socket.
 #[test]
 fn a_program_that_was_replaced_before_it_answered_is_told_as_replaced() {
     let replaced = |result: Result<(), Error>| {
@@ -234,7 +234,7 @@ fn a_program_that_was_replaced_before_it_answered_is_told_as_replaced() {
             drop(stream);
             replaced(asking.join().expect("asked"));
         } else {
-            // Read as a last look, then as one after the connection was refused.
+            // Read first as the last check, then after the refused connection.
             drop(listener);
             made.becomes_a_pipe("auxv");
             let asking = std::thread::spawn(move || attach(&process, &request(PATIENT)));
@@ -292,7 +292,7 @@ fn a_socket_of_another_user_or_behind_a_link_is_not_connected_to() {
     assert!(matches!(&error, Error::NotAttachable { .. }), "{error:?}");
 }
 
-/// Who may make a mount namespace can mount the socket of a process of root's over its own: the owner is one that is trusted.
+/// A user who can make a mount namespace can mount the socket of a root process over its own; its owner is trusted.
 #[test]
 fn nothing_is_sent_to_another_process_that_listens_under_the_targets_name() {
     let made = MadeUp::core_clr();
@@ -369,7 +369,7 @@ fn a_session_streams_until_it_is_stopped_and_what_follows_the_stop_is_read_too()
         stream.write_all(&[answer(0, &42_u64.to_le_bytes()), b"Nettrace".to_vec()].concat()).expect("written");
         let (mut stopping, _) = listener.accept().expect("a second connection");
         let stop = read_request(&mut stopping);
-        // The runtime writes what remains before it answers.
+        // The runtime writes the remaining events before it answers.
         stream.write_all(&vec![7; 1 << 20]).expect("written");
         drop(stream);
         stopping.write_all(&answer(0, &42_u64.to_le_bytes())).expect("written");

@@ -1,8 +1,8 @@
-//! A stream of the runtime's own events over the diagnostics socket.
+//! An EventPipe stream over the diagnostics socket.
 //!
-//! The stream ends after [`EventPipeSession::stop`], or when the process does; what follows the request to stop
-//! (methods and modules, if asked for) must still be read, because the runtime writes it before it answers.
-//! Dropping the session closes the stream, and the runtime ends its side by itself.
+//! The stream ends after [`EventPipeSession::stop`], or when the process ends. The rundown after the stop request (methods and modules, if
+//! requested) must still be read, because the runtime writes it before it answers.
+//! Dropping the session closes the stream, and the runtime ends its side.
 
 use crate::client::{DEFAULT_TIMEOUT, Deadline, connect, exchange, receive, send};
 use crate::codec::{EventPipeConfig, Request, SessionId, StopTracing};
@@ -24,8 +24,8 @@ pub struct EventPipeSession {
 }
 
 impl EventPipeSession {
-    /// Starts a session in the process's runtime. An older runtime that cannot leave something out delivers it:
-    /// [`Self::config`] tells what was agreed.
+    /// Starts a session in the process's runtime. An older runtime may deliver more than requested:
+    /// [`Self::config`] has the actual configuration.
     pub fn start(process: &Process, config: &EventPipeConfig) -> Result<EventPipeSession, Error> {
         match (start_as(process, config), config.for_older_runtimes()) {
             (Err(Error::RuntimeRefused(HResult::UNKNOWN_COMMAND)), Some(older)) => start_as(process, &older),
@@ -40,23 +40,23 @@ impl EventPipeSession {
         Ok(session)
     }
 
-    /// What the runtime delivers.
+    /// The actual configuration.
     pub fn config(&self) -> &EventPipeConfig {
         &self.config
     }
 
-    /// The runtime's name for the session.
+    /// The runtime's session id.
     pub fn id(&self) -> SessionId {
         self.id
     }
 
-    /// How long a read may wait for events; without a limit, for ever. A read that waited in vain fails with `WouldBlock`.
+    /// Time limit of a read; without one, a read may wait forever. A read that times out fails with `WouldBlock`.
     pub fn wait_at_most(&self, limit: Option<Duration>) -> Result<(), Error> {
         self.stream.set_read_timeout(limit).map_err(|source| Error::Broken { step: "set a time-out", source })
     }
 
-    /// Asks the runtime to end the session, and returns as soon as it has the request, which may take `patience`: read on until the stream
-    /// ends, then [`Self::finish`].
+    /// Requests the runtime to end the session, and returns once the request is sent, within `patience`. Then read until the stream ends,
+    /// and call [`Self::finish`].
     pub fn stop(&mut self, patience: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(patience);
         let mut stream =
@@ -66,7 +66,7 @@ impl EventPipeSession {
         Ok(())
     }
 
-    /// After [`Self::stop`] and the stream's end: whether the runtime has ended the session properly, which it says within `patience`.
+    /// After [`Self::stop`] and the stream's end: whether the runtime confirms the end of the session within `patience`.
     pub fn finish(mut self, patience: Duration) -> Result<(), Error> {
         let Some(mut stream) = self.stopping.take() else { return Ok(()) };
         let ended = SessionId::decode(&receive(&mut stream, Deadline::after(patience))?)?;

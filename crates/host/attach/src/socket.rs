@@ -1,7 +1,7 @@
-//! Where a runtime listens for diagnostics, and why it may not.
+//! The diagnostics socket of a runtime, or why there is none.
 //!
-//! The socket's name holds the process id as the target knows it and its start time, so that a file left by an earlier
-//! process with the same id is not mistaken for it. Nothing connects here: `/proc/PID/net/unix` tells who listens.
+//! The socket's name contains the target's own process id and its start time. So a file of an earlier process with the same id is not
+//! mistaken for it. Nothing connects here: `/proc/PID/net/unix` lists the listening sockets.
 
 use crate::error::Reason;
 use crate::proc::{Proc, Stat, Status, own_link};
@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Variables that switch the port off when they are 0 (or false).
+/// Variables that disable the port if they are 0 (or false).
 const SWITCHES: [&str; 4] = [
     "DOTNET_EnableDiagnostics",
     "COMPlus_EnableDiagnostics",
@@ -31,18 +31,18 @@ pub struct DiagnosticsSocket {
     pub target_path: TargetPath,
     /// Path in our view.
     pub host_path: PathBuf,
-    /// User that owns it; nobody else but root may use it.
+    /// Its owner; only this user and root may use it.
     pub owner: u32,
-    /// The process that must listen on it, as we see it.
+    /// The process that must listen on it, in our view.
     pub(crate) listener: u32,
     root: PathBuf,
 }
 
 impl DiagnosticsSocket {
-    /// The socket's file, not opened for anything (`O_PATH`).
+    /// The socket's file, opened only as a path (`O_PATH`).
     ///
     /// # Errors
-    /// `ENOTSOCK`: by now its name means something else, or somebody else's socket. Else the system's.
+    /// `ENOTSOCK`: its name now refers to another file, or to another user's socket. Otherwise the system's.
     pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
         let directory = Directory::open(&self.root, &self.target_path.parent().ok_or(Errno::NOENT)?)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -53,8 +53,8 @@ impl DiagnosticsSocket {
     }
 }
 
-/// The process at the other end of a connected Unix socket, as this side numbers it: the one that connected, or that listens. `None` if it
-/// is in a namespace that cannot be seen from here.
+/// The process at the other end of a connected Unix socket, in our numbering: the one that connected or listens. `None` if it is in a
+/// namespace that is invisible from here.
 pub fn peer(socket: &impl AsFd) -> Option<u32> {
     let credentials = getsockopt(socket, PeerCredentials).ok()?;
     u32::try_from(credentials.pid()).ok().filter(|pid| *pid > 0)
@@ -101,15 +101,15 @@ fn absent(name: &Name, environment: &[(String, String)], directories: &[TargetPa
     }
 }
 
-/// What the socket's file is called.
+/// The name of the socket's file.
 struct Name {
     listener: u32,
     start: String,
-    /// `None` where the target's clock is not ours, so that it writes another start time than we read.
+    /// `None` if the target's clock differs from ours: its start time then differs from the one we read.
     start_time: Option<String>,
-    /// Whose it can be: the process's user, or root, if the process was started by root. Others could have made a file of that name.
+    /// Possible owners: the process's user, or root, if root started the process. Other users could have made a file of that name.
     owners: [u32; 3],
-    /// With which its directory is listed.
+    /// The rights for listing its directory.
     rights: Rights,
 }
 

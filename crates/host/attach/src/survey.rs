@@ -1,6 +1,6 @@
-//! What many processes have in common and is read once for all of them: users, and who listens in each network.
+//! Data shared by many processes, read once for all of them: user names, and the listening sockets of each network namespace.
 //!
-//! Lives for one listing; nothing is remembered beyond it.
+//! Valid for one listing.
 
 use crate::proc::{ListeningSocket, Proc};
 use std::collections::HashMap;
@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Sockets by the device and inode of the file that lists them, which differ between network namespaces.
 type ByNamespace = HashMap<(u64, u64), Arc<[ListeningSocket]>>;
 
-/// Facts shared by the processes of one listing.
+/// Data shared by the processes of one listing.
 pub(crate) struct Survey {
     pub(crate) users: Users,
     listening: Mutex<ByNamespace>,
 }
 
 impl Survey {
-    /// Begins one.
+    /// Starts a survey.
     pub(crate) fn begin() -> Survey {
         Survey { users: Users::local(), listening: Mutex::default() }
     }
 
-    /// Who listens in the process's network namespace; the file's identity is that of the namespace.
+    /// The listening sockets of the process's network namespace; the file's identity is that of the namespace.
     pub(crate) fn listening(&self, proc: &Proc, pid: u32) -> io::Result<Arc<[ListeningSocket]>> {
         let file = std::fs::metadata(proc.path(pid, "net/unix"))?;
         let key = (file.dev(), file.ino());
@@ -41,7 +41,7 @@ impl Survey {
 pub(crate) struct Users(Vec<(u32, String)>);
 
 impl Users {
-    /// Reads the local ones.
+    /// Reads the local user names.
     fn local() -> Users {
         Users::parse(&std::fs::read_to_string("/etc/passwd").unwrap_or_default())
     }

@@ -1,6 +1,6 @@
-//! A process that stays the same one: its id may be reused, and its program may be replaced.
+//! A process that is verified to stay the same: its id may be reused, and its program may be replaced.
 //!
-//! Held by a process descriptor where the kernel has them, and by what a [`Process`] is known by.
+//! Identified by a process descriptor where the kernel supports them, and by the fields of [`Process`].
 
 use crate::error::Error;
 use crate::process::Process;
@@ -10,18 +10,18 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// What became of a process.
+/// The fate of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It runs the program that it ran.
+    /// It runs the same program.
     Same,
-    /// It replaced its program by another, or by a fresh start of the same.
+    /// It replaced its program by another, or restarted the same one.
     Replaced,
     /// It has ended.
     Ended,
 }
 
-/// A hold on a process.
+/// A process with its descriptor.
 #[derive(Debug)]
 pub struct Target {
     process: Process,
@@ -29,7 +29,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Takes hold of a process that was found.
+    /// Opens a descriptor of a process that was found.
     pub fn hold(process: &Process) -> Result<Target, Error> {
         let changed = || Error::Changed { pid: process.pid, what: "has ended" };
         let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).ok_or_else(changed)?;
@@ -40,7 +40,7 @@ impl Target {
             Err(_) => None,
         };
         let target = Target { descriptor, process: process.clone() };
-        // The descriptor was taken by number: only now is it certain that it is the same process.
+        // The descriptor was opened by number: only this check proves that it is the same process.
         process.require_same()?;
         Ok(target)
     }
@@ -50,7 +50,7 @@ impl Target {
         &self.process
     }
 
-    /// What became of it.
+    /// Its fate.
     pub fn fate(&self) -> Fate {
         if self.has_exited() { Fate::Ended } else { self.process.fate() }
     }
@@ -60,7 +60,7 @@ impl Target {
         self.fate() != Fate::Ended
     }
 
-    /// Waits until it ends; `false` if it did not in that time. Needs a process descriptor, else it only looks.
+    /// Waits until it ends; `false` if it did not in that time. Without a process descriptor it only checks once.
     pub fn wait(&self, limit: Duration) -> bool {
         let Some(descriptor) = &self.descriptor else { return !self.is_alive() };
         let limit = Timespec::try_from(limit).ok();
@@ -68,7 +68,7 @@ impl Target {
         matches!(rustix::event::poll(&mut ready, limit.as_ref()), Ok(count) if count > 0)
     }
 
-    /// The process descriptor, readable when the process has ended, to wait for it among other things.
+    /// The process descriptor, readable when the process has ended, for use with poll.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.descriptor.as_ref().map(AsFd::as_fd)
     }
@@ -85,7 +85,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
 
-    /// A live process under our name for it: `Target` needs only id, start time and `/proc`.
+    /// A live process under our name: `Target` needs only id, start time and `/proc`.
     fn held(child: &Child) -> Target {
         let proc = crate::proc::Proc::default();
         let stat = proc.stat(child.id()).expect("alive");

@@ -5,7 +5,7 @@ pub(crate) fn library_exporting(name: &str) -> Vec<u8> {
     library_with(name, "")
 }
 
-/// The same with `text` among its constants.
+/// [`library_exporting`] with `text` in its read-only data.
 pub(crate) fn library_with(name: &str, text: &str) -> Vec<u8> {
     const HEADER: usize = 64;
     const SECTION: usize = 64;

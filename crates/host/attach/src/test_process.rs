@@ -12,13 +12,13 @@ pub(crate) const PID: u32 = 777;
 pub(crate) const INNER_PID: u32 = 7;
 pub(crate) const START: u64 = 123_456;
 
-/// What the made-up process is like; the fields are what the files of `/proc` say.
+/// A made-up process; the fields are the contents of `/proc` files.
 pub(crate) struct MadeUp {
     directory: tempfile::TempDir,
 }
 
 impl MadeUp {
-    /// A process with nothing of .NET.
+    /// A process without .NET.
     pub(crate) fn plain() -> MadeUp {
         let made = MadeUp { directory: tempfile::tempdir().expect("a directory") };
         std::fs::create_dir_all(made.file("net")).expect("made");
@@ -36,12 +36,12 @@ impl MadeUp {
         made
     }
 
-    /// A process with CoreCLR 8.0.4 and a socket that somebody listens on, whose TMPDIR is `/scratch`.
+    /// A process with CoreCLR 8.0.4 and a listening socket, whose TMPDIR is `/scratch`.
     pub(crate) fn core_clr() -> MadeUp {
         MadeUp::core_clr_with_directory("/scratch")
     }
 
-    /// The same with another TMPDIR.
+    /// Like [`MadeUp::core_clr`], with another TMPDIR.
     pub(crate) fn core_clr_with_directory(directory: &str) -> MadeUp {
         let made = MadeUp::plain();
         std::fs::create_dir_all(made.in_root(directory)).expect("made");
@@ -55,14 +55,14 @@ impl MadeUp {
         made
     }
 
-    /// Makes a socket with the right name, on which nobody listens any more.
+    /// Makes a socket with the right name, without a listener.
     pub(crate) fn socket_in(&self, directory: &str) {
         let directory = self.in_root(directory);
         std::fs::create_dir_all(&directory).expect("made");
         drop(UnixListener::bind(directory.join(socket_name())).expect("bound"));
     }
 
-    /// Says in which directories somebody listens on a socket with the right name.
+    /// Sets the directories with a listening socket of the right name.
     pub(crate) fn listening(&self, directories: &[&str]) {
         let mut text = "Num       RefCount Protocol Flags    Type St Inode Path\n".to_owned();
         for directory in directories {
@@ -81,12 +81,12 @@ impl MadeUp {
         self.write_identity(state, tracer, uid, (0, 1000));
     }
 
-    /// Sets how many signals are queued, of how many.
+    /// Sets the number of queued signals and their limit.
     pub(crate) fn identity_with_signals(&self, used: u64, limit: u64) {
         self.write_identity('S', 0, 0, (used, limit));
     }
 
-    /// Sets a user that may do nothing beyond what any user may.
+    /// Sets a user without capabilities.
     pub(crate) fn identity_without_capabilities(&self, uid: u32) {
         self.identity('S', 0, uid);
         let status = String::from_utf8_lossy(&self.read("status")).replace("CapEff:\t000001ffffffffff", "CapEff:\t0");
@@ -108,7 +108,7 @@ impl MadeUp {
         std::fs::write(self.file(name), content).expect("written");
     }
 
-    /// Says what memory the machine has.
+    /// Sets the machine's memory.
     pub(crate) fn machine_memory(&self, text: &str) {
         std::fs::write(self.directory.path().join("meminfo"), text).expect("written");
     }
@@ -130,19 +130,19 @@ impl MadeUp {
         std::fs::create_dir(self.file(name)).expect("made");
     }
 
-    /// What a file of the process says.
+    /// The content of a file of the process.
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.file(name)).expect("readable")
     }
 
-    /// Makes a pipe of a file of the process: who reads it waits for [`MadeUp::write_when_read`].
+    /// Replaces a file of the process by a pipe: its reader waits for [`MadeUp::write_when_read`].
     pub(crate) fn becomes_a_pipe(&self, name: &str) {
         self.remove(name);
         let made = std::process::Command::new("mkfifo").arg(self.file(name)).status();
         assert!(made.expect("it starts").success());
     }
 
-    /// Waits for a reader of the pipe; does something, and only then writes.
+    /// Waits for a reader of the pipe, runs `before`, and only then writes.
     pub(crate) fn write_when_read(&self, name: &str, content: &[u8], before: impl FnOnce()) {
         let mut pipe = std::fs::File::options().write(true).open(self.file(name)).expect("it is there");
         before();
@@ -164,7 +164,7 @@ impl MadeUp {
         names
     }
 
-    /// Takes the process away; its root directory stays.
+    /// Removes the process; its root directory stays.
     pub(crate) fn end(&self) {
         self.remove("stat");
         self.remove("status");
@@ -180,12 +180,12 @@ impl MadeUp {
         Proc::at(self.directory.path()).seen_by(Viewer { uid: 0, overrides_permissions: true, takes_rights: true })
     }
 
-    /// The process as it is found.
+    /// Finds the process.
     pub(crate) fn find(&self) -> Process {
         self.try_find().expect("found")
     }
 
-    /// The process as one on whose socket this very program listens.
+    /// Finds the process, with this test process as the listener on its socket.
     pub(crate) fn find_served(&self) -> Process {
         let mut process = self.find();
         if let Ok(socket) = &mut process.diagnostics {
@@ -194,7 +194,7 @@ impl MadeUp {
         process
     }
 
-    /// The process, or why it is not found.
+    /// Finds the process, or returns the error.
     pub(crate) fn try_find(&self) -> Result<Process, Error> {
         find_in(&self.proc(), PID)
     }

@@ -1,8 +1,8 @@
-//! Directories as the target sees them, opened from outside.
+//! Directories of the target's view, opened from outside.
 //!
-//! A path is walked one component at a time below `/proc/PID/root`, links included, as the target's own kernel view
-//! would resolve it: an absolute link stays inside the target's root, and `..` cannot leave it.
-//! Whatever is done then goes through the directory's descriptor, so that nobody can swap a component afterwards.
+//! A path is walked one component at a time below `/proc/PID/root`, including links, as the target's kernel view resolves it.
+//! An absolute link stays inside the target's root, and `..` cannot leave it.
+//! All further operations use the directory's descriptor, so no process can swap a component afterwards.
 
 use crate::proc::{Capability, Status};
 use crate::rights::Rights;
@@ -15,11 +15,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Links followed before giving up, as in the kernel.
+/// Maximum links followed, as in the kernel.
 const MOST_LINKS: usize = 40;
-/// Components walked before giving up.
+/// Maximum components walked.
 const MOST_COMPONENTS: usize = 512;
-/// Entries of a directory that are read, and names that are kept of them; more are not seen.
+/// Maximum entries read of a directory, and names kept; the rest is ignored.
 const MOST_ENTRIES: usize = 1 << 20;
 const MOST_NAMES: usize = 1 << 10;
 
@@ -32,7 +32,7 @@ pub(crate) struct Directory {
     on_the_way: Vec<Permissions>,
 }
 
-/// Who may do what with a file.
+/// Permissions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Permissions {
     pub(crate) uid: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Permissions {
     pub(crate) mode: u32,
 }
 
-/// A right, as the bit of the last three of a mode.
+/// A right, as its bit in the last three of a mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Right {
     Write = 2,
@@ -52,7 +52,7 @@ impl Permissions {
         Permissions { uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode }
     }
 
-    /// Whether a process may use `right` on a directory with these permissions. Access control lists are not read.
+    /// Whether a process has `right` on a directory with these permissions. Ignores access control lists.
     pub(crate) fn allow(self, who: &Status, right: Right) -> bool {
         let shift = match () {
             () if who.file_uid == self.uid => 6,
@@ -63,8 +63,8 @@ impl Permissions {
         self.mode >> shift & right as u32 != 0 || who.is_capable(Capability::DacOverride) || reads
     }
 
-    /// Whether nobody but these users can rename or delete what others have in it. Its group may, if that is root's, or has the number of one
-    /// of these users: by custom such a group has no other member.
+    /// Whether only these users can rename or delete other users' files in it. Its group may, if it is root's, or has the number of one of
+    /// these users: by convention such a group has no other member.
     fn is_kept_by(self, trusted: &[u32]) -> bool {
         let by_group = self.mode & 0o020 != 0 && !trusted.contains(&self.gid);
         let is_sticky = self.mode & 0o1000 != 0;
@@ -73,12 +73,12 @@ impl Permissions {
 }
 
 impl Directory {
-    /// Whether the process may make files in it.
+    /// Whether the process may create files in it.
     pub(crate) fn writable_by(&self, who: &Status) -> bool {
         self.on_the_way.last().is_some_and(|directory| directory.allow(who, Right::Write))
     }
 
-    /// Whether nobody but these users can put another file in the place of one in it.
+    /// Whether only these users can replace a file in it.
     pub(crate) fn is_kept_by(&self, trusted: &[u32]) -> bool {
         self.on_the_way.iter().all(|directory| directory.is_kept_by(trusted))
     }
@@ -96,7 +96,7 @@ impl Directory {
         &self.path
     }
 
-    /// The path in our view; it lives as long as the target does.
+    /// The path in our view, valid as long as the target lives.
     pub(crate) fn host_path(&self) -> &Path {
         &self.host_path
     }
@@ -111,12 +111,12 @@ impl Directory {
         Path::new("/proc/self/fd").join(self.fd.as_raw_fd().to_string()).join(name)
     }
 
-    /// Whether the process may reach it from the root.
+    /// Whether the process can reach it from the root.
     pub(crate) fn reachable_by(&self, who: &Status) -> bool {
         self.on_the_way.iter().all(|directory| directory.allow(who, Right::Search))
     }
 
-    /// Mount flags and bytes free for us.
+    /// Mount flags and bytes available to us.
     pub(crate) fn file_system(&self) -> Result<FileSystem, Errno> {
         let found = rustix::fs::fstatvfs(&self.fd)?;
         Ok(FileSystem {
@@ -126,13 +126,13 @@ impl Directory {
         })
     }
 
-    /// Whether we may make files in it, as far as the kernel tells beforehand.
+    /// Whether we may create files in it, as far as the kernel reports in advance.
     pub(crate) fn writable_by_us(&self) -> bool {
         use rustix::fs::Access;
         rustix::fs::accessat(&self.fd, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
     }
 
-    /// What `name` in it is, without following a link.
+    /// The `stat` of `name` in it, without following a link.
     pub(crate) fn stat(&self, name: &OsStr) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
@@ -142,8 +142,8 @@ impl Directory {
         rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())
     }
 
-    /// Names of its entries that are `wanted`, read with these rights: what is on the way to it may be the target's choice. Of a
-    /// directory without an end, what is at its beginning.
+    /// Names of its `wanted` entries, read with these rights: the target may have chosen its path. Of an endless directory, the first
+    /// entries.
     pub(crate) fn names(&self, rights: &Rights, wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<OsString>, Errno> {
         let _rights = rights.assume()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -154,7 +154,7 @@ impl Directory {
     }
 }
 
-/// What a file system allows and has left.
+/// Flags and free space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileSystem {
     pub(crate) no_execute: bool,
@@ -162,19 +162,19 @@ pub(crate) struct FileSystem {
     pub(crate) free_bytes: u64,
 }
 
-/// The regular file at `path` of the view whose root directory is `root`, not opened for anything (`O_PATH`).
+/// The regular file at `path` of the view whose root directory is `root`, opened only as a path (`O_PATH`).
 pub(crate) fn regular_file(root: &Path, path: &TargetPath) -> Result<OwnedFd, Errno> {
     Walk::along(root, path)?.1.ok_or(Errno::ISDIR)
 }
 
-/// What a component of a path is.
+/// The kind of a path component.
 enum Step {
     Entered,
     Link(TargetPath),
     File(OwnedFd),
 }
 
-/// The way walked so far: the root and each directory entered.
+/// The path walked so far: the root and each directory entered.
 struct Walk {
     opened: Vec<(OwnedFd, OsString, Permissions)>,
 }
@@ -213,7 +213,7 @@ impl Walk {
         Ok((walk, None))
     }
 
-    /// Enters `name`, or tells where it links to, or finds a regular file.
+    /// Enters `name`, returns its link target, or finds a regular file.
     fn step(&mut self, name: &OsStr) -> Result<Step, Errno> {
         if name == ".." {
             self.opened.truncate((self.opened.len() - 1).max(1));

@@ -1,7 +1,7 @@
-//! A file that is read in blocks, without a call of the system for each piece of some bytes.
+//! Reads a file in blocks, without a system call for every few bytes.
 //!
-//! Blocks are kept: the names of a large library lie in another place than the table that tells where they are, and come in any order.
-//! With one block at a time, a look at libstdc++ read 300 MB.
+//! Blocks are cached: the names of a large library are far from the table of their offsets, and are read in any order.
+//! With one block at a time, reading libstdc++ took 300 MB.
 
 use object::read::{ReadCache, ReadCacheOps, ReadRef};
 use std::cell::Cell;
@@ -11,28 +11,28 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const BLOCK: u64 = 64 << 10;
-/// Blocks that are kept; with more, all are read anew. The tables of names of the largest libraries are a tenth of that.
+/// Maximum cached blocks; beyond it the cache restarts. The name tables of the largest libraries are a tenth of that.
 const MOST_BLOCKS: usize = 128;
 
-/// Bytes that are read of one file, and bytes of tables and names that are kept of it: a sparse file of some kilobytes can claim tables of
-/// a gigabyte, and a table of some megabytes can have names of gigabytes. The largest runtimes take 10 MiB.
+/// Maximum bytes read of one file, and maximum bytes of its tables and names kept. A sparse file of some kilobytes can claim tables of a
+/// gigabyte, and a table of some megabytes can have names of gigabytes. The largest runtimes take 10 MiB.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// What keeping a name takes beside its bytes.
+/// Memory of a kept name besides its bytes.
 const ENTRY: u64 = 64;
 
-/// Bytes that are read of all files of one question, of which a process may have mapped hundreds. Those of a large program take 20 MiB.
+/// Maximum bytes read of all files for one query: a process may have mapped hundreds. Those of a large program take 20 MiB.
 const MOST_BYTES_OF_ALL: u64 = 256 << 20;
 
-/// What ended a look at the files of a process.
+/// The limit that ended an examination of a process's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Limit {
-    /// It took too long.
+    /// The time limit.
     #[error("it took too long")]
     Time,
-    /// More had to be read than is read of the files of a process.
+    /// The limit of bytes.
     #[error("the tables of its files are too large")]
     Bytes,
     /// The look at it ended with a fault of Remora's own.
@@ -40,7 +40,7 @@ pub enum Limit {
     Fault,
 }
 
-/// What the files of one question may still take.
+/// The remaining budget for the files of one query.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes: Cell<u64>,
@@ -54,12 +54,12 @@ impl Budget {
         Budget { bytes: Cell::new(MOST_BYTES_OF_ALL), deadline: Instant::now() + time, reached: Cell::new(None) }
     }
 
-    /// What ended the look, so that more could have been seen.
+    /// The limit that ended the examination early, if any.
     pub(crate) fn reached(&self) -> Option<Limit> {
         self.reached.get()
     }
 
-    /// Takes what is about to be read; `None` once a limit is reached.
+    /// Counts bytes about to be read; `None` once a limit is reached.
     pub(crate) fn take(&self, bytes: u64) -> Option<()> {
         if Instant::now() >= self.deadline {
             self.reached.set(Some(Limit::Time));
@@ -68,7 +68,7 @@ impl Budget {
         self.part(&self.bytes, bytes)
     }
 
-    /// Takes bytes of what one file may take, or all may.
+    /// Counts bytes against the limit of one file or of all.
     fn part(&self, left: &Cell<u64>, bytes: u64) -> Option<()> {
         let fewer = left.get().checked_sub(bytes);
         match fewer {
@@ -79,8 +79,8 @@ impl Budget {
     }
 }
 
-/// The tables and names of one file, as `object` reads them. It keeps all of them, so that no more are given than may be kept; each that is
-/// asked for counts, also one that is kept already.
+/// The tables and names of one file, as `object` reads them. It keeps all of them, so their sum is limited;
+/// repeated requests count again.
 pub(crate) struct Tables<'budget> {
     cache: ReadCache<Windowed<'budget>>,
     left: Cell<u64>,
@@ -115,13 +115,13 @@ impl<'a> ReadRef<'a> for &'a Tables<'_> {
     }
 }
 
-/// See the module's text.
+/// A file read in blocks.
 pub(crate) struct Windowed<'a> {
     file: File,
-    /// Bytes that may still be read of this file.
+    /// Remaining bytes for this file.
     left: Cell<u64>,
     budget: &'a Budget,
-    /// By their numbers. The last block of a file is short, and what lies behind it empty.
+    /// By block number. The last block of a file is short, and those after it are empty.
     blocks: BTreeMap<u64, Vec<u8>>,
     cursor: u64,
 }
@@ -131,7 +131,7 @@ impl<'a> Windowed<'a> {
         Windowed { file, left: Cell::new(MOST_BYTES), budget, blocks: BTreeMap::new(), cursor: 0 }
     }
 
-    /// What lies at the cursor, up to the end of its block.
+    /// The bytes at the cursor, up to the end of its block.
     fn here(&mut self) -> Option<&[u8]> {
         let number = self.cursor / BLOCK;
         if !self.blocks.contains_key(&number) {
@@ -150,7 +150,7 @@ impl<'a> Windowed<'a> {
     fn block(&self, number: u64) -> Option<Vec<u8>> {
         let mut block = vec![0; BLOCK as usize];
         let mut length = 0;
-        // A file may be read in parts, such as one of a network; one that ends here answers 0.
+        // A read may return only a part, such as on a network file system; at the end of the file it returns 0.
         while let Some(rest) = block.get_mut(length..).filter(|rest| !rest.is_empty()) {
             match self.file.read_at(rest, number * BLOCK + length as u64).ok()? {
                 0 => break,
@@ -215,7 +215,7 @@ mod tests {
             windowed.read_exact(&mut read).unwrap();
             assert!(read == bytes[at..at + length], "{length} at {at}");
         }
-        // A table here and its names there, in turns: each block is read once.
+        // Alternates between a table and its names: each block is read once.
         for turn in 0..10 {
             for at in [turn, 2 * WINDOW + turn] {
                 windowed.seek(at as u64).unwrap();
@@ -239,7 +239,7 @@ mod tests {
         assert_ne!(windowed.read(&mut [0; 3]), Ok(3));
     }
 
-    /// A file with this many defined symbols, and a byte of their names for each: each name is some thousand bytes long, and ends where the
+    /// A file with this many defined symbols, and a byte of their names for each. Each name is some thousand bytes long, and ends where the
     /// next ones do. It has no hash table.
     fn with_symbols(count: usize) -> File {
         let file = tempfile::tempfile().unwrap();
@@ -272,7 +272,7 @@ mod tests {
         assert!(reached.is_none() && few > 10_000 * 24 + 10_000 * 1_000, "{few}");
         let (many, reached) = looked_for(2_000_000);
         assert_eq!(reached, Some(Limit::Bytes));
-        // What was refused was not taken, and no name is longer.
+        // A refused name was not counted, and no name is longer.
         assert!(many > MOST_BYTES - 4_096, "{many}");
     }
 

@@ -1,37 +1,37 @@
 //! One chunk of a file: kind, lengths, checksum, compressed bytes.
 //!
-//! A chunk that the file does not hold to its end is *torn*: an interrupted write. One that is whole but wrong is *damaged*.
+//! A chunk cut by the end of the file is *torn*: an interrupted write. A whole but invalid chunk is *damaged*.
 
 use crate::{CHUNK, Format, Unpacked};
 use std::borrow::Cow;
 use std::io::{self, Read, Seek, Write};
 
-/// Bytes before the stored ones.
+/// Bytes before the stored content.
 const HEAD: usize = 16;
 
-/// A whole, checked, decompressed chunk.
+/// A whole, verified, decompressed chunk.
 #[derive(Debug)]
 pub struct Chunk {
-    /// What is in it; each version of a format has its own kinds.
+    /// Its kind; each version of a format has its own.
     pub kind: u32,
     /// The content.
     pub plain: Vec<u8>,
-    /// Bytes that it takes in the file.
+    /// Its size in the file.
     pub length: u64,
 }
 
-/// What stands next in a file.
+/// The next item of a file.
 #[derive(Debug)]
 pub enum Next {
     /// A chunk.
     Chunk(Chunk),
-    /// The file ends here, between two chunks.
+    /// The end of the file, between two chunks.
     End,
-    /// The file ends within a chunk, of which there are so many bytes.
+    /// The end of the file within a chunk, after this many bytes of it.
     Torn(u64),
 }
 
-/// What is wrong with a chunk.
+/// An error in a chunk.
 #[derive(Debug)]
 pub enum Fault {
     /// The file was changed after it was written.
@@ -41,14 +41,15 @@ pub enum Fault {
 }
 
 impl Format {
-    /// Appends a chunk to `out`, which has what `written` says. `plain` is no longer than [`CHUNK`].
+    /// Appends a chunk to `out` and counts it in `written`. `plain` is no longer than [`CHUNK`].
     pub fn put(&self, out: &mut Vec<u8>, kind: u32, plain: &[u8], written: &mut Unpacked) {
         let stored = self.stored(kind, plain, written);
         out.extend_from_slice(&head(kind, &stored, plain.len()));
         out.extend_from_slice(&stored);
     }
 
-    /// Writes a chunk to `out`, as [`Format::put`] makes it; whether it was stored as it is, since packing was not worth its time.
+    /// Writes a chunk to `out`, like [`Format::put`]. Returns whether it was stored uncompressed, because compression was not worth its
+    /// time.
     ///
     /// # Errors
     /// Those of `out`.
@@ -59,7 +60,7 @@ impl Format {
         Ok(matches!(stored, Cow::Borrowed(_)))
     }
 
-    /// The same without a try to pack it. For what is like a chunk that was not worth it.
+    /// Writes a chunk without trying to compress it, for content like that of an incompressible chunk.
     ///
     /// # Errors
     /// Those of `out`.
@@ -76,7 +77,7 @@ impl Format {
         out.write_all(&stored)
     }
 
-    /// What is stored of a chunk: packed, unless the file would then unpack to more than who reads it believes.
+    /// The stored bytes of a chunk: compressed, unless the file would then unpack to more than readers accept.
     fn stored<'a>(&self, kind: u32, plain: &'a [u8], written: &mut Unpacked) -> Cow<'a, [u8]> {
         let (packed, mut with_it) = (self.codec.pack(plain), *written);
         let stored = match with_it.takes(self, kind, HEAD + packed.len(), plain.len()) {
@@ -87,8 +88,8 @@ impl Format {
         stored
     }
 
-    /// The first bytes of the chunk that stands next, its checksum in them; `input` then stands behind the chunk, of which no more is read.
-    /// `None` where there are not even so many, or where they are no chunk's, such as the zeros of a hole: reading it says what is wrong.
+    /// The header of the next chunk, with its checksum; `input` then is after the chunk, whose content is not read.
+    /// `None` at the end of the file, or if the bytes are no header, such as the zeros of a hole. Reading them gives the error.
     ///
     /// # Errors
     /// Those of `input`.
@@ -98,7 +99,7 @@ impl Format {
         let Some(head) = head.first_chunk::<HEAD>() else { return Ok(None) };
         let field = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let stored = field(4);
-        // Of a chunk without content the checksum can be looked at; with zeros taken for chunks, a hole of gigabytes would be gone through.
+        // An empty chunk's checksum can be verified here; if zeros passed for chunks, a hole of gigabytes would be scanned.
         if stored as usize > CHUNK || stored == 0 && checksum(&head[..12], &[]) != field(12) {
             return Ok(None);
         }
@@ -106,7 +107,7 @@ impl Format {
         Ok(Some(*head))
     }
 
-    /// Reads what stands next in a file of which so much has been read.
+    /// Reads the next item of a file; `unpacked` counts the part read so far.
     ///
     /// # Errors
     /// See [`Fault`].
@@ -220,7 +221,7 @@ mod tests {
         assert!((0..20).all(|_| matches!(format.next(&mut input, &mut unpacked), Ok(Next::Chunk(_)))));
     }
 
-    /// Numbers that look made up: xorshift64.
+    /// Pseudo-random numbers: xorshift64.
     fn random(state: &mut u64) -> usize {
         *state ^= *state << 13;
         *state ^= *state >> 7;
@@ -235,7 +236,7 @@ mod tests {
                 let (mut file, mut written, mut lengths) = (Vec::new(), Unpacked::default(), Vec::new());
                 let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 for _ in 0..20 {
-                    // Mostly of one byte, which packs to next to nothing.
+                    // Mostly one byte, which compresses to nearly nothing.
                     let mut plain = vec![random(&mut state) as u8; random(&mut state) % (2 << 20)];
                     if random(&mut state).is_multiple_of(32) {
                         plain.iter_mut().for_each(|byte| *byte = random(&mut state) as u8);

@@ -1,16 +1,16 @@
-//! How chunks are compressed.
+//! Compression of chunks.
 
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use std::borrow::Cow;
 use std::io::{Read, Write};
 
-/// See the variants.
+/// The compression of a format's chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
-    /// Small files, written at leisure. Pure Rust, and the exporters need it anyway for `.gz`; zstd needs a C compiler to build.
+    /// For small files that are not time-critical. Pure Rust, and the exporters need it anyway for `.gz`; zstd needs a C compiler to build.
     Deflate,
-    /// Files that are written as fast as a heap is walked: some hundred megabytes a second, where deflate takes a tenth of that. What
-    /// shrinks by little is stored as it is; its stored length is then its plain one.
+    /// For files written as fast as a heap is walked: some hundred megabytes a second, while deflate reaches a tenth of that.
+    /// Content that shrinks little is stored uncompressed; its stored length then equals its plain length.
     Lz4,
 }
 
@@ -26,7 +26,7 @@ impl Codec {
         }
     }
 
-    /// The same bytes, hardly longer, as [`Codec::unpack`] takes them.
+    /// The bytes uncompressed, in a form that [`Codec::unpack`] accepts.
     pub(crate) fn as_it_is(self, plain: &[u8]) -> Cow<'_, [u8]> {
         match self {
             Codec::Deflate => deflated(plain, Compression::none()).into(),
@@ -34,18 +34,18 @@ impl Codec {
         }
     }
 
-    /// What was packed, if it is just so long. No more than that is ever unpacked.
+    /// The unpacked content, if it has exactly this length. Never unpacks more than that.
     pub(crate) fn unpack(self, stored: &[u8], length: usize) -> Option<Vec<u8>> {
         let mut plain = Vec::new();
         match self {
             Codec::Deflate => {
-                // One byte more than there should be, so that too much is noticed.
+                // One byte more than expected, to detect excess.
                 DeflateDecoder::new(stored).take(length as u64 + 1).read_to_end(&mut plain).ok()?;
             }
-            // What is as long as it was is as it was.
+            // Equal lengths mean uncompressed.
             Codec::Lz4 if stored.len() == length => plain.extend_from_slice(stored),
             Codec::Lz4 => {
-                // A byte stands for 255 at most: who claims more than that is not believed, nor given memory.
+                // One byte expands to at most 255, so larger claims get no memory.
                 plain = vec![0; length.min(stored.len().saturating_mul(255))];
                 let unpacked = lz4_flex::decompress_into(stored, &mut plain).ok()?;
                 plain.truncate(unpacked);
@@ -57,22 +57,22 @@ impl Codec {
 
 fn deflated(plain: &[u8], how: Compression) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), how);
-    // Writing to memory does not fail; were it to, the chunk would be short, and the reader would call it damaged.
+    // Writing to memory does not fail; if it did, the chunk would be short, and the reader would report damage.
     let _ = encoder.write_all(plain);
     encoder.finish().unwrap_or_default()
 }
 
-/// Bytes of a chunk by which it is judged.
+/// Sample size for the decision whether to compress.
 const SAMPLE: usize = 16 << 10;
-/// What is packed takes no more than this part of what it was; else the time is worth more than the bytes.
+/// Maximum ratio of compressed size for compression to be worth its time.
 const WORTH: (usize, usize) = (3, 4);
 
-/// From the middle: what a file begins with is seldom like the rest.
+/// From the middle: the beginning of a file is rarely typical.
 fn sample(plain: &[u8]) -> &[u8] {
     plain.get(plain.len() / 2..).and_then(|rest| rest.get(..SAMPLE)).unwrap_or(plain)
 }
 
-/// Whether packing is worth its time.
+/// Whether compression is worth its time.
 fn shrinks(plain: &[u8]) -> bool {
     lz4_flex::compress(plain).len() * WORTH.1 <= plain.len() * WORTH.0
 }
@@ -88,7 +88,7 @@ mod tests {
         let noise = |count| std::iter::successors(Some(1), next).map(|state| (state >> 56) as u8).take(count);
         let plain: Vec<u8> = noise(100_000).collect();
         assert!(Codec::Lz4.pack(&plain) == plain);
-        // A beginning that promises much, and nothing behind it: not believed. A middle that does, and little else: packed, and comes back.
+        // A compressible beginning alone does not lead to compression. A compressible middle does, and the content survives the round trip.
         let same = std::iter::repeat_n(7, SAMPLE);
         let plain: Vec<u8> = same.clone().chain(noise(9 * SAMPLE)).collect();
         assert!(Codec::Lz4.pack(&plain) == plain);

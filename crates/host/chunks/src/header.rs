@@ -1,19 +1,19 @@
-//! The first 28 bytes, which are the same in every version, so that an old Remora can say which one reads a newer file.
+//! The first 28 bytes, the same in every version, so that an old Remora can name the version that reads a newer file.
 
 use crate::Format;
 use std::io::{self, Read};
 
 /// Bytes of a header.
 pub const HEADER: usize = 28;
-/// Bytes for the version of the program that wrote it, padded with zeros.
+/// Bytes for the writing program's version, padded with zeros.
 const WRITER: usize = 16;
 
-/// Why a file is not read beyond its header.
+/// Why reading stopped at the header.
 #[derive(Debug)]
 pub enum HeaderFault {
-    /// It does not begin as such a file does: another format, or an empty file.
+    /// Another format, or an empty file.
     Stranger,
-    /// It ends within the header, after so many bytes.
+    /// The file ends within the header, after this many bytes.
     Truncated(u64),
     /// The header was changed after it was written.
     Damaged(&'static str),
@@ -21,7 +21,7 @@ pub enum HeaderFault {
     Newer {
         /// Its version.
         version: u16,
-        /// Which Remora reads it: `Remora 1.4.0, which wrote it, or newer`.
+        /// The Remora that can read it: `Remora 1.4.0, which wrote it, or newer`.
         needs: String,
     },
     /// The file could not be read.
@@ -29,7 +29,7 @@ pub enum HeaderFault {
 }
 
 impl Format {
-    /// The header that this program writes.
+    /// The header of the current version.
     pub fn header(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[..6].copy_from_slice(self.magic);
@@ -42,12 +42,12 @@ impl Format {
         bytes
     }
 
-    /// Whether `start`, the first bytes of a file, is the beginning of one of this kind, of any version.
+    /// Whether `start`, the first bytes of a file, begins a file of this kind, of any version.
     pub fn begins(&self, start: &[u8]) -> bool {
         start.starts_with(self.magic)
     }
 
-    /// Reads a header of any version, and refuses what this one does not read.
+    /// Reads a header of any version, and refuses newer ones.
     ///
     /// # Errors
     /// See [`HeaderFault`].
@@ -75,7 +75,7 @@ impl Format {
     }
 }
 
-/// Which Remora reads it. What is not printable, or not intact, is not quoted.
+/// The Remora that can read the file. Unprintable or damaged text is not quoted.
 fn reader_of(writer: &[u8], intact: bool) -> String {
     let text: String = writer.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();
     let printable = intact && !text.is_empty() && text.chars().all(|letter| letter.is_ascii_graphic());

@@ -1,8 +1,8 @@
-//! What Remora's own files are made of: a header that every version can read, and checked, compressed chunks.
+//! The container of Remora's own files: a header that every version can read, and verified, compressed chunks.
 //!
 //! # Purpose
-//! A [`Format`] is one kind of file. It writes and reads the header and the chunks; what is in a chunk is its own affair.
-//! After each chunk a file is whole up to there, so that neither a kill nor a full disk takes away what came before.
+//! A [`Format`] is one kind of file. It writes and reads the header and the chunks; their content is up to the format.
+//! After each chunk a file is complete up to there, so neither a kill nor a full disk loses earlier chunks.
 //!
 //! # Layout
 //! ```text
@@ -13,12 +13,12 @@
 //! All numbers are little-endian. The checksum of a chunk covers its first twelve bytes and the stored bytes.
 //!
 //! # Design constraints
-//! Files are not trusted. A chunk claims at most [`CHUNK`] bytes, and unpacks to at most what it claims. All chunks of a file together unpack
-//! to at most what [`Format::ratio`] allows. This is checked before each chunk is unpacked. Who writes holds it, too: a chunk with which a
-//! file would unpack to more is stored as it is.
+//! Files are untrusted. A chunk claims at most [`CHUNK`] bytes, and unpacks to at most its claim. All chunks of a file together unpack to
+//! at most the limit of [`Format::ratio`]. The reader checks this before it unpacks each chunk. The writer respects it, too:
+//! a chunk that would exceed the limit is stored uncompressed.
 //!
 //! # Rejected
-//! An index at the end of a file: one that ended early would not have it.
+//! An index at the end of a file: a file that ended early would not have it.
 #![forbid(unsafe_code)]
 
 mod chunk;
@@ -37,20 +37,20 @@ pub const CHUNK: usize = 16 << 20;
 pub struct Format {
     /// The first bytes of every such file.
     pub magic: &'static [u8; 6],
-    /// The version that is written, and the newest that is read.
+    /// The version written, and the newest version read.
     pub version: u16,
-    /// How chunks are compressed.
+    /// The compression of chunks.
     pub codec: Codec,
-    /// How many times its stored length a file may unpack to, in addition to [`FREE`].
+    /// Maximum ratio of unpacked to stored length, in addition to [`FREE`].
     pub ratio: u64,
-    /// Kinds of chunks that do not count for this.
+    /// Kinds of chunks exempt from the ratio.
     pub dense: &'static [u32],
 }
 
-/// Bytes that a file may unpack to, however short it is.
+/// Bytes that any file may unpack to, however short.
 pub const FREE: u64 = 8 << 20;
 
-/// What has been read or written of a file: bytes that are stored, and those that they unpack to.
+/// The part of a file read or written so far: stored bytes, and their unpacked size.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unpacked {
     stored: u64,
@@ -58,7 +58,7 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// Takes the next chunk into account; false if the file then unpacks to more than it may.
+    /// Counts the next chunk; false if the file would exceed its unpacked limit.
     fn takes(&mut self, format: &Format, kind: u32, stored: usize, plain: usize) -> bool {
         self.stored = self.stored.saturating_add(stored as u64);
         if !format.dense.contains(&kind) {

@@ -1,8 +1,8 @@
-//! What a profile is of and what of it is missing, in sentences: for formats whose only room for it is a comment.
+//! A profile's origin and losses as lines, for formats that have only comments for them.
 
 use remora_profile::{Loss, Profile};
 
-/// Everything that a reader should be told, a line each: what was recorded, the account of samples, notes.
+/// One line each: the recording, the account of samples, the notes.
 pub(crate) fn lines(profile: &Profile) -> Vec<String> {
     let meta = &profile.meta;
     let mut lines = vec![format!("application: {} (pid {}), {}", meta.application, meta.process_id, meta.runtime)];
@@ -16,12 +16,12 @@ pub(crate) fn lines(profile: &Profile) -> Vec<String> {
     lines
 }
 
-/// `12 of 100 samples lost`, or nothing if none were.
+/// `12 of 100 samples lost`, or `None` without loss.
 pub(crate) fn short_loss(loss: &Loss) -> Option<String> {
     (loss.total_lost() > 0).then(|| format!("{} of {} samples lost", loss.total_lost(), loss.taken))
 }
 
-/// How many taken samples are neither delivered nor counted as lost; none where the account adds up.
+/// Number of taken samples neither delivered nor counted as lost; 0 if the account adds up.
 pub(crate) fn unaccounted(loss: &Loss) -> i128 {
     i128::from(loss.taken) - i128::from(loss.delivered) - i128::from(loss.total_lost())
 }

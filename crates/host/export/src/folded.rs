@@ -1,15 +1,15 @@
 //! Folded stacks: `thread;outermost;...;leaf weight`, a line for each distinct stack, as `flamegraph.pl` reads them.
-//! Stacks that differ by source lines only give lines with the same names; readers add those up.
+//! Stacks that differ only by source lines give several lines with the same names; readers add those up.
 //!
-//! Weights are whole microseconds: that script wants integers, and nanoseconds make them unreadable.
-//! What rounding takes from one line is carried to the next, so the sum of all lines is the total weight to the nearest microsecond,
-//! and a line that comes to nothing is left out.
+//! Weights are whole microseconds: that script needs integers, and nanoseconds are unreadable.
+//! The rounding error of each line is carried to the next, so the sum of all lines is the total weight to the nearest microsecond.
+//! Lines with weight 0 are omitted.
 //!
 //! In names `;` becomes `:` and each control character a space, since both would change how a line is read.
-//! A blocked sample has a `[blocked]` on top of its leaf; there is no other place for it.
-//! Lost samples are lines of weight nothing, `[lost];40 samples, ring-full 0`: readable, and they distort no picture.
+//! A blocked sample has a `[blocked]` on top of its leaf; the format has no other place for it.
+//! Lost samples are lines of weight 0, `[lost];40 samples, ring-full 0`: readable, and without effect on a flame graph.
 //!
-//! Refuses comments: readers of this format have none.
+//! No comments: readers of this format do not support them.
 
 use crate::sums;
 use remora_profile::{FrameIx, Profile, State};

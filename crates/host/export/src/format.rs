@@ -1,4 +1,4 @@
-//! Which formats there are, and how they are recognised. Refuses to guess: an unknown name or ending is an error that lists the known ones.
+//! Output formats and their names. No guessing: an unknown name or extension is an error that lists the known ones.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use std::path::Path;
 pub enum Format {
     /// One self-contained web page: flame graph and table.
     Html,
-    /// One line for each distinct stack, for `flamegraph.pl` and its kin.
+    /// One line for each distinct stack, for `flamegraph.pl` and similar tools.
     Folded,
     /// For <https://www.speedscope.app>.
     Speedscope,
-    /// For `go tool pprof` and the stores that read it, compressed.
+    /// For `go tool pprof` and other pprof readers, compressed.
     Pprof,
     /// For <https://profiler.firefox.com>, compressed.
     Firefox,
@@ -21,13 +21,13 @@ pub enum Format {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// A name that is none of [`Format::ALL`]; likely a slip of the pen.
+    /// A name not in [`Format::ALL`]; likely a typing error.
     #[error("unknown format `{name}`: choose one of {}", Format::known_names())]
     UnknownName {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
-    /// A file name from whose ending no format follows; name the format, or choose another ending.
+    /// A file name whose extension selects no format; name the format, or choose another extension.
     #[error(
         "no format follows from the file name `{file}`: end it in one of {}, or name the format",
         Format::known_endings()
@@ -39,7 +39,7 @@ pub enum ExportError {
 }
 
 impl Format {
-    /// Every format, in the order in which they are listed to people.
+    /// All formats, in the order of lists for users.
     pub const ALL: [Format; 5] = [Format::Html, Format::Folded, Format::Speedscope, Format::Pprof, Format::Firefox];
 
     /// The name on the command line.
@@ -53,7 +53,7 @@ impl Format {
         }
     }
 
-    /// How names of such files end.
+    /// The file extension.
     pub fn ending(self) -> &'static str {
         match self {
             Format::Html => ".html",
@@ -70,7 +70,7 @@ impl Format {
         found.ok_or_else(|| ExportError::UnknownName { name: name.to_owned() })
     }
 
-    /// The format that follows from how the name of `path` ends, upper or lower case.
+    /// The format for the extension of `path`, upper or lower case.
     pub fn from_path(path: &Path) -> Result<Format, ExportError> {
         let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let lower = file.to_ascii_lowercase();

@@ -1,23 +1,23 @@
-//! Whose code a frame is, which is what colours and categories tell apart. Judged by file names alone, as nothing else is known here.
+//! The owner of a frame's code, for colours and categories. Only file names decide, since nothing else is known here.
 
 use remora_profile::{Frame, FrameKind, Profile};
 
-/// Whose code it is.
+/// The owner of a frame's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// Managed code of the application and the libraries it brought along.
+    /// Managed code of the application and its libraries.
     Application,
     /// Managed code that comes with .NET: `System.*`, `Microsoft.*`.
     Framework,
     /// Machine code that is not the runtime's: libc, the kernel's entry points, native libraries.
     Native,
-    /// The runtime itself: execution engine, JIT, collector, host, its native shims.
+    /// The runtime itself: execution engine, JIT, GC, host, its native shims.
     Runtime,
-    /// No code known: `[unknown]`, `[truncated]` and other marks.
+    /// Not code: `[unknown]`, `[truncated]` and other marks.
     Marker,
 }
 
-/// ELF files that are the runtime.
+/// ELF files of the runtime.
 const RUNTIME_FILES: [&str; 10] = [
     "libcoreclr",
     "libclrjit",
@@ -31,19 +31,19 @@ const RUNTIME_FILES: [&str; 10] = [
     "libSystem.",
 ];
 
-/// Assemblies that come with .NET and are not called `System.*` or `Microsoft.*`.
+/// Assemblies of .NET not called `System.*` or `Microsoft.*`.
 const FRAMEWORK_FILES: [&str; 4] = ["mscorlib", "netstandard", "WindowsBase", "System"];
 
 impl Kind {
     /// Every kind, in the order of [`Kind::index`].
     pub const ALL: [Kind; 5] = [Kind::Application, Kind::Framework, Kind::Native, Kind::Runtime, Kind::Marker];
 
-    /// Its place in [`Kind::ALL`].
+    /// Its index in [`Kind::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// As it is shown.
+    /// The displayed text.
     pub fn label(self) -> &'static str {
         match self {
             Kind::Application => "Application",
@@ -65,7 +65,7 @@ impl Kind {
     }
 }
 
-/// Without a file (a dynamic method, say) the name's namespace decides.
+/// Without a file (a dynamic method, say) the namespace decides.
 fn managed(module: Option<&str>, name: &str) -> Kind {
     let decisive = module.unwrap_or(name);
     let stem = decisive.strip_suffix(".dll").or_else(|| decisive.strip_suffix(".exe")).unwrap_or(decisive);

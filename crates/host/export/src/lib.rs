@@ -1,19 +1,19 @@
 //! One file per output format: a [`Profile`] goes in, bytes come out.
 //!
 //! # Purpose
-//! Everything that a reader of profiles may want, made from the same model: [`write()`] with a [`Format`].
+//! Writes every supported format from the same model: [`write()`] with a [`Format`].
 //!
 //! # Design constraints
-//! Sees nothing but the profile: no paths, no clocks, no sockets, no environment.
+//! Sees only the profile: no paths, no clocks, no sockets, no environment.
 //! The same profile gives the same bytes, so that outputs can be compared.
-//! No weight is lost: the weights of an output add up to [`Profile::total_weight`]; each format's file says how it rounds.
-//! What is missing from the profile ([`remora_profile::Loss`], notes) is said in every format.
+//! No weight is lost: the weights of an output add up to [`Profile::total_weight`]; each format's file documents its rounding.
+//! Every format contains the profile's losses ([`remora_profile::Loss`], notes).
 //!
 //! # Supported
 //! HTML (one self-contained page), folded stacks, speedscope, pprof, Firefox Profiler.
 //!
 //! # Rejected
-//! Reading any of these back, and Remora's own recording, which is another crate's.
+//! Reading any of these. Remora's own recording: `recording` has it.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -31,7 +31,7 @@ pub use format::{ExportError, Format};
 use remora_profile::Profile;
 use std::io::{self, Write};
 
-/// What stands on top of a blocked sample's leaf in formats that have no other place for the state of a thread.
+/// A frame on top of a blocked sample's leaf, in formats without a thread state.
 const BLOCKED: &str = "[blocked]";
 
 /// Writes `profile` to `out` in `format`.

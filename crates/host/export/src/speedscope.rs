@@ -1,10 +1,10 @@
 //! The file format of <https://www.speedscope.app>: one sampled profile a thread, weights in nanoseconds, exact.
 //!
-//! The order of time is kept, so speedscope's "time order" tells what came after what;
-//! samples that follow each other with the same stack become one with the sum of their weights.
-//! A thread of which that would need more than [`ENTRIES_MAX`] stack entries is summed up by stack instead, and its name says so:
+//! Time order is kept for speedscope's "time order" view.
+//! Consecutive samples with the same stack become one with the sum of their weights.
+//! A thread that would need more than [`ENTRIES_MAX`] stack entries is summed by stack instead, and its name says so:
 //! speedscope cannot open files of gigabytes.
-//! The tooltip has no place for a module, so frames whose source file is unknown name the module as their file.
+//! The tooltip has no place for a module, so frames of unknown source file have the module as their file.
 //! A blocked sample has a `[blocked]` on top of its leaf.
 //! Loss is in the file's name, the only text that speedscope shows, and in full under `remora`, which it ignores.
 
@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 use std::io::{self, Write};
 
-/// Stack entries of one thread in the order of time: some 60 MB of JSON.
+/// Maximum stack entries of one thread in time order: some 60 MB of JSON.
 const ENTRIES_MAX: usize = 10_000_000;
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
@@ -37,7 +37,7 @@ struct File<'a> {
     remora: Told,
 }
 
-/// What speedscope has no place for.
+/// Data for which speedscope has no place.
 #[derive(Serialize)]
 struct Told {
     account: Vec<String>,
@@ -71,7 +71,7 @@ struct Sampled<'a> {
     weights: Vec<u64>,
 }
 
-/// Stacks from the root to the leaf, made while they are written: all of them at once would be many times the profile.
+/// Stacks from the root to the leaf, built while written: together they would be many times the profile.
 struct Stacks<'a> {
     profile: &'a Profile,
     entries: Vec<Sum>,
@@ -102,7 +102,7 @@ fn name(profile: &Profile) -> String {
     }
 }
 
-/// The profile's frames in their order, then the mark of blocked samples.
+/// The profile's frames in order, then the mark of blocked samples.
 fn frames(profile: &Profile) -> Vec<Named<'_>> {
     let named = |frame: &Frame| Named {
         name: profile.text(frame.name),
@@ -135,7 +135,7 @@ fn by_thread(profile: &Profile, entries_max: usize) -> Vec<Sampled<'_>> {
     made
 }
 
-/// How many frames each stack has.
+/// Number of frames of each stack.
 fn depths(profile: &Profile) -> Vec<usize> {
     let mut depths: Vec<usize> = Vec::with_capacity(profile.stacks().len());
     for node in profile.stacks() {

@@ -1,4 +1,4 @@
-//! Samples that say the same, added up: one sum for each thread, stack and state. Keeps weights exact; gives up the order of time.
+//! Sums of equal samples: one for each thread, stack and state. Keeps weights exact, but not time order.
 
 use remora_profile::{Profile, Sample, StackIx, State, ThreadIx};
 
@@ -10,7 +10,7 @@ pub(crate) struct Sum {
     pub state: State,
     /// Sum of the weights, nanoseconds.
     pub weight: u64,
-    /// How many samples.
+    /// Number of samples.
     pub samples: u64,
 }
 

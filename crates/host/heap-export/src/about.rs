@@ -1,24 +1,24 @@
-//! What is known of a snapshot beside its graph.
+//! Properties of a snapshot besides its graph.
 
-/// What is said of it in formats that have a place for it.
+/// Written in formats with a place for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
-    /// The program.
+    /// The application.
     pub application: String,
     /// Its process.
     pub process_id: u32,
     /// `.NET 8.0.4`.
     pub runtime: String,
-    /// When it was taken, since 1970.
+    /// Time of the snapshot, since 1970.
     pub taken_unix_nanoseconds: u64,
-    /// Whether every object is in it.
+    /// Whether it has every object.
     pub complete: bool,
-    /// What else is to be said.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
 impl About {
-    /// In lines: what there is, what is missing.
+    /// Lines with its totals and losses.
     pub(crate) fn account(&self) -> Vec<String> {
         let whole = if self.complete { "all of the heap" } else { "NOT all of the heap" };
         let head = format!("{} ({}), {}: {whole}", self.application, self.process_id, self.runtime);

@@ -1,4 +1,4 @@
-//! Which formats there are, and how they are recognised.
+//! Output formats and their names.
 
 /// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -10,7 +10,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format, in the order in which they are listed to people.
+    /// All formats, in the order of lists for users.
     pub const ALL: [Format; 2] = [Format::HeapSnapshot, Format::GcDump];
 
     /// The name on the command line.
@@ -21,7 +21,7 @@ impl Format {
         }
     }
 
-    /// How names of such files end.
+    /// The file extension.
     pub fn ending(self) -> &'static str {
         match self {
             Format::HeapSnapshot => ".heapsnapshot",
@@ -29,7 +29,7 @@ impl Format {
         }
     }
 
-    /// Whether it is not for eyes.
+    /// Whether it is binary.
     pub fn is_binary(self) -> bool {
         self == Format::GcDump
     }

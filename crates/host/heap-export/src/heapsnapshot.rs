@@ -1,13 +1,13 @@
-//! V8's heap snapshots, as Chrome's DevTools load them into their Memory panel (`HeapSnapshotLoader.ts` of devtools-frontend): one JSON
-//! object of which `nodes` and `edges` are flat arrays of numbers.
+//! V8's heap snapshots, for the Memory panel of Chrome's DevTools (`HeapSnapshotLoader.ts` of devtools-frontend).
+//! The file is one JSON object with `nodes` and `edges` as flat arrays of numbers.
 //!
-//! The first node is a synthetic root. Behind it stands one for each kind of roots that there is, with an `element` for each root.
-//! To every object that is held from outside there leads one `shortcut` from the root, too: DevTools take such objects for those that
-//! the program itself holds, and count distances from them. (Two to one object make their search of the graph fail.)
-//! Every object is an `object`, strings and arrays, too: of V8's own `array` and `hidden` nodes DevTools add the bytes to who holds them.
-//! The class is the type's name. Names of fields are in a snapshot with values only, and in no graph, so that an edge is an `element` with its
-//! number among the references that are not null.
-//! What is not in the graph is said under `remora`, which DevTools ignore.
+//! The first node is a synthetic root. Then follows one node for each kind of root present, with an `element` edge for each root.
+//! The root also has one `shortcut` to each object that a root holds. DevTools take such objects for the application's own roots, and count
+//! distances from them. Two to one object make their graph search fail.
+//! Every object is an `object`, strings and arrays, too: DevTools add the bytes of V8's own `array` and `hidden` nodes to their owners.
+//! The class is the type's name. Only snapshots with values have field names, and no graph does. So an edge is an `element`, numbered among
+//! the non-null references.
+//! Losses of the graph are listed under `remora`, which DevTools ignore.
 
 use crate::rest::{NAME, Rest};
 use crate::{About, Format, TooLarge, refuse_above};
@@ -15,25 +15,25 @@ use remora_heap::{HeapGraph, ObjectIx, RootKind};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
-/// DevTools keep every number in 32 bits (`createFixedBigUint32Array`), that of a node's place among them, which counts its fields.
+/// DevTools keep every number in 32 bits (`createFixedBigUint32Array`), including a node's position, which counts its fields.
 const NODES_MOST: u64 = u32::MAX as u64 / NODE_FIELDS;
-/// The same for places of edges.
+/// The same limit for positions of edges.
 const EDGES_MOST: u64 = u32::MAX as u64 / EDGE_FIELDS;
 /// They parse all names together as one string, and V8's longest has 2^29 - 24 characters (`String::kMaxLength`).
 const NAMES_MOST: u64 = (1 << 29) - 24;
-/// Larger ones are told in pieces.
+/// Larger objects are split into pieces.
 const LARGEST: u64 = u32::MAX as u64;
 
 const NODE_FIELDS: u64 = 7;
 const EDGE_FIELDS: u64 = 3;
 
-/// The node types and edge types that are used, by their places in [`META`].
+/// The used node and edge types, by their index in [`META`].
 const OBJECT: u64 = 3;
 const SYNTHETIC: u64 = 9;
 const ELEMENT: u64 = 1;
 const SHORTCUT: u64 = 5;
 
-/// What the numbers mean, as V8 says it.
+/// The field descriptions, as V8 writes them.
 const META: &str = r#"{"node_fields":["type","name","id","self_size","edge_count","trace_node_id","detachedness"],"node_types":[["hidden","array","string","object","code","closure","regexp","number","native","synthetic","concatenated string","sliced string","symbol","bigint","object shape"],"string","number","number","number","number","number"],"edge_fields":["type","name_or_index","to_node"],"edge_types":[["context","element","property","internal","hidden","shortcut","weak"],"string_or_number","node"]}"#;
 
 pub(crate) fn check(graph: &HeapGraph) -> Result<(), TooLarge> {
@@ -71,11 +71,11 @@ fn edge_count(graph: &HeapGraph, rest: &Rest, roots: &Roots) -> u64 {
     (of_roots + graph.reference_count() + rest.pieces.len()) as u64
 }
 
-/// What stands before the objects.
+/// The nodes before the objects.
 struct Roots {
-    /// The kinds of roots that there are, and how many of each.
+    /// The kinds of roots present, and their number.
     kinds: Vec<(RootKind, u64)>,
-    /// What they hold, each object once, ascending.
+    /// The objects they hold, each once, ascending.
     held: Vec<ObjectIx>,
 }
 
@@ -89,7 +89,7 @@ impl Roots {
         Roots { kinds: kinds.collect(), held }
     }
 
-    /// The node of the first object: behind the root and the kinds.
+    /// The node of the first object: after the root and the kinds.
     fn first_object(&self) -> u64 {
         1 + self.kinds.len() as u64
     }
@@ -103,7 +103,7 @@ struct Snapshot<'a> {
 }
 
 impl Snapshot<'_> {
-    /// The root, kinds of roots, the objects, and the pieces.
+    /// The root, the kinds of roots, the objects, and the pieces.
     fn nodes(&mut self) -> io::Result<()> {
         self.rows.begin("nodes")?;
         let graph = self.graph;
@@ -127,7 +127,7 @@ impl Snapshot<'_> {
         self.rows.end()
     }
 
-    /// The same in the same order.
+    /// The edges, in the order of nodes.
     fn edges(&mut self) -> io::Result<()> {
         self.rows.begin("edges")?;
         let graph = self.graph;
@@ -165,7 +165,7 @@ impl Snapshot<'_> {
     }
 }
 
-/// The places of names: the root's own, which is empty; that of shortcuts; those of kinds.
+/// Indexes of names: the root's own, which is empty; that of shortcuts; those of kinds.
 const HELD: u64 = 1;
 const FIRST_KIND: u64 = 2;
 
@@ -173,7 +173,7 @@ fn kind_name(kind: RootKind) -> u64 {
     RootKind::ALL.iter().position(|known| *known == kind).map_or(0, |place| place as u64 + FIRST_KIND)
 }
 
-/// The place of the first type's name.
+/// The index of the first type's name.
 fn first_type() -> u64 {
     FIRST_KIND + RootKind::ALL.len() as u64
 }
@@ -201,7 +201,7 @@ fn strings(graph: &HeapGraph, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"]}\n")
 }
 
-/// Names that types of several assemblies have: they would be one class.
+/// Type names that occur in several assemblies: DevTools would show one class.
 fn shared_names(graph: &HeapGraph) -> HashSet<&str> {
     let mut assemblies = HashMap::new();
     let mut shared = HashSet::new();
@@ -214,7 +214,7 @@ fn shared_names(graph: &HeapGraph) -> HashSet<&str> {
     shared
 }
 
-/// Arrays of numbers, a line for each node and edge.
+/// Arrays of numbers, one line for each node and edge.
 struct Rows<'a> {
     out: &'a mut dyn Write,
     row: Vec<u8>,
@@ -227,12 +227,12 @@ impl Rows<'_> {
         write!(self.out, "\"{name}\":[")
     }
 
-    /// A node without a trace, and of which nobody says whether it is detached.
+    /// A node without an allocation trace, of unknown detachedness.
     fn node(&mut self, [kind, name, id, bytes, edges]: [u64; 5]) -> io::Result<()> {
         self.row([kind, name, id, bytes, edges, 0, 0])
     }
 
-    /// An edge to the node of that index.
+    /// An edge to the node at this index.
     fn edge(&mut self, [kind, name, node]: [u64; 3]) -> io::Result<()> {
         self.row([kind, name, node * NODE_FIELDS])
     }

@@ -1,19 +1,21 @@
 //! Heap snapshots in the formats of other tools: a [`HeapGraph`] goes in, bytes come out.
 //!
 //! # Purpose
-//! Whoever knows the Memory panel of Chrome's DevTools, PerfView or Visual Studio opens a snapshot there: [`write()`] with a [`Format`].
+//! Opens a snapshot in tools that users know: the Memory panel of Chrome's DevTools, PerfView or Visual Studio. Use [`write()`] with a
+//! [`Format`].
 //!
 //! # Design constraints
-//! Sees nothing but the graph and what is said [`About`] it: no paths, no clocks, no environment. The same input gives the same bytes.
-//! Written while it is made, in time and memory that the graph bounds: nothing is kept for an object but its line.
-//! Counts, bytes of each type, references and roots are those of the graph, exactly; an object that is too large for a format's numbers
-//! is told in pieces (`rest`). What a format's readers cannot hold is refused beforehand, by [`check`].
+//! Sees only the graph and its [`About`]: no paths, no clocks, no environment. The same input gives the same bytes.
+//! Output is streamed: the graph bounds time and memory, and memory per object is one line of output.
+//! Counts, bytes of each type, references and roots equal the graph's. An object too large for a format's numbers is split into pieces
+//! (`rest`).
+//! [`check`] refuses graphs beyond the limits of a format's readers.
 //!
 //! # Supported
 //! `.heapsnapshot` (V8's), `.gcdump` (that of `dotnet-gcdump`), and [`Table`]s in `.parquet`, a file each.
 //!
 //! # Rejected
-//! Reading them back, and Remora's own file, which is another crate's.
+//! Reading these files. Remora's own file format: `heap-file` has it.
 #![forbid(unsafe_code)]
 
 mod about;
@@ -30,21 +32,21 @@ pub use table::Table;
 use remora_heap::HeapGraph;
 use std::io::{self, Write};
 
-/// More than the readers of a format can hold.
+/// The graph exceeds the limits of a format's readers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("readers of {format} hold {limit} {what} at most, and the snapshot has {count}")]
 pub struct TooLarge {
-    /// How names of such files end.
+    /// The file extension.
     pub format: &'static str,
-    /// Of what.
+    /// The kind of item.
     pub what: &'static str,
-    /// How many there would be.
+    /// Their number.
     pub count: u64,
-    /// How many there may be.
+    /// The limit.
     pub limit: u64,
 }
 
-/// Whether the readers of `format` can hold `graph`.
+/// Checks that the readers of `format` can hold `graph`.
 ///
 /// # Errors
 /// [`TooLarge`].
@@ -55,7 +57,7 @@ pub fn check(graph: &HeapGraph, format: Format) -> Result<(), TooLarge> {
     }
 }
 
-/// So many of something, and how many of it there may be.
+/// An item's name, number and limit.
 type Counted = (&'static str, u64, u64);
 
 fn refuse_above<const N: usize>(format: Format, counted: [Counted; N]) -> Result<(), TooLarge> {
@@ -63,7 +65,7 @@ fn refuse_above<const N: usize>(format: Format, counted: [Counted; N]) -> Result
     over.map_or(Ok(()), |(what, count, limit)| Err(TooLarge { format: format.ending(), what, count, limit }))
 }
 
-/// Writes `graph` to `out` in `format`; to be asked after [`check`].
+/// Writes `graph` to `out` in `format`; call [`check`] first.
 ///
 /// # Errors
 /// Those of `out`.

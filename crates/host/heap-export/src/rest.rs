@@ -1,30 +1,31 @@
-//! Objects that are larger than a format can say: such an object is told with the largest size that there is, and refers to a piece that
-//! is told with the rest of its bytes. Sums of bytes stay right so; the pieces are of a type of their own, which has no other objects.
+//! Splits objects that are too large for a format. Such an object gets the largest possible size, and refers to a piece with the remaining
+//! bytes.
+//! So sums of bytes stay correct; the pieces have a type of their own.
 
 use remora_heap::{HeapGraph, ObjectIx};
 
-/// What the type of the pieces is called.
+/// The type name of the pieces.
 pub(crate) const NAME: &str = "[the rest of objects that are too large for this format]";
 
 /// A piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) bytes: u64,
-    /// Whether another piece of the same object follows, which it refers to.
+    /// Whether it refers to another piece of the same object, which follows.
     pub(crate) goes_on: bool,
 }
 
-/// All pieces, those of an object one after the other, in the order of objects.
+/// All pieces, those of an object together, in object order.
 #[derive(Debug)]
 pub(crate) struct Rest {
     largest: u64,
     pub(crate) pieces: Vec<Piece>,
-    /// Objects that have pieces, ascending, and which piece is their first.
+    /// Objects with pieces, ascending, with the index of their first piece.
     first: Vec<(ObjectIx, usize)>,
 }
 
 impl Rest {
-    /// Of objects that take more than `largest`.
+    /// The pieces of objects larger than `largest`.
     pub(crate) fn of(graph: &HeapGraph, largest: u64) -> Rest {
         let mut rest = Rest { largest, pieces: Vec::new(), first: Vec::new() };
         for object in graph.objects().filter(|object| graph.bytes(*object) > largest) {
@@ -39,7 +40,7 @@ impl Rest {
         rest
     }
 
-    /// What is told as an object's own size.
+    /// The size written for the object itself.
     pub(crate) fn bytes(&self, graph: &HeapGraph, object: ObjectIx) -> u64 {
         graph.bytes(object).min(self.largest)
     }

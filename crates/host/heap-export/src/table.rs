@@ -1,8 +1,7 @@
-//! Tables in Parquet, for whoever asks questions of a heap in SQL: objects, references, types and roots, joined by addresses and by the
-//! numbers of types.
+//! Parquet tables, for SQL queries of a heap: objects, references, types and roots, joined by address and by type number.
 //!
-//! Rows come in the graph's order, a group of them at a time, so that no more than a group is in memory. Numbers are packed by their
-//! differences, which costs nothing to read and makes addresses small; nothing is compressed beyond that.
+//! Rows are in graph order and written in groups, so at most one group is in memory. Numbers are delta-encoded, which costs nothing to read
+//! and makes addresses small; there is no further compression.
 
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
@@ -14,7 +13,7 @@ use remora_heap::{DominatorTree, HeapGraph, ObjectIx};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Rows of a group.
+/// Rows in a group.
 const GROUP: usize = 1 << 18;
 
 /// A table of a heap.
@@ -26,7 +25,7 @@ pub enum Table {
     References,
     /// Every type: its number `type`, `name` and `assembly`.
     Types,
-    /// Every root: the `address` of what it holds, and its `kind`.
+    /// Every root: the `address` of its object, and its `kind`.
     Roots,
 }
 
@@ -34,7 +33,7 @@ impl Table {
     /// Every table.
     pub const ALL: [Table; 4] = [Table::Objects, Table::References, Table::Types, Table::Roots];
 
-    /// What it is called, in names of files, too.
+    /// Its name, also in file names.
     pub fn name(self) -> &'static str {
         match self {
             Table::Objects => "objects",
@@ -44,7 +43,7 @@ impl Table {
         }
     }
 
-    /// Writes it.
+    /// Writes the table.
     ///
     /// # Errors
     /// Those of `out`.
@@ -139,7 +138,7 @@ fn text(text: &str) -> ByteArray {
     ByteArray::from(text)
 }
 
-/// So many items at a time.
+/// Iterates over items in groups.
 struct Groups<I>(I);
 
 impl<I: Iterator> Iterator for Groups<I> {
@@ -151,8 +150,7 @@ impl<I: Iterator> Iterator for Groups<I> {
     }
 }
 
-/// A file while it is written. What it is written by wants an output that could be sent to another thread; ours need not be one, and
-/// gets the bytes after each group.
+/// The file being written. The Parquet writer requires an output that is `Send`; ours need not be, so it gets the bytes after each group.
 struct File<'a> {
     writer: SerializedFileWriter<Buffer>,
     buffer: Buffer,
@@ -190,7 +188,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Bytes that are on their way.
+/// Bytes not passed on yet.
 #[derive(Debug, Clone, Default)]
 struct Buffer(Arc<Mutex<Vec<u8>>>);
 

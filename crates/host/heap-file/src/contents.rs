@@ -1,30 +1,30 @@
-//! What stands in objects, in a snapshot that has it: read from its stream when it is wanted, and never all at once.
+//! Object contents, in a snapshot with values: streamed from the file when needed, never all in memory.
 
 use crate::{Error, FORMAT, Text, kind};
 use remora_chunks::{Fault, HEADER, Next, Unpacked};
 use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
 use std::io::Read;
 
-/// What stands in one object.
+/// The content of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// It is a string, with these characters.
+    /// A string, with its characters.
     Text(Text<'a>),
-    /// It is another object.
+    /// Another object.
     Values {
         /// The object's address.
         address: u64,
-        /// The bytes behind its class that it has.
+        /// Number of the object's bytes after its class pointer.
         whole: u64,
-        /// Of these the first: all, unless there are very many.
+        /// The first of these: all, except in very large objects.
         bytes: &'a [u8],
     },
 }
 
-/// Shows what stands in each object of a snapshot, where that was kept. A file that ends early is read as far as it goes.
+/// Passes the stored content of each object to `visit`. Reads a truncated file up to its end.
 ///
 /// # Errors
-/// As [`crate::read`].
+/// See [`crate::read`].
 pub fn contents(mut input: impl Read, visit: impl FnMut(Content<'_>)) -> Result<(), Error> {
     FORMAT.read_header(&mut input)?;
     let (mut decoder, mut seen) = (HeapDecoder::default(), Seen { address: 0, bytes: 0, objects: 0, visit });
@@ -45,7 +45,7 @@ pub fn contents(mut input: impl Read, visit: impl FnMut(Content<'_>)) -> Result<
     }
 }
 
-/// The last object, and who is shown what is in it.
+/// The last object, and the visitor of its content.
 struct Seen<V> {
     address: u64,
     bytes: u64,

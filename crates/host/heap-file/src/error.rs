@@ -1,4 +1,4 @@
-//! What can be wrong with a snapshot's file.
+//! Errors of a snapshot file.
 
 use crate::VERSION;
 use remora_chunks::{Fault, HeaderFault};
@@ -9,7 +9,7 @@ use std::io;
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Error {
-    /// The file does not begin as a snapshot does: another format, or an empty file.
+    /// The file does not start like a snapshot: another format, or an empty file.
     #[error("not a heap snapshot: it does not begin with RMHEAP")]
     NotASnapshot,
     /// The file was written by a newer Remora.
@@ -18,28 +18,28 @@ pub enum Error {
     Newer {
         /// Its format version.
         version: u16,
-        /// Which Remora reads it: `Remora 1.4.0, which wrote it, or newer`.
+        /// The Remora that can read it: `Remora 1.4.0, which wrote it, or newer`.
         needs: String,
-        /// The newest version that this Remora reads.
+        /// The newest version this Remora reads.
         reads: u16,
     },
-    /// The file ends before anything of the heap.
+    /// The file ends before its first object.
     #[error("truncated: it ends after {length} bytes, before the first object")]
     Truncated {
-        /// Bytes there are.
+        /// The file's length in bytes.
         length: u64,
     },
     /// The file was changed after it was written: a bad disk, a text-mode transfer, an editor.
     #[error("damaged at byte {offset}: {what} ({objects} objects before it were readable)")]
     Damaged {
-        /// Where the damaged chunk begins.
+        /// Offset of the damaged chunk.
         offset: u64,
-        /// What is wrong.
+        /// The damage.
         what: &'static str,
         /// Objects in the chunks before it.
         objects: u64,
     },
-    /// More than can be held.
+    /// More than the graph's limits.
     #[strum(serialize = "heap-too-large")]
     #[error(transparent)]
     Graph(#[from] remora_heap::Error),
@@ -47,19 +47,19 @@ pub enum Error {
     #[strum(serialize = "read-failed")]
     #[error("cannot read the heap snapshot: {0}")]
     Read(#[source] io::Error),
-    /// The file could not be written: disk full, most likely. What was written before is readable.
+    /// The file could not be written, most likely for a full disk. The part written before is readable.
     #[strum(serialize = "write-failed")]
     #[error("cannot write the heap snapshot: {0}")]
     Write(#[source] io::Error),
 }
 
 impl Error {
-    /// A name that keeps its meaning, in kebab case.
+    /// A permanent name, in kebab case.
     pub fn code(&self) -> &'static str {
         self.into()
     }
 
-    /// Of a chunk at `offset`, behind so many objects.
+    /// The error for a chunk at `offset`, after `objects` objects.
     pub(crate) fn of_chunk(fault: Fault, offset: u64, objects: u64) -> Error {
         match fault {
             Fault::Damaged(what) => Error::Damaged { offset, what, objects },

@@ -1,4 +1,4 @@
-//! From the stream of a snapshot to its graph.
+//! Builds the graph from a snapshot's stream.
 
 use crate::lineage::Lineage;
 use crate::roots::Details;
@@ -6,14 +6,14 @@ use crate::write::TypeRow;
 use remora_heap::{Builder, Error, HeapGraph, Limits, Object, RootKind, StaticField, Type, TypeFlags, TypeIx};
 use remora_wire::heap::{ClassFacts, HeapVisitor};
 
-/// Static fields that are taken; more are counted.
+/// Maximum static fields kept; more are counted.
 const MOST_STATICS: usize = 1 << 20;
 
-/// Gets the stream's records.
+/// Receives the stream's records.
 #[derive(Debug)]
 pub(crate) struct Assembly {
     builder: Builder,
-    /// The last object, whose references still come.
+    /// The last object, whose references are still arriving.
     object: Option<Object>,
     references: Vec<u64>,
     lineage: Lineage,
@@ -47,7 +47,7 @@ impl Assembly {
         }
     }
 
-    /// What the next classes are called.
+    /// Adds the names of the next classes.
     pub(crate) fn types(&mut self, rows: Vec<TypeRow>) -> Result<(), Error> {
         for TypeRow { name, assembly, flags, events } in rows {
             self.lineage.declares(events);
@@ -56,7 +56,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// What static fields hold. They are held by what the runtime tells of as handles, too, or by nothing that it tells of.
+    /// Adds static fields. The runtime reports their values as handles, too, or not at all.
     pub(crate) fn static_fields(&mut self, fields: Vec<StaticField>) {
         self.put();
         let room = MOST_STATICS - self.statics.len();
@@ -70,7 +70,7 @@ impl Assembly {
         }
     }
 
-    /// The graph, and of how many roots more was told than is kept.
+    /// The graph, and the number of roots whose details exceeded the limits.
     pub(crate) fn finish(mut self, (ranges_unwalked, objects_unwalked): (u64, u64)) -> Result<(HeapGraph, u64), Error> {
         self.put();
         if let Some(error) = self.failed {

@@ -1,30 +1,30 @@
-//! Which snapshot a file is, without reading it: what was made of one is not used for another.
+//! Identifies a snapshot file without decoding it, so that data derived from one file is not used for another.
 
 use crate::{Error, FORMAT};
 use remora_chunks::HEADER;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
-/// Of FNV-1a, 64 bits.
+/// FNV-1a, 64 bits: offset basis.
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-/// Of the same.
+/// FNV-1a, 64 bits: prime.
 const PRIME: u64 = 0x0100_0000_01b3;
 
-/// A file's length, and a digest of the heads of its chunks, up to what is no chunk. Each head has the checksum of its chunk: so all of the
-/// content that can be read is in it.
-/// No seal: whoever wants two files of one identity can make them.
+/// A file's length and a digest of its chunk headers, up to the first invalid chunk. Each header has its chunk's checksum, so the digest
+/// covers all readable content.
+/// No protection against forgery: anyone can make two files with the same identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// Bytes of the file.
     pub length: u64,
-    /// See above.
+    /// Digest of the chunk headers.
     pub digest: u64,
 }
 
 impl Identity {
-    /// Of a snapshot of any version up to [`crate::VERSION`], read from its beginning on.
+    /// The identity of a snapshot of any version up to [`crate::VERSION`], read from its start.
     ///
     /// # Errors
-    /// [`Error`], where the file does not begin as a snapshot does, or cannot be read.
+    /// [`Error`], if the file does not start like a snapshot, or cannot be read.
     pub fn of(input: impl Read + Seek) -> Result<Identity, Error> {
         let mut input = BufReader::new(input);
         let length = input.seek(SeekFrom::End(0)).map_err(Error::Read)?;

@@ -1,4 +1,4 @@
-//! How objects are laid out, in a snapshot that has their values. The boundary types of version 1: frozen, fields are only added.
+//! Object layouts, in a snapshot with values. The boundary types of version 1: frozen, fields are only added.
 
 use crate::rows::{NAME, ROW, json};
 use crate::state::shorten;
@@ -9,10 +9,10 @@ use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKin
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 
-/// Layouts, fields and members of a file that are taken; more are passed over.
+/// Maximum layouts, fields and members read from a file; the rest is ignored.
 const MOST_ROWS: usize = 1 << 20;
 
-/// One layout: its place among all rows of a file is its index.
+/// One layout. Its index is its position among all rows of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Row {
@@ -21,7 +21,7 @@ struct Row {
     name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     family: String,
-    /// `class`, `value`, `enum`, `array`; anything else is not known.
+    /// `class`, `value`, `enum`, `array`; anything else is unknown.
     shape: String,
     #[serde(skip_serializing_if = "is_default")]
     computed: bool,
@@ -33,7 +33,7 @@ struct Row {
     rank: u32,
     #[serde(skip_serializing_if = "is_default")]
     is_flags: bool,
-    /// Of an array what it holds, of an enum the number.
+    /// An array's element or an enum's underlying type.
     #[serde(skip_serializing_if = "Option::is_none")]
     holds: Option<SlotRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -65,7 +65,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The rows of all layouts. Of one that is too long it is not known how it is laid out.
+/// The rows of all layouts. A layout that is too long is written as unknown.
 pub(crate) fn rows(layouts: &Layouts) -> impl Iterator<Item = impl Serialize> {
     layouts.iter().map(|layout| {
         let mut row = Row::of(layout);
@@ -83,10 +83,10 @@ pub(crate) fn rows(layouts: &Layouts) -> impl Iterator<Item = impl Serialize> {
     })
 }
 
-/// The layouts of a snapshot; none, where it was taken without values. A file that ends early has none, since they stand at its end.
+/// The layouts of a snapshot; none in a snapshot without values. A truncated file has none, since they are at its end.
 ///
 /// # Errors
-/// As [`crate::read`].
+/// See [`crate::read`].
 pub fn layouts(mut input: impl Read) -> Result<Layouts, Error> {
     FORMAT.read_header(&mut input)?;
     let (mut layouts, mut offset, mut unpacked) = (Layouts::default(), HEADER as u64, Unpacked::default());

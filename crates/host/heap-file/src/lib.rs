@@ -1,31 +1,30 @@
-//! A snapshot of a heap in a file: written as fast as the heap is walked, readable when truncated.
+//! The heap snapshot file: written as fast as the heap is walked, readable when truncated.
 //!
 //! # Purpose
-//! A `.remora-heap` file holds every object of a heap with its type, size and references, and what the types are called. From it comes a
-//! [`HeapGraph`], of which everything else is made.
+//! A `.remora-heap` file holds every object of a heap with type, size and references, and the types' names.
+//! It is read into a [`HeapGraph`], from which everything else is derived.
 //!
 //! # Layout
-//! Header and chunks are those of [`remora_chunks`]; the magic is `RMHEAP`. Chunks of version 2; version 1 was never
-//! released:
+//! Header and chunks are those of [`remora_chunks`]; the magic is `RMHEAP`. Chunks of version 2; version 1 was never released:
 //! ```text
-//! kind 1  stream  the next bytes of the stream of `remora_wire::heap`, as the copy of the process tells it; cut anywhere
+//! kind 1  stream  the next bytes of the stream of `remora_wire::heap`, as the forked copy sends it; cut anywhere
 //! kind 2  types   JSON, a list of rows: name, assembly, flags, events; the first row of the first such chunk is class 0 of the stream
 //! kind 3  state   JSON, see [`State`]; the last one holds
 //! kind 4  end     nothing: the file is whole
 //! kind 5  methods JSON, a list of rows: the FunctionIDs of methods whose locals hold objects, and their names
-//! kind 6  layouts JSON, a list of rows: how objects are laid out, where values were asked for
-//! kind 7  statics JSON, a list of rows: static fields and what they hold; without values, those alone that can hold objects
+//! kind 6  layouts JSON, a list of rows: object layouts, in a snapshot with values
+//! kind 7  statics JSON, a list of rows: static fields and their values; without values, only fields that can hold objects
 //! ```
-//! A file without its end is a snapshot that ended early: what it holds can be read.
-//! The stream is part of version 2 as it is: if the two processes come to speak otherwise, this format stays, or becomes a version 3.
-//! `tests/golden` has a file of each version, with everything that a version can say.
+//! A file without the end chunk is a snapshot that ended early: its chunks can be read.
+//! The stream is part of version 2. If the protocol of the two processes changes, this format stays, or becomes a version 3.
+//! `tests/golden` has a file of each version, with everything that a version can express.
 //!
 //! # Design constraints
-//! What arrives is stored as it is, and named when the names are known: nothing in the file waits for the end of the walk.
-//! What is read is not trusted: whatever it claims is bounded by [`Limits`] and by what is really there.
+//! Chunks are stored as they arrive, and names when they are known: nothing in the file waits for the end of the walk.
+//! Input is untrusted: [`Limits`] and the data actually present bound every claim in it.
 //!
 //! # Rejected
-//! Columns by kind of number: smaller by a third, but each object would be taken apart and put together while the copy waits.
+//! Columns by kind of number: smaller by a third, but each object would be taken apart and reassembled while the copy waits.
 #![forbid(unsafe_code)]
 
 mod contents;
@@ -60,7 +59,7 @@ pub const VERSION: u16 = 2;
 
 /// The file's container.
 ///
-/// Many objects of one class that lie one behind the other make a stream that packs as well as the codec can: to a 255th. Rows of names do not.
+/// Many objects of one class in a row make a stream that compresses to the codec's maximum, a 255th. Rows of names do not.
 pub const FORMAT: Format =
     Format { magic: b"RMHEAP", version: VERSION, codec: Codec::Lz4, ratio: 64, dense: &[kind::STREAM] };
 

@@ -1,14 +1,14 @@
-//! What classes are made of, as the stream tells it by their ids: from these to indexes of types.
+//! Type structure: the stream describes classes by their ids; this maps ids to type indexes.
 
 use remora_heap::{ArrayFacts, Builder, Error, Event, Place, TypeFacts, TypeIx};
 use remora_wire::heap::ClassFacts;
 use std::collections::HashMap;
 
-/// The classes of a stream, and the events that rows of types name.
+/// The classes of a stream, and the events from type rows.
 #[derive(Debug, Default)]
 pub(crate) struct Lineage {
     classes: Vec<ClassFacts>,
-    /// For each type, in the order of rows.
+    /// For each type, in row order.
     events: Vec<Vec<(String, String)>>,
     by_id: HashMap<u64, TypeIx>,
 }
@@ -25,7 +25,7 @@ impl Lineage {
         self.events.push(events);
     }
 
-    /// Hands on what is known. A class may name others that are told of later, or never.
+    /// Passes all known facts to `builder`. A class may refer to classes that appear later, or never.
     pub(crate) fn tell(&mut self, builder: &mut Builder) -> Result<(), Error> {
         let mut events = std::mem::take(&mut self.events).into_iter();
         for (index, class) in self.classes.iter().enumerate() {
@@ -38,13 +38,13 @@ impl Lineage {
     }
 
     fn facts(&self, class: &ClassFacts) -> TypeFacts {
-        // 0 stands for none, and for what has no class.
+        // 0 means none, or an element without a class.
         let known = |id: &u64| self.by_id.get(id).copied().filter(|_| *id != 0);
         match class {
             ClassFacts::Unknown { .. } => TypeFacts::default(),
             ClassFacts::Plain { parent, arguments, .. } => TypeFacts {
                 base: known(parent),
-                // All or none: each has its place.
+                // All or none: positions matter.
                 arguments: arguments.iter().map(known).collect::<Option<_>>().unwrap_or_default(),
                 ..TypeFacts::default()
             },
@@ -56,15 +56,15 @@ impl Lineage {
     }
 }
 
-/// What a place of an array holds, by the `CorElementType` of its elements: of an enum the runtime tells that of its numbers.
+/// The kind of an array's elements by `CorElementType`; for an enum the runtime reports its underlying type.
 fn place(element_kind: u32) -> Place {
     match element_kind {
-        // string, class, array of any rank, object, and a generic parameter, which stands for a class in shared code.
+        // string, class, array of any rank, object, and a generic parameter, which in shared code represents a class.
         0x0e | 0x12..=0x14 | 0x1c | 0x1d => Place::Reference,
         0x02 | 0x04 | 0x05 => Place::Value(Some(1)),
         0x03 | 0x06 | 0x07 => Place::Value(Some(2)),
         0x08 | 0x09 | 0x0c => Place::Value(Some(4)),
-        // Also pointers, and what is as large as one.
+        // Also pointers and native integers.
         0x0a | 0x0b | 0x0d | 0x0f | 0x18 | 0x19 | 0x1b => Place::Value(Some(8)),
         _ => Place::Value(None),
     }

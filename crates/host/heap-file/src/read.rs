@@ -8,42 +8,42 @@ use remora_heap::{HeapGraph, Limits, StaticField};
 use remora_wire::heap::HeapDecoder;
 use std::io::Read;
 
-/// What [`read`] found.
+/// A snapshot, as [`read`] returns it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Every object, its type and its references.
+    /// All objects with types and references.
     pub graph: HeapGraph,
-    /// Static fields; none in a file that ends early, since they stand at its end.
+    /// Static fields; none in a truncated file, since they are at its end.
     pub statics: Vec<StaticField>,
-    /// Roots of which the file says more than is kept: their kind alone is known.
+    /// Roots whose details exceeded the limits: only their kind is known.
     pub roots_unnamed: u64,
-    /// Static fields beyond those that are kept.
+    /// Static fields beyond the limit.
     pub statics_left_out: u64,
-    /// Bytes between objects, in the ranges that were walked.
+    /// Bytes between objects, in the walked ranges.
     pub free_bytes: u64,
-    /// What is known of it as a whole.
+    /// Properties of the whole snapshot.
     pub state: State,
-    /// Whether the file was finished, and holds all that the process told.
+    /// Whether the file was finished and has all data the agent sent.
     pub whole: bool,
-    /// Chunks of kinds that this version does not know, and that were skipped.
+    /// Skipped chunks of unknown kinds.
     pub unknown_chunks: u64,
-    /// Bytes after the last whole chunk: what an interrupted write left behind.
+    /// Bytes after the last whole chunk, left by an interrupted write.
     pub torn_bytes: u64,
 }
 
 impl Snapshot {
-    /// Whether it is all of the heap.
+    /// Whether it is the whole heap.
     pub fn is_complete(&self) -> bool {
         self.whole && self.state.complete && self.graph.completeness().is_complete()
     }
 }
 
-/// Whether `start`, the first bytes of a file, is the beginning of a snapshot of any version.
+/// Whether `start`, the first bytes of a file, begins a snapshot of any version.
 pub fn is_snapshot(start: &[u8]) -> bool {
     FORMAT.begins(start)
 }
 
-/// What of a file has been read.
+/// The parts read so far.
 struct Reading {
     assembly: Assembly,
     decoder: HeapDecoder,
@@ -52,9 +52,9 @@ struct Reading {
     unknown_chunks: u64,
 }
 
-/// Reads a snapshot of any version up to [`crate::VERSION`], of no more than `limits`.
+/// Reads a snapshot of any version up to [`crate::VERSION`], within `limits`.
 ///
-/// A file that ends early is no error, as long as there is an object in it: see [`Snapshot::whole`].
+/// A truncated file is no error if it has an object: see [`Snapshot::whole`].
 ///
 /// # Errors
 /// See [`Error`].
@@ -114,7 +114,7 @@ impl Reading {
                 self.assembly.static_fields(fields);
             }
             kind::END => self.ended = true,
-            // Read when they are wanted.
+            // Read on demand.
             kind::LAYOUTS => {}
             _ => self.unknown_chunks += 1,
         }

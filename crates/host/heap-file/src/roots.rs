@@ -1,35 +1,35 @@
-//! What a snapshot says of roots beyond their kinds: which method's local it is, which static field, or which object's being alive keeps it.
+//! Details of roots beyond their kinds: the method of a local, the static field, or the object of a dependent handle.
 
 use crate::state::shorten;
 use remora_heap::{HeapGraph, ObjectIx, RootKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Names of methods that stand in the words on one object, and the longest of each, bytes.
+/// Maximum names in an object's details, and the longest of each, bytes.
 const MOST_NAMES: usize = 3;
 const LONGEST_NAME: usize = 1 << 10;
-/// Objects of whose roots more is known than their kinds: roots of others have their kind alone.
+/// Maximum objects with details of their roots; other objects keep only the kinds.
 const MOST_OBJECTS: usize = 1 << 20;
-/// Bytes of all words together. One name may be that of a thousand roots, and what is written of it then is many times as long as the file.
+/// Maximum bytes of all details. One name may belong to a thousand roots, so details could far exceed the file.
 const MOST_WORDS: usize = 64 << 20;
 
 /// A method whose locals hold objects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodRow {
-    /// FunctionID, as roots name it.
+    /// FunctionID, as in roots.
     pub id: u64,
-    /// Its whole name.
+    /// Its full name.
     pub name: String,
 }
 
-/// What was told with roots.
+/// The details that the stream has for roots.
 #[derive(Debug, Default)]
 pub(crate) struct Details {
     told: BTreeMap<(u64, RootKind), Vec<u64>>,
     methods: BTreeMap<u64, String>,
-    /// Names, which details of roots number from 1 on.
+    /// Names; details of roots number them from 1.
     statics: Vec<String>,
-    /// Roots of which more was told than is kept.
+    /// Roots whose details were dropped.
     left_out: u64,
 }
 
@@ -56,7 +56,7 @@ impl Details {
         self.methods.extend(rows.into_iter().map(|row| (row.id, row.name)));
     }
 
-    /// Puts it into the graph, in words; of how many roots these found no room.
+    /// Adds the details to the graph as text; returns the number of roots without room for them.
     pub(crate) fn note(self, graph: &mut HeapGraph) -> u64 {
         let (mut room, mut left_out) = (MOST_WORDS, self.left_out);
         for ((address, kind), details) in &self.told {
@@ -84,7 +84,7 @@ impl Details {
         match kind {
             RootKind::Dependent => graph.object_at(detail).map(|key| of_key(graph, key)),
             RootKind::Static => self.statics.get(usize::try_from(detail).ok()?.checked_sub(1)?).map(|name| shown(name)),
-            // Of pinning ones it is a method or a handle.
+            // A pinning root's detail is a method or a handle.
             _ => self.methods.get(&detail).map(|name| format!("in {}", shown(name))),
         }
     }
@@ -94,7 +94,7 @@ fn of_key(graph: &HeapGraph, key: ObjectIx) -> String {
     format!("as long as {} (at {:#x}) is alive", shown(&graph.type_of(key).name), graph.address(key))
 }
 
-/// A name, cut where it is very long.
+/// A name, cut if very long.
 fn shown(name: &str) -> String {
     let mut name = name.to_owned();
     shorten(&mut name, LONGEST_NAME);
@@ -112,7 +112,7 @@ mod tests {
         for index in 0..MOST_OBJECTS as u64 + more {
             details.root(0x1000 + index * 24, RootKind::Stack, 1);
         }
-        // Of one that is known another may be told, and of a handle there is nothing to tell.
+        // The first object may get further details; a handle has none.
         details.root(0x1000, RootKind::Stack, 2);
         details.root(8, RootKind::Handle, 1);
         let mut graph = remora_heap::Builder::new().finish().expect("nothing");

@@ -1,17 +1,17 @@
-//! Rows in chunks: lists in JSON, of which none is longer than a chunk may be.
+//! Rows in chunks: JSON lists, each within the chunk size limit.
 
 use serde::Serialize;
 
 /// Rows in a chunk.
 pub(crate) const ROWS_CHUNK: usize = 512;
-/// The longest text in a row, bytes; in JSON a byte may become six.
+/// The longest text in a row, bytes; in JSON one byte may become six.
 pub(crate) const NAME: usize = 16 << 10;
-/// The longest row, bytes of JSON. Who makes rows keeps to it.
+/// The longest row, bytes of JSON. Callers respect it.
 pub(crate) const ROW: usize = 4 << 20;
-/// Bytes of a chunk behind which another one begins. With another row it still is no longer than [`remora_chunks::CHUNK`].
+/// Size after which the next row starts a new chunk. With one more row a chunk still fits into [`remora_chunks::CHUNK`].
 const CHUNK: usize = 8 << 20;
 
-/// Hands over the chunks of these rows.
+/// Passes the chunks of these rows to `put`.
 ///
 /// # Errors
 /// Those of `put`.
@@ -38,8 +38,8 @@ pub(crate) fn chunked<R: Serialize, E>(
     put(&chunk)
 }
 
-/// A row as it stands in a chunk.
+/// A row as stored in a chunk.
 pub(crate) fn json(row: &impl Serialize) -> Vec<u8> {
-    // Plain data: it cannot fail.
+    // Plain data: serialization cannot fail.
     serde_json::to_vec(row).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::{self, Formatter};
 
-/// One field. What it holds is said by one of the last three; by none, if that was not wanted.
+/// One field. One of the last three has its value; none, if values were not requested.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Row {
@@ -16,18 +16,18 @@ struct Row {
     assembly: String,
     name: String,
     holds: SlotRow,
-    /// Of a reference, where it leads to, or 0.
+    /// A reference's target, or 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<u64>,
-    /// Of a value in a box, where that lies.
+    /// The address of a boxed value.
     #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
     boxed: Option<u64>,
-    /// Of anything else.
+    /// Any other value.
     #[serde(skip_serializing_if = "Option::is_none")]
     bits: Option<u64>,
 }
 
-/// The rows of a chunk, which has no more of them than are written to one: what is not there takes no memory, however much is claimed.
+/// The rows of a chunk, at most as many as are written to one. Memory is used only for rows present, whatever the chunk claims.
 struct Rows(Vec<StaticField>);
 
 impl<'de> Deserialize<'de> for Rows {
@@ -67,7 +67,7 @@ pub(crate) fn rows(fields: &[StaticField]) -> impl Iterator<Item = impl Serializ
     })
 }
 
-/// The fields of a chunk; `None` if it makes no sense.
+/// The fields of a chunk; `None` if it is invalid.
 pub(crate) fn unpacked(plain: &[u8]) -> Option<Vec<StaticField>> {
     let Rows(fields) = serde_json::from_slice(plain).ok()?;
     Some(fields)

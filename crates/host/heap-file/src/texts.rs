@@ -1,4 +1,4 @@
-//! The characters of strings, in a snapshot that has them: read from its stream when they are wanted, and never all at once.
+//! String characters, in a snapshot that has them: streamed from the file when needed, never all in memory.
 
 use crate::{Content, Error, contents};
 use std::io::Read;
@@ -10,9 +10,9 @@ pub struct Text<'a> {
     pub address: u64,
     /// Its size, bytes.
     pub bytes: u64,
-    /// How many characters it has (UTF-16 code units).
+    /// Number of characters (UTF-16 code units).
     pub characters: u64,
-    /// The first of them, two bytes each, the lower first: all, unless it is very long.
+    /// The first characters, little-endian: all, except in a very long string.
     pub utf16: &'a [u8],
 }
 
@@ -22,17 +22,17 @@ impl Text<'_> {
         self.utf16.len() as u64 == self.characters * 2
     }
 
-    /// The characters that were told, as text; what is none is replaced.
+    /// The stored characters as text; invalid ones are replaced.
     pub fn text(&self) -> String {
         let units = self.utf16.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
         char::decode_utf16(units).map(|one| one.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
     }
 }
 
-/// Shows every string of a snapshot. A file that ends early is read as far as it goes.
+/// Passes every string of a snapshot to `visit`. Reads a truncated file up to its end.
 ///
 /// # Errors
-/// As [`crate::read`].
+/// See [`crate::read`].
 pub fn texts(input: impl Read, mut visit: impl FnMut(Text<'_>)) -> Result<(), Error> {
     contents(input, |content| {
         if let Content::Text(text) = content {

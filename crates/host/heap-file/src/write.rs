@@ -1,4 +1,4 @@
-//! Writing a snapshot while it is taken.
+//! Writes a snapshot while it is taken.
 
 use crate::layouts;
 use crate::roots::MethodRow;
@@ -12,15 +12,15 @@ use remora_heap::layout::Layouts;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
-/// Bytes of the stream in a chunk: what ends early has lost no more than these.
+/// Bytes of the stream in a chunk: a truncated file has lost no more.
 const STREAM_CHUNK: usize = 1 << 20;
-/// Where one chunk of the stream was not worth packing, so many behind it are stored as they are, unjudged.
+/// After an incompressible stream chunk, the next chunks stored without trying to compress them.
 const NOT_JUDGED: u32 = 7;
-/// Most events of a type, and the longest name of one and of its delegate, bytes. So a row is no longer than [`crate::rows::ROW`].
+/// Maximum events of a type, and the longest name of an event and of its delegate, bytes. They keep a row within [`crate::rows::ROW`].
 const EVENTS: usize = 256;
 const EVENT: usize = 1 << 10;
 
-/// One type: what class of the stream it is, its place says. Fields are only added; what a file does not say is empty.
+/// One type. Its position gives its class in the stream. Fields are only added; a missing field reads as empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeRow {
     /// See [`remora_heap::Type`].
@@ -29,7 +29,7 @@ pub struct TypeRow {
     pub assembly: String,
     /// See [`remora_heap::TypeFlags`].
     pub flags: u32,
-    /// The events of its objects that it declares itself: each one's name, and the definition of its delegate. See [`remora_heap::Event`].
+    /// The events that the type declares: name, and definition of the delegate. See [`remora_heap::Event`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<(String, String)>,
 }
@@ -44,14 +44,14 @@ impl TypeRow {
     }
 }
 
-/// Writes a snapshot. After an error it refuses further calls: what the file holds up to then stays readable.
+/// Writes a snapshot. After an error it refuses further calls; the file up to then stays readable.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
     stream: Vec<u8>,
-    /// Chunks of the stream that are stored as they are, before another one is judged.
+    /// Chunks of the stream to store uncompressed before the next compression attempt.
     until_judged: u32,
-    /// What who reads it will hold against its length.
+    /// The unpacked size, which readers check against the file's length.
     unpacked: Unpacked,
     failed: bool,
 }
@@ -60,7 +60,7 @@ impl<W: Write> Writer<W> {
     /// Writes the header.
     ///
     /// # Errors
-    /// [`Error::Write`], as for all of them.
+    /// [`Error::Write`], as for all methods.
     pub fn create(mut out: W) -> Result<Self, Error> {
         out.write_all(&FORMAT.header()).and_then(|()| out.flush()).map_err(Error::Write)?;
         Ok(Writer {
@@ -88,7 +88,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes what the next classes of the stream are called.
+    /// Writes the names of the stream's next classes.
     ///
     /// # Errors
     /// See [`Writer::create`].
@@ -96,7 +96,7 @@ impl<W: Write> Writer<W> {
         chunked(rows.iter().map(TypeRow::shortened), |chunk| self.put(kind::TYPES, chunk))
     }
 
-    /// Writes what methods are called whose locals hold objects.
+    /// Writes the names of methods whose locals hold objects.
     ///
     /// # Errors
     /// See [`Writer::create`].
@@ -109,7 +109,7 @@ impl<W: Write> Writer<W> {
         chunked(rows.iter().map(shortened), |chunk| self.put(kind::METHODS, chunk))
     }
 
-    /// Writes how objects are laid out.
+    /// Writes object layouts.
     ///
     /// # Errors
     /// See [`Writer::create`].
@@ -117,7 +117,7 @@ impl<W: Write> Writer<W> {
         chunked(layouts::rows(layouts), |chunk| self.put(kind::LAYOUTS, chunk))
     }
 
-    /// Writes what static fields hold.
+    /// Writes static fields.
     ///
     /// # Errors
     /// See [`Writer::create`].
@@ -125,7 +125,7 @@ impl<W: Write> Writer<W> {
         chunked(statics::rows(fields), |chunk| self.put(kind::STATICS, chunk))
     }
 
-    /// Writes what is missing and the end, and gives the output back.
+    /// Writes the state and the end, and returns the output.
     ///
     /// # Errors
     /// See [`Writer::create`].

@@ -1,7 +1,7 @@
-//! `--fail-if`: what of a snapshot is a failure, as `retained("MyApp.Cache") > 500MB`.
+//! `--fail-if`: conditions on a snapshot that count as failure, such as `retained("MyApp.Cache") > 500MB`.
 //!
-//! A measure, an operator, a bound. Measures are `bytes("T")`, `count("T")` and `retained("T")` of a type by its C# name, exactly, and
-//! `bytes()` and `count()` of the whole heap. A type that is not there has no objects and no bytes. Several conditions are several flags.
+//! A condition is a measure, an operator and a bound. Measures are `bytes("T")`, `count("T")` and `retained("T")` of a type by its exact C#
+//! name, and `bytes()` and `count()` of the whole heap. A missing type has no objects and no bytes. Several conditions need several flags.
 
 use remora_heap::tables::{Totals, TypeRow};
 use remora_heap_file::Snapshot;
@@ -9,13 +9,13 @@ use remora_terminal::size;
 use remora_terminal::{counted, grouped};
 use std::fmt;
 
-/// A condition, understood.
+/// A parsed condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// As it was written.
+    /// Its source text.
     text: String,
     measure: Measure,
-    /// Of which type; of all if none.
+    /// Its type; the whole heap if none.
     of: Option<String>,
     operator: Operator,
     bound: u64,
@@ -36,21 +36,21 @@ enum Operator {
     AtMost,
 }
 
-/// The longer ones first: each begins with a shorter one.
+/// Longer operators first: each begins with a shorter one.
 const OPERATORS: [(&str, Operator); 4] =
     [(">=", Operator::AtLeast), ("<=", Operator::AtMost), (">", Operator::Above), ("<", Operator::Below)];
 
-/// Whether a condition is met.
+/// Whether a condition holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Met,
     NotMet,
-    /// The snapshot is not all of the heap, and what is missing may make it so, or not so.
+    /// The snapshot is incomplete, and the missing objects could change the result.
     NotProven,
 }
 
 impl Verdict {
-    /// For programs.
+    /// For JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Verdict::Met => "met",
@@ -59,7 +59,7 @@ impl Verdict {
         }
     }
 
-    /// For people, at the beginning of a line.
+    /// For text, at the beginning of a line.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Verdict::Met => "--fail-if is met",
@@ -69,14 +69,14 @@ impl Verdict {
     }
 }
 
-/// What became of a condition.
+/// The result of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) condition: String,
     pub(crate) value: u64,
     pub(crate) verdict: Verdict,
     is_count: bool,
-    /// Whether there is no such type.
+    /// Whether the type does not exist.
     is_absent: bool,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Judges every condition.
+/// Evaluates every condition.
 pub(crate) fn evaluate(conditions: &[Condition], snapshot: &Snapshot, rows: &[TypeRow]) -> Vec<Outcome> {
     conditions.iter().map(|condition| condition.evaluate(snapshot, rows)).collect()
 }
@@ -122,8 +122,9 @@ impl Condition {
         }
     }
 
-    /// Whether objects that are missing in the snapshot could change nothing. They can only add to counts and bytes. What is retained
-    /// they can change either way: one may hold more, and may be another holder of what seems to be held by one alone.
+    /// Whether missing objects could not change the result. They can only add to counts and bytes.
+    /// They can change retained sizes either way. A missing object may retain more. It may also be a second referrer of an object that
+    /// seems to have one.
     fn stays(&self, holds: bool) -> bool {
         let grows_into_it = matches!(self.operator, Operator::Above | Operator::AtLeast);
         self.measure != Measure::Retained && holds == grows_into_it
@@ -141,7 +142,7 @@ impl Operator {
     }
 }
 
-/// Understands a condition, or says where it is none.
+/// Parses a condition, or returns the position of the error.
 pub fn parse(text: &str) -> Result<Condition, String> {
     let mut cursor = Cursor { text, at: 0 };
     let measure = cursor.measure()?;
@@ -156,14 +157,14 @@ pub fn parse(text: &str) -> Result<Condition, String> {
     Ok(Condition { text: text.trim().to_owned(), measure, of, operator, bound })
 }
 
-/// A place in the text.
+/// A position in the text.
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// What is not read yet, behind spaces.
+    /// The unread text after spaces.
     fn rest(&mut self) -> &'a str {
         let rest = &self.text[self.at..];
         let rest = rest.trim_start();
@@ -199,7 +200,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// A type in quotes, of either kind: those that the shell leaves. Nothing before the bracket means all types.
+    /// A type in single or double quotes: those that the shell leaves. An empty pair of parentheses means all types.
     fn type_name(&mut self) -> Result<Option<String>, String> {
         let rest = self.rest();
         let Some(quote @ ('"' | '\'')) = rest.chars().next() else {
@@ -239,7 +240,7 @@ mod tests {
     use remora_heap::{Builder, DominatorTree, Object, RootKind, Type, TypeFlags};
     use remora_heap_file::State;
 
-    /// A cache that keeps two texts, and a third that it shares with a user. One type is in two assemblies.
+    /// A cache that retains two texts, and a third that it shares with a user. One type is in two assemblies.
     fn snapshot(complete: bool) -> Snapshot {
         let mut builder = Builder::new();
         let names = [("App.Cache", "App"), ("string", "Core"), ("App.User", "App"), ("App.User", "Other")];

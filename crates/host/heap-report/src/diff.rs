@@ -1,4 +1,4 @@
-//! `remora heap diff`: what has changed from one snapshot to a later one, type by type.
+//! `remora heap diff`: differences between two snapshots, by type.
 
 use super::origin::{doubts, origin};
 use remora_heap::DominatorTree;
@@ -10,15 +10,15 @@ use remora_terminal::size::shown;
 use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
-/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+/// The JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 struct Summary {
-    /// Whether both hold all of their heaps.
+    /// Whether both snapshots are complete.
     complete: bool,
     before: SnapshotJson,
     after: SnapshotJson,
     types: Vec<RowJson>,
-    /// What makes it doubtful to compare the two.
+    /// Doubts about the comparison.
     notes: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ struct Totals {
     retained: u64,
 }
 
-/// What has changed from one snapshot to a later one, type by type.
+/// The differences between two snapshots, by type.
 pub struct Diff<'a> {
     sides: [Side<'a>; 2],
     is_complete: bool,
@@ -55,7 +55,7 @@ pub struct Diff<'a> {
 }
 
 impl<'a> Diff<'a> {
-    /// Compares the two, each with its dominators.
+    /// Compares two snapshots, each with its dominator tree.
     pub fn new(before: (&'a Snapshot, &DominatorTree), after: (&'a Snapshot, &DominatorTree)) -> Diff<'a> {
         let (rows_before, rows_after) = (by_type(&before.0.graph, before.1), by_type(&after.0.graph, after.1));
         let (before, after) = (before.0, after.0);
@@ -70,21 +70,21 @@ impl<'a> Diff<'a> {
         }
     }
 
-    /// For programs: all types.
+    /// As JSON: all types.
     pub fn json(&self) -> Page {
         let [before, after] = self.sides.each_ref().map(Side::told);
         let types = self.rows.iter().map(told).collect();
         Page::json(&Summary { complete: self.is_complete, before, after, types, notes: self.notes.clone() })
     }
 
-    /// For people, with so many rows.
+    /// As text, with `top` rows.
     pub fn text(&self, top: usize) -> Page {
         let notes: Page = self.notes.iter().map(|note| line(format!("note: {note}"))).sum();
         head(&self.sides) + notes + line("") + text(&self.rows, top)
     }
 }
 
-/// One of the two, and what is in it in all.
+/// One snapshot and its totals.
 struct Side<'a> {
     state: &'a State,
     objects: u64,
@@ -112,7 +112,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Both, and what they differ by in all.
+/// Both snapshots and the difference of their totals.
 fn head(sides: &[Side<'_>; 2]) -> Page {
     let [before, after] = sides;
     let difference = |of: fn(&Side<'_>) -> u64| i128::from(of(after)) - i128::from(of(before));

@@ -1,36 +1,36 @@
-//! Why there is no report.
+//! Errors of reports.
 
 use std::io;
 use std::path::PathBuf;
 
-/// See the module's text.
+/// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be opened.
     #[error("cannot open {}: {error}", file.display())]
     Open {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// It is not a regular file, and a snapshot is read more than once.
+    /// Not a regular file; a snapshot is read more than once.
     #[error("{} is {kind}", file.display())]
     NotAFile {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// `a pipe`, `a socket`, `a device`.
         kind: &'static str,
     },
-    /// It cannot be read.
+    /// The snapshot cannot be read.
     #[error("cannot read {}: {error}", file.display())]
     Snapshot {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         error: remora_heap_file::Error,
     },
-    /// What is asked for is not in the snapshot; the text says what is.
+    /// The snapshot lacks the requested item; the text lists alternatives.
     #[error("{0}")]
     NotThere(String),
 }

@@ -1,4 +1,4 @@
-//! What fields of a snapshot's objects hold, for what is found in it: its file is read once for all that is asked.
+//! Field values for findings: reads the snapshot's file once for all of them.
 
 use crate::Error;
 use crate::{BUFFER, open_file};
@@ -16,7 +16,7 @@ pub(crate) struct Fields<'a> {
     graph: &'a HeapGraph,
     layouts: Layouts,
     has_values: bool,
-    /// Why the file could not be read, if so.
+    /// Why the file could not be read, if it failed.
     failed: RefCell<Option<Error>>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Fields<'a> {
         Ok(Fields { file, graph: &snapshot.graph, layouts, has_values, failed: RefCell::default() })
     }
 
-    /// To be asked when all has been read.
+    /// Returns a read error; call it after all reads.
     pub(crate) fn end(self) -> Result<(), Error> {
         self.failed.into_inner().map_or(Ok(()), Err)
     }
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
         let mut next = 0;
         let read = contents(input, |content| {
             let Content::Values { address, bytes, .. } = content else { return };
-            // They come in ranges of ascending addresses, as objects stand in the graph.
+            // Objects arrive in ranges of ascending addresses, the order of the graph.
             let ahead = Some(ObjectIx(next))
                 .filter(|object| (next as usize) < self.graph.object_count() && self.graph.address(*object) == address);
             let Some(object) = ahead.or_else(|| self.graph.object_at(address)) else { return };

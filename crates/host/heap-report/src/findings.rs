@@ -1,4 +1,4 @@
-//! What was found in a snapshot without being asked for, as text and for programs: a section each, where there is something to say.
+//! Findings of a snapshot, as text and JSON: one section for each finding with a result.
 
 mod arrays;
 mod collections;
@@ -13,27 +13,27 @@ use remora_terminal::size::shown as size;
 use remora_terminal::{Page, counted, line};
 use serde::Serialize;
 
-/// Waste is worth a section if it is at least this part of the heap.
+/// Waste gets a section from one of this many parts of the heap.
 const PART: u64 = 1000;
-/// So many objects are worth one whatever they take.
+/// This many objects get a section, whatever their size.
 const MANY: u64 = 100;
-/// So many single objects are named in a section.
+/// Objects listed individually in a section.
 const NAMED: usize = 3;
 
-/// What is shown, and of which heap.
+/// The findings shown, and their heap.
 pub(crate) struct Shown<'a> {
     pub(crate) findings: &'a Findings,
     pub(crate) graph: &'a HeapGraph,
-    /// Of all objects.
+    /// Bytes of all objects.
     pub(crate) bytes: u64,
     /// Rows of each table.
     pub(crate) top: usize,
 }
 
-/// The same for programs. A field keeps its name and meaning; new ones may be added.
+/// The JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 pub(crate) struct FindingsJson {
-    /// Whether what fields hold was known.
+    /// Whether the snapshot had field values.
     had_values: bool,
     empty_arrays: arrays::Told,
     collections: collections::Told,
@@ -57,7 +57,7 @@ impl FindingsJson {
     }
 }
 
-/// For people.
+/// As text.
 pub(crate) fn sections(shown: &Shown<'_>) -> Page {
     let sections = [
         subscriptions::section(shown),
@@ -71,7 +71,7 @@ pub(crate) fn sections(shown: &Shown<'_>) -> Page {
     sections.into_iter().flatten().map(|section| line("") + section).sum()
 }
 
-/// What a snapshot with values would tell of this heap, in one line.
+/// One line about the findings that a snapshot with values would add.
 fn would_be_known(shown: &Shown<'_>) -> Option<Page> {
     let Findings { had_values, collections, tasks, .. } = shown.findings;
     if *had_values {
@@ -88,7 +88,7 @@ fn would_be_known(shown: &Shown<'_>) -> Option<Page> {
 }
 
 impl Shown<'_> {
-    /// Whether so many bytes are worth a section.
+    /// Whether these bytes deserve a section.
     fn is_much(&self, bytes: u64) -> bool {
         bytes > 0 && bytes >= self.bytes / PART
     }

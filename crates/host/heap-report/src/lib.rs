@@ -1,7 +1,7 @@
-//! Reports about heap snapshots: types, holders, suspects, findings, objects, paths, differences and conditions, as text or JSON.
+//! Reports about heap snapshots: types, dominators, suspects, findings, objects, paths, differences and conditions, as text or JSON.
 //!
 //! [`Report`] describes a whole snapshot, [`Show`] one object or type, [`Diff`] two snapshots, [`Condition`] is a `--fail-if`.
-//! Everything starts from a [`Snapshot`](remora_heap_file::Snapshot) that was read; what it does not keep in memory (strings, values) is read from its file again.
+//! Each starts from a [`Snapshot`](remora_heap_file::Snapshot). Data not kept in memory (strings, values) is read from its file again.
 //!
 //! JSON: a field keeps its name and meaning; new ones may be added.
 #![forbid(unsafe_code)]
@@ -32,5 +32,5 @@ pub use open::open_file;
 pub use report::{Group, Report, Summary};
 pub use show::Show;
 
-/// Bytes of a file that are read at once.
+/// Size of the read buffer.
 const BUFFER: usize = 1 << 20;

@@ -1,8 +1,8 @@
-//! How many rows a table leaves out.
+//! The line for omitted rows.
 
 use remora_terminal::{Page, counted, line};
 
-/// How many rows a table or list leaves out.
+/// The line for a table's or list's omitted rows.
 pub fn more(count: usize, shown: usize) -> Page {
     match count.saturating_sub(shown) {
         0 => Page::default(),

@@ -3,7 +3,7 @@
 use remora_heap_file::Snapshot;
 use remora_terminal::grouped;
 
-/// What is to be said of a snapshot beside its objects.
+/// The notes of a snapshot.
 pub fn notes(snapshot: &Snapshot) -> Vec<String> {
     let mut notes = snapshot.state.notes.clone();
     let lost = snapshot.graph.completeness();

@@ -1,5 +1,5 @@
-//! Opening a file that is to be a snapshot, without ever waiting for it: a pipe is waited for until somebody writes into it, and a device
-//! has its own ways. A snapshot is read more than once besides, which neither allows.
+//! Opens a snapshot file without blocking: opening a pipe waits for a writer, and devices behave in their own ways.
+//! Neither can be read more than once, which reports need.
 
 use crate::Error;
 use std::fs::{self, File, FileType};
@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Opens it, if it is a file.
+/// Opens a regular file.
 pub fn open_file(file: &Path) -> Result<File, Error> {
     let input = |error| Error::Open { file: file.to_owned(), error };
     let kind = fs::metadata(file).map_err(input)?.file_type();

@@ -1,10 +1,10 @@
-//! Whose heap a snapshot is of, and when it was taken.
+//! The origin of a snapshot: application and time.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use remora_heap_file::State;
 
-/// In a line. That stands behind the objects, and so not in a file that was cut off.
+/// The origin in one line. The file has it after the objects, so a truncated file lacks it.
 pub(crate) fn origin(state: &State) -> String {
     in_zone(state, &TimeZone::system())
 }
@@ -17,13 +17,13 @@ fn in_zone(state: &State, zone: &TimeZone) -> String {
     format!("{} ({}), {}{taken}", state.application, state.process_id, state.runtime)
 }
 
-/// `2026-01-02 03:04:05 +01:00`; `None` where that is not known.
+/// `2026-01-02 03:04:05 +01:00`; `None` if unknown.
 fn taken(unix_nanoseconds: u64, zone: &TimeZone) -> Option<String> {
     let time = Timestamp::from_nanosecond(unix_nanoseconds.into()).ok().filter(|_| unix_nanoseconds > 0)?;
     Some(time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string())
 }
 
-/// What makes it doubtful to compare two snapshots.
+/// Doubts about a comparison of two snapshots.
 pub(crate) fn doubts(before: &State, after: &State) -> Vec<String> {
     let unknown = State::default();
     if *before == unknown || *after == unknown {

@@ -1,4 +1,4 @@
-//! `remora heap report`: what is in a snapshot, and what keeps it, as text or JSON.
+//! `remora heap report`: the content of a snapshot and its dominators, as text or JSON.
 
 use super::condition::{self, Condition, Outcome, Verdict};
 use super::fields::Fields;
@@ -20,63 +20,63 @@ use remora_terminal::{Page, counted, grouped, line, percent, titled};
 use serde::Serialize;
 use std::path::Path;
 
-/// A snapshot, and what was made of it.
+/// A snapshot and data derived from it.
 pub struct Report<'a> {
     snapshot: &'a Snapshot,
     tree: DominatorTree,
     rows: Vec<TypeRow>,
     assemblies: Vec<AssemblyRow>,
     findings: Findings,
-    /// Where the snapshot has their characters.
+    /// If the snapshot has their characters.
     strings: Option<Strings>,
     outcomes: Vec<Outcome>,
 }
 
-/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+/// The JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 pub struct Summary {
-    /// Whether every object is in it.
+    /// Whether it has every object.
     complete: bool,
-    /// Whether garbage is among the objects: no collection was made.
+    /// Whether it includes garbage, because no GC ran.
     garbage: bool,
     process_id: u32,
     application: String,
     runtime: String,
     taken_unix_nanoseconds: u64,
-    /// The pause for the GC, the fork in it.
+    /// The pause for the GC, including the fork.
     collection_nanoseconds: Option<u64>,
-    /// How long of that the copying took.
+    /// The fork's part of that.
     fork_nanoseconds: Option<u64>,
-    /// The most memory that the copy was seen to cost.
+    /// The copy's largest observed memory cost.
     extra_memory_bytes: Option<u64>,
     objects: u64,
     bytes: u64,
     references: u64,
     /// Bytes between objects.
     free_bytes: u64,
-    /// Whether all static fields were told that could be asked about.
+    /// Whether it has all static fields that the runtime could be asked about.
     static_fields: bool,
-    /// Roots by their kinds. Those that are `inferred` nobody has seen.
+    /// Roots by kind. No root of kind `inferred` was seen.
     roots: std::collections::BTreeMap<&'static str, u64>,
     types: Vec<TypeJson>,
     assemblies: Vec<AssemblyJson>,
     holders: Vec<HolderJson>,
     suspects: Vec<String>,
-    /// What was found without being asked for.
+    /// The findings.
     findings: FindingsJson,
     notes: Vec<String>,
-    /// What strings say, and which texts are there again and again; null without `--strings`.
+    /// Duplicate strings; null without `--strings`.
     strings: Option<StringsJson>,
-    /// What became of each `--fail-if`.
+    /// The result of each `--fail-if`.
     conditions: Vec<ConditionJson>,
 }
 
 #[derive(Debug, Serialize)]
 struct ConditionJson {
     condition: String,
-    /// What the snapshot has, bytes or objects.
+    /// The snapshot's value, bytes or objects.
     value: u64,
-    /// `met`, `not-met`, or `not-proven`: what is missing in the snapshot may change it.
+    /// `met`, `not-met`, or `not-proven`: objects missing from the snapshot could change it.
     outcome: &'static str,
 }
 
@@ -91,7 +91,7 @@ struct TypeJson {
 
 #[derive(Debug, Serialize)]
 struct AssemblyJson {
-    /// Empty where it is not known.
+    /// Empty if unknown.
     assembly: String,
     count: u64,
     bytes: u64,
@@ -105,7 +105,7 @@ struct HolderJson {
     bytes: u64,
     retained: u64,
     retained_count: u64,
-    /// The kind of the root that holds it and what is known of that; null where that was not seen.
+    /// The root's kind and details; null if no root was seen.
     held_by: Option<String>,
 }
 
@@ -119,7 +119,7 @@ pub enum Group {
 }
 
 impl<'a> Report<'a> {
-    /// Finds out who holds what, and which conditions are met. `file` is where the snapshot was read from.
+    /// Computes the report and the conditions. `file` is the snapshot's file.
     ///
     /// # Errors
     /// [`Error`].
@@ -139,7 +139,7 @@ impl<'a> Report<'a> {
         Ok(Report { snapshot, tree, rows, assemblies, findings, strings, outcomes })
     }
 
-    /// The first condition that is met, with what the snapshot has.
+    /// The first condition that holds, with the snapshot's value.
     pub fn condition_met(&self) -> Option<String> {
         let met = self.outcomes.iter().find(|outcome| outcome.verdict == Verdict::Met);
         met.map(Outcome::to_string)
@@ -153,14 +153,14 @@ impl<'a> Report<'a> {
         self.tree.retained(self.tree.root())
     }
 
-    /// The objects that hold most and are held by no other alone.
+    /// The biggest dominators: objects with no dominator but the root.
     fn holders(&self, top: usize) -> Vec<Node> {
-        // What nothing holds has no object above it.
+        // Unreached objects have a node above them that is no object.
         let most = self.tree.biggest(self.tree.root(), top + 1).into_iter();
         most.filter(|node| self.tree.object(*node).is_some()).take(top).collect()
     }
 
-    /// For programs. All types, and so many holders.
+    /// As JSON: all types, and `top` dominators.
     pub fn summary(&self, top: usize) -> Summary {
         let (state, graph) = (&self.snapshot.state, self.graph());
         let mut roots = std::collections::BTreeMap::new();
@@ -208,7 +208,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// For people.
+    /// As text.
     pub fn text(&self, by: Group, top: usize) -> Page {
         let (state, mut text) = (&self.snapshot.state, self.head());
         match by {

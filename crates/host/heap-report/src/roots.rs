@@ -1,9 +1,9 @@
-//! What is to be said of the roots of a snapshot.
+//! Text about the roots of a snapshot.
 
 use remora_heap::{HeapGraph, ObjectIx, RootKind};
 use remora_terminal::{counted, grouped};
 
-/// In words: which kinds were seen, and what is inferred; `None` if there is no root.
+/// A sentence with the kinds seen and the inferred roots; `None` if there is no root.
 pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
     let count = |kind: RootKind| graph.roots().iter().filter(|root| root.kind == kind).count() as u64;
     let seen = RootKind::ALL.into_iter().filter(|kind| *kind != RootKind::Inferred);
@@ -13,7 +13,7 @@ pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
         .map(|(count, kind)| format!("{} {}", grouped(count), kind.name()))
         .collect();
     let inferred = count(RootKind::Inferred);
-    // Static fields are known of every snapshot.
+    // Every snapshot has static fields.
     let is_told = seen.len() > usize::from(count(RootKind::Static) > 0);
     Some(match (seen.is_empty(), inferred) {
         (true, 0) => return None,
@@ -38,7 +38,7 @@ fn more_are_inferred(count: u64) -> String {
     format!("{} more {} inferred", grouped(count), if count == 1 { "is" } else { "are" })
 }
 
-/// What holds an object from outside, in words; the kind that says most, where there are several. `None` where nobody has seen it.
+/// An object's root as text, the most informative kind first; `None` if no root was seen.
 pub(crate) fn holder(graph: &HeapGraph, object: ObjectIx) -> Option<String> {
     let known = graph.roots_of(object).filter(|kind| *kind != RootKind::Inferred);
     let kind = known.min_by_key(|kind| (graph.root_note(object, *kind).is_none(), *kind != RootKind::Static, *kind))?;
@@ -48,7 +48,7 @@ pub(crate) fn holder(graph: &HeapGraph, object: ObjectIx) -> Option<String> {
     })
 }
 
-/// The kind of a root and what is known of it.
+/// A root's kind and details.
 pub(crate) fn words(graph: &HeapGraph, object: ObjectIx, kind: RootKind) -> String {
     match graph.root_note(object, kind) {
         Some(note) => format!("{}, {note}", kind.name()),

@@ -1,13 +1,13 @@
-//! What is meant by the name of a type or an address that somebody has written.
+//! Resolves a type name or address that the user typed.
 
 use remora_heap::{HeapGraph, ObjectIx, StaticField, TypeIx, addresses, asked_address};
 use remora_terminal::counted;
 use std::collections::{BTreeSet, HashSet};
 
-/// Types that are offered in place of one that is not there.
+/// Maximum types suggested for an unknown name.
 const OFFERED: usize = 8;
 
-/// What C# calls types otherwise than they are called in a snapshot, of those that objects can be of.
+/// C# keywords for types that objects can have, with their names in a snapshot.
 const KEYWORDS: [(&str, &str); 15] = [
     ("string", "System.String"),
     ("object", "System.Object"),
@@ -26,23 +26,23 @@ const KEYWORDS: [(&str, &str); 15] = [
     ("decimal", "System.Decimal"),
 ];
 
-/// A type by its name, and its assembly.
+/// A type by name and assembly.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Owner {
     pub(crate) name: String,
     pub(crate) assembly: String,
 }
 
-/// The static fields that a snapshot has.
+/// The static fields of a snapshot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Statics<'a> {
     pub(crate) fields: &'a [StaticField],
-    /// Whether these are all that could be asked about.
+    /// Whether these are all that the runtime could be asked about.
     pub(crate) are_all: bool,
 }
 
 impl Statics<'_> {
-    /// What is to be said where none belongs to what was asked for.
+    /// The text if the selection has no static fields.
     fn none_belongs(self) -> &'static str {
         match self.are_all {
             true => "and no static field belongs to one",
@@ -51,16 +51,16 @@ impl Statics<'_> {
     }
 }
 
-/// What is meant.
+/// The selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Selection {
     Object(ObjectIx),
     Type(TypeIx),
-    /// A type that no object is of: it has static fields.
+    /// A type without objects, but with static fields.
     Static(Owner),
 }
 
-/// What `text` names: an address behind `@` or with `0x`, or a type by its name or an unmistakable part of it.
+/// Resolves `text`: an address with `@` or `0x`, or a type by its name or an unambiguous part of it.
 pub(crate) fn select(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Selection, String> {
     match asked_address(text) {
         Some(address) => object(graph, address).map(Selection::Object),
@@ -87,20 +87,20 @@ fn object(graph: &HeapGraph, text: &str) -> Result<ObjectIx, String> {
     })
 }
 
-/// What C# calls a type, as snapshots name it: `int?[]` is `System.Nullable<int>[]`.
+/// The snapshot's name for a C# type: `int?[]` is `System.Nullable<int>[]`.
 fn as_named(text: &str) -> String {
     let stem = text.trim_end_matches(['[', ']', ',', '*']);
     let ranks = &text[stem.len()..];
     let named = |keyword: &str| KEYWORDS.iter().find(|(known, _)| *known == keyword).map(|(_, whole)| *whole);
     match stem.strip_suffix('?') {
-        // What nobody knows, of pointers to it.
+        // A pointer to an unknown type.
         Some("") => text.to_owned(),
         Some(value) => format!("System.Nullable<{value}>{ranks}"),
         None => named(stem).map_or_else(|| text.to_owned(), |whole| format!("{whole}{ranks}")),
     }
 }
 
-/// A type that can be shown.
+/// A type that can be selected.
 struct Named {
     name: String,
     assembly: String,
@@ -108,12 +108,12 @@ struct Named {
 }
 
 impl Named {
-    /// What tells it from a type of another assembly with the same name.
+    /// The name that distinguishes it from a type of another assembly with the same name.
     fn qualified(&self) -> String {
         format!("{}, {}", self.name, self.assembly)
     }
 
-    /// Whether `text` is its name with some namespaces, or types that it is nested in, left out: `List<Node>` of `System.List<App.Node>`.
+    /// Whether `text` is its name without some namespaces or enclosing types: `List<Node>` for `System.List<App.Node>`.
     fn is_called(&self, text: &str) -> bool {
         let pieces = |text: &str| -> Vec<String> {
             text.split_inclusive(|character: char| "<>,()[]? ".contains(character)).map(str::to_owned).collect()
@@ -126,7 +126,7 @@ impl Named {
     }
 }
 
-/// Types that objects are of, and others that have static fields.
+/// Types with objects, and others with static fields.
 fn all_types(graph: &HeapGraph, statics: &[StaticField]) -> Vec<Named> {
     let mut there = vec![false; graph.types().len()];
     graph.objects().for_each(|object| there[graph.type_ix(object).0 as usize] = true);
@@ -152,7 +152,7 @@ fn all_types(graph: &HeapGraph, statics: &[StaticField]) -> Vec<Named> {
 
 fn type_(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Selection, String> {
     if text.trim().is_empty() {
-        // It is a part of every name.
+        // The empty text is part of every name.
         return Err("what is to be shown is empty; give a type by its name, or an object as @0x7f0012345678, as \
                     `remora heap report` shows them"
             .to_owned());
@@ -160,7 +160,7 @@ fn type_(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Selectio
     let all = all_types(graph, statics.fields);
     match &meant_by(&all, text)[..] {
         [one] => Ok(one.wanted.clone()),
-        // Nothing that could be written tells them apart: state machines of overloads, or one assembly in two contexts.
+        // No input could distinguish them: state machines of overloads, or one assembly in two contexts.
         [first, rest @ ..] if rest.iter().all(|of| of.qualified() == first.qualified()) => Ok(first.wanted.clone()),
         [] => Err(format!(
             "no object of this snapshot is of a type called {text}, {}; `remora heap report` shows those there are",
@@ -170,16 +170,16 @@ fn type_(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Selectio
     }
 }
 
-/// Those that `text` may mean: what it names best.
+/// The types that `text` may mean, by the best kind of match.
 fn meant_by<'a>(all: &'a [Named], text: &str) -> Vec<&'a Named> {
     let (lower, meant) = (text.to_lowercase(), as_named(text));
     let those = |is_meant: &dyn Fn(&Named) -> bool| -> Vec<&Named> { all.iter().filter(|of| is_meant(of)).collect() };
     let exact = those(&|of| of.name == meant || of.qualified() == text);
-    // A keyword of C# means one type, and no other whose name it is a part of.
+    // A C# keyword means one type, not the types whose names contain it.
     if !exact.is_empty() || meant != text {
         return exact;
     }
-    // Its name without what it stands in is more than a part of another's.
+    // A full simple name beats a part of another name.
     let called = those(&|of| of.is_called(text));
     if called.len() == 1 {
         return called;
@@ -212,7 +212,7 @@ mod tests {
     fn an_object_is_named_by_its_address_and_a_type_by_an_unmistakable_part_of_its_name() {
         let graph = list(3);
         let holder = graph.object_at(0x1000).expect("it is there");
-        // The last as JSON has it.
+        // The last in decimal, as in JSON.
         for text in ["@0x1000", "@1000", "0x1000", "@4096"] {
             assert_eq!(select(&graph, NONE, text), Ok(Selection::Object(holder)));
         }
@@ -306,7 +306,7 @@ mod tests {
         let statics = [field("Known.Cache"), field("Known.CacheOfOthers"), field("Known.Node")];
         let found = |text: &str| select(&graph, Statics { fields: &statics, are_all: true }, text);
         let owner = |name: &str| Owner { name: name.into(), assembly: "Known".into() };
-        // As the last part of a name it is that, and no part of another's.
+        // A name's last part wins over a substring of another name.
         assert_eq!(found("Cache"), Ok(Selection::Static(owner("Known.Cache"))));
         assert_eq!(found("OfOthers"), Ok(Selection::Static(owner("Known.CacheOfOthers"))));
         assert!(matches!(found("Known.Node"), Ok(Selection::Type(_))));

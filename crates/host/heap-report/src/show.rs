@@ -1,4 +1,4 @@
-//! `remora heap show`: one object or one type of a snapshot: what it keeps, who refers to it, and why it is alive.
+//! `remora heap show`: one object or type of a snapshot: its retained size, its referrers, and why it is alive.
 
 use super::strings::text_at;
 use crate::Error;
@@ -18,28 +18,28 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::Path as FilePath;
 
-/// Of a longer path so many objects are shown at its beginning, and so many at its end.
+/// A longer path shows this many objects at its beginning, and as many at its end.
 const PATH_BEGINS: usize = 10;
 const PATH_ENDS: usize = 5;
-/// An object among others, for programs.
+/// An object in a list, as JSON.
 #[derive(Debug, Serialize)]
 struct ObjectJson {
     address: u64,
     r#type: String,
     bytes: u64,
     retained: u64,
-    /// Of one that refers to the next of a path, or to the object that is shown: by which field or element, where the snapshot has that.
+    /// For a referrer: the field or element that refers to the next object of a path, or to the shown object, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<String>,
 }
 
-/// One object, for programs. A field keeps its name and meaning; new ones may be added.
+/// One object, as JSON. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 struct OneJson {
     object: ObjectJson,
-    /// Of a string, where the snapshot has its characters.
+    /// A string's text, if the snapshot has it.
     text: Option<String>,
-    /// What stands in it, where the snapshot has that.
+    /// Its content, if the snapshot has it.
     #[serde(flatten)]
     inside: InsideJson,
     retained_count: u64,
@@ -51,16 +51,16 @@ struct OneJson {
     referred_from: Vec<ObjectJson>,
 }
 
-/// A shortest way from a root to it, itself the last.
+/// A shortest path from a root to the object, which is last.
 #[derive(Debug, Serialize)]
 struct PathJson {
     root: &'static str,
-    /// What is known of it beyond its kind.
+    /// The root's details.
     root_note: Option<String>,
     objects: Vec<ObjectJson>,
 }
 
-/// One type, for programs. A field keeps its name and meaning; new ones may be added.
+/// One type, as JSON. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 struct TypeJson {
     r#type: String,
@@ -68,16 +68,16 @@ struct TypeJson {
     count: u64,
     bytes: u64,
     retained: u64,
-    /// Its objects that keep most, the greatest first.
+    /// Its objects with the largest retained sizes, largest first.
     objects: Vec<ObjectJson>,
     reached_from_count: usize,
-    /// What roots hold where the shortest ways to its objects begin, and to how many of them each leads, the most first.
+    /// The first objects on the shortest paths to its objects, and to how many each leads, most first.
     reached_from: Vec<BeginningJson>,
-    /// The types that refer to its objects, and how often.
+    /// The types that refer to its objects, with the number of references.
     referred_from: Vec<ReferrerJson>,
-    /// Its static fields, as far as they are in the snapshot: without `--values` those alone that can hold objects.
+    /// Its static fields in the snapshot: without `--values` only those that can hold objects.
     static_fields: Vec<MemberJson>,
-    /// Whether the snapshot has all static fields that could be asked about: if not, a type may have more.
+    /// Whether the snapshot has all static fields that the runtime could be asked about; otherwise the type may have more.
     has_static_fields: bool,
 }
 
@@ -95,20 +95,20 @@ struct ReferrerJson {
     references: u64,
 }
 
-/// One object or one type of a snapshot: what it keeps, who refers to it, and why it is alive.
+/// One object or type of a snapshot: its retained size, its referrers, and why it is alive.
 pub struct Show<'a> {
     selection: Selection,
     graph: &'a HeapGraph,
     tree: DominatorTree,
-    /// Of the object that is wanted.
+    /// The selected object's text.
     text: Option<String>,
-    /// And what stands in it.
+    /// The selected object's content.
     inside: Option<(Values<'a>, Option<Opened>)>,
-    /// Of the type that is wanted, what its static fields hold.
+    /// The selected type's static fields.
     fixed: Vec<Member>,
-    /// Whether these are all that could be asked about.
+    /// Whether these are all that the runtime could be asked about.
     fixed_are_all: bool,
-    /// By what an object refers to another, both by their addresses, where that is known.
+    /// The field or element by which one address refers to another, where known.
     ways: HashMap<(u64, u64), String>,
     top: usize,
 }
@@ -119,7 +119,7 @@ fn fields_of<'a>(statics: &'a [StaticField], (owner, assembly): (&str, &str)) ->
 }
 
 impl<'a> Show<'a> {
-    /// Shows `what`: an address as reports have it, or a type's name or an unmistakable part of it. Tables have `top` rows.
+    /// Shows `what`: an address as in reports, or a type's name or an unambiguous part of it. Tables have `top` rows.
     ///
     /// # Errors
     /// [`Error`].
@@ -162,7 +162,7 @@ impl<'a> Show<'a> {
         Ok(show)
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn json(&self) -> Page {
         match &self.selection {
             Selection::Object(object) => Page::json(&self.object(*object)),
@@ -171,7 +171,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// For people.
+    /// As text.
     pub fn text(&self) -> Page {
         match &self.selection {
             Selection::Object(object) => self.object_text(*object),
@@ -180,7 +180,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Reads what stands in an object.
+    /// Reads an object's content.
     fn open(&mut self, file: &FilePath, snapshot: &'a Snapshot, object: ObjectIx) -> Result<(), Error> {
         if snapshot.state.has_texts {
             self.text = text_at(file, self.graph.address(object))?;
@@ -194,7 +194,7 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    /// The object that is wanted, looked into.
+    /// The selected object's content.
     fn open_file(&self) -> Option<(&Values<'_>, &Opened)> {
         let (values, opened) = self.inside.as_ref()?;
         Some((values, opened.as_ref()?))
@@ -218,7 +218,7 @@ impl<'a> Show<'a> {
         suspects::name(self.graph, &self.tree, self.tree.node(object)).unwrap_or_default()
     }
 
-    /// Those that retain most, the greatest first, and how many there are; whoever is there twice counts once.
+    /// The objects with the largest retained sizes, largest first, and the number of all; duplicates count once.
     fn greatest(&self, objects: impl Iterator<Item = ObjectIx>) -> (usize, Vec<ObjectIx>) {
         let mut all: Vec<ObjectIx> = objects.collect();
         all.sort_unstable();
@@ -234,7 +234,7 @@ impl<'a> Show<'a> {
         [to, self.greatest(Referrers::of_one(self.graph, object))]
     }
 
-    /// By what those that keep an object alive refer to each other, and those that refer to it to itself.
+    /// The fields or elements along an object's path, and those by which its referrers refer to it.
     fn ways_to(&self, file: &FilePath, object: ObjectIx) -> Result<HashMap<(u64, u64), String>, Error> {
         let Some((values, _)) = &self.inside else { return Ok(HashMap::new()) };
         let path = ShortestPaths::new(self.graph).to(self.graph, object).map(|path| path.objects).unwrap_or_default();
@@ -244,12 +244,12 @@ impl<'a> Show<'a> {
         values.ways(file, &pairs)
     }
 
-    /// By what an object refers to another.
+    /// The field or element by which one object refers to another.
     fn way(&self, from: ObjectIx, to: ObjectIx) -> Option<&String> {
         self.ways.get(&(self.graph.address(from), self.graph.address(to)))
     }
 
-    /// An object, and by what it refers to another.
+    /// An object, with its field or element for the reference to another.
     fn name_by(&self, from: ObjectIx, to: Option<ObjectIx>) -> String {
         match to.and_then(|to| self.way(from, to)) {
             Some(way) => format!("{} by {way}", self.name(from)),
@@ -331,7 +331,7 @@ impl<'a> Show<'a> {
         text + more(count, objects.len())
     }
 
-    /// In a table; by what each refers to `to`, if that is one.
+    /// A table of objects, with the field or element by which each refers to `to`, if any.
     fn objects(&self, objects: &[ObjectIx], to: Option<ObjectIx>) -> Page {
         let mut table = Table::new(&["retained", "own", "object"]);
         (0..2).for_each(|column| table.align_right(column));
@@ -345,7 +345,7 @@ impl<'a> Show<'a> {
         self.greatest(self.graph.objects().filter(|object| self.graph.type_ix(*object) == of))
     }
 
-    /// The types that refer to objects of this one, and how often, the most first.
+    /// The types that refer to objects of this type, with the number of references, most first.
     fn referrers(&self, of: TypeIx) -> Vec<(TypeIx, u64)> {
         let mut counts = vec![0_u64; self.graph.types().len()];
         for source in self.graph.objects() {
@@ -359,7 +359,7 @@ impl<'a> Show<'a> {
         rows
     }
 
-    /// What roots hold where the shortest ways to objects of a type begin, and to how many of them each leads.
+    /// The first objects on the shortest paths to a type's objects, and to how many each leads.
     fn beginnings(&self, of: TypeIx) -> Vec<(ObjectIx, u64)> {
         let those = self.graph.objects().filter(|object| self.graph.type_ix(*object) == of);
         ShortestPaths::new(self.graph).beginnings(those)
@@ -410,7 +410,7 @@ impl<'a> Show<'a> {
         self.inside.as_ref().map(|(values, _)| values.members_told(&self.fixed)).unwrap_or_default()
     }
 
-    /// Its static fields in lines; nothing, where it has none.
+    /// Its static fields, one a line; empty if it has none.
     fn fixed_text(&self) -> Page {
         let Some((values, _)) = self.inside.as_ref().filter(|_| !self.fixed.is_empty()) else {
             let unknown = "whether it has static fields is not known: this snapshot does not have them all";
@@ -421,7 +421,7 @@ impl<'a> Show<'a> {
         titled("its static fields") + values.lines(shown, 1) + more(self.fixed.len(), shown.len())
     }
 
-    /// A type that no object is of.
+    /// A type without objects.
     fn static_(&self, owner: Owner) -> TypeJson {
         TypeJson {
             r#type: owner.name,
@@ -470,7 +470,7 @@ pub(crate) mod tests {
     use super::*;
     use remora_heap::{Builder, Object, RootKind, Type, TypeFlags};
 
-    /// A holder of a list of so many nodes.
+    /// An object that holds a linked list of `nodes` nodes.
     pub(crate) fn list(nodes: u64) -> HeapGraph {
         let mut builder = Builder::new();
         let mut of = |name: &str| {

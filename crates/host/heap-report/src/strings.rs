@@ -1,4 +1,4 @@
-//! What the strings of a snapshot say, where it has their characters.
+//! Duplicate strings of a snapshot with characters.
 
 use crate::Error;
 use crate::more::more;
@@ -13,30 +13,30 @@ use std::collections::HashMap;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Of a text so many characters are shown.
+/// Characters shown of a text in a table.
 const SHOWN: usize = 60;
-/// And so many of one that was asked for.
+/// Characters shown of a selected string.
 const SHOWN_OF_ONE: usize = 4096;
-/// Texts that are looked up at once.
+/// Maximum texts read for one report.
 const MOST_REPEATED: usize = 1000;
 
-/// Strings of which there is more than one with the same text.
+/// Strings that share their text.
 pub(crate) struct Strings {
     all: Duplicates,
     most: Vec<(Repeated, String)>,
 }
 
-/// The same for programs.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 pub(crate) struct StringsJson {
     count: u64,
     bytes: u64,
     different: u64,
-    /// Bytes that would be saved if each text were there once.
+    /// Bytes saved if each text existed once.
     wasted: u64,
-    /// Strings that were not compared, since they are too long to have been kept whole.
+    /// Strings not compared: too long to be stored whole.
     not_compared: u64,
-    /// The texts that waste most, the greatest first.
+    /// The texts that waste most, largest first.
     repeated: Vec<RepeatedJson>,
 }
 
@@ -64,7 +64,7 @@ impl Strings {
         Ok(Strings { all, most })
     }
 
-    /// For programs.
+    /// As JSON.
     pub(crate) fn told(&self) -> StringsJson {
         let repeated = self.most.iter().map(|(one, text)| RepeatedJson {
             text: text.clone(),
@@ -82,7 +82,7 @@ impl Strings {
         }
     }
 
-    /// For people.
+    /// As text.
     pub(crate) fn text(&self, top: usize) -> Page {
         let mut table = Table::new(&["wasted", "strings", "text"]);
         (0..2).for_each(|column| table.align_right(column));
@@ -99,7 +99,7 @@ impl Strings {
         if !self.most.is_empty() {
             told += table.render();
             told += match self.all.repeated() as usize {
-                // Of more than these no text was read.
+                // Beyond this number no text was read.
                 all if top >= MOST_REPEATED => more(all.min(MOST_REPEATED), top),
                 all => more(all, top),
             };
@@ -122,7 +122,7 @@ pub(crate) fn text_at(file: &Path, address: u64) -> Result<Option<String>, Error
     Ok(found)
 }
 
-/// A text as C# would write it, all that was kept of it.
+/// The stored part of a text, quoted as in C#.
 pub(crate) fn of_one(text: &Text<'_>) -> String {
     let told = quoted(&text.text(), SHOWN_OF_ONE);
     if text.is_whole() {
@@ -136,7 +136,7 @@ fn each(file: &Path, visit: impl FnMut(Text<'_>)) -> Result<(), Error> {
     texts(input, visit).map_err(|error| Error::Snapshot { file: file.to_owned(), error })
 }
 
-/// A text as C# would write it, in one line.
+/// A text quoted as in C#, in one line.
 fn quoted(text: &str, longest: usize) -> String {
     let cut: String = text.chars().take(longest).collect();
     let more = if cut.len() < text.len() { "…" } else { "" };

@@ -1,18 +1,18 @@
-//! What probably fills a heap, in words: who holds much of it, and where under that it piles up.
+//! Suspects, as text: objects that retain much of the heap, and where below them it accumulates.
 
 use remora_heap::{DominatorTree, HeapGraph, Node};
 use remora_terminal::size::shown;
 use remora_terminal::{counted, grouped, percent};
 use std::collections::HashMap;
 
-/// Who holds at least a part of so many of the heap is worth a sentence.
+/// A suspect retains at least one of this many parts of the heap.
 const PART: u64 = 10;
-/// How many are told of.
+/// Maximum suspects.
 const MOST: usize = 3;
-/// It piles up where at least this of ten parts of what the holder keeps are still together.
+/// Memory accumulates at the last object that still retains this many tenths of the suspect's retained size.
 const TOGETHER: u64 = 8;
 
-/// A sentence for each, the greatest first.
+/// A sentence for each suspect, largest first.
 pub(crate) fn sentences(graph: &HeapGraph, tree: &DominatorTree) -> Vec<String> {
     let whole = tree.retained(tree.root());
     let great = tree.biggest(tree.root(), MOST).into_iter().filter(|node| tree.retained(*node) >= whole.div_ceil(PART));
@@ -20,7 +20,7 @@ pub(crate) fn sentences(graph: &HeapGraph, tree: &DominatorTree) -> Vec<String> 
 }
 
 fn sentence(graph: &HeapGraph, tree: &DominatorTree, node: Node, whole: u64) -> Option<String> {
-    // What nothing holds is no object's doing.
+    // Unreached objects have no dominator object.
     let holder = name(graph, tree, node)?;
     let (bytes, count) = (tree.retained(node), tree.retained_count(node));
     let objects = counted(count, "object");
@@ -45,8 +45,8 @@ pub(crate) fn name(graph: &HeapGraph, tree: &DominatorTree, node: Node) -> Optio
     Some(format!("{} (at {:#x})", graph.type_of(object).name, graph.address(object)))
 }
 
-/// The last object on the way down that still keeps nearly all of what `node` does: from there on it is many objects' affair. Along a
-/// list, in which each keeps a little less than the one before, that is a place early in it, and not its end.
+/// The last object down the tree that still retains nearly all of `node`'s retained size; below it the memory is spread over many objects.
+/// In a list, each element retains a little less than the one before. The result is then a place early in the list, not its end.
 fn pile(tree: &DominatorTree, node: Node) -> Node {
     let enough = tree.retained(node) / 10 * TOGETHER;
     let mut pile = node;
@@ -59,7 +59,7 @@ fn pile(tree: &DominatorTree, node: Node) -> Node {
     pile
 }
 
-/// The type of which most bytes hang below `node`, at any depth: its name, how many, and what they take themselves.
+/// The type with most bytes below `node`, at any depth: name, number, and size of its objects.
 fn most_below(graph: &HeapGraph, tree: &DominatorTree, node: Node) -> Option<(String, u64, u64)> {
     let mut by_type = HashMap::<_, (u64, u64)>::new();
     for below in tree.nodes_under(node) {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use remora_heap::{Builder, Object, RootKind, Type, TypeFlags};
 
-    /// A root that holds a chain of so many nodes, each with a leaf of its own.
+    /// A root with a chain of `nodes` nodes, each with a leaf of its own.
     fn chain(nodes: u64) -> HeapGraph {
         let mut builder = Builder::new();
         let mut of = |name: &str| {

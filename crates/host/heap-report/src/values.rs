@@ -1,4 +1,4 @@
-//! What stands in one object of a snapshot that has values: its fields or elements, in words and for programs.
+//! The content of one object in a snapshot with values: fields or elements, as text and JSON.
 
 use super::strings::of_one;
 use crate::Error;
@@ -13,89 +13,89 @@ use std::collections::HashMap;
 use std::io::BufReader;
 use std::path::Path;
 
-/// What stands in a place, for programs. A field keeps its name and meaning; new ones may be added.
+/// A slot's value, as JSON. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 pub(crate) struct ValueJson {
-    /// As C# writes it; null of a reference that is not to a string or a box, of a value with fields, and of what is not known.
+    /// As C# writes it; null for unknown values, values with fields, and references except to strings and boxes.
     value: Option<String>,
-    /// Of a reference, where it leads to.
+    /// A reference's target.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<u64>,
-    /// Of a value, its fields.
+    /// The fields of a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     fields: Option<Vec<MemberJson>>,
-    /// Of a tuple, its parts.
+    /// The elements of a tuple.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<Vec<ValueJson>>,
-    /// Why there is nothing.
+    /// Why there is no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<String>,
 }
 
-/// A field, for programs.
+/// A field, as JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct MemberJson {
     name: String,
     r#type: String,
-    /// The class that declares it, where that is not the object's own.
+    /// The declaring class, if not the object's own.
     declared_by: Option<String>,
-    /// Whether how it lies follows from its declaration, since the runtime told nothing of it.
+    /// Whether its offset was computed from its declaration, because the runtime reported none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     computed: bool,
     #[serde(flatten)]
     value: ValueJson,
 }
 
-/// The elements of an array, for programs.
+/// The elements of an array, as JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct ElementsJson {
     r#type: String,
     count: u64,
-    /// Where each dimension begins, and how long it is.
+    /// Lower bound and length of each dimension.
     dimensions: Vec<(i32, u32)>,
     first: Vec<ValueJson>,
 }
 
-/// What stands in an object, for programs.
+/// The content of an object, as JSON.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct InsideJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     fields: Option<Vec<MemberJson>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     elements: Option<ElementsJson>,
-    /// Of a value in a box.
+    /// A boxed value.
     #[serde(skip_serializing_if = "Option::is_none")]
     boxed: Option<ValueJson>,
-    /// Bytes of the object that were not kept.
+    /// Bytes of the object that the snapshot lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_not_kept: Option<u64>,
 }
 
-/// The layouts of a snapshot, and what of its objects is shown.
+/// The layouts of a snapshot, and the shown contents of its objects.
 pub(crate) struct Values<'a> {
     graph: &'a HeapGraph,
     layouts: Layouts,
-    /// Strings as they are written.
+    /// Strings as text.
     texts: HashMap<u64, String>,
-    /// Values in boxes: what stands behind the class.
+    /// Boxed values: their bytes after the class pointer.
     boxes: HashMap<u64, Vec<u8>>,
 }
 
-/// An object that was looked into.
+/// An object with its content.
 pub(crate) struct Opened {
     inside: Inside,
     not_kept: u64,
 }
 
 impl<'a> Values<'a> {
-    /// Reads how objects are laid out.
+    /// Reads the layouts.
     pub(crate) fn of(file: &Path, graph: &'a HeapGraph) -> Result<Values<'a>, Error> {
         let read = layouts(BufReader::with_capacity(BUFFER, open_file(file)?));
         let layouts = read.map_err(|error| Error::Snapshot { file: file.to_owned(), error })?;
         Ok(Values { graph, layouts, texts: HashMap::new(), boxes: HashMap::new() })
     }
 
-    /// Looks into an object; of an array no more than `most` elements. `None` for a string, and where nothing of it was kept.
+    /// Reads an object's content; of an array at most `most` elements. `None` for a string, and if the snapshot has no content.
     pub(crate) fn open(&mut self, file: &Path, object: ObjectIx, most: usize) -> Result<Option<Opened>, Error> {
         let (wanted, class) = (self.graph.address(object), self.graph.type_ix(object));
         let mut found = None;
@@ -113,7 +113,7 @@ impl<'a> Values<'a> {
         Ok(found)
     }
 
-    /// What static fields hold; where the snapshot has values, with what strings and boxes say.
+    /// Values of static fields; in a snapshot with values, also the strings and boxes they refer to.
     pub(crate) fn fixed(
         &mut self,
         file: &Path,
@@ -138,7 +138,7 @@ impl<'a> Values<'a> {
         Ok(members)
     }
 
-    /// What stands in a box.
+    /// The value in a box.
     fn in_box(&self, address: u64) -> Option<Value> {
         let (bytes, target) = (self.boxes.get(&address)?, self.graph.object_at(address)?);
         match self.layouts.inside(self.graph.type_ix(target), bytes, bytes.len() as u64, 0) {
@@ -147,7 +147,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// By which of their fields or elements objects refer to others: of each pair of addresses that could be told.
+    /// The field or element by which the first address of each pair refers to the second, where known.
     pub(crate) fn ways(&self, file: &Path, pairs: &[(u64, u64)]) -> Result<HashMap<(u64, u64), String>, Error> {
         let mut ways: HashMap<u64, Vec<u64>> = HashMap::new();
         pairs.iter().for_each(|(from, to)| ways.entry(*from).or_default().push(*to));
@@ -165,7 +165,7 @@ impl<'a> Values<'a> {
         Ok(found)
     }
 
-    /// Reads what strings and boxes say to which these refer.
+    /// Reads the strings and boxes that these values refer to.
     fn follow(&mut self, file: &Path, values: &[&Value]) -> Result<(), Error> {
         let mut addresses = Vec::new();
         values.iter().for_each(|value| references(value, &mut addresses));
@@ -197,7 +197,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// For programs.
+    /// As JSON.
     pub(crate) fn told(&self, opened: &Opened) -> InsideJson {
         let mut told = InsideJson::default();
         match &opened.inside {
@@ -227,7 +227,7 @@ impl<'a> Values<'a> {
         told.collect()
     }
 
-    /// What stands in a place, for programs.
+    /// A slot's value, as JSON.
     fn value_told(&self, value: &Value) -> ValueJson {
         let nothing = ValueJson { value: None, address: None, fields: None, items: None, missing: None };
         match value {
@@ -242,7 +242,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// What a string or a box says.
+    /// The text of a string or a box.
     fn behind(&self, address: u64) -> Option<String> {
         if let Some(text) = self.texts.get(&address) {
             return Some(text.clone());
@@ -253,7 +253,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// In words.
+    /// As text.
     pub(crate) fn text(&self, opened: &Opened) -> Page {
         let mut text = match &opened.inside {
             Inside::Fields(members) if members.is_empty() => titled("it has no fields"),
@@ -281,7 +281,7 @@ impl<'a> Values<'a> {
         text
     }
 
-    /// Members in lines, so deep.
+    /// Members in lines, indented by `depth`.
     pub(crate) fn lines(&self, members: &[Member], depth: usize) -> Page {
         let mut text = Page::default();
         for member in members {
@@ -292,7 +292,7 @@ impl<'a> Values<'a> {
         text
     }
 
-    /// A value behind the words that say whose it is; what has fields takes lines of its own.
+    /// A value after its label; a value with fields takes lines of its own.
     fn after(&self, head: &str, value: &Value, depth: usize) -> Page {
         match value {
             Value::Fields(members) => line(head.trim_end()) + self.lines(members, depth + 1),
@@ -332,7 +332,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Why there is nothing to show.
+/// Why there is no value.
 fn missing(value: &Value) -> String {
     match value {
         Value::Raw { count: Some(count), bytes } => {

@@ -1,41 +1,40 @@
-//! What is known of a snapshot beside its graph. It is kept in the index as JSON: fields are only added within a version.
+//! Properties of a snapshot besides its graph. The index has them as JSON: fields are only added within a version.
 
 use remora_heap::HeapGraph;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// See the module's text.
+/// Properties of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct About {
-    /// The program.
+    /// The application.
     pub application: String,
     /// Its process.
     pub process_id: u32,
     /// `.NET 8.0.4`.
     pub runtime: String,
-    /// When it was taken, since 1970.
+    /// Time of the snapshot, since 1970.
     pub taken_unix_nanoseconds: u64,
-    /// Whether every object is in it.
+    /// Whether it has every object.
     pub complete: bool,
-    /// Whether it was taken without a collection: garbage is among the objects, and free room was not told.
+    /// Whether it was taken without a GC: it includes garbage, and free space is unknown.
     pub has_garbage: bool,
     /// Bytes between objects.
     pub free_bytes: u64,
-    /// What else is to be said.
+    /// Further notes.
     pub notes: Vec<String>,
-    /// Roots by their kinds. Filled in when the index is made.
+    /// Roots by kind. Set when the index is made.
     pub roots: BTreeMap<String, u64>,
-    /// What is known of roots beyond their kinds, by the number of the object that they hold, and by kind. Filled in when the index is
-    /// made, as far as there is room.
+    /// Details of roots, by object number and kind. Set when the index is made, within a limit.
     pub root_notes: BTreeMap<u32, BTreeMap<String, String>>,
 }
 
-/// Bytes of what is known of roots that are kept, at most: it is held in memory.
+/// Maximum bytes of root details, since they are kept in memory.
 const MOST_ROOT_NOTES: usize = 2 << 20;
 
 impl About {
-    /// Takes what a graph says of its roots.
+    /// Adds the root counts and details of a graph.
     pub(crate) fn take_roots(&mut self, graph: &HeapGraph) {
         for root in graph.roots() {
             *self.roots.entry(root.kind.name().to_owned()).or_default() += 1;
@@ -57,5 +56,5 @@ impl About {
     }
 }
 
-/// Bytes that a note takes beside its text, about.
+/// Approximate bytes of a note besides its text.
 const ROOM_OF_A_NOTE: usize = 48;

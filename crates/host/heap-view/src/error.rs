@@ -1,4 +1,4 @@
-//! What can go wrong with an index.
+//! Errors of an index.
 
 use std::io;
 
@@ -7,34 +7,34 @@ use std::io;
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Error {
-    /// It is none, of another version, of another snapshot, or was changed after it was written. A new one is to be made.
+    /// No index, another version or snapshot, or changed after it was written. Make a new one.
     #[strum(serialize = "index-unusable")]
     #[error("the index cannot be used: {0}")]
     Damaged(&'static str),
-    /// It could not be read.
+    /// The index could not be read.
     #[strum(serialize = "index-unreadable")]
     #[error("the index cannot be read: {0}")]
     Read(#[source] io::Error),
-    /// It could not be written: disk full, most likely.
+    /// The index could not be written, most likely for a full disk.
     #[strum(serialize = "write-failed")]
     #[error("the index cannot be written: {0}")]
     Write(#[source] io::Error),
-    /// Whoever had it made wants it no more.
+    /// The caller cancelled it.
     #[error("the index was not finished: interrupted")]
     Interrupted,
-    /// More than an index has room for; no real heap has as much.
+    /// Beyond the limits of an index; no real heap is.
     #[strum(serialize = "index-too-large")]
     #[error("the snapshot has more {what} than an index holds ({most})")]
     TooLarge {
-        /// Of what.
+        /// The kind of item.
         what: &'static str,
-        /// How many there may be.
+        /// The limit.
         most: u64,
     },
 }
 
 impl Error {
-    /// A name that keeps its meaning, in kebab case.
+    /// A permanent name, in kebab case.
     pub fn code(&self) -> &'static str {
         self.into()
     }

@@ -1,22 +1,22 @@
-//! A snapshot of a heap as a page in the browser: an index in a file, and a server for one user of one machine.
+//! A heap snapshot as a page in the browser: an index in a file, and a server for one user of one machine.
 //!
 //! # Purpose
-//! Who holds what in a heap of ten million objects, looked at with a mouse: the page asks, a [`Server`] answers out of an [`Index`],
-//! which was [made](make) of the graph once. Why so: docs/design/0013-heap-view.md.
+//! Explores a heap of ten million objects in a browser. The page queries a [`Server`], which answers from an [`Index`];
+//! [`make`] builds the index once from the graph. The reasons are in docs/design/0013-heap-view.md.
 //!
 //! # Design constraints
-//! Nothing is read but what is asked for: the first picture of any heap takes some hundred reads of the index.
-//! The index is not trusted: a length, a count or a place that it claims is checked before it is used, and each block of it has a
-//! checksum. What is wrong ends in [`Error::Damaged`], and a new index is made.
+//! Only requested data is read: the first page of any heap takes some hundred reads of the index.
+//! The index is untrusted: every length, count and offset is checked before use, and each block has a checksum.
+//! A damaged index is reported as [`Error::Damaged`], and a new one is made.
 //! Answers are bounded: every list has pages of [`MOST_ROWS`] rows at most, every chain is cut in the middle.
-//! The server answers whoever knows its secret and asks for it by a name of this machine, and nobody else.
+//! The server answers only requests with its secret that name this machine as their host.
 //!
 //! # Supported
 //! As many objects as a graph can have.
 //!
 //! # Rejected
-//! A mapped index: a file that shrinks under a mapping ends the process, and there is no unsafe code here.
-//! Answers that carry markup: names come from the target, and become text in the browser.
+//! A mapped index: if the file shrinks, access crashes the process, and there is no unsafe code here.
+//! Answers with markup: names come from the target, and become text in the browser.
 #![forbid(unsafe_code)]
 
 mod about;

@@ -1,9 +1,9 @@
-//! The page's files, as they travel inside the command.
+//! The page's files, embedded in the command.
 
-/// One of them.
+/// One file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct File {
-    /// Behind the secret; the page itself has no name.
+    /// The path after the secret; the page itself has none.
     pub(crate) name: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) content: &'static str,

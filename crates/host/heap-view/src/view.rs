@@ -1,4 +1,4 @@
-//! An index that answers, and is made anew when it turns out to be damaged.
+//! Answers from an index, and rebuilds it if it is damaged.
 
 use crate::answers::{NoAnswer, answer};
 use crate::{Error, Index};
@@ -6,17 +6,17 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Makes the index anew.
+/// Builds a new index.
 type Make = Box<dyn Fn() -> Result<Index, String> + Send + Sync>;
 
-/// What is known beside the index.
+/// Data besides the index.
 #[derive(Debug)]
 pub(crate) struct Told {
     /// The name of the snapshot's file.
     pub(crate) file: String,
 }
 
-/// What the server answers from.
+/// The server's data source.
 pub struct View {
     index: Mutex<Arc<Index>>,
     told: Told,
@@ -24,7 +24,7 @@ pub struct View {
 }
 
 impl View {
-    /// Over `index`, of the snapshot in a file of this name; `make` makes another where this one is damaged.
+    /// A view of `index`, for the snapshot file of this name; `make` rebuilds the index if it is damaged.
     pub fn new(index: Index, file: String, make: impl Fn() -> Result<Index, String> + Send + Sync + 'static) -> View {
         View { index: Mutex::new(Arc::new(index)), told: Told { file }, make: Box::new(make) }
     }
@@ -40,11 +40,11 @@ impl View {
     }
 
     fn index(&self) -> Arc<Index> {
-        // It is exchanged whole, or not at all.
+        // It is replaced whole, or not at all.
         Arc::clone(&self.index.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Another than `damaged`. Of several who ask, the first has it made, and the others wait.
+    /// An index other than `damaged`. The first caller builds it, and the others wait.
     fn another(&self, damaged: &Arc<Index>) -> Result<Arc<Index>, NoAnswer> {
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if Arc::ptr_eq(&index, damaged) {

@@ -1,15 +1,15 @@
-//! An address as people and programs write it: `0x7f0012345678`, `@7f0012345678`, `@139637976741496`.
+//! Addresses as people and tools write them: `0x7f0012345678`, `@7f0012345678`, `@139637976741496`.
 
-/// What of `text` is to be an address: what follows `@`, or is one by its `0x`. `None` where it is to be a name.
+/// The part of `text` that is an address: text after `@`, or text with `0x`. `None` if `text` is a name.
 pub fn asked_address(text: &str) -> Option<&str> {
     let is_marked = text.get(..2).is_some_and(|begin| begin.eq_ignore_ascii_case("0x"));
     text.strip_prefix('@').or(is_marked.then_some(text))
 }
 
-/// The addresses that may be meant, the likelier first: hexadecimal with `0x` and without. Digits alone may be decimal, too, as JSON has
-/// addresses: of a 64-bit process the two are far apart, so that at most one of them is an object's.
+/// The possible addresses, the likelier first: hexadecimal with `0x` and without.
+/// Digits alone may also be decimal: JSON has decimal addresses. In a 64-bit process the two are far apart, so at most one is an object's.
 pub fn addresses(text: &str) -> Vec<u64> {
-    // Neither takes a sign.
+    // Neither parser may accept a sign.
     let parsed = |digits: &str, radix| u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'));
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => parsed(digits, 16).into_iter().collect(),

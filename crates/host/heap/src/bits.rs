@@ -1,4 +1,4 @@
-//! One bit for each object: small enough to stay in a processor's cache where an array of numbers does not.
+//! One bit for each object. The set fits into a CPU cache where an array of numbers does not.
 
 /// A set of numbers below a bound.
 #[derive(Debug, Clone)]
@@ -10,13 +10,13 @@ impl Bits {
         Bits(vec![0; bound.div_ceil(64)])
     }
 
-    /// Whether `number` is in it.
+    /// Whether the set contains `number`.
     #[inline]
     pub(crate) fn contains(&self, number: u32) -> bool {
         self.0[number as usize / 64] >> (number % 64) & 1 == 1
     }
 
-    /// Adds `number`; whether it is new.
+    /// Adds `number`; returns whether it is new.
     #[inline]
     pub(crate) fn insert(&mut self, number: u32) -> bool {
         let word = &mut self.0[number as usize / 64];

@@ -1,4 +1,4 @@
-//! From objects with addresses, as a walk of the heap finds them, to a graph of indexes.
+//! Builds a graph of indexes from objects with addresses, as a heap walk finds them.
 
 use crate::completeness::Completeness;
 use crate::error::Error;
@@ -13,47 +13,47 @@ use std::collections::BTreeMap;
 
 /// A reference that leads to no object of the graph.
 const ABSENT: u32 = u32::MAX;
-/// The name of the type that objects get whose own is not known.
+/// The type name of objects with an unknown type.
 const UNKNOWN_TYPE: &str = "[unknown type]";
 
-/// One object, as it was found.
+/// One object of the heap walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Object {
-    /// Where it begins.
+    /// Its first byte.
     pub address: u64,
-    /// Its type, as [`Builder::add_type`] named it; it may be added after the object.
+    /// Its type, from [`Builder::add_type`]; the type may be added after the object.
     pub type_ix: TypeIx,
-    /// How many bytes it takes in the heap.
+    /// Its size in the heap.
     pub bytes: u64,
 }
 
-/// A graph in the making. Objects may come in any order; ranges of ascending addresses, in ascending order, cost the least.
+/// Builds a graph. Objects may come in any order; ranges of ascending addresses, in ascending order, cost the least.
 #[derive(Debug, Default)]
 pub struct Builder {
     limits: Limits,
     addresses: Vec<u64>,
     type_of: Vec<u32>,
     sizes: Sizes,
-    /// Where the references of each object begin; those of the last one end with the array.
+    /// Start of each object's references; the last object's end with the array.
     first: Vec<u32>,
-    /// The addresses of what is referred to: the lower 32 bits, which become indexes in place, and the 16 bits above.
+    /// Addresses of referenced objects: the lower 32 bits, replaced by indexes in place, and the 16 bits above.
     low: Vec<u32>,
     high: Vec<u16>,
     types: Vec<Type>,
     facts: Vec<(TypeIx, TypeFacts)>,
     roots: Vec<(u64, RootKind)>,
-    /// What all objects take together.
+    /// Size of all objects together.
     bytes: u64,
     completeness: Completeness,
 }
 
 impl Builder {
-    /// A graph without anything.
+    /// An empty builder.
     pub fn new() -> Builder {
         Builder::default()
     }
 
-    /// The same for input that is not trusted: refuses more than `limits`.
+    /// A builder for untrusted input: it refuses more than `limits`.
     pub fn with_limits(limits: Limits) -> Builder {
         Builder { limits, ..Builder::default() }
     }
@@ -65,17 +65,17 @@ impl Builder {
         Ok(TypeIx(index))
     }
 
-    /// Says what a type is made of; it may be added later. What is said last holds.
+    /// Describes a type, at any time. The last description wins.
     pub fn describe_type(&mut self, index: TypeIx, facts: TypeFacts) -> Result<(), Error> {
         room(self.facts.len(), "types", self.limits.types)?;
         self.facts.push((index, facts));
         Ok(())
     }
 
-    /// Adds an object and the addresses that it refers to, one for each reference that it has.
+    /// Adds an object and the addresses it refers to, one for each reference.
     ///
-    /// Null is counted and left out. What is referred to may be added later, and twice is two references.
-    /// An address that no object can have, or that another one has had, is counted, and the object left out.
+    /// Null references are counted and omitted. The referenced objects may be added later; two references to one object stay two.
+    /// An object with an invalid or a repeated address is counted and omitted.
     pub fn add_object(&mut self, object: Object, references: impl IntoIterator<Item = u64>) -> Result<(), Error> {
         if object.address == 0 || object.address >= ADDRESSES {
             self.completeness.objects_refused += 1;
@@ -90,7 +90,7 @@ impl Builder {
         for address in references {
             self.add_reference(address)?;
         }
-        // The limit has been held above.
+        // The limit was checked above.
         self.first.push(begin as u32);
         self.sizes.push(object.bytes);
         self.addresses.push(object.address);
@@ -105,12 +105,12 @@ impl Builder {
         Ok(())
     }
 
-    /// The account, for what whoever walks the heap knows and the graph does not.
+    /// The completeness account, where the walker adds losses that the graph cannot know.
     pub fn completeness_mut(&mut self) -> &mut Completeness {
         &mut self.completeness
     }
 
-    /// The graph.
+    /// Builds the graph.
     pub fn finish(mut self) -> Result<HeapGraph, Error> {
         self.name_unknown_types()?;
         let places = ascending(&self.addresses);
@@ -123,7 +123,7 @@ impl Builder {
         let lookup = Lookup::new(&self.addresses);
         resolve(&mut self.low, &std::mem::take(&mut self.high), &lookup);
         let roots = resolve_roots(&self.roots, &lookup);
-        // What a static field holds may have come after the objects were told.
+        // Static values may arrive after the objects.
         let not_static = |kind: &RootKind| *kind != RootKind::Static;
         let told = self.roots.iter().filter(|(_, kind)| not_static(kind)).count();
         let found = roots.iter().filter(|root| not_static(&root.kind)).count();
@@ -172,7 +172,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Brings the references into the order of the objects at `places`; how many were absent and are left out.
+    /// Sorts references by the objects at `places`. Returns how many had no target and were omitted.
     fn gather_references(&mut self, places: &[u32]) -> u64 {
         let mut edges = Vec::with_capacity(self.low.len());
         let mut first = Vec::with_capacity(places.len() + 1);
@@ -190,7 +190,7 @@ impl Builder {
         absent as u64
     }
 
-    /// Leaves out absent references in place; how many there were.
+    /// Removes absent references in place; returns their number.
     fn close_gaps(&mut self) -> u64 {
         let before = self.low.len();
         self.first.push(before as u32);
@@ -212,12 +212,12 @@ impl Builder {
     }
 }
 
-/// The index of the next thing after `length`, if it may still be added.
+/// The next index after `length`, unless that exceeds the limit.
 fn room(length: usize, what: &'static str, limit: u32) -> Result<u32, Error> {
     if length >= limit as usize { Err(Error::TooMany { what, limit: limit.into() }) } else { Ok(length as u32) }
 }
 
-/// Replaces the lower half of each address by the index of the object there.
+/// Replaces the lower half of each address by the index of its object.
 fn resolve(low: &mut [u32], high: &[u16], lookup: &Lookup) {
     let part = low.len().div_ceil(workers::parts(low.len())).max(1);
     workers::each(low.chunks_mut(part).zip(high.chunks(part)), |(low, high)| {
@@ -233,7 +233,7 @@ fn resolve_roots(roots: &[(u64, RootKind)], lookup: &Lookup) -> Vec<Root> {
     found.collect()
 }
 
-/// What is known of each type.
+/// The facts of each type.
 fn described(types: usize, known: Vec<(TypeIx, TypeFacts)>) -> Vec<TypeFacts> {
     let mut facts = vec![TypeFacts::default(); types];
     for (index, known) in known {

@@ -1,28 +1,28 @@
-//! What of the heap is not in the graph, or is there otherwise than it was given.
+//! What the graph lacks or changed, compared with the heap.
 
-/// The account of one graph. What the walker could not see is filled in by the caller, the rest by [`crate::Builder`].
+/// The completeness account of a graph. [`crate::Builder`] fills in all but the walker's losses, which the caller adds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Completeness {
-    /// Ranges of the heap that were not walked, or not to their end.
+    /// Heap ranges not walked, or not to the end.
     pub ranges_unwalked: u64,
     /// Their bytes.
     pub bytes_unwalked: u64,
-    /// Objects that were met and could not be described.
+    /// Objects found, but not described.
     pub objects_unwalked: u64,
-    /// Objects whose address was that of an earlier one, or one that no object can have. They are not in the graph.
+    /// Objects with an invalid or a repeated address; omitted from the graph.
     pub objects_refused: u64,
-    /// Objects in the graph whose type is not known. They bear a type that says so.
+    /// Objects of an unknown type. Their type's name says so.
     pub types_unknown: u64,
-    /// References to no object of the graph. They are not in the graph.
+    /// References to no object of the graph; omitted.
     pub references_dangling: u64,
-    /// Roots that hold no object of the graph. They are not in the graph.
+    /// Roots of no object of the graph; omitted.
     pub roots_dangling: u64,
-    /// References that were null: no loss.
+    /// Null references: no loss.
     pub references_null: u64,
 }
 
 impl Completeness {
-    /// Whether the graph is all of the heap.
+    /// Whether the graph is the whole heap.
     pub fn is_complete(&self) -> bool {
         let Completeness { references_null: _, ranges_unwalked, bytes_unwalked, objects_unwalked, .. } = *self;
         let unwalked = [ranges_unwalked, bytes_unwalked, objects_unwalked];

@@ -1,6 +1,6 @@
-//! What has changed from one snapshot to a later one, by type.
+//! Differences between two snapshots, by type.
 //!
-//! Objects have no identity that outlives a collection; types do, by name and assembly.
+//! Objects have no identity across a GC; types do, by name and assembly.
 
 use crate::graph::HeapGraph;
 use crate::tables::{Totals, TypeRow};
@@ -20,12 +20,12 @@ pub struct DiffRow {
 }
 
 impl DiffRow {
-    /// By how much the bytes of the objects themselves have grown.
+    /// Growth in bytes of the objects themselves.
     pub fn growth(&self) -> i128 {
         i128::from(self.after.bytes) - i128::from(self.before.bytes)
     }
 
-    /// By how much what they retain has grown.
+    /// Growth of the retained size.
     pub fn retained_growth(&self) -> i128 {
         i128::from(self.after.retained) - i128::from(self.before.retained)
     }
@@ -36,14 +36,14 @@ impl DiffRow {
 pub struct Snapshot<'a> {
     /// The graph.
     pub graph: &'a HeapGraph,
-    /// What [`crate::tables::by_type`] says of it.
+    /// The rows of [`crate::tables::by_type`].
     pub rows: &'a [TypeRow],
 }
 
-/// The types whose objects have changed in number or bytes, or in what they retain; those whose own bytes have changed most, in either
-/// direction, come first.
+/// Types whose object count, bytes or retained size changed. The largest change in bytes comes first, in either direction.
 ///
-/// Types of one name and assembly are one row: an assembly that was loaded twice, or unloaded and loaded again. What they retain is added up.
+/// Types of the same name and assembly share a row: an assembly loaded twice, or unloaded and loaded again. Their retained sizes are added
+/// up.
 pub fn by_type(before: Snapshot, after: Snapshot) -> Vec<DiffRow> {
     let mut known: BTreeMap<(&str, &str), (Totals, Totals)> = BTreeMap::new();
     for row in before.rows {
@@ -73,7 +73,7 @@ fn key<'a>(snapshot: Snapshot<'a>, row: &TypeRow) -> (&'a str, &'a str) {
 fn add(sum: &mut Totals, more: Totals) {
     sum.count += more.count;
     sum.bytes += more.bytes;
-    // The parts of two types may lie within one another, and so be more than all there is.
+    // Retained sets of two types can overlap, so the sum may exceed the heap.
     sum.retained = sum.retained.saturating_add(more.retained);
     sum.unreached_count += more.unreached_count;
     sum.unreached_bytes += more.unreached_bytes;

@@ -1,18 +1,18 @@
-//! Texts that are there more than once: what it would save to keep each of them once.
+//! Duplicate strings, and the bytes saved if each text existed once.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-/// Different texts that are told apart; of those that come later none is counted as a repetition.
+/// Maximum number of different texts; later ones are not counted as duplicates.
 const MOST_TEXTS: usize = 20_000_000;
 
-/// How often one text is there.
+/// One duplicated text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeated {
-    /// Where it was first met.
+    /// Its first string.
     pub address: u64,
-    /// How often it is there.
+    /// Number of strings with this text.
     pub count: u64,
     /// Bytes of all of them.
     pub bytes: u64,
@@ -20,21 +20,21 @@ pub struct Repeated {
     pub wasted: u64,
 }
 
-/// Collects texts. They are told apart by 128 bits of two keyed hashes and their length: none is kept.
+/// Collects texts. It compares 128 bits of two keyed hashes and the length, and keeps no text.
 #[derive(Debug, Default)]
 pub struct Duplicates {
     keys: [RandomState; 2],
     texts: HashMap<(u64, u64, u64), Repeated>,
-    /// Strings in all.
+    /// All strings.
     pub count: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Strings that were not looked at: too long to have been told whole, or too many different ones.
+    /// Strings not compared: too long to be stored whole, or beyond the limit of different texts.
     pub passed_over: u64,
 }
 
 impl Duplicates {
-    /// A string of so many bytes, with its text if that is known whole.
+    /// Adds a string of `bytes` bytes, with its text if all of it is known.
     pub fn add(&mut self, address: u64, bytes: u64, text: Option<&[u8]>) {
         self.count += 1;
         self.bytes += bytes;
@@ -60,17 +60,17 @@ impl Duplicates {
         self.texts.len() as u64
     }
 
-    /// Texts that are there more than once.
+    /// Texts that occur more than once.
     pub fn repeated(&self) -> u64 {
         self.texts.values().filter(|text| text.count > 1).count() as u64
     }
 
-    /// Bytes that would be saved if each text were there once.
+    /// Bytes saved if each text existed once.
     pub fn wasted(&self) -> u64 {
         self.texts.values().map(|text| text.wasted).sum()
     }
 
-    /// The texts that waste most, the greatest first.
+    /// The texts that waste most, largest first.
     pub fn most(&self, top: usize) -> Vec<Repeated> {
         let mut all: Vec<Repeated> = self.texts.values().filter(|text| text.count > 1).copied().collect();
         all.sort_by_key(|text| (Reverse(text.wasted), text.address));

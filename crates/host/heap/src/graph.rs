@@ -1,4 +1,4 @@
-//! The graph itself: who refers to whom, by index, in the order of addresses.
+//! The object graph: references by index, in address order.
 
 use crate::completeness::Completeness;
 use crate::inference::source_components;
@@ -7,7 +7,7 @@ use crate::root::{Root, RootKind};
 use crate::types::{Type, TypeFacts, TypeIx};
 use std::collections::BTreeMap;
 
-/// Index of an object in a [`HeapGraph`]. Indexes ascend as addresses do.
+/// Index of an object in a [`HeapGraph`], in address order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectIx(pub u32);
 
@@ -17,21 +17,21 @@ pub struct HeapGraph {
     parts: Parts,
 }
 
-/// What a graph is made of, one item an object unless said otherwise.
+/// The arrays of a graph; one item per object unless noted.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) addresses: Vec<u64>,
     pub(crate) type_of: Vec<u32>,
     pub(crate) sizes: Sizes,
-    /// Where its references begin; and one more, where the last ones end.
+    /// Start of its references; one more entry for the end.
     pub(crate) first: Vec<u32>,
-    /// One item a reference: the object that it leads to.
+    /// One item per reference: its target.
     pub(crate) edges: Vec<u32>,
     pub(crate) types: Vec<Type>,
-    /// One item a type.
+    /// One item per type.
     pub(crate) facts: Vec<TypeFacts>,
     pub(crate) roots: Vec<Root>,
-    /// What is known of some roots beyond their kind.
+    /// Details of some roots.
     pub(crate) notes: BTreeMap<(u32, RootKind), String>,
     pub(crate) completeness: Completeness,
 }
@@ -41,22 +41,22 @@ impl HeapGraph {
         HeapGraph { parts }
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn object_count(&self) -> usize {
         self.parts.addresses.len()
     }
 
-    /// How many references between them.
+    /// Number of references.
     pub fn reference_count(&self) -> usize {
         self.parts.edges.len()
     }
 
-    /// All objects, in the order of addresses.
+    /// All objects, in address order.
     pub fn objects(&self) -> impl DoubleEndedIterator<Item = ObjectIx> + ExactSizeIterator + use<> {
         (0..self.object_count() as u32).map(ObjectIx)
     }
 
-    /// Where an object begins.
+    /// An object's address.
     pub fn address(&self, object: ObjectIx) -> u64 {
         self.parts.addresses[object.0 as usize]
     }
@@ -66,14 +66,14 @@ impl HeapGraph {
         self.parts.addresses.binary_search(&address).ok().map(|index| ObjectIx(index as u32))
     }
 
-    /// The object in whose bytes `address` is.
+    /// The object whose bytes contain `address`.
     pub fn object_around(&self, address: u64) -> Option<ObjectIx> {
         let behind = self.parts.addresses.partition_point(|begin| *begin <= address);
         let object = ObjectIx(behind.checked_sub(1)? as u32);
         (address - self.address(object) < self.bytes(object)).then_some(object)
     }
 
-    /// How many bytes an object takes.
+    /// An object's size.
     pub fn bytes(&self, object: ObjectIx) -> u64 {
         self.parts.sizes.at(object.0)
     }
@@ -88,12 +88,12 @@ impl HeapGraph {
         self.type_at(self.type_ix(object))
     }
 
-    /// The type behind an index.
+    /// The type at an index.
     pub fn type_at(&self, index: TypeIx) -> &Type {
         &self.parts.types[index.0 as usize]
     }
 
-    /// What a type is made of.
+    /// A type's structure.
     pub fn facts(&self, index: TypeIx) -> &TypeFacts {
         &self.parts.facts[index.0 as usize]
     }
@@ -103,12 +103,12 @@ impl HeapGraph {
         &self.parts.types
     }
 
-    /// What an object refers to, one item for each reference, in the order as it was given.
+    /// The targets of an object's references, one item per reference, in input order.
     pub fn references(&self, object: ObjectIx) -> impl ExactSizeIterator<Item = ObjectIx> + '_ {
         self.targets(object.0).iter().copied().map(ObjectIx)
     }
 
-    /// All roots, in the order as they were given; inferred ones behind.
+    /// All roots, in input order; inferred ones last.
     pub fn roots(&self) -> &[Root] {
         &self.parts.roots
     }
@@ -123,31 +123,32 @@ impl HeapGraph {
         self.roots_of(object).next()
     }
 
-    /// What is known of the roots of this kind that hold an object, in words: `MyApp.Worker.Run()`.
+    /// Details of an object's roots of this kind: `MyApp.Worker.Run()`.
     pub fn root_note(&self, object: ObjectIx, kind: RootKind) -> Option<&str> {
         self.parts.notes.get(&(object.0, kind)).map(String::as_str)
     }
 
-    /// All that is known of roots beyond their kinds, by the objects that they hold.
+    /// All details of roots, by object.
     pub fn root_notes(&self) -> impl Iterator<Item = (ObjectIx, RootKind, &str)> {
         self.parts.notes.iter().map(|((object, kind), note)| (ObjectIx(*object), *kind, note.as_str()))
     }
 
-    /// Says what is known of roots of this kind that hold an object.
+    /// Sets the details of an object's roots of this kind.
     pub fn note_root(&mut self, object: ObjectIx, kind: RootKind, note: String) {
         self.parts.notes.insert((object.0, kind), note);
     }
 
-    /// What is not in the graph.
+    /// The completeness account of the graph.
     pub fn completeness(&self) -> &Completeness {
         &self.parts.completeness
     }
 
-    /// Adds a root for each thing that must be held by something nobody has seen; how many.
+    /// Adds an inferred root wherever an unseen root must exist; returns their number.
     ///
-    /// True of a heap after a full collection only, in which every object is alive.
-    /// There is always one strongly connected component, among the objects that no root reaches, that none of the others refers to: something outside of the heap
-    /// holds it. Which of its objects, nobody can know: the root holds the one at the lowest address from which all else is reached.
+    /// Valid only for a heap after a full GC, in which every object is alive.
+    /// Among the objects that no root reaches, some strongly connected component has no reference from the others. So a root outside the
+    /// heap holds it.
+    /// Which object it holds is unknown: the inferred root holds the one at the lowest address that reaches the rest.
     pub fn infer_roots(&mut self) -> usize {
         let held = crate::inference::reached(self, self.roots().iter().map(|root| root.object.0));
         let sources = source_components(self, &held);
@@ -156,14 +157,14 @@ impl HeapGraph {
         sources.len()
     }
 
-    /// What an object refers to, as numbers.
+    /// The targets of an object's references, as numbers.
     #[inline]
     pub(crate) fn targets(&self, object: u32) -> &[u32] {
         let (begin, end) = self.target_range(object);
         &self.parts.edges[begin as usize..end as usize]
     }
 
-    /// Where in [`HeapGraph::edges`] that is.
+    /// Their range in [`HeapGraph::edges`].
     #[inline]
     pub(crate) fn target_range(&self, object: u32) -> (u32, u32) {
         (self.parts.first[object as usize], self.parts.first[object as usize + 1])
@@ -174,15 +175,15 @@ impl HeapGraph {
     }
 }
 
-/// The sizes of objects: 32 bits are enough for nearly all of them.
+/// Object sizes: 32 bits suffice for nearly all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sizes {
     small: Vec<u32>,
-    /// The others by object, ascending.
+    /// The larger sizes by object, ascending.
     large: Vec<(u32, u64)>,
 }
 
-/// Stands for a size that is kept among the large ones.
+/// Marks a size stored among the large ones.
 const LARGE: u32 = u32::MAX;
 
 impl Sizes {
@@ -214,7 +215,7 @@ impl Sizes {
 
     #[cold]
     fn large_at(&self, object: u32) -> u64 {
-        // Every object that is marked large is in the table.
+        // Every object marked large is in the table.
         self.large.binary_search_by_key(&object, |entry| entry.0).map_or(0, |place| self.large[place].1)
     }
 }

@@ -1,10 +1,13 @@
-//! Which objects must be held from outside, where nobody has seen by what.
+//! Finds the objects that an unseen root must hold.
 //!
-//! Wanted is one object of each strongly connected component that no other component refers to. The components themselves are not needed.
-//! An object that nobody refers to is one, and they are nearly all there are: what they reach is marked first.
-//! Then all other objects are gone through in order, and whatever an object reaches is marked. The first object of such a component that
-//! is met begins a search of its own, for nobody outside reaches it, and marks the rest of the component. Other objects may begin one too: those that
-//! are met before what refers to them. Gone through backwards, these are reached by one that began later: those left are one for each component.
+//! The result is one object of each strongly connected component without references from other components.
+//! The components themselves are not needed.
+//!
+//! 1. Nearly all such components are one object without referrers. The search first marks all that these reach.
+//! 2. Then it visits the other objects in order, and marks what each unmarked one reaches. Nothing outside such a component reaches it.
+//!    So its first object starts such a search, which marks the rest of the component.
+//! 3. Some other objects start searches too: those visited before their referrers. A pass in reverse order finds them, because a later
+//!    start reaches them. The remaining starts are one for each component.
 
 use crate::bits::Bits;
 use crate::graph::HeapGraph;
@@ -12,7 +15,7 @@ use crate::graph::HeapGraph;
 /// Objects whose references are followed together.
 const AT_ONCE: usize = 32;
 
-/// What the objects in `from` reach, themselves included.
+/// All objects that `from` reaches, themselves included.
 pub(crate) fn reached(graph: &HeapGraph, from: impl IntoIterator<Item = u32>) -> Bits {
     let mut marked = Bits::new(graph.object_count());
     let mut waiting = Vec::new();
@@ -22,7 +25,7 @@ pub(crate) fn reached(graph: &HeapGraph, from: impl IntoIterator<Item = u32>) ->
     marked
 }
 
-/// The first object of each source component among the objects that are not `held`, ascending. What is held is closed under references.
+/// The first object of each source component among the objects that are not `held`, ascending. `held` is closed under references.
 pub(crate) fn source_components(graph: &HeapGraph, held: &Bits) -> Vec<u32> {
     let mut waiting = Vec::new();
     let mut marked = held.clone();
@@ -39,7 +42,7 @@ pub(crate) fn source_components(graph: &HeapGraph, held: &Bits) -> Vec<u32> {
     sources
 }
 
-/// The objects that nobody refers to.
+/// Objects without referrers.
 fn unreferred(graph: &HeapGraph) -> Vec<u32> {
     let mut referred = Bits::new(graph.object_count());
     for &target in graph.edges() {
@@ -48,7 +51,7 @@ fn unreferred(graph: &HeapGraph) -> Vec<u32> {
     (0..graph.object_count() as u32).filter(|&object| !referred.contains(object)).collect()
 }
 
-/// Marks what `object` reaches; whether it was not marked itself.
+/// Marks all that `object` reaches; returns whether `object` was unmarked.
 fn flood(graph: &HeapGraph, object: u32, marked: &mut Bits, waiting: &mut Vec<u32>) -> bool {
     if !marked.insert(object) {
         return false;
@@ -56,7 +59,7 @@ fn flood(graph: &HeapGraph, object: u32, marked: &mut Bits, waiting: &mut Vec<u3
     waiting.push(object);
     let mut some = Vec::with_capacity(AT_ONCE);
     while !waiting.is_empty() {
-        // Where their references are is read for all of them before any is followed: so it is on its way all at once.
+        // Reads all positions of references before it follows any, so that the loads overlap.
         let rest = waiting.len().saturating_sub(AT_ONCE);
         some.clear();
         some.extend(waiting.drain(rest..).map(|object| graph.target_range(object)));

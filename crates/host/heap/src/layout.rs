@@ -1,105 +1,105 @@
-//! How objects and values are laid out: what their bytes mean.
+//! Layouts: how to read the bytes of objects and values.
 //!
-//! A layout is that of a class, of a value type, which stands in others, of an enum, or of an array. Offsets in a class count from behind
-//! what every object begins with, those in a value type from its own beginning.
+//! A layout describes a class, a value type, an enum or an array. Offsets in a class start after the class pointer of the object, those in
+//! a value type at its first byte.
 
 use crate::TypeIx;
 use std::collections::HashMap;
 
-/// A layout among [`Layouts`].
+/// Index of a layout in [`Layouts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LayoutIx(pub u32);
 
 /// One layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// The type of the objects that are laid out so.
+    /// The type of the objects with this layout.
     pub class: Option<TypeIx>,
-    /// What it is called where it is used: without its namespace.
+    /// Its name without namespace, as shown where it is used.
     pub name: String,
-    /// Its name with its namespace, and without its arguments: by it the few are known that are shown otherwise than by their fields.
+    /// Its name with namespace, without type arguments. Identifies the few types not shown by their fields.
     pub family: String,
-    /// How it is laid out.
+    /// Its structure.
     pub shape: Shape,
-    /// Who says so.
+    /// The origin of the layout.
     pub source: Source,
 }
 
-/// How something is laid out.
+/// The structure of a layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
     /// An object.
     Class {
-        /// What it derives from.
+        /// Its base class.
         base: Option<LayoutIx>,
-        /// What it adds.
+        /// The fields it declares.
         fields: Vec<Field>,
     },
-    /// A value that stands in others.
+    /// A value type.
     Value {
         /// Its size.
         bytes: u32,
-        /// What is in it.
+        /// Its fields.
         fields: Vec<Field>,
     },
-    /// A number with names.
+    /// An enum.
     Enum {
-        /// What number.
+        /// Its underlying type.
         number: Slot,
-        /// Whether its members are combined.
+        /// Whether members can be combined.
         is_flags: bool,
-        /// The members; those of a signed number as a `long` has them.
+        /// The members; those of a signed enum as a `long`.
         members: Vec<(String, u64)>,
     },
     /// An array.
     Array {
-        /// What it holds.
+        /// Its element.
         element: Slot,
-        /// Its dimensions.
+        /// Number of dimensions.
         rank: u32,
     },
 }
 
-/// Who says how something is laid out.
+/// The origin of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Source {
-    /// The runtime.
+    /// The runtime reported it.
     #[default]
     Told,
-    /// It follows from its declaration, by rules that were found to hold for what the runtime told.
+    /// Computed from its declaration, by rules verified against the layouts that the runtime reported.
     Computed,
 }
 
-/// A field of each object.
+/// An instance field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// Where it begins.
+    /// Its offset.
     pub offset: u32,
-    /// What it holds.
+    /// Its value's kind and type.
     pub slot: Slot,
 }
 
-/// What a place holds.
+/// A typed place: a field, an element or a static field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
     /// Its kind.
     pub kind: SlotKind,
     /// Its type as C# writes it.
     pub of: String,
-    /// How a value type or an enum is laid out.
+    /// The layout of a value type or an enum.
     pub layout: Option<LayoutIx>,
 }
 
-/// The kind of what a place holds; numbers are those of `CorElementType`, which files keep.
+/// The kind of a slot's value, numbered as in `CorElementType`, also in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SlotKind(pub u8);
 
 impl SlotKind {
-    /// Nobody knows.
+    /// Unknown.
     pub const UNKNOWN: SlotKind = SlotKind(0);
     /// `bool`.
     pub const BOOL: SlotKind = SlotKind(0x02);
@@ -111,7 +111,7 @@ impl SlotKind {
     pub const POINTER: SlotKind = SlotKind(0x0f);
     /// A value type or an enum.
     pub const VALUE: SlotKind = SlotKind(0x11);
-    /// An object of some class.
+    /// An object of a class.
     pub const CLASS: SlotKind = SlotKind(0x12);
     /// An array.
     pub const ARRAY: SlotKind = SlotKind(0x1d);
@@ -123,7 +123,7 @@ impl SlotKind {
         matches!(self, SlotKind::STRING | SlotKind::CLASS | SlotKind::ARRAY | SlotKind::OBJECT)
     }
 
-    /// Its size, where the kind says it.
+    /// Its size, if the kind determines it.
     pub fn bytes(self) -> Option<u32> {
         Some(match self.0 {
             0x02 | 0x04 | 0x05 => 1,
@@ -143,7 +143,7 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    /// Adds one. What it names may come later.
+    /// Adds a layout. The layouts it refers to may be added later.
     pub fn add(&mut self, layout: Layout) -> LayoutIx {
         let index = LayoutIx(self.all.len() as u32);
         if let Some(class) = layout.class {
@@ -153,37 +153,37 @@ impl Layouts {
         index
     }
 
-    /// One of them; `None` for an index that a damaged file made up.
+    /// The layout at an index; `None` if a damaged file has an invalid index.
     pub fn at(&self, index: LayoutIx) -> Option<&Layout> {
         self.all.get(index.0 as usize)
     }
 
-    /// The same, to change what it says.
+    /// The layout at an index, mutable.
     pub fn at_mut(&mut self, index: LayoutIx) -> Option<&mut Layout> {
         self.all.get_mut(index.0 as usize)
     }
 
-    /// That of a class.
+    /// The layout of a class.
     pub fn of(&self, class: TypeIx) -> Option<LayoutIx> {
         self.of_class.get(&class).copied()
     }
 
-    /// All of them.
+    /// All layouts.
     pub fn iter(&self) -> impl Iterator<Item = &Layout> {
         self.all.iter()
     }
 
-    /// How many there are.
+    /// Number of layouts.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The size of what is in a place.
+    /// The size of a slot's value.
     pub fn bytes_of(&self, slot: &Slot) -> Option<u32> {
         if let Some(bytes) = slot.kind.bytes() {
             return Some(bytes);

@@ -1,11 +1,11 @@
-//! The neutral model of an object graph: objects, references, types and roots in flat arrays, and what holds what.
+//! The neutral model of an object graph: objects, references, types and roots in flat arrays, and retention.
 //!
 //! # Purpose
-//! A [`HeapGraph`] is what one heap snapshot means, independent of how it was taken and of how it will be written.
-//! It is made by a [`Builder`], and asked by [`DominatorTree`], [`ShortestPaths`], [`Referrers`], [`tables`] and [`diff`].
+//! A [`HeapGraph`] is the content of one heap snapshot, independent of its source and its file formats.
+//! A [`Builder`] makes it; [`DominatorTree`], [`ShortestPaths`], [`Referrers`], [`tables`] and [`diff`] query it.
 //!
 //! # Design constraints
-//! A hundred million objects on one machine: nothing is kept for each object but numbers in flat arrays, and no step is recursive.
+//! A hundred million objects on one machine: per object only numbers in flat arrays, and no recursion.
 //!
 //! | what | bytes an object | bytes a reference |
 //! |---|---|---|
@@ -18,14 +18,14 @@
 //! | [`ShortestPaths`] | 4, and 4 while it is made | 0 |
 //! | [`Referrers`] | 4 | 4 |
 //!
-//! What is made, and while it is made, comes on top of the graph. Its own line says all.
+//! All rows but the first three come on top of the graph. A "while" row is the total of its structure.
 //! An object of 4 GiB or more, a type and a root cost more; there are few.
 //!
 //! # Supported
-//! References that lead to no known object, objects that were given twice and whatever could not be walked: counted in [`Completeness`].
-//! Roots that are not known: [`HeapGraph::infer_roots`].
-//! What a heap shows of wasted room and forgotten holders: [`findings`].
-//! Objects that nothing holds: they stay in the graph, and in the dominator tree they hang under a node of their own.
+//! References to unknown objects, duplicate objects and parts of the heap that were not walked: counted in [`Completeness`].
+//! Unknown roots: [`HeapGraph::infer_roots`].
+//! Wasted memory and forgotten references: [`findings`].
+//! Objects that no root reaches: they stay in the graph; in the dominator tree they are below a node of their own.
 //!
 //! # Rejected
 //! `Serialize` on these types: files have their own, versioned, boundary types.

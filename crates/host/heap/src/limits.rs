@@ -1,9 +1,9 @@
-//! How large a graph may be. What is beyond is refused by the [`crate::Builder`], never cut silently.
+//! Limits of a graph. The [`crate::Builder`] refuses input beyond them and never truncates silently.
 
-/// The most of each thing that a graph may have; less can be asked for where the input is not trusted.
+/// Maximum numbers of a graph's items; lower ones suit untrusted input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Objects. The last numbers of 32 bits stand for what is no object.
+    /// Objects. The last 32-bit numbers are reserved for markers.
     pub objects: u32,
     /// References, over all objects.
     pub references: u32,
@@ -11,12 +11,12 @@ pub struct Limits {
     pub types: u32,
     /// Roots.
     pub roots: u32,
-    /// What all objects take together.
+    /// Size of all objects together.
     pub bytes: u64,
 }
 
 impl Limits {
-    /// As much as the arrays can count, and as an address space has room for.
+    /// The maximum for the arrays and an address space.
     pub const MOST: Limits =
         Limits { objects: u32::MAX - 3, references: u32::MAX, types: u32::MAX - 1, roots: u32::MAX, bytes: ADDRESSES };
 }
@@ -27,10 +27,9 @@ impl Default for Limits {
     }
 }
 
-/// Above the highest address that a process can have, which fits into 48 bits on x64 and Arm64 unless it asks the kernel for more; the
-/// runtime does not ask.
+/// Above the highest user address. It fits into 48 bits on x64 and Arm64 unless the process asks the kernel for more; the runtime does not.
 /// Source: Documentation/arch/x86/x86_64/5level-paging.rst and Documentation/arch/arm64/memory.rst of Linux.
 pub(crate) const ADDRESSES: u64 = 1 << 48;
 
-/// Threads that share the parts of the work that can be shared. More would wait for the memory.
+/// Maximum threads for parallel work. More would wait for memory.
 pub(crate) const WORKERS: usize = 8;

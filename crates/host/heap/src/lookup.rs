@@ -1,12 +1,12 @@
-//! From an address to the object there, tens of millions of times.
+//! Lookup from address to object, for tens of millions of addresses.
 //!
-//! A search by halves over all addresses misses the cache at each step.
-//! Heaps are dense: here the blocks of memory that hold objects are few, each is cut into buckets of some objects, and a look-up
-//! reads one bucket. Where the addresses are scattered, which no heap's are, it becomes a search by halves again, and takes no more room.
+//! A binary search over all addresses misses the cache at each step.
+//! But heaps are dense: few memory blocks hold objects. Each block is cut into buckets of a few objects, and a lookup reads one bucket.
+//! For scattered addresses, which no heap has, it becomes a binary search again, and takes no more memory.
 
-/// A block of memory is a mebibyte.
+/// A block is one MiB.
 const BLOCK_SHIFT: u32 = 20;
-/// Objects that a bucket has on the average, at least.
+/// Minimum average number of objects in a bucket.
 const BUCKET: usize = 4;
 
 /// An index of ascending addresses.
@@ -14,14 +14,14 @@ pub(crate) struct Lookup<'a> {
     addresses: &'a [u64],
     /// The blocks with an object, ascending.
     blocks: Vec<u64>,
-    /// A bucket is this much of a block.
+    /// The size of a bucket.
     bucket_shift: u32,
-    /// For each bucket of each block, the first object there or behind it; and one more, for the end.
+    /// For each bucket of each block, the first object there or after it; one more entry for the end.
     first: Vec<u32>,
 }
 
 impl<'a> Lookup<'a> {
-    /// The index of `addresses`, which ascend.
+    /// The index of ascending `addresses`.
     pub(crate) fn new(addresses: &'a [u64]) -> Lookup<'a> {
         let mut blocks: Vec<u64> = Vec::new();
         for address in addresses {
@@ -37,7 +37,7 @@ impl<'a> Lookup<'a> {
         lookup
     }
 
-    /// The object that begins at `address`.
+    /// The object at `address`.
     #[inline]
     pub(crate) fn find(&self, address: u64) -> Option<u32> {
         let place = self.blocks.binary_search(&(address >> BLOCK_SHIFT)).ok()?;

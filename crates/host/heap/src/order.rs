@@ -1,13 +1,13 @@
-//! Objects in the order of their addresses, if they did not come so.
+//! Sorts objects by address, if they are not sorted yet.
 
-/// The places, in the order as they came, of the objects in ascending order of addresses; of several at one address, the first that came.
+/// Input positions of the objects in address order; of several at one address, the first.
 /// `None` if they ascend already.
 pub(crate) fn ascending(addresses: &[u64]) -> Option<Vec<u32>> {
     if addresses.windows(2).all(|pair| pair[0] < pair[1]) {
         return None;
     }
     let mut places: Vec<u32> = (0..addresses.len() as u32).collect();
-    // Stable, and quick where whole ranges ascend.
+    // Stable, and fast where whole ranges ascend.
     places.sort_by_key(|&place| addresses[place as usize]);
     places.dedup_by_key(|place| addresses[*place as usize]);
     Some(places)

@@ -1,22 +1,22 @@
-//! Why an object is alive, in the fewest steps.
+//! Shortest paths: why an object is alive.
 
 use crate::graph::{HeapGraph, ObjectIx};
 use crate::root::Root;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// No object has been there yet.
+/// Not visited yet.
 const NEVER: u32 = u32::MAX;
-/// Held by a root itself.
+/// A root holds the object.
 const AT_ROOT: u32 = u32::MAX - 1;
 
-/// For each object the next step on a shortest way to a root.
+/// For each object the next step on a shortest path to a root.
 #[derive(Debug, Clone)]
 pub struct ShortestPaths {
     next: Vec<u32>,
 }
 
-/// What comes next on a shortest way from an object to a root.
+/// The next step on a shortest path from an object to a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// A root holds the object itself.
@@ -27,17 +27,17 @@ pub enum Step {
     Nothing,
 }
 
-/// A way from a root to an object.
+/// A path from a root to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
-    /// What holds the first object.
+    /// The root of the first object.
     pub root: Root,
-    /// The objects from there to the one in question, both included.
+    /// The objects from there to the queried one, both included.
     pub objects: Vec<ObjectIx>,
 }
 
 impl ShortestPaths {
-    /// Those of a graph.
+    /// The shortest paths of a graph.
     pub fn new(graph: &HeapGraph) -> ShortestPaths {
         let mut next = vec![NEVER; graph.object_count()];
         let mut queue = Vec::new();
@@ -60,7 +60,7 @@ impl ShortestPaths {
         ShortestPaths { next }
     }
 
-    /// The next step from `object` on.
+    /// The next step from `object`.
     pub fn step(&self, object: ObjectIx) -> Step {
         match self.next[object.0 as usize] {
             NEVER => Step::Nothing,
@@ -69,8 +69,8 @@ impl ShortestPaths {
         }
     }
 
-    /// The objects that roots hold at the beginnings of the shortest ways to `objects`, and to how many of these each leads, the most first.
-    /// What no root reaches is not counted.
+    /// The first objects on the shortest paths to `objects`, and to how many of these each leads, most first.
+    /// Objects that no root reaches are not counted.
     pub fn beginnings(&self, objects: impl Iterator<Item = ObjectIx>) -> Vec<(ObjectIx, u64)> {
         let mut known = vec![NEVER; self.next.len()];
         let mut counts: HashMap<u32, u64> = HashMap::new();
@@ -88,7 +88,7 @@ impl ShortestPaths {
                     (beginning, _) => break beginning,
                 }
             };
-            // Of each object on the way it is known from now on.
+            // From now on it is known for each object on the path.
             for passed in way.drain(..) {
                 known[passed as usize] = beginning;
             }
@@ -101,7 +101,7 @@ impl ShortestPaths {
         counts
     }
 
-    /// A shortest path to `object`, beginning at the earliest of the roots of its first object; `None` if no root reaches it.
+    /// A shortest path to `object`, from the earliest root of its first object; `None` if no root reaches it.
     pub fn to(&self, graph: &HeapGraph, object: ObjectIx) -> Option<Path> {
         let mut objects = vec![object];
         let mut here = object;

@@ -1,17 +1,17 @@
-//! Who points here: the references, turned round.
+//! Referrers: the references, inverted.
 
 use crate::graph::{HeapGraph, ObjectIx};
 
-/// For each object those that refer to it.
+/// For each object the objects that refer to it.
 #[derive(Debug, Clone)]
 pub struct Referrers {
-    /// Where those of an object begin; and one more, where the last ones end.
+    /// Start of each object's referrers; one more entry for the end.
     first: Vec<u32>,
     sources: Vec<u32>,
 }
 
 impl Referrers {
-    /// Those of a graph. Worth its memory for many questions; for one, see [`Referrers::of_one`].
+    /// The referrers of a graph. Worth its memory for many queries; for one, see [`Referrers::of_one`].
     pub fn new(graph: &HeapGraph) -> Referrers {
         let mut first = vec![0_u32; graph.object_count() + 1];
         for &target in graph.edges() {
@@ -22,7 +22,7 @@ impl Referrers {
             end += *count;
             *count = end;
         }
-        // Filled from behind, each end moves down to its beginning.
+        // Filled from the end, so each end moves down to its start.
         let mut sources = vec![0; graph.reference_count()];
         for object in graph.objects().rev() {
             for &target in graph.targets(object.0).iter().rev() {
@@ -34,13 +34,13 @@ impl Referrers {
         Referrers { first, sources }
     }
 
-    /// Who refers to `object`, ascending; whoever refers to it twice stands there twice.
+    /// The referrers of `object`, ascending; one with two references appears twice.
     pub fn of(&self, object: ObjectIx) -> impl ExactSizeIterator<Item = ObjectIx> + '_ {
         let (begin, end) = (self.first[object.0 as usize], self.first[object.0 as usize + 1]);
         self.sources[begin as usize..end as usize].iter().copied().map(ObjectIx)
     }
 
-    /// The same for one object, without an index: all references are read, and nothing is kept.
+    /// The referrers of one object without an index: reads all references, keeps nothing.
     pub fn of_one(graph: &HeapGraph, object: ObjectIx) -> impl Iterator<Item = ObjectIx> + '_ {
         let times = move |source: ObjectIx| graph.targets(source.0).iter().filter(move |&&target| target == object.0);
         graph.objects().flat_map(move |source| times(source).map(move |_| source))

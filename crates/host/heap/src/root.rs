@@ -1,35 +1,35 @@
-//! What holds an object from outside of the heap.
+//! Roots: references into the heap from outside.
 
 use crate::graph::ObjectIx;
 
-/// One reference from outside of the heap. An object may have several.
+/// One reference from outside the heap. An object may have several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Root {
-    /// What is held.
+    /// The object it keeps alive.
     pub object: ObjectIx,
-    /// By what.
+    /// The kind of root.
     pub kind: RootKind,
 }
 
-/// What kind of thing holds it. The ids are permanent; an obsolete one is never used again.
+/// Kinds of roots. The ids are permanent; an obsolete id is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum RootKind {
-    /// A local variable or parameter of a method that runs.
+    /// A local variable or parameter of a running method.
     Stack,
     /// A strong handle.
     Handle,
     /// A static field.
     Static,
-    /// The queue of objects whose finalizer is to run.
+    /// The finalization queue.
     Finalizer,
-    /// A handle or local that also keeps the object in its place.
+    /// A handle or local that also pins the object.
     Pinned,
-    /// A dependent handle, whose other object is alive.
+    /// A dependent handle whose primary object is alive.
     Dependent,
-    /// Something that the runtime did not name.
+    /// A root without a kind from the runtime.
     Other,
-    /// Nobody has seen what holds it. The object was alive after a full collection, and no object outside of its component refers to it.
+    /// No root was found. The object survived a full GC, and no object outside its component refers to it.
     Inferred,
 }
 

@@ -1,31 +1,31 @@
-//! Static fields: what a program holds from outside of its objects, by name.
+//! Static fields by name, with the objects they keep alive.
 
 use crate::layout::{Layouts, Slot};
 use crate::values::{Member, Value, readable};
 
-/// A static field of a class that was loaded.
+/// A static field of a loaded class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticField {
-    /// The whole name of the class.
+    /// The full name of its class.
     pub owner: String,
     /// The simple name of its assembly.
     pub assembly: String,
     /// The field's name.
     pub name: String,
-    /// What it holds.
+    /// The kind of its value.
     pub slot: Slot,
-    /// What is known of that.
+    /// Its value, as far as known.
     pub content: StaticContent,
 }
 
-/// What is known of what a static field holds.
+/// The known content of a static field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StaticContent {
-    /// These bits, as many as what it holds has: of a reference an address, or 0.
+    /// As many bits as the field has; of a reference the address, or 0.
     Bits(u64),
-    /// A value in a box, at this address.
+    /// A boxed value, at this address.
     Box(u64),
-    /// What it holds was not wanted.
+    /// The value was not requested.
     NotKept,
 }
 
@@ -46,7 +46,7 @@ impl StaticField {
         format!("{}.{}", self.owner, readable(&self.name))
     }
 
-    /// As a field of an object would be shown. Of a value in a box it is where that lies.
+    /// The field as a member of an object would be shown. A boxed value is shown by its address.
     pub fn member(&self, layouts: &Layouts) -> Member {
         let value = match self.content {
             StaticContent::Bits(bits) => layouts.value_of(&self.slot, bits),

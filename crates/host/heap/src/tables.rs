@@ -5,18 +5,18 @@ use crate::graph::{HeapGraph, ObjectIx};
 use crate::types::TypeIx;
 use std::collections::HashMap;
 
-/// What the objects of a group are together.
+/// Totals of a group of objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How many.
+    /// Number of objects.
     pub count: u64,
-    /// What they take themselves.
+    /// Their own size.
     pub bytes: u64,
-    /// What would go with them: the sum of what is retained by those of them that no other object of the group dominates.
+    /// Retained size: summed over the objects that no other object of the group dominates.
     pub retained: u64,
-    /// How many of them no root reaches.
+    /// Objects that no root reaches.
     pub unreached_count: u64,
-    /// What these take.
+    /// Size of those.
     pub unreached_bytes: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct AssemblyRow {
     pub totals: Totals,
 }
 
-/// The types that have an object; those that retain most come first.
+/// Types with objects, largest retained size first.
 pub fn by_type(graph: &HeapGraph, tree: &DominatorTree) -> Vec<TypeRow> {
     let totals = by_group(graph, tree, graph.types().len(), |object| graph.type_ix(object).0 as usize);
     let rows = totals.into_iter().enumerate().filter(|(_, totals)| totals.count > 0);
@@ -48,7 +48,7 @@ pub fn by_type(graph: &HeapGraph, tree: &DominatorTree) -> Vec<TypeRow> {
     rows
 }
 
-/// The assemblies whose types have an object; those that retain most come first.
+/// Assemblies whose types have objects, largest retained size first.
 pub fn by_assembly(graph: &HeapGraph, tree: &DominatorTree) -> Vec<AssemblyRow> {
     let mut names: Vec<&str> = Vec::new();
     let mut index = HashMap::new();
@@ -67,7 +67,7 @@ pub fn by_assembly(graph: &HeapGraph, tree: &DominatorTree) -> Vec<AssemblyRow> 
     rows
 }
 
-/// Goes through the tree from above: an object below the last one of its group that was counted is dominated by it.
+/// Walks the tree from the root. An object below its group's last counted node is dominated by that node.
 fn by_group(
     graph: &HeapGraph,
     tree: &DominatorTree,
@@ -86,7 +86,7 @@ fn by_group(
             totals.unreached_count += 1;
             totals.unreached_bytes += bytes;
         }
-        // The root stands for none yet.
+        // The root means that none was counted yet.
         if covered[group] == tree.root() || !tree.dominates(covered[group], node) {
             totals.retained += tree.retained(node);
             covered[group] = node;

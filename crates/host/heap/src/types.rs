@@ -1,50 +1,50 @@
-//! What an object is: its type, as C# names it, and where that comes from.
+//! The type of an object, as C# names it, and its origin.
 
 /// Index of a [`Type`] in a [`crate::HeapGraph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeIx(pub u32);
 
-/// One type. Two of them may bear the same name: of different assemblies, or of one assembly that was loaded twice.
+/// One type. Types of different assemblies, or of one assembly loaded twice, may share a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Type {
     /// The full name as C# writes it: `System.Collections.Generic.Dictionary<string, MyApp.Order>`, `byte[]`.
     pub name: String,
-    /// The simple name of the assembly, without a file's ending: `MyApp`.
+    /// The simple name of the assembly, without file extension: `MyApp`.
     pub assembly: String,
-    /// What else is known.
+    /// Other known properties.
     pub flags: TypeFlags,
 }
 
-/// What a type is made of, as far as that is known. The indexes are not trusted: they may lead nowhere, or round in a circle.
+/// The structure of a type, as far as known. The indexes are untrusted: they may be invalid or form a cycle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TypeFacts {
-    /// What it derives from.
+    /// Its base type.
     pub base: Option<TypeIx>,
     /// Its type arguments, those of enclosing types first.
     pub arguments: Vec<TypeIx>,
-    /// What it holds, if it is an array.
+    /// Its elements, if it is an array.
     pub array: Option<ArrayFacts>,
-    /// The events of its objects that it declares itself.
+    /// The events that the type itself declares.
     pub events: Vec<Event>,
 }
 
-/// What an array holds.
+/// The elements of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayFacts {
-    /// The type of its places.
+    /// The element type.
     pub element: Option<TypeIx>,
-    /// What is in a place.
+    /// The kind of element.
     pub place: Place,
     /// How many dimensions it has.
     pub rank: u32,
 }
 
-/// What is in a place of an array.
+/// The kind of an array's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A reference.
     Reference,
-    /// A value of so many bytes, if that is known.
+    /// A value of this many bytes, if known.
     Value(Option<u32>),
 }
 
@@ -57,7 +57,7 @@ pub struct Event {
     pub delegate: String,
 }
 
-/// What is known of a type beyond its name. Bits that this version does not know are carried.
+/// Further properties of a type. Unknown bits are preserved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct TypeFlags(pub u32);
 
@@ -70,7 +70,7 @@ impl TypeFlags {
     pub const FINALIZABLE: TypeFlags = TypeFlags(1 << 2);
     /// Its assembly can be unloaded.
     pub const COLLECTIBLE: TypeFlags = TypeFlags(1 << 3);
-    /// A value type: its objects are boxes.
+    /// A value type: its objects are boxed.
     pub const VALUE: TypeFlags = TypeFlags(1 << 4);
 
     /// Whether all bits of `other` are set.

@@ -1,6 +1,6 @@
-//! What stands in an object, as C# would write it: its bytes read by the layout of its class.
+//! The values of an object as C# writes them, read from its bytes by its class layout.
 //!
-//! Bytes and layouts come from files, and are not trusted: what does not fit is said to be missing, and nothing nests deeper than it may.
+//! Bytes and layouts come from files and are untrusted: data that does not fit is reported missing, and nesting is bounded.
 
 mod numbers;
 mod times;
@@ -10,16 +10,16 @@ use crate::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Sou
 use numbers::{bits, combined, number};
 use std::cell::Cell;
 
-/// How deep values are followed into each other.
+/// Maximum nesting of values.
 const MOST_NESTED: u32 = 16;
-/// Values that are read of one object, those in values among them.
+/// Maximum values read from one object, nested ones included.
 const MOST_VALUES: u32 = 1 << 18;
-/// Classes that one derives from that are followed.
+/// Maximum base classes followed.
 const MOST_BASES: u32 = 64;
-/// Bytes of a value of which nobody knows how it is laid out that are shown.
+/// Maximum bytes shown of a value with an unknown layout.
 const MOST_RAW: usize = 32;
 
-/// The end of the name of a tuple whose last place is for more.
+/// Name suffix of a tuple whose last element holds the rest.
 const LONG_TUPLE: &str = "`8";
 
 /// A value.
@@ -27,7 +27,7 @@ const LONG_TUPLE: &str = "`8";
 pub enum Value {
     /// As C# writes it.
     Text(String),
-    /// A reference to nothing, or a `Nullable<T>` without a value.
+    /// A null reference, or a `Nullable<T>` without a value.
     Null,
     /// A reference to the object at this address.
     Reference(u64),
@@ -35,47 +35,47 @@ pub enum Value {
     Tuple(Vec<Value>),
     /// A value with fields.
     Fields(Vec<Member>),
-    /// Bytes of which nobody knows what they mean.
+    /// Bytes with an unknown layout.
     Raw {
-        /// How many there are; `None` where that is not known, either.
+        /// Their number; `None` if unknown, too.
         count: Option<u64>,
-        /// The first of them.
+        /// The first bytes.
         bytes: Vec<u8>,
     },
-    /// It lies behind what was kept of the object.
+    /// The value lies beyond the stored part of the object.
     Cut,
 }
 
-/// A field and what stands in it.
+/// A field and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// The field's name.
     pub name: String,
     /// Its type as C# writes it.
     pub of: String,
-    /// The class that declares it, where that is not the object's own.
+    /// The declaring class, if not the object's own.
     pub declared_by: Option<String>,
-    /// What stands there.
+    /// Its value.
     pub value: Value,
-    /// Whether its place follows from the declaration of a value type, of which the runtime told nothing.
+    /// Whether its offset was computed from the declaration of a value type, because the runtime reported none.
     pub is_computed: bool,
 }
 
 /// The elements of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elements {
-    /// What it holds.
+    /// The element type.
     pub of: String,
-    /// Where each dimension begins, and how long it is.
+    /// Lower bound and length of each dimension.
     pub dimensions: Vec<(i32, u32)>,
-    /// How many elements there are.
+    /// Number of elements.
     pub count: u64,
-    /// The first of them.
+    /// The first elements.
     pub first: Vec<Value>,
 }
 
 impl Elements {
-    /// The indexes of an element by its place.
+    /// The indexes of the element at `place`.
     pub fn indexes(&self, place: u64) -> Vec<i64> {
         let (mut rest, mut indexes) = (place, Vec::new());
         for (begin, length) in self.dimensions.iter().rev() {
@@ -88,20 +88,20 @@ impl Elements {
     }
 }
 
-/// What stands in an object.
+/// The content of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inside {
-    /// It has fields.
+    /// An object with fields.
     Fields(Vec<Member>),
-    /// It is an array.
+    /// An array.
     Elements(Elements),
-    /// It is a value in a box.
+    /// A boxed value.
     Boxed(Value),
-    /// Nobody knows how it is laid out.
+    /// An object with an unknown layout.
     Unknown(Value),
 }
 
-/// What may still be read of an object.
+/// Bounds for the rest of an object's values.
 #[derive(Clone, Copy)]
 struct Left<'a> {
     depth: u32,
@@ -109,7 +109,7 @@ struct Left<'a> {
 }
 
 impl Left<'_> {
-    /// For a value in another; `None` if that is too much.
+    /// Bounds one level deeper; `None` beyond the limit.
     fn deeper(self) -> Option<Self> {
         self.values.set(self.values.get().checked_sub(1)?);
         Some(Left { depth: self.depth.checked_sub(1)?, ..self })
@@ -117,7 +117,7 @@ impl Left<'_> {
 }
 
 impl Inside {
-    /// By which field or element, of those that are here, an object refers to the one at that address: `Next`, `At.Owner`, `[2]`.
+    /// The field or element by which the object refers to `target`, among the values here: `Next`, `At.Owner`, `[2]`.
     pub fn way_to(&self, target: u64) -> Option<String> {
         match self {
             Inside::Fields(members) => way_by_fields(members, target),
@@ -142,7 +142,8 @@ impl Inside {
 }
 
 impl Layouts {
-    /// What stands in an object of a class: `bytes` are the first of the `whole` behind its class. Of an array no more than `most` elements.
+    /// The content of an object of a class. `bytes` are the first of the `whole` bytes after the class pointer. Arrays show at most `most`
+    /// elements.
     pub fn inside(&self, class: TypeIx, bytes: &[u8], whole: u64, most: usize) -> Inside {
         let unknown = || Inside::Unknown(raw(Some(whole), bytes));
         let left = Left { depth: MOST_NESTED, values: &Cell::new(MOST_VALUES) };
@@ -162,13 +163,13 @@ impl Layouts {
         }
     }
 
-    /// What stands in a place of this kind, by its bits; only for what fits into eight bytes.
+    /// The value of a slot from its bits; only for slots of up to eight bytes.
     pub fn value_of(&self, slot: &Slot, bits: u64) -> Value {
         let left = Left { depth: MOST_NESTED, values: &Cell::new(MOST_VALUES) };
         self.value(slot, &bits.to_le_bytes(), left)
     }
 
-    /// The fields of an object: those of its own class first, then what it inherits.
+    /// The fields of an object: its own class first, then inherited ones.
     fn members(&self, of: LayoutIx, bytes: &[u8], left: Left<'_>) -> Vec<Member> {
         let (mut members, mut next) = (Vec::new(), Some(of));
         for _ in 0..MOST_BASES {
@@ -194,7 +195,7 @@ impl Layouts {
         Member { name: readable(&field.name), of: field.slot.of.clone(), declared_by, value, is_computed }
     }
 
-    /// What stands in a place, whose bytes are the first of these.
+    /// The value of a slot; `bytes` start with it.
     fn value(&self, slot: &Slot, bytes: &[u8], left: Left<'_>) -> Value {
         let Some(left) = left.deeper() else { return Value::Cut };
         if slot.kind.is_reference() {
@@ -241,7 +242,7 @@ impl Layouts {
         if layout.family.starts_with("System.ValueTuple`") {
             let mut parts: Vec<Value> =
                 fields.iter().map(|field| self.member(field, bytes, None, left).value).collect();
-            // In the eighth place of a long one stands a tuple of the rest, which C# writes as if it were one (System.ValueTuple`8, `TRest`).
+            // The eighth element of a long tuple holds a tuple of the rest. C# writes both as one (System.ValueTuple`8, `TRest`).
             if layout.family.ends_with(LONG_TUPLE)
                 && let Some(Value::Tuple(rest)) = parts.last().cloned()
             {
@@ -254,14 +255,15 @@ impl Layouts {
             return Value::Text(text);
         }
         match fields {
-            // A number in a box.
+            // A boxed number.
             [Field { name, slot, .. }] if name.is_empty() => self.value(slot, bytes, left),
             fields => Value::Fields(fields.iter().map(|field| self.member(field, bytes, None, left)).collect()),
         }
     }
 
-    /// Elements lie behind their number, which takes a word. Before them stands of each dimension how long it is and where it begins, if
-    /// there are several, or one that need not begin at 0: the runtime calls that of rank 1, too, but it is longer.
+    /// Elements follow their count, which takes a word. Between the two are lengths and lower bounds of all dimensions, if the array has
+    /// several,
+    /// or one whose lower bound need not be 0. The runtime calls the latter rank 1, too, but its header is longer.
     fn elements(
         &self,
         element: &Slot,
@@ -298,7 +300,7 @@ fn way_by_fields(members: &[Member], target: u64) -> Option<String> {
     members.iter().find_map(|member| Some(format!("{}{}", member.name, way_by(&member.value, target)?)))
 }
 
-/// The rest of a way, behind the place of a value; empty, if that is the reference itself.
+/// The rest of a path within a value; empty if the value is the reference itself.
 fn way_by(value: &Value, target: u64) -> Option<String> {
     match value {
         Value::Reference(address) => (*address == target).then(String::new),
@@ -311,7 +313,7 @@ fn way_by(value: &Value, target: u64) -> Option<String> {
     }
 }
 
-/// What a compiler called the field behind a property is called by the property.
+/// A backing field gets the name of its property.
 pub(crate) fn readable(name: &str) -> String {
     match name.strip_prefix('<').and_then(|rest| rest.strip_suffix(">k__BackingField")) {
         Some(property) => property.to_owned(),

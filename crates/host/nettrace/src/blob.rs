@@ -1,4 +1,4 @@
-//! The events inside a block, whose headers say only what differs from the event before.
+//! The events in a block. Their headers have only the differences from the previous event.
 
 use crate::bytes::Bytes;
 
@@ -10,10 +10,10 @@ const ACTIVITY: u8 = 1 << 4;
 const RELATED_ACTIVITY: u8 = 1 << 5;
 const LENGTH: u8 = 1 << 7;
 
-/// The block's header says that its events' headers are compressed.
+/// Block flag: event headers are compressed.
 const COMPRESSED: u16 = 1;
 
-/// What an event's header says.
+/// An event's header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) metadata: u32,
@@ -39,12 +39,12 @@ impl<'a> Blobs<'a> {
         if bytes.u16()? & COMPRESSED == 0 {
             return None;
         }
-        // The times of the first and last event, and whatever a later version adds.
+        // The times of the first and last event, and fields of later versions.
         bytes.take(header_size.checked_sub(4)?)?;
         Some(Blobs { bytes, header: Header::default() })
     }
 
-    /// The next event; `None` at the end; `Some(None)` if it is damaged, and then the rest of the block is.
+    /// The next event; `None` at the end; `Some(None)` if it, and so the rest of the block, is damaged.
     pub(crate) fn next(&mut self) -> Option<Option<(Header, &'a [u8])>> {
         if self.bytes.is_empty() {
             return None;
@@ -64,7 +64,7 @@ impl<'a> Blobs<'a> {
             header.capture_thread = bytes.compressed_u64()?;
             bytes.compressed_u32()?;
         }
-        // Declarations are not numbered.
+        // Metadata events have no sequence numbers.
         if header.metadata != 0 {
             header.sequence = header.sequence.wrapping_add(1);
         }

@@ -1,4 +1,4 @@
-//! A cursor over bytes that are not trusted: every read answers `None` at the end.
+//! A cursor over untrusted bytes: every read returns `None` at the end.
 
 pub(crate) struct Bytes<'a> {
     rest: &'a [u8],
@@ -39,12 +39,12 @@ impl<'a> Bytes<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Seven bits a byte, lowest first; bits beyond 32 make it damaged.
+    /// Seven bits a byte, lowest first; bits beyond 32 are damage.
     pub(crate) fn compressed_u32(&mut self) -> Option<u32> {
         self.compressed_u64()?.try_into().ok()
     }
 
-    /// Seven bits a byte, lowest first; bits beyond 64 make it damaged.
+    /// Seven bits a byte, lowest first; bits beyond 64 are damage.
     pub(crate) fn compressed_u64(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {

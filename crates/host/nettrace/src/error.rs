@@ -1,37 +1,37 @@
-//! Why a stream cannot be read on.
+//! Errors of a stream.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a stream cannot be read on. What came before stays valid.
+/// Why reading stopped. Earlier events remain valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It does not begin as a nettrace stream does.
+    /// It does not start like a nettrace stream.
     #[error(
         "this is no nettrace stream (it does not begin with `Nettrace`): is it a file of `dotnet-trace` or the answer to CollectTracing?"
     )]
     NotNettrace,
-    /// A format version that this reader does not know.
+    /// An unsupported format version.
     #[error(
         "nettrace format {version} cannot be read, only 4 (.NET Core 3.0 to .NET 10 write it unless asked for another)"
     )]
     Version {
-        /// The version that it says.
+        /// The stream's version.
         version: u32,
     },
-    /// The bytes make no sense.
+    /// Invalid bytes.
     #[error("the nettrace stream is damaged at byte {offset} ({what}): what came before it is kept")]
     Damaged {
-        /// Where the object begins that cannot be read.
+        /// Offset of the invalid object.
         offset: u64,
-        /// What is wrong with it.
+        /// The damage.
         what: &'static str,
     },
-    /// A table has grown beyond its limit.
+    /// A table exceeded its limit.
     #[error("the nettrace stream has more than {limit} {what}: it is damaged, or not made by a runtime")]
     TooMany {
-        /// What there is too much of.
+        /// The kind of item.
         what: &'static str,
         /// The limit.
         limit: usize,

@@ -1,6 +1,6 @@
 //! IL-like text to C#: `instance !0  (class System.String,unsigned int8[])` to `(string, byte[])`.
 //!
-//! The runtime prints signatures for machines of long ago; what is not understood is shown as it is, never dropped.
+//! The runtime prints signatures for tools. Unknown parts are shown unchanged, never dropped.
 
 use remora_symbols::{MethodKind, MethodName, demangle_raw};
 
@@ -9,30 +9,30 @@ const LENGTH_LIMIT: usize = 4096;
 /// Types nested deeper than this are shown as `…`.
 const DEPTH_LIMIT: u32 = 16;
 
-/// The name of a method as it is shown, from the three texts that the runtime's events carry.
+/// A method's displayed name, from the three texts of the runtime's events.
 ///
 /// `type_name` is `Namespace.Type`1[System.__Canon]`, `signature` is `instance void  (class System.String,int32)`.
 pub fn method_name(type_name: &str, name: &str, signature: &str) -> String {
     if type_name == "dynamicClass" {
-        // IL stubs and expression trees: no type that anybody wrote.
+        // IL stubs and expression trees: their type is not from source code.
         let parameters = parameters(signature, &[]).unwrap_or_default();
         return format!("{name}({})", parameters.join(", "));
     }
     let mut readable = demangle_raw(type_name, name);
     let arguments: Vec<String> = readable.types.iter().flat_map(|part| part.arguments.clone()).collect();
     let parameters = parameters(signature, &arguments);
-    // The resumable half of a method has its own, empty list of parameters: nothing to show.
+    // The resumable part of a method has its own, empty parameter list: nothing to show.
     if !matches!(readable.kind, MethodKind::Async | MethodKind::Iterator) {
         show_parameters(&mut readable, parameters);
     }
     readable.to_string()
 }
 
-/// Accessors are shown without parentheses, indexers with what indexes them.
+/// Accessors have no parentheses, indexers show their index parameters.
 fn show_parameters(name: &mut MethodName, parameters: Option<Vec<String>>) {
     let Some(mut parameters) = parameters else { return };
     if name.kind == MethodKind::LocalFunction {
-        // A reference to what it captured is no parameter in the source.
+        // A reference to captured variables is no parameter in the source.
         parameters.retain(|parameter| !parameter.contains("<>c__DisplayClass"));
     }
     let accessor = name.method.name.rsplit_once('.').map(|(_, accessor)| accessor.to_owned());
@@ -47,18 +47,18 @@ fn show_parameters(name: &mut MethodName, parameters: Option<Vec<String>>) {
     }
 }
 
-/// The parameters of a signature; `None` if it is not one.
+/// The parameters of a signature; `None` for other text.
 fn parameters(signature: &str, class: &[String]) -> Option<Vec<String>> {
     if signature.len() > LENGTH_LIMIT {
         return Some(vec!["…".to_owned()]);
     }
-    // Two spaces stand where a declaration has its name.
+    // Two spaces are in the place of a declaration's name.
     let (_, list) = signature.split_once("  (")?;
     let list = list.strip_suffix(')').unwrap_or(list);
     Some(split(list).into_iter().map(|text| type_text(text, class, DEPTH_LIMIT)).collect())
 }
 
-/// Splits at commas that are in no brackets.
+/// Splits at commas outside of brackets.
 fn split(list: &str) -> Vec<&str> {
     if list.trim().is_empty() {
         return Vec::new();
@@ -81,7 +81,7 @@ fn split(list: &str) -> Vec<&str> {
     parts
 }
 
-/// One type. Its suffixes are taken off from the right, then what is left is a name.
+/// One type. Suffixes are removed from the right; the rest is a name.
 fn type_text(text: &str, class: &[String], depth: u32) -> String {
     let Some(depth) = depth.checked_sub(1) else { return "…".to_owned() };
     let text = without_modifiers(text.trim());
@@ -128,7 +128,7 @@ fn named(text: &str, class: &[String], depth: u32) -> String {
         return class.get(index).cloned().unwrap_or_else(|| format!("T{index}"));
     }
     let (qualified, arguments) = match text.strip_suffix('>').and_then(|text| text.split_once('<')) {
-        // Names of generated types begin with the bracket: `<>c__DisplayClass0_0`.
+        // Names of generated types start with the bracket: `<>c__DisplayClass0_0`.
         Some((name, arguments)) if !name.is_empty() && !name.ends_with('.') => (name, split(arguments)),
         _ => (text, Vec::new()),
     };
@@ -136,14 +136,14 @@ fn named(text: &str, class: &[String], depth: u32) -> String {
     shown(qualified, &arguments)
 }
 
-/// A type that the signature holds by its address in the runtime: `pMT: 0x7f..<class System.Object>`.
+/// A type given by its MethodTable address: `pMT: 0x7f..<class System.Object>`.
 fn handle_name(text: &str) -> &str {
     let inner =
         text.strip_prefix("pMT: ").and_then(|text| text.split_once('<')).and_then(|(_, name)| name.strip_suffix('>'));
     inner.unwrap_or(text)
 }
 
-/// A named type in the place of a parameter: without its namespace, in the shapes that C# has a syntax for.
+/// A named type as a parameter: without its namespace, in C# syntax where there is one.
 fn shown(qualified: &str, arguments: &[String]) -> String {
     let plain = qualified.split('`').next().unwrap_or(qualified);
     match (plain, arguments) {

@@ -1,21 +1,21 @@
 //! Reads EventPipe streams (nettrace) and turns the runtime's own samples into a profile.
 //!
 //! # Purpose
-//! Where nothing may be loaded into the target, the runtime's own sampler is what is left.
-//! [`Parser`] takes the stream as it comes and hands out events; [`SampledProfile`] makes a profile of them.
+//! The fallback where no library may be loaded into the target: the runtime's own sampler.
+//! [`Parser`] reads the stream and emits events; [`SampledProfile`] makes a profile of them.
 //!
 //! # Design constraints
 //! Sans-IO: bytes are pushed in pieces of any size, as a socket delivers them.
-//! The stream comes from another process and is not trusted: every length is checked, every table bounded, nothing panics.
-//! A stream that ends early is worth what came before; what is missing is counted and said.
+//! The stream is untrusted: every length is checked, every table bounded, nothing panics.
+//! A truncated stream gives the profile up to its end; losses are counted and reported.
 //!
 //! # Supported
 //! Format version 4 (`Nettrace` with `!FastSerialization.1`), which .NET Core 3.0 to .NET 10 write.
-//! The commands CollectTracing to CollectTracing4 all yield it; a later format has to be asked for.
+//! The commands CollectTracing to CollectTracing4 all yield it; a later format must be requested.
 //!
 //! # Rejected
 //! Format 3 (`netperf`, .NET Core 2) and format 6 (user events): refused by name.
-//! Resolving fields by their declared types: the few events that matter have fixed layouts.
+//! Resolving fields by their declared types: the few relevant events have fixed layouts.
 #![forbid(unsafe_code)]
 
 mod blob;

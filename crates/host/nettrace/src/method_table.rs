@@ -1,4 +1,4 @@
-//! Which method an address belonged to at a time: code may be unloaded, and its place used again.
+//! Finds the method of an address at a time: code may be unloaded, and its address reused.
 
 use crate::payload::Method;
 use crate::{Error, Result};
@@ -8,16 +8,16 @@ use std::collections::HashMap;
 const METHOD_LIMIT: usize = 4 << 20;
 /// More modules than this are damage.
 const MODULE_LIMIT: usize = 1 << 20;
-/// As many earlier and later users of one place are looked at; code seldom changes hands twice.
+/// Maximum earlier and later methods considered for one address; reuse is rare.
 const LOOK_BACK: usize = 32;
 
-/// The code of a method, and when it was there.
+/// The code of a method, and its lifetime.
 #[derive(Debug, Clone)]
 struct Code {
     method: Method,
-    /// Nanoseconds; 0 if it was there before the session.
+    /// Nanoseconds; 0 if loaded before the session.
     loaded: u64,
-    /// Nanoseconds; the maximum if it was still there at the end.
+    /// Nanoseconds; the maximum if still loaded at the end.
     unloaded: u64,
 }
 
@@ -31,13 +31,13 @@ impl Code {
 #[derive(Debug, Default)]
 pub(crate) struct MethodTable {
     code: Vec<Code>,
-    /// The code now at an address, by its start.
+    /// The code loaded now, by its start address.
     current: HashMap<u64, usize>,
     modules: HashMap<u64, String>,
 }
 
 impl MethodTable {
-    /// A method was loaded at `time`, or is `listed` as being there.
+    /// A method was loaded at `time`, or is `listed` by a rundown.
     pub(crate) fn add(&mut self, method: Method, time: u64, listed: bool) -> Result<()> {
         if self.code.len() >= METHOD_LIMIT {
             return Err(Error::TooMany { what: "methods", limit: METHOD_LIMIT });
@@ -63,7 +63,7 @@ impl MethodTable {
         }
     }
 
-    /// Module `id` is the file `file`.
+    /// Sets the file of module `id`.
     pub(crate) fn add_module(&mut self, id: u64, file: String) -> Result<()> {
         self.modules.insert(id, file);
         if self.modules.len() > MODULE_LIMIT {
@@ -72,12 +72,12 @@ impl MethodTable {
         Ok(())
     }
 
-    /// Methods and modules.
+    /// Number of methods and modules.
     pub(crate) fn len(&self) -> usize {
         self.code.len() + self.modules.len()
     }
 
-    /// Everything is known: makes the look-up.
+    /// Makes the lookup, after all methods were added.
     pub(crate) fn into_lookup(mut self) -> MethodLookup {
         self.code.sort_by_key(|code| (code.method.start, code.loaded));
         MethodLookup { code: self.code, modules: self.modules }
@@ -92,7 +92,7 @@ pub(crate) struct MethodLookup {
 
 impl MethodLookup {
     /// Index of the method whose code was at `address` at `time`.
-    /// If none was there at that very time (events of several threads are not in order), the one that came closest before.
+    /// If there was none at that time (events of several threads are not in order), the closest one before.
     pub(crate) fn find(&self, address: u64, time: u64) -> Option<usize> {
         let behind = self.code.partition_point(|code| code.method.start <= address);
         let near = behind.saturating_sub(LOOK_BACK)..behind;
@@ -102,12 +102,12 @@ impl MethodLookup {
         Some(std::iter::once(first).chain(holders).find(there).unwrap_or(first))
     }
 
-    /// Whether no place was ever used twice.
+    /// Whether no address was ever reused.
     pub(crate) fn is_unambiguous(&self) -> bool {
         self.code.windows(2).all(|pair| !pair[0].holds(pair[1].method.start))
     }
 
-    /// The method behind an index.
+    /// The method at an index.
     pub(crate) fn method(&self, index: usize) -> &Method {
         &self.code[index].method
     }

@@ -1,4 +1,4 @@
-//! The stream itself: objects with names, blocks, and the tables that events refer to.
+//! Parses the stream: named objects, blocks, and the tables that events refer to.
 
 use crate::blob::Blobs;
 use crate::bytes::Bytes;
@@ -7,13 +7,13 @@ use crate::sequence::Sequences;
 use crate::{Error, Result};
 use std::collections::HashMap;
 
-/// The runtime's blocks are some 100 KiB; one larger than this is damage.
+/// The runtime's blocks are some 100 KiB; a block larger than this is damage.
 const BLOCK_LIMIT: usize = 16 << 20;
-/// Kinds of events; the runtime's own providers have some hundreds.
+/// Maximum event types; the runtime's own providers have some hundreds.
 const EVENT_TYPE_LIMIT: usize = 1 << 16;
-/// Addresses of stacks between two sequence points (128 MiB).
+/// Maximum stack addresses between two sequence points (128 MiB).
 const STACK_ADDRESS_LIMIT: usize = 16 << 20;
-/// Length of an object's type name.
+/// Maximum length of an object's type name.
 const NAME_LIMIT: usize = 64;
 
 const MAGIC: &[u8] = b"Nettrace";
@@ -50,7 +50,7 @@ enum State {
     Failed(Error),
 }
 
-/// From the runtime's clock to nanoseconds since the session's start.
+/// Converts the runtime's clock to nanoseconds since the session's start.
 #[derive(Debug, Default, Clone, Copy)]
 struct Clock {
     start: u64,
@@ -78,8 +78,8 @@ impl Parser {
         Parser::default()
     }
 
-    /// Takes the next piece of the stream and hands every event that it completes to `sink`.
-    /// After an error nothing more is read, and every further call answers the same error.
+    /// Reads the next piece of the stream, and passes each completed event to `sink`.
+    /// After an error it reads no more, and every further call returns the same error.
     pub fn push(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<()> {
         if let State::Failed(error) = &self.state {
             return Err(error.clone());
@@ -106,7 +106,7 @@ impl Parser {
         outcome
     }
 
-    /// The stream has ended: says how.
+    /// The end of the stream, with its counts.
     pub fn finish(self) -> StreamEnd {
         StreamEnd { truncated: self.state != State::Ended, ..self.end }
     }
@@ -116,12 +116,12 @@ impl Parser {
         self.state == State::Ended
     }
 
-    /// Reads one thing from the beginning of `input`; answers its size, or `None` if it is not all there yet.
+    /// Reads one item from the start of `input`; returns its size, or `None` if it is incomplete.
     fn step(&mut self, input: &[u8], sink: &mut impl Sink) -> Result<Option<usize>> {
         match self.state {
             State::Header => self.header(input),
             State::Objects => self.object(input, sink),
-            // Nothing follows the end mark; what does is passed over.
+            // Bytes after the end mark are ignored.
             State::Ended => Ok(Some(input.len()).filter(|&size| size > 0)),
             State::Failed(_) => Ok(None),
         }
@@ -135,7 +135,7 @@ impl Parser {
         let mut bytes = Bytes::new(&input[magic..]);
         let Some(length) = bytes.u32() else { return Ok(None) };
         if length == 0 {
-            // From format 6 on, a zero stands here, and the version after it.
+            // From format 6 on, there is a zero here, and the version after it.
             return match bytes.u32() {
                 Some(version) => Err(Error::Version { version }),
                 None => Ok(None),
@@ -173,7 +173,7 @@ impl Parser {
         Ok(Some(begin + size + 1))
     }
 
-    /// The type of an object: its name, and where its content begins.
+    /// The type of an object: its name, and the offset of its content.
     fn object_header<'a>(&self, input: &'a [u8]) -> Result<Option<(&'a [u8], usize)>> {
         const FIXED: usize = 3 + 12;
         let Some(fixed) = input.get(..FIXED) else { return Ok(None) };
@@ -195,7 +195,7 @@ impl Parser {
         Ok(Some((name, FIXED + length + 1)))
     }
 
-    /// Where a block's content begins and how long it is: it has its size before it, and stands at a multiple of four.
+    /// Offset and length of a block's content: the size precedes it, and it starts at a multiple of four.
     fn block_bounds(&self, input: &[u8], header_size: usize) -> Result<Option<(usize, usize)>> {
         let Some(size) = input.get(header_size..).and_then(|rest| Bytes::new(rest).u32()) else { return Ok(None) };
         let size = size as usize;
@@ -214,7 +214,7 @@ impl Parser {
             b"EventBlock" => self.event_block(content, sink)?,
             b"StackBlock" => self.stack_block(content)?,
             b"SPBlock" => self.sequence_point(content, sink)?,
-            // A later runtime may write blocks that this reader does not know: they are passed over.
+            // Unknown blocks of a later runtime are skipped.
             _ => Some(()),
         };
         known.ok_or_else(|| self.damaged("a block that contradicts itself"))
@@ -308,7 +308,7 @@ impl Parser {
             let missing = self.sequences.point(thread, number)?;
             report(&mut self.end, thread, missing, sink);
         }
-        // Ids begin anew.
+        // Ids restart.
         self.stacks = Stacks::default();
         Ok(Some(()))
     }
@@ -319,7 +319,7 @@ impl Parser {
 }
 
 impl Stacks {
-    /// Id 0 is no stack; `None` if one is meant that is not there.
+    /// Id 0 is an empty stack; `None` if the stack is missing.
     fn get(&self, id: u32) -> Option<&[u64]> {
         if id == 0 {
             return Some(&[]);
@@ -343,7 +343,7 @@ fn report(end: &mut StreamEnd, thread: u64, missing: u64, sink: &mut impl Sink) 
     }
 }
 
-/// The declaration of a kind of event: its id in this stream, and what it is. Its fields are not needed.
+/// The declaration of an event type: its id in this stream, and its names. The fields are not needed.
 fn event_type(payload: &[u8]) -> Option<(u32, EventType)> {
     let mut bytes = Bytes::new(payload);
     let id = bytes.u32()?;
@@ -359,7 +359,7 @@ fn unix_nanoseconds([year, month, _, day, hour, minute, second, millisecond]: [u
     if !(1970..2500).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // Years that begin in March have their leap day at the end.
+    // With years that begin in March the leap day is the last day.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
     let since_1970 = days.checked_sub(719_468)?;

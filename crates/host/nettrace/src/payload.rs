@@ -1,14 +1,14 @@
-//! The few events whose content matters. Layouts only ever grow at the end, so a longer payload is read as far as it is known.
+//! The relevant events. Payloads only ever grow at the end, so a longer one is read as far as known.
 
 use crate::bytes::Bytes;
 use crate::event::Event;
 use crate::providers::{EVENT_PIPE, RUNDOWN, RUNTIME, SAMPLER};
 
-/// An event that matters.
+/// A relevant event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Payload {
     Sample(Mode),
-    /// A method's code is there: it was loaded now, or was there already (rundown).
+    /// A method's code: loaded now, or before (rundown).
     Method {
         method: Method,
         listed: bool,
@@ -25,7 +25,7 @@ pub(crate) enum Payload {
     },
 }
 
-/// What the sampled thread was doing.
+/// The sampled thread's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// In managed code.
@@ -48,13 +48,13 @@ pub(crate) struct Method {
     pub(crate) signature: String,
 }
 
-/// What `event` says, if it matters; `Err` if it should matter but is too short.
+/// The payload of `event`, if relevant; `Err` if it is relevant but too short.
 pub(crate) fn payload(event: &Event<'_>) -> Result<Option<Payload>, ()> {
     let mut bytes = Bytes::new(event.payload);
     let read = match (event.event_type.provider.as_str(), event.event_type.id) {
         (SAMPLER, 0) => sample(&mut bytes),
         (RUNTIME, 143) => method(&mut bytes, false),
-        // Listed at the start or at the end of the session.
+        // Rundown at the start or at the end of the session.
         (RUNDOWN, 143 | 144) => method(&mut bytes, true),
         (RUNTIME, 144) => method(&mut bytes, false).map(unloaded),
         (RUNTIME, 152) | (RUNDOWN, 153 | 154) => module(&mut bytes),

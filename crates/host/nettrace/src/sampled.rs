@@ -1,4 +1,4 @@
-//! The runtime's own samples as a profile: the fallback where nothing may be loaded into the target.
+//! A profile of the runtime's own samples: the fallback where no library may be loaded into the target.
 
 use crate::event::{Event, Sink, StreamEnd, Trace};
 use crate::il_text::method_name;
@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 /// The runtime cuts stacks at this many frames (`EP_MAX_STACK_DEPTH`).
 const RUNTIME_DEPTH_LIMIT: usize = 100;
 
-/// Takes an EventPipe stream as it comes, and makes a profile of its samples at the end.
+/// Reads an EventPipe stream piece by piece, and makes a profile of its samples at the end.
 #[derive(Debug)]
 pub struct SampledProfile {
     parser: Parser,
@@ -22,13 +22,14 @@ pub struct SampledProfile {
 }
 
 impl SampledProfile {
-    /// A profile of `event`: [`remora_profile::Event::Wall`] takes all samples, and shows threads in native code as blocked;
-    /// [`remora_profile::Event::Cpu`] takes only those of threads in managed code.
+    /// A profile of `event`. [`remora_profile::Event::Wall`] uses all samples, and shows threads in native code as blocked;
+    /// [`remora_profile::Event::Cpu`] uses only samples of threads in managed code.
     pub fn new(event: remora_profile::Event) -> SampledProfile {
         SampledProfile { parser: Parser::new(), collector: Collector::new(event), failure: None }
     }
 
-    /// Takes the next piece of the stream. After an error nothing more is taken; [`SampledProfile::finish`] makes a profile of what came before.
+    /// Reads the next piece of the stream. After an error it reads no more; [`SampledProfile::finish`] makes a profile of the earlier
+    /// events.
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -46,30 +47,30 @@ impl SampledProfile {
         self.collector.samples.len()
     }
 
-    /// Samples that the runtime has dropped so far.
+    /// Samples the runtime has dropped so far.
     pub fn lost(&self) -> u64 {
         self.collector.lost()
     }
 
-    /// Methods and modules that were named so far. When the session ends the runtime names those that it has not named yet.
+    /// Methods and modules named so far. When the session ends, the runtime names the others.
     pub fn named(&self) -> usize {
         self.collector.methods.len()
     }
 
-    /// Whether the stream's own end mark has come.
+    /// Whether the stream's end mark was read.
     pub fn ended(&self) -> bool {
         self.parser.ended()
     }
 
-    /// The profile of everything that came.
-    /// Of `meta`, what is empty or zero is filled in from the stream; event and engine are set, and notes are added.
+    /// The profile of all samples.
+    /// Empty or zero fields of `meta` are set from the stream; event and engine are always set, and notes are added.
     pub fn finish(self, meta: Meta) -> Profile {
         let end = self.parser.finish();
         self.collector.into_profile(meta, end, self.failure)
     }
 }
 
-/// What has been seen.
+/// Collects samples, methods and modules.
 #[derive(Debug)]
 struct Collector {
     event: remora_profile::Event,
@@ -146,7 +147,7 @@ impl Collector {
         }
     }
 
-    /// What is missing of the threads that write samples.
+    /// Dropped events of the threads that write samples.
     fn lost(&self) -> u64 {
         self.samplers.iter().filter_map(|thread| self.dropped_by.get(thread)).sum()
     }
@@ -175,7 +176,7 @@ impl Collector {
         profile
     }
 
-    /// `meta` with what the stream knows filled in.
+    /// `meta` with its missing fields from the stream.
     fn complete(&mut self, meta: Meta, weighted: &[(RawSample, u64)]) -> Meta {
         let mut meta = Meta { event: self.event, engine: Meta::RUNTIME_SAMPLER.to_owned(), ..meta };
         if meta.frequency == 0 {
@@ -196,7 +197,7 @@ impl Collector {
         meta
     }
 
-    /// What a reader should be told.
+    /// Notes for readers.
     fn notes(
         &self,
         end: StreamEnd,
@@ -240,7 +241,7 @@ impl Collector {
     }
 }
 
-/// What this sampler cannot do, whatever happens.
+/// The limits of this sampler in every recording.
 fn limits_of_the_sampler(event: remora_profile::Event) -> Vec<String> {
     let native = match event {
         remora_profile::Event::Wall => {
@@ -257,7 +258,7 @@ fn limits_of_the_sampler(event: remora_profile::Event) -> Vec<String> {
     ]
 }
 
-/// Samples of the thread that has most.
+/// The sample count of the thread with most.
 fn busiest(profile: &Profile) -> u64 {
     let mut counts: HashMap<ThreadIx, u64> = HashMap::new();
     for sample in profile.samples() {
@@ -266,11 +267,11 @@ fn busiest(profile: &Profile) -> u64 {
     counts.into_values().max().unwrap_or(0)
 }
 
-/// Addresses to frames.
+/// Resolves addresses to frames.
 struct Resolver {
     lookup: MethodLookup,
     frames: HashMap<usize, FrameIx>,
-    /// Only where no address was ever used twice.
+    /// Cached only if no address was reused.
     stacks: HashMap<u32, StackIx>,
     cacheable: bool,
     unknown: HashSet<u64>,
@@ -299,7 +300,7 @@ impl Resolver {
             frames.push(synthetic(profile, "[truncated]"));
         }
         for (depth, &address) in addresses.iter().enumerate().rev() {
-            // A caller is found where the call is, not behind it: that may be another method already.
+            // A return address may already be in the next method, so the lookup uses the byte before it.
             let within = if depth == 0 { address } else { address.saturating_sub(1) };
             frames.push(self.frame(profile, within, raw.time));
         }

@@ -1,19 +1,19 @@
-//! Samples as they arrive, compact: a long recording has millions, of few different stacks.
+//! Samples in compact form: a long recording has millions, with few different stacks.
 
 use crate::payload::Mode;
 use crate::{Error, Result};
 use std::collections::{HashMap, HashSet};
 
-/// Samples of one recording: nine hours of one thread at 1,000 a second.
+/// Maximum samples: nine hours of one thread at 1,000 a second.
 const SAMPLE_LIMIT: usize = 32 << 20;
-/// Addresses of all different stacks (256 MiB).
+/// Maximum addresses of all different stacks (256 MiB).
 const ADDRESS_LIMIT: usize = 32 << 20;
-/// The interval if the stream does not say one, nanoseconds.
+/// The interval if the stream has none, nanoseconds.
 const USUAL_INTERVAL: u64 = 1_000_000;
-/// If samples were dropped, an interval this many times the usual one is taken for a hole.
+/// If samples were dropped, an interval this many times the usual one counts as a gap.
 const HOLE: u64 = 10;
 
-/// No sample stands for more than this (4.6 minutes), so that sums of nonsense cannot overflow.
+/// Maximum weight of a sample (4.6 minutes), so that sums of invalid times cannot overflow.
 const LONGEST: u64 = 1 << 38;
 
 /// One sample of one thread.
@@ -25,7 +25,7 @@ pub(crate) struct RawSample {
     pub(crate) mode: Mode,
 }
 
-/// All samples, and their stacks without repetition.
+/// All samples, and their stacks, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     all: Vec<RawSample>,
@@ -67,8 +67,9 @@ impl Samples {
         &self.stacks[id as usize]
     }
 
-    /// All samples in the order of time, each with the nanoseconds that it stands for: those since the sampler's round before.
-    /// Not those since the thread's sample before: a thread that left managed code has none, and did not wait in the place where it is seen next.
+    /// All samples in time order, each weighted with the nanoseconds since the sampler's previous round.
+    /// The thread's own previous sample does not count: a thread outside managed code has no samples, and did not wait at its next sampled
+    /// place.
     pub(crate) fn weighted(&mut self, interval: u64, dropped: bool) -> Vec<(RawSample, u64)> {
         self.all.sort_by_key(|sample| sample.time);
         let interval = if interval == 0 { USUAL_INTERVAL } else { interval };
@@ -83,7 +84,7 @@ impl Samples {
                 *length = (*length).min(usual.saturating_mul(HOLE));
             }
         }
-        // What was before the first round is not known.
+        // The time before the first round is unknown.
         lengths.insert(0, usual);
         let mut round = 0;
         let weigh = |(index, sample): (usize, &RawSample)| {
@@ -96,7 +97,7 @@ impl Samples {
     }
 }
 
-/// Where the sampler's rounds begin. One visits each thread once, and then sleeps for the interval.
+/// Start of each sampler round. A round visits each thread once, then sleeps for the interval.
 fn rounds(samples: &[RawSample], interval: u64) -> Vec<usize> {
     let mut rounds = Vec::new();
     let mut visited = HashSet::new();
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn a_sample_stands_for_the_time_since_the_round_before() {
         let times = [(1000, 1), (1010, 2), (2000, 1), (2010, 2), (4000, 1), (5000, 1), (5010, 2)];
-        // Thread 2 was away in the third round, and is not charged for it.
+        // Thread 2 was absent in the third round, and is not charged for it.
         assert_eq!(weights(&times, false), [1000, 1000, 1000, 1000, 2000, 1000, 1000]);
     }
 

@@ -1,4 +1,4 @@
-//! One entry of a stack: what ran there, and where that is written down.
+//! Frames: one entry of a stack, with its source.
 
 /// Index of a text in a [`crate::Profile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -8,7 +8,7 @@ pub struct StringIx(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FrameIx(pub u32);
 
-/// What kind of code a frame is.
+/// The kind of a frame's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FrameKind {
     /// A method of the application or its libraries, JIT-compiled or precompiled.
@@ -17,27 +17,27 @@ pub enum FrameKind {
     Native,
     /// An address in no known mapping, shown as `[unknown]`.
     Unknown,
-    /// Not code: a marker made by Remora, shown in brackets, such as `[truncated]` or `[lost]`.
+    /// Not code: a mark by Remora, shown in brackets, such as `[truncated]` or `[lost]`.
     Synthetic,
 }
 
-/// One entry of a stack. Two frames are the same if all of this is the same.
+/// One entry of a stack. Frames with equal fields are the same frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// What kind of code.
+    /// The kind of code.
     pub kind: FrameKind,
-    /// The name as it is shown: `Namespace.Type<T>.Method(int)`, `memcpy`, `libcoreclr.so+0x1234`, `[unknown]`.
+    /// The displayed name: `Namespace.Type<T>.Method(int)`, `memcpy`, `libcoreclr.so+0x1234`, `[unknown]`.
     pub name: StringIx,
     /// File name of the assembly or ELF file, without directories: `MyApp.dll`, `libc.so.6`.
     pub module: Option<StringIx>,
-    /// Source file, as the debug information names it.
+    /// Source file, as in the debug information.
     pub file: Option<StringIx>,
     /// Line in that file, 1-based.
     pub line: Option<u32>,
 }
 
 impl Frame {
-    /// A frame that is in no known mapping.
+    /// A frame in no known mapping.
     pub fn unknown(name: StringIx) -> Self {
         Frame { kind: FrameKind::Unknown, name, module: None, file: None, line: None }
     }

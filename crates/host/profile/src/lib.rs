@@ -1,7 +1,7 @@
-//! The neutral model of samples, stacks, threads, values and loss: the hub between whoever records and whoever writes a file.
+//! The neutral model of samples, stacks, threads, values and loss: the hub between recorders and file formats.
 //!
 //! # Purpose
-//! A [`Profile`] is what one recording means, independent of how it was taken and of how it will be written.
+//! A [`Profile`] is the content of one recording, independent of the engine and of file formats.
 //!
 //! # Design constraints
 //! Flat tables and indexes into them: a profile of a million samples is a handful of vectors.
@@ -31,12 +31,12 @@ use std::collections::HashMap;
 /// Each map has a random seed, so a target cannot choose keys that collide. Text keeps the standard hash.
 pub type NumberMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// What one unit of [`Sample::weight`] stands for.
+/// The unit of [`Sample::weight`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// Time on a processor, user and kernel, in nanoseconds.
+    /// CPU time, user and kernel, in nanoseconds.
     Cpu,
-    /// Time on the clock, running or blocked, in nanoseconds.
+    /// Wall-clock time, running or blocked, in nanoseconds.
     Wall,
 }
 
@@ -59,7 +59,7 @@ impl Event {
     }
 }
 
-/// Whether a thread used the processor when it was sampled.
+/// Whether a thread was on a CPU when it was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// On a CPU.
@@ -77,44 +77,44 @@ pub struct Sample {
     pub thread: ThreadIx,
     /// Its stack.
     pub stack: StackIx,
-    /// Nanoseconds of CPU or wall-clock time that this sample stands for ([`Meta::event`] says which).
+    /// Nanoseconds of CPU or wall-clock time that this sample represents ([`Meta::event`]).
     pub weight: u64,
     /// Running or blocked.
     pub state: State,
 }
 
-/// What was recorded, how, and from whom.
+/// Properties of a recording and its target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meta {
-    /// What a weight stands for.
+    /// The unit of weights.
     pub event: Event,
-    /// What took the samples, as it is shown to the user: `agent (timers)`, `EventPipe SampleProfiler`.
+    /// The sampler's displayed name: `agent (timers)`, `EventPipe SampleProfiler`.
     pub engine: String,
-    /// Samples a second and thread that were asked for.
+    /// Requested samples a second and thread.
     pub frequency: u32,
     /// Wall-clock time of the first instant, nanoseconds since 1970-01-01 UTC.
     pub started_unix_nanoseconds: u64,
-    /// How long the recording lasted, nanoseconds.
+    /// Duration of the recording, nanoseconds.
     pub duration: u64,
-    /// Process id as the recording side sees it.
+    /// Process id as the recorder sees it.
     pub process_id: u32,
     /// The application's name: entry assembly, else executable.
     pub application: String,
     /// The target's command line, arguments separated by one space.
     pub command_line: String,
-    /// The runtime as it is shown: `.NET 8.0.4`.
+    /// The runtime's displayed name: `.NET 8.0.4`.
     pub runtime: String,
-    /// Processor time that the target's process used during the recording, nanoseconds, where it could be read.
+    /// The target's CPU time during the recording, nanoseconds, if readable.
     pub target_cpu: Option<u64>,
-    /// Everything a reader should be told: what a fallback cannot do, how a recording ended early.
+    /// Notes for readers: limits of a fallback, an early end of the recording.
     pub notes: Vec<String>,
 }
 
 impl Meta {
-    /// The [`Meta::engine`] whose samples are the runtime's own.
+    /// The [`Meta::engine`] of the runtime's own samples.
     pub const RUNTIME_SAMPLER: &str = "EventPipe SampleProfiler";
 
-    /// What the weights add up to, in two words: `CPU time`.
+    /// The kind of time that weights add up to, in two words: `CPU time`.
     pub fn time(&self) -> &'static str {
         match self.event {
             Event::Cpu if self.engine == Meta::RUNTIME_SAMPLER => "managed time",
@@ -123,10 +123,10 @@ impl Meta {
         }
     }
 
-    /// What a weight means, for people.
+    /// The meaning of a weight, for people.
     pub fn meaning(&self) -> &'static str {
         match self.event {
-            // It cannot tell who runs: only who is in managed code (docs of `remora-nettrace`, `Sampled`).
+            // It cannot detect running threads, only managed code (docs of `remora-nettrace`, `Sampled`).
             Event::Cpu if self.engine == Meta::RUNTIME_SAMPLER => "time on the clock in managed code",
             Event::Cpu => "time on a processor",
             Event::Wall => "time on the clock",
@@ -155,7 +155,7 @@ impl Default for Meta {
 /// One recording.
 #[derive(Debug, Clone, Default)]
 pub struct Profile {
-    /// What was recorded.
+    /// Properties of the recording.
     pub meta: Meta,
     strings: Vec<String>,
     string_index: HashMap<String, StringIx>,
@@ -166,11 +166,11 @@ pub struct Profile {
     threads: Vec<Thread>,
     samples: Vec<Sample>,
     scales: Vec<u64>,
-    /// What was taken and what of it did not arrive, by cause.
+    /// Taken and lost samples, by cause.
     pub loss: Loss,
 }
 
-/// How much of a growing [`Profile`] has been written somewhere.
+/// The part of a growing [`Profile`] written so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Watermark {
     /// Strings written.
@@ -191,7 +191,7 @@ impl Profile {
         Profile { meta, ..Profile::default() }
     }
 
-    /// The index of `text`, which is added if it is new.
+    /// The index of `text`; adds it if new.
     pub fn string(&mut self, text: &str) -> StringIx {
         if let Some(&index) = self.string_index.get(text) {
             return index;
@@ -202,7 +202,7 @@ impl Profile {
         index
     }
 
-    /// The index of `frame`, which is added if it is new.
+    /// The index of `frame`; adds it if new.
     pub fn frame(&mut self, frame: Frame) -> FrameIx {
         if let Some(&index) = self.frame_index.get(&frame) {
             return index;
@@ -213,7 +213,7 @@ impl Profile {
         index
     }
 
-    /// The index of the stack that is `frame` called by `parent`, which is added if it is new.
+    /// The index of the stack with `frame` called by `parent`; adds it if new.
     pub fn stack(&mut self, parent: Option<StackIx>, frame: FrameIx) -> StackIx {
         let node = StackNode { parent, frame };
         if let Some(&index) = self.stack_index.get(&node) {
@@ -225,18 +225,18 @@ impl Profile {
         index
     }
 
-    /// The index of the stack whose frames are given from the root (outermost caller) to the leaf; `None` if there are none.
+    /// The index of the stack with these frames from the root (outermost caller) to the leaf; `None` if there are none.
     pub fn stack_from_root(&mut self, frames: impl IntoIterator<Item = FrameIx>) -> Option<StackIx> {
         frames.into_iter().fold(None, |parent, frame| Some(self.stack(parent, frame)))
     }
 
-    /// Adds a thread. Threads are not interned: the caller knows which is which, and an id may be reused by the system.
+    /// Adds a thread. Threads are not interned: the caller distinguishes them, and the system may reuse an id.
     pub fn add_thread(&mut self, thread: Thread) -> ThreadIx {
         self.threads.push(thread);
         ThreadIx(self.threads.len() as u32 - 1)
     }
 
-    /// Replaces what is known of a thread (its name may be learnt late).
+    /// Updates a thread (its name may be learnt late).
     pub fn thread_mut(&mut self, thread: ThreadIx) -> &mut Thread {
         &mut self.threads[thread.0 as usize]
     }
@@ -246,17 +246,17 @@ impl Profile {
         self.samples.push(sample);
     }
 
-    /// The text behind an index.
+    /// The text at an index.
     pub fn text(&self, string: StringIx) -> &str {
         &self.strings[string.0 as usize]
     }
 
-    /// The frame behind an index.
+    /// The frame at an index.
     pub fn frame_at(&self, frame: FrameIx) -> &Frame {
         &self.frames[frame.0 as usize]
     }
 
-    /// The stack node behind an index.
+    /// The stack node at an index.
     pub fn stack_at(&self, stack: StackIx) -> &StackNode {
         &self.stacks[stack.0 as usize]
     }
@@ -271,7 +271,7 @@ impl Profile {
         &self.frames
     }
 
-    /// All stack nodes, in index order; a parent always stands before its children.
+    /// All stack nodes, in index order; a parent always precedes its children.
     pub fn stacks(&self) -> &[StackNode] {
         &self.stacks
     }
@@ -281,7 +281,7 @@ impl Profile {
         &self.threads
     }
 
-    /// All samples, in the order of arrival (per thread: the order of time).
+    /// All samples, in order of arrival (per thread: time order).
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
@@ -296,7 +296,7 @@ impl Profile {
         })
     }
 
-    /// How much there is now.
+    /// The present size of all tables.
     pub fn watermark(&self) -> Watermark {
         Watermark {
             strings: self.strings.len(),

@@ -1,22 +1,22 @@
-//! What was taken, what arrived, and why the rest did not. The three always add up.
+//! The account of samples: taken, delivered, and lost by cause. It always adds up.
 
-/// Why a sample, or a part of it, is missing. The ids are permanent; an obsolete one is never used again.
+/// Why a sample, or a part of it, is missing. The ids are permanent; an obsolete id is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum LossCause {
-    /// The ring between the signal handlers and the agent's thread was full.
+    /// The ring between the signal handlers and the agent's worker was full.
     RingFull,
-    /// The transport to the recording process was full.
+    /// The transport to the recorder was full.
     TransportFull,
-    /// The target ended before the sample was handed over.
+    /// The target ended before the sample was sent.
     TargetEnded,
-    /// The sampler could not get the thread to answer (signal blocked, or the thread ended).
+    /// The thread did not run the sampler's signal handler (signal blocked, or the thread ended).
     ThreadSilent,
     /// The runtime's own engine dropped events (EventPipe).
     RuntimeDropped,
     /// The sample arrived damaged.
     Damaged,
-    /// It was taken, is in no other account, and the target did not end: a hole in Remora's own account.
+    /// A taken sample in no other count although the target did not end: a gap in Remora's account.
     Unaccounted,
 }
 
@@ -63,7 +63,7 @@ impl LossCause {
         }
     }
 
-    /// What it means, for people.
+    /// Its meaning, for people.
     pub fn meaning(self) -> &'static str {
         match self {
             LossCause::RingFull => "the ring in the target was full",
@@ -80,36 +80,36 @@ impl LossCause {
 /// The account of one recording: `taken == delivered + sum of lost`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// Samples that were begun.
+    /// Samples started.
     pub taken: u64,
-    /// Samples that are in the profile.
+    /// Samples in the profile.
     pub delivered: u64,
-    /// Samples that are not, by cause; causes without a loss may be absent.
+    /// Samples not in it, by cause; causes without a loss may be absent.
     pub lost: Vec<(LossCause, u64)>,
     /// Delivered samples whose stack was cut at the depth limit.
     pub truncated_stacks: u64,
-    /// Delivered samples whose walk ended before the thread's outermost frame for want of a valid frame pointer.
+    /// Delivered samples whose stack walk ended before the thread's outermost frame, without a valid frame pointer.
     pub broken_stacks: u64,
-    /// Delivered samples with a caller put back that frameless code hides.
+    /// Delivered samples with a restored caller, which frameless code had hidden.
     pub repaired_stacks: u64,
-    /// Delivered samples with callers possibly missing: for some code, the place of its caller was unknown.
+    /// Delivered samples with possibly missing callers: for some code, the place of its caller was unknown.
     pub incomplete_stacks: u64,
-    /// Delivered samples whose stack was taken over from the thread's previous sample, since it had not run in between.
+    /// Delivered samples that reuse the stack of the thread's previous sample, since the thread had not run in between.
     pub repeated_stacks: u64,
-    /// Threads that gave no sample because they had moved on: running when the sampler saw them, blocked when the signal arrived, or the
+    /// Threads that gave no sample because their state changed: running when the sampler saw them, blocked when the signal arrived, or the
     /// reverse. The other samples of the same threads carry their time.
     pub moved_on: u64,
-    /// Signals that arrived and were not samples: of others, or of a thread no longer followed.
+    /// Signals that were no samples: from other senders, or for a thread no longer sampled.
     pub stray_signals: u64,
 }
 
 impl Loss {
-    /// All samples that are not in the profile.
+    /// All samples missing from the profile.
     pub fn total_lost(&self) -> u64 {
         self.lost.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// Adds to what was lost by `cause`.
+    /// Adds to the samples lost by `cause`.
     pub fn lose(&mut self, cause: LossCause, count: u64) {
         if count == 0 {
             return;

@@ -25,7 +25,7 @@ impl Profile {
         self.scales = scales;
     }
 
-    /// The factors applied to weights; empty if there were none.
+    /// The factors applied to weights; empty if none.
     pub fn scales(&self) -> &[u64] {
         &self.scales
     }

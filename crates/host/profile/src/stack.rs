@@ -1,4 +1,4 @@
-//! Stacks as a tree of calls: each node is a frame and its caller.
+//! Stacks as a call tree: each node is a frame and its caller.
 
 use crate::FrameIx;
 
@@ -6,11 +6,11 @@ use crate::FrameIx;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackIx(pub u32);
 
-/// A frame and who called it.
+/// A frame and its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StackNode {
     /// The caller, `None` for the outermost frame.
     pub parent: Option<StackIx>,
-    /// What ran.
+    /// The frame.
     pub frame: FrameIx,
 }

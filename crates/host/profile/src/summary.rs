@@ -1,4 +1,4 @@
-//! The first answer: the hottest methods, by their own time and with what they call, and each thread's share.
+//! The summary: hottest methods, by self time and total time, and each thread's share.
 
 use crate::{FrameIx, Profile, State, ThreadIx};
 use std::collections::HashMap;
@@ -6,26 +6,26 @@ use std::collections::HashMap;
 /// A method and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HotMethod {
-    /// A frame of that method (methods that differ by line only are one).
+    /// A frame of that method (methods that differ only by line are one).
     pub frame: FrameIx,
     /// Nanoseconds in the method itself.
     pub self_weight: u64,
-    /// Nanoseconds in the method and what it calls, recursion counted once.
+    /// Nanoseconds in the method and its callees, recursion counted once.
     pub total_weight: u64,
-    /// Samples whose leaf it is.
+    /// Samples with it as leaf.
     pub self_samples: u64,
-    /// Samples in which it appears.
+    /// Samples that contain it.
     pub total_samples: u64,
 }
 
 /// A thread and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadShare {
-    /// Which thread.
+    /// The thread.
     pub thread: ThreadIx,
     /// Nanoseconds of its samples.
     pub weight: u64,
-    /// Of those, nanoseconds of samples that were blocked.
+    /// The part of them from blocked samples.
     pub blocked_weight: u64,
     /// Its samples.
     pub samples: u64,
@@ -34,18 +34,18 @@ pub struct ThreadShare {
 /// The hottest methods and threads of a profile, or of one of its threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Sum of the weights looked at, nanoseconds.
+    /// Sum of the summarized weights, nanoseconds.
     pub total_weight: u64,
-    /// Samples looked at.
+    /// Summarized samples.
     pub samples: u64,
-    /// All methods, hottest by own time first; ties by total, then by name.
+    /// All methods, hottest by self time first; ties by total, then by name.
     pub methods: Vec<HotMethod>,
     /// All threads with samples, busiest first.
     pub threads: Vec<ThreadShare>,
 }
 
 impl Summary {
-    /// Sums up `profile`, or only `thread` of it.
+    /// Summarizes `profile`, or only one `thread`.
     pub fn of(profile: &Profile, thread: Option<ThreadIx>) -> Summary {
         let mut summary = Summary::default();
         let mut methods: HashMap<MethodKey, HotMethod> = HashMap::new();
@@ -82,7 +82,7 @@ impl Summary {
     }
 }
 
-/// What makes two frames the same method: name and module, not the line.
+/// The identity of a method: name and module, not the line.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct MethodKey {
     name: crate::StringIx,

@@ -1,6 +1,6 @@
-//! Numbers and texts as bytes: variable-length integers, seven bits a byte, lowest first; texts with their length before them.
+//! Numbers and texts as bytes: variable-length integers, seven bits a byte, lowest first; texts after their length.
 //!
-//! The reader never allocates by a number it has read.
+//! The reader never allocates by a number from the input.
 
 /// Appends `value`.
 pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -23,13 +23,13 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Reads what was put.
+/// Reads the encoded values.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
-/// The bytes do not have the form that they should have.
+/// The bytes are invalid.
 pub(crate) type Malformed = &'static str;
 
 impl<'a> Reader<'a> {
@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes }
     }
 
-    /// Whether all is read.
+    /// Whether everything was read.
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         Ok(before.wrapping_add((folded >> 1) ^ (folded & 1).wrapping_neg()))
     }
 
-    /// The next number, which counts items that follow, of one byte each at least.
+    /// The next number, a count of items that follow, each at least one byte.
     pub(crate) fn count(&mut self) -> Result<usize, Malformed> {
         let count = self.number()?;
         if count > self.rest.len() as u64 {

@@ -1,4 +1,4 @@
-//! What can be wrong with a recording.
+//! Errors of a recording.
 
 use crate::VERSION;
 use remora_chunks::HeaderFault;
@@ -9,7 +9,7 @@ use std::io;
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Error {
-    /// The file does not begin as a recording does: another format, or an empty file.
+    /// The file does not start like a recording: another format, or an empty file.
     #[error("not a Remora recording: it does not begin with REMORA")]
     NotARecording,
     /// The file was written by a newer Remora.
@@ -18,46 +18,46 @@ pub enum Error {
     Newer {
         /// Its format version.
         version: u16,
-        /// Which Remora reads it: `Remora 1.4.0, which wrote it, or newer`.
+        /// The Remora that can read it: `Remora 1.4.0, which wrote it, or newer`.
         needs: String,
-        /// The newest version that this Remora reads.
+        /// The newest version this Remora reads.
         reads: u16,
     },
-    /// The file ends before its first whole append, so that nothing is readable. (A file that ends later is a recording, marked incomplete.)
+    /// The file ends before its first whole append, so nothing is readable. (A file that ends later is a recording, marked incomplete.)
     #[error("truncated: it ends after {length} bytes, before the first sample was complete, and nothing is readable")]
     Truncated {
-        /// Bytes there are.
+        /// The file's length in bytes.
         length: u64,
     },
     /// The file was changed after it was written: a bad disk, a text-mode transfer, an editor.
     #[error("damaged at byte {offset}: {what} ({samples} samples before it were readable)")]
     Damaged {
-        /// Where the damaged chunk begins.
+        /// Offset of the damaged chunk.
         offset: u64,
-        /// What is wrong.
+        /// The damage.
         what: &'static str,
         /// Samples in the chunks before it.
         samples: u64,
     },
-    /// More than a recording can hold.
+    /// Beyond the limits of a recording.
     #[error("more {what} than a recording can hold ({limit})")]
     TooLarge {
-        /// Of what there is too much.
+        /// The kind of item.
         what: &'static str,
-        /// How much fits.
+        /// The limit.
         limit: u64,
     },
     /// The file could not be read.
     #[strum(serialize = "read-failed")]
     #[error("cannot read the recording: {0}")]
     Read(#[source] io::Error),
-    /// The file could not be written: disk full, most likely. What was appended before is readable.
+    /// The file could not be written, most likely for a full disk. The part appended before is readable.
     #[strum(serialize = "write-failed")]
     #[error("cannot write the recording: {0}")]
     Write(#[source] io::Error),
 }
 
-/// What is wrong with a chunk; where it stands, and what came before, is known to the caller.
+/// An error in a chunk; the caller knows its position and what came before.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Damaged(&'static str),
@@ -91,7 +91,7 @@ impl From<remora_chunks::Fault> for Fault {
 }
 
 impl Error {
-    /// A name that keeps its meaning, in kebab case.
+    /// A permanent name, in kebab case.
     pub fn code(&self) -> &'static str {
         self.into()
     }

@@ -2,16 +2,16 @@
 //!
 //! # Purpose
 //! A `.remora` file holds all of a [`Profile`]: every other format can be made from it later.
-//! It is written while the recording grows ([`Writer`]), and after every append the file is a valid recording up to there,
-//! so that neither a kill nor a full disk takes away what was recorded so far.
+//! [`Writer`] writes it while the recording grows. After every append the file is a valid recording up to there.
+//! So neither a kill nor a full disk loses the samples recorded so far.
 //!
 //! # Layout
-//! Header and chunks are those of [`remora_chunks`]; the magic is `REMORA`, and the last chunk says that it is the last: a file without
-//! it is a recording that ended early. A chunk of a kind that this version does not know is skipped and counted.
+//! Header and chunks are those of [`remora_chunks`]; the magic is `REMORA`. The last chunk marks the end: a file without it is a recording
+//! that ended early. A chunk of an unknown kind is skipped and counted.
 //!
 //! # Design constraints
-//! The boundary types of a version live in that version's file; the domain's types are never serialized.
-//! What is read is not trusted: every count, length and depth has a limit ([`limits`]), and each index is checked.
+//! The boundary types of a version are in that version's file; the domain's types are never serialized.
+//! Input is untrusted: every count, length and depth has a limit ([`limits`]), and each index is checked.
 //!
 //! # Rejected
 //! An index at the end of the file: a recording that ended early would not have one.
@@ -36,22 +36,22 @@ pub const VERSION: u16 = 1;
 pub const FORMAT: Format =
     Format { magic: b"REMORA", version: VERSION, codec: Codec::Deflate, ratio: limits::RATIO, dense: &[] };
 
-/// What [`read`] found.
+/// A recording, as [`read`] returns it.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// Everything that was recorded.
+    /// The recorded profile.
     pub profile: Profile,
-    /// Whether the file was finished. If not, the recording ended early, and `profile` is what had been written by then.
+    /// Whether the file was finished. If not, the recording ended early, and `profile` has the part written by then.
     pub complete: bool,
-    /// Chunks of kinds that this version does not know, and that were skipped.
+    /// Skipped chunks of unknown kinds.
     pub unknown_chunks: u64,
-    /// Bytes after the last whole chunk: what an interrupted write left behind. They are not part of the recording.
+    /// Bytes after the last whole chunk, left by an interrupted write. They are not part of the recording.
     pub torn_bytes: u64,
 }
 
 /// Reads a recording of any version up to [`VERSION`].
 ///
-/// A file that ends early is no error, as long as its first append arrived: see [`Recording::complete`].
+/// A truncated file is no error if its first append is complete: see [`Recording::complete`].
 pub fn read(mut input: impl Read) -> Result<Recording, Error> {
     FORMAT.read_header(&mut input)?;
     let mut decoder = v1::Decoder::default();
@@ -71,15 +71,15 @@ pub fn read(mut input: impl Read) -> Result<Recording, Error> {
     }
 }
 
-/// Whether `start`, the first bytes of a file, is the beginning of a recording of any version.
+/// Whether `start`, the first bytes of a file, begins a recording of any version.
 pub fn is_recording(start: &[u8]) -> bool {
     FORMAT.begins(start)
 }
 
 /// Writes a profile while it grows.
 ///
-/// What is written is flushed at the end of each call. After an error the writer refuses further calls:
-/// what the file holds up to the failed append stays readable.
+/// Output is flushed at the end of each call. After an error the writer refuses further calls:
+/// the file up to the failed append stays readable.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
@@ -94,14 +94,14 @@ impl<W: Write> Writer<W> {
         Ok(Writer { out, encoder: v1::Encoder::default(), failed: false })
     }
 
-    /// Writes what `profile` has got since the last call, and its state (meta and loss) as of now.
+    /// Writes the rows of `profile` added since the last call, and its current state (meta and loss).
     ///
     /// It must be the same profile each time.
     pub fn append(&mut self, profile: &Profile) -> Result<(), Error> {
         self.write(|encoder, buffer| encoder.append(profile, buffer))
     }
 
-    /// Writes what is missing and the end chunk, and gives the output back.
+    /// Writes the remaining rows and the end chunk, and returns the output.
     pub fn finish(mut self, profile: &Profile) -> Result<W, Error> {
         self.write(|encoder, buffer| {
             encoder.append(profile, buffer)?;
@@ -111,7 +111,7 @@ impl<W: Write> Writer<W> {
         Ok(self.out)
     }
 
-    /// How much of the profile has been written.
+    /// The part of the profile written so far.
     pub fn watermark(&self) -> Watermark {
         self.encoder.watermark()
     }

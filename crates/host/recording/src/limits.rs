@@ -1,18 +1,19 @@
-//! How large a recording may be. The writer refuses more rows than that, and cuts texts and times; the reader refuses all that is beyond.
-//! So whatever is written can be read.
+//! Limits of a recording. The writer refuses rows beyond them, and cuts texts and times; the reader refuses everything beyond.
+//! So every written file can be read.
 //!
-//! A file of some kilobytes can claim billions of anything; these are the numbers at which belief ends.
+//! A file of some kilobytes can claim billions of anything; the reader stops at these limits.
 
-/// How often the content of a file may be as long as the file, beyond the first 8 MiB. What would pack better is stored as it is. A sample takes 4 bytes of the content or more, and 32 in memory, and twice
-/// that while an array grows: so a file takes at most some 2,000 times its length, and 128 MiB.
+/// Maximum ratio of unpacked content to file length, beyond the first 8 MiB. Content that would compress better is stored uncompressed.
+/// A sample takes at least 4 bytes of content, and 32 in memory, and twice that while an array grows.
+/// So a file takes at most some 2,000 times its length, and 128 MiB.
 pub const RATIO: u64 = 128;
 /// Items of one table that the writer puts into one chunk.
 pub const CHUNK_ITEMS: usize = 1 << 16;
 /// Threads that the writer puts into one chunk: fewer, since each may have a long name.
 pub const CHUNK_THREADS: usize = 1 << 8;
-/// Bytes of text that the writer puts into one chunk, beyond which it starts another.
+/// Bytes of text in one chunk after which the writer starts another.
 pub const CHUNK_TEXT: usize = 4 << 20;
-/// Longest text (a name, a path, a note), bytes. The writer cuts longer ones at a character, with `…` in place of the rest.
+/// Longest text (a name, a path, a note), bytes. The writer cuts longer ones at a character boundary and appends `…`.
 pub const TEXT: usize = 16 << 10;
 /// Most notes of a recording. The writer keeps the first ones.
 pub const NOTES: usize = 64;

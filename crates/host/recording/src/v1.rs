@@ -1,13 +1,12 @@
-//! The chunks of version 1. Frozen: a change to them makes a version 2, in a file of its own. An older Remora skips and counts an added
-//! kind.
+//! The chunks of version 1. Frozen: a change makes a version 2, in a file of its own. An older Remora skips and counts an added kind.
 //!
 //! ```text
 //! kind 1  rows   of the tables: texts, frames, stack nodes, threads, threads renamed since, samples; each with its count
-//! kind 2  state  meta and loss as of now, JSON; the last one holds
+//! kind 2  state  present meta and loss, JSON; the last one holds
 //! kind 4  scales one factor for each thread, in millionths: it multiplies the weights of all running samples so far
-//! kind 3  end    how many rows of each table there were
+//! kind 3  end    number of rows in each table
 //! ```
-//! Rows refer to earlier rows only, by index. Samples are written by column, times as steps, since that packs best.
+//! Rows refer to earlier rows only, by index. Samples are written by column, times as differences, since that compresses best.
 
 mod decode;
 mod encode;

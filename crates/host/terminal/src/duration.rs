@@ -1,13 +1,13 @@
-//! Durations as people type them: `30s`, `5m`, `1h30m`, and the field's `dd:hh:mm:ss`.
+//! Durations as people type them: `30s`, `5m`, `1h30m`, and `dd:hh:mm:ss` of other tools.
 //!
-//! A bare number is refused: for one tool it means seconds, for another days.
+//! A bare number is refused: one tool means seconds, another days.
 
 use std::time::Duration;
 
-/// Longest recording that can be asked for.
+/// Longest recording.
 const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
 
-/// What `text` means, or why it means nothing.
+/// Parses `text`, or explains why it is invalid.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let seconds = if text.contains(':') { clock(text) } else { units(text) };
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

@@ -1,33 +1,33 @@
-//! Text for the terminal, made of lines: the only thing that can be printed.
+//! Text for the terminal, made of lines: the only printable type.
 //!
-//! Much of what is shown comes from a target or a file: names, paths, notes. Each line is made harmless as it is added, whatever it quotes, so
-//! nothing in it can drive the terminal, turn the text around it, or begin a line of its own.
+//! Much of the text comes from a target or a file: names, paths, notes. Each line is escaped when added, so nothing in it can drive the
+//! terminal, reorder the text around it, or start a new line.
 
 use serde::Serialize;
 use std::fmt::Write;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Deref};
 
-/// See the module's text.
+/// Escaped lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page(String);
 
-/// A page of one line. What could drive a terminal in it, a line break included, is shown as an escape: `\u{1b}`.
+/// A page of one line. Characters that could drive a terminal, including line breaks, are escaped: `\u{1b}`.
 pub fn line(text: impl AsRef<str>) -> Page {
     let mut line = plain(text.as_ref());
     line.push('\n');
     Page(line)
 }
 
-/// An empty line, and one behind it.
+/// An empty line and the title.
 pub fn titled(text: impl AsRef<str>) -> Page {
     line("") + line(text)
 }
 
 impl Page {
-    /// JSON with line breaks, and one at its end; its strings have nothing that could drive a terminal, either.
+    /// JSON with line breaks, and one at its end; its strings are escaped for terminals, too.
     pub fn json(value: &impl Serialize) -> Page {
-        // Strings and numbers cannot fail to be written.
+        // Strings and numbers always serialize.
         let mut text = harmless_json(&serde_json::to_string_pretty(value).unwrap_or_default());
         text.push('\n');
         Page(text)
@@ -69,7 +69,7 @@ impl Sum for Page {
     }
 }
 
-/// `text` with escapes for what drives a terminal: `\n`, `\u{1b}`.
+/// `text` with terminal control characters escaped: `\n`, `\u{1b}`.
 pub fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -82,13 +82,13 @@ pub fn plain(text: &str) -> String {
     plain
 }
 
-/// JSON of the same meaning. serde_json leaves characters above U+007E as they are; they can only be in strings, where an escape means the
-/// same.
+/// Equivalent JSON that is safe for terminals. serde_json leaves characters above U+007E unescaped; they occur only in strings, where an
+/// escape is equivalent.
 pub fn harmless_json(json: &str) -> String {
     let mut harmless = String::with_capacity(json.len());
     for letter in json.chars() {
         if letter != '\n' && letter.is_control() || turns_text(letter) {
-            // A string takes all that is written to it.
+            // Writing to a string never fails.
             let _ = write!(harmless, "\\u{:04x}", u32::from(letter));
         } else {
             harmless.push(letter);
@@ -97,7 +97,7 @@ pub fn harmless_json(json: &str) -> String {
     harmless
 }
 
-/// Marks that change the order in which the text around them is shown, and separators that some terminals take for a line's end.
+/// Marks that reorder the surrounding text, and separators that some terminals treat as line breaks.
 fn turns_text(letter: char) -> bool {
     matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,9 +1,9 @@
-//! Bytes, as people read and write them.
+//! Sizes in bytes, as people read and write them.
 
 /// Units, each 1,024 of the one before.
 const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
-/// `1.5 GiB`: three digits that count, of powers of 1,024.
+/// `1.5 GiB`: three significant digits, powers of 1,024.
 pub fn shown(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -20,7 +20,7 @@ pub fn shown(bytes: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// What `text` means: `1GiB` and `1073741824` are the same, `1GB` is a thousand million.
+/// Parses `text`: `1GiB` and `1073741824` are the same, `1GB` is a thousand million.
 pub fn parse(text: &str) -> Result<u64, String> {
     let bad = || "write it as 500MB, 1GiB, or a number of bytes".to_owned();
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text} is more than can be counted"))
 }
 
-/// How many bytes a unit has.
+/// Bytes of a unit.
 fn factor(unit: &str) -> Option<u64> {
     if unit.is_empty() || unit == "B" {
         return Some(1);

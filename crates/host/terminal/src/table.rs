@@ -1,7 +1,8 @@
-//! Columns of text, as wide as what is in them.
+//! Columns of text, as wide as their content.
 //!
-//! Where that is wider than the terminal, columns of text share what those of numbers leave, and their cells are cut in the middle ([`cut`]).
-//! Where shares become too small to be read, the last column goes to lines of its own, if its table lets it.
+//! If that exceeds the terminal's width, text columns share the space that number columns leave, and their cells are cut in the middle
+//! ([`cut`]).
+//! If the shares are too small to read, the last column moves to lines of its own, if its table allows it.
 
 mod cut;
 
@@ -9,9 +10,9 @@ use crate::{Page, line, plain};
 use cut::{ADDRESS_FLOOR, FLOOR, has_address, shortened};
 use std::io::IsTerminal;
 
-/// Characters in which most names can be recognized. With less than that a column that may, goes to lines of its own.
+/// Characters in which most names are recognizable. With less, a column moves to lines of its own, if allowed.
 const READABLE: usize = 36;
-/// Characters beyond which a column is not filled up. A process can be called by a megabyte; that is no reason to write as much in each row.
+/// Maximum characters of padding in a column. A process name can have a megabyte; the other rows should not.
 const WIDEST: usize = 1 << 10;
 /// Characters between two columns.
 const GAP: usize = 2;
@@ -19,14 +20,14 @@ const GAP: usize = 2;
 /// A table.
 #[derive(Debug)]
 pub struct Table {
-    /// Their cells are lines, harmless ones: how wide a cell is shown is how long it is.
+    /// Escaped cells: their displayed width is their length.
     rows: Vec<Vec<String>>,
     right: Vec<bool>,
     last_may_go_below: bool,
 }
 
 impl Table {
-    /// With these headings.
+    /// A table with these headings.
     pub fn new(headings: &[&str]) -> Table {
         Table {
             rows: vec![headings.iter().map(|heading| (*heading).to_owned()).collect()],
@@ -35,12 +36,12 @@ impl Table {
         }
     }
 
-    /// Numbers stand at the right of their column, and are never cut.
+    /// Aligns a column right, for numbers; it is never cut.
     pub fn align_right(&mut self, column: usize) {
         self.right[column] = true;
     }
 
-    /// Where there is little room, the last column has lines of its own.
+    /// Allows the last column to move to lines of its own.
     pub fn let_last_go_below(&mut self) {
         self.last_may_go_below = true;
     }
@@ -73,18 +74,18 @@ impl Table {
         self.lines_with_below(&above, indent, edge)
     }
 
-    /// How wide so many columns are if nothing is cut.
+    /// Column widths without cutting.
     fn natural(&self, columns: usize) -> Vec<usize> {
         (0..columns).map(|column| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect()
     }
 
-    /// How wide so many columns may be between the terminal's edges. None of text is less than can be understood, even if it takes more.
+    /// Column widths for a terminal. No text column is less than its readable minimum, even if the table gets too wide.
     fn fitted(&self, columns: usize, edge: usize) -> Vec<usize> {
         let mut widths = self.natural(columns);
         let numbers: usize = (0..columns).filter(|column| self.right[*column]).map(|column| widths[column]).sum();
         let mut room = edge.saturating_sub(numbers + GAP * columns.saturating_sub(1));
         let mut texts: Vec<usize> = (0..columns).filter(|column| !self.right[*column]).collect();
-        // Who needs less than an equal share leaves the rest to the others.
+        // A column that needs less than an equal share leaves the rest to the others.
         texts.sort_by_key(|column| widths[*column]);
         for (place, column) in texts.iter().enumerate() {
             let share = room / (texts.len() - place);

@@ -1,4 +1,4 @@
-//! Each precondition broken once, in made-up processes, with everything else in order.
+//! Breaks each precondition once, in made-up processes, with everything else in order.
 
 use super::*;
 use crate::test_process::{MadeUp, socket_name};
@@ -18,7 +18,7 @@ fn failed(made: &MadeUp, requirements: &Requirements) -> Vec<Check> {
     .collect()
 }
 
-/// Exactly one check fails: this one, with that cause, and it says what to do.
+/// Asserts that exactly this check fails, with this cause and a remedy.
 fn only(made: &MadeUp, requirements: &Requirements, name: &str, cause: &str) {
     let failed = failed(made, requirements);
     let names: Vec<&str> = failed.iter().map(|check| check.subject.name()).collect();
@@ -183,11 +183,11 @@ fn att_06_on_musl_each_missing_name_is_told() {
     let wants = |names: &[&str]| needs(|needs| needs.names = names.iter().map(|name| (*name).to_owned()).collect());
     only(&made, &wants(&["malloc", "no_such_name"]), "libc", "lacks no_such_name");
     assert_eq!(failed(&made, &wants(&["malloc"])), Vec::new());
-    // Of a musl since 1.2.4, which exports no `getrandom64` (nor does this stand-in), the linker gives the name without the end.
+    // A musl since 1.2.4 exports no `getrandom64` (nor does this stand-in); its linker resolves the name without the suffix.
     assert_eq!(failed(&made, &wants(&["getrandom64"])), Vec::new());
 }
 
-/// A plain build was refused on every musl, since musl itself does not export what libgcc_s does.
+/// A plain build was refused on every musl, since musl itself does not export the names of libgcc_s.
 #[test]
 fn regression_on_musl_a_name_may_be_in_a_library_that_is_needed_and_mapped() {
     let made = MadeUp::core_clr();
@@ -263,7 +263,7 @@ fn each_thread_wants_room_for_two_timers() {
     only(&short, &needs(|_| {}), "signals", &format!("a recording wants {wanted}"));
 }
 
-/// Remedies name what there is: no builds that nobody makes, no engine that does not exist.
+/// Remedies name only existing builds and engines.
 #[test]
 fn remedies_name_only_what_there_is() {
     for source in [include_str!("../check.rs"), include_str!("../error.rs")] {

@@ -1,4 +1,4 @@
-//! What a runtime sends first on each connection to a reverse port.
+//! The first message of a runtime on each connection to a reverse port.
 //!
 //! Refuses everything that does not start with the advertisement's magic.
 
@@ -7,12 +7,12 @@ use super::{CodecError, Guid};
 
 const MAGIC: &[u8; 8] = b"ADVR_V1\0";
 
-/// A runtime that has connected to us.
+/// A runtime that connected to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advertisement {
-    /// Differs for each start of a runtime.
+    /// Unique for each start of a runtime.
     pub cookie: Guid,
-    /// The process id as the target knows it.
+    /// The process id in the target's own namespace.
     pub pid: u64,
 }
 

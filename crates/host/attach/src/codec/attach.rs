@@ -1,7 +1,6 @@
-//! AttachProfiler: time-out, CLSID, path, client data.
+//! AttachProfiler: timeout, CLSID, path, client data.
 //!
-//! The client data's size is always the exact one: the runtime does not reject a larger one and would hand the profiler
-//! a length that reaches past its buffer.
+//! The client data's size is always exact: the runtime accepts a larger one, and would pass the profiler a length beyond its buffer.
 
 use super::text::push_string;
 use super::{Guid, HEADER_SIZE, MAX_MESSAGE};
@@ -9,13 +8,13 @@ use super::{Guid, HEADER_SIZE, MAX_MESSAGE};
 /// A request to load a profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttachProfiler<'a> {
-    /// Milliseconds that the runtime may wait for a background collection. It bounds nothing else.
+    /// Milliseconds that the runtime may wait for a background GC. It limits nothing else.
     pub timeout_milliseconds: u32,
-    /// Class that the library's factory is asked for.
+    /// Class id requested from the library's factory.
     pub clsid: Guid,
-    /// Path of the library as the target sees it.
+    /// Path of the library in the target's view.
     pub path: &'a str,
-    /// Handed to `InitializeForAttach`.
+    /// Passed to `InitializeForAttach`.
     pub client_data: &'a [u8],
 }
 
@@ -29,7 +28,7 @@ impl AttachProfiler<'_> {
     }
 }
 
-/// The most client data that fits beside a library at `path`.
+/// Maximum client data that fits beside a library at `path`.
 pub fn largest_client_data(path: &str) -> usize {
     let fixed = HEADER_SIZE + 4 + 16 + 4 + 4;
     MAX_MESSAGE.saturating_sub(fixed + 2 * (path.encode_utf16().count() + 1))

@@ -1,19 +1,19 @@
-//! Starting and stopping a session of the runtime's own events.
+//! Starts and stops an EventPipe session.
 //!
-//! The request takes the oldest form that can say what is wanted, so that old runtimes understand it.
-//! It cannot say "no stacks", nor choose rundown keywords, to a runtime before .NET 9 (8.0.4 refuses both).
+//! The request uses the oldest form that can express the configuration, so that old runtimes understand it.
+//! Runtimes before .NET 9 have no form without stacks or with rundown keywords (8.0.4 refuses both).
 
 use super::CodecError;
 use super::text::{Cursor, push_string};
 
 const FORMAT_NETTRACE: u32 = 1;
 
-/// A source of events.
+/// An event provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
     /// Name, `Microsoft-Windows-DotNETRuntime` for example.
     pub name: String,
-    /// Which of its events.
+    /// Its event keywords.
     pub keywords: u64,
     /// 1 critical .. 5 verbose.
     pub level: u32,
@@ -26,13 +26,13 @@ pub struct Provider {
 pub enum Rundown {
     /// Not at all.
     None,
-    /// As it does by default.
+    /// As by default.
     Default,
     /// With these keywords; .NET 9 and later.
     Keywords(u64),
 }
 
-/// Whether each event carries its stack.
+/// Whether events have stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stacks {
     /// Yes, as all runtimes do.
@@ -41,16 +41,16 @@ pub enum Stacks {
     None,
 }
 
-/// What a session of events is to deliver.
+/// The configuration of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPipeConfig {
     /// Size of the buffer in the target, MiB.
     pub buffer_mebibytes: u32,
-    /// What is described at the end.
+    /// The rundown at the end.
     pub rundown: Rundown,
     /// Whether stacks are walked.
     pub stacks: Stacks,
-    /// Sources of events.
+    /// Event providers.
     pub providers: Vec<Provider>,
 }
 
@@ -63,7 +63,7 @@ impl EventPipeConfig {
         }
     }
 
-    /// The nearest that every runtime understands and that gives no less; `None` if this is it already.
+    /// The nearest configuration that every runtime supports and that delivers no less; `None` if it is this one.
     pub fn for_older_runtimes(&self) -> Option<EventPipeConfig> {
         let rundown = match self.rundown {
             Rundown::Keywords(0) | Rundown::None => Rundown::None,
@@ -94,7 +94,7 @@ impl EventPipeConfig {
     }
 }
 
-/// Names a session, in the answer to its start and in the request to stop it.
+/// Identifies a session, in the answer to its start and in the request to stop it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionId(pub u64);
 
@@ -108,7 +108,7 @@ impl SessionId {
 /// A request to end a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopTracing {
-    /// Which.
+    /// The session.
     pub session: SessionId,
 }
 

@@ -1,6 +1,6 @@
 //! Header, request and reply: the frame around every payload.
 //!
-//! Refuses messages over 65,535 bytes when encoding, and foreign magic or impossible sizes when decoding.
+//! Refuses messages over 65,535 bytes when encoding, and wrong magic or impossible sizes when decoding.
 
 use super::text::Cursor;
 use super::{AttachProfiler, CodecError, EventPipeConfig, ProcessInfoVersion, StopTracing};
@@ -30,7 +30,7 @@ pub struct Command {
 pub struct Header {
     /// Bytes of the whole message, header included.
     pub size: u16,
-    /// What it is.
+    /// Its command.
     pub command: Command,
 }
 
@@ -56,24 +56,24 @@ impl Header {
     }
 }
 
-/// What can be asked of a runtime.
+/// The requests to a runtime.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Request<'a> {
-    /// Who are you? .NET 5 and later.
+    /// Process information. .NET 5 and later.
     ProcessInfo(ProcessInfoVersion),
-    /// Go on after waiting at startup.
+    /// Continue after the wait at startup.
     ResumeRuntime,
     /// Load a profiler.
     AttachProfiler(&'a AttachProfiler<'a>),
-    /// Start a session of events over this connection.
+    /// Start an EventPipe session over this connection.
     CollectTracing(&'a EventPipeConfig),
     /// End a session.
     StopTracing(StopTracing),
 }
 
 impl Request<'_> {
-    /// The whole message, or why it cannot be sent.
+    /// The whole message, or why it cannot be encoded.
     pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
         let mut payload = Vec::new();
         match self {
@@ -112,7 +112,7 @@ pub(super) fn frame(command: Command, payload: &[u8]) -> Result<Vec<u8>, CodecEr
 /// An answer of the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// Done; what follows depends on the request.
+    /// Success; the payload depends on the request.
     Done(Vec<u8>),
     /// Refused.
     Refused(HResult),
@@ -141,7 +141,7 @@ impl Reply {
         }
     }
 
-    /// The answer to AttachProfiler: success carries a code of its own, which must be one too.
+    /// The answer to AttachProfiler: a success contains a second code, which must be a success, too.
     pub fn into_attached(self) -> Result<(), CodecError> {
         let payload = self.into_payload()?;
         if payload.is_empty() {

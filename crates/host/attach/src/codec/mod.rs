@@ -1,9 +1,9 @@
 //! The diagnostics protocol of the .NET runtime as bytes: requests, answers, advertisements.
 //!
 //! Every message is a 20-byte header (magic, total size, command set, command, reserved) and a payload, little endian.
-//! Nothing here does input or output; [`crate::client`] drives it over a socket.
-//! It refuses to build a message over [`MAX_MESSAGE`] bytes, because the size field has 16 bits,
-//! and to read past what an answer holds, whatever its length fields say.
+//! There is no input or output here; [`crate::client`] drives the protocol over a socket.
+//! Encoding refuses a message over [`MAX_MESSAGE`] bytes, because the size field has 16 bits.
+//! Decoding never reads beyond the answer, whatever its length fields claim.
 //! Layout: <https://github.com/dotnet/diagnostics/blob/main/documentation/design-docs/ipc-protocol.md>.
 
 mod advertise;
@@ -21,12 +21,12 @@ pub use process_info::{ProcessInfo, ProcessInfoVersion};
 
 use crate::hresult::HResult;
 
-/// A 16-byte identifier (CLSID, runtime cookie) in the order in which it lies in memory and on the wire.
+/// A 16-byte identifier (CLSID, runtime cookie) in its byte order in memory and on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Guid(pub [u8; 16]);
 
 impl Guid {
-    /// From the four parts in which it is usually written: `{a-b-c-rest}`.
+    /// From the four parts of its usual notation: `{a-b-c-rest}`.
     pub const fn from_parts(a: u32, b: u16, c: u16, rest: [u8; 8]) -> Guid {
         let (a, b, c) = (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes());
         Guid([
@@ -47,14 +47,14 @@ impl std::fmt::Display for Guid {
     }
 }
 
-/// Why bytes are not a message of the protocol, or why a message cannot be built.
+/// Why bytes are no message of the protocol, or why a message cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
     /// The request does not fit the 16-bit size field. Likely cause: client data that is too large.
     #[error("the message would have {size} bytes and the protocol allows {MAX_MESSAGE}; make the client data smaller")]
     TooLarge {
-        /// Bytes it would have.
+        /// Its size in bytes.
         size: usize,
     },
     /// The first bytes are not the protocol's magic. Likely cause: another program listens on that socket.
@@ -79,17 +79,17 @@ pub enum CodecError {
     /// An error answer, which a caller handles as a refusal, not as damage.
     #[error("the runtime answered {0}")]
     Refused(HResult),
-    /// A field holds something that no runtime sends.
+    /// A field has a value that no runtime sends.
     #[error("the answer's {field} cannot be right: {why}")]
     BadField {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What is wrong with it.
+        /// The error.
         why: &'static str,
     },
 }
 
-/// Feeds `bytes` to every decoder; it must return whatever they are. Entry point for fuzzing.
+/// Passes `bytes` to every decoder; each must return, whatever the bytes are. Entry point for fuzzing.
 pub fn decode_anything(bytes: &[u8]) {
     let _ = Header::decode(bytes);
     let _ = Advertisement::decode(bytes);

@@ -1,11 +1,11 @@
-//! The three answers to "who are you": .NET 5, 6 and 8 and later.
+//! The three forms of process information: .NET 5, 6 and 8 and later.
 //!
-//! Refuses text that runs past the answer; fields that a later version appends are ignored.
+//! Refuses text beyond the answer; ignores fields that a later version appends.
 
 use super::text::Cursor;
 use super::{CodecError, Guid};
 
-/// Which form of the question.
+/// The form of process information.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProcessInfoVersion {
     /// 0x0400: .NET 5 and later.
@@ -25,7 +25,7 @@ impl ProcessInfoVersion {
         }
     }
 
-    /// The next older form, to ask when this one is not known to the runtime.
+    /// The next older form, for a runtime that does not know this one.
     pub fn older(self) -> Option<ProcessInfoVersion> {
         match self {
             ProcessInfoVersion::One => None,
@@ -35,13 +35,13 @@ impl ProcessInfoVersion {
     }
 }
 
-/// What a runtime says about itself.
+/// A runtime's description of its process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessInfo {
-    /// The process id as the target knows it.
+    /// The process id in the target's own namespace.
     pub pid: u64,
-    /// Differs for each start of a runtime.
+    /// Unique for each start of a runtime.
     pub cookie: Guid,
     /// The command line as one text.
     pub command_line: String,
@@ -58,7 +58,7 @@ pub struct ProcessInfo {
 }
 
 impl ProcessInfo {
-    /// Reads the payload of the answer to a question in form `version`.
+    /// Reads the payload of the answer in form `version`.
     pub fn decode(version: ProcessInfoVersion, payload: &[u8]) -> Result<ProcessInfo, CodecError> {
         let mut cursor = Cursor::new(payload);
         if version == ProcessInfoVersion::Three {

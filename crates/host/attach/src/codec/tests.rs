@@ -1,4 +1,4 @@
-//! Golden bytes by hand, and damage of every kind.
+//! Hand-written golden bytes, and damage of every kind.
 
 use super::*;
 

@@ -1,6 +1,6 @@
-//! Reading and writing the payload's primitive fields: integers, and UTF-16 strings that count their final zero.
+//! Reads and writes primitive fields of a payload: integers, and UTF-16 strings whose length includes a final zero.
 //!
-//! Refuses nothing when writing (the message's size is checked as a whole) and every read past the end.
+//! Writing never fails (the message's size is checked as a whole); reading past the end fails.
 
 use super::CodecError;
 
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A string; what is not UTF-16 becomes U+FFFD, the final zero is dropped, a missing one is accepted.
+    /// A string: invalid UTF-16 becomes U+FFFD, the final zero is dropped, and may be missing.
     pub(super) fn string(&mut self) -> Result<String, CodecError> {
         let units = self.u32()? as usize;
         let bytes = self.take(units.saturating_mul(2))?;

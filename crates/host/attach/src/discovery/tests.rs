@@ -1,4 +1,4 @@
-//! Every kind of process that may or may not be .NET, made up.
+//! Every kind of process that may be .NET, made up.
 
 use super::*;
 use crate::proc::Viewer;
@@ -16,7 +16,7 @@ fn with_program(program: &[u8]) -> MadeUp {
     made
 }
 
-/// Says that this library, and nothing else of .NET, is mapped.
+/// Maps this library, and nothing else of .NET.
 fn map(made: &MadeUp, library: &str) {
     made.set("maps", format!("7f00-7f10 r-xp 00000000 08:01 42 {library}\n").as_bytes());
 }
@@ -191,7 +191,7 @@ fn a_process_that_keeps_its_reader_waiting_is_listed_with_the_reason() {
     made.write_when_read("cmdline", b"dotnet\0", || {});
 }
 
-/// A program of gigabytes of names was read to its end, and `ps` ended for want of memory.
+/// A program with gigabytes of names was read to its end, and `ps` ran out of memory.
 #[test]
 fn a_program_whose_tables_are_not_read_to_the_end_is_listed_with_the_reason() {
     let mut program = library_exporting("main");
@@ -202,13 +202,13 @@ fn a_program_whose_tables_are_not_read_to_the_end_is_listed_with_the_reason() {
     file.set_len(200 << 20).expect("sparse");
     let found = made.find();
     assert_eq!(found.attachable, Err(Reason::NotExamined { limit: Limit::Bytes }));
-    // What shows that it runs .NET makes it one that can be attached to, whatever else it has.
+    // Proof that it runs .NET makes it attachable, whatever else it has.
     made.socket_in("tmp");
     made.listening(&["/tmp"]);
     assert_eq!((made.find().attachable, made.find().limit), (Ok(()), Some(Limit::Bytes)));
 }
 
-/// Each is a file that is read.
+/// Each mapped runtime is a file to read.
 #[test]
 fn of_a_process_that_maps_many_runtimes_four_are_looked_at() {
     let made = MadeUp::core_clr();

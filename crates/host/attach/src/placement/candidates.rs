@@ -1,26 +1,26 @@
-//! Directories worth trying, in order, and what rules one out.
+//! Candidate directories, in order, and what rules each out.
 
 use crate::process::Process;
 use crate::view::FileSystem;
 use remora_symbols::TargetPath;
 
-/// Directories that a process names in its environment, before and after the usual ones.
+/// Directories from a process's environment, before and after the usual ones.
 const FIRST: [&str; 1] = ["TMPDIR"];
 const USUAL: [&str; 3] = ["/tmp", "/dev/shm", "/var/tmp"];
 const LATER: [&str; 2] = ["XDG_RUNTIME_DIR", "HOME"];
-/// File systems of mounts that are tried when nothing else does.
+/// File systems of mounts tried last.
 const WRITABLE_KINDS: [&str; 8] = ["tmpfs", "overlay", "ext4", "ext3", "xfs", "btrfs", "zfs", "f2fs"];
-/// Below these the system keeps its own affairs, even where a mount could hold a file.
+/// System directories, excluded even if a mount there could hold a file.
 const SYSTEM: [&str; 5] = ["/sys", "/proc", "/dev", "/boot", "/etc"];
-/// Mounts tried at most.
+/// Maximum mounts tried.
 const MOST_MOUNTS: usize = 16;
-/// Left free for others, so that a small /tmp is not filled to the last byte.
+/// Space left free for others, so that a small /tmp is not filled completely.
 const SPARE_BYTES: u64 = 64 << 10;
 
-/// What is to be put there.
+/// The file to place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A library that is mapped executable.
+    /// A library to map executable.
     Library {
         /// Its size.
         bytes: u64,
@@ -29,33 +29,33 @@ pub(super) enum Purpose {
     Socket,
 }
 
-/// Who may do what with a directory.
+/// Permissions on a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Access {
     /// The target's user may enter it.
     pub(super) reachable: bool,
-    /// The target's user may make files in it, or the caller has chosen it for the library.
+    /// The target's user may create files in it, or the caller has chosen it for the library.
     pub(super) writable: bool,
-    /// No third user can put another file in the place of one in it, or the caller has chosen it.
+    /// No third user can replace a file in it, or the caller has chosen it.
     pub(super) kept: bool,
 }
 
-/// Whether a directory serves.
+/// Whether a directory is suitable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It does.
+    /// It is suitable.
     Usable,
-    /// It does not, and why.
+    /// It is not, with the reason.
     Unusable(String),
 }
 
-/// Judges a directory by facts alone.
+/// Decides about a directory from these facts only.
 pub(super) fn verdict(access: Access, file_system: FileSystem, purpose: Purpose) -> Verdict {
     let unusable = |why: &str| Verdict::Unusable(why.to_owned());
     match purpose {
         _ if !access.reachable => unusable("the target's user may not enter it"),
         _ if file_system.read_only => unusable("read-only"),
-        // It may be the target's choice: nothing comes to be for it where it could make nothing itself, such as among root's programs.
+        // The target may have chosen it: no file may appear where the target could not create one itself, such as among root's programs.
         _ if !access.writable => unusable("the target's user may not write to it"),
         Purpose::Library { .. } if !access.kept => unusable(
             "other users could replace the library in it (they can write to it and it has no sticky bit, or it is theirs)",
@@ -68,7 +68,7 @@ pub(super) fn verdict(access: Access, file_system: FileSystem, purpose: Purpose)
     }
 }
 
-/// Where the library may go: the chosen directory, or all candidates.
+/// Directories for the library: the chosen one, or all candidates.
 pub(super) fn for_the_library(process: &Process) -> Vec<TargetPath> {
     process.library_directory.clone().map_or_else(|| directories(process), |chosen| vec![chosen])
 }

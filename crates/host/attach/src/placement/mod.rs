@@ -1,8 +1,10 @@
-//! Putting files where the target can reach them, and taking them away again.
+//! Places files where the target can reach them, and removes them.
 //!
-//! The library goes into a directory that the target can search and execute from, the socket into one that it can
-//! search. Each is a new inode with an unpredictable name, made exclusively and without following links, and is
-//! deleted when dropped. Under musl the library's file stays, for the next attach ([`Placed::keep`]). The socket belongs to the target's user: it is made with that user's rights, so that no file is ever given away. A lock on the library's file, and the listening socket itself, tell [`sweep`] what is in use.
+//! The library goes into a directory that the target can search and execute from, the socket into one that it can search. Each is a new
+//! inode with an unpredictable name, created exclusively and without following links, and is deleted when dropped. Under musl the library's
+//! file stays, for the next attach ([`Placed::keep`]).
+//! The socket belongs to the target's user: it is created with that user's rights, so no file ever changes its owner.
+//! A lock on the library's file, and the listening socket itself, show [`sweep`] that the file is in use.
 //! Refused: directories that the target cannot enter, noexec or read-only mounts, full file systems.
 
 mod candidates;
@@ -29,14 +31,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-/// How the library's file is called in the target, before the random part.
+/// The library's file name in the target, before the random part.
 pub const LIBRARY_PREFIX: &str = "libremora_agent-";
-/// How the socket is called, before the random part.
+/// The socket's file name, before the random part.
 pub const SOCKET_PREFIX: &str = "remora-";
 const LIBRARY_SUFFIX: &str = ".so";
-/// The end of the name of one that may stay.
+/// Name suffix of a library that may stay mapped.
 pub const STAYING_SUFFIX: &str = "-stays.so";
-/// The end of the name of one for a process on musl, which never unmaps it.
+/// Name suffix of a library for a process on musl, which never unmaps it.
 pub const MUSL_SUFFIX: &str = "-musl.so";
 const SOCKET_SUFFIX: &str = ".sock";
 
@@ -44,17 +46,17 @@ const SOCKET_SUFFIX: &str = ".sock";
 const LIBRARY_MODE: u32 = 0o555;
 const BACKLOG: i32 = 8;
 
-/// A file that was put where the target can reach it. Dropped, it is gone.
+/// A file placed where the target can reach it. Dropping deletes it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Placed {
-    /// Path in our view. It lives as long as the target does.
+    /// Path in our view. Valid as long as the target lives.
     pub host_path: PathBuf,
     /// Path in the target's view.
     pub target_path: TargetPath,
-    /// How what is mapped of it is called, as the target's `maps` show it.
+    /// Name of its mappings, as in the target's `maps`.
     pub mapped_name: String,
-    /// The file itself: its lock says that it is in use, and a library in memory lives by it.
+    /// The file: its lock marks it as in use, and a library in memory exists only through it.
     file: Option<OwnedFd>,
     place: Option<(Directory, OsString)>,
     /// Whether the next attach finds it if it stays.
@@ -62,33 +64,33 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Whether the file may stay where it is, for the next attach: see [`Placed::keep`].
+    /// Whether the file may stay for the next attach: see [`Placed::keep`].
     pub fn is_reusable(&self) -> bool {
         self.is_reusable
     }
 
-    /// Leaves the file of a reusable library where it is: the process never unmaps the library, and loads it from there again. Returns
-    /// where it is, as this side sees it.
+    /// Keeps the file of a reusable library: the process never unmaps the library, and loads it from there again. Returns its path in our
+    /// view.
     pub fn keep(mut self) -> PathBuf {
         self.place = None;
         std::mem::take(&mut self.host_path)
     }
 
-    /// Deletes the file now, and says so if that fails. What is mapped or connected lives on.
+    /// Deletes the file now, and reports a failure. Mappings and connections remain.
     pub fn remove(mut self) -> Result<(), Error> {
         self.unlink().map_err(|errno| Error::io("delete", &self.host_path, errno))
     }
 
-    /// Deletes the file of a library that stays mapped for good. It has a name by which that is seen from then on, also where it is mapped:
-    /// the kernel shows a mapping by the last name of its file. A library that is in no directory keeps the one that it has. Returns the
-    /// name by which `maps` shows it from now on, and where the file was, if there was one.
+    /// Deletes the file of a library that stays mapped for good. It first renames the file, so that the name shows this:
+    /// the kernel shows a mapping by the last name of its file. A library without a directory keeps its name. Returns the new name in
+    /// `maps`, and the path of the file, if there was one.
     pub fn stays(mut self) -> (String, Option<PathBuf>) {
         self.rename();
         let file = self.file_path();
         (std::mem::take(&mut self.mapped_name), file)
     }
 
-    /// Where the file is, as this side sees it; `None` for a library in memory.
+    /// The file's path in our view; `None` for a library in memory.
     pub fn file_path(&self) -> Option<PathBuf> {
         self.place.is_some().then(|| self.host_path.clone())
     }
@@ -98,7 +100,7 @@ impl Placed {
         let stem =
             self.mapped_name.strip_suffix(LIBRARY_SUFFIX).filter(|_| !self.mapped_name.ends_with(STAYING_SUFFIX));
         let Some(staying) = stem.map(|stem| format!("{stem}{STAYING_SUFFIX}")) else { return };
-        // If that fails it is called as it was.
+        // If that fails, the old name remains.
         if rustix::fs::renameat(directory.fd(), &*name, directory.fd(), &*staying).is_ok() {
             *name = OsString::from(&staying);
             self.host_path.set_file_name(&staying);
@@ -117,13 +119,12 @@ impl Placed {
 
 impl Drop for Placed {
     fn drop(&mut self) {
-        // Nobody can be told here; `remove` tells, and `sweep` finds what stays.
+        // Drop cannot report an error; `remove` can, and `sweep` finds leftovers.
         let _ = self.unlink();
     }
 }
 
-/// Puts the library where the target can load it from. For a process on musl, that is the file that an earlier attach has left, if there
-/// is one.
+/// Places the library where the target can load it from. For a process on musl, this is the file that an earlier attach has left, if any.
 pub fn place_library(process: &Process, library: &[u8]) -> Result<Placed, Error> {
     let placed = match process.libc {
         Libc::Musl { .. } => reuse::place(process, library),
@@ -132,10 +133,10 @@ pub fn place_library(process: &Process, library: &[u8]) -> Result<Placed, Error>
     placed.map_err(|error| process.or_its_end(error))
 }
 
-/// The same for a library that may stay in the process for good: it has a name by which that is seen.
+/// Places a library that may stay in the process for good, with a name that shows this.
 ///
 /// # Errors
-/// As those of [`place_library`].
+/// See [`place_library`].
 pub fn place_library_that_may_stay(process: &Process, library: &[u8]) -> Result<Placed, Error> {
     place_named(process, library, STAYING_SUFFIX).map_err(|error| process.or_its_end(error))
 }
@@ -184,7 +185,7 @@ fn place_listener(process: &Process) -> Result<(UnixListener, Placed), Error> {
     Err(Error::NoSocketPlace { tried: tried.0 })
 }
 
-/// Finds a directory for the library without making anything: its path, or what is wrong with each candidate.
+/// Finds a directory for the library without creating anything: its path, or the obstacle of each candidate.
 pub(crate) fn look_for_library_place(process: &Process, bytes: u64) -> Result<TargetPath, String> {
     let who = target_status(process).map_err(|error| error.to_string())?;
     let mut tried = Tried::default();
@@ -201,7 +202,7 @@ pub(crate) fn look_for_library_place(process: &Process, bytes: u64) -> Result<Ta
     }
 }
 
-/// Candidates that did not do, as one line.
+/// Unsuitable candidates, as one line.
 #[derive(Default)]
 struct Tried(String);
 
@@ -233,7 +234,7 @@ fn open(process: &Process, path: &TargetPath, who: &Status, purpose: Purpose) ->
     }
 }
 
-/// Users who may replace the library: they could do as they like with the target without it.
+/// Users who may replace the library: they could control the target without it, too.
 fn trusted(process: &Process, who: &Status) -> [u32; 4] {
     [0, rustix::process::geteuid().as_raw(), who.file_uid, process.proc.root_user(process.pid)]
 }
@@ -253,7 +254,7 @@ fn write_library(directory: Directory, library: &[u8], suffix: &str) -> Result<P
     let mut placed = placed(directory, name);
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     let mut file = File::from(file);
-    // From here on dropping `placed` deletes the half-written file.
+    // From here on dropping `placed` deletes the incomplete file.
     file.write_all(library).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     rustix::fs::fchmod(&file, Mode::from_raw_mode(LIBRARY_MODE))?;
     placed.file = Some(file.into());
@@ -292,7 +293,7 @@ fn in_memory(process: &Process, who: &Status, library: &[u8], suffix: &str) -> R
     let name = random_name(LIBRARY_PREFIX, suffix).map_err(|errno| errno.to_string())?;
     let mapped_name = name.to_string_lossy().into_owned();
     let make = |flags| rustix::fs::memfd_create(mapped_name.as_str(), flags);
-    // Kernels before 6.3 do not know the flag, and need none.
+    // Kernels before 6.3 do not know the flag, and do not need it.
     let file = make(MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
         .or_else(|_| make(MemfdFlags::CLOEXEC))
         .map_err(|errno| errno.to_string())?;
@@ -310,7 +311,7 @@ fn in_memory(process: &Process, who: &Status, library: &[u8], suffix: &str) -> R
     })
 }
 
-/// Whether the target may look at our descriptors: same pid namespace, and our user or a privileged one.
+/// Whether the target may access our descriptors: same pid namespace, and our user or a privileged one.
 fn memory_is_reachable(process: &Process, who: &Status) -> Result<(), String> {
     let theirs = process.proc.link(process.pid, "ns/pid");
     let ours = own_link("ns/pid");
@@ -326,7 +327,7 @@ fn memory_is_reachable(process: &Process, who: &Status) -> Result<(), String> {
     visible.map(|_| ()).map_err(|errno| format!("the target does not see our /proc: {errno}"))
 }
 
-/// Whether a name is one that this module gives.
+/// Whether a name has the form that this module creates.
 fn is_ours(name: &OsStr) -> Option<Purpose> {
     let name = name.to_str()?;
     let random = |prefix, suffix| {

@@ -1,9 +1,9 @@
 //! The library for a process on musl, which never unmaps one. Its file stays, so that the next attach maps nothing more.
 //!
-//! musl's `dlopen` opens the path, and returns what it has loaded from a file of the same device and inode. So a second attach must give
-//! the path of the same file. Its name tells its content: another version of the library has another one. Processes that see the
-//! directory share it.
-//! A file is used again only in a directory that holds a new one, too, and only after it was compared byte by byte through a descriptor.
+//! musl's `dlopen` opens the path, and returns the library already loaded from the same device and inode. So a second attach must use the
+//! path of the same file. The name depends on the content: another version of the library has another name. Processes that see the
+//! directory share the file.
+//! A file is reused only in a directory also suitable for a new one, and only after a comparison byte by byte through a descriptor.
 //! See `docs/design/0017-musl.md`.
 
 use super::candidates::{Purpose, for_the_library};
@@ -18,7 +18,7 @@ use std::fs::File;
 use std::hash::Hasher;
 use std::io::Read;
 
-/// Puts the library where an earlier attach has left it, or a new file where the next one finds it.
+/// Places the library: the file of an earlier attach, or a new file where the next attach finds it.
 pub(super) fn place(process: &Process, library: &[u8]) -> Result<Placed, Error> {
     process.require_same()?;
     let name = name_of(library);
@@ -27,14 +27,14 @@ pub(super) fn place(process: &Process, library: &[u8]) -> Result<Placed, Error> 
     }
     let mut new = place_named(process, library, MUSL_SUFFIX)?;
     new.is_reusable = publish(&mut new, &name);
-    // Another run may have been faster. If somebody else has that name, this file has one of its own, and goes when it is not needed.
+    // Another run may have been faster. If a foreign file has that name, this file keeps its own, and is deleted when not needed.
     let faster = if new.is_reusable { None } else { find(process, &name, library)? };
     Ok(faster.unwrap_or(new))
 }
 
 /// The name of the file with this content.
 fn name_of(library: &[u8]) -> OsString {
-    // The content is compared, too: the hash need only be another one for another version.
+    // The content is compared, too: the hash need only differ between versions.
     let mut hasher = std::hash::DefaultHasher::new();
     hasher.write(library);
     OsString::from(format!("{LIBRARY_PREFIX}{:016x}{MUSL_SUFFIX}", hasher.finish()))
@@ -53,7 +53,7 @@ fn find(process: &Process, name: &OsStr, library: &[u8]) -> Result<Option<Placed
     Ok(found)
 }
 
-/// The file of this name, locked as one in use, if it is ours and nobody else can have changed or can change it.
+/// The file of this name, locked as in use, if it is ours and no other user could or can change it.
 fn verified(directory: &Directory, name: &OsStr, library: &[u8], trusted: &[u32]) -> Option<File> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(directory.fd(), name, flags, Mode::empty()).ok()?;

@@ -1,8 +1,7 @@
-//! Removing what an interrupted run left for the target.
+//! Removes files that an interrupted run left for the target.
 //!
-//! Only files with a name of ours, owned by us, in the directories where they are placed; a locked library and a socket
-//! that somebody listens on belong to a run that is alive and stay. What looks dead is looked at twice: another run may just be
-//! placing it.
+//! It considers only files with a name of ours, owned by us, in the directories for placement. A locked library and a socket with a
+//! listener belong to a live run and stay. Files that look dead are examined twice: another run may just be placing them.
 
 use super::candidates::{Purpose, directories};
 use super::is_ours;
@@ -18,23 +17,23 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What was found, as paths in the target's view.
+/// The files found, as paths in the target's view.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Swept {
     /// Deleted.
     pub removed: Vec<TargetPath>,
-    /// Belongs to a run that is alive.
+    /// In use by a live run.
     pub in_use: Vec<TargetPath>,
-    /// Could not be deleted, and why.
+    /// Not deleted, with the reason.
     pub failed: Vec<(TargetPath, String)>,
 }
 
-/// A file that looks dead is looked at again after this long: between making it and locking it, or listening on it, a run that
-/// is alive needs an instant.
+/// A file that looks dead is examined again after this long. A live run needs an instant between creating it and locking it, or listening
+/// on it.
 const SECOND_LOOK: Duration = Duration::from_millis(50);
 
-/// Removes files that an interrupted run left where `process` could reach them.
+/// Removes files that an interrupted run left within reach of `process`.
 pub fn sweep(process: &Process) -> Result<Swept, Error> {
     process.require_same()?;
     let root = process.proc.path(process.pid, "root");
@@ -56,13 +55,13 @@ pub fn sweep(process: &Process) -> Result<Swept, Error> {
     Ok(swept)
 }
 
-/// A file of ours that nobody seemed to use.
+/// A file of ours that looked unused.
 struct Suspect {
     directory: Rc<Directory>,
     name: OsString,
 }
 
-/// The first look: what is in use is noted, what seems dead is returned.
+/// The first pass: records files in use, and returns those that look dead.
 fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swept) -> Vec<Suspect> {
     let listening = listening_names(process);
     let mut suspects = Vec::new();
@@ -85,21 +84,21 @@ fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swe
     suspects
 }
 
-/// Names of all sockets that somebody listens on, in the target's network namespace and in ours.
+/// Names of all listening sockets, in the target's network namespace and in ours.
 fn listening_names(process: &Process) -> Vec<OsString> {
     let theirs = process.proc.listening(process.pid).unwrap_or_default();
     let ours = crate::proc::Proc::default().listening(std::process::id()).unwrap_or_default();
     theirs.into_iter().chain(ours).map(|socket| socket.path.file_name().into()).collect()
 }
 
-/// Whether a file is in use by a run that is alive; `None` if it is not ours.
+/// Whether a live run uses a file; `None` if it is not ours.
 fn judge(directory: &Directory, name: &OsStr, listening: &[OsString]) -> Option<bool> {
     let purpose = is_ours(name)?;
     let stat = directory.stat(name).ok()?;
     let ourselves = rustix::process::geteuid().as_raw();
     let kind = FileType::from_raw_mode(stat.st_mode);
     match purpose {
-        // Root's is made with the rights of the target's user, and belongs to that one: its name is all that tells.
+        // A socket of a run as root has the target's user as owner: only its name identifies it.
         Purpose::Socket if kind != FileType::Socket || (stat.st_uid != ourselves && ourselves != 0) => None,
         Purpose::Library { .. } if kind != FileType::RegularFile || stat.st_uid != ourselves => None,
         Purpose::Socket => Some(listening.iter().any(|known| known == name)),

@@ -39,7 +39,7 @@ fn att_18_nothing_stays_after_dropping_or_removing() {
     assert_eq!(made.names_in("scratch"), Vec::<String>::new());
 }
 
-/// What the kernel calls the mapped file is what it was called last.
+/// The kernel shows a mapped file by its last name.
 #[test]
 fn det_18_a_library_that_stays_is_gone_from_its_directory_and_is_called_so_where_it_is_open() {
     let made = MadeUp::core_clr();
@@ -65,7 +65,7 @@ fn att_18_the_file_goes_even_if_the_target_went_first() {
     assert_eq!(made.names_in("scratch"), Vec::<String>::new());
 }
 
-/// Its directories go with it: what is found wrong with them is not the reason.
+/// Its directories vanish with the process: their errors are not the cause.
 #[test]
 fn a_process_that_ends_while_something_is_placed_has_ended() {
     type Place = fn(&Process) -> Result<(), Error>;
@@ -82,7 +82,7 @@ fn a_process_that_ends_while_something_is_placed_has_ended() {
         std::fs::remove_dir_all(made.in_root("tmp")).expect("removed");
         let error = place(&process).expect_err("nothing can be placed");
         assert!(matches!(error, Error::NoLibraryPlace { .. } | Error::NoSocketPlace { .. }), "{error:?}");
-        // Between the first look at it and its directories: whoever reads this waits for what is written here.
+        // Between the first read and the directories: the reader waits for this write.
         made.becomes_a_pipe("status");
         let ends = std::thread::scope(|scope| {
             let placed = scope.spawn(|| place(&process));
@@ -154,7 +154,7 @@ fn a_directory_that_everybody_can_write_to_serves_if_it_was_chosen_only() {
     process.library_directory = Some("/scratch/volume".into());
     let placed = place_library(&process, b"library").expect("it was chosen");
     assert_eq!(placed.target_path.parent(), Some("/scratch/volume".into()));
-    // As a recording leaves it that was killed: without the lock.
+    // The state after a killed recording: without the lock.
     let (host, target) = (placed.host_path.clone(), placed.target_path.clone());
     drop(placed);
     std::fs::write(&host, "library").expect("written");
@@ -164,7 +164,7 @@ fn a_directory_that_everybody_can_write_to_serves_if_it_was_chosen_only() {
     assert!(matches!(&refused, Error::NoLibraryPlace { tried } if tried.starts_with("/none: ")), "{refused:?}");
 }
 
-/// Before, root made the file and gave it away by its name, which meant another file of root's if the user was quick enough.
+/// Before, root made the file and changed its owner by name; a quick user could have swapped it for another file of root's.
 #[test]
 fn the_socket_is_made_with_the_rights_of_the_targets_user_and_only_where_these_suffice() {
     assert!(rustix::process::geteuid().is_root(), "this test acts as several users");
@@ -275,7 +275,7 @@ fn on_musl_the_next_attach_gets_the_same_file_until_somebody_deletes_it() {
     drop(other);
     third.keep();
     assert_eq!(sweep(&process).expect("swept").removed, [path]);
-    // What did not leave as it should is not used again.
+    // A library that was not kept is not reused.
     drop(place_library(&process, b"library").expect("placed"));
     assert_eq!(made.names_in("scratch"), Vec::<String>::new());
 }

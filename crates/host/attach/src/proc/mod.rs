@@ -1,7 +1,7 @@
-//! `/proc` as seen from outside a process: bounded reads, and parsers for the few files that are needed.
+//! `/proc` from outside a process: bounded reads, and parsers for the few files needed.
 //!
 //! The root may be another directory, so that tests can make up processes.
-//! A process that vanishes while it is read gives an error of kind `NotFound` (or ESRCH), never a panic.
+//! A process that vanishes meanwhile gives an error of kind `NotFound` (or ESRCH), never a panic.
 
 mod mounts;
 mod sockets;
@@ -21,7 +21,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// The most that is read of any of these files; what lies beyond is not seen. A server's maps have about 1 MiB.
+/// Maximum bytes read of any of these files; the rest is ignored. A server's maps have about 1 MiB.
 const LARGEST_FILE: u64 = 64 << 20;
 /// Bytes of arguments and of an environment that are read. A process can have the kernel show any of its memory in their place, gigabytes
 /// of zeros for nothing (`PR_SET_MM_MAP`). The first bounds what `ps` keeps of each process.
@@ -30,24 +30,24 @@ const MOST_ENVIRONMENT_BYTES: u64 = 1 << 20;
 /// Arguments, or variables, that are kept.
 const MOST_TEXTS: usize = 4096;
 
-/// Where control groups are mounted, by convention (systemd's file-hierarchy(7), and all container runtimes).
+/// The mount point of control groups, by convention (systemd's file-hierarchy(7), and all container runtimes).
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// Where processes are read from.
+/// The source of process data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proc {
     root: PathBuf,
-    /// Where control groups are mounted.
+    /// The mount point of control groups.
     groups: PathBuf,
     viewer: Option<Viewer>,
 }
 
-/// Who looks: decides what may be attached to.
+/// The observer, whose permissions decide what can be attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Viewer {
     /// Effective user id.
     pub uid: u32,
-    /// Whether permissions of files do not bind it.
+    /// Whether file permissions do not apply to it.
     pub overrides_permissions: bool,
     /// Whether it can take the rights of another user (`CAP_SETUID`, `CAP_SETGID`).
     pub takes_rights: bool,
@@ -64,7 +64,7 @@ impl Viewer {
         }
     }
 
-    /// Whether it may use what belongs to `owner` alone.
+    /// Whether it may use files that belong to `owner` only.
     pub fn may_act_for(self, owner: u32) -> bool {
         self.uid == owner || self.overrides_permissions
     }
@@ -82,32 +82,32 @@ impl Proc {
         Proc { root: root.into(), groups: GROUPS.into(), viewer: None }
     }
 
-    /// The same, with control groups that are mounted elsewhere; for tests.
+    /// The same data, with control groups mounted elsewhere; for tests.
     pub fn with_groups(self, groups: impl Into<PathBuf>) -> Proc {
         Proc { groups: groups.into(), ..self }
     }
 
-    /// Where control groups are mounted.
+    /// The mount point of control groups.
     pub(crate) fn groups(&self) -> &Path {
         &self.groups
     }
 
-    /// What the kernel says of the memory of the machine.
+    /// The kernel's account of the machine's memory.
     pub(crate) fn machine_memory(&self) -> io::Result<Vec<u8>> {
         read_bounded(&self.root.join("meminfo"))
     }
 
-    /// The same, looked at by somebody else; for tests.
+    /// The same data for another observer; for tests.
     pub fn seen_by(self, viewer: Viewer) -> Proc {
         Proc { viewer: Some(viewer), ..self }
     }
 
-    /// Who looks.
+    /// The observer.
     pub fn viewer(&self) -> Viewer {
         self.viewer.unwrap_or_else(Viewer::ourselves)
     }
 
-    /// All process ids, in order; those that vanish meanwhile are no error.
+    /// All process ids, in order; a process that vanishes meanwhile is no error.
     pub fn pids(&self) -> io::Result<Vec<u32>> {
         let mut pids: Vec<u32> =
             std::fs::read_dir(&self.root)?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
@@ -125,8 +125,8 @@ impl Proc {
         read_bounded(&self.path(pid, name))
     }
 
-    /// What the threads of a process have started and is still theirs. (The kernel lists it with CONFIG_PROC_CHILDREN, as distributions
-    /// build it for CRIU; without, there is nothing.)
+    /// The children of a process's threads. (The kernel lists them with CONFIG_PROC_CHILDREN, as distributions build it for CRIU; otherwise
+    /// the list is empty.)
     pub fn children(&self, pid: u32) -> Vec<u32> {
         let Ok(threads) = std::fs::read_dir(self.path(pid, "task")) else { return Vec::new() };
         let lists = threads.flatten().filter_map(|thread| read_bounded(&thread.path().join("children")).ok());
@@ -134,7 +134,7 @@ impl Proc {
         text.iter().flat_map(|list| list.split_ascii_whitespace()).filter_map(|child| child.parse().ok()).collect()
     }
 
-    /// Target of a link of a process, as it stands there.
+    /// Target of a link of a process, unchanged.
     pub fn link(&self, pid: u32, name: &str) -> io::Result<TargetPath> {
         std::fs::read_link(self.path(pid, name)).map(TargetPath::from)
     }
@@ -145,8 +145,8 @@ impl Proc {
         parse_stat(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat is not as proc(5) describes"))
     }
 
-    /// The process's `status`. Of one in another user namespace, or where that cannot be known, without capabilities: they are for what
-    /// belongs to that namespace, and anybody can make one.
+    /// The process's `status`. For a process in another or unknown user namespace, without capabilities: those apply only to that
+    /// namespace, and any user can create one.
     pub fn status(&self, pid: u32) -> io::Result<Status> {
         let mut status = self.read(pid, "status").map(|bytes| parse_status(&bytes))?;
         let namespaces = (self.link(pid, "ns/user"), own_link("ns/user"));
@@ -166,7 +166,7 @@ impl Proc {
         Ok(maps)
     }
 
-    /// What a link of a process means to it: its executable, its working directory.
+    /// A link of a process in its own view: its executable, its working directory.
     pub fn link_in_view(&self, pid: u32, name: &str) -> io::Result<TargetPath> {
         let path = self.link(pid, name)?;
         Ok(in_view(&self.link(pid, "root").unwrap_or_default(), path))
@@ -177,7 +177,7 @@ impl Proc {
         self.read(pid, "mountinfo").map(|bytes| parse_mounts(&bytes))
     }
 
-    /// Unix sockets that somebody listens on, in the process's network namespace.
+    /// Listening Unix sockets in the process's network namespace.
     pub fn listening(&self, pid: u32) -> io::Result<Vec<ListeningSocket>> {
         self.read(pid, "net/unix").map(|bytes| parse_listening(&bytes))
     }
@@ -195,7 +195,7 @@ impl Proc {
         Ok(arguments)
     }
 
-    /// The environment that the process was started with.
+    /// The environment at the start of the process.
     pub fn environment(&self, pid: u32) -> io::Result<Vec<(String, String)>> {
         let bytes = read_up_to(&self.path(pid, "environ"), MOST_ENVIRONMENT_BYTES)?;
         Ok(bytes
@@ -221,12 +221,12 @@ impl Proc {
         }
     }
 
-    /// Opens the regular file at a path of the process's own view, for reading: if its user can read it, or if the process has it mapped. A
-    /// service may have mapped it before it gave up the rights that this takes.
+    /// Opens the regular file at a path of the process's own view, for reading. Its user must be able to read it, or the process must have
+    /// it mapped: a service may have mapped it before it dropped the rights for it.
     ///
     /// # Errors
-    /// The system's; `ENOTDIR` or `EISDIR` for what is no regular file, `ENODATA` for an empty one, `EPERM` if this process may not act
-    /// as that user.
+    /// The system's; `ENOTDIR` or `EISDIR` if it is no regular file, `ENODATA` if it is empty. `EPERM` if this process may not act as that
+    /// user.
     pub fn open(&self, pid: u32, path: &TargetPath) -> io::Result<File> {
         match open_in_root(&self.path(pid, "root"), path, &Rights::of(&self.status(pid)?)) {
             Err(refused @ (Errno::ACCESS | Errno::PERM)) => {
@@ -241,7 +241,7 @@ impl Proc {
     /// Opens the file behind a mapping of the process, deleted or not.
     ///
     /// # Errors
-    /// As those of [`Proc::open`].
+    /// See [`Proc::open`].
     pub fn open_mapped(&self, pid: u32, mapping: &MapEntry) -> io::Result<File> {
         Ok(open_link(&self.path(pid, &format!("map_files/{:x}-{:x}", mapping.start, mapping.end)))?)
     }
@@ -249,18 +249,18 @@ impl Proc {
     /// Opens the program that the process runs.
     ///
     /// # Errors
-    /// As those of [`Proc::open`].
+    /// See [`Proc::open`].
     pub fn open_executable(&self, pid: u32) -> io::Result<File> {
         Ok(open_link(&self.path(pid, "exe"))?)
     }
 }
 
-/// A link of this process, to be compared with another one's. Its number may be another one in this `/proc`.
+/// A link of this process, for comparison with another process's. Its number may differ in this `/proc`.
 pub(crate) fn own_link(name: &str) -> io::Result<TargetPath> {
     std::fs::read_link(Path::new("/proc/self").join(name)).map(TargetPath::from)
 }
 
-/// A path from `/proc`, in the view of the process whose root is `root`. The kernel writes it as we see it, which differs after a chroot.
+/// A path from `/proc`, in the view of the process whose root is `root`. The kernel writes it in our view, which differs after a chroot.
 fn in_view(root: &TargetPath, path: TargetPath) -> TargetPath {
     path.below(root).filter(|_| root.is_absolute()).unwrap_or(path)
 }
@@ -277,12 +277,12 @@ fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether an error means that the process is gone.
+/// Whether an error means that the process has ended.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
-/// A path from a `/proc` file, in which space, tab, newline and backslash are written as octal.
+/// A path from a `/proc` file, which has space, tab, newline and backslash as octal escapes.
 fn unescape(bytes: &[u8]) -> TargetPath {
     let mut path = Vec::with_capacity(bytes.len());
     let mut at = 0;

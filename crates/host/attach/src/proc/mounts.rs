@@ -5,17 +5,17 @@ use remora_symbols::TargetPath;
 /// A mount in the process's view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is mounted, relative to the process's root.
+    /// Its mount point, relative to the process's root.
     pub point: TargetPath,
-    /// Type of file system.
+    /// File system type.
     pub kind: String,
-    /// Whether programs and libraries may not be executed from it.
+    /// Whether it is mounted noexec.
     pub no_execute: bool,
-    /// Whether it may not be written to.
+    /// Whether it is read-only.
     pub read_only: bool,
 }
 
-/// Reads `mountinfo`; lines of an unknown form are left out.
+/// Reads `mountinfo`; omits lines of an unknown form.
 pub fn parse_mounts(bytes: &[u8]) -> Vec<Mount> {
     bytes.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }

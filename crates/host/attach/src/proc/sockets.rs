@@ -1,4 +1,4 @@
-//! `/proc/PID/net/unix`: on which paths somebody listens, without connecting.
+//! `/proc/PID/net/unix`: finds listening sockets without connecting.
 
 use remora_symbols::TargetPath;
 
@@ -8,13 +8,13 @@ const ACCEPTS: u32 = 0x1_0000;
 /// A Unix socket that accepts connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListeningSocket {
-    /// The path as it was bound, in the view of the process that did so.
+    /// The bound path, in the view of the process that bound it.
     pub path: TargetPath,
-    /// Inode of the socket, as `/proc/PID/fd` shows it.
+    /// Inode of the socket, as in `/proc/PID/fd`.
     pub inode: u64,
 }
 
-/// Reads `net/unix`; sockets without a path or in the abstract name space are left out.
+/// Reads `net/unix`; omits sockets without a path or in the abstract name space.
 pub fn parse_listening(bytes: &[u8]) -> Vec<ListeningSocket> {
     bytes.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }

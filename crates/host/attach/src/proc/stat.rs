@@ -1,31 +1,31 @@
-//! `/proc/PID/stat`: the state, and the start time that tells a process from a later one with its id.
+//! `/proc/PID/stat`: the state, and the start time that distinguishes a process from a later one with its id.
 
 /// The kernel's flag of a task that is ending (Linux `include/linux/sched.h`).
 const PF_EXITING: u64 = 4;
 
-/// What is read of `stat`.
+/// Fields of `stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
     /// Name of the main thread, at most 15 bytes.
     pub name: String,
-    /// State letter: `R`, `S`, `D`, `T` stopped, `t` traced, `Z` dead but not collected.
+    /// State letter: `R`, `S`, `D`, `T` stopped, `t` traced, `Z` zombie.
     pub state: char,
-    /// Whether it has begun to end: its mappings vanish while the state is still that of a living one.
+    /// Whether it is ending: its mappings vanish while its state is still that of a live process.
     pub exiting: bool,
-    /// User and kernel time that it has used, clock ticks, fields 14 and 15.
+    /// Used user and kernel time, clock ticks, fields 14 and 15.
     pub processor_time: u64,
     /// Clock ticks from boot to the process's start, field 22.
     pub start_time: u64,
 }
 
 impl Stat {
-    /// Whether the process has ended, or has begun to.
+    /// Whether the process has ended, or is ending.
     pub fn is_ending(&self) -> bool {
         self.exiting || matches!(self.state, 'Z' | 'X')
     }
 }
 
-/// Reads `stat`; the name may hold anything, parentheses and spaces included.
+/// Reads `stat`; the name may contain anything, including parentheses and spaces.
 pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let text = String::from_utf8_lossy(bytes);
     let (open, close) = (text.find('(')?, text.rfind(')')?);

@@ -2,10 +2,10 @@
 //!
 //! A missing line (an older kernel) leaves its field at the default; nothing is refused.
 
-/// A capability that matters to access.
+/// A capability relevant to access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// Ignores permissions of files.
+    /// Ignores file permissions.
     DacOverride = 1,
     /// Ignores read permission of files and search permission of directories.
     DacReadSearch = 2,
@@ -13,11 +13,11 @@ pub enum Capability {
     SetGid = 6,
     /// Takes the rights of another user.
     SetUid = 7,
-    /// May look into other users' processes.
+    /// May examine other users' processes.
     SysPtrace = 19,
 }
 
-/// What is read of `status`.
+/// Fields of `status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
     /// Process id of the thread's process; differs from the thread's own id for all but the first.
@@ -28,15 +28,15 @@ pub struct Status {
     pub real_gid: u32,
     /// Effective user id.
     pub effective_uid: u32,
-    /// User id for access to files.
+    /// User id for file access.
     pub file_uid: u32,
-    /// Group id for access to files.
+    /// Group id for file access.
     pub file_gid: u32,
-    /// Further groups.
+    /// Supplementary groups.
     pub groups: Vec<u32>,
-    /// The process id in the innermost pid namespace: what the process calls itself.
+    /// The process id in the innermost pid namespace: the process's own view.
     pub namespaced_pid: Option<u32>,
-    /// Who traces it; 0 is nobody.
+    /// The tracer; 0 if none.
     pub tracer_pid: u32,
     /// Number of threads.
     pub threads: u32,
@@ -44,14 +44,14 @@ pub struct Status {
     pub capabilities: u64,
     /// 0 none, 1 strict, 2 filter.
     pub seccomp: u32,
-    /// Whether execve may raise privileges no more.
+    /// Whether execve can no longer raise privileges.
     pub no_new_privileges: u32,
-    /// Signals queued for its user and how many may be.
+    /// Queued signals of its user, and their limit.
     pub queued_signals: Option<(u64, u64)>,
 }
 
 impl Status {
-    /// Whether the process may do that.
+    /// Whether the process has the capability.
     pub fn is_capable(&self, capability: Capability) -> bool {
         self.capabilities & (1 << capability as u32) != 0
     }

@@ -67,7 +67,7 @@ fn regression_the_paths_of_a_process_that_changed_its_root_were_those_outside_of
     }
 }
 
-/// Of a service that had given up its rights, the runtime's version could not be read.
+/// The runtime's version was unreadable in a service that had dropped its rights.
 #[test]
 fn regression_a_file_that_only_a_mapping_gives_access_to_was_not_read() {
     let made = MadeUp::core_clr();

@@ -1,9 +1,9 @@
 //! The processed format of <https://profiler.firefox.com>, version 55, compressed. Newer profilers upgrade it when they load it.
 //!
-//! Written by hand, as the crate `fxprof-processed-profile` has neither source lines nor fractional weights (its structure is compared in tests).
-//! Every sample is written, in the order of time. Weights are milliseconds with a fraction, each exact to the nanosecond,
-//! so their sum is the total weight to what a double holds; `threadCPUDelta` is the weight for samples of a processor's time
-//! and of running threads, and 0 for blocked ones.
+//! Written by hand, as the crate `fxprof-processed-profile` has neither source lines nor fractional weights (tests compare its structure).
+//! Every sample is written, in time order. Weights are milliseconds with a fraction, each exact to the nanosecond, so their sum is the
+//! total weight within the precision of a double. `threadCPUDelta` is the weight for CPU time samples and for running threads, and 0 for
+//! blocked ones.
 //! The account of samples and all notes are in the "extra" section, which the profiler shows with the profile's information.
 
 mod table;
@@ -21,20 +21,21 @@ const VERSION: u32 = 55;
 /// The version of Gecko's own format, which the profiler ignores in processed profiles.
 const GECKO_VERSION: u32 = 24;
 
-/// Bytes of JSON that are compressed at a time.
+/// Bytes of JSON compressed at a time.
 const BUFFER: usize = 1 << 16;
 
 const NANOSECONDS_A_MILLISECOND: f64 = 1e6;
 
 pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
-    // JSON is written a few bytes at a time, which the compressor is slow to take; trying harder than `fast` takes three times as long and saves a tenth.
+    // JSON is written a few bytes at a time, which is slow for the compressor. A higher level than `fast` takes three times as long and
+    // saves a tenth.
     let mut packed = BufWriter::with_capacity(BUFFER, GzEncoder::new(out, Compression::fast()));
     serde_json::to_writer(&mut packed, &File::of(profile)).map_err(io::Error::from)?;
     packed.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     Ok(())
 }
 
-/// Nanoseconds as the milliseconds that the format wants.
+/// Nanoseconds as milliseconds, the format's unit.
 fn milliseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / NANOSECONDS_A_MILLISECOND
 }
@@ -125,7 +126,7 @@ struct Lib<'a> {
     code_id: Option<&'a str>,
 }
 
-/// The threads that have samples; each one's tables are made while it is written.
+/// The threads with samples; each one's tables are built while it is written.
 struct Threads<'a> {
     profile: &'a Profile,
     samples: Vec<(usize, Vec<&'a Sample>)>,
@@ -149,7 +150,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// The samples of each thread that has some, in the order of time.
+/// The samples of each thread with samples, in time order.
 fn by_thread(profile: &Profile) -> Vec<(usize, Vec<&Sample>)> {
     let mut threads: Vec<Vec<&Sample>> = vec![Vec::new(); profile.threads().len()];
     for sample in profile.samples() {
@@ -199,7 +200,7 @@ fn entries(profile: &Profile) -> Vec<Entry> {
 }
 
 impl Category {
-    /// The profiler takes the grey one for its default, and wants it called "Other".
+    /// The profiler's default category is the grey one, which must be called "Other".
     fn of(kind: Kind) -> Category {
         let (name, color) = match kind {
             Kind::Application => (kind.label(), "orange"),

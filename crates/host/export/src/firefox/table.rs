@@ -1,4 +1,4 @@
-//! One thread of the processed format: columns that refer to each other by index, holding only what the thread's samples use.
+//! One thread of the processed format: columns that refer to each other by index, with only the items that the thread's samples use.
 
 use super::milliseconds;
 use crate::kind::Kind;
@@ -6,12 +6,12 @@ use remora_profile::{FrameIx, Profile, Sample, StackIx, State, StringIx};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// What the format calls a resource that is a library.
+/// The format's number for a library resource.
 const RESOURCE_IS_LIBRARY: u32 = 1;
-/// Stands for "none" where the format has no null.
+/// "None" where the format has no null.
 const NONE: i64 = -1;
 
-/// The modules of a profile, numbered as the libs of the file are.
+/// The modules of a profile, numbered like the file's libs.
 pub(super) struct Modules<'a> {
     pub names: Vec<&'a str>,
     places: HashMap<StringIx, usize>,
@@ -168,7 +168,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Adds to a thread's tables what its samples turn out to need.
+/// Adds items to a thread's tables as its samples need them.
 struct Builder<'a, 'm> {
     profile: &'a Profile,
     modules: &'m Modules<'a>,
@@ -216,7 +216,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         table
     }
 
-    /// A stack with all its callers, those first.
+    /// A stack, added after all its callers.
     fn stack(&mut self, stack: StackIx) -> usize {
         let mut missing = Vec::new();
         let mut next = Some(stack);

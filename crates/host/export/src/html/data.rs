@@ -1,6 +1,6 @@
-//! What the page's script gets: columns of numbers, so that 200,000 stack nodes are a few megabytes that parse at once.
+//! The data for the page's script: columns of numbers, so that 200,000 stack nodes are a few megabytes that parse at once.
 //!
-//! Only what a sample refers to is written. Times are nanoseconds, which a script's numbers hold exactly up to 104 days.
+//! Contains only items that a sample refers to. Times are nanoseconds, exact in JavaScript numbers up to 104 days.
 
 use crate::account;
 use crate::kind::Kind;
@@ -8,7 +8,7 @@ use crate::sums;
 use remora_profile::{Frame, Loss, Profile, StackIx, State, StringIx};
 use serde::Serialize;
 
-/// Stands for "none" in a column.
+/// "None" in a column.
 const NONE: i64 = -1;
 
 #[derive(Serialize)]
@@ -70,7 +70,7 @@ struct ThreadName<'a> {
     name: &'a str,
 }
 
-/// Columns of texts' indexes, but for `line` and `kind`.
+/// Columns of text indexes, except `line` and `kind`.
 #[derive(Serialize, Default)]
 struct Frames {
     name: Vec<i64>,
@@ -82,7 +82,7 @@ struct Frames {
 
 #[derive(Serialize, Default)]
 struct Nodes {
-    /// How many nodes before this one its parent stands; 0 for outermost frames.
+    /// Distance back to the node's parent; 0 for outermost frames.
     up: Vec<usize>,
     frame: Vec<usize>,
 }
@@ -193,14 +193,14 @@ impl Nodes {
     }
 }
 
-/// Which entries of the profile's tables some sample refers to.
+/// The entries of the profile's tables that samples refer to.
 struct Used {
     strings: Vec<bool>,
     frames: Vec<bool>,
     stacks: Vec<bool>,
 }
 
-/// Where the used entries stand in the page's tables.
+/// Indexes of the used entries in the page's tables.
 struct Places {
     strings: Vec<usize>,
     frames: Vec<usize>,
@@ -216,7 +216,7 @@ impl Used {
         }
     }
 
-    /// Marks a stack and its callers; those above a marked one are marked already.
+    /// Marks a stack and its callers, up to the first marked one.
     fn stack(&mut self, profile: &Profile, stack: StackIx) {
         let mut next = Some(stack);
         while let Some(stack) = next.filter(|stack| !self.stacks[stack.0 as usize]) {

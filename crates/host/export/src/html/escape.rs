@@ -1,4 +1,4 @@
-//! The two ways in which a text from the target gets into a page. Refuses to produce a `<` in either.
+//! Escapes the target's texts for a page, as markup or as JSON. Neither form contains a `<`.
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
@@ -19,12 +19,12 @@ pub(super) fn text(text: &str, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes `value` as JSON that may stand in a `<script>`.
+/// Writes `value` as JSON that is safe within `<script>`.
 pub(super) fn json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, ScriptSafe)).map_err(io::Error::from)
 }
 
-/// Compact JSON whose strings hold nothing that ends or comments a script: `</script>` and `<!--` cannot arise.
+/// Compact JSON whose strings cannot end a script or start a comment: `</script>` and `<!--` cannot occur.
 struct ScriptSafe;
 
 impl Formatter for ScriptSafe {

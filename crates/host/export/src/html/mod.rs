@@ -1,8 +1,8 @@
-//! One self-contained page: flame graph, callers, hottest methods, and the account of what is missing.
+//! One self-contained page: flame graph, callers, hottest methods, and the account of losses.
 //!
-//! Why the page draws itself instead of embedding a library: docs/design/0003-html-flame-graph.md.
-//! The page loads nothing (its own policy forbids it), and nothing that comes from the target is ever markup:
-//! the profile travels as JSON in which no `<` is left, and the script shows texts as texts.
+//! docs/design/0003-html-flame-graph.md explains why it embeds no library.
+//! The page loads nothing: its own policy forbids it. No text of the target becomes markup.
+//! The profile is JSON without any `<`, and the script inserts texts as text.
 
 mod data;
 mod escape;
@@ -13,7 +13,7 @@ use std::io::{self, Write};
 const PAGE: &str = include_str!("../../assets/page.html");
 const STYLE: &str = include_str!("../../assets/style.css");
 
-/// The script's parts, in the order in which they build on each other. They share one scope.
+/// The script's parts; each builds on earlier ones. They share one scope.
 const SCRIPT: [&str; 12] = [
     include_str!("../../assets/text.js"),
     include_str!("../../assets/names.js"),

@@ -1,5 +1,5 @@
 //! The messages of pprof's `profile.proto` (<https://github.com/google/pprof/blob/main/proto/profile.proto>), annotated by hand:
-//! eight small messages that have not changed in years need no compiler at build time. Fields that Remora has nothing for are left out.
+//! eight small messages that have not changed in years need no compiler at build time. Fields that Remora does not use are omitted.
 
 /// A whole profile. Repeated fields may be written in pieces: concatenated messages are one message.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -30,7 +30,7 @@ pub(super) struct Profile {
     pub default_sample_type: i64,
 }
 
-/// What a value counts; both are texts' indexes.
+/// A value's type and unit, as text indexes.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct ValueType {
     #[prost(int64, tag = "1")]
@@ -76,7 +76,7 @@ pub(super) struct Mapping {
     pub has_line_numbers: bool,
 }
 
-/// A place in the code.
+/// A location in the code.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Location {
     #[prost(uint64, tag = "1")]

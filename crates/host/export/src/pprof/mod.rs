@@ -1,12 +1,13 @@
-//! pprof's `profile.proto`, compressed: samples summed up by thread, stack and state, with two values each, `samples/count` and `cpu` or `wall` in nanoseconds, exact.
+//! pprof's `profile.proto`, compressed. Samples are summed by thread, stack and state, with two values each: `samples/count`, and `cpu` or
+//! `wall` in nanoseconds, exact.
 //!
 //! A module is a mapping without addresses, the application's own first, since pprof takes the first for the main program.
 //! All mappings claim functions, files and lines, so that pprof does not look for the binaries itself.
 //! Labels: `thread` (its name), `thread_id`, `state`. The account of samples and all notes are comments (`pprof -comments`).
 //!
-//! The system name of a function is `module!name`: where the two names are equal, pprof takes the name for C++ and drops `<T>` and `(int)`.
+//! The system name of a function is `module!name`: if the two names are equal, pprof takes the name for C++ and drops `<T>` and `(int)`.
 //!
-//! A weight beyond `i64` (292 years) is cut to it.
+//! A weight beyond `i64` (292 years) is clamped.
 
 mod message;
 
@@ -19,7 +20,7 @@ use remora_profile::{Frame, Profile, State, StringIx};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// Samples that are encoded at a time; a profile of a million need not be in memory twice.
+/// Samples encoded at a time, so that a profile of a million is not in memory twice.
 const BATCH: usize = 1_000;
 
 pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
@@ -42,7 +43,7 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// All that is said once.
+/// Everything but the samples and the tables.
 fn head(profile: &Profile, texts: &mut Texts) -> File {
     let meta = &profile.meta;
     let count = ValueType { kind: texts.index("samples"), unit: texts.index("count") };
@@ -125,7 +126,7 @@ fn mapping(id: u64, filename: i64) -> Mapping {
     Mapping { id, filename, has_functions: true, has_filenames: true, has_line_numbers: true }
 }
 
-/// Indexes of what labels say.
+/// Text indexes of labels.
 struct Labels {
     thread: i64,
     thread_id: i64,
@@ -163,7 +164,7 @@ impl Labels {
     }
 }
 
-/// The table of texts; its first is empty, as the format demands.
+/// The string table; its first text is empty, as the format demands.
 struct Texts {
     all: Vec<String>,
     known: HashMap<String, i64>,

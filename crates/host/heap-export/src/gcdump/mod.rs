@@ -1,10 +1,11 @@
-//! The dumps of `dotnet-gcdump`, which PerfView and Visual Studio open: a `GCHeapDump` with a `Graphs.MemoryGraph` in it, in the
-//! serialization of `stream`. The layout is that of versions 10 and 1 of these (`GCHeapDump.cs`, `graph.cs` and `MemoryGraph.cs` of
-//! github.com/microsoft/perfview, their `ToStream`).
+//! The dumps of `dotnet-gcdump`, for PerfView and Visual Studio: a `GCHeapDump` with a `Graphs.MemoryGraph`, in the serialization of
+//! `stream`.
+//! The layout follows their versions 10 and 1 (`GCHeapDump.cs`, `graph.cs` and `MemoryGraph.cs` of github.com/microsoft/perfview, their
+//! `ToStream`).
 //!
-//! Nodes are the objects, in their order; behind them pieces of objects that are too large, and what stands for roots: one node for all,
-//! and below it one for each kind that there is, under the names that readers know.
-//! A reader takes a node whose record is the first for one that was never told, so that there is a record of nobody's before all others.
+//! Nodes are first the objects, in order, then the pieces of objects that are too large, then the roots.
+//! Roots are one node for all, and below it one for each kind present, under the names that readers know.
+//! A reader takes the node with the first record for undefined, so a record that belongs to no node precedes all others.
 
 mod roots;
 mod stream;
@@ -19,15 +20,15 @@ use stream::Stream;
 /// Nodes, and the bytes of their records, are counted in 31 bits.
 const NODES_MOST: u64 = i32::MAX as u64;
 const RECORDS_MOST: u64 = i32::MAX as u64;
-/// The type stands in them doubled.
+/// Records contain the type doubled.
 const TYPES_MOST: u64 = (i32::MAX / 2) as u64;
-/// Places in the file have 32 bits.
+/// File offsets have 32 bits.
 const FILE_MOST: u64 = u32::MAX as u64;
-/// Bytes of a node outside of its record: where that is, and an address.
+/// Bytes of a node outside its record: its offset and an address.
 const PER_NODE: u64 = 12;
-/// Enough for everything that is there once.
+/// Enough for everything that exists once.
 const BESIDE: u64 = 1 << 20;
-/// Larger ones are told in pieces.
+/// Larger objects are split into pieces.
 const LARGEST: u64 = i32::MAX as u64;
 
 /// 100 ns between the year 1 and 1970.
@@ -50,22 +51,22 @@ pub(crate) fn write(graph: &HeapGraph, about: &About, out: &mut dyn Write) -> io
     stream.begin_object("Graphs.MemoryGraph", 1, 0)?;
     plan.write(&mut stream)?;
     stream.end_object()?;
-    // From a process of 64 bits; nothing was sampled: each counts as it is.
+    // A 64-bit process; nothing was sampled, so each node counts once.
     stream.put(&[1])?;
     stream.put(&1_f32.to_le_bytes())?;
     stream.put(&1_f32.to_le_bytes())?;
-    // Of JavaScript, and of the segments: nothing.
+    // JavaScript and segments: none.
     stream.null()?;
     stream.null()?;
     stream.text(Some(&about.account().join("\n")))?;
     stream.i64((TICKS_OF_1970 + about.taken_unix_nanoseconds / 100) as i64)?;
-    // On which machine is nobody's business.
+    // The machine's name is left out for privacy.
     stream.text(None)?;
     stream.text(Some(&about.application))?;
     stream.i32(about.process_id as i32)?;
     stream.i64(0)?;
     stream.i64(0)?;
-    // No types that count for several.
+    // No sampled types.
     stream.i32(0)?;
     stream.skippable_null()?;
     stream.tagged_text("remora")?;
@@ -73,12 +74,12 @@ pub(crate) fn write(graph: &HeapGraph, about: &About, out: &mut dyn Write) -> io
     stream.end()
 }
 
-/// What the nodes are.
+/// The nodes of the file.
 struct Plan<'a> {
     graph: &'a HeapGraph,
     rest: Rest,
     groups: Groups,
-    /// By type: the size of its first object, which stands with the type.
+    /// For each type the size of its first object, which the file stores with the type.
     sizes: Vec<Option<u32>>,
 }
 
@@ -97,7 +98,7 @@ impl<'a> Plan<'a> {
         (self.graph.object_count() + self.rest.pieces.len() + self.groups.names.len()) as u64
     }
 
-    /// Types: that of the record that is nobody's, the graph's, that of pieces, and one for each group of roots.
+    /// Types: that of the unused record, the graph's, that of pieces, and one for each group of roots.
     fn types(&self) -> impl Iterator<Item = (&str, u32, Option<&str>)> {
         let nobodys = std::iter::once(("UNDEFINED", 0, None));
         let known = self.graph.types().iter().zip(&self.sizes);
@@ -134,8 +135,12 @@ impl<'a> Plan<'a> {
         stream.tagged_byte(1)
     }
 
-    /// A node's record, all its numbers packed: its type, doubled; its size, where that is not the type's own, which a one in the lowest
-    /// bit of the type says; to how many others it refers; how far each of these is.
+    /// A node's record, with all numbers packed:
+    ///
+    /// - the type, doubled, plus 1 if the next number is present
+    /// - the size, if it differs from the type's own
+    /// - the number of references
+    /// - the distance of each target
     fn record(&self, node: u64, record: &mut Vec<u8>) {
         record.clear();
         let (objects, first_group) = (self.graph.object_count() as u64, self.first_group());
@@ -179,7 +184,7 @@ impl<'a> Plan<'a> {
         sum
     }
 
-    /// Pieces and groups are nowhere.
+    /// Pieces and groups have no address.
     fn addresses(&self, stream: &mut Stream) -> io::Result<()> {
         stream.i32(self.node_count() as i32)?;
         for object in self.graph.objects() {
@@ -188,13 +193,13 @@ impl<'a> Plan<'a> {
         (self.graph.object_count() as u64..self.node_count()).try_for_each(|_| stream.i64(0))
     }
 
-    /// The number of the node of all roots.
+    /// The node number of all roots together.
     fn first_group(&self) -> u64 {
         (self.graph.object_count() + self.rest.pieces.len()) as u64
     }
 }
 
-/// Of type 0, with that type's size, and without references.
+/// Type 0, with that type's size, without references.
 const NOBODYS: [u8; 2] = [0, 0];
 
 fn put_head(record: &mut Vec<u8>, type_ix: usize, bytes: Option<u64>) {
@@ -209,7 +214,7 @@ fn put_references(record: &mut Vec<u8>, count: u64, far: impl Iterator<Item = i6
     far.for_each(|far| pack(record, far));
 }
 
-/// Seven bits a byte, the highest first, as few as hold the number with its sign; the highest bit of a byte says that more follow.
+/// Seven bits a byte, the highest first, as few as hold the number with its sign. The highest bit of a byte marks that more follow.
 fn pack(record: &mut Vec<u8>, number: i64) {
     let fits = |bits: u32| number >> (bits - 1) == 0 || number >> (bits - 1) == -1;
     for more in (1..=4).rev().filter(|more| !fits(7 * more)) {

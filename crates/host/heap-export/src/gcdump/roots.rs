@@ -1,18 +1,18 @@
-//! What stands for roots: nodes of no size, one below the other.
+//! Roots as a tree of nodes without size.
 //!
-//! The names are those that readers know; PerfView ranks ways to a root by them.
+//! The names are those that readers know; PerfView ranks paths to a root by them.
 
 use remora_heap::{HeapGraph, ObjectIx, RootKind};
 
-/// All, of which every other one is a part.
+/// The parent of all other nodes.
 const ALL: &str = "[.NET Roots]";
-/// Of those that are no program's own variables.
+/// The parent of roots other than the application's own variables.
 const OTHER: &str = "[other roots]";
 
-/// A node, the one that it is part of, and the kind of the roots that it holds.
+/// A node, its parent, and the kind of its roots.
 type Known = (&'static str, Option<&'static str>, Option<RootKind>);
 
-/// Every node that there can be, each behind the one that it is part of.
+/// Every possible node, each after its parent.
 const KNOWN: [Known; 10] = [
     (ALL, None, None),
     ("[local vars]", Some(ALL), Some(RootKind::Stack)),
@@ -23,16 +23,16 @@ const KNOWN: [Known; 10] = [
     ("[pinning Handles]", Some(OTHER), Some(RootKind::Pinned)),
     ("[finalizer Handles]", Some(OTHER), Some(RootKind::Finalizer)),
     ("[Dependent Handles]", Some(OTHER), Some(RootKind::Dependent)),
-    // A kind that is newer than this table.
+    // A kind newer than this table.
     ("[unknown roots]", Some(OTHER), None),
 ];
 
-/// Those of a graph.
+/// The root groups of a graph.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    /// What they are called; the first is that of all.
+    /// Their names; the first is that of all roots.
     pub(crate) names: Vec<&'static str>,
-    /// Which entry of [`KNOWN`] each is.
+    /// The entry in [`KNOWN`] of each.
     known: Vec<usize>,
 }
 
@@ -51,13 +51,13 @@ impl Groups {
         Groups { names: known.iter().map(|place| KNOWN[*place].0).collect(), known }
     }
 
-    /// The groups that are part of one.
+    /// The children of a group.
     pub(crate) fn below(&self, group: usize) -> impl Iterator<Item = usize> + '_ {
         let name = self.names[group];
         (0..self.known.len()).filter(move |other| KNOWN[self.known[*other]].1 == Some(name))
     }
 
-    /// What the roots of one hold, one for each root.
+    /// The objects that a group's roots hold, one for each root.
     pub(crate) fn held<'a>(&self, graph: &'a HeapGraph, group: usize) -> impl Iterator<Item = ObjectIx> + 'a {
         let place = self.known[group];
         graph.roots().iter().filter(move |root| place_of(root.kind) == place).map(|root| root.object)

@@ -1,9 +1,10 @@
-//! The serialization that the dumps are in: "FastSerialization", version 1, with places of 32 bits (`FastSerialization.cs` and
-//! `StreamReaderWriter.cs` of github.com/microsoft/perfview).
+//! The serialization of the dumps: "FastSerialization", version 1, with 32-bit offsets (`FastSerialization.cs` and `StreamReaderWriter.cs`
+//! of github.com/microsoft/perfview).
 //!
-//! Numbers are little-endian. An object is a tag, its type, which is itself an object with a version and a name, its fields, and a tag
-//! at its end. What came after a type's first version has a tag each, so that older readers can skip it. At the end of the file stands
-//! where things are that something before them points to.
+//! Numbers are little-endian. An object is a tag, its type, its fields and an end tag. The type is itself an object with a version and a
+//! name.
+//! Fields newer than a type's first version have a tag each, so that older readers can skip them.
+//! The file ends with a table of the offsets that forward references need.
 
 use std::io::{self, Write};
 
@@ -14,14 +15,14 @@ const BYTE: u8 = 8;
 const SKIPPABLE: u8 = 12;
 const TEXT: u8 = 13;
 
-/// What the file begins with.
+/// The file's first bytes.
 const SIGNATURE: &str = "!FastSerialization.1";
 
-/// The file while it is written.
+/// The file being written.
 pub(crate) struct Stream<'a> {
     out: &'a mut dyn Write,
     at: u64,
-    /// Where the parts end that a reader may skip, by their numbers.
+    /// For each skippable part its end, by number.
     ends: Vec<u32>,
 }
 
@@ -45,7 +46,7 @@ impl<'a> Stream<'a> {
         self.put(&number.to_le_bytes())
     }
 
-    /// The number of its UTF-16 units, and each of these in one to three bytes, as UTF-8 has characters: halves of pairs stay halves.
+    /// The number of UTF-16 units, then each unit in one to three bytes, as UTF-8 encodes characters: unpaired surrogates stay so.
     pub(crate) fn text(&mut self, text: Option<&str>) -> io::Result<()> {
         let Some(text) = text else { return self.i32(-1) };
         let mut bytes = Vec::with_capacity(text.len());
@@ -64,7 +65,7 @@ impl<'a> Stream<'a> {
         self.put(&bytes)
     }
 
-    /// An object of a type that was not there before, of that version, which readers of version `reader` or later understand.
+    /// An object of a new type with this version, which readers of version `reader` or later understand.
     pub(crate) fn begin_object(&mut self, name: &str, version: i32, reader: i32) -> io::Result<()> {
         self.put(&[BEGIN, BEGIN, NULL])?;
         self.i32(version)?;
@@ -77,7 +78,7 @@ impl<'a> Stream<'a> {
         self.put(&[END])
     }
 
-    /// No object.
+    /// A null object.
     pub(crate) fn null(&mut self) -> io::Result<()> {
         self.put(&[NULL])
     }
@@ -91,7 +92,7 @@ impl<'a> Stream<'a> {
         self.text(Some(text))
     }
 
-    /// No object, where an older reader skips one.
+    /// A null object that older readers skip.
     pub(crate) fn skippable_null(&mut self) -> io::Result<()> {
         self.put(&[SKIPPABLE])?;
         self.i32(self.ends.len() as i32)?;

@@ -1,4 +1,4 @@
-//! Arrays that are mostly empty.
+//! Mostly empty arrays.
 
 use super::{NAMED, Shown};
 use crate::more::more;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
-    /// Bytes of the empty places of all of them.
+    /// Bytes of all their empty slots.
     wasted: u64,
     types: Vec<TypeJson>,
-    /// Those that waste most.
+    /// The arrays that waste most.
     worst: Vec<ArrayJson>,
 }
 

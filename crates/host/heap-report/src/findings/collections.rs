@@ -1,4 +1,4 @@
-//! Collections that have far more room than content.
+//! Collections with far more capacity than content.
 
 use super::{NAMED, Shown};
 use crate::more::more;
@@ -9,14 +9,14 @@ use serde::Serialize;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
-    /// Bytes of the unused places of all of them.
+    /// Bytes of all their unused slots.
     wasted: u64,
     types: Vec<TypeJson>,
-    /// Those that waste most.
+    /// The collections that waste most.
     worst: Vec<CollectionJson>,
-    /// Collections of which nobody can say how much they use: that is in their fields.
+    /// Collections of unknown usage: their fields are needed.
     not_judged: u64,
-    /// Bytes of their places.
+    /// Bytes of their slots.
     not_judged_bytes: u64,
 }
 
@@ -27,7 +27,7 @@ struct TypeJson {
     places: u64,
     used: u64,
     wasted: u64,
-    /// Whether what is used was read in fields; else it was told by references.
+    /// Whether usage was read from fields; otherwise it is the number of references.
     exact: bool,
 }
 

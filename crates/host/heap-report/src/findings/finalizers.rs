@@ -1,4 +1,4 @@
-//! Objects that have a finalizer, and those that wait for it.
+//! Objects with a finalizer, and the finalization queue.
 
 use super::{MANY, Shown};
 use crate::more::more;
@@ -9,9 +9,9 @@ use serde::Serialize;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
-    /// Objects that have a finalizer.
+    /// Objects with a finalizer.
     count: u64,
-    /// Of these, such as wait for it; null if nobody has seen the queue.
+    /// Those in the queue; null if the snapshot has no queue.
     waiting: Option<u64>,
     types: Vec<TypeJson>,
 }

@@ -1,4 +1,4 @@
-//! Objects that an event alone keeps alive.
+//! Objects that only an event keeps alive.
 
 use super::{MANY, Shown};
 use crate::more::more;
@@ -8,27 +8,27 @@ use remora_terminal::size::shown as size;
 use remora_terminal::{Page, grouped, line};
 use serde::Serialize;
 
-/// Subscribers of one type to one event that are worth a section, however little they keep.
+/// Subscribers of one type to one event that get a section, however little they retain.
 const FEW: u64 = MANY / 10;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
-    /// What would go if all of them were unsubscribed.
+    /// Retained size of all subscribers.
     retained: u64,
     subscribers: Vec<RowJson>,
 }
 
 #[derive(Debug, Serialize)]
 struct RowJson {
-    /// Null where the delegate is in a static field.
+    /// Null if the delegate is in a static field.
     publisher: Option<String>,
-    /// The names that the event may have; of a static field the field's whole name.
+    /// The events it may be; for a static field its full name.
     events: Vec<String>,
     delegate: String,
     subscriber: String,
     count: u64,
     retained: u64,
-    /// The address of that which keeps most.
+    /// The address of the subscriber with the largest retained size.
     example: u64,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     )
 }
 
-/// `App.Shop.Changed`; of a static field without a name its delegate.
+/// `App.Shop.Changed`; for an unnamed static field the delegate's type.
 fn event(shown: &Shown<'_>, row: &SubscriptionRow) -> String {
     match row.publisher {
         Some(publisher) => format!("{}.{}", shown.name(publisher), row.events.join("|")),

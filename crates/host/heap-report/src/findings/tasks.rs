@@ -1,4 +1,4 @@
-//! Tasks that wait to be done.
+//! Pending tasks.
 
 use super::{MANY, Shown};
 use crate::more::more;
@@ -10,9 +10,9 @@ use serde::Serialize;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
-    /// Tasks in all.
+    /// All tasks.
     count: u64,
-    /// Those that are not done; null where nobody can say.
+    /// Pending tasks; null if unknown.
     pending: Option<u64>,
     types: Vec<TypeJson>,
 }
@@ -20,7 +20,7 @@ pub(super) struct Told {
 #[derive(Debug, Serialize)]
 struct TypeJson {
     r#type: String,
-    /// The async method that they are of.
+    /// Their async method.
     method: Option<String>,
     count: u64,
     pending: Option<u64>,

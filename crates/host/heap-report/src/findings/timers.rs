@@ -1,4 +1,4 @@
-//! Timers that will fire.
+//! Scheduled timers.
 
 use super::{MANY, Shown};
 use crate::more::more;
@@ -8,16 +8,16 @@ use serde::Serialize;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
-    /// Timers in all.
+    /// All timers.
     count: u64,
-    /// Those that are to fire.
+    /// Scheduled timers.
     scheduled: u64,
     types: Vec<TypeJson>,
 }
 
 #[derive(Debug, Serialize)]
 struct TypeJson {
-    /// Whom they call, or of a lambda that captured nothing, what they hand it; null where neither can be told.
+    /// The type with the callback, or of a lambda that captured nothing, the state object's; null if both are unknown.
     r#type: Option<String>,
     count: u64,
     scheduled: u64,

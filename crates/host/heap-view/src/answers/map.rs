@@ -1,4 +1,4 @@
-//! The treemap: a node, what hangs under it, and what hangs under that, as deep as it can be seen.
+//! The treemap: a node and its dominator subtree, as deep as boxes are visible.
 
 use super::NoAnswer;
 use super::row::Row;
@@ -7,29 +7,28 @@ use crate::index::{Id, List, Record};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Boxes side by side on the outermost level, and boxes in all; levels of boxes within each other.
+/// Maximum boxes on the outermost level and in all; maximum levels.
 const OUTER: u64 = 120;
 const BOXES: usize = 1_500;
 const LEVELS: usize = 6;
-/// What is smaller than this part of the picture is too small to be seen within another box, and what is smaller than this to show what
-/// is in it.
+/// A box within another box needs this fraction of the map: one of `SEEN` parts. A box that shows its content needs one of `OPENED`.
 const SEEN: u64 = 600;
 const OPENED: u64 = 100;
-/// So many of those without a box are looked at to say what most of them are.
+/// Objects without a box that are sampled for their most frequent type.
 const SAMPLES: u64 = 16;
-/// Nodes of the way up that are told.
+/// Maximum nodes of the path up.
 const ABOVE: usize = 24;
 
-/// What is drawn.
+/// The treemap.
 #[derive(Debug, Serialize)]
 pub(super) struct Map {
     here: Row,
-    /// What is above it, the nearest last; all of the heap is the first.
+    /// Its dominators, nearest last; the whole heap is first.
     above: Vec<Row>,
-    /// Whether nodes between the first and the others are left out.
+    /// Whether nodes between the first and the others are omitted.
     cut: bool,
     boxes: Vec<Tile>,
-    /// What hangs under the node and has no box.
+    /// The node's children without a box.
     rest: Rest,
 }
 
@@ -38,7 +37,7 @@ struct Tile {
     #[serde(flatten)]
     row: Row,
     inside: Vec<Tile>,
-    /// Of what type most of those are that hang under it and are not told; null if of none, or if too little room is left for them.
+    /// The most frequent type of the omitted children; null if no type prevails, or if too little space is left for them.
     mostly: Option<String>,
 }
 
@@ -47,7 +46,7 @@ struct Rest {
     nodes: u64,
     count: u64,
     retained: u64,
-    /// Of what type most of them are, if of one.
+    /// Their most frequent type, if one prevails.
     mostly: Option<String>,
 }
 
@@ -67,17 +66,17 @@ pub(super) fn map(index: &Index, id: Id) -> Result<Map, NoAnswer> {
     Ok(Map { here: Row::of(index, id, &record), above, cut, boxes, rest })
 }
 
-/// One picture.
+/// The drawing of one treemap.
 struct Drawing<'a> {
     index: &'a Index,
-    /// What all of it stands for.
+    /// Bytes of the whole map.
     whole: u64,
     /// Boxes that may still be added.
     left: usize,
 }
 
 impl Drawing<'_> {
-    /// What hangs under a node, those that retain most first, as far as it can be seen.
+    /// A node's visible children, largest retained size first.
     fn tiles(&mut self, record: &Record, level: usize) -> Result<Vec<Tile>, NoAnswer> {
         let mut tiles = Vec::new();
         for child in self.index.part(record.children, 0..OUTER)? {
@@ -101,13 +100,13 @@ impl Drawing<'_> {
         opened.collect()
     }
 
-    /// Whether it is at least one of so many parts of the whole.
+    /// Whether it is at least a fraction of the whole: one of `parts`.
     fn is_part(&self, record: &Record, parts: u64) -> bool {
         record.retained.saturating_mul(parts) >= self.whole
     }
 }
 
-/// The type that most of a list are of, from a place on, judged by some of them.
+/// The prevailing type of a list from an index on, from a sample.
 fn mostly(index: &Index, list: List, from: u64) -> Result<Option<String>, NoAnswer> {
     let left = list.length.saturating_sub(from);
     let mut counts = BTreeMap::new();
@@ -122,7 +121,7 @@ fn mostly(index: &Index, list: List, from: u64) -> Result<Option<String>, NoAnsw
     Ok(of.map(|place| index.types()[place as usize].name.clone()))
 }
 
-/// The way from all of the heap down to a node, without it, cut where it is long; and whether it is.
+/// The dominators from the whole heap down to a node, without it, shortened if long; and whether they were shortened.
 pub(super) fn above(index: &Index, record: &Record) -> Result<(Vec<Row>, bool), NoAnswer> {
     let mut way = Vec::new();
     let mut next = record.dominator;

@@ -1,6 +1,6 @@
-//! What the page is told: JSON, bounded, a page of a list at a time.
+//! Answers to the page: bounded JSON, lists by pages.
 //!
-//! Answers carry names as they are: the page makes texts of them, never markup.
+//! Answers contain raw names: the page makes text of them, never markup.
 
 mod map;
 mod object;
@@ -14,15 +14,15 @@ use query::Query;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Rows of a list that are told at once, at the most.
+/// Maximum rows of a list in one answer.
 pub const MOST_ROWS: u64 = 500;
 
 /// A part of a list.
 #[derive(Debug, Serialize)]
 struct Page<T> {
-    /// How long the list is.
+    /// Length of the list.
     total: u64,
-    /// The place of the first row that is here.
+    /// Index of the first row.
     from: u64,
     rows: Vec<T>,
 }
@@ -30,13 +30,13 @@ struct Page<T> {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
-    /// No such question, or nothing is known by that name.
+    /// No such query, or no such item.
     Unknown,
-    /// A parameter makes no sense.
+    /// An invalid parameter.
     Senseless(String),
     /// The index failed.
     Index(Error),
-    /// Something else did.
+    /// Another failure.
     Failed(String),
 }
 
@@ -46,7 +46,7 @@ impl From<Error> for NoAnswer {
     }
 }
 
-/// Answers `question`, with the parameters in `query`, as it stands in an address.
+/// Answers `question`, with the parameters in `query` as in the URL.
 pub(crate) fn answer(index: &Index, told: &Told, question: &str, query: &str) -> Result<Value, NoAnswer> {
     let query = Query::of(query)?;
     match question {
@@ -65,7 +65,7 @@ pub(crate) fn answer(index: &Index, told: &Told, question: &str, query: &str) ->
 }
 
 fn about(index: &Index, told: &Told) -> Value {
-    // What is known of roots is told with the objects that they hold.
+    // Root details are sent with their objects.
     let about = About { root_notes: Default::default(), ..index.about.clone() };
     json!({
         "about": about,

@@ -1,4 +1,4 @@
-//! One object: what it is, why it is alive, who is beside it; and how one is found.
+//! One object: its properties, why it is alive, its neighbors; and the search for objects.
 
 use super::map::above;
 use super::query::Query;
@@ -12,51 +12,51 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Objects of a way to a root that are told, from the object on.
+/// Maximum objects of a path to a root, counted from the object.
 const STEPS: usize = 40;
 
-/// See the module's text.
+/// One object.
 #[derive(Debug, Serialize)]
 pub(super) struct Object {
     object: Row,
     assembly: String,
     /// Why it is alive; null if no root reaches it.
     path: Option<Path>,
-    /// What alone holds it, the nearest last.
+    /// Its dominators, nearest last.
     above: Vec<Row>,
-    /// Whether some of these are left out.
+    /// Whether some of these are omitted.
     cut: bool,
     references: u64,
     referrers: u64,
 }
 
-/// A shortest way to it from a root.
+/// A shortest path to it from a root.
 #[derive(Debug, Serialize)]
 struct Path {
-    /// Kinds of the roots that hold the first object.
+    /// The roots of the first object.
     roots: Vec<HeldBy>,
-    /// From the object that a root holds to the one that is asked about.
+    /// From the root's object to the queried one.
     objects: Vec<Row>,
-    /// How many are left out behind the first.
+    /// Number of objects omitted after the first.
     hidden: u32,
 }
 
-/// What holds it.
+/// A root.
 #[derive(Debug, Serialize)]
 struct HeldBy {
     kind: &'static str,
-    /// What is known of it beyond its kind.
+    /// Its details.
     note: Option<String>,
 }
 
-/// What was found.
+/// The search result.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Found {
     object: Option<Row>,
-    /// Why there is none, or not quite the one.
+    /// Why there is none, or no exact match.
     note: Option<String>,
     types: Option<Page<TypeRow>>,
-    /// Objects that a static field holds whose name has the text in it.
+    /// Objects in static fields whose names contain the text.
     held: Vec<Row>,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn referrers(index: &Index, id: Id, places: Range<u64>) -> Result<Pag
     page(index, index.record(id)?.referrers, places)
 }
 
-/// An address behind `@` or with `0x` is an object, anything else a part of the names of types and of static fields.
+/// An address with `@` or `0x` finds an object; other text matches parts of type and static field names.
 pub(super) fn search(index: &Index, query: &Query) -> Result<Found, NoAnswer> {
     let text = query.text("text").trim();
     let Some(address) = asked_address(text) else {
@@ -121,7 +121,7 @@ pub(super) fn search(index: &Index, query: &Query) -> Result<Found, NoAnswer> {
     };
     let mut address = *first;
     for other in meant {
-        // As JSON has it, in decimal digits: only where an object begins.
+        // A decimal address, as in JSON: only at an object's start.
         if index.object_before(other)?.is_some_and(|(_, record)| record.address == other) {
             address = other;
             break;
@@ -141,7 +141,7 @@ pub(super) fn search(index: &Index, query: &Query) -> Result<Found, NoAnswer> {
     })
 }
 
-/// What static fields hold that have `text` in their names.
+/// Objects in static fields whose names contain `text`.
 fn held_by(index: &Index, text: &str, places: Range<u64>) -> Result<Vec<Row>, NoAnswer> {
     let lower = text.to_lowercase();
     let is_it = |notes: &BTreeMap<String, String>| {
@@ -152,7 +152,7 @@ fn held_by(index: &Index, text: &str, places: Range<u64>) -> Result<Vec<Row>, No
     those.filter_map(|(object, _)| index.id(*object)).map(|id| Row::at(index, id)).collect()
 }
 
-/// An object without bytes is at its address all the same.
+/// An object of size 0 still contains its address.
 fn is_within(record: &Record, address: u64) -> bool {
     record.address == address || address.saturating_sub(record.address) < record.own
 }

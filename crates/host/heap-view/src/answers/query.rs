@@ -1,4 +1,4 @@
-//! The parameters of a question. What makes no sense is refused, not bent.
+//! Query parameters. Invalid ones are refused, not corrected.
 
 use super::{MOST_ROWS, NoAnswer};
 use crate::Index;
@@ -6,12 +6,12 @@ use crate::index::Id;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Rows that are told where nobody says how many.
+/// Default number of rows.
 const ROWS: u64 = 50;
-/// The longest text that is searched for, bytes.
+/// Maximum length of a search text, bytes.
 const LONGEST: usize = 4096;
 
-/// What stands behind `?`.
+/// The part after `?`.
 #[derive(Debug, Default)]
 pub(super) struct Query {
     fields: BTreeMap<String, String>,
@@ -28,12 +28,12 @@ impl Query {
         Ok(Query { fields })
     }
 
-    /// What a field says; nothing, if it is not there.
+    /// A parameter's value; empty if missing.
     pub(super) fn text(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", String::as_str)
     }
 
-    /// The node that `id` names; without it, all.
+    /// The node of parameter `id`; all of the heap without it.
     pub(super) fn id(&self, index: &Index) -> Result<Id, NoAnswer> {
         if !self.fields.contains_key("id") {
             return Ok(index.all());
@@ -42,20 +42,20 @@ impl Query {
         index.id(number).ok_or(NoAnswer::Unknown)
     }
 
-    /// The same, where it has to be an object.
+    /// The node of parameter `id`, which must be an object.
     pub(super) fn object(&self, index: &Index) -> Result<Id, NoAnswer> {
         let id = self.id(index)?;
         if u64::from(id.0) < index.objects() { Ok(id) } else { Err(NoAnswer::Unknown) }
     }
 
-    /// The place of the type that `type` names.
+    /// The index of the type in parameter `type`.
     pub(super) fn type_ix(&self, index: &Index) -> Result<usize, NoAnswer> {
         let place = self.number("type", u64::MAX)?;
         let known = usize::try_from(place).ok().filter(|place| *place < index.types().len());
         known.ok_or(NoAnswer::Unknown)
     }
 
-    /// The places that `from` and `count` name.
+    /// The range of parameters `from` and `count`.
     pub(super) fn places(&self) -> Result<Range<u64>, NoAnswer> {
         let from = self.number("from", 0)?;
         let count = self.number("count", ROWS)?;

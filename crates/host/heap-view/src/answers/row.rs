@@ -1,4 +1,4 @@
-//! One node among others.
+//! One node in a list.
 
 use super::{NoAnswer, Page};
 use crate::Index;
@@ -7,28 +7,28 @@ use remora_heap::RootKind;
 use serde::Serialize;
 use std::ops::Range;
 
-/// What stands for all objects.
+/// The name of the root.
 const ALL: &str = "all of the heap";
-/// What stands for those that no root reaches.
+/// The name of the node above unreached objects.
 const UNREACHED: &str = "what no root reaches";
 
-/// See the module's text.
+/// One node.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) id: u32,
-    /// `0x7f0012345678`; null for what is no object.
+    /// `0x7f0012345678`; null for other nodes than objects.
     address: Option<String>,
-    /// The place of its type; null for what is no object.
+    /// The index of its type; null for other nodes than objects.
     r#type: Option<u32>,
     name: String,
-    /// The static fields that hold it, where these are known.
+    /// The static fields with it, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
     held_by: Option<String>,
     own: u64,
     pub(super) retained: u64,
-    /// Objects that are retained, itself included.
+    /// Retained objects, itself included.
     pub(super) count: u32,
-    /// How many nodes hang directly under it.
+    /// Number of its children.
     children: u64,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn page(index: &Index, list: List, places: Range<u64>) -> Result<Page
     Ok(Page { total: list.length, from, rows })
 }
 
-/// What hangs under a node.
+/// A node's children.
 pub(super) fn children(index: &Index, id: Id, places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
     page(index, index.record(id)?.children, places)
 }

@@ -1,4 +1,4 @@
-//! The table of types: sorted, filtered, a page of it.
+//! The table of types: sorted, filtered, by pages.
 
 use super::query::Query;
 use super::row::{Row, page};
@@ -37,12 +37,12 @@ pub(super) fn one(index: &Index, place: usize) -> TypeRow {
     TypeRow::at(index, place)
 }
 
-/// Its objects, those that retain most first.
+/// Its objects, largest retained size first.
 pub(super) fn objects(index: &Index, place: usize, places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
     page(index, index.of_type(&index.types()[place])?, places)
 }
 
-/// Those whose name or assembly has `filter` in it, by `sort`, turned round by `turned`.
+/// The types whose name or assembly contains `filter`, sorted by `sort`, reversed by `turned`.
 pub(super) fn types(index: &Index, query: &Query) -> Result<Page<TypeRow>, NoAnswer> {
     let order = order(query.text("sort"))?;
     let mut found = containing(index, query.text("filter"));
@@ -55,8 +55,7 @@ pub(super) fn types(index: &Index, query: &Query) -> Result<Page<TypeRow>, NoAns
     Ok(rows(index, &found, query.places()?))
 }
 
-/// Those whose name has `text` in it: the very name first, then those that are called so without what they stand in, then those that
-/// retain most.
+/// The types whose name contains `text`: first the exact name, then exact simple names, then by retained size.
 pub(super) fn named(index: &Index, text: &str, places: Range<u64>) -> Page<TypeRow> {
     let mut found = containing(index, text);
     let retained = |place: usize| Reverse(index.types()[place].retained);
@@ -64,11 +63,11 @@ pub(super) fn named(index: &Index, text: &str, places: Range<u64>) -> Page<TypeR
     rows(index, &found, places)
 }
 
-/// The less, the more likely `text` means the type of this name.
+/// Rank of a name for `text`: lower is likelier.
 fn likeness(name: &str, text: &str) -> u8 {
     let alike = |part: &str| part.eq_ignore_ascii_case(text);
     let end = name.find(['<', '[', '(']).unwrap_or(name.len());
-    // Where its own name begins, which is behind the last dot that stands in no argument.
+    // Start of the simple name: after the last dot outside type arguments.
     let begin = name[..end].rfind('.').map_or(0, |dot| dot + 1);
     match () {
         () if name == text => 0,
@@ -86,7 +85,7 @@ fn rows(index: &Index, found: &[usize], places: Range<u64>) -> Page<TypeRow> {
     Page { total: found.len() as u64, from, rows }
 }
 
-/// The types with objects, by what is in their names.
+/// Types with objects whose name contains `text`.
 fn containing(index: &Index, text: &str) -> Vec<usize> {
     let lower = text.trim().to_lowercase();
     let fits = |place: &usize| {
@@ -99,7 +98,7 @@ fn containing(index: &Index, text: &str) -> Vec<usize> {
 
 type Order = fn(&Index, usize, usize) -> Ordering;
 
-/// Numbers from the greatest on, names from A on.
+/// Numbers descending, names ascending.
 fn order(name: &str) -> Result<Order, NoAnswer> {
     Ok(match name {
         "" | "retained" => |index, one, other| index.types()[other].retained.cmp(&index.types()[one].retained),

@@ -1,4 +1,4 @@
-//! Reading a part of the sections: whole blocks, each against its checksum.
+//! Reads parts of the sections: whole blocks, each verified by its checksum.
 
 use super::layout::{BLOCK, Counts, HEADER};
 use super::{numbers, of_short_file};
@@ -17,13 +17,13 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Looks whether the file is as long as `counts` want it, and reads the checksums of its blocks.
+    /// Checks the file's length against `counts`, and reads the checksums of its blocks.
     pub(super) fn open(file: File, counts: Counts) -> Result<Blocks, Error> {
         let length = file.metadata().map_err(Error::Read)?.len();
         if length != counts.file() {
             return Err(Error::Damaged("it is not as long as it has to be"));
         }
-        // No more than a four-thousandth of a file that is there.
+        // At most a four-thousandth of the existing file.
         let mut table = vec![0; counts.blocks() as usize * 4 + 4];
         file.read_exact_at(&mut table, HEADER as u64 + counts.data()).map_err(of_short_file)?;
         let mut sums: Vec<u32> = numbers::all(&table).collect();
@@ -34,7 +34,7 @@ impl Blocks {
         Ok(Blocks { file, data: counts.data(), sums })
     }
 
-    /// The bytes in `range`, which lies within the sections.
+    /// The bytes in `range`, which is within the sections.
     pub(super) fn read(&self, range: Range<u64>) -> Result<Vec<u8>, Error> {
         if range.is_empty() {
             return Ok(Vec::new());

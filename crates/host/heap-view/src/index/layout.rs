@@ -6,43 +6,43 @@ use std::ops::Range;
 
 /// Bytes of the header.
 pub(super) const HEADER: usize = 128;
-/// Bytes of it that its checksum covers.
+/// Bytes of it covered by its checksum.
 const CHECKED: usize = 72;
 /// The first bytes of every index.
 const MAGIC: &[u8; 6] = b"RMHIDX";
-/// The version that is written, and the only one that is read: whoever meets another makes a new index.
+/// The version written, and the only one read: any other version means that the index is made anew.
 const VERSION: u16 = 2;
-/// Bytes that are read and checked together: few enough for one object, enough for a page of a list.
+/// Bytes read and verified together: few enough for one object, enough for a page of a list.
 pub(super) const BLOCK: u64 = 16 << 10;
-/// Bytes of a record of an object.
+/// Size of an object's record.
 pub(super) const OBJECT: u64 = 64;
-/// Bytes of a record of a type.
+/// Size of a type's record.
 pub(super) const TYPE: u64 = 40;
-/// Records of objects that stand for none.
+/// Object records that represent no object.
 pub(super) const BESIDE: u64 = 3;
-/// Types of an index, bytes of their names and of what is known about a snapshot: all that is held in memory.
+/// Maximum types, bytes of their names, and bytes of [`crate::About`]: all of these are kept in memory.
 pub(super) const MOST_TYPES: u64 = 4 << 20;
 /// See [`MOST_TYPES`].
 pub(super) const MOST_NAMES: u64 = 256 << 20;
 /// See [`MOST_TYPES`].
 pub(super) const MOST_ABOUT: u64 = 4 << 20;
-/// Objects: as many as a graph can have, less the records beside them.
+/// Maximum objects: as many as a graph can have, minus the records that represent none.
 const MOST_OBJECTS: u64 = u32::MAX as u64 - 4;
 
-/// Which snapshot an index is of: the length of its file, and a digest of its content.
+/// The snapshot of an index: the length of its file, and a digest of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// Bytes of the snapshot's file.
     pub length: u64,
-    /// See above.
+    /// Digest of the content.
     pub digest: u64,
 }
 
-/// How much of everything there is.
+/// Numbers of all items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
     pub(super) objects: u64,
-    /// Whether there is a node for what no root reaches: 0 or 1.
+    /// Whether there is a node for unreached objects: 0 or 1.
     pub(super) unreached: u64,
     pub(super) references: u64,
     pub(super) types: u64,
@@ -50,7 +50,7 @@ pub(super) struct Counts {
     pub(super) about: u64,
 }
 
-/// See the layout in the module above.
+/// The sections, see the parent module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
     Objects,
@@ -118,7 +118,7 @@ impl Header {
 }
 
 impl Counts {
-    /// Whether an index may have as much.
+    /// The counts, if they are within the limits.
     pub(super) fn checked(self) -> Result<Counts, Error> {
         let bounds = [
             ("objects", self.objects, MOST_OBJECTS),
@@ -145,7 +145,7 @@ impl Counts {
         }
     }
 
-    /// Where a section is, from behind the header on.
+    /// The byte range of a section, relative to the end of the header.
     pub(super) fn range(&self, section: Section) -> Range<u64> {
         let mut begin = 0;
         for other in SECTIONS {
@@ -158,7 +158,7 @@ impl Counts {
         begin..begin
     }
 
-    /// Where some items of a section are.
+    /// The byte range of some items of a section.
     pub(super) fn items(&self, section: Section, from: u64, count: u64) -> Result<Range<u64>, Error> {
         let Range { start, end } = self.range(section);
         let begin = start + from * item(section);
@@ -171,18 +171,18 @@ impl Counts {
         self.range(Section::About).end
     }
 
-    /// How many blocks that are.
+    /// Number of blocks.
     pub(super) fn blocks(&self) -> u64 {
         self.data().div_ceil(BLOCK)
     }
 
-    /// Bytes of the file.
+    /// Size of the file.
     pub(super) fn file(&self) -> u64 {
         HEADER as u64 + self.data() + (self.blocks() + 1) * 4
     }
 }
 
-/// Bytes of an item.
+/// Size of an item.
 fn item(section: Section) -> u64 {
     match section {
         Section::Objects => OBJECT,

@@ -1,7 +1,7 @@
-//! Making an index: everything that needs the whole graph is found out once.
+//! Makes an index: computes everything that needs the whole graph once.
 //!
-//! The sections are written one after the other; what only one of them needs is there while it is written. Beside the graph and the
-//! dominator tree some 28 bytes are held for each object at the most; once the tree is gone, 4 for each reference.
+//! The sections are written one after the other, and data for one section lives only while it is written. Besides the graph and the
+//! dominator tree this takes at most about 28 bytes per object; after the tree is freed, 4 per reference.
 
 use super::layout::{BESIDE, Counts, Header, Key};
 use super::record::{NONE, Raw, bit};
@@ -14,15 +14,15 @@ use std::cmp::Reverse;
 use std::io::Write;
 use std::thread;
 
-/// Of what an index is made.
+/// The input of an index.
 pub struct Parts<'a> {
-    /// Every object. Its roots have been inferred, where they are to be.
+    /// The graph, with inferred roots if wanted.
     pub graph: &'a HeapGraph,
-    /// What else is known; its roots are counted here.
+    /// Further properties; [`make`] counts the roots.
     pub about: About,
-    /// Which snapshot it is.
+    /// The snapshot's identity.
     pub key: Key,
-    /// Asked every now and then whether it is still wanted.
+    /// Called now and then; false cancels.
     pub goes_on: &'a dyn Fn() -> bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Parts<'a> {
 pub fn make(parts: Parts<'_>, out: &mut dyn Write) -> Result<(), Error> {
     let Parts { graph, mut about, key, goes_on } = parts;
     about.take_roots(graph);
-    // Plain data: it cannot fail.
+    // Plain data: serialization cannot fail.
     let about = serde_json::to_vec(&about).unwrap_or_default();
     let (tree, ways) = thread::scope(|scope| {
         let ways = scope.spawn(|| Ways::of(graph));
@@ -92,7 +92,7 @@ impl Making<'_> {
         self.sink.finish()
     }
 
-    /// Nodes of all records but the last, which is none.
+    /// Nodes of all records but the last, which has none.
     fn records(&self) -> usize {
         self.graph.object_count() + BESIDE as usize - 1
     }
@@ -110,12 +110,12 @@ impl Making<'_> {
         tree.object(node).map_or(beside, |object| object.0)
     }
 
-    /// Each node but the root, and what it hangs under.
+    /// Each node but the root, with its parent.
     fn hanging<'b>(&'b self, tree: &'b DominatorTree) -> impl Iterator<Item = (u32, u32)> + 'b {
         tree.nodes().filter_map(move |node| Some((self.id(tree, node), self.id(tree, tree.parent(node)?))))
     }
 
-    /// Gives each node its children, those that retain most first.
+    /// Gives each node its children, largest retained size first.
     fn hang(&self, tree: &DominatorTree, order: &[u32], children: &mut Lists) {
         let retained = |id: u32| tree.retained(self.node(tree, id));
         let unreached = (self.counts.unreached > 0).then_some(self.counts.objects as u32 + 1);
@@ -128,7 +128,7 @@ impl Making<'_> {
         }
     }
 
-    /// The objects, those that retain most first.
+    /// The objects, largest retained size first.
     fn order(&self, tree: &DominatorTree) -> Vec<u32> {
         let mut keyed: Vec<(Reverse<u64>, u32)> =
             self.graph.objects().map(|object| (Reverse(tree.retained(tree.node(object))), object.0)).collect();
@@ -171,7 +171,7 @@ impl Making<'_> {
         self.beside(tree, children)
     }
 
-    /// The records behind those of objects.
+    /// The records after those of objects.
     fn beside(&mut self, tree: &DominatorTree, children: &Lists) -> Result<(), Error> {
         let (objects, references) = (self.counts.objects as u32, self.counts.references as u32);
         let nodes = [Some(tree.root()), tree.unreached(), None];
@@ -208,17 +208,17 @@ impl Making<'_> {
     }
 }
 
-/// Numbers in lists, one behind the other. They are counted first, and put in order then.
+/// Lists of numbers in one array. Counted first, then filled.
 struct Lists {
-    /// Where the next item of each list goes; before any was put, where the list begins.
+    /// Position of each list's next item; before filling, the start of the list.
     next: Vec<u32>,
-    /// Made with the first item.
+    /// Allocated with the first item.
     items: Vec<u32>,
     length: u32,
 }
 
 impl Lists {
-    /// So many lists, with an item for each time that they are named.
+    /// `lists` lists, with room for one item each time that `named` yields a list.
     fn counted(lists: usize, named: impl Iterator<Item = u32>) -> Lists {
         let mut next = vec![0; lists + 1];
         named.for_each(|list| next[list as usize] += 1);
@@ -229,7 +229,7 @@ impl Lists {
         Lists { next, items: Vec::new(), length }
     }
 
-    /// Where a list begins. To be asked while nothing has been put.
+    /// Start of a list. Valid only before filling.
     fn begin(&self, list: u32) -> u32 {
         self.next[list as usize]
     }
@@ -244,12 +244,12 @@ impl Lists {
     }
 }
 
-/// Shortest ways from objects to roots.
+/// Shortest paths from objects to roots.
 struct Ways {
     paths: ShortestPaths,
-    /// The object at the end of each way.
+    /// The last object of each path.
     origin: Vec<u32>,
-    /// Objects on it; 0 where there is no way.
+    /// Objects on it; 0 if there is no path.
     distance: Vec<u32>,
 }
 

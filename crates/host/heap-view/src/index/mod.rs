@@ -1,22 +1,22 @@
-//! The index: what is asked of a heap, in flat arrays in one file.
+//! The index: data for queries of a heap, in flat arrays in one file.
 //!
 //! # Layout
-//! All numbers are little-endian. The header stands first, then the sections one behind the other, then a checksum (CRC-32) of each
-//! block of [`layout::BLOCK`] bytes of the sections, then a checksum of these.
+//! All numbers are little-endian. First the header, then the sections, then a checksum (CRC-32) of each block of [`layout::BLOCK`] bytes of
+//! the sections, then a checksum of these.
 //! ```text
 //! header      128 bytes: magic "RMHIDX", version u16, key (length u64, digest u64), counts (objects, unreached, references, types,
-//!             bytes of names, bytes of what is known about it: u64 each), crc32 u32 of all that; zeros
-//! objects     64 bytes each, see `record.rs`; behind the objects one record for all of them, one for what no root reaches, and one that
+//!             bytes of names, bytes of the about section: u64 each), crc32 u32 of all that; zeros
+//! objects     64 bytes each, see `record.rs`; after the objects one record for all of them, one for unreached objects, and one that
 //!             ends the lists of the one before
-//! children    u32 each: what hangs under a node of the dominator tree, those that retain most first
-//! of types    u32 each: the objects of a type, those that retain most first
-//! references  u32 each: what an object refers to, in the order of its fields
-//! referrers   u32 each: who refers to it, those that retain most first
+//! children    u32 each: the children of a node in the dominator tree, largest retained size first
+//! of types    u32 each: the objects of a type, largest retained size first
+//! references  u32 each: the targets of an object's references, in the order of its fields
+//! referrers   u32 each: its referrers, largest retained size first
 //! types       40 bytes each, see `types.rs`; and one more, which ends the lists of the last one
 //! names       of types, UTF-8
 //! about       JSON, see `crate::About`
 //! ```
-//! Nothing says where a section begins: it follows from the counts, and the file must be exactly as long as they want it.
+//! Section offsets follow from the counts, and the file's length must match them exactly.
 
 mod blocks;
 mod layout;
@@ -38,12 +38,12 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// An index that can be asked. Every answer is checked on its way out of the file.
+/// An index open for queries. All data read from the file is verified.
 #[derive(Debug)]
 pub struct Index {
     blocks: Blocks,
     counts: Counts,
-    /// What is known of the snapshot.
+    /// Properties of the snapshot.
     pub about: About,
     types: Vec<TypeEntry>,
 }
@@ -53,15 +53,15 @@ pub struct Index {
 pub struct List {
     section: Section,
     begin: u64,
-    /// How long it is.
+    /// Its length.
     pub length: u64,
 }
 
 impl Index {
-    /// Opens the index in `file`, if it is that of the snapshot with this `key`.
+    /// Opens the index in `file`, if it belongs to the snapshot with this `key`.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where it is not to be used, [`Error::Read`].
+    /// [`Error::Damaged`] if it must not be used, [`Error::Read`].
     pub fn open(file: File, key: Key) -> Result<Index, Error> {
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0).map_err(of_short_file)?;
@@ -77,12 +77,12 @@ impl Index {
         Ok(Index { blocks, counts, about, types })
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn objects(&self) -> u64 {
         self.counts.objects
     }
 
-    /// How many references.
+    /// Number of references.
     pub fn references(&self) -> u64 {
         self.counts.references
     }
@@ -92,12 +92,12 @@ impl Index {
         &self.types
     }
 
-    /// What stands for all objects: the root of the dominator tree.
+    /// The root of the dominator tree.
     pub fn all(&self) -> Id {
         Id(self.counts.objects as u32)
     }
 
-    /// What stands for those that no root reaches.
+    /// The parent of all unreached objects.
     pub fn unreached(&self) -> Id {
         Id(self.counts.objects as u32 + 1)
     }
@@ -111,14 +111,14 @@ impl Index {
     /// The record of a node.
     ///
     /// # Errors
-    /// [`Error::Damaged`] and [`Error::Read`], as for all that follow.
+    /// [`Error::Damaged`] and [`Error::Read`], as for all methods that follow.
     pub fn record(&self, id: Id) -> Result<Record, Error> {
-        // Where its lists end stands in the next one.
+        // The next record has the ends of its lists.
         let bytes = self.blocks.read(self.counts.items(Section::Objects, u64::from(id.0), 2)?)?;
         Record::read(&bytes, self)
     }
 
-    /// The objects or nodes at some places of a list.
+    /// The objects or nodes in a range of a list.
     ///
     /// # Errors
     /// See [`Index::record`].
@@ -129,7 +129,7 @@ impl Index {
         numbers::all(&bytes).map(|number| self.known(number)).collect()
     }
 
-    /// The objects of a type, those that retain most first.
+    /// The objects of a type, largest retained size first.
     ///
     /// # Errors
     /// See [`Index::record`].
@@ -137,7 +137,7 @@ impl Index {
         self.list(Section::OfTypes, of.first.0, of.first.1)
     }
 
-    /// The object in whose bytes `address` is, or else the last one before it.
+    /// The object that contains `address`, or else the last one before it.
     ///
     /// # Errors
     /// See [`Index::record`].

@@ -1,12 +1,12 @@
-//! What is known of one object, in 64 bytes.
+//! The record of one object, 64 bytes.
 //! ```text
-//!  0  address u64              36  step u32: the object that is next on a shortest way to a root
-//!  8  own u64                  40  origin u32: the object at the end of that way, which a root holds
-//! 16  retained u64             44  distance u32: objects on that way, itself included; 0 if no root reaches it
+//!  0  address u64              36  step u32: the next object on a shortest path to a root
+//!  8  own u64                  40  origin u32: the last object of that path, which a root holds
+//! 16  retained u64             44  distance u32: objects on that path, itself included; 0 if no root reaches it
 //! 24  type u32                 48  where its children begin u32
 //! 28  retained objects u32     52  where its references begin u32
 //! 32  dominator u32            56  where its referrers begin u32
-//!                              60  kinds of the roots that hold it u32: a bit each, by their ids
+//!                              60  kinds of its roots u32: a bit each, by their ids
 //! ```
 
 use super::layout::{OBJECT, Section};
@@ -14,10 +14,10 @@ use super::{Index, List, numbers};
 use crate::Error;
 use remora_heap::RootKind;
 
-/// Stands for no object and for no type.
+/// Marks no object and no type.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The number of an object, or of a node of the dominator tree that is none.
+/// The number of an object, or of another node of the dominator tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Id(pub(crate) u32);
 
@@ -31,35 +31,35 @@ impl Id {
 /// One node of the dominator tree: an object, mostly.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// Where it begins; 0 for what is no object.
+    /// Its address; 0 for other nodes than objects.
     pub address: u64,
-    /// What it takes itself.
+    /// Its own size.
     pub own: u64,
-    /// What would go with it, itself included.
+    /// Retained size, itself included.
     pub retained: u64,
-    /// How many objects that are.
+    /// Number of retained objects.
     pub retained_count: u32,
-    /// The place of its type; `None` for what is no object.
+    /// The index of its type; `None` for other nodes than objects.
     pub type_ix: Option<u32>,
-    /// What it hangs under; `None` for all.
+    /// Its dominator; `None` for the root.
     pub dominator: Option<Id>,
-    /// See the table.
+    /// Next object on a shortest path to a root.
     pub step: Option<Id>,
-    /// See the table.
+    /// Last object of that path.
     pub origin: Option<Id>,
-    /// See the table.
+    /// Objects on that path; 0 if no root reaches it.
     pub distance: u32,
-    /// What hangs under it.
+    /// Its children in the dominator tree.
     pub children: List,
-    /// What it refers to.
+    /// The targets of its references.
     pub references: List,
-    /// Who refers to it.
+    /// Its referrers.
     pub referrers: List,
-    /// Kinds of roots that hold it.
+    /// Kinds of its roots.
     pub roots: Vec<RootKind>,
 }
 
-/// The numbers as they are in the file.
+/// The numbers as stored in the file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Raw {
     pub(super) sizes: [u64; 3],
@@ -87,7 +87,7 @@ impl Raw {
 }
 
 impl Record {
-    /// The first of two records in `bytes`: the second says where the lists of the first end.
+    /// The first of two records in `bytes`; the second has the ends of the first one's lists.
     pub(super) fn read(bytes: &[u8], index: &Index) -> Result<Record, Error> {
         let (this, next) = bytes.split_at(OBJECT as usize);
         let (this, next) = (Raw::read(this), Raw::read(next));

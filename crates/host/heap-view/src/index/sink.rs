@@ -1,13 +1,13 @@
-//! Writing the sections: what goes by is summed block by block.
+//! Writes the sections, and checksums them block by block.
 
 use super::layout::BLOCK;
 use crate::Error;
 use std::io::Write;
 
-/// Gets the sections one behind the other.
+/// Receives the sections one after the other.
 pub(super) struct Sink<'a> {
     out: &'a mut dyn Write,
-    /// Asked before each block.
+    /// Called before each block; false cancels.
     goes_on: &'a dyn Fn() -> bool,
     block: Vec<u8>,
     sums: Vec<u8>,
@@ -18,7 +18,7 @@ impl<'a> Sink<'a> {
         Sink { out, goes_on, block: Vec::with_capacity(BLOCK as usize), sums: Vec::new() }
     }
 
-    /// What is no part of a block.
+    /// Writes bytes outside of blocks.
     pub(super) fn header(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.out.write_all(bytes).map_err(Error::Write)
     }
@@ -39,7 +39,7 @@ impl<'a> Sink<'a> {
         numbers.into_iter().try_for_each(|number| self.put(&number.to_le_bytes()))
     }
 
-    /// Writes what is left, and all checksums.
+    /// Writes the remaining bytes, and all checksums.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         if !self.block.is_empty() {
             self.put_block()?;

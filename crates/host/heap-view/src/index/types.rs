@@ -1,4 +1,4 @@
-//! What is known of one type, in 40 bytes.
+//! The record of one type, 40 bytes.
 //! ```text
 //!  0  own u64                         24  where its objects begin u32
 //!  8  retained u64                    28  where its name begins u32, in the names
@@ -16,19 +16,19 @@ use crate::Error;
 pub struct TypeEntry {
     /// The full name, as C# writes it.
     pub name: String,
-    /// Of what assembly it is.
+    /// The simple name of its assembly.
     pub assembly: String,
-    /// How many objects it has.
+    /// Number of its objects.
     pub count: u64,
-    /// What they take themselves.
+    /// Their own size.
     pub own: u64,
-    /// What would go with them.
+    /// Their retained size.
     pub retained: u64,
-    /// Where the list of them begins and ends.
+    /// Start and end of the list of its objects.
     pub(super) first: (u32, u32),
 }
 
-/// The numbers as they are in the file.
+/// The numbers as stored in the file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Raw {
     pub(super) sizes: [u64; 3],
@@ -47,7 +47,7 @@ impl Raw {
     }
 }
 
-/// All of them.
+/// Reads all types.
 pub(super) fn read(blocks: &Blocks, counts: Counts) -> Result<Vec<TypeEntry>, Error> {
     let names = blocks.read(counts.range(Section::Names))?;
     let records = blocks.read(counts.range(Section::Types))?;

@@ -1,4 +1,4 @@
-//! One connection: one request, one reply, and the end.
+//! One connection: one request, one reply, then it closes.
 
 use super::Site;
 use super::reply::Reply;
@@ -10,15 +10,15 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The longest head of a request. What is longer is no browser's.
+/// Maximum length of a request's head. No browser sends more.
 const HEAD: usize = 16 << 10;
-/// How long a request may take to come, and a reply to go.
+/// Time limit for a request, and for a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long after the reply the other side's rest is taken.
+/// How long the remaining input is read after the reply.
 const REST: Duration = Duration::from_secs(1);
 
-/// Serves it. What goes wrong with it is the other side's loss.
+/// Serves a connection. Errors affect only the client.
 pub(super) fn serve(turn: &Turn, site: &Site) {
     let mut stream = turn.stream();
     let Some(head) = head(stream) else { return };
@@ -26,13 +26,13 @@ pub(super) fn serve(turn: &Turn, site: &Site) {
     let reply = reply(&head, site);
     let written = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&reply.bytes()));
     turn.reaches(Stage::Leaving);
-    // What the other side still sends must not make the kernel take back what it has not read yet.
+    // Unread input would make the kernel discard data that the client has not received yet.
     if written.is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
         drain(stream);
     }
 }
 
-/// Takes what still comes, for no longer than that: who sends a byte now and then would keep others out.
+/// Reads further input, for this long in total: a client that sends a byte now and then would keep others out.
 fn drain(mut stream: &TcpStream) {
     let (end, mut piece, mut taken) = (Instant::now() + REST, [0; 4096], 0);
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
@@ -44,7 +44,7 @@ fn drain(mut stream: &TcpStream) {
     }
 }
 
-/// Everything up to the empty line.
+/// Reads up to the empty line.
 fn head(mut stream: &TcpStream) -> Option<Vec<u8>> {
     let end = Instant::now() + PATIENCE;
     let mut head = Vec::new();
@@ -65,7 +65,7 @@ fn head(mut stream: &TcpStream) -> Option<Vec<u8>> {
     Some(head)
 }
 
-/// What is answered to a request.
+/// The reply to a request.
 pub(super) fn reply(head: &[u8], site: &Site) -> Reply {
     let Some(request) = Request::read(head) else { return Reply::refusal(400) };
     if !request.is_for_this_machine() {

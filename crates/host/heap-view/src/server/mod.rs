@@ -1,8 +1,9 @@
 //! The server: one user, one machine, one secret.
 //!
-//! Whoever shares the machine can open a connection, and any page in the user's browser can send a request. So the address carries a
-//! secret that neither knows, and a request must name this machine as its host: a page whose own name was made to lead here names another.
-//! What is refused is not told why, and nothing can be changed by any request.
+//! Other users of the machine can open connections, and any page in the user's browser can send requests. So the address contains a secret
+//! that neither knows. A request must also name this machine as its host: a page whose host name was made to resolve to this machine names
+//! another.
+//! A refusal gives no reason, and no request can change anything.
 
 mod connection;
 mod reply;
@@ -22,10 +23,10 @@ use std::thread;
 
 /// Bytes of the secret.
 const SECRET: usize = 16;
-/// How long nobody looks whether the server is to end, milliseconds.
+/// Interval of checks whether the server should stop, milliseconds.
 const LOOK: i64 = 100;
 
-/// Answers on a port of 127.0.0.1.
+/// Serves on a port of 127.0.0.1.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -34,7 +35,7 @@ pub struct Server {
     room: Arc<Room>,
 }
 
-/// What every connection needs to know.
+/// State shared by all connections.
 #[derive(Debug)]
 struct Site {
     secret: String,
@@ -42,10 +43,10 @@ struct Site {
 }
 
 impl Server {
-    /// Begins to listen, on `port`; on 0 at any that is free.
+    /// Listens on `port`; on a free port if 0.
     ///
     /// # Errors
-    /// The port is taken, or may not be had.
+    /// The port is taken or forbidden.
     pub fn listen(port: u16, view: View) -> io::Result<Server> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         listener.set_nonblocking(true)?;
@@ -54,12 +55,12 @@ impl Server {
         Ok(Server { listener, port, site, room: Arc::default() })
     }
 
-    /// What the user opens. Whoever knows it sees the snapshot.
+    /// The URL for the user. It gives access to the snapshot.
     pub fn address(&self) -> String {
         format!("http://127.0.0.1:{}/{}/", self.port, self.site.secret)
     }
 
-    /// Answers until `goes_on` says no.
+    /// Serves until `goes_on` returns false.
     ///
     /// # Errors
     /// Those of the listening socket.
@@ -73,7 +74,7 @@ impl Server {
             }
             match self.listener.accept() {
                 Ok((stream, _)) => self.begin(stream),
-                // Gone before it was met, or there are no descriptors left: the next may do better.
+                // The client closed before the accept, or no descriptors are left: the next accept may succeed.
                 Err(_) => thread::yield_now(),
             }
         }
@@ -86,12 +87,12 @@ impl Server {
         }
         let Some(turn) = Room::enter(&self.room, stream) else { return };
         let site = Arc::clone(&self.site);
-        // Without a thread the connection is closed, and the browser says so.
+        // Without a thread the connection is closed, and the browser reports it.
         let _ = thread::Builder::new().name("remora-view".to_owned()).spawn(move || connection::serve(&turn, &site));
     }
 }
 
-/// Numbers that nobody guesses.
+/// A random secret.
 fn secret() -> io::Result<String> {
     let mut bytes = [0_u8; SECRET];
     let mut filled = 0;

@@ -1,13 +1,13 @@
-//! A reply, with what the browser is to forbid.
+//! A reply, with its security headers.
 
 use crate::pages::File;
 use serde_json::{Value, json};
 
-/// Scripts, styles and answers of this server, and nothing else from anywhere.
+/// Allows scripts, styles and requests of this server only.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// See the module's text.
+/// A reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -21,17 +21,17 @@ impl Reply {
         Reply { status: 200, kind: file.kind, body: file.content.as_bytes().to_vec() }
     }
 
-    /// An answer for the page's scripts.
+    /// A JSON answer for the page's scripts.
     pub(super) fn answer(status: u16, answer: &Value) -> Reply {
         Reply { status, kind: "application/json", body: answer.to_string().into_bytes() }
     }
 
-    /// That there is none, and why.
+    /// An error with its cause.
     pub(super) fn error(status: u16, why: &str) -> Reply {
         Reply::answer(status, &json!({ "error": why }))
     }
 
-    /// For whoever has no business here.
+    /// A refusal without a reason.
     pub(super) fn refusal(status: u16) -> Reply {
         Reply { status, kind: "text/plain; charset=utf-8", body: b"refused\n".to_vec() }
     }

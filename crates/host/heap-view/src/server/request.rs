@@ -1,23 +1,23 @@
-//! What of a request counts.
+//! The relevant parts of a request.
 
-/// Headers that a request may have.
+/// Maximum headers of a request.
 const HEADERS: usize = 64;
-/// Names of this machine, and of no other.
+/// Host names of this machine.
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// See the module's text.
+/// A request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request<'a> {
     pub(super) is_get: bool,
     path: &'a str,
-    /// Behind `?`.
+    /// The part after `?`.
     pub(super) query: &'a str,
-    /// All that are given; one is right.
+    /// All `Host` headers; exactly one is valid.
     hosts: Vec<&'a str>,
 }
 
 impl<'a> Request<'a> {
-    /// That in `head`, if it is whole and makes sense.
+    /// Parses `head`, if it is complete and valid.
     pub(super) fn read(head: &'a [u8]) -> Option<Request<'a>> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut parsed = httparse::Request::new(&mut headers);
@@ -31,23 +31,23 @@ impl<'a> Request<'a> {
         Some(Request { is_get: parsed.method? == "GET", path, query, hosts })
     }
 
-    /// Whether it names this machine as its host, once. The port says nothing: it may have come through a tunnel.
+    /// Whether it names this machine as its host, once. Any port is valid: the request may come through a tunnel.
     pub(super) fn is_for_this_machine(&self) -> bool {
         let [host] = self.hosts[..] else { return false };
         let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
         NAMES.iter().any(|known| name.eq_ignore_ascii_case(known)) && port.bytes().all(|byte| byte.is_ascii_digit())
     }
 
-    /// What stands in the path behind the secret, if that is the one.
+    /// The path after the secret, if the secret is correct.
     pub(super) fn behind(&self, secret: &str) -> Option<&'a str> {
         let (given, name) = self.path.strip_prefix('/')?.split_once('/')?;
-        // As long for any that is wrong.
+        // Takes the same time for any wrong secret.
         let differs = given.bytes().zip(secret.bytes()).fold(0, |differs, (one, other)| differs | (one ^ other));
         (given.len() == secret.len() && differs == 0).then_some(name)
     }
 }
 
-/// Reads `head` as the head of a request, asks it all that is asked of one, and tells whether it is one. Entry point for fuzzing.
+/// Parses `head` as the head of a request, runs all checks on it, and returns whether it is valid. Entry point for fuzzing.
 pub fn read_any_request(head: &[u8]) -> bool {
     let Some(request) = Request::read(head) else { return false };
     let _ = (request.is_for_this_machine(), request.behind("5ec7e7"), request.query);

@@ -1,32 +1,32 @@
-//! Who is served at once, and who goes when somebody comes and there is no place: anybody on this machine can open connections, ask
-//! nothing, and so take all places. A browser asks at once, and so is answered before its turn to go comes.
+//! Limits the connections served at once, and selects which to close. Anyone on this machine can open idle connections and take all places.
+//! A browser sends its request at once, so it is answered before it would be closed.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Connections that are served at once. A browser opens six.
+/// Maximum connections. A browser opens six.
 const PLACES: usize = 32;
 
-/// How far a connection has come.
+/// The stage of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It has not asked to the end yet, and maybe never will.
+    /// The request is incomplete, maybe forever.
     Asking,
     /// It waits for its answer.
     Answered,
-    /// It has its answer, and has not closed yet.
+    /// It has its answer, and is not closed yet.
     Leaving,
 }
 
-/// See the module's text.
+/// The connections served at once.
 #[derive(Debug, Default)]
 pub(super) struct Room(Mutex<Places>);
 
-/// Those who have come longest ago first.
+/// Oldest connections first.
 #[derive(Debug, Default)]
 struct Places {
     taken: Vec<Place>,
-    /// How many have come.
+    /// Number of connections so far.
     come: u64,
 }
 
@@ -38,15 +38,15 @@ struct Place {
 }
 
 impl Room {
-    /// Gives it a place; where there is none, that of who has asked nothing for longest, or else of who has an answer. `None`, and it is
-    /// closed, if all wait for answers.
+    /// Admits a connection. If all places are taken, it closes the oldest without a request, or else the oldest with an answer. `None`, and
+    /// the connection is closed, if all wait for answers.
     pub(super) fn enter(room: &Arc<Room>, stream: TcpStream) -> Option<Turn> {
         let mut places = room.places();
         if places.taken.len() >= PLACES {
             let at = |stage| places.taken.iter().position(|place| place.stage == stage);
             let gone = at(Stage::Asking).or_else(|| at(Stage::Leaving))?;
             let gone = places.taken.remove(gone);
-            // Its thread reads an end, and ends. Where the other side has closed before, there is nothing to close.
+            // Its thread reads end of file, and ends. If the client closed before, there is nothing to close.
             let _ = gone.stream.shutdown(Shutdown::Both);
         }
         places.come += 1;
@@ -60,7 +60,7 @@ impl Room {
     }
 }
 
-/// A connection that has a place, until this goes.
+/// A connection's place, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     room: Arc<Room>,
@@ -73,7 +73,7 @@ impl Turn {
         &self.stream
     }
 
-    /// Whoever was closed meanwhile has no place any more, and nothing to reach.
+    /// A connection closed by [`Room::enter`] has no place any more, and no stage to set.
     pub(super) fn reaches(&self, stage: Stage) {
         if let Some(place) = self.room.places().taken.iter_mut().find(|place| place.number == self.number) {
             place.stage = stage;

@@ -1,8 +1,8 @@
-//! All references, by the numbers of their ends, in descending order of their targets.
+//! All references as pairs of search numbers, in descending order of targets.
 //!
-//! Numbers lie as the search went and not as memory does, so that filling one array by target would miss the cache at each reference.
-//! Here each thread first throws the references of its part of the objects into buckets, by ranges of targets; then a bucket
-//! is put in order at a time, on a thread of its own, while whoever asks for them works on the one before.
+//! Search numbers do not follow memory order, so one array filled by target would miss the cache at each reference.
+//! Instead, each thread first puts the references of its objects into buckets by target range.
+//! Then a separate thread sorts one bucket at a time, while the consumer processes the previous one.
 
 use super::search::Search;
 use crate::graph::HeapGraph;
@@ -11,23 +11,23 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// Targets of a bucket, at least: what is kept of so many fits into a processor's own cache.
+/// Minimum targets of a bucket: their data fits into a core's own cache.
 const BUCKET: usize = 1 << 15;
-/// The most buckets: each of them is a place in memory at which each thread writes.
+/// Maximum number of buckets: each thread writes at a place of its own in each.
 const BUCKETS: usize = 1 << 9;
-/// Buckets that wait in order for whoever asks.
+/// Sorted buckets that wait for the consumer.
 const AHEAD: usize = 2;
 
-/// Objects whose references are thrown together.
+/// Objects processed together by [`throw_some`].
 const AT_ONCE: usize = 128;
 
-/// What is known of a range of targets, in order.
+/// The references of a range of targets, sorted.
 pub(super) struct Bucket {
     /// The first target.
     pub(super) begin: u32,
-    /// For each target the least number that refers to it from above, which is that of an ancestor.
+    /// For each target the least source number, always an ancestor's.
     pub(super) least: Vec<u32>,
-    /// For each target where its references from higher numbers end; they begin where those of the target before end.
+    /// For each target the end of its references from higher numbers; they begin where the previous target's end.
     ends: Vec<u32>,
     sources: Vec<u32>,
 }
@@ -39,7 +39,7 @@ impl Bucket {
         self.sources_of(place..=place)
     }
 
-    /// The same for the targets at all of `places`.
+    /// The higher numbers that refer to the targets at `places`.
     #[inline]
     pub(super) fn sources_of(&self, places: RangeInclusive<usize>) -> &[u32] {
         let begin = if *places.start() == 0 { 0 } else { self.ends[places.start() - 1] };
@@ -47,7 +47,7 @@ impl Bucket {
     }
 }
 
-/// References by their targets' ranges, each a target and a source.
+/// References bucketed by target: each a target and a source.
 struct Thrown {
     shift: u32,
     buckets: Vec<Vec<(u32, u32)>>,
@@ -65,7 +65,7 @@ impl Thrown {
     }
 }
 
-/// Gives `work` all buckets, the one with the highest targets first. What the search knows of objects' numbers is given up on the way.
+/// Gives `work` all buckets, highest targets first. Frees the search's table of object numbers on the way.
 pub(super) fn for_each_bucket(graph: &HeapGraph, search: &mut Search, mut work: impl FnMut(Bucket, &[u32])) {
     let mut thrown = throw(graph, search);
     search.numbers = Vec::new();
@@ -77,7 +77,7 @@ pub(super) fn for_each_bucket(graph: &HeapGraph, search: &mut Search, mut work: 
                 let parts: Vec<_> = thrown.iter_mut().map(|part| std::mem::take(&mut part.buckets[index])).collect();
                 let begin = index << shift;
                 let end = (begin + (1 << shift)).min(parents.len());
-                // Whoever asks has gone only if it panicked, which the scope passes on.
+                // The receiver ends early only by a panic, which the scope passes on.
                 if sender.send(in_order(begin as u32, &parents[begin..end], &parts)).is_err() {
                     break;
                 }
@@ -106,7 +106,7 @@ fn throw(graph: &HeapGraph, search: &Search) -> Vec<Thrown> {
     thrown
 }
 
-/// Throws the references of some objects. All their targets' numbers are read before any is looked at: so they are on their way all at once.
+/// Buckets the references of some objects. It loads all targets' numbers before it uses any, so that the loads overlap.
 fn throw_some(graph: &HeapGraph, search: &Search, objects: Range<usize>, targets: &mut Vec<u32>, thrown: &mut Thrown) {
     let (begin, _) = graph.target_range(objects.start as u32);
     let (_, end) = graph.target_range(objects.end as u32 - 1);
@@ -124,14 +124,15 @@ fn throw_some(graph: &HeapGraph, search: &Search, objects: Range<usize>, targets
     }
 }
 
-/// Whether a reference can have a say: not if it leads to the object itself or to the one that the search found next, which is its child.
-/// What no root reaches has none in what a root reaches.
+/// Whether a reference can affect dominators. One to the object itself cannot, nor one to the object that the search numbered next: its
+/// child.
+/// References from unreached objects to reached ones cannot either.
 fn matters(source: u32, target: u32, unreached: Option<u32>) -> bool {
     let living = unreached.unwrap_or(u32::MAX);
     target != source && target != source + 1 && (source < living || target > living)
 }
 
-/// Puts a bucket in order. `parents` are those of its targets.
+/// Sorts a bucket. `parents` are those of its targets.
 fn in_order(begin: u32, parents: &[u32], parts: &[Vec<(u32, u32)>]) -> Bucket {
     let all = || parts.iter().flatten().map(|&(target, source)| (target, (target - begin) as usize, source));
     let (mut least, mut ends) = (parents.to_vec(), vec![0; parents.len()]);
@@ -144,7 +145,7 @@ fn in_order(begin: u32, parents: &[u32], parts: &[Vec<(u32, u32)>]) -> Bucket {
     }
     let mut sum = 0;
     for end in &mut ends {
-        // Where its first one goes; having been filled, it is the end.
+        // Start of the target's references; after filling, their end.
         (*end, sum) = (sum, sum + *end);
     }
     let mut sources = vec![0; sum as usize];

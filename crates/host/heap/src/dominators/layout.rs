@@ -1,10 +1,10 @@
-//! The finished tree, numbered so that what a node dominates follows it directly.
+//! Numbers the finished tree so that the nodes a node dominates follow it directly.
 
 use super::search::Search;
 use super::{DominatorTree, NO_OBJECT, Node};
 use crate::graph::{HeapGraph, ObjectIx};
 
-/// The tree in which each number hangs under its immediate dominator.
+/// The tree in which each number is a child of its immediate dominator.
 pub(super) fn tree(graph: &HeapGraph, search: Search, immediate: &[u32]) -> DominatorTree {
     let Search { objects: objects_by_number, unreached, parents, .. } = search;
     drop(parents);
@@ -28,7 +28,7 @@ pub(super) fn tree(graph: &HeapGraph, search: Search, immediate: &[u32]) -> Domi
     DominatorTree { bytes_before: bytes_before(graph, &objects), objects, ends, parents, nodes, unreached }
 }
 
-/// For each number how many nodes it dominates, itself included. A dominator has the lower number.
+/// For each number the size of its subtree, itself included. A dominator has the lower number.
 fn subtree_counts(immediate: &[u32]) -> Vec<u32> {
     let mut counts = vec![1; immediate.len()];
     for number in (1..immediate.len()).rev() {
@@ -37,10 +37,10 @@ fn subtree_counts(immediate: &[u32]) -> Vec<u32> {
     counts
 }
 
-/// For each number its place in the tree: behind its dominator and the siblings with lower numbers.
+/// For each number its place in the tree: after its dominator and the siblings with lower numbers.
 fn places(immediate: &[u32], counts: &[u32]) -> Vec<u32> {
     let mut places = vec![0; immediate.len()];
-    // Where the next child of each number goes.
+    // The place of each number's next child.
     let mut next = vec![1; immediate.len()];
     for number in 1..immediate.len() {
         let free = &mut next[immediate[number] as usize];
@@ -52,7 +52,7 @@ fn places(immediate: &[u32], counts: &[u32]) -> Vec<u32> {
     places
 }
 
-/// For each place the one behind its subtree.
+/// For each place the end of its subtree.
 fn ends(parents: &[u32]) -> Vec<u32> {
     let mut ends: Vec<u32> = (1..=parents.len() as u32).collect();
     for place in (1..parents.len()).rev() {
@@ -63,7 +63,7 @@ fn ends(parents: &[u32]) -> Vec<u32> {
     ends
 }
 
-/// For each place what all objects before it take; and one more, for the end.
+/// For each place the bytes of all objects before it; one more entry for the end.
 fn bytes_before(graph: &HeapGraph, objects: &[u32]) -> Vec<u64> {
     let mut sum = 0;
     let mut before = Vec::with_capacity(objects.len() + 1);

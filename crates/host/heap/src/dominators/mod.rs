@@ -1,10 +1,14 @@
-//! What would go with an object: the dominator tree and retained sizes.
+//! Dominator tree and retained sizes.
 //!
 //! # Method
-//! Semi-NCA (Georgiadis, "Linear-time algorithms for dominators and related problems", 2005): a search in depth numbers
-//! the objects (`search.rs`), semidominators are found in descending order of numbers with path compression (`semi.rs`, from references that `by_target.rs` has put in order),
-//! and the tree grows in ascending order (`nearest.rs`). Everything after the search works on the numbers, so that what belongs together lies together in memory.
-//! The finished tree is numbered once more (`layout.rs`), so that what a node dominates is one range.
+//! Semi-NCA (Georgiadis, "Linear-time algorithms for dominators and related problems", 2005):
+//!
+//! 1. A depth-first search numbers the objects (`search.rs`).
+//! 2. Semidominators are computed in descending order, with path compression (`semi.rs`), from references that `by_target.rs` sorted.
+//! 3. The tree grows in ascending order (`nearest.rs`).
+//! 4. A last numbering makes each subtree one range (`layout.rs`).
+//!
+//! Everything after the search uses its numbers, so related data is adjacent in memory.
 
 mod by_target;
 mod layout;
@@ -14,26 +18,26 @@ mod semi;
 
 use crate::graph::{HeapGraph, ObjectIx};
 
-/// A node of a [`DominatorTree`]. What it dominates follows it directly.
+/// A node of a [`DominatorTree`]. Its subtree follows it directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Node(u32);
 
-/// Stands for the object of a node that has none.
+/// The object of nodes without one.
 const NO_OBJECT: u32 = u32::MAX;
 
-/// Who alone holds whom. Above everything is a root that stands for all that holds objects from outside.
+/// The dominator tree. Its root represents everything outside the heap that holds objects.
 ///
-/// Objects that nothing holds are below a node of their own, [`DominatorTree::unreached`], in a tree of their own:
-/// what refers to a living object and is dead itself does not hold it.
+/// Objects that no root reaches are in a tree of their own, below [`DominatorTree::unreached`].
+/// A dead object's reference to a living one does not retain it.
 #[derive(Debug, Clone)]
 pub struct DominatorTree {
     /// For each node its object.
     objects: Vec<u32>,
-    /// For each node the one behind all that it dominates.
+    /// For each node the end of its subtree.
     ends: Vec<u32>,
-    /// For each node the one that it hangs under; the root's is itself.
+    /// For each node its parent; the root's is itself.
     parents: Vec<u32>,
-    /// For each node what all nodes before it take; and one more, for the end.
+    /// For each node the bytes of all nodes before it; one more entry for the end.
     bytes_before: Vec<u64>,
     /// For each object its node.
     nodes: Vec<u32>,
@@ -41,7 +45,7 @@ pub struct DominatorTree {
 }
 
 impl DominatorTree {
-    /// That of a graph.
+    /// The dominator tree of a graph.
     pub fn new(graph: &HeapGraph) -> DominatorTree {
         let mut search = search::Search::new(graph);
         let semi = semi::semidominators(graph, &mut search);
@@ -50,33 +54,33 @@ impl DominatorTree {
         layout::tree(graph, search, &immediate)
     }
 
-    /// What [`DominatorTree::new`] takes of the memory meanwhile, and what stays of that, in bytes at most.
+    /// Upper bounds for the memory of [`DominatorTree::new`] while it runs, and for what the tree keeps, in bytes.
     pub fn most_memory(graph: &HeapGraph) -> u64 {
-        /// Arrays of numbers by object: those of the search, of the forest, and of the tree with its sums.
+        /// Per-object arrays: those of the search, of the forest, and of the tree with its sums.
         const OBJECT: u64 = 40;
-        /// A reference waits with its source, in arrays that double.
+        /// A reference is stored with its source, in arrays that double.
         const REFERENCE: u64 = 24;
-        /// Buckets are made for each thread, however small the heap.
+        /// Each thread has its buckets, however small the heap.
         const ALWAYS: u64 = 1 << 20;
         ALWAYS + OBJECT * graph.object_count() as u64 + REFERENCE * graph.reference_count() as u64
     }
 
-    /// The node above all.
+    /// The root.
     pub fn root(&self) -> Node {
         Node(0)
     }
 
-    /// The node above all objects that no root reaches, if there are such.
+    /// The parent of all objects that no root reaches, if any.
     pub fn unreached(&self) -> Option<Node> {
         self.unreached
     }
 
-    /// Whether no root reaches the object of this node. True of [`DominatorTree::unreached`] itself, too.
+    /// Whether no root reaches the node's object. True of [`DominatorTree::unreached`] itself, too.
     pub fn is_unreached(&self, node: Node) -> bool {
         self.unreached.is_some_and(|unreached| self.dominates(unreached, node))
     }
 
-    /// All nodes, each before what it dominates.
+    /// All nodes, each before its subtree.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = Node> + use<> {
         (0..self.objects.len() as u32).map(Node)
     }
@@ -92,12 +96,12 @@ impl DominatorTree {
         (object != NO_OBJECT).then_some(ObjectIx(object))
     }
 
-    /// The node that a node hangs under: its immediate dominator. The root has none.
+    /// The node's immediate dominator. The root has none.
     pub fn parent(&self, node: Node) -> Option<Node> {
         (node != self.root()).then(|| Node(self.parents[node.0 as usize]))
     }
 
-    /// The nodes that hang under a node.
+    /// The node's children.
     pub fn children(&self, node: Node) -> impl Iterator<Item = Node> + '_ {
         let end = self.ends[node.0 as usize];
         let mut next = node.0 + 1;
@@ -108,29 +112,29 @@ impl DominatorTree {
         })
     }
 
-    /// All nodes that a node dominates, itself the first.
+    /// The node's subtree, itself first.
     pub fn nodes_under(&self, node: Node) -> impl ExactSizeIterator<Item = Node> + use<> {
         (node.0..self.ends[node.0 as usize]).map(Node)
     }
 
-    /// Whether `lower` hangs under `upper`, or is `upper`.
+    /// Whether `lower` is in the subtree of `upper`, or is `upper`.
     pub fn dominates(&self, upper: Node, lower: Node) -> bool {
         (upper.0..self.ends[upper.0 as usize]).contains(&lower.0)
     }
 
-    /// How many objects there are in all that a node dominates, its own included.
+    /// Number of objects in the node's subtree, its own included.
     pub fn retained_count(&self, node: Node) -> u64 {
         let virtual_nodes = [Some(self.root()), self.unreached];
         let without_object = virtual_nodes.into_iter().flatten().filter(|&other| self.dominates(node, other)).count();
         u64::from(self.ends[node.0 as usize] - node.0) - without_object as u64
     }
 
-    /// What all that a node dominates takes, its own object included.
+    /// Retained size: bytes of the subtree, the node's own object included.
     pub fn retained(&self, node: Node) -> u64 {
         self.bytes_before[self.ends[node.0 as usize] as usize] - self.bytes_before[node.0 as usize]
     }
 
-    /// The `count` nodes directly under `node` that retain most, the largest first. Under the root: the biggest dominators of the heap.
+    /// The `count` children of `node` with the largest retained sizes, largest first. Of the root: the biggest dominators of the heap.
     pub fn biggest(&self, node: Node, count: usize) -> Vec<Node> {
         let key = |node: &Node| std::cmp::Reverse((self.retained(*node), std::cmp::Reverse(node.0)));
         let mut biggest: Vec<Node> = self.children(node).collect();

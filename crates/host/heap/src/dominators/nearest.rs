@@ -1,12 +1,13 @@
-//! From semidominators to immediate dominators: the nearest node above the parent that is not above the semidominator.
+//! From semidominators to immediate dominators: the nearest ancestor not above the semidominator.
 //!
-//! The way up is mostly a step or two. A list of millions whose last element refers to millions more, all of them held from elsewhere too, would make it a
-//! way of millions for each: when all ways together have become too long, the tree gets jumps that halve what is left.
+//! The walk up is mostly a step or two. But take a list of millions whose last element refers to millions more, all also held from
+//! elsewhere.
+//! It would take millions of steps for each. When the total exceeds a bound, the tree gets jumps that halve the remaining way.
 
-/// Steps for each number, on the average, beyond which walking has become too slow.
+/// Average steps per number, beyond which walking is too slow.
 const STEPS: u64 = 8;
 
-/// For each number that of its immediate dominator.
+/// For each number its immediate dominator.
 pub(super) fn immediate_dominators(parents: &[u32], semi: &[u32]) -> Vec<u32> {
     let mut immediate = Vec::with_capacity(parents.len());
     let mut patience = parents.len() as u64 * STEPS;
@@ -27,14 +28,14 @@ pub(super) fn immediate_dominators(parents: &[u32], semi: &[u32]) -> Vec<u32> {
     immediate
 }
 
-/// How deep a node is, and a node above it from which on the way up goes on in jumps that grow as the depth does (a skew-binary list).
+/// A node's depth and an ancestor, so that the walk up continues in jumps that grow with the depth (a skew-binary list).
 #[derive(Clone, Copy)]
 struct Jump {
     depth: u32,
     to: u32,
 }
 
-/// Goes on where `immediate` ends.
+/// Continues where `immediate` ends.
 fn finish_with_jumps(immediate: &mut Vec<u32>, parents: &[u32], semi: &[u32]) {
     let mut jumps = Vec::with_capacity(parents.len());
     jumps.push(Jump { depth: 0, to: 0 });
@@ -52,7 +53,7 @@ fn finish_with_jumps(immediate: &mut Vec<u32>, parents: &[u32], semi: &[u32]) {
     }
 }
 
-/// The jump of a node that hangs under `above`.
+/// The jump of a child of `above`.
 fn jump_from(jumps: &[Jump], above: u32) -> Jump {
     let first = jumps[above as usize];
     let second = jumps[first.to as usize];
@@ -65,7 +66,7 @@ fn jump_from(jumps: &[Jump], above: u32) -> Jump {
 mod tests {
     use super::*;
 
-    /// Trees of some depth by chance (xorshift), with semidominators between the root and the parent.
+    /// Random trees of some depth (xorshift), with semidominators between the root and the parent.
     fn tree(seed: u64) -> (Vec<u32>, Vec<u32>) {
         let mut state = seed | 1;
         let mut below = |limit: u32| {

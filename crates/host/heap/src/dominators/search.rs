@@ -1,22 +1,22 @@
-//! A search in depth from the roots, which numbers what it finds.
+//! A depth-first search from the roots, which numbers the objects it finds.
 //!
-//! Number 0 is the root of everything. What no root reaches has the numbers above: one for the node that stands for all of it,
-//! then the objects, found from one of each of its source components.
+//! Number 0 is the root of everything. Unreached objects have the highest numbers: first the node above all of them, then the objects,
+//! searched from one object of each source component.
 
 use super::NO_OBJECT;
 use crate::bits::Bits;
 use crate::graph::HeapGraph;
 use crate::inference::source_components;
 
-/// What a search in depth has found.
+/// The result of a depth-first search.
 pub(super) struct Search {
     /// For each number its object.
     pub(super) objects: Vec<u32>,
     /// For each object its number.
     pub(super) numbers: Vec<u32>,
-    /// For each number that of the node it was found from; the root's is its own.
+    /// For each number its parent in the search; the root's is its own.
     pub(super) parents: Vec<u32>,
-    /// The number of the node above all that no root reaches.
+    /// The number of the node above all unreached objects.
     pub(super) unreached: Option<u32>,
 }
 
@@ -42,9 +42,9 @@ impl Search {
         search
     }
 
-    /// Numbers all that `starts` reach, as found from `parent`.
+    /// Numbers all objects that `starts` reach, with `parent` as their parent.
     ///
-    /// All references of an object are noted at once, with who has them: it need not be read again when the search comes back to it.
+    /// It notes all references of an object at once, with their source. So it need not read the object again when the search returns to it.
     fn descend_from(
         &mut self,
         graph: &HeapGraph,

@@ -1,27 +1,27 @@
 //! Semidominators, by number.
 //!
-//! A reference from a lower to a higher number leads from an ancestor to a descendant, so that the lower number is a candidate as it is:
-//! only references that lead back to a lower number are followed through the forest.
+//! A reference from a lower to a higher number leads from an ancestor to a descendant, so the lower number is a candidate without a walk.
+//! Only references back to a lower number are followed through the forest.
 
 use super::by_target::for_each_bucket;
 use super::search::Search;
 use crate::graph::HeapGraph;
 
-/// Numbers whose references are read ahead.
+/// Numbers whose references are prefetched.
 const READ_AHEAD: usize = 64;
-/// How far their ways up are read ahead. Most are shorter; a long one is shortened as soon as it has been gone once.
+/// Prefetched steps of each walk up. Most walks are shorter; a long one is compressed once walked.
 const STEPS_AHEAD: usize = 24;
 
-/// What is known of a number that has been dealt with. One array for both, since they are needed together.
+/// The state of a processed number. One array for both fields, since they are needed together.
 #[derive(Clone, Copy)]
 struct Cell {
-    /// The least semidominator on the compressed way up, its own included.
+    /// The least semidominator on the compressed path up, its own included.
     least: u32,
-    /// The next node on the compressed way up.
+    /// The next node on the compressed path up.
     link: u32,
 }
 
-/// For each number its semidominator. What the search knows of objects' numbers is given up on the way.
+/// For each number its semidominator. Frees the search's table of object numbers on the way.
 pub(super) fn semidominators(graph: &HeapGraph, search: &mut Search) -> Vec<u32> {
     let count = search.parents.len();
     let mut cells = vec![Cell { least: 0, link: 0 }; count];
@@ -46,8 +46,8 @@ pub(super) fn semidominators(graph: &HeapGraph, search: &mut Search) -> Vec<u32>
     semi
 }
 
-/// Brings the cells on the ways up from `here` into the cache, as far as they are above `limit`. One way after the other, each step would be
-/// waited for; here all take one step at a time, and the cells are on their way all at once.
+/// Prefetches the cells on the paths up from `here`, as far as they are above `limit`.
+/// Path after path would wait for each step. Here all paths take one step at a time, so the loads overlap.
 fn read_ahead(cells: &[Cell], here: &mut Vec<u32>, limit: u32) {
     for _ in 0..STEPS_AHEAD {
         here.retain_mut(|here| {
@@ -60,7 +60,7 @@ fn read_ahead(cells: &[Cell], here: &mut Vec<u32>, limit: u32) {
     }
 }
 
-/// The least semidominator on the way up from `from` to the last node above `limit`. Shortens the way for those who come later.
+/// The least semidominator on the path up from `from` to the last node above `limit`. Compresses the path for later walks.
 #[inline]
 fn least_above(cells: &mut [Cell], from: u32, limit: u32, way: &mut Vec<u32>) -> u32 {
     let Cell { least, link } = cells[from as usize];

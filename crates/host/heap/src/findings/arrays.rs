@@ -1,4 +1,4 @@
-//! Arrays of references that are mostly empty: places without an object, which cost as much as those with one.
+//! Mostly empty arrays of references: a slot without an object costs as much as one with.
 
 use super::kinds::{Kinds, REFERENCE};
 use crate::bits::Bits;
@@ -7,50 +7,50 @@ use crate::types::{Place, TypeIx};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-/// Arrays with fewer places are left out: a small one costs little, whatever is in it.
+/// Arrays with fewer slots are omitted: a small one costs little, whatever it holds.
 const FEWEST: u64 = 16;
-/// So many are named one by one.
+/// Maximum arrays listed individually.
 const WORST: usize = 1000;
 
-/// See the module's text.
+/// Mostly empty arrays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmptyArrays {
-    /// By type; those that waste most come first.
+    /// By type, most waste first.
     pub rows: Vec<ArrayRow>,
-    /// Those that waste most, the greatest first.
+    /// The arrays that waste most, largest first.
     pub worst: Vec<EmptyArray>,
-    /// Bytes of the empty places of all of them.
+    /// Bytes of all their empty slots.
     pub wasted: u64,
 }
 
-/// The arrays of one type of which more than half is empty.
+/// The arrays of one type that are more than half empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayRow {
     /// Their type.
     pub type_ix: TypeIx,
-    /// How many there are.
+    /// Number of arrays.
     pub count: u64,
-    /// Places in them.
+    /// Their slots.
     pub places: u64,
-    /// Places without an object.
+    /// Slots without an object.
     pub empty: u64,
-    /// Bytes of these.
+    /// Bytes of the empty slots.
     pub wasted: u64,
 }
 
-/// One of them.
+/// One array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmptyArray {
     /// The array.
     pub object: ObjectIx,
-    /// Places in it.
+    /// Its slots.
     pub places: u64,
-    /// Places without an object.
+    /// Slots without an object.
     pub empty: u64,
 }
 
 impl EmptyArrays {
-    /// All but those that are in `collections`, which have a finding of their own, and those in which the runtime keeps static fields.
+    /// All arrays except those of `collections`, which have a finding of their own, and those in which the runtime keeps static fields.
     pub(super) fn of(graph: &HeapGraph, kinds: Kinds<'_>, collections: &Bits) -> EmptyArrays {
         let holds_references = |index| graph.facts(index).array.is_some_and(|array| array.place == Place::Reference);
         let candidates = kinds.each(holds_references);

@@ -1,7 +1,7 @@
-//! Collections that have far more room than content.
+//! Collections with far more capacity than content.
 //!
-//! How many of its places a collection uses stands in its fields. Without these it is told by references where that is honest: an unused
-//! place is cleared in every collection here, so that among places of references those without one are unused, or hold null.
+//! A collection's fields hold the number of used slots. Without the fields, the finding counts references where that is sound.
+//! Every collection here clears unused slots, so a reference slot without a reference is unused or holds null.
 
 use super::kinds::{CORE, Kinds, REFERENCE, bare};
 use super::values::{Column, Numbers, Wishes};
@@ -10,78 +10,77 @@ use crate::graph::{HeapGraph, ObjectIx};
 use crate::types::TypeIx;
 use std::cmp::Reverse;
 
-/// Collections with less room are left out: what could be saved is little.
+/// Collections with less capacity are omitted: they waste little.
 const FEWEST: u64 = 16;
-/// So many are named one by one.
+/// Maximum collections listed individually.
 const WORST: usize = 1000;
 /// Type arguments of a collection.
 const MOST_ARGUMENTS: usize = 2;
-/// A bucket: the number of the first entry with a hash.
+/// Size of a bucket: the index of the first entry with a hash.
 const BUCKET: u64 = 4;
 
-/// See the module's text.
+/// Oversized collections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collections {
-    /// By type; those that waste most come first.
+    /// By type, most waste first.
     pub rows: Vec<CollectionRow>,
-    /// Those that waste most, the greatest first.
+    /// The collections that waste most, largest first.
     pub worst: Vec<Oversized>,
-    /// Bytes of the unused places of all of them.
+    /// Bytes of all their unused slots.
     pub wasted: u64,
-    /// Collections of which nobody can say how much they use: their fields are not in the snapshot.
+    /// Collections of unknown usage: their fields are not in the snapshot.
     pub not_judged: u64,
-    /// Bytes of their places.
+    /// Bytes of their slots.
     pub not_judged_bytes: u64,
 }
 
-/// The collections of one type of which more than half is unused.
+/// The collections of one type that are more than half unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectionRow {
     /// Their type.
     pub type_ix: TypeIx,
-    /// How many there are.
+    /// Number of collections.
     pub count: u64,
-    /// Places in them.
+    /// Their slots.
     pub places: u64,
-    /// Places that are used.
+    /// Used slots.
     pub used: u64,
-    /// Bytes of those that are not.
+    /// Bytes of the unused slots.
     pub wasted: u64,
-    /// Whether that was read in their fields. Else as many are taken to be used as there are references: null is taken for unused, and of an
-    /// entry whose key and value are references both count, so that it may be half as many.
+    /// Whether usage was read from fields. Otherwise it is the number of references: null counts as unused.
+    /// An entry whose key and value are both references counts twice, so actual usage may be half.
     pub is_exact: bool,
 }
 
-/// One of them.
+/// One collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Oversized {
     /// The collection.
     pub object: ObjectIx,
-    /// Places in it.
+    /// Its slots.
     pub places: u64,
-    /// Places that are used.
+    /// Used slots.
     pub used: u64,
-    /// Bytes of those that are not.
+    /// Bytes of the unused slots.
     pub wasted: u64,
 }
 
-/// How a collection keeps its content.
+/// How a collection stores its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Store {
-    /// In one array; places hold its only type argument.
+    /// In one array; its slots hold the only type argument.
     Places,
-    /// In one array of numbers or characters: only fields say how much of it is used.
+    /// In one array of numbers or characters: only fields hold its usage.
     Plain,
-    /// In an array of entries, of which there are as many as numbers in another array.
+    /// In an array of entries, as many as another array has numbers.
     Hashed,
-    /// In chains that begin in one array: an unused place is one without a chain.
+    /// In chains that begin in one array: a slot without a chain is unused.
     Chains,
     /// In an array of references with a number each.
     Numbered,
 }
 
-/// A collection of the runtime's library: where it is, how it keeps its content, which field says how much it uses, and which how much of that
-/// is free again.
+/// A collection of the runtime's library: its names, its storage, and the fields with its usage and its free entries.
 struct Known {
     name: &'static str,
     store: Store,
@@ -93,12 +92,13 @@ const fn known(name: &'static str, store: Store, used: Option<&'static str>, fre
     Known { name, store, used, free }
 }
 
-/// Files of dotnet/runtime in `src/libraries`, the same fields from 3.1 to 10 unless said otherwise:
-/// `System.Private.CoreLib/src/System/Collections/Generic/{List,Queue,Dictionary,HashSet}.cs`, `System.Collections/src/System/Collections/Generic/Stack.cs`,
+/// Files of dotnet/runtime in `src/libraries`, the same fields from 3.1 to 10 unless noted:
+/// `System.Private.CoreLib/src/System/Collections/Generic/{List,Queue,Dictionary,HashSet}.cs`,
+/// `System.Collections/src/System/Collections/Generic/Stack.cs`,
 /// `System.Private.CoreLib/src/System/{Text/StringBuilder,IO/MemoryStream}.cs`,
 /// `System.Collections.Concurrent/src/System/Collections/Concurrent/ConcurrentDictionary.cs`,
 /// `System.Private.CoreLib/src/System/Collections/Concurrent/ConcurrentQueueSegment.cs`.
-/// A HashSet of 3.1 counts in `_count` what it holds, and has no `_freeCount`.
+/// In 3.1, `_count` of a HashSet is the number of its items, and there is no `_freeCount`.
 const KNOWN: [Known; 9] = [
     known("System.Collections.Generic.List", Store::Places, Some("_size"), None),
     known("System.Collections.Generic.Queue", Store::Places, Some("_size"), None),
@@ -111,10 +111,10 @@ const KNOWN: [Known; 9] = [
     known("System.Collections.Concurrent.ConcurrentQueueSegment", Store::Numbered, None, None),
 ];
 
-/// The libraries that have had them.
+/// The assemblies that have contained them.
 const LIBRARIES: [&str; 3] = [CORE, "System.Collections", "System.Collections.Concurrent"];
 
-/// What is a collection, and which of its fields are wanted.
+/// Which types are collections, and the fields needed.
 pub(super) struct Plan {
     /// For each type.
     of_type: Vec<Option<Planned>>,
@@ -125,7 +125,7 @@ struct Planned {
     store: Store,
     used: Option<Column>,
     free: Option<Column>,
-    /// Whether a place that is used has a reference: told by the type's arguments.
+    /// Whether a used slot has a reference, from the type's arguments.
     holds_references: bool,
 }
 
@@ -154,18 +154,18 @@ fn known_as(graph: &HeapGraph, at: TypeIx) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.name == name)
 }
 
-/// The room of one collection.
+/// The storage of one collection.
 struct Room {
     places: u64,
     used: Option<u64>,
     is_exact: bool,
     each: u64,
-    /// Where the content is.
+    /// The array with its content.
     array: ObjectIx,
 }
 
 impl Collections {
-    /// The collections; those arrays of references that are theirs go into `theirs`.
+    /// Finds oversized collections; adds their arrays of references to `theirs`.
     pub(super) fn of(
         kinds: Kinds<'_>,
         graph: &HeapGraph,
@@ -180,7 +180,7 @@ impl Collections {
             let type_ix = graph.type_ix(object);
             let Some(planned) = plan.of_type[type_ix.0 as usize] else { continue };
             let Some(room) = planned.room(kinds, graph, numbers, object) else { continue };
-            // What two share is no one's more than once.
+            // An array that two collections share counts once.
             if !theirs.insert(room.array.0) {
                 continue;
             }
@@ -220,20 +220,21 @@ fn keep_worst(worst: &mut Vec<Oversized>) {
 }
 
 impl Planned {
-    /// `None` for one without any room.
+    /// `None` for a collection without storage.
     fn room(&self, kinds: Kinds<'_>, graph: &HeapGraph, numbers: &Numbers, object: ObjectIx) -> Option<Room> {
         let (array, places, each) = match self.store {
             Store::Places | Store::Plain => {
                 let (array, within) = arrays(kinds, graph, object).next()?;
                 let Some(each) = within.each() else {
-                    // Values whose size is not known: how many there are is not either.
+                    // Without the size of values, their number is unknown, too.
                     return Some(Room { places: within.bytes, used: None, is_exact: false, each: 1, array });
                 };
                 (array, within.bytes / each, each)
             }
             Store::Hashed => hashed(kinds, graph, object)?,
             Store::Chains => {
-                // Of locks there are few, and their counts are numbers. A place is a reference, or since .NET 8 a value that holds just one.
+                // There are few locks, and their counts are numbers. A slot is a reference, or since .NET 8 a value with just one
+                // reference.
                 let (array, within) = arrays(kinds, graph, object).max_by_key(|(_, within)| within.bytes)?;
                 (array, within.bytes / REFERENCE, REFERENCE)
             }
@@ -253,7 +254,7 @@ impl Planned {
     }
 }
 
-/// The arrays that an object refers to, in the order of its references.
+/// The arrays an object refers to, in the order of its references.
 fn arrays<'a>(
     kinds: Kinds<'a>,
     graph: &'a HeapGraph,
@@ -262,11 +263,11 @@ fn arrays<'a>(
     graph.references(object).filter_map(move |target| Some((target, kinds.places(target)?)))
 }
 
-/// The entries of a hashed collection, how many there are, and what one takes, its bucket included.
+/// The entries of a hashed collection, their number, and the size of one, its bucket included.
 fn hashed(kinds: Kinds<'_>, graph: &HeapGraph, object: ObjectIx) -> Option<(ObjectIx, u64, u64)> {
     let mut both = arrays(kinds, graph, object);
     let (first, second) = (both.next()?, both.next()?);
-    // Buckets are numbers of four bytes; the order of the two follows from the layout.
+    // Buckets are four-byte numbers; the order of the two arrays follows from the layout.
     let is_buckets = |array: &(ObjectIx, super::kinds::Places)| array.1.each() == Some(BUCKET);
     let (buckets, entries) = if is_buckets(&first) { (first, second) } else { (second, first) };
     let places = buckets.1.count().filter(|places| *places > 0 && is_buckets(&buckets))?;

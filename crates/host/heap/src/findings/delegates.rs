@@ -1,12 +1,12 @@
-//! Delegates: whom they call.
+//! Delegates and the objects they call.
 
 use super::kinds::Kinds;
 use crate::graph::{HeapGraph, ObjectIx};
 use crate::types::TypeIx;
 
-/// All delegates derive from it.
+/// Base class of all delegates.
 const DELEGATE: &str = "System.MulticastDelegate";
-/// Handlers of one delegate that are looked at.
+/// Maximum handlers read of one delegate.
 const MOST: usize = 1 << 20;
 
 /// Which types are delegates.
@@ -26,23 +26,25 @@ impl<'a> Delegates<'a> {
         self.are[index.0 as usize]
     }
 
-    /// Whether an object is one.
+    /// Whether an object is a delegate.
     pub(super) fn is_one(&self, object: ObjectIx) -> bool {
         self.is_type(self.graph.type_ix(object))
     }
 
-    /// The object whose method a delegate calls: its first field, in which one that calls a static method, or several others, has itself.
-    /// Source: `System.Private.CoreLib/src/System/Delegate.CoreCLR.cs` (`_target`) and `MulticastDelegate.CoreCLR.cs` (NewMulticastDelegate).
+    /// The object whose method a delegate calls: its first field. A delegate of a static method or of several handlers refers to itself
+    /// there.
+    /// Source: `System.Private.CoreLib/src/System/Delegate.CoreCLR.cs` (`_target`) and `MulticastDelegate.CoreCLR.cs`
+    /// (NewMulticastDelegate).
     pub(super) fn target(&self, delegate: ObjectIx) -> Option<ObjectIx> {
         self.graph.references(delegate).next().filter(|target| *target != delegate)
     }
 
-    /// The delegates that one calls: those in its list, or itself.
+    /// The delegates that a delegate calls: its invocation list, or itself.
     pub(super) fn called(&self, delegate: ObjectIx) -> Vec<ObjectIx> {
         let of_several = self.graph.references(delegate).next() == Some(delegate);
         let list = self.graph.references(delegate).nth(1).filter(|list| of_several && self.is_list(*list));
         match list {
-            // Behind the last one in use there may be others, left over when one of them was taken out: those are not called, and kept all the same.
+            // After the last handler in use, removed handlers may remain: they are not called, but kept alive.
             Some(list) => self.graph.references(list).filter(|one| self.is_one(*one)).take(MOST).collect(),
             None => vec![delegate],
         }

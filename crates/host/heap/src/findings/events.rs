@@ -1,9 +1,9 @@
-//! Objects that an event alone keeps alive: they have subscribed, and never unsubscribed.
+//! Objects that only an event keeps alive: they subscribed and never unsubscribed.
 //!
-//! A subscriber is told of only if all ways to it lead through the delegate in which its publisher keeps its handlers: if it were let go of,
-//! the subscriber would go. What a subscriber owns goes with it, its own publisher for instance, and is no finding: it is not kept by it.
-//! Lambdas that captured nothing, and those that captured no object that they were written in, are not told of either.
-//! A delegate is that of an event if the publisher declares an event of its type: which field it stands in is not in a graph.
+//! A subscriber is reported only if its publisher's delegate dominates it: without the delegate, the subscriber would be garbage.
+//! Objects that a subscriber owns, its own publisher for instance, are no finding.
+//! Lambdas that captured nothing are not reported, nor are those that did not capture their enclosing object.
+//! A delegate belongs to an event if the publisher declares an event of its type: the graph does not record fields.
 
 use super::Looked;
 use super::delegates::Delegates;
@@ -15,41 +15,41 @@ use crate::types::{Event, TypeIx};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of a delegate in a static field nobody says whether it is an event's: by this ending of its type's name it most probably is.
+/// A delegate in a static field may not be an event's. A type name with this suffix makes it probable.
 const HANDLER: &str = "EventHandler";
 
-/// See the module's text.
+/// Event subscriptions that keep objects alive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subscriptions {
-    /// Those by which most would be freed come first.
+    /// Largest retained size first.
     pub rows: Vec<SubscriptionRow>,
-    /// What would be freed by all of them together.
+    /// Retained size of all rows together.
     pub retained: u64,
 }
 
 /// Subscribers of one type to one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscriptionRow {
-    /// Whose event it is; `None` if the delegate is in a static field.
+    /// The type with the event; `None` if the delegate is in a static field.
     pub publisher: Option<TypeIx>,
-    /// The names of its events that it may be; of static fields their whole names, where these are known.
+    /// The events it may be; for static fields their full names, where known.
     pub events: Vec<String>,
     /// The type of the delegate.
     pub delegate: TypeIx,
-    /// The subscribers.
+    /// The subscribers' type.
     pub subscriber: TypeIx,
-    /// How many there are.
+    /// Number of subscribers.
     pub count: u64,
-    /// What would go with them.
+    /// Their retained size.
     pub retained: u64,
-    /// One of them: that which keeps most.
+    /// The subscriber with the largest retained size.
     pub example: ObjectIx,
 }
 
-/// What subscribers are counted by.
+/// The key of a row.
 type Group = (Option<TypeIx>, TypeIx, TypeIx);
 
-/// What the definition of a type is called.
+/// The name of a type's definition.
 fn definition(graph: &HeapGraph, of: TypeIx) -> String {
     let name = bare(&graph.type_at(of).name);
     match graph.facts(of).arguments.len() {
@@ -58,16 +58,16 @@ fn definition(graph: &HeapGraph, of: TypeIx) -> String {
     }
 }
 
-/// Looks for them.
+/// The search for subscriptions.
 struct Search<'a> {
     looked: Looked<'a>,
     kinds: Kinds<'a>,
     delegates: &'a Delegates<'a>,
-    /// For each type of delegate, what its definition is called.
+    /// For each delegate type, the name of its definition.
     definitions: BTreeMap<TypeIx, String>,
     /// Each subscriber once, in the order of the tree.
     found: BTreeMap<Node, Group>,
-    /// What the static fields are called whose delegates these are.
+    /// The names of the static fields with these delegates.
     fields: BTreeMap<Group, BTreeSet<String>>,
 }
 
@@ -99,7 +99,7 @@ impl Search<'_> {
         }
     }
 
-    /// Delegates that are held by nothing but static fields: those that are known, or the arrays in which they are kept.
+    /// Delegates that only static fields hold: known fields, or the arrays that contain them.
     fn statics(&mut self) {
         let graph = self.looked.graph;
         let known = graph.roots().iter().filter(|root| root.kind == RootKind::Static).map(|root| root.object);
@@ -113,7 +113,7 @@ impl Search<'_> {
         }
     }
 
-    /// The events of a type, its own and inherited ones, that have delegates of this type.
+    /// The events of a type, declared or inherited, with this delegate type.
     fn events(&self, publisher: TypeIx, delegate: TypeIx) -> Vec<String> {
         let Some(definition) = self.definitions.get(&delegate) else { return Vec::new() };
         let declared = self.kinds.line(publisher).flat_map(|at| &self.looked.graph.facts(at).events);
@@ -137,7 +137,7 @@ impl Search<'_> {
         }
     }
 
-    /// Who has subscribed: the object whose method is called, or for a lambda the captured one that it was written in.
+    /// The subscriber: the object whose method is called, or the captured `this` of a lambda.
     fn subscriber(&self, target: ObjectIx) -> Option<ObjectIx> {
         let graph = self.looked.graph;
         let name = &graph.type_of(target).name;
@@ -150,7 +150,7 @@ impl Search<'_> {
             .find(|captured| self.kinds.line(graph.type_ix(*captured)).any(|at| graph.type_at(at).name == within))
     }
 
-    /// A subscriber below another one goes with it, and is counted, but not added up.
+    /// Counts a subscriber that another subscriber dominates, but does not add its size twice.
     fn summed(mut self) -> Subscriptions {
         let Looked { graph, tree, .. } = self.looked;
         let mut rows = BTreeMap::<Group, SubscriptionRow>::new();

@@ -1,14 +1,14 @@
-//! Where in objects the fields are that findings ask for, by how these are laid out.
+//! Finds the fields that findings need, from layouts.
 
 use super::values::Wanted;
 use crate::layout::{Layouts, Shape, Slot, SlotKind};
 use crate::types::TypeIx;
 use std::collections::HashMap;
 
-/// No class derives from more others: what seems to goes round in a circle.
+/// No class has more base classes: a longer chain is a cycle.
 const DEEPEST: usize = 256;
 
-/// Reads the numbers of wanted fields out of the bytes of objects.
+/// Reads the wanted number fields from objects' bytes.
 #[derive(Debug, Clone, Default)]
 pub struct WantedFields {
     of_type: HashMap<TypeIx, Vec<Place>>,
@@ -17,7 +17,7 @@ pub struct WantedFields {
 /// A field.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// Which of those that are wanted.
+    /// Its index in the wanted fields.
     which: usize,
     offset: usize,
     bytes: usize,
@@ -25,7 +25,7 @@ struct Place {
 }
 
 impl WantedFields {
-    /// Those of `wanted` that these layouts have. One that is declared twice is that of the more derived class.
+    /// The fields of `wanted` that these layouts have. Of two with the same name, the more derived class's wins.
     pub fn of(layouts: &Layouts, wanted: &[Wanted]) -> WantedFields {
         let mut fields = WantedFields::default();
         for (which, wish) in wanted.iter().enumerate() {
@@ -36,13 +36,14 @@ impl WantedFields {
         fields
     }
 
-    /// Whether none is there.
+    /// Whether the layouts have none of the fields.
     pub fn is_empty(&self) -> bool {
         self.of_type.is_empty()
     }
 
-    /// Shows the numbers in an object of a type, whose bytes behind the class begin with these: which field it is, and the number. A field that is
-    /// behind their end is passed over.
+    /// Passes each wanted number of an object to `found`, with the field's index. `bytes` are the object's first bytes after the class
+    /// pointer.
+    /// A field beyond their end is skipped.
     pub fn read(&self, type_ix: TypeIx, bytes: &[u8], mut found: impl FnMut(usize, i64)) {
         for place in self.of_type.get(&type_ix).into_iter().flatten() {
             let end = place.offset.saturating_add(place.bytes);
@@ -66,7 +67,7 @@ fn place(layouts: &Layouts, wish: Wanted, which: usize) -> Option<Place> {
     None
 }
 
-/// Its size, and whether it has a sign; `None` for what is no whole number.
+/// Size and signedness; `None` for other kinds than integers.
 fn whole_number(kind: SlotKind) -> Option<(usize, bool)> {
     Some(match kind.0 {
         0x04 => (1, true),
@@ -81,14 +82,14 @@ fn whole_number(kind: SlotKind) -> Option<(usize, bool)> {
     })
 }
 
-/// As a number with a sign: of the largest without one, what does not fit is less than 0.
+/// The number as signed: a 64-bit unsigned number beyond the range becomes negative.
 fn number(bytes: &[u8], is_signed: bool) -> i64 {
     let value = bytes.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
     let unused = 64 - 8 * bytes.len() as u32;
     if is_signed { (value << unused).cast_signed() >> unused } else { value.cast_signed() }
 }
 
-/// What a place of an array of this type takes, where these layouts say it.
+/// Element size of an array of this type, if these layouts have it.
 pub fn place_bytes(layouts: &Layouts, array: TypeIx) -> Option<u32> {
     let Shape::Array { element, .. } = &layouts.at(layouts.of(array)?)?.shape else { return None };
     let element: &Slot = element;

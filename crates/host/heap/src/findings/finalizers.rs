@@ -1,6 +1,6 @@
-//! Objects that have a finalizer, and those whose finalizer is to run.
+//! Objects with a finalizer, and the finalization queue.
 //!
-//! Whether an object has been taken out of the finalizer's care (`GC.SuppressFinalize`) stands in its head, which is not in a graph.
+//! `GC.SuppressFinalize` sets a bit in the object header, which the graph does not have.
 
 use super::Looked;
 use super::kinds::is_finalizable;
@@ -11,14 +11,14 @@ use crate::types::TypeIx;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-/// See the module's text.
+/// Objects with a finalizer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Finalizers {
-    /// The types of them; those with most objects come first.
+    /// Their types, most objects first.
     pub rows: Vec<FinalizerRow>,
-    /// Objects of all of them.
+    /// Number of objects.
     pub count: u64,
-    /// Of these, such as wait in the queue. `None` if nobody has seen the queue.
+    /// Objects in the finalization queue. `None` if the snapshot has no queue.
     pub waiting: Option<u64>,
 }
 
@@ -27,11 +27,11 @@ pub struct Finalizers {
 pub struct FinalizerRow {
     /// Their type.
     pub type_ix: TypeIx,
-    /// How many there are.
+    /// Number of objects.
     pub count: u64,
-    /// What would go with them.
+    /// Their retained size.
     pub retained: u64,
-    /// How many of them wait in the queue.
+    /// Objects in the finalization queue.
     pub waiting: u64,
 }
 
@@ -49,7 +49,7 @@ impl Finalizers {
         };
         let mut rows: Vec<FinalizerRow> = rows.iter().filter_map(row).collect();
         rows.sort_by_key(|row| (Reverse(row.count), row.type_ix));
-        // Static fields are known of every snapshot.
+        // Every snapshot has static fields.
         let is_told = |kind| !matches!(kind, RootKind::Inferred | RootKind::Static);
         let was_seen = graph.roots().iter().any(|root| is_told(root.kind));
         Finalizers {
@@ -60,7 +60,7 @@ impl Finalizers {
     }
 }
 
-/// What the queue holds, each once.
+/// The objects in the queue, each once.
 fn queue(graph: &HeapGraph) -> HashSet<crate::graph::ObjectIx> {
     graph.roots().iter().filter(|root| root.kind == RootKind::Finalizer).map(|root| root.object).collect()
 }

@@ -1,4 +1,4 @@
-//! What types are, as far as findings ask: found out once for each type, so that objects need no names.
+//! Properties of types that findings need, computed once for each type so that objects need no names.
 
 use super::values::FieldValues;
 use crate::graph::{HeapGraph, ObjectIx};
@@ -6,20 +6,19 @@ use crate::root::RootKind;
 use crate::types::{ArrayFacts, Place, TypeFlags, TypeIx};
 use std::collections::BTreeSet;
 
-/// No type derives from more others: what seems to goes round in a circle.
+/// No type has more base types: a longer chain is a cycle.
 const DEEPEST: usize = 256;
 
-/// Where the elements of an array begin, and the head that is counted to it: its class, its length, its own head
-/// (`vm/object.h`, ArrayBase).
+/// Bytes of an array besides its elements: class pointer, length and object header (`vm/object.h`, ArrayBase).
 const ARRAY_HEAD: u64 = 24;
-/// For each dimension of an array of several: where it begins and how long it is.
+/// For each dimension of a multidimensional array: lower bound and length.
 const DIMENSION: u64 = 8;
-/// Arrays in which the runtime keeps static fields.
+/// The runtime keeps static fields in arrays of this type.
 const STATICS: &str = "System.Object[]";
-/// A reference.
+/// Size of a reference.
 pub(super) const REFERENCE: u64 = 8;
 
-/// See the module's text.
+/// Properties of types.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kinds<'a> {
     graph: &'a HeapGraph,
@@ -27,7 +26,7 @@ pub(super) struct Kinds<'a> {
     arrays: &'a [Option<ArrayFacts>],
 }
 
-/// What arrays hold, for each type: also the size of values, where somebody else knows it.
+/// The array facts of each type, with the size of values where `values` has it.
 pub(super) fn arrays(graph: &HeapGraph, values: &dyn FieldValues) -> Vec<Option<ArrayFacts>> {
     let known = |index: u32| {
         let facts = graph.facts(TypeIx(index)).array?;
@@ -40,35 +39,35 @@ pub(super) fn arrays(graph: &HeapGraph, values: &dyn FieldValues) -> Vec<Option<
 }
 
 impl<'a> Kinds<'a> {
-    /// Those of a graph.
+    /// The kinds of a graph.
     pub(super) fn of(graph: &'a HeapGraph, arrays: &'a [Option<ArrayFacts>]) -> Kinds<'a> {
         Kinds { graph, arrays }
     }
 
-    /// Something for each type.
+    /// Computes an item for each type.
     pub(super) fn each<T>(self, of: impl FnMut(TypeIx) -> T) -> Vec<T> {
         (0..self.graph.types().len() as u32).map(TypeIx).map(of).collect()
     }
 
-    /// A type, what it derives from, and so on.
+    /// A type and its base types.
     pub(super) fn line(self, of: TypeIx) -> impl Iterator<Item = TypeIx> + 'a {
         let (graph, types) = (self.graph, self.graph.types().len());
         let known = move |index: &TypeIx| (index.0 as usize) < types;
         std::iter::successors(Some(of), move |at| graph.facts(*at).base.filter(known)).take(DEEPEST)
     }
 
-    /// Whether a type is one, or derives from one, of this name in the runtime's own library.
+    /// Whether a type is, or derives from, this type of the core library.
     pub(super) fn derives_from(self, of: TypeIx, name: &str) -> bool {
         self.line(of).any(|at| self.is_of_runtime(at, name))
     }
 
-    /// Whether it is this type of the runtime's own library.
+    /// Whether it is this type of the core library.
     pub(super) fn is_of_runtime(self, at: TypeIx, name: &str) -> bool {
         let known = self.graph.type_at(at);
         known.assembly == CORE && known.name == name
     }
 
-    /// Whether objects of a type are called by references: `None` where that is not known.
+    /// Whether a type is a reference type; `None` if unknown.
     pub(super) fn is_reference(self, of: TypeIx) -> Option<bool> {
         if self.graph.facts(of).array.is_some() {
             return Some(true);
@@ -80,14 +79,15 @@ impl<'a> Kinds<'a> {
         Some(!self.derives_from(of, "System.ValueType"))
     }
 
-    /// The argument of a type at a place.
+    /// The type argument at `place`.
     pub(super) fn argument(self, of: TypeIx, place: usize) -> Option<TypeIx> {
         let argument = self.graph.facts(of).arguments.get(place).copied()?;
         ((argument.0 as usize) < self.graph.types().len()).then_some(argument)
     }
 
-    /// The arrays in which the runtime keeps static fields: it holds them itself, and no object refers to them. There are few; a program's own
-    /// array of this type that a local or a handle alone holds looks alike, but one that a known static field holds is none.
+    /// The arrays in which the runtime keeps static fields: the runtime holds them, and no object refers to them. There are few.
+    /// An application's array of this type looks alike if only a local or a handle holds it. An array in a known static field does not
+    /// count.
     pub(super) fn statics(self) -> impl Iterator<Item = ObjectIx> + 'a {
         let graph = self.graph;
         let mut held: BTreeSet<ObjectIx> = graph.roots().iter().map(|root| root.object).collect();
@@ -97,7 +97,7 @@ impl<'a> Kinds<'a> {
         held.into_iter().filter(move |object| self.is_of_runtime(graph.type_ix(*object), STATICS))
     }
 
-    /// What an array has places for; `None` for what is none.
+    /// The slots of an array; `None` for other objects.
     pub(super) fn places(self, array: ObjectIx) -> Option<Places> {
         let ArrayFacts { place, rank, .. } = self.arrays[self.graph.type_ix(array).0 as usize]?;
         let head = ARRAY_HEAD + if rank > 1 { u64::from(rank) * DIMENSION } else { 0 };
@@ -106,22 +106,22 @@ impl<'a> Kinds<'a> {
     }
 }
 
-/// The part of an array behind its head.
+/// The part of an array after its header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places {
-    /// How large it is.
+    /// Its size.
     pub(super) bytes: u64,
-    /// What is in each.
+    /// The kind of its slots.
     pub(super) place: Place,
 }
 
 impl Places {
-    /// How many there are, if that can be told.
+    /// Number of slots, if known.
     pub(super) fn count(self) -> Option<u64> {
         Some(self.bytes / self.each()?)
     }
 
-    /// Bytes of one.
+    /// Size of one slot.
     pub(super) fn each(self) -> Option<u64> {
         match self.place {
             Place::Reference => Some(REFERENCE),
@@ -130,13 +130,13 @@ impl Places {
     }
 }
 
-/// The name of a definition: without type arguments.
+/// The name of a definition, without type arguments.
 pub(super) fn bare(name: &str) -> String {
     let (mut bare, mut depth) = (String::with_capacity(name.len()), 0_u32);
     let mut before = '.';
     for letter in name.chars() {
         match letter {
-            // What the compiler made begins with it, and is no argument: `<>c`.
+            // This starts a compiler-generated name, not an argument: `<>c`.
             '<' if depth > 0 || before != '.' => depth += 1,
             '>' if depth > 0 => depth -= 1,
             _ if depth == 0 => bare.push(letter),
@@ -152,18 +152,18 @@ pub(super) fn is_finalizable(flags: TypeFlags) -> bool {
     flags.contains(TypeFlags::FINALIZABLE)
 }
 
-/// Whether a name is that of a class that the compiler made for lambdas: `App.Shop.<>c`, or with what they captured
-/// `App.Shop.<>c__DisplayClass3_0`. If so, the class that they were written in.
+/// The class with the lambda, if `name` is a class the compiler made for lambdas: `App.Shop.<>c`, or with captures
+/// `App.Shop.<>c__DisplayClass3_0`.
 pub(super) fn written_in(name: &str) -> Option<&str> {
     name.find(".<>c").map(|end| &name[..end])
 }
 
-/// Whether it is one whose lambdas captured nothing: its only object is kept for good.
+/// Whether its lambdas captured nothing: a static field keeps its only object.
 pub(super) fn captures_nothing(name: &str) -> bool {
     name.find(".<>c").is_some_and(|at| !name[at..].starts_with(".<>c__DisplayClass"))
 }
 
-/// The assembly of the runtime's own types, the same from 3.1 to 10.
+/// The core library, the same from 3.1 to 10.
 pub(super) const CORE: &str = "System.Private.CoreLib";
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! What a heap shows of wasted room and forgotten holders, found without being asked.
+//! Findings: wasted memory and forgotten references, without a query.
 //!
 //! # Design constraints
-//! Each finding is one or two passes over flat arrays. None needs what fields hold; where the graph alone leaves a doubt, the finding says
-//! so, and [`FieldValues`] settle it in a snapshot that has them.
-//! Names of the runtime's own types and fields differ between its versions: each stands beside the file of dotnet/runtime that it was read in.
+//! Each finding is one or two passes over flat arrays. None requires field values. Where the graph leaves a doubt, the finding says so, and
+//! [`FieldValues`] resolve it in a snapshot that has them.
+//! Names of the runtime's types and fields differ between versions. Each has its file of dotnet/runtime beside it.
 
 mod arrays;
 mod collections;
@@ -33,40 +33,40 @@ use delegates::Delegates;
 use kinds::Kinds;
 use values::Wishes;
 
-/// All of it.
+/// All findings.
 #[derive(Debug, Clone)]
 pub struct Findings {
-    /// Whether what fields hold was known.
+    /// Whether the snapshot had field values.
     pub had_values: bool,
-    /// Arrays of references that are mostly empty, those of collections apart.
+    /// Mostly empty arrays of references, except those of collections.
     pub arrays: EmptyArrays,
-    /// Collections that have far more room than content.
+    /// Collections with far more capacity than content.
     pub collections: Collections,
-    /// Objects that an event alone keeps alive.
+    /// Objects that only an event keeps alive.
     pub subscriptions: Subscriptions,
-    /// What waits to be done.
+    /// Pending tasks.
     pub tasks: Tasks,
-    /// Timers that will fire.
+    /// Scheduled timers.
     pub timers: Timers,
-    /// Objects that have a finalizer, and those whose is to run.
+    /// Objects with a finalizer, and the finalization queue.
     pub finalizers: Finalizers,
 }
 
-/// A snapshot, and what was made of it.
+/// A snapshot and data derived from it.
 #[derive(Clone, Copy)]
 pub struct Looked<'a> {
     /// Its graph.
     pub graph: &'a HeapGraph,
-    /// Who alone holds whom.
+    /// Its dominator tree.
     pub tree: &'a DominatorTree,
-    /// What [`crate::tables::by_type`] says.
+    /// The rows of [`crate::tables::by_type`].
     pub rows: &'a [TypeRow],
-    /// What is in fields.
+    /// Its field values.
     pub values: &'a dyn FieldValues,
 }
 
 impl Findings {
-    /// Those of a snapshot.
+    /// The findings of a snapshot.
     pub fn new(looked: Looked<'_>) -> Findings {
         let graph = looked.graph;
         let arrays = kinds::arrays(graph, looked.values);

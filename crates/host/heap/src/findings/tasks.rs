@@ -1,6 +1,6 @@
-//! Tasks: what waits to be done, and of async methods which.
+//! Pending tasks, with the async method of each.
 //!
-//! Whether a task is done stands in its fields. Without these all are counted that are there: a task that is done may be kept for its result.
+//! A task's fields hold its state. Without them all tasks are counted: a completed task may be kept for its result.
 
 use super::Looked;
 use super::kinds::{Kinds, bare};
@@ -8,29 +8,29 @@ use super::values::{Column, Numbers, Wishes};
 use crate::types::TypeIx;
 use std::cmp::Reverse;
 
-/// All tasks derive from it.
+/// Base class of all tasks.
 const TASK: &str = "System.Threading.Tasks.Task";
-/// A task has this of its states, and it is done if one of these bits is set: RanToCompletion, Canceled, Faulted.
+/// The state field of a task. It is completed if one of these bits is set: RanToCompletion, Canceled, Faulted.
 /// Source: `System.Private.CoreLib/src/System/Threading/Tasks/Task.cs`, the same from 3.1 to 10.
 const STATE: &str = "m_stateFlags";
 const DONE: i64 = 0x100_0000 | 0x40_0000 | 0x20_0000;
-/// What an async method's state is kept in once it has waited; its last type argument is the compiler's type for the method.
+/// The state of an async method after its first suspension. The last type argument is the compiler's state machine type.
 /// Source: `System.Private.CoreLib/src/System/Runtime/CompilerServices/AsyncTaskMethodBuilderT.cs`.
 const BOXES: [&str; 2] = [
     "System.Runtime.CompilerServices.AsyncTaskMethodBuilder.AsyncStateMachineBox",
     "System.Runtime.CompilerServices.AsyncTaskMethodBuilder.DebugFinalizableAsyncStateMachineBox",
 ];
-/// How the type for a method is called.
+/// The name of the state machine's type argument.
 const MACHINE: &str = ".StateMachine";
 
-/// See the module's text.
+/// Tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tasks {
-    /// Async methods and types of other tasks; those with most that wait come first.
+    /// Async methods and types of other tasks, most pending first.
     pub rows: Vec<TaskRow>,
-    /// Tasks in all.
+    /// All tasks.
     pub count: u64,
-    /// Those that are not done; `None` if nobody can say.
+    /// Pending tasks; `None` if unknown.
     pub pending: Option<u64>,
 }
 
@@ -39,17 +39,17 @@ pub struct Tasks {
 pub struct TaskRow {
     /// The type.
     pub type_ix: TypeIx,
-    /// The async method that they are of: `App.Shop.OrderAsync`.
+    /// Their async method: `App.Shop.OrderAsync`.
     pub method: Option<String>,
-    /// How many there are.
+    /// Number of tasks.
     pub count: u64,
-    /// How many of them are not done.
+    /// Pending ones among them.
     pub pending: Option<u64>,
-    /// What would go with them.
+    /// Their retained size.
     pub retained: u64,
 }
 
-/// Which types are tasks, and where their states are.
+/// Which types are tasks, and where their state is.
 pub(super) struct Plan {
     /// For each type.
     states: Vec<Option<Column>>,
@@ -64,7 +64,7 @@ impl Plan {
 impl Tasks {
     pub(super) fn of(looked: Looked<'_>, kinds: Kinds<'_>, plan: &Plan, numbers: &Numbers) -> Tasks {
         let Looked { graph, rows, values, .. } = looked;
-        // For each type: of how many objects the state is known, and how many of these are not done.
+        // For each type: objects with a known state, and pending ones among them.
         let mut states = vec![(0_u64, 0_u64); plan.states.len()];
         if values.are_known() {
             for object in graph.objects() {
@@ -94,12 +94,12 @@ impl Tasks {
     }
 }
 
-/// How many of so many are not done, if the state of all is known.
+/// The number of pending tasks, if the state of all `count` is known.
 fn pending((known, waiting): (u64, u64), count: u64) -> Option<u64> {
     (known == count).then_some(waiting)
 }
 
-/// The async method whose state objects of a type keep.
+/// The async method whose state a type's objects hold.
 fn method(looked: Looked<'_>, kinds: Kinds<'_>, of: TypeIx) -> Option<String> {
     let graph = looked.graph;
     if !BOXES.contains(&&*bare(&graph.type_at(of).name)) {

@@ -1,6 +1,6 @@
-//! Timers that will fire, by whom they call.
+//! Scheduled timers, by the type they call.
 //!
-//! A timer stands in one of the runtime's queues exactly as long as it is to fire: then the queue, or another timer of it, refers to it.
+//! A timer is in one of the runtime's queues exactly while it is scheduled. Then the queue, or another timer in it, refers to the timer.
 
 use super::delegates::Delegates;
 use super::kinds::{Kinds, captures_nothing, written_in};
@@ -10,32 +10,32 @@ use crate::types::TypeIx;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Source: `System.Private.CoreLib/src/System/Threading/Timer.cs` of dotnet/runtime (TimerQueue.LinkTimer, UnlinkTimer), and the numbers that
-/// `tests/e2e/tests/heap_findings.rs` finds from 3.1 to 10.
+/// Source: `System.Private.CoreLib/src/System/Threading/Timer.cs` of dotnet/runtime (TimerQueue.LinkTimer, UnlinkTimer), and the counts
+/// that `tests/e2e/tests/heap_findings.rs` verifies from 3.1 to 10.
 const TIMER: &str = "System.Threading.TimerQueueTimer";
 const QUEUE: &str = "System.Threading.TimerQueue";
-/// What a timer refers to that is neither whom it calls nor what it hands over.
+/// A timer's reference that is neither its callback nor its state object.
 const CONTEXT: &str = "System.Threading.ExecutionContext";
 
-/// See the module's text.
+/// Timers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timers {
-    /// By whom they call; those of which most are to fire come first.
+    /// By the type they call, most scheduled first.
     pub rows: Vec<TimerRow>,
-    /// Timers in all.
+    /// All timers.
     pub count: u64,
-    /// Those that are to fire.
+    /// Scheduled ones.
     pub scheduled: u64,
 }
 
 /// Timers that call one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimerRow {
-    /// Whose method is called; of a lambda that captured nothing, what it is handed; `None` where neither can be told.
+    /// The type with the callback; of a lambda that captured nothing, the state object's; `None` if both are unknown.
     pub calls: Option<TypeIx>,
-    /// How many there are.
+    /// Number of timers.
     pub count: u64,
-    /// How many of them are to fire.
+    /// Scheduled ones among them.
     pub scheduled: u64,
 }
 

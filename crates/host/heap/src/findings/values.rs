@@ -1,31 +1,30 @@
-//! What fields of objects hold, where a snapshot has that.
+//! Field values, for snapshots that have them.
 
 use crate::graph::ObjectIx;
 use crate::types::TypeIx;
 
-/// A field whose number is wanted of all objects of a type.
+/// A number field wanted of all objects of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// Of which objects.
+    /// The type of the objects.
     pub type_ix: TypeIx,
-    /// The field's name, of the type itself or of what it derives from.
+    /// The field's name; the type or a base type declares it.
     pub field: &'static str,
 }
 
-/// Tells numbers in fields, see [`crate::findings::WantedFields`]. Whoever has them in a file reads it once for all that is wanted.
+/// Source of number fields, see [`crate::findings::WantedFields`]. An implementation over a file reads it once for all wanted fields.
 pub trait FieldValues {
-    /// Whether there are any.
+    /// Whether values are known.
     fn are_known(&self) -> bool;
 
-    /// What a place of an array of this type takes, where its elements are values whose size the graph does not know.
+    /// Element size of an array of this type, if the elements are values whose size the graph lacks.
     fn place_bytes(&self, array: TypeIx) -> Option<u32>;
 
-    /// Shows the number in each wanted field: which of `wanted` it is, the object, the number. A field that is not there, or holds no whole
-    /// number, is passed over.
+    /// Passes each wanted number to `found`: index in `wanted`, object, number. Fields that are missing or no integers are skipped.
     fn integers(&self, wanted: &[Wanted], found: &mut dyn FnMut(usize, ObjectIx, i64));
 }
 
-/// Of a snapshot without values.
+/// A snapshot without field values.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoValues;
 
@@ -41,11 +40,11 @@ impl FieldValues for NoValues {
     fn integers(&self, _: &[Wanted], _: &mut dyn FnMut(usize, ObjectIx, i64)) {}
 }
 
-/// Which of the fields that are wanted.
+/// Index of a wanted field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Column(usize);
 
-/// Fields that are wanted, before they are read.
+/// Wanted fields, before they are read.
 #[derive(Debug, Default)]
 pub(super) struct Wishes(Vec<Wanted>);
 
@@ -69,20 +68,20 @@ impl Wishes {
     }
 }
 
-/// What they hold.
+/// The values of all wanted fields.
 #[derive(Debug)]
 pub(super) struct Numbers {
     columns: Vec<Vec<(ObjectIx, i64)>>,
 }
 
 impl Numbers {
-    /// What a field of an object holds.
+    /// The value of an object's field.
     pub(super) fn at(&self, column: Column, object: ObjectIx) -> Option<i64> {
         let column = &self.columns[column.0];
         column.binary_search_by_key(&object, |found| found.0).ok().map(|place| column[place].1)
     }
 
-    /// The same for a number of things, of which there are none below 0.
+    /// The value as a count, which cannot be negative.
     pub(super) fn count(&self, column: Column, object: ObjectIx) -> Option<u64> {
         self.at(column, object).and_then(|number| u64::try_from(number).ok())
     }

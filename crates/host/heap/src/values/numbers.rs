@@ -2,18 +2,18 @@
 
 use crate::layout::SlotKind;
 
-/// From these powers of ten on, and below the other, C# writes a floating number with an exponent (seen on 3.1, 8, 9 and 10).
+/// From this power of ten on, and below the other, C# writes floating-point numbers with an exponent (seen on 3.1, 8, 9 and 10).
 const LARGE: i32 = 17;
 const LARGE_OF_FLOAT: i32 = 9;
 const SMALL: i32 = -4;
 
-/// The number in the first bytes.
+/// The number in the first `count` bytes.
 pub(super) fn bits(bytes: &[u8], count: u32) -> Option<u64> {
     let bytes = bytes.get(..count as usize)?;
     Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-/// What stands in a place of a kind that the runtime builds in, and that is no reference.
+/// The value of a slot of a primitive kind.
 pub(super) fn number(kind: SlotKind, bytes: &[u8]) -> Option<String> {
     let value = bits(bytes, kind.bytes()?)?;
     Some(match kind.0 {
@@ -38,7 +38,7 @@ fn is_signed(kind: SlotKind) -> bool {
     matches!(kind.0, 0x04 | 0x06 | 0x08 | 0x0a | 0x18)
 }
 
-/// A signed number as wide as it can be.
+/// A signed number, sign-extended.
 fn extended(kind: SlotKind, value: u64) -> i64 {
     let unused = 64 - 8 * kind.bytes().unwrap_or(8);
     (value << unused) as i64 >> unused
@@ -57,7 +57,7 @@ fn character(unit: u16) -> String {
     }
 }
 
-/// `scientific` is the shortest form that is read back as the same number.
+/// `scientific` is the shortest form that parses back to the same number.
 fn floating(scientific: &str, value: f64, large: i32) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -73,7 +73,7 @@ fn floating(scientific: &str, value: f64, large: i32) -> String {
     format!("{digits}E{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs())
 }
 
-/// Without an exponent.
+/// The number without an exponent.
 fn plain(digits: &str, exponent: i32) -> String {
     let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
     let digits = digits.replace('.', "");
@@ -87,11 +87,11 @@ fn plain(digits: &str, exponent: i32) -> String {
     format!("{sign}{}.{}", &digits[..whole], &digits[whole..])
 }
 
-/// A number of an enum by its members: one that has the number, or else, where they are to be combined, those that make it up.
+/// An enum's number by its members: the member with this number or, for flags, the members that combine to it.
 pub(super) fn combined(name: &str, kind: SlotKind, of: (bool, &[(String, u64)]), value: u64) -> String {
     let (is_flags, members) = of;
     let unused = 64 - 8 * kind.bytes().unwrap_or(8);
-    // Members of a signed number are as a `long` has them.
+    // Members of a signed enum are stored as a `long`.
     let own = |value: u64| value << unused >> unused;
     if let Some((member, _)) = members.iter().find(|(_, number)| own(*number) == value) {
         return format!("{name}.{member}");
@@ -105,7 +105,7 @@ pub(super) fn combined(name: &str, kind: SlotKind, of: (bool, &[(String, u64)]),
         return cast();
     }
     let mut all: Vec<(&str, u64)> = members.iter().map(|(member, number)| (member.as_str(), own(*number))).collect();
-    // Those of several bits before those of one.
+    // Members with several bits before those with one.
     all.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
     let (mut rest, mut parts) = (value, Vec::new());
     for (member, number) in all {

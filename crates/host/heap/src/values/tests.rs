@@ -1,4 +1,4 @@
-//! Objects and values that are made up.
+//! Made-up objects and values.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn layout(class: u32, family: &str, shape: Shape) -> Layout {
     Layout { class: Some(TypeIx(class)), name, family: family.to_owned(), shape, source: Source::Told }
 }
 
-/// A point, what may be one, a class with both that derives from another, an array of points, one of numbers.
+/// A point, a nullable point, a class with both and a derived class, an array of points, and one of numbers.
 fn layouts() -> Layouts {
     let int = || slot(0x08, "int", None);
     let all = [
@@ -111,7 +111,7 @@ fn the_rest_of_a_long_tuple_stands_in_it_as_in_the_source() {
     let pair = vec![int("Item1", 0), field("Item2", 4, slot(0x12, "Node", None))];
     layouts.add(layout(0, "System.ValueTuple`2", Shape::Value { bytes: 12, fields: pair }));
     layouts.add(layout(1, "System.ValueTuple`8", with(rest())));
-    // A tuple of seven that ends with a tuple, and what is no tuple in the last place.
+    // A tuple of seven that ends with a tuple, and a last element that is no tuple.
     let six = seven().skip(1).chain([rest()]).collect();
     layouts.add(layout(2, "System.ValueTuple`7", Shape::Value { bytes: 40, fields: six }));
     layouts.add(layout(3, "System.ValueTuple`8", with(int("Rest", 28))));
@@ -140,12 +140,12 @@ fn elements_have_their_places_in_as_many_dimensions_as_there_are() {
     let bytes = words(&[2, 0, 1, 2, 3, 4]);
     let Inside::Elements(points) = layouts().inside(TypeIx(4), &bytes, 24, 9) else { panic!("elements") };
     assert_eq!((points.count, points.first.len(), points.indexes(1)), (2, 2, vec![1]));
-    // Longer by where it begins.
+    // Longer by its lower bound.
     let bytes = words(&[1, 0, 1, 5, 8, 9]);
     let Inside::Elements(points) = layouts().inside(TypeIx(4), &bytes, 24, 9) else { panic!("elements") };
     let Value::Fields(point) = &points.first[0] else { panic!("{points:?}") };
     assert_eq!((values(point), points.indexes(0)), (vec![text("8"), text("9")], vec![5]));
-    // Two by three, the second index from 10 on; the last was not kept.
+    // Two by three, the second dimension from index 10; the last element was not stored.
     let bytes = words(&[6, 0, 2, 3, 0, 10, 1, 2, 3, 4, 5]);
     let Inside::Elements(numbers) = layouts().inside(TypeIx(5), &bytes, 48, 9) else { panic!("elements") };
     assert_eq!((numbers.indexes(0), numbers.indexes(4)), (vec![0, 10], vec![1, 11]));

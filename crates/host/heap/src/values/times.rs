@@ -1,19 +1,20 @@
-//! Types of namespace `System` whose fields say little: points in time, spans of it, decimals, GUIDs. How they keep what they say is the
-//! same from 3.1 to 10 (`DateTime.cs`, `TimeSpan.cs`, `Decimal.cs`, `Guid.cs` of System.Private.CoreLib); the tests of values on live
-//! runtimes hold that.
+//! Types of namespace `System` whose raw fields say little: times, time spans, decimals, GUIDs.
+//! Their representation is the same from 3.1 to 10 (`DateTime.cs`, `TimeSpan.cs`, `Decimal.cs`, `Guid.cs` of System.Private.CoreLib); the
+//! tests of values on
+//! live runtimes check that.
 
 use super::numbers::bits;
 
 const TICKS_A_SECOND: u64 = 10_000_000;
 const TICKS_A_DAY: u64 = 86_400 * TICKS_A_SECOND;
-/// The tick behind the last that a point in time can have: the beginning of the year 10000.
+/// The first tick after the last valid time: the beginning of the year 10000.
 const END_OF_TIME: u64 = 3_652_059 * TICKS_A_DAY;
-/// Where in a decimal its scale stands, and its sign.
+/// Offset of a decimal's scale and sign.
 const SCALE_AT: u32 = 16;
 const NEGATIVE: u64 = 0x8000_0000;
 const MOST_SCALE: usize = 28;
 
-/// A value of such a type; `None` of any other, and where it cannot be.
+/// A value of such a type; `None` for other types and invalid values.
 pub(super) fn shown(family: &str, bytes: &[u8]) -> Option<String> {
     match family {
         "System.DateTime" => date_time(bits(bytes, 8)?),
@@ -36,7 +37,7 @@ fn date_time(data: u64) -> Option<String> {
     Some(format!("{} {}{kind}", date(ticks)?, time(ticks % TICKS_A_DAY)))
 }
 
-/// The day of the Gregorian calendar, by days of 400 years counted from a 1st of March.
+/// The Gregorian date, computed by cycles of 400 years from a 1st of March.
 fn date(ticks: u64) -> Option<String> {
     (ticks < END_OF_TIME).then_some(())?;
     // Days since the 1st of March of the year 0.

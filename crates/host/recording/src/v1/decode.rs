@@ -1,4 +1,4 @@
-//! Chunks to profile. What is read is not trusted: each index must be of a row that came before, each sum must fit.
+//! Decodes chunks to a profile. Input is untrusted: each index must be of an earlier row, and sums must not overflow.
 
 use super::{END, ROWS, SCALES, STATE, frame_kind, state::State};
 use crate::bytes::Reader;
@@ -8,9 +8,9 @@ use remora_profile::{
     Frame, FrameIx, LARGEST_SCALE, LossCause, Profile, Sample, StackIx, StringIx, Thread, ThreadIx, Watermark,
 };
 
-/// A profile that is being read.
+/// A profile being read.
 ///
-/// Tables of a file may repeat a row, which a [`Profile`] keeps once: the vectors translate from the file's index.
+/// A file's tables may repeat a row, which a [`Profile`] keeps once: the vectors translate the file's indexes.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     profile: Profile,
@@ -19,7 +19,7 @@ pub(crate) struct Decoder {
     frames: Vec<FrameIx>,
     stacks: Vec<StackIx>,
     depths: Vec<u32>,
-    /// Sum of all weights, which must stay a number.
+    /// Sum of all weights, checked for overflow.
     weight: u64,
     unknown_chunks: u64,
     scaled: bool,
@@ -32,7 +32,7 @@ impl Decoder {
         self.profile.samples().len() as u64
     }
 
-    /// Takes a chunk.
+    /// Decodes a chunk.
     pub(crate) fn chunk(&mut self, kind: u32, plain: &[u8]) -> Result<(), Fault> {
         if self.ended {
             return Err(Fault::Damaged("there is more after the end"));
@@ -52,7 +52,7 @@ impl Decoder {
         }
     }
 
-    /// The recording, if anything was readable: the first state is what makes a recording.
+    /// The recording, if it has a state chunk; without one nothing is readable.
     pub(crate) fn finish(mut self, torn_bytes: u64) -> Option<Recording> {
         let (meta, loss) = self.state?.into_domain();
         self.profile.meta = meta;
@@ -201,7 +201,7 @@ impl Decoder {
     }
 }
 
-/// A recording that ended early may hold samples that came after the last state: the account and the duration take them in.
+/// A recording that ended early may have samples after its last state: this adds them to account and duration.
 fn reconcile(profile: &mut Profile) {
     let there = profile.samples().len() as u64;
     if let Some(more) = there.checked_sub(profile.loss.delivered) {
@@ -211,7 +211,7 @@ fn reconcile(profile: &mut Profile) {
         profile.loss.lose(LossCause::Damaged, profile.loss.delivered - there);
         profile.loss.delivered = there;
     }
-    // What was taken is counted last, when the agent has left.
+    // The agent's count of taken samples comes last, after the detach.
     let known = profile.loss.delivered.saturating_add(profile.loss.total_lost());
     profile.loss.taken = profile.loss.taken.max(known);
     let last = profile.samples().iter().map(|sample| sample.time).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Profile to chunks.
+//! Encodes a profile to chunks.
 
 use super::{END, ROWS, SCALES, STATE, frame_kind_id, state::State};
 use crate::bytes::{put, put_step, put_text};
@@ -7,17 +7,17 @@ use remora_chunks::Unpacked;
 use remora_profile::{Profile, Sample, Thread, Watermark};
 use std::borrow::Cow;
 
-/// What has been written, and how to write the rest.
+/// The progress of writing a profile.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     written: Watermark,
-    /// Threads as they were written, to notice a name that was learnt later.
+    /// Threads as written, to detect names learnt later.
     threads: Vec<Thread>,
     /// Depth of each stack node written.
     depths: Vec<u32>,
     /// The factors in the weights written so far.
     scales: Vec<u64>,
-    /// What who reads it will hold against its length.
+    /// The unpacked size, which readers check against the file's length.
     unpacked: Unpacked,
 }
 
@@ -26,7 +26,7 @@ impl Encoder {
         self.written
     }
 
-    /// Appends the chunks for what is new in `profile`, and its state.
+    /// Appends chunks for the new rows of `profile`, and its state.
     pub(crate) fn append(&mut self, profile: &Profile, out: &mut Vec<u8>) -> Result<(), Error> {
         check_sizes(profile)?;
         self.scale(profile, out);
@@ -64,7 +64,7 @@ impl Encoder {
         FORMAT.put(out, END, &plain, &mut self.unpacked);
     }
 
-    /// How far the next chunk goes. A table follows only when the one it refers to is written.
+    /// The end of the next chunk. A table follows only after the table it refers to is written.
     fn next_stop(&self, profile: &Profile) -> Watermark {
         let (from, all) = (self.written, profile.watermark());
         let mut until = from;
@@ -90,7 +90,7 @@ impl Encoder {
         until
     }
 
-    /// Threads written whose name or id has changed since, a chunk's worth.
+    /// Threads whose name or id changed since they were written, at most a chunk's worth.
     fn renamed(&self, profile: &Profile) -> Vec<usize> {
         let changed = self.threads.iter().zip(profile.threads()).enumerate();
         changed.filter(|(_, (old, new))| old != new).map(|(index, _)| index).take(limits::CHUNK_THREADS).collect()
@@ -131,7 +131,7 @@ impl Encoder {
                 return Err(Error::TooLarge { what: "frames in a stack", limit: u64::from(limits::DEPTH) });
             }
             self.depths.push(depth);
-            // Zero is "no parent", else how far back the parent stands.
+            // Zero is "no parent", else the distance back to the parent.
             put(plain, node.parent.map_or(0, |parent| (from + index) as u64 - u64::from(parent.0)));
             put(plain, u64::from(node.frame.0));
         }
@@ -176,7 +176,7 @@ fn put_thread(thread: &Thread, plain: &mut Vec<u8>) {
     put_text(plain, &fitting(&thread.name));
 }
 
-/// The text, or as much of it as a recording holds, with `…` for the rest.
+/// The text, cut to a recording's limit with `…` at the end.
 pub(super) fn fitting(text: &str) -> Cow<'_, str> {
     if text.len() <= limits::TEXT {
         return Cow::Borrowed(text);

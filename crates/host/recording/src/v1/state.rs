@@ -1,13 +1,13 @@
 //! Meta and loss as JSON: the boundary types of version 1.
 //!
-//! A field that a later Remora adds is ignored here; one that is missing is its default, so that the format need not change for it.
+//! A field of a later Remora is ignored; a missing field is its default. So the format need not change for new fields.
 
 use super::encode::fitting;
 use crate::limits;
 use remora_profile::{Event, Loss, LossCause, Meta, Profile};
 use serde::{Deserialize, Serialize};
 
-/// What a state chunk says.
+/// The content of a state chunk.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct State {
@@ -36,7 +36,7 @@ struct MetaState {
 struct LossState {
     taken: u64,
     delivered: u64,
-    /// Permanent id of the cause, and how many.
+    /// Permanent id of the cause, and the number.
     lost: Vec<(u32, u64)>,
     truncated_stacks: u64,
     broken_stacks: u64,
@@ -53,11 +53,11 @@ impl State {
     }
 
     pub(super) fn json(&self) -> Vec<u8> {
-        // Strings and numbers cannot fail to be written; were they to, the reader would call the chunk damaged.
+        // Strings and numbers always serialize; if not, the reader would report a damaged chunk.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The state in `json`, checked so far that [`State::into_domain`] cannot fail.
+    /// Parses and checks the state, so that [`State::into_domain`] cannot fail.
     pub(super) fn from_json(json: &[u8]) -> Result<State, &'static str> {
         let state: State = serde_json::from_slice(json).map_err(|_| "the state is not the JSON that it should be")?;
         if Event::from_name(&state.meta.event).is_none() {
@@ -115,7 +115,7 @@ impl MetaState {
 }
 
 impl LossState {
-    /// All that is lost together is clamped, since the target counts it, and what it makes up must not make the file unreadable.
+    /// Clamps the total loss: the target counts it, and an invalid count must not make the file unreadable.
     fn of(loss: &Loss) -> LossState {
         let delivered = loss.delivered.min(limits::NANOSECONDS);
         let mut left = limits::NANOSECONDS - delivered;
@@ -138,7 +138,7 @@ impl LossState {
         }
     }
 
-    /// A cause that only a later Remora knows is counted as [`LossCause::Damaged`], and `notes` say so.
+    /// A cause of a later Remora counts as [`LossCause::Damaged`], with a line in `notes`.
     fn into_domain(self, notes: &mut Vec<String>) -> Loss {
         let mut loss = Loss {
             taken: self.taken,

@@ -1,40 +1,40 @@
-//! A cell in less room than it needs: cut in the middle, since names of types tell most at their ends. An address stays whole.
+//! Cuts a cell to its width: in the middle, since type names tell most at their ends. An address stays whole.
 
-/// No column of text becomes narrower than this.
+/// Minimum width of a text column.
 pub(super) const FLOOR: usize = 16;
-/// And none with addresses narrower than one with a little of a name before it.
+/// Minimum width of a column with addresses: an address with a little of a name before it.
 pub(super) const ADDRESS_FLOOR: usize = 26;
 
-/// What stands where something is left out.
+/// Marks an omission.
 const LEFT_OUT: char = '…';
-/// How an address begins behind a name.
+/// Start of an address after a name.
 const ADDRESS: &str = " (at 0x";
 
-/// Whether an address stands in it, which is never cut.
+/// Whether the cell has an address, which is never cut.
 pub(super) fn has_address(cell: &str) -> bool {
     address(cell).is_some()
 }
 
-/// In so many characters at most, if that is no less than its floor.
+/// The cell in at most `width` characters, but no less than its floor.
 pub(super) fn shortened(cell: &str, width: usize) -> String {
     if cell.chars().count() <= width {
         return cell.to_owned();
     }
     let Some((name, address, behind)) = address(cell) else { return cut(cell, width) };
     let room = width.saturating_sub(address.chars().count());
-    // By which field it refers to another: as much of it as leaves the name its half.
+    // The field of a reference: as much of it as leaves the name its half.
     let behind = cut(behind, room - room.min(name.chars().count()).min(room.div_ceil(2)));
     cut(name, room.saturating_sub(behind.chars().count())) + address + &behind
 }
 
-/// What is before the address, the address, and what is behind it.
+/// The text before the address, the address, and the text after it.
 fn address(cell: &str) -> Option<(&str, &str, &str)> {
     let begin = cell.find(ADDRESS)?;
     let end = begin + cell[begin..].find(')')? + 1;
     Some((&cell[..begin], &cell[begin..end], &cell[end..]))
 }
 
-/// A third of the room is for its beginning, the rest for its end.
+/// Keeps a third of the width from the beginning, the rest from the end.
 fn cut(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {
