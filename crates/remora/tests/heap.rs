@@ -1,4 +1,4 @@
-//! What `remora heap` does with files, without a target: report, conditions, convert, diff; whole snapshots and broken ones.
+//! `remora heap` with files, without a target: report, conditions, convert, diff; complete and broken snapshots.
 
 #[allow(dead_code, reason = "this test uses a part")]
 mod command;
@@ -59,7 +59,7 @@ fn snapshot_of(application: &str, directory: &Directory, name: &str, texts: u64,
     let mut writer = Writer::create(Vec::new()).expect("memory can be written to");
     writer.stream(&stream(texts)).expect("memory can be written to");
     if end == End::Cut {
-        // What is behind the last whole chunk of the stream was never written.
+        // Data after the last complete chunk of the stream was never written.
         std::fs::write(&path, writer.output()).expect("written");
         return path;
     }
@@ -173,7 +173,7 @@ fn part_of_a_heap_does_not_prove_that_a_condition_is_not_met() {
     assert_eq!(ran.code, 42, "{}", ran.stderr);
     let line = "--fail-if is not proven, neither way, since this is not all of the heap: count('string') > 100: here 100 objects";
     assert!(ran.stdout.lines().any(|told| told == line), "{}", ran.stdout);
-    // What is there is enough.
+    // The existing part is enough.
     assert_eq!(remora(["heap", "report", &file, "--fail-if", "count('string') > 99"]).code, 43);
 }
 

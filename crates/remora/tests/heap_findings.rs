@@ -1,4 +1,4 @@
-//! What the report of a snapshot says of what was found by itself, as it is shown.
+//! The findings in the report of a snapshot.
 
 #[allow(dead_code, reason = "this test uses a part")]
 mod command;

@@ -1,4 +1,4 @@
-//! What `remora heap view` does around its page: the address, where the index lies, how it ends. The page itself is tested in crates/host/heap-view.
+//! `remora heap view` around its page: the address, the place of the index, the end. crates/host/heap-view tests the page itself.
 
 #[allow(dead_code, reason = "this test uses a part")]
 mod command;

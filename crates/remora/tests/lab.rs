@@ -1,4 +1,4 @@
-//! `remora lab` finds the fault of each broken profiler, and none in an honest one; what is no profiler at all is a finding, too.
+//! `remora lab` finds the fault of each broken profiler, and none in a correct one; a library that is no profiler is a finding, too.
 
 #[allow(dead_code, reason = "each test file uses a part of it")]
 mod command;
@@ -151,7 +151,7 @@ fn det_18_a_profiler_that_is_not_heard_any_more_must_not_ask() {
     let honest = run_fault("honest-notified");
     honest.is_clean();
     assert_eq!(honest.verdict("DET-18"), "honoured");
-    // Whether it asks before its time is over is the scheduler's doing: several lives.
+    // The scheduler decides whether the profiler requests the detach before its deadline, so several runs are needed.
     let result = run_fault_with("detaches-unheard", &["--seeds", "24"]);
     assert!(result.broken().iter().any(|(clause, _)| *clause == "DET-18"), "{:#?}", result.findings);
     assert_eq!((run_fault("honest").verdict("DET-18"), result.code), ("not_exercised", 1));
@@ -164,7 +164,7 @@ fn det_04_det_14_what_is_left_behind_is_named() {
     run_fault("leaves-handler").leaves("a handler of signal 12");
     run_fault("leaves-child").leaves("a child process");
     run_fault("leaves-interval-timer").leaves("the interval timer of real time");
-    // Events may be delivered through it while the library is let go, and after that.
+    // Events may use it while the library detaches, and after that.
     let session = run_fault("leaves-session");
     let broken: BTreeSet<&str> = session.broken().into_iter().map(|(clause, _)| clause).collect();
     assert!(broken.contains("DET-04") && broken.contains("DET-14"), "{:#?}", session.findings);
@@ -245,7 +245,7 @@ fn a_refusal_of_collections_that_a_profiler_does_not_look_at_is_found() {
 fn a_callback_that_never_returns_is_named_by_the_clause_it_breaks() {
     run_fault("never-returns").breaks("DET-07", "ModuleLoadStarted");
     let shutdown = run_fault("hangs-in-shutdown");
-    // After the second the rest of that runtime is left out; some may have begun by then.
+    // After the second interrupt the rest of that runtime is skipped; some runs may have started by then.
     assert!(shutdown.runs >= 2 && shutdown.runs + shutdown.left_out == 4, "{} runs", shutdown.runs);
     shutdown.breaks("DET-17", "Shutdown");
     run_fault("hangs-in-detach-succeeded").breaks("DET-21", "ProfilerDetachSucceeded");
@@ -305,7 +305,7 @@ fn on_the_desktop_the_honest_pass_and_sins_are_found_as_well() {
         result.is_clean();
         result.made_all(8);
     }
-    // MONITOR_GC is refused while collections are concurrent, inside InitializeForAttach, too; in the other modes it is granted.
+    // With concurrent GC, MONITOR_GC is refused, inside InitializeForAttach, too; in the other modes it is granted.
     let collections = on_desktop("honest-collections", "12");
     collections.is_clean();
     let verdicts = ["GCH-05", "ATT-10", "ATT-20"].map(|clause| collections.verdict(clause));
@@ -338,7 +338,7 @@ fn att_06_what_cannot_be_mapped_is_a_finding() {
     // e_machine: SPARC.
     bytes[18] = 2;
     std::fs::write(&foreign, bytes).expect("written");
-    // By the flag's old name, which still works.
+    // With the flag's old name, which still works.
     run_lab(&foreign, &["--personality", "core8"]).breaks("ATT-06", "dlopen");
 }
 

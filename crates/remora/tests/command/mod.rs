@@ -1,4 +1,5 @@
-//! Running the command, and places for its outputs.
+//! Runs the command in tests, and provides places for its outputs.
+//! Command and golden recording are copied, since their directories may be closed to other users.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
