@@ -12,7 +12,7 @@ use remora_wire::heap::{
 use serde_json::Value;
 
 const BASE: u64 = 0x7f00_0000_0000;
-/// What a cache and its array take, and a text.
+/// Sizes of a cache, its array, and a string.
 const CACHE: u64 = 40;
 const ARRAY: u64 = 8 * 1024;
 const TEXT: u64 = 1024;
@@ -21,13 +21,13 @@ const TEXT: u64 = 1024;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Whole,
-    /// The copy of the process did not tell everything.
+    /// The forked copy did not send everything.
     Interrupted,
-    /// Nobody lived to write names.
+    /// The recorder died before it wrote names.
     Cut,
 }
 
-/// The stream of a cache that keeps an array, which keeps so many texts.
+/// The stream of a cache with an array of `texts` strings.
 fn stream(texts: u64) -> Vec<u8> {
     let (array, text) = (BASE + CACHE, |index: u64| BASE + CACHE + ARRAY + index * TEXT);
     let mut numbers = vec![RANGE, 2, BASE, CACHE + ARRAY + texts * TEXT];
@@ -48,12 +48,12 @@ fn stream(texts: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writes a snapshot with so many texts into a directory; where it is.
+/// Writes a snapshot with `texts` strings into a directory; returns its path.
 fn snapshot(directory: &Directory, name: &str, texts: u64, end: End) -> String {
     snapshot_of("Shop", directory, name, texts, end)
 }
 
-/// The same of a program that is called so.
+/// The same, for an application of this name.
 fn snapshot_of(application: &str, directory: &Directory, name: &str, texts: u64, end: End) -> String {
     let path = directory.path(name);
     let mut writer = Writer::create(Vec::new()).expect("memory can be written to");
@@ -108,7 +108,7 @@ fn what_is_no_file_is_refused_at_once() {
     }
 }
 
-/// Its reader looks what else it may be, and would wait for another writer.
+/// Reading the pipe again, to detect its format, would wait for another writer.
 #[test]
 fn a_pipe_without_a_recording_is_not_waited_for_after_its_end() {
     let directory = Directory::new();

@@ -8,16 +8,16 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Runs of each test: the four shapes of a profiler's life.
+/// Runs of each test: one for each kind of profiler life.
 const SEEDS: &str = "4";
 
-/// What came of one library: the exit status and the findings.
+/// The result for one library: exit status and findings.
 struct LabResult {
     code: u8,
     findings: Vec<Value>,
     runs: u64,
     left_out: u64,
-    /// Why the laboratory could not check, if it could not.
+    /// Why the laboratory could not check, if it failed.
     stderr: String,
 }
 
@@ -29,7 +29,7 @@ impl LabResult {
         LabResult { code: ran.code, findings, runs: count("runs"), left_out: count("left_out"), stderr: ran.stderr }
     }
 
-    /// Clause and callback of everything that was broken.
+    /// Clause and callback of every violation.
     fn broken(&self) -> Vec<(&str, &str)> {
         let broken = self.findings.iter().filter(|finding| finding["verdict"] == "broken");
         broken.map(|finding| (text(finding, "clause"), text(finding, "callback"))).collect()
@@ -40,7 +40,7 @@ impl LabResult {
         text(of_clause.unwrap_or_else(|| panic!("no verdict on {clause}")), "verdict")
     }
 
-    /// Nothing but this clause is broken, and once in this callback.
+    /// Only this clause is broken, at least once in this callback.
     #[track_caller]
     fn breaks(&self, clause: &str, callback: &str) {
         assert!(self.broken().contains(&(clause, callback)), "{:#?}", self.findings);
@@ -48,7 +48,7 @@ impl LabResult {
         assert_eq!(self.code, 1, "{}", self.stderr);
     }
 
-    /// It was open when detach was asked for, and still after the unload.
+    /// It was open at the detach request, and still after the unload.
     #[track_caller]
     fn leaves(&self, what: &str) {
         let said = |clause: &str| {
@@ -69,7 +69,7 @@ impl LabResult {
         assert_eq!(self.code, 1, "{}", self.stderr);
     }
 
-    /// Each run was made, whatever became of those before.
+    /// Every run took place, whatever the results of earlier runs.
     #[track_caller]
     fn made_all(&self, runs: u64) {
         assert_eq!((self.runs, self.left_out), (runs, 0));
@@ -111,7 +111,7 @@ fn broken_profilers() -> PathBuf {
     beside
 }
 
-/// It samples and takes snapshots there: without that it would enumerate nothing and ask about no function.
+/// In these runs it samples and takes snapshots: otherwise it would enumerate nothing and query no function.
 #[test]
 fn det_21_remoras_own_agent_honours_what_it_exercises() {
     let result = LabResult::of(remora(["lab", "--seeds", "40", "--json"]));
@@ -171,7 +171,7 @@ fn det_04_det_14_what_is_left_behind_is_named() {
     assert!(broken.is_subset(&BTreeSet::from(["DET-04", "DET-07", "DET-14", "MOD-01"])), "{:#?}", session.findings);
 }
 
-/// What nobody can look at is not taken for nothing.
+/// An unreadable resource does not count as absent.
 #[test]
 fn det_04_det_14_who_takes_all_descriptors_hides_nothing() {
     let result = run_fault("hides-thread");
@@ -280,7 +280,7 @@ fn att_20_a_library_that_gives_no_object_is_a_finding() {
     run_lab(&a_library_of_the_system(), &["--runtime-version", "core8"]).breaks("ATT-20", "DllGetClassObject");
 }
 
-/// Of what hangs on one runtime, the others are not left out.
+/// A hang on one runtime does not skip the others.
 #[test]
 fn a_profiler_that_hangs_is_tried_on_every_runtime() {
     let (folder, two) =
@@ -383,7 +383,7 @@ fn the_text_ends_with_how_many_clauses_have_each_verdict() {
     assert!(broken > 0 && ran.stderr.lines().any(|line| line == summary), "{summary}: {ran:?}");
 }
 
-/// A library that every process has: no profiler.
+/// A library that every process has, and no profiler.
 fn a_library_of_the_system() -> String {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("this process");
     let paths = maps.lines().filter_map(|line| line.split_once('/')).map(|(_, path)| format!("/{path}"));

@@ -1,4 +1,4 @@
-//! The cost of a stack walk in the signal handler: 60 frames of code that the walk knows, or does not know yet.
+//! The cost of a stack walk in the signal handler: 60 frames of code, known to the walk or new to it.
 
 use crate::Outcome;
 use crate::bench::Bench;
