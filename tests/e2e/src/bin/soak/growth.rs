@@ -1,15 +1,15 @@
-//! What a target takes from the machine: before Remora came, and after the last round.
+//! A target's resources: before the first attach, and after the last round.
 //!
-//! Each window is some hundreds of milliseconds of the target's own CPU time. Medians are compared, since a collector at work grows and
-//! shrinks; what it swings by without Remora is not called growth.
+//! Each window is some hundreds of milliseconds of the target's CPU time. Medians are compared, since a busy GC heap grows and shrinks;
+//! swings that also occur without Remora are not growth.
 
 use remora_e2e::{Facts, Target, until_used};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Looks in a window.
+/// Measurements in a window.
 const LOOKS: usize = 9;
-/// The target's CPU time between two looks.
+/// The target's CPU time between two measurements.
 const BETWEEN: Duration = Duration::from_millis(60);
 
 /// What is measured, and by how much it may be more at the end.
@@ -42,16 +42,16 @@ pub struct Kind {
 /// What was measured in one window.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
-    /// The least, the median, and the most, in the order of [`KINDS`].
+    /// Minimum, median and maximum, in the order of [`KINDS`].
     pub kinds: [[u64; 3]; KINDS.len()],
     /// Libraries that stay on purpose.
     pub staying: u64,
-    /// To what its descriptors lead, with their number.
+    /// The targets of its descriptors, with their number.
     pub leads_to: BTreeMap<String, u64>,
 }
 
 impl Window {
-    /// Looks at a target that works.
+    /// Measures a running target.
     pub fn of(target: &Target) -> Window {
         let mut looks = [[0; LOOKS]; KINDS.len()];
         let (mut libraries, mut leads_to) = (0, BTreeMap::new());
@@ -79,7 +79,7 @@ impl Window {
     }
 }
 
-/// What has grown beyond its bound since before the first round, a line each.
+/// Growth beyond the bounds since before the first round, one line each.
 pub fn since_control(control: &Window, end: &Window) -> Vec<String> {
     beyond(control, end, |kind| kind.once)
 }
@@ -106,7 +106,7 @@ fn beyond(earlier: &Window, end: &Window, may_come: impl Fn(&Kind) -> u64) -> Ve
     grown.collect()
 }
 
-/// The libraries that stay on purpose, as they are mapped.
+/// The mapped libraries that stay on purpose.
 pub fn staying(facts: &Facts) -> BTreeSet<&str> {
     facts.maps.iter().map(|map| map.name.as_str()).filter(|name| name.contains("-stays.so")).collect()
 }
