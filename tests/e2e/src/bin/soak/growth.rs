@@ -12,12 +12,13 @@ const LOOKS: usize = 9;
 /// The target's CPU time between two measurements.
 const BETWEEN: Duration = Duration::from_millis(60);
 
-/// What is measured, and by how much it may be more at the end.
+/// The measured kinds, and the allowed growth of each.
 ///
-/// The first attach loads a part of the runtime that was not needed before and makes its detach thread; each round of a collector that
-/// was stopped leaves its pools a little different. A ring is 8 MiB and one mapping a round, a stack 8 MiB of addresses and two. The most
-/// that was measured (docs/internals/soak.md) is 19 MiB, 97 mappings, 2 descriptors and 2 threads in all, and since the third round 12 MiB,
-/// 70 mappings, no descriptor and 2 threads: the bounds are that and a third or more, and one or two of what there are few of.
+/// The first attach loads a part of the runtime and creates its detach thread. Each round on a stopped GC heap changes its pools a
+/// little.
+/// A leaked ring would be 8 MiB and one mapping a round, a leaked stack 8 MiB of addresses and two.
+/// The measured maximum (docs/internals/soak.md) is 19 MiB, 97 mappings, 2 descriptors and 2 threads in all. Since the third round it is
+/// 12 MiB, 70 mappings, no descriptor and 2 threads. The bounds add a third or more, and one or two for small counts.
 pub const KINDS: [Kind; 4] = [
     Kind { name: "resident", unit: "KiB", once: 24 * 1024, later: 18 * 1024, each: 1024 },
     Kind { name: "mappings", unit: "", once: 128, later: 96, each: 8 },
@@ -27,19 +28,19 @@ pub const KINDS: [Kind; 4] = [
 
 /// One of [`KINDS`].
 pub struct Kind {
-    /// How it is called.
+    /// Its name.
     pub name: &'static str,
     /// Its unit, if it is no count.
     pub unit: &'static str,
-    /// What may come for good since before the first round, however many there were.
+    /// Allowed permanent growth since before the first round, for any number of rounds.
     once: u64,
     /// The same since the target had settled.
     later: u64,
-    /// What a library that stays takes.
+    /// Growth for each library that stays.
     each: u64,
 }
 
-/// What was measured in one window.
+/// The measurements of one window.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
     /// Minimum, median and maximum, in the order of [`KINDS`].
