@@ -30,7 +30,7 @@ pub(crate) enum Exit {
     SlotTaken = 17,
     /// Another Remora is recording the process.
     Held = 18,
-    /// The process refused, or stopped answering, for another reason.
+    /// The process refused, or closed the connection, for another reason.
     Refused = 19,
     /// The output cannot be written.
     OutputRefused = 20,

@@ -141,7 +141,7 @@ impl Before {
     }
 }
 
-/// The receipt of a process whose threads may block every signal for a moment. libc does so in a thread that creates another, and the
+/// The receipt of a process whose threads may block every signal for a moment: libc does so while it creates a thread. So does the
 /// runtime while it starts a child (src/native/libs/System.Native/pal_process.c). A mask counts as changed only if every check shows it.
 fn unless_momentary(look: impl Fn() -> Receipt, pause: impl Fn()) -> Receipt {
     let is_of_masks_alone =

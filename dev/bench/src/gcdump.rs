@@ -6,7 +6,7 @@
 //! - The dump's rundown.
 //!
 //! Each step is timed separately. A bar is compared with the dump alone, up to the heap's last byte. The tool's further costs are not
-//! measured: its start, a wait of up to 100 ms before it stops the session, the graph and its file.
+//! measured: its start, the graph, its file, and a wait of up to 100 ms before it stops the session.
 
 use crate::Outcome;
 use crate::event_pipe::Stream;

@@ -4,7 +4,7 @@
 //! `cargo xtask bench` builds everything and starts this. The rows are those of `docs/benchmarks.md`, each beside its bar.
 //!
 //! # Design constraints
-//! Compared values are measured in turns on one process in one run, in random order: a busy machine then widens an interval and shifts no
+//! Compared values are measured in turns on one process in one run, in random order. A busy machine then widens an interval and shifts no
 //! mean.
 //! The peer is the runtime's sampler with the requests of `dotnet-trace collect`, driven by our own client.
 //!

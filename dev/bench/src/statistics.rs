@@ -89,7 +89,7 @@ fn standard_deviation(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (square / (values.len() - 1) as f64).sqrt())
 }
 
-/// Student's t for a two-sided 95 % interval: exact for few degrees of freedom, otherwise the normal distribution's value with the first
+/// Student's t for a two-sided 95 % interval, exact for few degrees of freedom. Otherwise the normal distribution's value with the first
 /// terms of its correction.
 fn student_95(degrees: usize) -> f64 {
     const FEW: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];

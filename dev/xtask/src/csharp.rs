@@ -1,7 +1,7 @@
 //! Compiles C# without requiring a .NET SDK: with an installed SDK's compiler, otherwise with one assembled here.
 //!
-//! The assembled one has three parts: the compiler as a library (Roslyn, from an npm package), a runtime for it (.NET 8.0.4), and a
-//! command line for it (`dev/xtask/csc/csc.cs`), which Debian's `mcs` compiles.
+//! The assembled one is the compiler as a library (Roslyn, from an npm package) on a runtime (.NET 8.0.4). Debian's `mcs` compiles a
+//! command line for it (`dev/xtask/csc/csc.cs`).
 //! `mcs` alone is not enough: it mangles names differently and writes no portable PDB.
 
 use crate::outcome::{Context, Outcome, bail};

@@ -1,6 +1,6 @@
 //! `cargo xtask TASK`: every task of the repository behind one command, for people and CI alike.
 //!
-//! A task does its own set-up: it fetches its tools into a cache folder, pinned by hash, and reports what it could not get and how to fix
+//! A task does its own set-up: it fetches its tools into a cache folder, pinned by hash. If it cannot, it reports why and how to fix
 //! that.
 //! Rejected: heavy dependencies (this program is part of the demo's cold build), and scripts that duplicate a task.
 #![forbid(unsafe_code)]

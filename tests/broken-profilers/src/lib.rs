@@ -5,8 +5,8 @@
 //! test copies it under the wanted name, so a fault can occur even before a class is requested.
 //!
 //! # Design constraints
-//! Except for its fault each is a correct profiler: it monitors modules, requests its detach in a callback or on its own thread with a
-//! reference on the library, and leaves nothing.
+//! Except for its fault each is a correct profiler. It monitors modules, and leaves nothing. It requests its detach in a callback or on
+//! its own thread with a reference on the library.
 //!
 //! # Rejected
 //! A crate for each: fourteen libraries with the same frame.

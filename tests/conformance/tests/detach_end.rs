@@ -72,8 +72,8 @@ fn det_23_while_the_library_is_freed_no_attach_is_served_and_then_each_is() {
 #[test]
 fn det_09_before_the_runtime_looks_it_sleeps_the_expected_time_within_its_bounds() {
     in_every_world(|runtime| {
-        // The runtime limits ten minutes to five seconds: that the test does not time out is the only check of the maximum. .NET Core 3.1
-        // does sleep ten minutes, so a sleep longer than those five seconds has to suffice there.
+        // The runtime limits ten minutes to five seconds. The only check of that maximum is that the test does not time out.
+        // But .NET Core 3.1 sleeps ten minutes: there a sleep longer than five seconds has to suffice.
         let longest = if runtime.major() < 6 { (8_000, 8_000) } else { (600_000, 5_000) };
         for (expected, least) in [(0, 2_500), (1, 300), (1_000, 1_000), longest] {
             let stage = Stage::start_with_usual_sleeps(runtime);

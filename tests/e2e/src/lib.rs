@@ -4,8 +4,8 @@
 //! A test names a program and runtimes, runs `remora`, and checks the result.
 //!
 //! # Design constraints
-//! Handshakes, never sleeps: a target prints `ready` and answers questions on its standard output, a recording reports its start.
-//! [`PATIENCE`] bounds every wait, so a hang fails with a message; no test depends on speed.
+//! Handshakes, never sleeps. A target prints `ready` and answers questions on its standard output; a recording reports its start.
+//! [`PATIENCE`] bounds every wait, so a hang fails with a message. No test depends on speed.
 //! `cargo xtask test` sets variables for everything that tests need. A missing one is a panic that says so, never a skip.
 //!
 //! # Rejected

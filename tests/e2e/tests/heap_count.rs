@@ -64,7 +64,7 @@ fn det_14_det_18_where_no_place_is_left_to_look_the_count_is_said_to_be_unseen_a
         };
         let mapped = why("mapping");
         let is_told = |words: &str| mapped.iter().filter(|why| why.contains(words)).count() == 1;
-        // The library that was to stay, and the one that was to check.
+        // Two libraries stay: the repairing one, and the checking one.
         assert!(mapped.len() == 2 && is_told("the next command shows") && is_told("had no place for it"), "{left:#?}");
         assert!(matches!(&why("profiler-slot")[..], [why] if why.contains("too few")), "{left:#?}");
         for other in others {

@@ -1,5 +1,5 @@
 //! Compares snapshots with the runtime's own report of the same heap at the same instant. In one GC it reports each object and root to a
-//! probe (COR_PRF_MONITOR_GC), and at the end of the same GC the heap is walked.
+//! probe (COR_PRF_MONITOR_GC). At the end of the same GC the heap is walked.
 #![forbid(unsafe_code)]
 
 #[path = "support/heap.rs"]
@@ -69,9 +69,9 @@ fn snapshot_beside(stage: &Stage, probe: &mut Seat) -> (Told, Snapshot) {
 
 /// The reported and the walked objects agree, except for literals allocated in between.
 ///
-/// A thread that allocates a frozen object is in preemptive mode, so a GC does not suspend it. It may register the object after the
-/// runtime has reported the heap, and before the heap is walked (dotnet/runtime, src/coreclr/vm/frozenobjectheap.cpp, since 8: GCX_PREEMP
-/// around RegisterOrUpdate). Such objects follow all reported ones in their segment.
+/// A thread that allocates a frozen object is in preemptive mode, so a GC does not suspend it. It may register the object between the
+/// runtime's report and the walk. (dotnet/runtime, src/coreclr/vm/frozenobjectheap.cpp, since 8: GCX_PREEMP around RegisterOrUpdate.)
+/// Such objects follow all reported ones in their segment.
 #[track_caller]
 fn assert_both_know(told: &Told, mut walked: Heap<u64>) {
     for (begin, end) in &told.frozen {

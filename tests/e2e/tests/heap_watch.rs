@@ -64,8 +64,8 @@ fn is_true(told: &Value) {
     assert_eq!(picture["unknown"], picture["unknown_frozen"], "{picture:#}");
 }
 
-/// For a type: objects at the start and at the end, allocated, survived their first GC, of these alive, deaths of the first ones; and
-/// deaths after zero, one and more GCs.
+/// For a type: objects at the start and at the end; allocated objects, those that survived their first GC, and those of them alive. Then
+/// deaths of the first objects, and of others after zero, one and more GCs.
 #[track_caller]
 fn counts(told: &Value, name: &str, expected: [u64; 9]) {
     let row = row(told, name);

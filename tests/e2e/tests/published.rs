@@ -46,8 +46,8 @@ fn att_03_det_14_a_program_that_extracts_itself_is_recorded() {
     assert!(ids.any(has_assemblies), "its assemblies are files now");
 }
 
-/// The same single file with the flag that makes its launcher extract all files and run them from there, as .NET Core 3.x does:
-/// `NetcoreApp3CompatMode`, the first bit of the flags in the list of files (see `crates/host/symbols/src/bundle.rs`).
+/// The same single file with the flag `NetcoreApp3CompatMode`: its launcher extracts all files and runs them from there, as .NET Core 3.x
+/// does. The flag is the first bit of the flags in the list of files (see `crates/host/symbols/src/bundle.rs`).
 fn with_extraction(mut executable: Vec<u8>) -> Vec<u8> {
     let mark = memmem::find(&executable, &remora_symbols::BUNDLE_MARK).unwrap();
     let list = u64::from_le_bytes(executable[mark - 8..mark].try_into().unwrap()) as usize;

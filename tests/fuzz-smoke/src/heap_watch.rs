@@ -4,7 +4,7 @@ use remora_heap_tracking::Watch;
 use remora_wire::heap::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, written};
 use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED, WatchPiece};
 
-/// The kind of a frame, in the upper two bits of its first byte; its length is the rest of that byte and the next one.
+/// The kind of a frame, in the upper two bits of its first byte. The rest of that byte and the next one are its length.
 const PIECE: u8 = 0;
 const STREAM: u8 = 1;
 const SNAPSHOT: u8 = 2;

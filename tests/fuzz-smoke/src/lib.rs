@@ -1,5 +1,5 @@
-//! Every decoder of Remora as an entry: a function that takes any bytes and must return without a panic, in time and memory proportional
-//! to their number.
+//! Every decoder of Remora as an entry: a function that takes any bytes and must return without a panic. Time and memory must be
+//! proportional to the input.
 //!
 //! # Purpose
 //! Data from a target, a file or a socket may come from an attacker, or from a crashing program. `tests/smoke.rs` runs the entries in

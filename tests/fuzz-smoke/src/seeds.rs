@@ -66,8 +66,8 @@ pub(crate) fn heaps() -> Vec<Vec<u8>> {
     vec![numbers.concat().iter().flat_map(bytes).collect()]
 }
 
-/// Streams of graphs for queries: that of [`heaps`]; and one with a cycle, an object with two referrers, and one too large for other
-/// tools' formats.
+/// Streams of graphs for queries: that of [`heaps`], and a second one. The second has a cycle, an object with two referrers, and one too
+/// large for other tools' formats.
 pub(crate) fn heap_graphs() -> Vec<Vec<u8>> {
     use remora_wire::heap::{CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
     const OBJECTS: u64 = 40;

@@ -6,8 +6,11 @@ use crate::questions::answer;
 use corprof::sys;
 use std::ptr::null_mut;
 
-/// Reads a list from beginning to end. Returns code and count of the first call, the total, and whether there is anything to close; code
-/// and count of the next call; the same after a reset; and the first entry.
+/// Reads a list from beginning to end. Returns:
+/// - code and count of the first call, the total, and whether there is anything to close
+/// - code and count of the next call
+/// - code and count of a call after a reset
+/// - the first entry
 ///
 /// # Safety
 /// `open` is valid, and so are all ids of the question.

@@ -1,8 +1,8 @@
 //! The pause limit: ends a watch that pauses the application for too long.
 //!
 //! During a watch the runtime counts objects by class at the start of each GC: all that were allocated since the last GC. The agent
-//! estimates that time, and skips a GC that would exceed the pause budget (docs/design/0014-heap-watch.md). This limit catches wrong
-//! estimates, on a slow machine or with a runtime that counts differently: the watch ends so that it does not happen again.
+//! estimates that time, and clears MONITOR_GC for a GC that would exceed the pause budget (docs/design/0014-heap-watch.md). The estimate
+//! can be wrong, on a slow machine or with a runtime that counts differently. Then the watch ends, so that it does not happen again.
 
 use std::time::Duration;
 

@@ -152,7 +152,7 @@ impl HeapSpool {
         }
     }
 
-    /// Stores the next piece of the stream. After a failure [`HeapSpool::must_end`] is true, and nothing more is stored: the reserve is
+    /// Stores the next piece of the stream. After a failure [`HeapSpool::must_end`] is true, and nothing more is stored. The reserve is
     /// for the end of the file, and pieces arrive faster than the caller checks.
     pub(crate) fn stream(&mut self, piece: &[u8]) {
         if self.must_end() {

@@ -1,4 +1,4 @@
-//! A snapshot's pause, time to the file, and file size; compared with the runtime's own heap dump of the same heap, and with a plain
+//! A snapshot's pause, time to the file, and file size. Compared with the runtime's own heap dump of the same heap, and with a plain
 //! forced GC.
 
 use super::snapshots::{Folder, STOP_OF_PEER, middle, resident, take};
@@ -102,8 +102,8 @@ fn beside_the_peer(bench: &Bench, folder: &Folder, collector: Collector, state: 
 
 impl Turns {
     fn take(&mut self, turn: usize, target: &mut Target, folder: &Folder) -> Outcome<()> {
-        // The first GC after a fork writes to pages that the kernel still treats as shared, and each costs a fault: run it before the
-        // turn.
+        // The first GC after a fork writes to pages that the kernel still treats as shared. Each costs a fault, so that GC runs before
+        // the turn.
         target.ask_number("collect");
         target.ask_number("gap");
         let stop = |target: &mut Target| target.ask_number("gap") as f64 / 1e6;

@@ -1,4 +1,4 @@
-//! Heap snapshots by the command itself: compared with the runtime's own heap dump (`gcdump`), without a GC, of a large heap, and one in
+//! Heap snapshots by the command itself: compared with the runtime's own heap dump (`gcdump`), without a GC, of a large heap. Also one in
 //! the browser.
 
 use crate::Outcome;

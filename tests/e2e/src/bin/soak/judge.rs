@@ -30,7 +30,7 @@ const KILLED: i32 = -1;
 /// The receipt's reasons for a library that stays because of a killed command, and for its slot.
 const OF_A_KILLED_ONE: [&str; 2] = ["a main profiler had left before", "with it the next one was called"];
 
-/// The receipt's reason for a forked copy after an exec: the kernel keeps the copy's exit status for the new program, which does not know
+/// The receipt's reason for a forked copy after an exec. The kernel keeps the copy's exit status for the new program, which does not know
 /// this child.
 const OF_A_COPY: &str = "it ended, but nobody asked for its exit status";
 

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-/// Checks for leftovers: a thread inside a handler of the application blocks a signal for a moment, and the runtime closes its end of a
-/// connection later than we do.
+/// Checks for leftovers. A thread inside the application's signal handler blocks that signal for a moment. The runtime closes its end of
+/// a connection later than we do.
 const LOOKS: u32 = 300;
 /// The first version that ends an EventPipe session without a deadlock.
 const FIRST_THAT_ENDS_SESSIONS: u32 = 5;
@@ -167,8 +167,8 @@ fn other_program(target: &mut Target) -> Vec<String> {
     Facts::of(target.pid()).remora().into_iter().map(|what| format!("left in the other program: {what}")).collect()
 }
 
-/// The plan's commands. Only the agent is used where ending an EventPipe session can crash, or deadlock with threads that write events:
-/// <https://github.com/dotnet/runtime/issues/51579>, in every .NET Core 3.1.
+/// The plan's commands. Where ending an EventPipe session can crash the target, only the agent is used. In every .NET Core 3.1 it can
+/// also deadlock with threads that write events: <https://github.com/dotnet/runtime/issues/51579>.
 fn actors(plan: &Plan, seat: &Seat) -> Vec<Actor> {
     let mut actors = plan.actors.clone();
     if seat.program == UNLOADS || seat.runtime.major() < FIRST_THAT_ENDS_SESSIONS {
