@@ -158,7 +158,7 @@ pub(crate) enum Failure {
     /// The recording ended because the disk was nearly full; it was written.
     #[error("the recording ended early because the disk is full: what was recorded until then is complete")]
     EndedByFullDisk,
-    /// The recording reached its size limit; it was written.
+    /// The recording reached its memory or disk limit; it was written.
     #[error("the recording ended early, since {0}: what was recorded until then is complete")]
     EndedByLimit(String),
     /// The wrapped failure happened, and something of Remora remains in the process; the receipt lists it.
