@@ -1,10 +1,11 @@
-//! Builds the libraries that travel inside the command: of the same crate, one for recordings and one for heaps
+//! Builds the two libraries that the command embeds: one crate, one build for recordings and one for heaps
 //! (docs/design/0018-two-libraries.md).
 //!
-//! A library is another program's guest: it has its own profile (`agent` in the workspace's Cargo.toml), its own flags and its own target directory,
-//! whatever the command around it is built with. So clippy, doc, debug and release builds all embed the same libraries.
-//! What is embedded announces no thread-local storage, see [`without_thread_local_storage`].
-//! `REMORA_AGENT_LIBRARIES` names a folder with libraries built elsewhere (`cargo xtask dist` builds some that load on old systems, too).
+//! The agent runs in another program, so its build does not depend on the command's. It has its own profile (`agent` in the workspace's
+//! Cargo.toml), its own flags and its own target directory.
+//! So clippy, doc, debug and release builds all embed the same libraries.
+//! The embedded libraries announce no thread-local storage, see [`without_thread_local_storage`].
+//! `REMORA_AGENT_LIBRARIES` names a folder with prebuilt libraries. `cargo xtask dist` builds some that also load on old systems.
 
 use object::elf::{FileHeader64, PT_NULL, PT_TLS, ProgramHeader64, R_X86_64_TLSDESC, R_X86_64_TPOFF64};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -13,17 +14,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// What a library is built for: a feature of `remora-agent`, and the variable by which the command finds the library.
+/// The purpose of a library: a feature of `remora-agent`, and the variable by which the command finds the library.
 const KINDS: [(&str, &str); 2] = [("recordings", "REMORA_AGENT_FOR_RECORDINGS"), ("heap", "REMORA_AGENT_FOR_HEAPS")];
-/// The layers that are inside the libraries.
+/// The layers that the libraries contain.
 const INSIDE: [&str; 2] = ["target", "protocol"];
-/// The file that cargo makes of them.
+/// The file that cargo builds.
 const FILE: &str = "libremora_agent.so";
-/// The variable that names a folder with libraries built elsewhere, each called as [`embedded_name`] says.
+/// The variable that names a folder with prebuilt libraries, each named by [`embedded_name`].
 const PREBUILT: &str = "REMORA_AGENT_LIBRARIES";
-/// Bytes of thread-local storage that the library can keep itself for each thread: `WORDS` in `crates/target/agent/src/thread_locals.rs`.
+/// Bytes of thread-local storage that the library can provide itself for each thread: `WORDS` in
+/// `crates/target/agent/src/thread_locals.rs`.
 const LARGEST_STORAGE: u64 = 8 * 8;
-/// Where a failure is explained.
+/// The fix that a build error suggests.
 const ADVICE: &str = "build it elsewhere and name its folder in REMORA_AGENT_LIBRARIES, or repair crates/target/agent";
 
 fn main() {
@@ -31,7 +33,7 @@ fn main() {
     let prebuilt = env::var_os(PREBUILT).map(PathBuf::from);
     for (kind, variable) in KINDS {
         let library = prebuilt.as_ref().map_or_else(|| built(kind), |folder| folder.join(embedded_name(kind)));
-        // One that was built here is replaced by the next kind's.
+        // The next kind's build overwrites this one's file.
         if prebuilt.is_some() {
             println!("cargo::rerun-if-changed={}", library.display());
         }
@@ -55,7 +57,7 @@ fn embed(library: &Path, embedded: &Path) {
     }
 }
 
-/// Takes out the program header that announces thread-local storage to the C library: the library keeps its own
+/// Removes the program header that announces thread-local storage to the C library: the library provides its own
 /// (`crates/target/agent/src/thread_locals.rs`).
 fn without_thread_local_storage(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     let (header, headers) = program_headers(&bytes).map_err(|error| format!("is not a library: {error}"))?;
@@ -80,7 +82,7 @@ fn without_thread_local_storage(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Whether the library has its storage from the C library: by its function, or by relocations that need no function.
+/// Whether the library gets its storage from the C library: by its function, or by relocations that need no function.
 fn asks_the_c_library(bytes: &[u8]) -> object::Result<bool> {
     let file = object::File::parse(bytes)?;
     let mut symbols = file.dynamic_symbols();
@@ -101,7 +103,7 @@ fn program_headers(bytes: &[u8]) -> object::Result<(usize, Vec<ProgramHeader64<E
 
 /// Builds a library with the same cargo and compiler.
 fn built(kind: &str) -> PathBuf {
-    // Asked now: what it was when this script was compiled may be another checkout.
+    // Read at run time: the value at compile time may be another checkout.
     let crates = Path::new(&required("CARGO_MANIFEST_DIR")).join("..");
     for inside in INSIDE {
         println!("cargo::rerun-if-changed={}", crates.join(inside).display());
@@ -111,7 +113,7 @@ fn built(kind: &str) -> PathBuf {
         println!("cargo::rerun-if-changed={}", workspace.join(file).display());
     }
     let directory = PathBuf::from(required("OUT_DIR")).join("agent");
-    // A command linked with musl attaches to programs on glibc all the same.
+    // A command linked with musl still attaches to programs on glibc.
     let target = required("TARGET").replace("-musl", "-gnu");
     let status = Command::new(required("CARGO"))
         .arg("build")
@@ -121,7 +123,7 @@ fn built(kind: &str) -> PathBuf {
         .arg(workspace.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&directory)
-        // The flags of the build around are not the library's: lints of clippy, instruction sets of this machine, coverage.
+        // The outer build's flags do not apply to the library: lints of clippy, instruction sets of this machine, coverage.
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("RUSTFLAGS")

@@ -1,4 +1,4 @@
-//! The command line as it is typed. What it means, once defaults are filled in and contradictions refused, is each command's own plan.
+//! The command line's definition. Each command's own plan fills in defaults and refuses contradictions.
 
 mod refusal;
 

@@ -1,22 +1,23 @@
-//! Reading a file that somebody else may have made, no further than the memory goes: a short one may hold very much.
+//! Reads an untrusted file within a memory limit: a short file may decode into a large structure.
 
 use remora_attach::own_room;
 use remora_collector::MemoryLimit;
 use std::io::{Error, ErrorKind, Read, Result};
 
-/// See the module's text. It is read in pieces, and what was made of those before is known when the next one is asked for.
+/// A reader that fails once decoding needs more than its memory limit. It reads in pieces, and each piece is decoded before the next is
+/// read.
 pub(crate) struct Bounded<R> {
     input: R,
     limit: MemoryLimit,
 }
 
 impl<R: Read> Bounded<R> {
-    /// As much may be made of what is read as half of the memory that is free.
+    /// Allows decoding to use half of the free memory.
     pub(crate) fn new(input: R) -> Bounded<R> {
         Bounded { input, limit: MemoryLimit::half() }
     }
 
-    /// As much as an eighth: what is read is made into something larger at the end.
+    /// Allows an eighth: the caller builds something larger from the result.
     pub(crate) fn of_an_eighth(input: R) -> Bounded<R> {
         Bounded { input, limit: MemoryLimit::eighth() }
     }
@@ -31,15 +32,15 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// What of the memory that is free what was read may be made into, at once.
+/// The share of the free memory that one later allocation may use.
 pub(crate) const PART_FOR_MORE: &str = "three quarters";
 
-/// Whether so many bytes more may be taken, for what is made of something that was read. How much it takes is known before.
+/// Whether `bytes` more may be allocated for a structure built from a decoded file. Its size is known before.
 pub(crate) fn may_take(bytes: u64) -> bool {
     own_room().is_none_or(|room| bytes <= room.bytes / 4 * 3)
 }
 
-/// Whether it was not read on for that.
+/// Whether reading stopped at the memory limit.
 pub(crate) fn takes_too_much(error: &Error) -> bool {
     error.kind() == ErrorKind::OutOfMemory
 }

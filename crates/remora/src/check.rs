@@ -1,4 +1,5 @@
-//! `remora check`: every precondition of `record`, one line each, and what `record` would do: use the agent, use the runtime's own sampler, or fail.
+//! `remora check`: every precondition of `record`, one line each, and the engine that `record` would use: the agent, the runtime's own
+//! sampler, or none.
 
 use crate::args::CheckArgs;
 use crate::console::{Page, line, out};
@@ -10,11 +11,11 @@ use crate::target::choose;
 use remora_attach::{Check, Slot, check_pid};
 use serde::Serialize;
 
-/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+/// JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 struct Told<'a> {
     process_id: u32,
-    /// Whether `record` would work, by whichever engine.
+    /// Whether `record` would work, with either engine.
     recordable: bool,
     /// The engine that `record` would use.
     engine: Option<&'static str>,
@@ -54,13 +55,13 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// What `record` would do.
+/// The outcome that `record` would have.
 #[derive(Debug)]
 enum Verdict<'a> {
     Agent,
     /// The agent cannot be used, for this reason.
     SamplerOnly(&'a str),
-    /// For this reason, with this error code.
+    /// `record` would fail: reason and error code.
     Fails(&'a str, &'static str),
 }
 
@@ -73,7 +74,7 @@ impl Verdict<'_> {
         }
     }
 
-    /// As `--engine` calls it.
+    /// The engine's name in `--engine`.
     fn engine(&self) -> Option<&'static str> {
         match self {
             Verdict::Agent => Some("agent"),

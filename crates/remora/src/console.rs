@@ -1,6 +1,6 @@
-//! Standard output and standard error: the one place that prints.
+//! Standard output and standard error: the only module that prints.
 //!
-//! Nothing but a [`Page`] or a line can be printed, and neither drives the terminal.
+//! It prints only a [`Page`] or a line, and neither can send control sequences to the terminal.
 
 use crate::failure::{Failure, Place};
 pub(crate) use remora_terminal::{Page, counted, grouped, harmless_json, line, percent, plain, titled};
@@ -15,13 +15,13 @@ pub(crate) fn has_printed() -> bool {
     HAS_PRINTED.load(Ordering::Relaxed)
 }
 
-/// The result itself is about to be written to standard output.
+/// Records that a result is about to be written to standard output.
 pub(crate) fn prints() {
     HAS_PRINTED.store(true, Ordering::Relaxed);
 }
 
 /// Writes a page to standard output.
-/// A reader that has gone away (`remora report x.remora | head -1`) is no failure: it has seen enough.
+/// A closed pipe (`remora report x.remora | head -1`) is no failure: the reader has enough.
 pub(crate) fn out(page: &Page) -> Result<(), Failure> {
     prints();
     let mut stdout = io::stdout().lock();
@@ -31,7 +31,7 @@ pub(crate) fn out(page: &Page) -> Result<(), Failure> {
     }
 }
 
-/// Writes one line to standard error. If nobody listens there, there is nobody to tell.
+/// Writes one line to standard error. Ignores write errors: there is nowhere else to report them.
 pub(crate) fn note(line: &str) {
     note_all(&self::line(line));
 }
@@ -41,7 +41,7 @@ pub(crate) fn note_all(page: &Page) {
     let _ = io::stderr().lock().write_all(page.as_bytes());
 }
 
-/// A line on a terminal that is written over and over; nothing at all where standard error is not a terminal.
+/// A line on a terminal that is overwritten in place. Does nothing where standard error is not a terminal.
 #[derive(Debug)]
 pub(crate) struct StatusLine {
     terminal: bool,
@@ -53,12 +53,12 @@ impl StatusLine {
         StatusLine { terminal: io::stderr().is_terminal(), shown: false }
     }
 
-    /// Whether anyone sees it.
+    /// Whether the line is visible.
     pub(crate) fn visible(&self) -> bool {
         self.terminal
     }
 
-    /// Shows `text` in place of what was there.
+    /// Replaces the shown text with `text`.
     pub(crate) fn show(&mut self, text: &str) {
         if self.terminal {
             self.shown = true;
@@ -66,7 +66,7 @@ impl StatusLine {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
             let _ = write!(io::stderr().lock(), "\r\x1b[K");

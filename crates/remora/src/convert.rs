@@ -1,4 +1,4 @@
-//! `remora convert`: another format from a recording.
+//! `remora convert`: writes a recording in another format.
 
 use crate::args::ConvertArgs;
 use crate::console::note;

@@ -1,7 +1,9 @@
-//! `remora detach`: finds and removes what an interrupted recording left.
+//! `remora detach`: finds and removes leftovers of an interrupted recording.
 //!
-//! An agent whose recorder died leaves by itself, and the runtime takes some time to close its library: both are waited for.
-//! Then files are removed. What remains is told, with why; and so is what stays on purpose, as was said before it came: nothing removes that.
+//! An agent whose recorder died detaches by itself, and the runtime takes some time to close its library. The command waits for both,
+//! then removes files.
+//! It reports every leftover with the reason. It also reports libraries that stay on purpose, as announced before they were loaded:
+//! nothing removes those.
 
 use crate::args::DetachArgs;
 use crate::console::{Page, line, out};
@@ -14,19 +16,19 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long an agent without a recorder may take to leave, and the runtime to close its library.
+/// Time for an agent without a recorder to detach, and for the runtime to close its library.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+/// JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 struct Outcome {
     process_id: u32,
     clean: bool,
     removed: Vec<String>,
     in_use: Vec<String>,
-    /// Libraries that do nothing and cannot be removed: said beforehand to stay, or come to set right what was killed.
+    /// Inert libraries that cannot be removed: announced to stay, or loaded to repair the runtime's count after a killed recorder.
     stays: Vec<String>,
     left: Vec<LeftRow>,
 }
@@ -60,7 +62,7 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     Ok(if outcome.clean { Exit::Done } else { Exit::Unclean })
 }
 
-/// Looks until nothing is left, or until patience is over: what is left then stays.
+/// Checks until no leftover remains or the timeout is over, and returns the rest.
 fn settled<T>(patience: Duration, mut look: impl FnMut() -> Vec<T>) -> Vec<T> {
     let deadline = Instant::now() + patience;
     loop {
@@ -111,7 +113,7 @@ impl Outcome {
     }
 }
 
-/// By its name alone: in memory a library keeps the one that it came with.
+/// Decided by name alone: a mapped library keeps the name it was loaded with.
 fn why_it_stays(path: &str) -> &'static str {
     match () {
         () if path.contains(STAYING_SUFFIX) => STAYS,
@@ -120,15 +122,15 @@ fn why_it_stays(path: &str) -> &'static str {
     }
 }
 
-/// Of a library in memory of which no thread runs.
+/// For a mapped library that no thread runs.
 const STAYS_IN_MEMORY: &str = "no thread of it runs, and only the end of the process takes it away; it has no file, so that its name does \
                                not tell why it stays";
 
-/// Of what musl keeps.
+/// For a library that musl keeps mapped.
 const STAYS_ON_MUSL: &str =
     "it does nothing, and only the end of the process takes it away: musl never unmaps a library";
 
-/// Of what stays on purpose.
+/// For a library that stays on purpose.
 const STAYS: &str = "it does nothing, and only the end of the process takes it away; .NET counts its profilers right with it, \
                      since a main profiler (--roots, --watch) has left";
 

@@ -1,4 +1,4 @@
-//! How the command ends, as a number. The table is a promise: a number keeps its meaning; docs/reference/exit-codes.md explains each.
+//! Exit statuses of the command. A number keeps its meaning; docs/reference/exit-codes.md explains each.
 
 use std::process::ExitCode;
 
@@ -6,11 +6,11 @@ use std::process::ExitCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Done; for `record`: and nothing was left in the process.
+    /// Done. `record`: and left nothing in the process.
     Done = 0,
-    /// Something that should not happen. For `lab`: the profiler broke a clause.
+    /// An unexpected error. `lab`: the profiler broke a clause.
     Unexpected = 1,
-    /// The flags make no sense. For `lab`: the laboratory itself failed.
+    /// Invalid flags. `lab`: the laboratory itself failed.
     Usage = 2,
     /// No such process, or several.
     NoProcess = 10,
@@ -26,17 +26,17 @@ pub(crate) enum Exit {
     NoAnswer = 15,
     /// The library cannot be placed or loaded.
     CannotLoad = 16,
-    /// Another profiler is in the process, and this runtime takes only one.
+    /// The runtime takes only one profiler, and another is attached.
     SlotTaken = 17,
     /// Another Remora is recording the process.
     Held = 18,
-    /// The process refused, or broke off, for another reason.
+    /// The process refused, or closed the connection, for another reason.
     Refused = 19,
     /// The output cannot be written.
     OutputRefused = 20,
     /// The disk is full.
     DiskFull = 21,
-    /// The file is not there, cannot be read, or is not a recording.
+    /// The file is missing, cannot be read, or is not a recording.
     NotARecording = 30,
     /// The recording is truncated.
     Truncated = 31,
@@ -44,17 +44,17 @@ pub(crate) enum Exit {
     Damaged = 32,
     /// The recording is from a newer Remora.
     Newer = 33,
-    /// Reading the file takes more memory than may be used for it.
+    /// Reading the file takes more memory than allowed.
     TooLargeToRead = 34,
-    /// Recorded, and something was left in the process.
+    /// Recorded, but left something in the process.
     Unclean = 40,
     /// Recorded until the process ended or was replaced.
     TargetEnded = 41,
-    /// The snapshot does not hold all of the heap.
+    /// The snapshot does not contain the whole heap.
     PartOfTheHeap = 42,
     /// The snapshot meets a condition of `--fail-if`.
     ConditionMet = 43,
-    /// Interrupted before anything was recorded, or while the laboratory was at work.
+    /// Interrupted before anything was recorded, or during a `lab` run.
     Interrupted = 130,
 }
 
@@ -107,7 +107,7 @@ impl From<Exit> for ExitCode {
 mod tests {
     use super::*;
 
-    /// The page that documents them has a row for each, and no others.
+    /// The page has a row for each status, and no others.
     #[test]
     fn the_page_of_exit_codes_is_complete() {
         let page = include_str!("../../../docs/reference/exit-codes.md");

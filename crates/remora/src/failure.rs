@@ -1,6 +1,6 @@
-//! Why `remora` did not do what was asked: a code, facts, a message, remedies and an exit status.
+//! Failures of the command: a code, facts, a message, remedies and an exit status.
 //!
-//! `Display` is the message. [`Failure::line`] adds the remedies, [`Failure::json`] has everything for programs.
+//! `Display` is the message. [`Failure::line`] adds the remedies, [`Failure::json`] has everything as JSON.
 //! docs/troubleshooting has a heading for each code, docs/reference/errors.md a row.
 
 mod code;
@@ -25,7 +25,7 @@ pub(crate) enum Cut {
     FullDisk,
     /// The user ended it.
     Interrupted,
-    /// A limit of memory or time.
+    /// A memory or time limit.
     Limit(String),
 }
 
@@ -39,17 +39,17 @@ impl fmt::Display for Cut {
     }
 }
 
-/// Why the command did not do what was asked.
+/// Why the command failed.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub(crate) enum Failure {
-    /// The flags contradict each other or are absurd.
+    /// The flags contradict each other or have impossible values.
     #[error("{0}")]
     Usage(String),
-    /// No process was named, and there is none.
+    /// No process was named, and no .NET process runs.
     #[error("no .NET process is running that you may see")]
     NoProcess,
-    /// No process was named, or by a name that several have.
+    /// No process was named, or several have the given name.
     #[error("which one? {count} .NET processes fit: {list}")]
     SeveralProcesses {
         /// How many.
@@ -57,7 +57,7 @@ pub(crate) enum Failure {
         /// The first ones.
         list: String,
     },
-    /// Several processes, and none that can be attached to.
+    /// Several processes, but none can be attached to.
     #[error("{count} .NET processes run, and none can be attached to: {list}")]
     NoneAttachable {
         /// How many.
@@ -82,19 +82,19 @@ pub(crate) enum Failure {
         found: String,
         /// Which one.
         subject: Subject,
-        /// What to do.
+        /// The fixes.
         remedies: Remedies,
     },
-    /// Somebody else is recording the process.
+    /// Another Remora is recording the process.
     #[strum(serialize = "recording-in-progress")]
     #[error("process {process_id} is being recorded by {holder}")]
     Held {
         /// The process.
         process_id: u32,
-        /// Who.
+        /// The recorder.
         holder: String,
     },
-    /// The directory for this user's locks is another's.
+    /// The directory for this user's instance locks belongs to another user.
     #[error(
         "cannot lock the recording of process {process_id}: another user has {}", path.display()
     )]
@@ -110,17 +110,17 @@ pub(crate) enum Failure {
     /// The agent could not be attached, or the connection to it broke.
     #[error(transparent)]
     Collector(#[from] remora_collector::Error),
-    /// What is in the process before the attach could not be read: another user's, or it ended.
+    /// The baseline could not be read: the process is another user's, or has ended.
     #[error(transparent)]
     Snapshot(remora_receipt::Error),
-    /// Signals could not be listened to.
+    /// The signal handlers could not be installed.
     #[strum(serialize = "signals-unavailable")]
     #[error("Ctrl-C cannot be caught: {0}")]
     Signals(io::Error),
-    /// Ctrl-C before there was anything to end.
+    /// Ctrl-C before there was anything to stop.
     #[error("interrupted before anything was recorded")]
     Interrupted,
-    /// Interrupted once more while an end was under way.
+    /// Interrupted again while stopping.
     #[error(
         "interrupted a second time: the agent detaches by itself, and what was recorded is in the .unfinished file"
     )]
@@ -152,48 +152,48 @@ pub(crate) enum Failure {
         /// How long was waited.
         seconds: u64,
     },
-    /// The recording ended with the process; the recording and the result are as asked for.
+    /// The recording ended with the process; recording and result were written.
     #[error("{0}")]
     TargetEnded(String),
-    /// The recording was ended because the disk was nearly full; it was written as asked for.
+    /// The recording ended because the disk was nearly full; it was written.
     #[error("the recording ended early because the disk is full: what was recorded until then is complete")]
     EndedByFullDisk,
-    /// The recording took as much as it may; it was written as asked for.
+    /// The recording reached its memory or disk limit; it was written.
     #[error("the recording ended early, since {0}: what was recorded until then is complete")]
     EndedByLimit(String),
-    /// It ended like this, and something of Remora is in the process; the receipt lists it.
+    /// The wrapped failure happened, and something of Remora remains in the process; the receipt lists it.
     #[error("{0}, and something of Remora remains in the process")]
     LeftBehind(Box<Failure>),
-    /// The same, where a heap was wanted: no other engine and no other command can take a snapshot.
+    /// The wrapped failure of a heap task: no other engine and no other command can take a snapshot.
     #[error("{0}")]
     OfAHeap(Box<Failure>),
-    /// What was recorded could not be written as asked for, and is somewhere else.
+    /// The recording could not be written to its output, and is in another file.
     #[error("{failure}")]
     Saved {
         /// What happened.
         failure: Box<Failure>,
-        /// Where it is.
+        /// The other file.
         path: PathBuf,
     },
-    /// A snapshot could not be put where it was asked for, and is somewhere else.
+    /// A snapshot could not be written to its output, and is in another file.
     #[error("{failure}")]
     Kept {
         /// What happened.
         failure: Box<Failure>,
-        /// Where it is.
+        /// The other file.
         path: PathBuf,
     },
-    /// What was kept true by collections is not what a second snapshot shows.
+    /// The heap mirror, updated through GCs, differs from the second snapshot.
     #[strum(serialize = "heap-tracking-lost-events")]
     #[error("heap tracking lost events: {0}; only the totals by type are reliable")]
     NotTrue(String),
-    /// Nothing was walked.
+    /// No heap was walked.
     #[error("no object was walked: {0}")]
     NoSnapshot(String),
-    /// Nothing was walked, since it could not be kept.
+    /// No heap was walked: it could not be stored.
     #[error("no object was walked: the disk is full")]
     NoRoomForASnapshot,
-    /// Nothing was walked: with `--roots` and `--watch` the runtime counts what was made of late.
+    /// No heap was walked: with `--roots` and `--watch` the runtime counts the young objects.
     #[strum(serialize = "too-many-young-objects")]
     #[error(
         "no snapshot was taken: with --roots and --watch the runtime counts young objects, and here that would pause the program for half a second or more"
@@ -205,17 +205,17 @@ pub(crate) enum Failure {
         /// With its version.
         runtime: String,
     },
-    /// Not even the least that a copy of the process needs may be used.
+    /// The memory limit is below the minimum that a forked copy needs.
     #[error("there is no room for a copy of the process: it needs {needed} of memory at least, and may use {allowed}")]
     NoRoomForACopy {
         /// With its unit.
         needed: String,
-        /// With its unit, and why so much.
+        /// With its unit, and the reason for the limit.
         allowed: String,
-        /// What to do: not what was done already.
+        /// What to do; never something the user has already done.
         remedy: &'static str,
     },
-    /// A copy that runs out of memory would take the process with it.
+    /// A copy that runs out of memory would make the kernel kill the process, too.
     #[error(
         "a snapshot could end the process: its control group {} has memory.oom.group, so the kernel ends all of it when memory runs out; the snapshot may need {most}, and {free} are free", .group.display()
     )]
@@ -227,12 +227,12 @@ pub(crate) enum Failure {
         /// With its unit.
         free: String,
     },
-    /// A format that there is not.
+    /// An unknown format.
     #[error("unknown format {given:?}: there are {known}")]
     UnknownFormat {
-        /// What was asked for.
+        /// The given name.
         given: String,
-        /// The formats there are.
+        /// The known formats.
         known: String,
     },
     /// `-o -` without a format.
@@ -244,13 +244,13 @@ pub(crate) enum Failure {
     /// Tables to `-o -`.
     #[error("tables are several files, and standard output is one")]
     TablesToStdout,
-    /// A format of bytes, and a terminal.
+    /// A binary format to a terminal.
     #[error("refusing to write binary data ({format}) to a terminal")]
     BinaryToTerminal {
         /// The format.
         format: String,
     },
-    /// The output is there already.
+    /// The output exists already.
     #[strum(serialize = "output-exists")]
     #[error("{0} exists and is not overwritten")]
     Exists(Place),
@@ -258,7 +258,7 @@ pub(crate) enum Failure {
     #[strum(serialize = "output-is-directory")]
     #[error("{0} is a directory")]
     IsDirectory(Place),
-    /// The output's directory is not there.
+    /// The output's directory does not exist.
     #[strum(serialize = "no-output-directory")]
     #[error("{place} cannot be written: there is no directory {}", .directory.display())]
     NoDirectory {
@@ -296,9 +296,9 @@ pub(crate) enum Failure {
     /// A pipe or a device where a snapshot belongs.
     #[error("{} is {kind}, and no file", .file.display())]
     NotAFile {
-        /// What was given.
+        /// The given path.
         file: PathBuf,
-        /// What it is.
+        /// The kind of file.
         kind: &'static str,
     },
     /// A recording that cannot be read.
@@ -309,15 +309,15 @@ pub(crate) enum Failure {
         /// Why not.
         error: remora_recording::Error,
     },
-    /// What would be made of a file takes too much memory.
+    /// Decoding the file takes too much memory.
     #[error("reading {} takes more than {part} of the free memory (it is not damaged)", .file.display())]
     TooLargeToRead {
         /// The file.
         file: PathBuf,
-        /// Which part may be used.
+        /// The share of memory that may be used.
         part: &'static str,
     },
-    /// The same of a snapshot that was just taken.
+    /// The same for a snapshot that was just taken.
     #[error("the snapshot is kept and not shown, since reading it takes too much of the free memory")]
     NotShown {
         /// The file.
@@ -331,57 +331,57 @@ pub(crate) enum Failure {
         /// Why not.
         error: remora_heap_file::Error,
     },
-    /// A snapshot where a recording belongs.
+    /// A snapshot was given instead of a recording.
     #[error("{} is a heap snapshot, and no recording", .file.display())]
     IsASnapshot {
         /// The file.
         file: PathBuf,
     },
-    /// A recording where a snapshot belongs.
+    /// A recording was given instead of a snapshot.
     #[error("{} is a recording, and no heap snapshot", .file.display())]
     IsARecording {
         /// The file.
         file: PathBuf,
     },
-    /// The index of a snapshot could not be made or read.
+    /// The index of a snapshot could not be built or read.
     #[error(transparent)]
     Index(remora_heap_view::Error),
-    /// The page of a snapshot cannot be served.
+    /// The port for the snapshot's page cannot be opened.
     #[strum(serialize = "port-unavailable")]
     #[error("port {port} of 127.0.0.1 cannot be served: {error}")]
     Port {
-        /// Which was asked for; 0 for any.
+        /// The requested port; 0 for any.
         port: u16,
         /// Why not.
         error: io::Error,
     },
-    /// A heap snapshot that does not hold all of the heap; what there is has been shown.
+    /// A heap snapshot that does not contain the whole heap; its part was shown.
     #[strum(serialize = "heap-incomplete")]
     #[error("{} does not hold all of the heap: what is shown is the part that it has", .file.display())]
     PartOfTheHeap {
         /// The file.
         file: PathBuf,
     },
-    /// A snapshot meets a condition of `--fail-if`; it has been shown.
+    /// A snapshot fulfils a condition of `--fail-if`; it was shown.
     #[error("{} meets a condition of --fail-if: {met}", .file.display())]
     ConditionMet {
         /// The file.
         file: PathBuf,
-        /// The condition, and what the snapshot has.
+        /// The condition, and the snapshot's value.
         met: String,
     },
-    /// A snapshot that the readers of another format cannot hold.
+    /// A snapshot too large for readers of the other format.
     #[error(transparent)]
     TooLargeToExport(#[from] remora_heap_export::TooLarge),
-    /// A recording that ended early; what there is has been shown or written.
+    /// A recording that ended early; its part was shown or written.
     #[strum(serialize = "recording-incomplete")]
     #[error("{} is truncated: what could be read, {samples} ({lasted}), is in the output", .file.display())]
     Incomplete {
         /// The file.
         file: PathBuf,
-        /// Samples that were readable, counted.
+        /// Readable samples, counted.
         samples: String,
-        /// How long they last.
+        /// The time they cover.
         lasted: String,
     },
     /// A profiler's library that cannot be opened.
@@ -393,16 +393,16 @@ pub(crate) enum Failure {
         /// Why not.
         error: io::Error,
     },
-    /// The laboratory could not do its work.
+    /// The laboratory itself failed.
     #[strum(serialize = "lab-failed")]
     #[error("the lab failed: {0}; what it found until then is in the output")]
     Laboratory(String),
     /// No thread of that name or id in the recording.
     #[error("no thread {asked:?} in the recording: it has {there}")]
     NoThread {
-        /// What was asked for.
+        /// The given name or id.
         asked: String,
-        /// What there is.
+        /// The threads in the recording.
         there: String,
     },
 }
@@ -410,7 +410,7 @@ pub(crate) enum Failure {
 /// What is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Where a command prints: not every command has -o.
+    /// A command's printed result: not every command has -o.
     StandardOutput,
     /// A file that -o names.
     File(PathBuf),
@@ -419,7 +419,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The imperative that names another place.
+    /// The imperative that suggests another destination.
     fn how_to_give(&self) -> &'static str {
         match self {
             Place::StandardOutput => "redirect it to",
@@ -487,27 +487,27 @@ impl Failure {
         }
     }
 
-    /// What would be made of `file` takes more than this part of the free memory.
+    /// Decoding `file` takes more than this share of the free memory.
     pub(crate) fn too_large(file: &Path, part: &'static str) -> Failure {
         Failure::TooLargeToRead { file: file.to_owned(), part }
     }
 
-    /// The same, with where what was recorded is instead.
+    /// Adds the file that has the recording instead.
     pub(crate) fn saved_in(self, path: &Path) -> Failure {
         Failure::Saved { failure: Box::new(self), path: path.to_owned() }
     }
 
-    /// The same, with where the snapshot is instead.
+    /// Adds the file that has the snapshot instead.
     pub(crate) fn kept_in(self, path: &Path) -> Failure {
         Failure::Kept { failure: Box::new(self), path: path.to_owned() }
     }
 
-    /// The same, without remedies that do not lead to a snapshot.
+    /// Drops remedies that do not lead to a snapshot.
     pub(crate) fn of_a_heap(self) -> Failure {
         Failure::OfAHeap(Box::new(self))
     }
 
-    /// Whether it stands in the agent's way only, so that the runtime's own sampler can be tried.
+    /// Whether only the agent is blocked, so that the runtime's own sampler can be tried.
     pub(crate) fn concerns_the_agent_only(&self) -> bool {
         use remora_attach::{Error as Attach, HResult};
         use remora_collector::Error as Collector;

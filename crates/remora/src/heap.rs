@@ -1,4 +1,4 @@
-//! `remora heap`: snapshots of heaps, taken by a copy of the process while the program goes on, and what they say.
+//! `remora heap`: takes heap snapshots in a forked copy while the application runs, and analyses them.
 
 mod allowance;
 mod both;
@@ -29,7 +29,7 @@ const BUFFER: usize = 1 << 20;
 /// Runs the command.
 pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
     match &args.command {
-        // What else can record, cannot tell a heap.
+        // No other engine can walk a heap.
         None => match args.take.watch {
             None => take::run(&args.take),
             Some(duration) => watch::run(&args.take, duration),
@@ -71,7 +71,7 @@ fn diff(args: &HeapDiffArgs) -> Result<(), Failure> {
     told_if_incomplete(&args.after, &after)
 }
 
-/// The failure after a report was printed: a condition that is met, or an incomplete snapshot.
+/// The failure after a report was printed: a fulfilled condition, or an incomplete snapshot.
 fn end_of_report(file: &Path, snapshot: &Snapshot, report: &Report<'_>) -> Result<(), Failure> {
     match report.condition_met() {
         Some(met) => Err(Failure::ConditionMet { file: file.to_owned(), met }),
@@ -79,7 +79,7 @@ fn end_of_report(file: &Path, snapshot: &Snapshot, report: &Report<'_>) -> Resul
     }
 }
 
-/// Reads a snapshot. Where no root is known, what must be one is found out (contract GCH-03): all of the heap was alive when it was taken.
+/// Reads a snapshot. A snapshot without roots gets inferred ones (contract GCH-03): its whole heap was alive when it was taken.
 fn open(file: &Path) -> Result<Snapshot, Failure> {
     let read = remora_heap_file::read(Bounded::new(BufReader::with_capacity(BUFFER, open_file(file)?)), Limits::MOST);
     let mut snapshot = read.map_err(|error| or_other(file, Failure::heap_file(file, error)))?;
@@ -87,12 +87,12 @@ fn open(file: &Path) -> Result<Snapshot, Failure> {
     Ok(snapshot)
 }
 
-/// Who alone holds whom in a snapshot of this file, unless finding that out takes too much memory.
+/// The dominator tree of a snapshot, unless it takes too much memory.
 fn dominators(file: &Path, graph: &HeapGraph) -> Result<DominatorTree, Failure> {
     leaves_memory(file, graph).map(|()| DominatorTree::new(graph))
 }
 
-/// Whether that can be found out.
+/// Whether the tree fits in memory.
 fn leaves_memory(file: &Path, graph: &HeapGraph) -> Result<(), Failure> {
     match may_take(DominatorTree::most_memory(graph)) {
         true => Ok(()),
@@ -100,7 +100,7 @@ fn leaves_memory(file: &Path, graph: &HeapGraph) -> Result<(), Failure> {
     }
 }
 
-/// Told after what there is has been shown.
+/// Reports an incomplete snapshot, after its part was shown.
 fn told_if_incomplete(file: &Path, snapshot: &Snapshot) -> Result<(), Failure> {
     if snapshot.is_complete() { Ok(()) } else { Err(Failure::PartOfTheHeap { file: file.to_owned() }) }
 }

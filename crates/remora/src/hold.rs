@@ -1,15 +1,19 @@
-//! One recording of a process at a time: a locked file, so that two that start at the same instant cannot both attach.
+//! The instance lock: one recording of a process at a time. It is a locked file, so of two commands that start at the same instant only
+//! one attaches.
 //!
-//! The file lies in a directory of the recording user, which nobody else can write to: `/run/remora` for root, `/run/user/UID/remora` or
-//! `/tmp/remora-UID` for others. Only that user and root can open it: who can read a file can lock it. A recording is refused for the lock
-//! of its own user, and of root where that can be seen: else the agent's memory shows it ([`crate::holder`]). The lock of a process's own
-//! user is only told of, to others: that user can lock any process, and name any holder. The kernel gives the lock back when its holder ends, however that ends. The file's name is made
-//! of the process's innermost id, that id's namespace and the start time, so it is the same from another pid namespace. Who has another
-//! `/run` does not see the files; such recordings are told apart by the agent's memory only ([`crate::holder`]).
+//! The file is in a directory of the recording user that no other user can write to: `/run/remora` for root, `/run/user/UID/remora` or
+//! `/tmp/remora-UID` for others. Only that user and root can open it, because a process that can read a file can lock it.
+//! A recording respects the lock of its own user, and of root where that file is visible. Otherwise the agent's memory shows the recorder
+//! ([`crate::holder`]).
+//! Other users only report the lock of the target's own user: that user can lock any process, and write any recorder's id.
 //!
-//! It is held whatever the engine: one recording stops or signals the threads that the other measures.
+//! The kernel releases the lock when its owner ends, in any way. The file name has the process's innermost id, that id's namespace and
+//! the start time, so it is the same from another pid namespace.
+//! A command with another `/run` does not see the files; only the agent's memory shows such recordings ([`crate::holder`]).
 //!
-//! Refused: an abstract Unix socket. Anybody can take its name, and whoever fills its backlog makes everybody wait.
+//! The lock applies to every engine: one recording would stop or signal the threads that the other measures.
+//!
+//! Rejected: an abstract Unix socket. Any process can bind its name, and a process that fills its backlog makes all others wait.
 
 use crate::console::note;
 use crate::failure::Failure;
@@ -23,21 +27,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the lock is tried for, since another command may just look at it or give it back.
+/// Attempts to lock, since another command may be inspecting or releasing the lock.
 const TRIES: usize = 16;
-/// Time between two tries.
+/// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The longest text that is read of a holder: its id, and the namespace of that id.
+/// Bytes that are read of a lock file: the owner's id, and the namespace of that id.
 const LONGEST_TEXT: u64 = 64;
 
-/// The hold. It ends with the value, or with this process.
+/// The instance lock. It is released with the value, or when this process ends.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    /// `None` where the lock could not be had for a reason that does not concern other recordings.
+    /// `None` where locking failed for a reason that does not concern other recordings.
     _locked: Option<Locked>,
 }
 
-/// A locked file. Its name goes with the value, its lock also with the process.
+/// A locked file. Dropping the value removes the name; the lock also ends with the process.
 #[derive(Debug)]
 struct Locked {
     file: File,
@@ -53,7 +57,7 @@ struct Directory {
 }
 
 impl Hold {
-    /// Takes it, or tells who has it.
+    /// Takes the lock, or fails with its owner.
     pub(crate) fn take(process: &Process) -> Result<Hold, Failure> {
         let (name, own) = (name(process), rustix::process::geteuid().as_raw());
         let held = |holder| Err(Failure::Held { process_id: process.pid, holder: crate::holder::shown(holder) });
@@ -79,9 +83,9 @@ impl Hold {
                         return held(holder);
                     }
                 }
-                // Another command has just taken the directory or the file away.
+                // Another command has just removed the directory or the file.
                 Err(Errno::NOENT) => {}
-                // There is no place for the file: the recording itself will say so if that matters.
+                // No directory is usable. If that matters, the recording itself reports it.
                 Err(_) => match directories(own).into_iter().find(|path| is_taken(path, own)) {
                     Some(path) => return Err(Failure::LockTaken { process_id: process.pid, path }),
                     None => break,
@@ -95,59 +99,59 @@ impl Hold {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // What stays is an empty file, or a directory that another command uses.
+        // On failure an empty file remains, or a directory that another command uses.
         let _ = rustix::fs::unlinkat(&self.directory.descriptor, &self.name, AtFlags::empty());
         let _ = std::fs::remove_dir(&self.directory.path);
     }
 }
 
-/// The process that holds this one, if there is one; 0 for a process that cannot be seen from here. Only root's and our own are believed.
+/// The process that owns the lock of `process`; 0 if it is not visible from here. Only root's locks and our own are trusted.
 pub(crate) fn holder(process: &Process) -> Option<u32> {
     let (name, own) = (name(process), rustix::process::geteuid().as_raw());
     holder_among(own, &name).or_else(|| holder_among(0, &name)).filter(|holder| *holder != std::process::id())
 }
 
 fn name(process: &Process) -> String {
-    // Who may not know the namespace may not record the process either.
+    // A process that cannot read the namespace cannot record the target either.
     let namespace = std::fs::metadata(format!("/proc/{}/ns/pid", process.pid)).map_or(0, |facts| facts.ino());
     format!("recording-{namespace}-{}-{}", process.namespaced_pid, process.start_time)
 }
 
-/// Where a user's files may lie, best first.
+/// Directories for a user's lock files, best first.
 fn directories(user: u32) -> [PathBuf; 2] {
     let first = if user == 0 { "/run/remora".to_owned() } else { format!("/run/user/{user}/remora") };
     [PathBuf::from(first), PathBuf::from(format!("/tmp/remora-{user}"))]
 }
 
-/// Removes the lock file of a recorder of this process that was killed; its path, if there was one.
+/// Removes the lock file of a killed recorder of this process; returns its path if there was one.
 pub(crate) fn remove_stale(process: &Process) -> Option<PathBuf> {
     remove(rustix::process::geteuid().as_raw(), &name(process))
 }
 
 fn remove(user: u32, name: &str) -> Option<PathBuf> {
     directories(user).into_iter().find_map(|path| {
-        // One that is locked belongs to a command that is alive.
+        // A locked file belongs to a running command.
         let locked = lock_in(open_directory(&path, user)?, name, OFlags::empty()).ok()?;
         Some(locked.directory.path.join(name))
     })
 }
 
-/// Makes a user's file, and locks it.
+/// Creates a user's lock file, and locks it.
 ///
 /// # Errors
-/// `EWOULDBLOCK`: it is locked. Else the system's.
+/// `EWOULDBLOCK`: it is locked. Otherwise the system's error.
 fn lock(user: u32, name: &str) -> Result<Locked, Errno> {
     let mut locked = lock_in(own_directory(user)?, name, OFlags::CREATE)?;
     let io = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     if locked.file.metadata().map_err(io)?.len() > 0 {
-        // Its holder was killed, and it goes with the value. A file names one holder only, so that nobody reads the name of another one.
+        // Its owner was killed; dropping the value removes the file. A file names only one owner, so no reader sees a stale id.
         return Err(Errno::NOENT);
     }
     locked.file.write_all(format!("{} {}", std::process::id(), own_namespace()).as_bytes()).map_err(io)?;
     Ok(locked)
 }
 
-/// Locks a file in a directory; `ENOENT` if it has meanwhile been taken away.
+/// Locks a file in a directory; `ENOENT` if another command has removed it since.
 fn lock_in(directory: Directory, name: &str, flags: OFlags) -> Result<Locked, Errno> {
     let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::from_raw_mode(0o600))?;
@@ -159,10 +163,10 @@ fn lock_in(directory: Directory, name: &str, flags: OFlags) -> Result<Locked, Er
     Ok(Locked { file: file.into(), directory, name: name.to_owned() })
 }
 
-/// The first directory that this user can have, made if there is none.
+/// The first usable directory of this user; created if missing.
 ///
 /// # Errors
-/// `ENOENT`: another command has just taken it away. The next one in its place would be another lock.
+/// `ENOENT`: another command has just removed it. The next directory in the list would be another lock.
 fn own_directory(user: u32) -> Result<Directory, Errno> {
     for path in directories(user) {
         let is_made = matches!(make_directory(&path), Ok(()) | Err(Errno::EXIST));
@@ -175,18 +179,18 @@ fn own_directory(user: u32) -> Result<Directory, Errno> {
     Err(Errno::ACCESS)
 }
 
-/// Makes a directory that others can look into, and not write to, whatever mask this process was started with.
+/// Creates a directory that others can list but not write to, independent of this process's umask.
 fn make_directory(path: &Path) -> Result<(), Errno> {
     rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(0o755))
 }
 
-/// Who has locked a file of this user; 0 for a process that cannot be seen from here, or that does not write its name.
+/// The owner of this user's lock; 0 if it is not visible from here, or has not written its id.
 fn holder_among(user: u32, name: &str) -> Option<u32> {
     for _ in 0..TRIES {
         let text = text_of_holder(user, name)?;
         let (holder, namespace) = text.split_once(' ').unwrap_or_default();
         let is_ours = namespace == own_namespace().to_string();
-        // Between the lock and the name there is an instant; in it, the file of a killed holder still has that one's name.
+        // The owner writes its id shortly after locking; until then, a killed owner's file still has the old id.
         let holder: Option<u32> = holder.parse().ok();
         let is_gone = |id: u32| !Path::new("/proc").join(id.to_string()).exists();
         if namespace.is_empty() || is_ours && holder.is_some_and(is_gone) {
@@ -198,7 +202,7 @@ fn holder_among(user: u32, name: &str) -> Option<u32> {
     Some(0)
 }
 
-/// What is in a file of this user that somebody has locked.
+/// The content of this user's lock file, if it is locked.
 fn text_of_holder(user: u32, name: &str) -> Option<String> {
     directories(user).iter().find_map(|path| {
         let directory = open_directory(path, user)?;
@@ -214,13 +218,13 @@ fn text_of_holder(user: u32, name: &str) -> Option<String> {
             return None;
         }
         let mut text = String::new();
-        // One that cannot be read tells nothing.
+        // An unreadable file counts as empty.
         let _ = File::from(file).take(LONGEST_TEXT).read_to_string(&mut text);
         Some(text)
     })
 }
 
-/// A directory that belongs to this user, and that nobody else can write to.
+/// Opens a directory that belongs to this user, and that no other user can write to.
 fn open_directory(path: &Path, user: u32) -> Option<Directory> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let descriptor = rustix::fs::open(path, flags, Mode::empty()).ok()?;
@@ -229,7 +233,7 @@ fn open_directory(path: &Path, user: u32) -> Option<Directory> {
     is_own.then(|| Directory { descriptor, path: path.to_owned() })
 }
 
-/// Whether something of another user, or that others can write to, is in the place of this user's directory.
+/// Whether the path of this user's directory belongs to another user or is writable by others.
 fn is_taken(path: &Path, user: u32) -> bool {
     path.symlink_metadata().is_ok() && open_directory(path, user).is_none()
 }
@@ -244,7 +248,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 
-    /// Nobody else's name.
+    /// A name that no other test uses.
     fn own(what: &str) -> String {
         format!("test-{}-{what}", std::process::id())
     }

@@ -1,5 +1,5 @@
-//! Who records a process at this moment: whoever holds its name ([`crate::hold`]), or else has mapped the memory that the agent in it
-//! writes to.
+//! Finds the current recorder of a process: the owner of its instance lock ([`crate::hold`]), or the process that maps the agent's shared
+//! memory.
 
 use crate::hold;
 use remora_attach::Process;
@@ -7,19 +7,19 @@ use remora_attach::proc::Proc;
 use remora_wire::{MEMORY_NAME, THREAD_NAME};
 use std::fs;
 
-/// The recording process, as it is told: `process 4711 (remora record -p 42)`.
+/// The recorder, as text: `process 4711 (remora record -p 42)`.
 pub(crate) fn of(process: &Process) -> Option<String> {
     hold::holder(process).or_else(|| by_memory(process.pid)).map(shown)
 }
 
-/// A recording process, as it is told.
+/// A recorder, as text.
 pub(crate) fn shown(holder: u32) -> String {
     if holder == 0 {
         return "a process that cannot be seen from here".to_owned();
     }
     let proc = Proc::default();
     let command = proc.command_line(holder).unwrap_or_default().join(" ");
-    // What it is called is its own choice; whose it is, the kernel says.
+    // A process chooses its own name; the kernel reports its user.
     let own = rustix::process::geteuid().as_raw();
     match proc.status(holder) {
         Ok(status) if ![0, own].contains(&status.effective_uid) => {
@@ -33,13 +33,13 @@ fn by_memory(process_id: u32) -> Option<u32> {
     let proc = Proc::default();
     let ring = ring(&proc, process_id)?;
     let others = proc.pids().ok()?.into_iter().filter(|other| *other != process_id);
-    // A copy of the process, made for a snapshot, has mapped it, too, and is no recorder.
+    // A forked copy of the target also maps that memory, and is no recorder.
     let program = proc.link(process_id, "exe").ok();
     let is_copy = |other: u32| program.is_some() && proc.link(other, "exe").ok() == program;
     others.into_iter().find(|other| self::ring(&proc, *other) == Some(ring) && !is_copy(*other))
 }
 
-/// Whether an agent's thread runs in the process.
+/// Whether an agent thread runs in the process.
 pub(crate) fn agent_lives(process_id: u32) -> bool {
     let Ok(tasks) = fs::read_dir(format!("/proc/{process_id}/task")) else {
         return false;
@@ -49,8 +49,7 @@ pub(crate) fn agent_lives(process_id: u32) -> bool {
         .any(|task| fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim_end() == THREAD_NAME))
 }
 
-/// The shared memory that a process has mapped: its device, and its inode there. A file that a process has mapped can have the same path and
-/// inode on another device.
+/// The shared memory that a process has mapped: device and inode. Another mapped file can have the same path and inode on another device.
 fn ring(proc: &Proc, process_id: u32) -> Option<((u32, u32), u64)> {
     let mappings = proc.maps(process_id).ok()?;
     let memory = format!("/memfd:{MEMORY_NAME}");

@@ -1,15 +1,15 @@
-//! What a file is that was given where another one belongs: by its first bytes.
+//! Detects, by its first bytes, a recording given instead of a snapshot, or the reverse.
 
 use crate::failure::Failure;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// How recordings begin, and how snapshots of heaps do: the magic of the two formats.
+/// The magic of recordings and of heap snapshots.
 const RECORDING: &[u8; 6] = b"REMORA";
 const SNAPSHOT: &[u8; 6] = b"RMHEAP";
 
-/// `failure`, unless `file` is of the other kind: then which command is for it.
+/// Returns `failure`, or for a file of the other kind a failure that names the right command.
 pub(crate) fn or_other(file: &Path, failure: Failure) -> Failure {
     use remora_heap_file::Error as Snapshot;
     use remora_recording::Error as Recording;
@@ -21,9 +21,9 @@ pub(crate) fn or_other(file: &Path, failure: Failure) -> Failure {
     }
 }
 
-/// `None` where that cannot be read; then the failure that there was is the one to tell.
+/// `None` if the file cannot be read; then the original failure is the one to report.
 fn begin(file: &Path) -> Option<[u8; 6]> {
-    // A pipe that was read to its end would be waited for.
+    // Reading a pipe again would block.
     fs::metadata(file).ok().filter(|metadata| metadata.is_file())?;
     let mut bytes = [0; 6];
     File::open(file).ok()?.read_exact(&mut bytes).ok()?;

@@ -1,6 +1,6 @@
-//! `remora lab`: a profiler's library in a model of the runtime, and for each clause of the contract whether it was honoured.
+//! `remora lab`: runs a profiler's library in the runtime model, and reports for each clause of the contract whether it was kept.
 //!
-//! The work is done by the model's laboratory; this starts its runs, as processes of this very command, and shows what came of them.
+//! The model crate does the checks. This module starts its runs as child processes of the same command, and prints the findings.
 
 use crate::args::{LabArgs, LabRunArgs};
 use crate::console::{Page, counted, line, note, out};
@@ -22,7 +22,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+/// JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 struct LabOutput<'a> {
     findings: &'a [Finding],
@@ -79,14 +79,14 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     Ok(if report.has_broken() { Exit::BROKEN } else { Exit::Done })
 }
 
-/// Runs the hidden command: one run. This process ends right afterwards, with whatever the profiler has left in it.
+/// Runs the hidden command: one run. This process exits right after it, with everything that the profiler left.
 pub(crate) fn run_one(args: &LabRunArgs) -> Result<Exit, Failure> {
     let order: RunSpec = serde_json::from_str(&args.order)
         .map_err(|error| Failure::Usage(format!("`remora lab-run` is started by `remora lab` only ({error})")))?;
     run_in_model(&order).map(|()| Exit::Done).map_err(Failure::Laboratory)
 }
 
-/// The libraries of Remora's own agent, in files that only memory has.
+/// The two libraries of Remora's own agent, as in-memory files.
 fn agents() -> io::Result<[File; 2]> {
     let in_memory = |bytes| -> io::Result<File> {
         let mut file = File::from(memfd_create("remora-agent", MemfdFlags::CLOEXEC)?);
@@ -96,12 +96,12 @@ fn agents() -> io::Result<[File; 2]> {
     Ok([in_memory(FOR_RECORDINGS)?, in_memory(FOR_HEAPS)?])
 }
 
-/// By the name that it has in every process of the same user.
+/// A path that every process of the same user can open.
 fn path_of(agent: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), agent.as_raw_fd())
 }
 
-/// The whole path of a file that can be read; whether it is a library is for the runs to find.
+/// The absolute path of a readable file; the runs find out whether it is a library.
 fn opened(file: &Path) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::Library { file: file.to_owned(), error };
     if !file.metadata().map_err(failed)?.is_file() {
@@ -135,7 +135,7 @@ fn show(report: &Report, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many clauses have each verdict. One that was broken in several ways counts once.
+/// The number of clauses with each verdict. A clause that was broken in several ways counts once.
 fn summary(report: &Report) -> String {
     let count = |verdict: Verdict| {
         let with_it = report.findings.iter().filter(|finding| finding.verdict == verdict);

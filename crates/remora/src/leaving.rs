@@ -1,6 +1,5 @@
-//! An agent of an earlier command that was killed or interrupted twice: it leaves by itself, and takes a moment for that. Before .NET 6 it
-//! has the only place for a profiler until then, and whatever the runtime, the receipt of the next command would name it. So the next
-//! command waits for it.
+//! Waits for the agent of an earlier command that was killed or interrupted twice. That agent detaches by itself, which takes a moment.
+//! Until then it occupies the only profiler slot before .NET 6, and on every runtime the next command's receipt would list it.
 
 use crate::console::StatusLine;
 use crate::failure::Failure;
@@ -12,23 +11,23 @@ use remora_receipt::{Kind, Left, find_left_overs};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long it may take, from a collection that it has asked for to the runtime's last step.
+/// Timeout for the detach: from the GC that the agent requests to the runtime's last step.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The same once no thread of it runs: the runtime looks after a third of a second, and again, whether it may unload it (vm/profdetach.cpp,
-/// `SleepWhileProfilerEvacuates`). What is there still then does nothing and stays.
+/// The timeout once no agent thread runs. The runtime checks after a third of a second, and again, whether it may unload the library
+/// (vm/profdetach.cpp, `SleepWhileProfilerEvacuates`). A library that is still mapped then is inert and stays.
 const PATIENCE_WITHOUT_THREADS: Duration = Duration::from_secs(2);
-/// How a library of ours is called, wherever it lies.
+/// The start of our libraries' file name, in any directory.
 const LIBRARY: &str = "libremora_agent";
-/// Between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits until it has left, as long as that may take; not for one that records, or that has come to stay.
+/// Waits until the earlier agent has detached, up to the timeout. Does not wait for an agent that records, or that stays on purpose.
 ///
 /// # Errors
 /// [`Failure::Interrupted`].
 pub(crate) fn wait_for_an_earlier_one(process: &Process, stop: &mut Stop) -> Result<(), Failure> {
     let look = || find_left_overs(Path::new("/proc"), process.pid);
-    // Most processes have no library of ours, which is seen without a look at their threads and descriptors.
+    // Most processes have no library of ours. Their mappings show that without a look at threads and descriptors.
     if !has_a_library(process.pid) || state(&look()) == State::NotThere || holder::of(process).is_some() {
         return Ok(());
     }
@@ -59,16 +58,16 @@ fn has_a_library(process_id: u32) -> bool {
     maps.iter().any(|mapping| mapping.path.to_string().contains(LIBRARY))
 }
 
-/// How far an earlier one has come.
+/// The progress of an earlier agent's detach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     NotThere,
-    /// A library is there, and nothing of it runs.
+    /// The library is mapped, and no agent thread runs.
     Mapped,
     Running,
 }
 
-/// What stays on purpose is not among what is left, but for what is in memory: that cannot be told from one that is leaving.
+/// Ignores leftovers that stay on purpose, except mappings: those cannot be distinguished from a detaching agent's.
 fn state(left: &[Left]) -> State {
     let library = |left: &&Left| left.kind == Kind::Mapping && left.what.contains(LIBRARY);
     match left.iter().find(library) {

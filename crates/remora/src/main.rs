@@ -1,14 +1,14 @@
 //! The `remora` command: the only crate that prints, reads arguments and environment, or exits.
 //!
 //! # Purpose
-//! Each command is a module: it resolves what was typed into a plan, lets the crates beneath do the work, and shows the result.
+//! Each command is a module. It turns arguments into a plan, calls the other crates, and prints the result.
 //!
 //! # Design constraints
-//! A result goes to standard output, everything else to standard error.
-//! A failure is one line that says what happened, why, and what to do ([`failure`]), and a documented exit status ([`exit`]).
+//! Results go to standard output, everything else to standard error.
+//! A failure is one line with the cause and the fix ([`failure`]), and a documented exit status ([`exit`]).
 //!
 //! # Rejected
-//! A configuration file: a recording should be explained by the line that made it.
+//! A configuration file: the command line alone should explain a recording.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -45,7 +45,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 fn main() -> ExitCode {
-    // A file that may not grow further (`ulimit -f`) is told as an error of the write, instead of by our end.
+    // A file at its size limit (`ulimit -f`) then causes a write error instead of a fatal signal.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
@@ -67,17 +67,17 @@ fn main() -> ExitCode {
     ended.unwrap_or_else(|failure| failed(&failure, line.command.prints_json())).into()
 }
 
-/// Reports why the command failed: for people on standard error, and for programs on standard output, unless a result is there.
+/// Reports a failure: as text on standard error, and as JSON on standard output unless a result is there.
 fn failed(failure: &Failure, json: bool) -> Exit {
     if json && !console::has_printed() {
-        // Whoever does not read it has the exit status.
+        // If standard output is closed, the exit status remains.
         let _ = console::out(&failure.json());
     }
     console::note(&format!("remora: {}", failure.line()));
     failure.exit()
 }
 
-/// Shows help where it was asked for; else tells on one line what is wrong with the flags.
+/// Prints help where it was requested; otherwise reports on one line why the arguments are invalid.
 fn refused(error: &clap::Error) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

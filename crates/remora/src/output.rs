@@ -1,4 +1,4 @@
-//! Where results go: checked before anything is asked of a target, written so that a half-written file never stands under the final name.
+//! Destinations of results: checked before the target is contacted, and written so that a partial file never has the final name.
 
 mod destination;
 mod folder;
@@ -17,23 +17,23 @@ use remora_profile::Profile;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-/// What `-o`, `--format` and `--force` mean together.
+/// The result of `-o`, `--format` and `--force`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Output {
-    /// Where.
+    /// The destination.
     pub(crate) destination: Destination,
-    /// In which format.
+    /// The format.
     pub(crate) format: FileFormat,
 }
 
 impl Output {
-    /// Makes sense of the flags. A name given explicitly beats the extension.
+    /// Resolves the flags. An explicit name overrides the extension.
     pub(crate) fn resolve(path: &Path, format: Option<&str>, force: bool) -> Result<Output, Failure> {
         let destination = Destination::of(path, force);
         let format = match (format, &destination) {
             (Some(name), _) => FileFormat::from_name(name)?,
             (None, Destination::Stdout) => return Err(Failure::StdoutWithoutFormat { example: "folded" }),
-            // It is no name with a format at its end, whatever it is called.
+            // A directory's name has no format, whatever its ending.
             (None, Destination::File { path, .. }) if path.is_dir() => {
                 return Err(Failure::IsDirectory(Place::File(path.clone())));
             }
@@ -42,7 +42,7 @@ impl Output {
         Ok(Output { destination, format })
     }
 
-    /// Whether it can be written, as far as that can be told without writing it.
+    /// Checks whether it can be written, as far as possible without writing.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match &self.destination {
             Destination::Stdout if self.format.is_binary() && io::stdout().is_terminal() => {

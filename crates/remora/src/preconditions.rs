@@ -1,4 +1,4 @@
-//! Whether a process can be recorded, found before anything is asked of it; what stands in the way, as a failure.
+//! Checks whether a process can be recorded, before it is contacted; turns an obstacle into a failure.
 
 use crate::failure::{Failure, Remedies};
 use crate::library::requirements;
@@ -7,24 +7,24 @@ use remora_attach::proc::Proc;
 use remora_attach::{Check, Error, Process, Reason, Remedy, Slot, Subject, check, check_answer, find};
 use std::time::Duration;
 
-/// How long the runtime may take to say who it is.
+/// Timeout for the runtime's answer to a request for its process info.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What stands in the way.
+/// An obstacle.
 #[derive(Debug)]
 pub(crate) struct Obstacle {
-    /// As it is told.
+    /// As an error message.
     pub(crate) failure: Failure,
-    /// What was found, alone.
+    /// The finding alone.
     pub(crate) found: String,
-    /// Whether it stands in the way of the agent only, and the runtime's own sampler can be used instead.
+    /// Whether only the agent is blocked, so that the runtime's own sampler can be used.
     pub(crate) agent_only: bool,
 }
 
-/// Looks at everything that this library needs; the runtime itself is asked only if nothing else stands in every engine's way.
+/// Checks all requirements of this library. The runtime itself is asked only if nothing blocks every engine.
 pub(crate) fn examine(process: &Process, library: &[u8], slot: Slot) -> Result<Vec<Check>, Failure> {
     let mut checks = check(process, &requirements(library)?.for_slot(slot));
-    // Before its agent has arrived, or with the runtime's own sampler, there is nothing of another recording in the process.
+    // Before its agent has attached, or with the runtime's own sampler, another recording leaves no sign in the process.
     let held = hold::holder(process).is_some();
     for check in checks.iter_mut().filter(|check| check.subject == Subject::OwnAgent && (held || !check.passed)) {
         judge_own_agent(process, check);
@@ -35,7 +35,7 @@ pub(crate) fn examine(process: &Process, library: &[u8], slot: Slot) -> Result<V
     Ok(checks)
 }
 
-/// The first obstacle, if there is one: what stands in every engine's way before what stands in the agent's only.
+/// The first obstacle, if any: obstacles for every engine come before those for the agent only.
 pub(crate) fn obstacle(process: &Process, checks: &[Check]) -> Option<Obstacle> {
     let failed = || checks.iter().filter(|check| !check.passed);
     let first = failed().find(|check| !check.subject.concerns_the_agent_only()).or_else(|| failed().next())?;
@@ -55,14 +55,14 @@ pub(crate) fn obstacle(process: &Process, checks: &[Check]) -> Option<Obstacle> 
     Some(Obstacle { failure, found, agent_only: process.attachable.is_ok() && first.subject.concerns_the_agent_only() })
 }
 
-/// Whether the process has ended while it was looked at: then everything fails, and that is why.
+/// Whether the process ended during the checks: then every check fails, for that reason.
 fn ended(process_id: u32) -> Option<Failure> {
     match find(process_id) {
         Err(error @ Error::NoSuchProcess { .. }) => Some(error.into()),
         Ok(Process { attachable: Err(reason @ Reason::Ended), pid, .. }) => {
             Some(Error::NotAttachable { pid, reason }.into())
         }
-        // It has given up its memory, and is on its way out: it may not even look like .NET any more.
+        // It has released its memory and is exiting: it may not even look like a .NET process any more.
         _ if Proc::default().maps(process_id).is_ok_and(|maps| maps.is_empty()) => {
             Some(Error::NoSuchProcess { pid: process_id }.into())
         }
@@ -70,7 +70,7 @@ fn ended(process_id: u32) -> Option<Failure> {
     }
 }
 
-/// Our library in the process is either at work for somebody, or an inert residue, beside which another works normally.
+/// Our library in the process is either recording for another command, or inert; beside an inert one another agent works normally.
 fn judge_own_agent(process: &Process, check: &mut Check) {
     match holder::of(process) {
         Some(holder) => {

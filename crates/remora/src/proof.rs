@@ -1,4 +1,4 @@
-//! What of Remora is in a process after an attach, compared with what was there before.
+//! Compares a process after an attach with its baseline, and writes the receipt.
 
 use crate::console::{Page, harmless_json, line};
 use crate::exit::Exit;
@@ -10,46 +10,46 @@ use remora_receipt::{Error, EventSession, Facts, Kind, ProfilerCount, ProfilerSl
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a process that has hung up may take to end.
+/// Timeout for the exit of a process whose socket hung up.
 const ENDING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long an agent that was not made use of may take to leave by itself.
+/// Timeout for the detach of an unused agent.
 const LEAVING_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a copy of the process may take to end once it is killed: it has the lowest priority, and a loaded machine lets it wait.
+/// Timeout for a killed copy to exit: it has the lowest priority, so a loaded machine delays it.
 const COPY_PATIENCE: Duration = Duration::from_secs(30);
-/// Time between two looks whether it has.
+/// Time between two checks.
 const LEAVING_LOOK: Duration = Duration::from_millis(20);
 /// How long a thread's mask of signals is looked at before a change is reported.
 const MASK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A process as it was before it was attached to.
+/// The baseline: a process before the attach.
 pub(crate) struct Before {
     snapshot: Snapshot,
     target: Target,
 }
 
-/// A receipt for people.
+/// The receipt as text.
 pub(crate) fn receipt_text(receipt: &Receipt) -> Page {
     receipt.lines().iter().map(line).sum()
 }
 
-/// Writes the receipt for programs, where one is wanted.
+/// Writes the receipt as JSON, where one was requested.
 pub(crate) fn write_receipt(receipt: &Receipt, place: Option<&Destination>) -> Result<(), Failure> {
     place.map_or(Ok(()), |place| place.write(|out| out.write_all(harmless_json(&receipt.to_json()).as_bytes())))
 }
 
 impl Before {
-    /// Looks at it now.
+    /// Takes the baseline.
     pub(crate) fn of(process: &Process) -> Result<Before, Failure> {
         let target = Target::hold(process)?;
         let snapshot = Snapshot::take(Path::new("/proc"), process.pid).map_err(Failure::Snapshot)?;
         Ok(Before { snapshot, target })
     }
 
-    /// What of Remora is in the process now.
+    /// Compares the process with the baseline.
     pub(crate) fn prove(&self, facts: &Facts, target_ended: bool) -> Receipt {
         if target_ended && self.target.fate() == Fate::Same {
-            // Its end is what will be told: it is waited for, as far as it comes.
+            // The receipt reports its exit, so wait for it.
             self.target.wait(ENDING_PATIENCE);
         }
         let own = self.of_what_is_there(facts);
@@ -74,7 +74,7 @@ impl Before {
         settled(look, || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
     }
 
-    /// The facts that still hold. A target that replaced its program has another runtime: the old count and sessions are gone.
+    /// The facts that still apply. A target that replaced its program has a new runtime, without the old count and sessions.
     fn of_what_is_there(&self, facts: &Facts) -> Facts {
         let mut facts = facts.clone();
         if self.target.fate() == Fate::Replaced {
@@ -86,7 +86,7 @@ impl Before {
         facts
     }
 
-    /// An agent that finds nobody to record for leaves by itself: whether it has, if there was such a one.
+    /// An agent without a recorder detaches by itself. Returns whether it has, or whether there was none.
     pub(crate) fn wait_for_the_agent(&self, facts: &Facts) -> bool {
         if facts.slot == ProfilerSlot::None || facts.attach_completed || facts.inert.is_some() {
             return true;
@@ -97,21 +97,21 @@ impl Before {
         self.wait_while(LEAVING_PATIENCE, |now| count(now) > earlier)
     }
 
-    /// An agent that stays says so, and only then closes what it had.
+    /// An agent that stays reports so, and closes its resources only after that.
     fn wait_for_those_that_stay(&self, facts: &Facts) {
         if !facts.stayed.is_empty() || !facts.staying.is_empty() {
             self.wait_while(LEAVING_PATIENCE, |now| !Receipt::between(&self.snapshot, now, facts).clean());
         }
     }
 
-    /// A child ends with the thread that made it, and needs a moment to give its memory back.
+    /// A child ends with the thread that forked it, and needs a moment to release its memory.
     fn wait_for_children(&self, facts: &Facts) {
         self.wait_while(COPY_PATIENCE, |now| {
             now.children.iter().any(|child| !child.zombie && facts.children.contains(&child.namespace_id))
         });
     }
 
-    /// A signal that was sent just before the target replaced itself (exec) is pending until its thread runs.
+    /// A signal sent just before the target replaced its program (exec) is pending until its thread runs.
     fn wait_for_signals(&self, facts: &Facts) {
         let Some(bit) = facts.signal.and_then(|signal| 1_u64.checked_shl(signal.checked_sub(1)?)) else { return };
         self.wait_while(LEAVING_PATIENCE, |now| {
@@ -119,7 +119,7 @@ impl Before {
         });
     }
 
-    /// Waits as long as there is something, `patience` at most; whether it has gone.
+    /// Waits while `there_is` holds, at most `patience`; returns whether it ended.
     fn wait_while(&self, patience: Duration, there_is: impl Fn(&Snapshot) -> bool) -> bool {
         let deadline = Instant::now() + patience;
         let look = || Snapshot::take(Path::new("/proc"), self.snapshot.process_id);
@@ -142,7 +142,7 @@ impl Before {
                 Receipt::between(&self.snapshot, &after, facts)
             }
             Err(Error::Gone { .. }) => Receipt::of_ended(&self.snapshot, facts),
-            // It is there, and nothing of it could be read.
+            // The process exists, but nothing of it could be read.
             Err(error) => Receipt::between(&self.snapshot, &unreadable(&self.snapshot, &error), facts),
         }
     }
@@ -161,20 +161,20 @@ fn unless_momentary(look: impl Fn() -> Receipt, pause: impl Fn() -> bool) -> Rec
     receipt
 }
 
-/// The receipt of a process that may just be ending: it looks like one that cannot be read, or in which something is left.
+/// The receipt of a process that may be exiting: it looks like an unreadable one, or like one with leftovers.
 fn settled(look: impl Fn() -> Receipt, is_ending: impl FnOnce() -> bool, ends: impl FnOnce() -> bool) -> Receipt {
     let receipt = look();
     if !receipt.clean() && is_ending() && ends() { look() } else { receipt }
 }
 
-/// Whether a process is on its way out, or has gone: it has given up its memory, or is marked as exiting.
+/// Whether a process is exiting or has exited: it has released its memory, or is marked as exiting.
 fn is_ending(process_id: u32) -> bool {
     let proc = Proc::default();
     let has_no_memory = || proc.read(process_id, "maps").is_ok_and(|maps| maps.is_empty());
     proc.stat(process_id).map_or(true, |stat| stat.is_ending()) || has_no_memory()
 }
 
-/// A snapshot of which nothing could be read; the receipt does not call that clean.
+/// A snapshot without any readable fact; the receipt does not call it clean.
 fn unreadable(before: &Snapshot, error: &Error) -> Snapshot {
     let path = format!("/proc/{}", before.process_id);
     let everything = Unread { kind: Kind::Mapping, path, error: error.to_string() };
@@ -186,7 +186,7 @@ fn unreadable(before: &Snapshot, error: &Error) -> Snapshot {
     }
 }
 
-/// How `remora` ends. What is left in somebody's process comes before everything else, which is about our own files and time.
+/// The exit status of `remora`. Leftovers in the target outrank all other failures, which concern our own files and time.
 pub(crate) fn verdict(ended: Result<(), Failure>, clean: bool) -> Result<Exit, Failure> {
     match (ended, clean) {
         (Ok(()), true) => Ok(Exit::Done),
@@ -203,7 +203,7 @@ mod tests {
     use std::cell::Cell;
     use std::process::{Command, Stdio};
 
-    /// This very process as one in which something is left, or as one that has ended.
+    /// The receipt of this process, as if it had leftovers or had ended.
     fn receipt(became: Became) -> Receipt {
         let before = Snapshot { process_id: 7, start_time: 7, ..Snapshot::default() };
         match became {
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!((receipt.clean(), receipt.outcome), (true, Became::Ended));
     }
 
-    /// The receipt of a process with one thread, which blocks these signals.
+    /// The receipt of a process with one thread that blocks these signals.
     fn receipt_of_mask(blocked: u64) -> Receipt {
         let thread =
             |blocked| Thread { id: 8, namespace_id: 8, start_time: 7, name: "worker".to_owned(), blocked, pending: 0 };

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &PsArgs) -> Result<(), Failure> {
     out(&text(&processes))
 }
 
-/// One process for programs. A field keeps its name and meaning; new ones may be added.
+/// JSON output for one process. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 struct Row {
     process_id: u32,
@@ -38,7 +38,7 @@ struct Row {
     container: Option<String>,
     attachable: bool,
     reason: Option<String>,
-    /// Why facts that its files would tell may be missing.
+    /// Why facts from its `/proc` files may be missing.
     incomplete: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl Row {
     }
 }
 
-/// The runtime as it is shown: `.NET 8.0.4`.
+/// The runtime as text: `.NET 8.0.4`.
 pub(crate) fn runtime(process: &Process) -> String {
     let Some(runtime) = process.runtime() else {
         return ".NET".to_owned();

@@ -1,7 +1,7 @@
-//! `remora record`: attach, sample, detach, prove that nothing was left.
+//! `remora record`: attaches, samples, detaches, and verifies that nothing is left.
 //!
-//! Everything that can be refused is refused before the target is asked anything: flags, output, disk space, preconditions.
-//! From then on a spool on disk holds what was recorded, so that nothing of it depends on how this process ends.
+//! Flags, output, disk space and preconditions are checked before the target is contacted.
+//! From then on a spool on disk has the recording, so a crash of this process loses nothing of it.
 
 mod child;
 mod engine;
@@ -35,7 +35,7 @@ use remora_attach::{Process, Slot, TargetPath};
 use remora_receipt::Facts;
 use std::time::{Duration, Instant};
 
-/// Time for which the engine is waited for before looking whether the recording should end.
+/// Wait for samples between two checks whether the recording should end.
 const STEP: Duration = Duration::from_millis(50);
 /// Time between two writes to the spool.
 const SPOOL_PAUSE: Duration = Duration::from_millis(500);
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     finish.run(engine, End { why, processor, child, unrecorded }, stop.hurried())
 }
 
-/// The engine that can be had, before anything is asked of the target.
+/// Chooses the engine, before the target is contacted.
 fn choose_engine(plan: &Plan, process: &Process) -> Result<Chosen, Failure> {
     let checks = examine(process, library::FOR_RECORDINGS, Slot::Beside)?;
     match (obstacle(process, &checks), plan.engine) {
@@ -108,13 +108,13 @@ fn choose_engine(plan: &Plan, process: &Process) -> Result<Chosen, Failure> {
     }
 }
 
-/// An engine, and what it stands in for.
+/// An engine, and the one that it replaces.
 struct Chosen {
     engine: Choice,
     in_place_of: Option<InPlaceOf>,
 }
 
-/// Attaches; where the agent turns out not to be able to record for a reason that could not be seen before, falls back.
+/// Attaches. If the agent fails for a reason that the checks could not find, falls back to the runtime's sampler.
 fn attach(process: &Process, plan: &Plan, chosen: Chosen, beside: &Destination) -> Result<Engine, NotStarted> {
     let event_pipe = |in_place_of| EventPipe::start(process, plan, beside, in_place_of);
     match chosen.engine {
@@ -129,7 +129,7 @@ fn attach(process: &Process, plan: &Plan, chosen: Chosen, beside: &Destination) 
     }
 }
 
-/// Tells of the fallback at once; its reason is in the recording's notes, too.
+/// Reports the fallback at once; the recording's notes have the reason, too.
 fn fallback(failure: &Failure, facts: Option<Box<Facts>>) -> InPlaceOf {
     note(&format!(
         "{}; using the runtime's own sampler instead, the notes below say what it cannot do",
@@ -138,7 +138,7 @@ fn fallback(failure: &Failure, facts: Option<Box<Facts>>) -> InPlaceOf {
     InPlaceOf { because: failure.to_string(), facts }
 }
 
-/// Records until something ends it, and tells what did.
+/// Records until the recording ends; returns why.
 fn sample(engine: &mut Engine, plan: &Plan, stop: &mut Stop, processor: &mut Processor) -> Why {
     let begun = Instant::now();
     let mut progress = Progress::new(plan.duration);

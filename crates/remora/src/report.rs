@@ -19,11 +19,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// How the runtime's own streams begin.
+/// The magic of the runtime's own streams.
 const NETTRACE: &[u8] = b"Nettrace";
-/// What such a stream does not say.
+/// A note about facts that such a stream lacks.
 const AS_IT_CAME: &str = "This is the runtime's own stream as it came. It does not say which --event was asked for, and is shown as wall-clock time.";
-/// A stream that was cut off does not name its program.
+/// A truncated stream does not name its program.
 const NOBODY: &str = "unknown application";
 
 /// Which threads are shown.
@@ -31,7 +31,7 @@ const NOBODY: &str = "unknown application";
 enum Threads {
     /// All as one.
     Together,
-    /// Each by itself, in this order.
+    /// Each separately, in this order.
     Apart(Vec<ThreadIx>),
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     told_if_incomplete(&args.file, &recording)
 }
 
-/// Reads the recording `file`, or the stream of the runtime's own sampler, which an interrupted recording leaves.
+/// Reads the recording `file`, or a raw stream of the runtime's own sampler that an interrupted recording left.
 pub(crate) fn open(file: &Path) -> Result<Recording, Failure> {
     let input = |error| Failure::Input { file: file.to_owned(), error };
     let opened = File::open(file).map_err(input)?;
@@ -68,13 +68,13 @@ pub(crate) fn open(file: &Path) -> Result<Recording, Failure> {
     remora_recording::read(Bounded::new(opened)).map_err(|error| or_other(file, Failure::recording(file, error)))
 }
 
-/// What a stream that was kept as it came has in it.
+/// Decodes a raw stream.
 fn stream(mut opened: impl BufRead) -> std::io::Result<Recording> {
     let mut sampled = SampledProfile::new(Event::Wall);
     loop {
         let piece = opened.fill_buf()?;
         let length = piece.len();
-        // What cannot be understood ends the profile there, and its notes say so.
+        // Undecodable data ends the profile, and its notes say so.
         if length == 0 || sampled.push(piece).is_err() {
             break;
         }
@@ -87,7 +87,7 @@ fn stream(mut opened: impl BufRead) -> std::io::Result<Recording> {
     Ok(Recording { profile, complete, unknown_chunks: 0, torn_bytes: 0 })
 }
 
-/// What to call the program of a command line: by its assembly, else by its executable.
+/// The program's name from a command line: its assembly, otherwise its executable.
 fn application(command_line: &str) -> String {
     let words = || command_line.split_ascii_whitespace().map(Path::new);
     let assembly = words().find(|word| word.extension().is_some_and(|ending| ending == "dll"));
@@ -95,7 +95,7 @@ fn application(command_line: &str) -> String {
     name.map_or(NOBODY.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// A recording that ended early is used as far as it goes; then its user is told, and the exit status says so.
+/// A recording that ended early is used as far as possible. Then a message and the exit status say so.
 pub(crate) fn told_if_incomplete(file: &Path, recording: &Recording) -> Result<(), Failure> {
     if recording.complete {
         return Ok(());

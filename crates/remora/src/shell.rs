@@ -1,4 +1,4 @@
-//! `remora completions` and `remora man`: what shells and `man` want to know of the command line, made from its definition.
+//! `remora completions` and `remora man`: shell completions and manual pages, generated from the command line's definition.
 
 use crate::args::{CommandLine, CompletionsArgs, ManArgs};
 use crate::console::{Page, line, note, out};

@@ -1,5 +1,5 @@
-//! How a recording or a snapshot is told to end: Enter, Ctrl-C, SIGTERM, SIGHUP. Each ends it properly; a second signal leaves at once.
-//! A number before Enter is another wish: a new frequency.
+//! Ends a recording or a snapshot: on Enter, Ctrl-C, SIGTERM or SIGHUP. Each ends it properly; a second signal exits at once. A number
+//! before Enter sets a new frequency instead.
 
 use crate::args::MOST_HERTZ;
 use crate::console::note;
@@ -15,20 +15,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Whose standard input is.
+/// Who reads standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// Ours, and the recording ends by itself at some time.
+    /// We do, and the recording has a duration.
     WithDuration,
-    /// Ours, and the recording goes on until somebody ends it.
+    /// We do, and the recording runs until the user ends it.
     Endless,
-    /// That of the command which is recorded; or it has no meaning here.
+    /// The recorded command does; or nobody.
     Unheard,
 }
 
 impl Input {
-    /// Whether Enter is listened for. On a terminal, unless we are a job in the background, which would be stopped for reading.
-    /// In a pipe only if the recording would not end otherwise: who loops over lines wants to keep them.
+    /// Whether to read Enter. On a terminal: yes, unless we are a background job, which would be stopped for reading. In a pipe: only if
+    /// the recording would not end otherwise, so that a shell loop over lines keeps its input.
     fn counts(self) -> bool {
         let stdin = io::stdin();
         match self {
@@ -41,19 +41,19 @@ impl Input {
     }
 }
 
-/// What the user wishes.
+/// A user's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// That the recording ends.
+    /// End the recording.
     End,
-    /// That it goes on at this frequency.
+    /// Continue at this frequency.
     Frequency(u32),
 }
 
-/// Longest line that is looked at.
+/// Longest line that is parsed.
 const LINE: usize = 64;
 
-/// What listens for wishes.
+/// Listens for requests.
 #[derive(Debug)]
 pub(crate) struct Stop {
     signalled: Arc<AtomicBool>,
@@ -62,10 +62,10 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Begins to listen to `input` and to signals.
+    /// Starts to listen to `input` and to signals.
     pub(crate) fn listen(input: Input) -> io::Result<Stop> {
         let signalled = Arc::new(AtomicBool::new(false));
-        // Under `nohup` a hang-up is not meant for us.
+        // Under `nohup` SIGHUP is ignored, and stays so.
         let hang_up = if is_ignored(SIGHUP) { None } else { Some(SIGHUP) };
         let signals: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hang_up).collect();
         for signal in &signals {
@@ -81,19 +81,19 @@ impl Stop {
         self.enter
     }
 
-    /// Whether a signal comes that has not come yet: it then means the end that is under way.
+    /// Returns a check for a further signal, which then cuts short the end in progress.
     pub(crate) fn hurried(&self) -> impl Fn() -> bool + use<> {
         let signalled = Arc::clone(&self.signalled);
         let has_come = self.is_signalled();
         move || !has_come && signalled.load(Ordering::Relaxed)
     }
 
-    /// Whether a signal has come.
+    /// Whether a signal has arrived.
     pub(crate) fn is_signalled(&self) -> bool {
         self.signalled.load(Ordering::Relaxed)
     }
 
-    /// What was wished since the last question.
+    /// The next request since the last call.
     pub(crate) fn wish(&mut self) -> Option<Wish> {
         if self.is_signalled() {
             return Some(Wish::End);
@@ -104,7 +104,7 @@ impl Stop {
         Some(meaning(&line))
     }
 
-    /// Takes what has been typed, without waiting.
+    /// Reads typed input without waiting.
     fn read(&mut self) {
         if !self.enter {
             return;
@@ -119,18 +119,18 @@ impl Stop {
         match rustix::io::read(&stdin, &mut bytes) {
             Ok(length) if length > 0 => {
                 self.line.extend_from_slice(&bytes[..length]);
-                // What is longer than a line that means something ends the recording with its end, whatever it says.
+                // A line longer than any number ends the recording at its newline, whatever it contains.
                 let excess = self.line.len().saturating_sub(2 * LINE);
                 self.line.drain(..excess);
             }
             Err(Errno::INTR) => {}
-            // A terminal or a pipe that has gone away is not asked again: signals tell.
+            // A closed terminal or pipe is not read again: signals still work.
             _ => self.enter = false,
         }
     }
 }
 
-/// Whoever is asked a second time to end is not asked nicely: whatever the other threads are at, this one tells and leaves.
+/// Exits at the second signal, whatever the other threads are doing.
 fn leave_at_the_second(mut signals: Signals) {
     if signals.forever().nth(1).is_some() {
         let failure = Failure::InterruptedTwice;
@@ -139,7 +139,7 @@ fn leave_at_the_second(mut signals: Signals) {
     }
 }
 
-/// A number is a frequency; anything else, nothing included, ends the recording.
+/// A number is a frequency; any other line, even an empty one, ends the recording.
 fn meaning(line: &[u8]) -> Wish {
     let number = std::str::from_utf8(line).ok().and_then(|text| text.trim().parse().ok());
     match number {
@@ -148,7 +148,7 @@ fn meaning(line: &[u8]) -> Wish {
     }
 }
 
-/// Whether we were started with this signal ignored.
+/// Whether this signal was ignored when we started.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignores(&status, signal)

@@ -1,14 +1,14 @@
-//! Which process is meant: by id, by name, or the only one that can be attached to.
+//! Chooses the process: by id, by name, or the only attachable one.
 
 use crate::args::TargetArgs;
 use crate::console::note;
 use crate::failure::Failure;
 use remora_attach::{Process, TargetPath, find, processes};
 
-/// Most processes that are listed in a message.
+/// Most processes listed in a message.
 const LISTED: usize = 8;
 
-/// The process that the flags name, with the directory that they choose in it.
+/// The process that the flags name, with their directory for the library.
 pub(crate) fn choose(args: &TargetArgs) -> Result<Process, Failure> {
     let mut process = match (args.process_id, &args.name) {
         (Some(process_id), _) => find(process_id)?,
@@ -19,17 +19,17 @@ pub(crate) fn choose(args: &TargetArgs) -> Result<Process, Failure> {
     Ok(process)
 }
 
-/// The failure; but whatever could not be done to a process that is just ending or replacing its program, that is the reason.
+/// `failure`, unless the process ended or replaced its program since: then that is the failure.
 pub(crate) fn unless_it_ended(process: &Process, failure: Failure) -> Failure {
     process.require_same().map_or_else(Failure::from, |()| failure)
 }
 
-/// What a process is called, where its runtime is concerned: `Orders`, else `dotnet`.
+/// Id and name of a process: the name of its assembly, otherwise `dotnet`.
 pub(crate) fn label(process: &Process) -> String {
     format!("{} {}", process.pid, process.name())
 }
 
-/// Exactly: the entry assembly with or without its extension, or the executable.
+/// Compares exactly: the entry assembly with or without its extension, or the executable.
 fn is_called(process: &Process, name: &str) -> bool {
     let executable = process.executable.as_ref().map(TargetPath::file_name);
     let assembly = process.entry_assembly.as_deref();
@@ -46,7 +46,7 @@ fn named(running: Vec<Process>, name: &str) -> Result<Process, Failure> {
     unnamed(called)
 }
 
-/// What to try in place of a name that no process has.
+/// A hint for a name that no process has.
 fn other_name(name: &str, there: impl IntoIterator<Item = String>) -> String {
     let wanted = name.strip_suffix(".dll").unwrap_or(name).to_lowercase();
     match there.into_iter().find(|other| other.to_lowercase() == wanted) {
@@ -55,7 +55,7 @@ fn other_name(name: &str, there: impl IntoIterator<Item = String>) -> String {
     }
 }
 
-/// The one process that can be attached to; of those that cannot be it is only said that they are there.
+/// The only attachable process; of the others only the count is reported.
 fn unnamed(running: Vec<Process>) -> Result<Process, Failure> {
     let (ready, others) = running.into_iter().partition(|process| process.attachable.is_ok());
     let (process, left_out) = sole(ready, others, label)?;
@@ -65,7 +65,7 @@ fn unnamed(running: Vec<Process>) -> Result<Process, Failure> {
     Ok(process)
 }
 
-/// The only one that is ready, and what is left out for it.
+/// The only one that is ready, and a note about the rest.
 fn sole<T>(
     mut ready: Vec<T>,
     mut others: Vec<T>,
@@ -75,7 +75,7 @@ fn sole<T>(
         (0, 0) => Err(Failure::NoProcess),
         (1, 0) => Ok((ready.remove(0), None)),
         (1, _) => Ok((ready.remove(0), Some(listed(&others, label)))),
-        // Why it cannot be attached to is told of it as of one that was named.
+        // Returned as if named: its precondition then reports why it cannot be attached to.
         (0, 1) => Ok((others.remove(0), None)),
         (0, count) => Err(Failure::NoneAttachable { count, list: listed(&others, label) }),
         (count, 0) => Err(Failure::SeveralProcesses { count, list: listed(&ready, label) }),
@@ -86,7 +86,7 @@ fn sole<T>(
     }
 }
 
-/// The first ones, as they are told.
+/// The first entries, as text.
 fn listed<T>(all: &[T], label: impl Fn(&T) -> String) -> String {
     let mut list: Vec<String> = all.iter().take(LISTED).map(label).collect();
     if all.len() > LISTED {

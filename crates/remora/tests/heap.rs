@@ -1,4 +1,4 @@
-//! What `remora heap` does with files, without a target: report, conditions, convert, diff; whole snapshots and broken ones.
+//! `remora heap` with files, without a target: report, conditions, convert, diff; complete and broken snapshots.
 
 #[allow(dead_code, reason = "this test uses a part")]
 mod command;
@@ -12,7 +12,7 @@ use remora_wire::heap::{
 use serde_json::Value;
 
 const BASE: u64 = 0x7f00_0000_0000;
-/// What a cache and its array take, and a text.
+/// Sizes of a cache, its array, and a string.
 const CACHE: u64 = 40;
 const ARRAY: u64 = 8 * 1024;
 const TEXT: u64 = 1024;
@@ -21,13 +21,13 @@ const TEXT: u64 = 1024;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Whole,
-    /// The copy of the process did not tell everything.
+    /// The forked copy did not send everything.
     Interrupted,
-    /// Nobody lived to write names.
+    /// The recorder died before it wrote names.
     Cut,
 }
 
-/// The stream of a cache that keeps an array, which keeps so many texts.
+/// The stream of a cache with an array of `texts` strings.
 fn stream(texts: u64) -> Vec<u8> {
     let (array, text) = (BASE + CACHE, |index: u64| BASE + CACHE + ARRAY + index * TEXT);
     let mut numbers = vec![RANGE, 2, BASE, CACHE + ARRAY + texts * TEXT];
@@ -48,18 +48,18 @@ fn stream(texts: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writes a snapshot with so many texts into a directory; where it is.
+/// Writes a snapshot with `texts` strings into a directory; returns its path.
 fn snapshot(directory: &Directory, name: &str, texts: u64, end: End) -> String {
     snapshot_of("Shop", directory, name, texts, end)
 }
 
-/// The same of a program that is called so.
+/// The same, for an application of this name.
 fn snapshot_of(application: &str, directory: &Directory, name: &str, texts: u64, end: End) -> String {
     let path = directory.path(name);
     let mut writer = Writer::create(Vec::new()).expect("memory can be written to");
     writer.stream(&stream(texts)).expect("memory can be written to");
     if end == End::Cut {
-        // What is behind the last whole chunk of the stream was never written.
+        // Data after the last complete chunk of the stream was never written.
         std::fs::write(&path, writer.output()).expect("written");
         return path;
     }
@@ -108,7 +108,7 @@ fn what_is_no_file_is_refused_at_once() {
     }
 }
 
-/// Its reader looks what else it may be, and would wait for another writer.
+/// Reading the pipe again, to detect its format, would wait for another writer.
 #[test]
 fn a_pipe_without_a_recording_is_not_waited_for_after_its_end() {
     let directory = Directory::new();
@@ -173,7 +173,7 @@ fn part_of_a_heap_does_not_prove_that_a_condition_is_not_met() {
     assert_eq!(ran.code, 42, "{}", ran.stderr);
     let line = "--fail-if is not proven, neither way, since this is not all of the heap: count('string') > 100: here 100 objects";
     assert!(ran.stdout.lines().any(|told| told == line), "{}", ran.stdout);
-    // What is there is enough.
+    // The existing part is enough.
     assert_eq!(remora(["heap", "report", &file, "--fail-if", "count('string') > 99"]).code, 43);
 }
 

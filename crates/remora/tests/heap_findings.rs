@@ -1,4 +1,4 @@
-//! What the report of a snapshot says of what was found by itself, as it is shown.
+//! The findings in the report of a snapshot.
 
 #[allow(dead_code, reason = "this test uses a part")]
 mod command;
@@ -11,10 +11,10 @@ use remora_wire::heap::{
 };
 
 const BASE: u64 = 0x7f00_0000_0000;
-/// From one object to the next; what is between them is room.
+/// Distance between two objects; the rest is a gap.
 const APART: u64 = 64 << 10;
 
-/// What the classes of the stream are called; their ids are these places and 1.
+/// The names of the classes; their ids are their index plus 1.
 const CLASSES: [(&str, &str); 10] = [
     ("System.Object", "System.Private.CoreLib"),
     ("App.Node", "App"),

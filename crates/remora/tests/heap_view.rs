@@ -1,4 +1,4 @@
-//! What `remora heap view` does around its page: the address, where the index lies, how it ends. The page itself is tested in crates/host/heap-view.
+//! `remora heap view` around its page: the address, the place of the index, the end. crates/host/heap-view tests the page itself.
 
 #[allow(dead_code, reason = "this test uses a part")]
 mod command;
@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 
 const BASE: u64 = 0x7f00_0000_0000;
 
-/// Writes a snapshot of a chain of so many objects of 24 bytes.
+/// Writes a snapshot of a chain of `objects` objects of 24 bytes.
 fn snapshot(directory: &Directory, name: &str, objects: u64, complete: bool) -> String {
     let mut numbers = vec![RANGE, 2, BASE, objects * 24, CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 0];
     for index in 1..objects {
@@ -66,7 +66,7 @@ impl Viewing {
         serde_json::from_str(reply.split_once("\r\n\r\n").expect("a body").1).expect("it is JSON")
     }
 
-    /// Ends it by Ctrl-C: its status, and what it told.
+    /// Ends it by Ctrl-C; returns its status and output.
     fn end(mut self) -> (Option<i32>, String) {
         let process = Pid::from_raw(self.child.id() as i32).expect("it runs");
         kill_process(process, Signal::INT).expect("it can be told");
@@ -160,7 +160,7 @@ fn where_no_index_can_stand_beside_the_file_it_is_kept_in_the_cache() {
     assert!(nowhere.status.code() == Some(20) && told.contains("cannot be written"), "{told}");
 }
 
-/// It is known only when the whole index has been written.
+/// This is known only after the whole index was written.
 #[test]
 fn where_an_index_cannot_have_its_name_beside_the_file_it_is_kept_in_the_cache() {
     let directory = Directory::new();
@@ -195,7 +195,7 @@ fn a_disk_that_is_full_leaves_nothing_behind() {
     assert_eq!(directory.names(), ["a.remora-heap"]);
 }
 
-/// With zeros taken for chunks it would go through all of them.
+/// If it took zeros for chunks, it would read all of them.
 #[test]
 fn a_snapshot_with_a_hole_behind_it_is_refused_where_the_hole_begins() {
     let directory = Directory::new();

@@ -1,4 +1,4 @@
-//! `remora lab` finds the fault of each broken profiler, and none in an honest one; what is no profiler at all is a finding, too.
+//! `remora lab` finds the fault of each broken profiler, and none in a correct one; a library that is no profiler is a finding, too.
 
 #[allow(dead_code, reason = "each test file uses a part of it")]
 mod command;
@@ -8,16 +8,16 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Runs of each test: the four shapes of a profiler's life.
+/// Runs of each test: one for each kind of profiler life.
 const SEEDS: &str = "4";
 
-/// What came of one library: the exit status and the findings.
+/// The result for one library: exit status and findings.
 struct LabResult {
     code: u8,
     findings: Vec<Value>,
     runs: u64,
     left_out: u64,
-    /// Why the laboratory could not check, if it could not.
+    /// Why the laboratory could not check, if it failed.
     stderr: String,
 }
 
@@ -29,7 +29,7 @@ impl LabResult {
         LabResult { code: ran.code, findings, runs: count("runs"), left_out: count("left_out"), stderr: ran.stderr }
     }
 
-    /// Clause and callback of everything that was broken.
+    /// Clause and callback of every violation.
     fn broken(&self) -> Vec<(&str, &str)> {
         let broken = self.findings.iter().filter(|finding| finding["verdict"] == "broken");
         broken.map(|finding| (text(finding, "clause"), text(finding, "callback"))).collect()
@@ -40,7 +40,7 @@ impl LabResult {
         text(of_clause.unwrap_or_else(|| panic!("no verdict on {clause}")), "verdict")
     }
 
-    /// Nothing but this clause is broken, and once in this callback.
+    /// Only this clause is broken, at least once in this callback.
     #[track_caller]
     fn breaks(&self, clause: &str, callback: &str) {
         assert!(self.broken().contains(&(clause, callback)), "{:#?}", self.findings);
@@ -48,7 +48,7 @@ impl LabResult {
         assert_eq!(self.code, 1, "{}", self.stderr);
     }
 
-    /// It was open when detach was asked for, and still after the unload.
+    /// It was open at the detach request, and still after the unload.
     #[track_caller]
     fn leaves(&self, what: &str) {
         let said = |clause: &str| {
@@ -69,7 +69,7 @@ impl LabResult {
         assert_eq!(self.code, 1, "{}", self.stderr);
     }
 
-    /// Each run was made, whatever became of those before.
+    /// Every run took place, whatever the results of earlier runs.
     #[track_caller]
     fn made_all(&self, runs: u64) {
         assert_eq!((self.runs, self.left_out), (runs, 0));
@@ -111,7 +111,7 @@ fn broken_profilers() -> PathBuf {
     beside
 }
 
-/// It samples and takes snapshots there: without that it would enumerate nothing and ask about no function.
+/// In these runs it samples and takes snapshots: otherwise it would enumerate nothing and query no function.
 #[test]
 fn det_21_remoras_own_agent_honours_what_it_exercises() {
     let result = LabResult::of(remora(["lab", "--seeds", "40", "--json"]));
@@ -151,7 +151,7 @@ fn det_18_a_profiler_that_is_not_heard_any_more_must_not_ask() {
     let honest = run_fault("honest-notified");
     honest.is_clean();
     assert_eq!(honest.verdict("DET-18"), "honoured");
-    // Whether it asks before its time is over is the scheduler's doing: several lives.
+    // The scheduler decides whether the profiler requests the detach before its deadline, so several runs are needed.
     let result = run_fault_with("detaches-unheard", &["--seeds", "24"]);
     assert!(result.broken().iter().any(|(clause, _)| *clause == "DET-18"), "{:#?}", result.findings);
     assert_eq!((run_fault("honest").verdict("DET-18"), result.code), ("not_exercised", 1));
@@ -164,14 +164,14 @@ fn det_04_det_14_what_is_left_behind_is_named() {
     run_fault("leaves-handler").leaves("a handler of signal 12");
     run_fault("leaves-child").leaves("a child process");
     run_fault("leaves-interval-timer").leaves("the interval timer of real time");
-    // Events may be delivered through it while the library is let go, and after that.
+    // Events may use it while the library detaches, and after that.
     let session = run_fault("leaves-session");
     let broken: BTreeSet<&str> = session.broken().into_iter().map(|(clause, _)| clause).collect();
     assert!(broken.contains("DET-04") && broken.contains("DET-14"), "{:#?}", session.findings);
     assert!(broken.is_subset(&BTreeSet::from(["DET-04", "DET-07", "DET-14", "MOD-01"])), "{:#?}", session.findings);
 }
 
-/// What nobody can look at is not taken for nothing.
+/// An unreadable resource does not count as absent.
 #[test]
 fn det_04_det_14_who_takes_all_descriptors_hides_nothing() {
     let result = run_fault("hides-thread");
@@ -245,7 +245,7 @@ fn a_refusal_of_collections_that_a_profiler_does_not_look_at_is_found() {
 fn a_callback_that_never_returns_is_named_by_the_clause_it_breaks() {
     run_fault("never-returns").breaks("DET-07", "ModuleLoadStarted");
     let shutdown = run_fault("hangs-in-shutdown");
-    // After the second the rest of that runtime is left out; some may have begun by then.
+    // After the second interrupt the rest of that runtime is skipped; some runs may have started by then.
     assert!(shutdown.runs >= 2 && shutdown.runs + shutdown.left_out == 4, "{} runs", shutdown.runs);
     shutdown.breaks("DET-17", "Shutdown");
     run_fault("hangs-in-detach-succeeded").breaks("DET-21", "ProfilerDetachSucceeded");
@@ -280,7 +280,7 @@ fn att_20_a_library_that_gives_no_object_is_a_finding() {
     run_lab(&a_library_of_the_system(), &["--runtime-version", "core8"]).breaks("ATT-20", "DllGetClassObject");
 }
 
-/// Of what hangs on one runtime, the others are not left out.
+/// A hang on one runtime does not skip the others.
 #[test]
 fn a_profiler_that_hangs_is_tried_on_every_runtime() {
     let (folder, two) =
@@ -305,7 +305,7 @@ fn on_the_desktop_the_honest_pass_and_sins_are_found_as_well() {
         result.is_clean();
         result.made_all(8);
     }
-    // MONITOR_GC is refused while collections are concurrent, inside InitializeForAttach, too; in the other modes it is granted.
+    // With concurrent GC, MONITOR_GC is refused, inside InitializeForAttach, too; in the other modes it is granted.
     let collections = on_desktop("honest-collections", "12");
     collections.is_clean();
     let verdicts = ["GCH-05", "ATT-10", "ATT-20"].map(|clause| collections.verdict(clause));
@@ -338,7 +338,7 @@ fn att_06_what_cannot_be_mapped_is_a_finding() {
     // e_machine: SPARC.
     bytes[18] = 2;
     std::fs::write(&foreign, bytes).expect("written");
-    // By the flag's old name, which still works.
+    // With the flag's old name, which still works.
     run_lab(&foreign, &["--personality", "core8"]).breaks("ATT-06", "dlopen");
 }
 
@@ -383,7 +383,7 @@ fn the_text_ends_with_how_many_clauses_have_each_verdict() {
     assert!(broken > 0 && ran.stderr.lines().any(|line| line == summary), "{summary}: {ran:?}");
 }
 
-/// A library that every process has: no profiler.
+/// A library that every process has, and no profiler.
 fn a_library_of_the_system() -> String {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("this process");
     let paths = maps.lines().filter_map(|line| line.split_once('/')).map(|(_, path)| format!("/{path}"));

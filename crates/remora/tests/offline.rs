@@ -1,4 +1,4 @@
-//! What the command does without a target: help, flags, report, convert, outputs that cannot be written.
+//! The command without a target: help, flags, report, convert, unwritable outputs.
 
 mod command;
 
@@ -356,7 +356,7 @@ fn a_reader_that_has_gone_is_no_failure_of_any_format() {
     }
 }
 
-/// What a recording with `--engine eventpipe` leaves when it is killed.
+/// A killed recording with `--engine eventpipe` leaves such a stream.
 #[test]
 fn a_stream_that_was_cut_off_says_what_is_known() {
     let directory = Directory::new();

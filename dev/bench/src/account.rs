@@ -1,30 +1,30 @@
-//! The account of all recordings of a run: samples taken, delivered and lost, receipts, and how long the detaches took.
+//! Totals over all recordings of a run: samples taken, delivered and lost, receipts, and the durations of detaches.
 
 use crate::statistics::{largest, median};
 use crate::table::Row;
 use remora_profile::{Loss, LossCause};
 use serde_json::json;
 
-/// Detaches that a median needs.
+/// Detaches needed for a median.
 const ENOUGH: usize = 20;
 
-/// What has been added up so far.
+/// The totals so far.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     sum: Loss,
     recordings: u64,
-    /// Recordings whose own account does not add up.
+    /// Recordings whose samples do not add up.
     inexact: u64,
     clean: u64,
     unclean: Vec<String>,
-    /// From the request to unmapped, milliseconds.
+    /// From the request to the unmapped library, milliseconds.
     detaches: Vec<f64>,
 }
 
 impl Account {
     /// Adds a recording that ended before its target did.
     ///
-    /// The collector books what is missing as lost with the target's end. No target ended, so here that is a hole in the account.
+    /// The collector counts missing samples as lost with the target's end. No target ended here, so such a loss is a hole in the totals.
     pub fn add(&mut self, loss: &Loss) {
         self.recordings += 1;
         let (taken, accounted) = (loss.taken, loss.delivered + explained(loss));
@@ -36,7 +36,7 @@ impl Account {
         }
     }
 
-    /// Adds the proof that follows a detach: what was left, and how long it took.
+    /// Adds the receipt of a detach: leftovers and duration.
     pub fn add_detach(&mut self, left: Option<String>, milliseconds: f64) {
         match left {
             None => self.clean += 1,
@@ -45,7 +45,7 @@ impl Account {
         self.detaches.push(milliseconds);
     }
 
-    /// What has been added, as rows; none if nothing was.
+    /// The totals as rows; none if nothing was added.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         if self.recordings > 0 {
@@ -96,7 +96,7 @@ impl Account {
     }
 }
 
-/// What was lost for a cause that there can be while the target lives.
+/// Samples lost for a cause that is possible while the target lives.
 fn explained(loss: &Loss) -> u64 {
     loss.lost.iter().filter(|(cause, _)| *cause != LossCause::TargetEnded).map(|(_, count)| count).sum()
 }
@@ -118,7 +118,7 @@ mod tests {
         let mut account = Account::default();
         account.add(&loss(10, 8, &[(LossCause::RingFull, 2)]));
         assert_eq!(verdicts(&account), [Some(true)]);
-        // One too many here and one too few there add up to nothing.
+        // An excess here and a deficit there must not cancel out.
         account.add(&loss(10, 9, &[]));
         account.add(&loss(10, 11, &[]));
         assert_eq!(verdicts(&account), [Some(false)]);

@@ -1,4 +1,4 @@
-//! A recording by Remora as `remora record` takes it, with the snapshots before and after.
+//! A recording as `remora record` makes it, with the baseline before and the receipt after.
 
 use crate::Outcome;
 use crate::account::Account;
@@ -8,10 +8,10 @@ use remora_receipt::{Receipt, Snapshot};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Samples a second and thread, as `remora record` asks for them by default.
+/// Samples a second and thread: the default of `remora record`.
 pub const HERTZ: u32 = 999;
 
-/// A recording under way.
+/// A running recording.
 pub struct Agent {
     session: Session,
     before: Snapshot,
@@ -31,7 +31,7 @@ impl Agent {
         Ok(Agent { session: Session::attach(&process, library, &options)?, before })
     }
 
-    /// Records for so long.
+    /// Records for `duration`.
     pub fn run(&mut self, duration: Duration) -> Outcome<()> {
         let progress = self.session.step(duration)?;
         alive(progress.ended)
@@ -46,7 +46,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Records until there are this many samples or the time is over. Returns how many there are.
+    /// Records until there are this many samples or the time is over. Returns their number.
     pub fn run_at_most(&mut self, samples: u64, time: Duration) -> Outcome<u64> {
         let deadline = Instant::now() + time;
         loop {
@@ -63,7 +63,7 @@ impl Agent {
         self.session.profile()
     }
 
-    /// Detaches, and enters everything into the account.
+    /// Detaches, and adds everything to the totals.
     pub fn end(self, account: &mut Account) -> Outcome<Finished> {
         let (finished, left) = self.detach()?;
         account.add(&finished.profile.loss);
@@ -71,7 +71,7 @@ impl Agent {
         Ok(finished)
     }
 
-    /// Detaches, and tells what is left, if something is.
+    /// Detaches, and reports leftovers.
     pub fn detach(self) -> Outcome<(Finished, Option<String>)> {
         let mut finished = self.session.detach(|| false);
         finished.failure.take().map_or(Ok(()), Err)?;

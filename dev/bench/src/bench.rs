@@ -1,4 +1,4 @@
-//! What every row needs: the library, a runtime, how much to repeat, and the account of all recordings.
+//! Shared by all rows: the library, a runtime, the number of repetitions, and the totals of all recordings.
 
 use crate::Outcome;
 use crate::account::Account;
@@ -10,17 +10,17 @@ use std::time::Duration;
 
 /// One run.
 pub struct Bench {
-    /// The library that is loaded into targets.
+    /// The library for targets.
     pub library: Vec<u8>,
-    /// What targets run on.
+    /// The runtime of targets.
     pub runtime: Runtime,
-    /// Whether little is repeated.
+    /// Whether this is a quick run.
     quick: bool,
-    /// What all recordings took, delivered, lost and left.
+    /// The totals of all recordings.
     pub account: Account,
 }
 
-/// How much is done: in a full run, and in a quick one.
+/// An amount: in a full run, and in a quick one.
 #[derive(Debug, Clone, Copy)]
 pub struct Amount<T>(T, T);
 
@@ -28,17 +28,17 @@ pub struct Amount<T>(T, T);
 pub const ATTACHES: Amount<usize> = Amount(20, 5);
 /// Blocks of seconds with and without a recording.
 pub const BLOCKS: Amount<usize> = Amount(160, 10);
-/// Every how many blocks the peer takes its turn.
+/// The peer records in every n-th block.
 pub const PEER_EVERY: Amount<usize> = Amount(4, 2);
 /// The same with 500 threads.
 pub const BLOCKS_OF_500: Amount<usize> = Amount(20, 4);
-/// Samples of a truth.
+/// Samples for a program with known shares.
 pub const SAMPLES: Amount<u64> = Amount(8_050, 1_000);
-/// Samples of a program of bursts. After [`BURST_SECONDS`], fewer must do.
+/// Samples of a program with bursts. After [`BURST_SECONDS`], fewer are enough.
 pub const BURST_SAMPLES: Amount<u64> = Amount(8_000, 1_500);
 /// See [`BURST_SAMPLES`].
 pub const BURST_SECONDS: Amount<u32> = Amount(16, 4);
-/// How long waiting threads are recorded, and how often.
+/// Duration of a recording of waiting threads, and number of rounds.
 pub const PARKED: Amount<Duration> = Amount(Duration::from_secs(10), Duration::from_secs(3));
 /// See [`PARKED`].
 pub const ROUNDS_OF_PARKED: Amount<usize> = Amount(3, 1);
@@ -46,13 +46,13 @@ pub const ROUNDS_OF_PARKED: Amount<usize> = Amount(3, 1);
 pub const BLOCKS_OF_SERVER: Amount<usize> = Amount(40, 5);
 /// Paired seconds of the cost of a sample, for each frequency and number of threads.
 pub const BLOCKS_OF_COST: Amount<usize> = Amount(24, 4);
-/// How long each frequency is measured.
+/// Duration of the measurement for each frequency.
 pub const RATE: Amount<Duration> = Amount(Duration::from_secs(5), Duration::from_secs(2));
-/// How long the peer records for a truth.
+/// Duration of the peer's recording for a program with known shares.
 pub const PEER_OF_TRUTH: Amount<Duration> = Amount(Duration::from_secs(4), Duration::from_secs(2));
-/// How long each test program is recorded for its names.
+/// Duration of a recording of each test program for method names.
 pub const NAMES: Amount<Duration> = Amount(Duration::from_secs(1), Duration::from_millis(500));
-/// How long the large programs are.
+/// The same for the large programs.
 pub const LARGE: Amount<Duration> = Amount(Duration::from_secs(8), Duration::from_secs(3));
 /// Fresh processes whose throughput is compared before and after.
 pub const BEFORES: Amount<usize> = Amount(8, 3);
@@ -62,9 +62,9 @@ pub const ROUNDS: Amount<usize> = Amount(200, 40);
 pub const KILLS: Amount<usize> = Amount(10, 3);
 /// Recordings whose memory is measured.
 pub const MEMORIES: Amount<usize> = Amount(3, 1);
-/// Schedules that are explored in the model.
+/// Schedules explored in the runtime model.
 pub const SCHEDULES: Amount<u64> = Amount(200_000, 20_000);
-/// Heap snapshots, heap dumps and plain collections in turns, and how many objects there are.
+/// Turns of heap snapshot, heap dump and plain GC, and the number of objects.
 pub const SNAPSHOTS: Amount<usize> = Amount(5, 1);
 /// See [`SNAPSHOTS`].
 pub const SNAPSHOT_OBJECTS: Amount<u64> = Amount(8_000_000, 1_000_000);
@@ -72,16 +72,16 @@ pub const SNAPSHOT_OBJECTS: Amount<u64> = Amount(8_000_000, 1_000_000);
 pub const LARGE_HEAP: Amount<u64> = Amount(50_000_000, 2_000_000);
 /// Snapshots of one server.
 pub const SNAPSHOTS_IN_A_ROW: Amount<usize> = Amount(100, 5);
-/// Objects of the snapshot that is shown in the browser, and how often it is opened.
+/// Objects of the snapshot in the browser, and how often it is opened.
 pub const VIEW_OBJECTS: Amount<u64> = Amount(10_000_000, 1_000_000);
 /// See [`VIEW_OBJECTS`].
 pub const VIEWS: Amount<usize> = Amount(5, 2);
 
-/// The variable that names the library.
+/// The variable with the library's path.
 pub const LIBRARY: &str = "REMORA_BENCH_LIBRARY";
 
 impl Bench {
-    /// Finds everything.
+    /// Finds library and runtime.
     pub fn prepare(arguments: &Arguments) -> Outcome<Bench> {
         Ok(Bench {
             library: library()?,
@@ -91,7 +91,7 @@ impl Bench {
         })
     }
 
-    /// How much is done in this run.
+    /// The amount for this run.
     pub fn amount<T: Copy>(&self, amount: Amount<T>) -> T {
         if self.quick { amount.1 } else { amount.0 }
     }
@@ -101,7 +101,7 @@ impl Bench {
         Target::start(&self.runtime, program, arguments)
     }
 
-    /// Where and on what this is.
+    /// Lines about the machine and the run.
     pub fn head(&self, arguments: &Arguments) -> Vec<String> {
         let quick = "a quick run: fewer repetitions than the bars ask for, good only for seeing that it works";
         let mut head = vec![
@@ -113,12 +113,12 @@ impl Bench {
     }
 }
 
-/// The library that `cargo xtask bench` has built.
+/// The library that `cargo xtask bench` built.
 pub fn library() -> Outcome<Vec<u8>> {
     Ok(std::fs::read(path(LIBRARY)?)?)
 }
 
-/// A file or folder that `cargo xtask bench` names.
+/// A file or folder named by `cargo xtask bench`.
 pub fn path(variable: &str) -> Outcome<PathBuf> {
     let found = std::env::var_os(variable).map(PathBuf::from);
     found.ok_or_else(|| format!("{variable} is not set: run this by `cargo xtask bench`").into())

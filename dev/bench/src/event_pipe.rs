@@ -1,4 +1,4 @@
-//! A session of the runtime's event stream, as the tools of .NET ask for it.
+//! A session of the runtime's event stream, requested as the .NET tools do.
 
 use crate::Outcome;
 use remora_attach::{EventPipeConfig, EventPipeSession, Provider, Rundown, Stacks};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;
-/// How long the runtime may take to end a stream: it lists its methods before that.
+/// Timeout for the end of a stream: the runtime lists its methods before that.
 const END_PATIENCE: Duration = Duration::from_secs(300);
 
-/// A session under way.
+/// A running session.
 pub struct Stream {
     session: EventPipeSession,
     piece: Vec<u8>,
 }
 
 impl Stream {
-    /// Asks a process for these providers.
+    /// Starts a session with these providers.
     pub fn start(process_id: u32, mebibytes: u32, providers: &[Wanted], rundown: Rundown) -> Outcome<Stream> {
         let provider = |wanted: &Wanted| Provider {
             name: wanted.name.to_owned(),
@@ -32,7 +32,7 @@ impl Stream {
         Ok(Stream { session, piece: vec![0; PIECE] })
     }
 
-    /// What has come: nothing if nothing does in this time, `None` at the end of the stream.
+    /// New data: empty if none arrives in this time, `None` at the end of the stream.
     pub fn read(&mut self, at_most: Duration) -> Outcome<Option<&[u8]>> {
         self.session.wait_at_most(Some(at_most.max(Duration::from_millis(1))))?;
         match self.session.read(&mut self.piece) {
@@ -43,7 +43,7 @@ impl Stream {
         }
     }
 
-    /// The same; the end of the stream is a failure.
+    /// The same, but the end of the stream is a failure.
     pub fn read_on(&mut self, at_most: Duration) -> Outcome<&[u8]> {
         Ok(self.read(at_most)?.ok_or("the target ended the stream")?)
     }

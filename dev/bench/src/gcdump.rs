@@ -1,9 +1,12 @@
-//! The peer of a heap snapshot: the runtime's own heap dump, asked for as `dotnet-gcdump collect` does.
+//! The peer of a heap snapshot: the runtime's own heap dump, requested as `dotnet-gcdump collect` does.
 //!
-//! That is (EventPipeDotNetHeapDumper.cs of dotnet-gcdump, in dotnet/diagnostics): a session of the sampler that ends
-//! with its first event, so that the runtime sends all types again; the dump, ended at the event that ends the collection; and its
-//! rundown. Each has a clock of its own here: a bar is held beside the dump alone, to the heap's last byte. What the tool itself needs on
-//! top, its start, a wait of up to 100 ms before it stops the session, the graph and its file, is nobody's time here.
+//! That tool (EventPipeDotNetHeapDumper.cs of dotnet-gcdump, in dotnet/diagnostics) has three steps:
+//! - A session of the sampler that ends with its first event, so that the runtime sends all types again.
+//! - The dump, which ends at the event of the GC's end.
+//! - The dump's rundown.
+//!
+//! Each step is timed separately. A bar is compared with the dump alone, up to the heap's last byte. The tool's further costs are not
+//! measured: its start, the graph, its file, and a wait of up to 100 ms before it stops the session.
 
 use crate::Outcome;
 use crate::event_pipe::Stream;
@@ -12,39 +15,39 @@ use remora_nettrace::providers::{self, Wanted};
 use remora_nettrace::{Event, Parser, Sink, Trace};
 use std::time::{Duration, Instant};
 
-/// Collections, types, and the heap with its roots: `GCHeapSnapshot`.
+/// GCs, types, and the heap with its roots: `GCHeapSnapshot`.
 const HEAP: Wanted = Wanted { name: "Microsoft-Windows-DotNETRuntime", keywords: 0x198_0001, level: 5 };
-/// What makes the runtime send all types again: all keywords that a provider has by default.
+/// Makes the runtime send all types again: all default keywords of a provider.
 const SAMPLER: Wanted = Wanted { name: providers::SAMPLER, keywords: 0xf000_0000_0000, level: 4 };
-/// MiB, as it does.
+/// MiB, as in the tool.
 const BUFFER: u32 = 1024;
-/// The heap has come when this much of it has, and then nothing for so long.
+/// The heap is complete when this much has arrived, followed by such a silence.
 const BEGUN: u64 = 1 << 20;
 const SILENCE: Duration = Duration::from_secs(1);
-/// How long a dump may take.
+/// Timeout for a dump.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What a dump took.
+/// The cost of a dump.
 #[derive(Debug, Clone, Copy)]
 pub struct Dump {
     /// From the request to the heap's last byte, seconds.
     pub seconds: f64,
-    /// What the tool does before: types, seconds.
+    /// The tool's step before: types, seconds.
     pub types: f64,
-    /// And behind: from the wish to end to the stream's last byte, seconds.
+    /// The step after: from the stop request to the stream's last byte, seconds.
     pub rundown: f64,
-    /// Bytes of the stream, rundown not included.
+    /// Bytes of the stream, without the rundown.
     pub bytes: u64,
 }
 
 impl Dump {
-    /// All that the tool waits for, seconds.
+    /// The tool's total wait, seconds.
     pub fn as_the_tool(&self) -> f64 {
         self.types + self.seconds + self.rundown
     }
 }
 
-/// Takes one, and keeps nothing of it: what makes a file of it comes on top of its time.
+/// Takes a dump and drops the data: making a file of it would add to its time.
 pub fn dump(process_id: u32) -> Outcome<Dump> {
     let types = types_sent_again(process_id)?;
     let begun = Instant::now();
@@ -64,7 +67,7 @@ pub fn dump(process_id: u32) -> Outcome<Dump> {
     Ok(Dump { seconds: (last - begun).as_secs_f64(), types, rundown: asked.elapsed().as_secs_f64(), bytes })
 }
 
-/// The session before the dump; how long it took, seconds.
+/// Runs the session before the dump; returns its duration, seconds.
 fn types_sent_again(process_id: u32) -> Outcome<f64> {
     let begun = Instant::now();
     let mut stream = Stream::start(process_id, BUFFER, &[SAMPLER], Rundown::None)?;

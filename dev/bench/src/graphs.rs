@@ -1,4 +1,4 @@
-//! Two graphs of ten million objects, built and measured in a process of their own, whose peak of memory so is that of a graph and nothing else.
+//! Two graphs of ten million objects, built and measured in a separate process, so that its peak memory is the graph's alone.
 
 mod findings;
 
@@ -16,26 +16,26 @@ use std::time::Instant;
 
 /// Objects of a graph.
 pub const OBJECTS: u64 = 10_000_000;
-/// References of an object, on the average.
+/// References of an object, on average.
 pub const REFERENCES: u64 = 3;
-/// Where the first object is.
+/// Address of the first object.
 const BASE: u64 = 0x7f00_0000_0000;
-/// From one object to the next.
+/// Distance between two objects.
 const STRIDE: u64 = 64;
 
-/// Classes of the objects of a snapshot that is written.
+/// Classes in a written snapshot.
 const CLASSES: u64 = 64;
 
-/// Who refers to whom.
+/// How objects refer to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Shape {
-    /// As in a heap: every other object refers to none, and what the others refer to was mostly allocated at about their time.
+    /// As in a heap: every second object has no references, and the others mostly refer to objects allocated at about the same time.
     Local,
     /// Each object refers to three, any of them.
     Uniform,
 }
 
-/// What was measured of one graph.
+/// The measurements of one graph.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Measured {
     /// Objects.
@@ -44,28 +44,28 @@ pub struct Measured {
     pub references: u64,
     /// Roots, all inferred.
     pub roots: u64,
-    /// Until objects and addresses were a graph; making them up is in it.
+    /// Time to build the graph, including the generation of its objects.
     pub build: Took,
-    /// Until the roots were inferred.
+    /// Time to infer the roots.
     pub infer: Took,
-    /// Until dominators and retained sizes were there.
+    /// Time for dominators and retained sizes.
     pub dominators: Took,
-    /// Until what a report finds by itself was found, its table of types in it.
+    /// Time for the automatic findings of a report, including its table of types.
     pub findings: Took,
-    /// The most memory that the process had, MiB, all of this included.
+    /// Peak memory of the process, MiB, over all of this.
     pub peak: f64,
 }
 
-/// How long something took.
+/// A duration.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Took {
-    /// Seconds in wall-clock time.
+    /// Seconds of wall-clock time.
     pub clock: f64,
     /// Seconds of CPU time, on all threads.
     pub processor: f64,
 }
 
-/// Starts this program again to measure, and reads what it says.
+/// Runs the measurement in a new process of this program, and parses its output.
 pub fn in_a_process(shape: Shape) -> Outcome<Measured> {
     let name = format!("{shape:?}").to_lowercase();
     let output = Command::new(std::env::current_exe()?).args(["measure-graph", &name]).output()?;
@@ -75,7 +75,7 @@ pub fn in_a_process(shape: Shape) -> Outcome<Measured> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Is that process, of so many objects.
+/// The main function of that process, for a graph of `objects` objects.
 pub fn measure(shape: Shape, objects: u64) -> Outcome<()> {
     let (graph, build) = timed(|| build(shape, objects));
     let mut graph = graph?;
@@ -119,7 +119,7 @@ fn build(shape: Shape, objects: u64) -> Outcome<HeapGraph> {
     Ok(builder.finish()?)
 }
 
-/// Writes a snapshot of so many objects with a heap's locality, as the copy of a process would tell it; how many references it has.
+/// Writes a snapshot of `objects` objects with a heap's locality, as a forked copy would send it; returns the number of references.
 pub fn write(objects: u64, out: impl Write) -> Outcome<u64> {
     let mut chance = Rng::with_seed(20);
     let mut writer = Writer::create(BufWriter::with_capacity(1 << 20, out))?;
@@ -147,7 +147,7 @@ pub fn write(objects: u64, out: impl Write) -> Outcome<u64> {
     Ok(references)
 }
 
-/// Numbers as the stream has them.
+/// Numbers in the stream's encoding.
 fn numbers(numbers: &[u64]) -> Vec<u8> {
     let mut place = [0; LONGEST_NUMBER];
     let mut bytes = Vec::with_capacity(numbers.len() * 2);
@@ -169,7 +169,7 @@ fn target(shape: Shape, index: u64, objects: u64, chance: &mut Rng) -> u64 {
     low + chance.usize(..reach as usize) as u64
 }
 
-/// The most memory that this process has had resident, MiB.
+/// Peak resident memory of this process, MiB.
 fn peak() -> Outcome<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;

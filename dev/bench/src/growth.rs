@@ -1,20 +1,20 @@
-//! What many rounds add up to in one process.
+//! Growth of one process over many rounds.
 
 use crate::statistics::{median, slope};
 use remora_receipt::Totals;
 use serde::Serialize;
 
-/// Rounds at the beginning in which the process may find its size: the allocator keeps what the first few needed.
+/// Warm-up rounds: the allocator keeps the memory that the first few needed.
 const WARM: usize = 20;
-/// What resident memory may grow by in each round, KiB: a page, and less than anything of ours that could be left.
+/// Allowed growth of resident memory in each round, KiB: one page, and less than any possible leftover of ours.
 const GROWTH_BAR: f64 = 4.0;
 
-/// How much more there is at the end than at the beginning.
+/// The difference between the end and the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Growth {
     /// KiB a round.
     pub resident: f64,
-    /// In all; so the others.
+    /// In total, as the following.
     pub threads: f64,
     /// See [`Growth::threads`].
     pub descriptors: f64,
@@ -25,7 +25,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Over the rounds after the warm ones: memory by the line that fits best, the rest by the medians of the first and the last quarter.
+    /// Growth over the rounds after the warm-up: memory by linear regression, the rest by the medians of the first and the last quarter.
     pub fn over(totals: &[Totals]) -> Option<Growth> {
         let steady = totals.get(WARM.min(totals.len() / 4)..)?;
         let quarter = (steady.len() / 4).max(1);
@@ -43,15 +43,15 @@ impl Growth {
         })
     }
 
-    /// Whether it is none.
+    /// Whether there is no growth.
     pub fn is_none(&self) -> bool {
         self.resident <= GROWTH_BAR
             && [self.threads, self.descriptors, self.mappings, self.timers].iter().all(|more| *more <= 0.0)
     }
 
-    /// What is left of it without what the process grows by itself, which `alone` is.
+    /// Growth beyond `alone`, the growth of the process without recordings.
     pub fn beyond(&self, alone: &Growth) -> Growth {
-        // What a process loses by itself is no credit.
+        // If the process alone shrinks, that does not count in our favour.
         let less = |own: f64, alone: f64| own - alone.max(0.0);
         Growth {
             resident: less(self.resident, alone.resident),
@@ -62,7 +62,7 @@ impl Growth {
         }
     }
 
-    /// For people.
+    /// The growth as text.
     pub fn text(&self) -> String {
         format!(
             "memory {:+.2} KiB a round; threads {:+}, descriptors {:+}, mappings {:+}, timers {:+}",
@@ -77,7 +77,7 @@ mod tests {
 
     fn totals(round: usize, leak: impl Fn(usize, &mut Totals)) -> Totals {
         let mut totals = Totals { mappings: 300, threads: 12, descriptors: 40, ..Totals::default() };
-        // What the process does by itself, and what it takes for good in its first rounds.
+        // The process's own behaviour: noise, and permanent growth in its first rounds.
         totals.memory.resident = 60 << 20;
         totals.memory.resident += (round.min(15) * 200 * 1024 + round % 3 * 8192) as u64;
         leak(round, &mut totals);

@@ -1,6 +1,6 @@
-//! How long the library stays when whoever records is killed.
+//! How long the library stays after the recorder was killed.
 //!
-//! The recorder is this same program, started again: it says that samples arrive, and records until it is killed.
+//! The recorder is this program, started again: it reports the first samples, and records until it is killed.
 
 use crate::agent::Agent;
 use crate::{Outcome, bench};
@@ -9,14 +9,14 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything here may take before it counts as never.
+/// Timeout of every step.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether the library is still mapped.
+/// Time between two checks whether the library is still mapped.
 const LOOK: Duration = Duration::from_micros(500);
-/// Samples that have arrived when the recorder is killed.
+/// Samples that must arrive before the recorder is killed.
 const SAMPLES: u64 = 10;
 
-/// Has the target recorded, kills the recorder, and waits until the library is unmapped: how long that took.
+/// Records the target, kills the recorder, and waits until the library is unmapped; returns the time that took.
 pub fn until_unmapped(process_id: u32, event: Event) -> Outcome<Duration> {
     let mut command = Command::new(std::env::current_exe()?);
     let event = if event == Event::Wall { "wall" } else { "cpu" };
@@ -39,12 +39,12 @@ pub fn until_unmapped(process_id: u32, event: Event) -> Outcome<Duration> {
     Ok(killed.elapsed())
 }
 
-/// Is that recorder.
+/// The main function of that recorder.
 pub fn record(process_id: u32, event: Event) -> Outcome<()> {
     let mut agent = Agent::attach(&bench::library()?, process_id, event)?;
     agent.run_until(SAMPLES, PATIENCE)?;
     println!("samples arrive");
-    // Until it is killed; if nobody does, it ends by itself.
+    // Until it is killed; otherwise it ends after this time.
     agent.run(PATIENCE)
 }
 

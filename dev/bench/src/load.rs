@@ -1,4 +1,4 @@
-//! Requests to a server on the loopback address, over kept-alive connections. Nothing else need be installed.
+//! Sends requests to a server on the loopback address, over kept-alive connections. Needs no other tool.
 
 use crate::Outcome;
 use std::io::{Read, Write};
@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long an answer may take.
+/// Timeout for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How a chunked answer ends.
+/// The end of a chunked answer.
 const END: &[u8] = b"0\r\n\r\n";
 
 /// Clients that send requests until the value is dropped.
@@ -54,7 +54,7 @@ fn ask(stream: &mut TcpStream, over: &AtomicBool) -> std::io::Result<()> {
         if over.load(Ordering::Relaxed) {
             break;
         }
-        // In one piece: `write!` would send each part separately.
+        // In one write: `write!` would send each part separately.
         stream.write_all(format!("GET /orders/{} HTTP/1.1\r\nHost: localhost\r\n\r\n", number % 100).as_bytes())?;
         answer.clear();
         while !answer.ends_with(END) {

@@ -1,16 +1,17 @@
-//! Measures what Remora costs, how true it is and what it leaves, beside the runtime's own sampler on the same targets in the same run.
+//! Measures Remora's cost, accuracy and leftovers, beside the runtime's own sampler on the same targets in the same run.
 //!
 //! # Purpose
-//! `cargo xtask bench` builds everything and starts this. The rows are those of `docs/benchmarks.md`, each beside the bar that it should reach.
+//! `cargo xtask bench` builds everything and starts this. The rows are those of `docs/benchmarks.md`, each beside its bar.
 //!
 //! # Design constraints
-//! What is compared is measured in turns on one process in one run, in an order of chance: a busy machine then widens an interval and moves no mean.
-//! The peer is what `dotnet-trace collect` asks of the runtime, driven by our own client.
+//! Compared values are measured in turns on one process in one run, in random order. A busy machine then widens an interval and shifts no
+//! mean.
+//! The peer is the runtime's sampler with the requests of `dotnet-trace collect`, driven by our own client.
 //!
 //! # Rejected
-//! Failing for a bar that is missed: times are shown, never tested. Only what could not be measured at all is a failure.
+//! Failing for a missed bar: times are shown, never tested. Only a failed measurement is a failure.
 #![forbid(unsafe_code)]
-// Telling people what comes out is what this program is for.
+// Printing results is the purpose of this program.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod account;
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs every row that was asked for; whether all of them could be measured.
+/// Runs every requested row; returns whether all could be measured.
 fn measure(arguments: &Arguments) -> Outcome<bool> {
     let begun = Instant::now();
     let mut bench = Bench::prepare(arguments)?;
@@ -86,7 +87,7 @@ fn measure(arguments: &Arguments) -> Outcome<bool> {
     }
     table.rows.extend(bench.account.rows());
     if arguments.quick {
-        // So few repetitions meet a bar, or miss it, by chance.
+        // With so few repetitions, meeting or missing a bar is chance.
         table.rows.iter_mut().for_each(|row| row.met = None);
     }
     table.head.push(format!("took {} s; {}", begun.elapsed().as_secs(), process::load()));
@@ -95,7 +96,7 @@ fn measure(arguments: &Arguments) -> Outcome<bool> {
     Ok(complete)
 }
 
-/// A target that misbehaves is a panic of the harness: it ends this group of rows, and not the run.
+/// A misbehaving target makes the harness panic: that ends this group of rows, not the run.
 fn attempt(run: impl FnOnce() -> Outcome<Vec<Row>>) -> Result<Vec<Row>, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(outcome) => outcome.map_err(|error| error.to_string()),

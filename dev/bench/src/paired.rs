@@ -1,6 +1,6 @@
-//! Seconds with and without a recording, in turns on one target: what a recording costs, whatever else the machine does.
+//! Alternates seconds with and without a recording on one target, to measure the cost of a recording independent of other load.
 //!
-//! Attaching and detaching lie outside of the measured seconds, and a pause lies before each of them, the same for all.
+//! Attach and detach happen outside of the measured seconds. Each second follows a pause of the same length.
 
 use crate::Outcome;
 use crate::agent::Agent;
@@ -13,55 +13,55 @@ use remora_e2e::Target;
 use remora_profile::Event;
 use std::time::{Duration, Instant};
 
-/// What is measured at a time.
+/// The length of a measurement.
 pub const SECOND: Duration = Duration::from_secs(1);
-/// What lies before it.
+/// The pause before it.
 pub const PAUSE: Duration = Duration::from_millis(60);
 
-/// What a target got done.
+/// The work of a target.
 #[derive(Debug, Clone, Copy)]
 pub struct Work {
     /// Operations.
     pub done: f64,
-    /// Seconds of the clock.
+    /// Wall-clock seconds.
     pub seconds: f64,
-    /// Seconds of the target's own CPU time.
+    /// CPU seconds of the target itself.
     pub used: f64,
 }
 
 impl Work {
-    /// Operations for each second of the clock.
+    /// Operations for each wall-clock second.
     pub fn by_clock(&self) -> f64 {
         self.done / self.seconds
     }
 
-    /// Operations for each second of the target's own CPU time.
+    /// Operations for each CPU second of the target.
     pub fn by_cpu(&self) -> f64 {
         self.done / self.used
     }
 }
 
-/// One turn of each.
+/// One turn of each kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
     /// Without a recording.
     pub alone: Work,
     /// While Remora records.
     pub agent: Work,
-    /// While the runtime's own sampler does, if that had its turn.
+    /// While the runtime's own sampler records, if this block has it.
     pub peer: Option<Work>,
 }
 
-/// What is repeated.
+/// The measurement's settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// What Remora samples.
     pub event: Event,
     /// Samples a second and thread, in hertz.
     pub frequency: u32,
-    /// How many blocks.
+    /// The number of blocks.
     pub blocks: usize,
-    /// Every how many the peer has its turn, too.
+    /// The peer records in every n-th block.
     pub peer_every: usize,
 }
 
@@ -72,7 +72,8 @@ enum Turn {
     Peer,
 }
 
-/// Takes turns on `target`, which must answer `count`. One recording of each kind goes before: what only the first one costs is not measured.
+/// Measures blocks on `target`, which must answer `count`. A recording of each kind precedes them, so the extra cost of the first is not
+/// measured.
 pub fn take_turns(bench: &mut Bench, target: &mut Target, plan: Plan) -> Outcome<Vec<Block>> {
     let mut chance = Rng::with_seed(plan.blocks as u64);
     for turn in [Turn::Agent, Turn::Peer] {
@@ -99,7 +100,7 @@ pub fn take_turns(bench: &mut Bench, target: &mut Target, plan: Plan) -> Outcome
     Ok(blocks)
 }
 
-/// The work of `target` in a second of its own, after a pause.
+/// The work of `target` in a second without a recording, after a pause.
 pub fn work_alone(target: &mut Target, pause: Duration) -> Outcome<Work> {
     std::thread::sleep(pause);
     work(target, || {
@@ -128,7 +129,7 @@ fn work_in(turn: Turn, bench: &mut Bench, target: &mut Target, plan: Plan) -> Ou
     }
 }
 
-/// What `target` gets done while `meanwhile` takes its time.
+/// The work of `target` while `meanwhile` runs.
 pub fn work(target: &mut Target, meanwhile: impl FnOnce() -> Outcome<()>) -> Outcome<Work> {
     let look = |target: &mut Target| (target.ask_number("count"), Instant::now(), cpu_time(target.pid()));
     let (count, begun, used) = look(target);
@@ -141,19 +142,19 @@ pub fn work(target: &mut Target, meanwhile: impl FnOnce() -> Outcome<()>) -> Out
     Ok(Work { done, seconds: ended.duration_since(begun).as_secs_f64(), used: used_after - used })
 }
 
-/// What is lost while something records, and how the two compare.
+/// The losses under each recorder, and their ratio.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct Costs {
-    /// Lost to Remora.
+    /// Loss under Remora.
     pub agent: Interval,
-    /// Lost to the runtime's own sampler.
+    /// Loss under the runtime's own sampler.
     pub peer: Interval,
-    /// The first as a multiple of the second, none if the second costs nothing.
+    /// The first as a multiple of the second; `None` if the second is zero.
     pub quotient: Option<Interval>,
 }
 
 impl Costs {
-    /// Of these blocks, by one of their rates.
+    /// The losses in these blocks, by one of their rates.
     pub fn of(blocks: &[Block], by: impl Fn(&Work) -> f64) -> Outcome<Costs> {
         let ratio = |work: &Work, block: &Block| by(work) / by(&block.alone);
         let agent: Vec<f64> = blocks.iter().map(|block| ratio(&block.agent, block)).collect();
@@ -179,7 +180,7 @@ mod tests {
 
     #[test]
     fn costs_are_paired_within_a_block() {
-        // The machine gets slower by half, which touches no ratio.
+        // The machine slows down by half, which affects no ratio.
         let blocks = [block(1000.0, 990.0, Some(800.0)), block(500.0, 495.0, None), block(500.0, 490.0, Some(400.0))];
         let costs = Costs::of(&blocks, Work::by_clock).unwrap();
         assert!((costs.agent.mean - 0.04 / 3.0).abs() < 1e-12, "{costs:?}");

@@ -1,4 +1,4 @@
-//! The peer: the runtime's own sampler as `dotnet-trace collect` drives it, which keeps the stream and reads it later.
+//! The peer: the runtime's own sampler, driven as by `dotnet-trace collect`, which stores the stream and reads it later.
 
 use crate::Outcome;
 use crate::event_pipe::Stream;
@@ -7,23 +7,23 @@ use remora_nettrace::{SampledProfile, providers};
 use remora_profile::{Event, Meta, Profile};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What `dotnet-trace` asks for, MiB.
+/// The buffer of `dotnet-trace`, MiB.
 const BUFFER: u32 = 256;
 
-/// A session under way.
+/// A running session.
 pub struct Peer {
     stream: Stream,
     kept: Vec<u8>,
     asked: SystemTime,
 }
 
-/// What a session gave.
+/// The result of a session.
 pub struct Recorded {
     stream: Vec<u8>,
     asked: SystemTime,
 }
 
-/// Records for this long: all samples of threads, in managed code and outside.
+/// Records for this long: all samples of threads, inside and outside of managed code.
 pub fn record(process_id: u32, duration: Duration) -> Outcome<Profile> {
     let mut peer = Peer::start(process_id)?;
     peer.run(duration)?;
@@ -31,14 +31,14 @@ pub fn record(process_id: u32, duration: Duration) -> Outcome<Profile> {
 }
 
 impl Peer {
-    /// Starts one.
+    /// Starts a session.
     pub fn start(process_id: u32) -> Outcome<Peer> {
         let asked = SystemTime::now();
         let stream = Stream::start(process_id, BUFFER, &providers::DOTNET_TRACE, Rundown::Default)?;
         Ok(Peer { stream, kept: Vec::new(), asked })
     }
 
-    /// Records for so long.
+    /// Records for `duration`.
     pub fn run(&mut self, duration: Duration) -> Outcome<()> {
         let deadline = Instant::now() + duration;
         while Instant::now() < deadline {
@@ -56,14 +56,14 @@ impl Peer {
 }
 
 impl Recorded {
-    /// What the stream says: all samples, of threads in managed code and outside.
+    /// Decodes the stream: all samples of threads, inside and outside of managed code.
     pub fn profile(&self) -> Outcome<Profile> {
         let mut sampled = SampledProfile::new(Event::Wall);
         sampled.push(&self.stream)?;
         Ok(sampled.finish(Meta::default()))
     }
 
-    /// From the request to the first sample by the stream's own clock (whose beginning is known to a millisecond).
+    /// From the request to the first sample, by the stream's own clock (whose start is known to a millisecond).
     pub fn first_sample(&self) -> Outcome<Option<Duration>> {
         let profile = self.profile()?;
         let asked = self.asked.duration_since(UNIX_EPOCH)?.as_nanos() as u64;

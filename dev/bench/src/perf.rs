@@ -1,6 +1,6 @@
 //! The kernel's own profiler, `perf record -e cpu-clock`, where it is installed. It needs rights that Remora does not need.
 //!
-//! It learns the names of methods from a file that the runtime writes with `DOTNET_PerfMapEnabled`.
+//! It reads method names from a file that the runtime writes with `DOTNET_PerfMapEnabled`.
 
 use crate::Outcome;
 use crate::agent::HERTZ;
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Makes old and new runtimes write the names of their methods. `perf` reads these for private memory only, so compiled code must not
-/// lie in a memory file.
+/// Makes old and new runtimes write method names. `perf` uses them for private memory only, so compiled code must not be in a memory
+/// file.
 pub const NAMES: [(&str, &str); 3] =
     [("COMPlus_PerfMapEnabled", "1"), ("DOTNET_PerfMapEnabled", "1"), ("DOTNET_EnableWriteXorExecute", "0")];
 
-/// `perf` has opened its events after this time.
+/// By then `perf` has opened its events.
 const START: Duration = Duration::from_millis(500);
 
 /// Records a process for this long. Returns the shares of `methods`, `None` if it saw none of them; an error where `perf` cannot record.
@@ -30,12 +30,12 @@ pub fn record(process_id: u32, duration: Duration, methods: &[String]) -> Outcom
     Ok(shares_in(&script?, methods))
 }
 
-/// Does something while `perf` records a process, and throws the recording away; an error where `perf` cannot record.
+/// Runs a closure while `perf` records a process, and drops the recording; an error where `perf` cannot record.
 pub fn while_recording<T>(process_id: u32, does: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     let mut perf = recorder(process_id, Path::new("/dev/null")).stderr(Stdio::null()).spawn()?;
     std::thread::sleep(START);
     let done = if perf.try_wait()?.is_some() { Err("perf cannot record here".into()) } else { does() };
-    // It may have ended by itself.
+    // It may have ended already.
     let _ = kill(Pid::from_raw(i32::try_from(perf.id())?), Signal::SIGINT);
     perf.wait()?;
     done
@@ -48,7 +48,7 @@ fn recorder(process_id: u32, file: &Path) -> Command {
     perf
 }
 
-/// The runtime's files of names.
+/// The runtime's files with method names.
 pub fn names_of(process_id: u32) -> [PathBuf; 2] {
     ["map", "info"].map(|what| {
         let (folder, name) = (std::env::temp_dir(), if what == "map" { "perf-" } else { "perfinfo-" });

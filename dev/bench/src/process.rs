@@ -1,4 +1,4 @@
-//! What the kernel says about a target and the machine.
+//! Facts from the kernel about a target and the machine.
 
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Numbers of one process at one instant.
+/// Memory of a process at one instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Resident memory, KiB.
@@ -34,13 +34,13 @@ pub fn own_time() -> f64 {
     used(Path::new("/proc/thread-self")).unwrap_or(0) as f64 / 1e9
 }
 
-/// Its memory.
+/// The memory of a process.
 pub fn memory(process_id: u32) -> Memory {
     let maps = fs::read_to_string(PathBuf::from(format!("/proc/{process_id}/smaps"))).unwrap_or_default();
     memory_in(&maps)
 }
 
-/// Which machine this is.
+/// A description of this machine.
 pub fn machine() -> String {
     let processors = std::thread::available_parallelism().map_or(0, usize::from);
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -50,7 +50,7 @@ pub fn machine() -> String {
     format!("{processors} CPUs ({model}), Linux {}", release.trim())
 }
 
-/// How busy it is.
+/// The machine's load.
 pub fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     format!("load of the last minute {}", load.split(' ').next().unwrap_or("unknown"))
@@ -70,9 +70,9 @@ fn memory_in(smaps: &str) -> Memory {
                 memory.resident += size;
                 memory.named += if ours { size } else { 0 };
             }
-            // Only the line that begins a mapping starts with its addresses in lower-case hexadecimal.
+            // Only the first line of a mapping starts with addresses in lower-case hexadecimal.
             None if line.starts_with(|first: char| first.is_ascii_digit() || first.is_ascii_lowercase()) => {
-                // Not by the folder: the runtimes that are fetched lie in one of that name.
+                // Compares the file name, since fetched runtimes are in a folder called like this.
                 ours = line.rsplit('/').next().is_some_and(|file| file.contains("remora"));
             }
             None => {}

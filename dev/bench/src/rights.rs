@@ -1,6 +1,6 @@
-//! The rights of targets and recorders: root's, or an ordinary user's, whoever runs the measurement.
+//! The rights of targets and recorders: root's or an ordinary user's, independent of the measuring user.
 //!
-//! The recorder is this same program, started again; it answers in one line of JSON.
+//! The recorder is this program, started again; it answers in one line of JSON.
 
 use crate::account::Account;
 use crate::agent::Agent;
@@ -42,7 +42,7 @@ pub struct Recorded {
 }
 
 impl Rights {
-    /// A command that will have these rights.
+    /// A command that runs with these rights.
     pub fn command(self, program: &Path) -> Command {
         match self {
             Rights::Inherited => Command::new(program),
@@ -55,7 +55,7 @@ impl Rights {
         }
     }
 
-    /// Has a process with these rights record `order`, and waits for it.
+    /// Records `order` in a process with these rights, and waits for it.
     pub fn have_recorded(self, order: &Order) -> Outcome<Recorded> {
         let mut command = self.command(&std::env::current_exe()?);
         let numbers = [u64::from(order.process_id), order.samples, u64::from(order.seconds)];
@@ -89,7 +89,7 @@ pub fn record(order: &Order) -> Outcome<()> {
 }
 
 impl Recorded {
-    /// Adds it to the account.
+    /// Adds it to the totals.
     pub fn enter(&self, account: &mut Account) {
         let lost = self.lost.iter().filter_map(|(id, count)| Some((LossCause::from_id(*id)?, *count))).collect();
         account.add(&Loss { taken: self.taken, delivered: self.delivered, lost, ..Loss::default() });
@@ -106,7 +106,7 @@ fn unprivileged(program: &Path) -> Command {
     command
 }
 
-/// Whether we have any capability to give away.
+/// Whether we have any capability.
 fn is_privileged() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

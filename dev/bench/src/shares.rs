@@ -1,15 +1,15 @@
-//! Which share of a thread's time a profile gives to each of a few methods, and how far from the truth that is.
+//! The shares of a thread's time that a profile assigns to a few methods, and their deviation from the truth.
 
 use remora_profile::{Profile, ThreadIx};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// What a profile says of a few methods.
+/// The shares of a few methods in a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
-    /// Each method's share in the time of all of them, with what it calls.
+    /// Each method's share of the time of all these methods, with callees.
     pub shares: Vec<f64>,
-    /// What the threads in which they were seen did elsewhere, as a part of all that these did: among it the clock that tells the target its truth.
+    /// The fraction of these threads' time spent elsewhere, including the clock that measures the target's true shares.
     pub elsewhere: f64,
 }
 
@@ -17,7 +17,7 @@ pub struct Shares {
 pub fn of_methods(profile: &Profile, methods: &[String]) -> Option<Shares> {
     let wanted: Vec<Option<usize>> =
         profile.frames().iter().map(|frame| which(profile.text(frame.name), methods)).collect();
-    // By thread: what is in each method, and at the end what is in none.
+    // For each thread: the weight in each method, and finally in none.
     let mut threads: HashMap<ThreadIx, Vec<f64>> = HashMap::new();
     for sample in profile.samples() {
         let method = profile.walk(sample.stack).find_map(|frame| wanted[frame.0 as usize]).unwrap_or(methods.len());
@@ -34,12 +34,12 @@ pub fn of_methods(profile: &Profile, methods: &[String]) -> Option<Shares> {
     (inside > 0.0).then_some(Shares { shares, elsewhere: elsewhere / (inside + elsewhere) })
 }
 
-/// The largest difference between two lists of shares, in points of a hundred.
+/// The largest difference between two lists of shares, in percentage points.
 pub fn largest_deviation(found: &[f64], truth: &[f64]) -> f64 {
     found.iter().zip(truth).map(|(found, truth)| (found - truth).abs() * 100.0).fold(0.0, f64::max)
 }
 
-/// What a target answers: `Alpha=0.50000 Beta=0.30000`, in the order of `methods`.
+/// Parses a target's answer: `Alpha=0.50000 Beta=0.30000`, in the order of `methods`.
 pub fn parse(answer: &str, methods: &[String]) -> Option<Vec<f64>> {
     let share = |method: &String| {
         answer.split(' ').find_map(|word| word.strip_prefix(method.as_str())?.strip_prefix('=')?.parse().ok())
@@ -47,7 +47,7 @@ pub fn parse(answer: &str, methods: &[String]) -> Option<Vec<f64>> {
     methods.iter().map(share).collect()
 }
 
-/// `Namespace.Type.Method(int)` is the method called `Method`.
+/// In `Namespace.Type.Method(int)` the method is `Method`.
 fn which(name: &str, methods: &[String]) -> Option<usize> {
     let (path, _) = name.split_once('(')?;
     let last = path.rsplit('.').next()?;

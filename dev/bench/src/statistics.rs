@@ -1,7 +1,7 @@
-//! What a heap of measurements says: medians, and means with the interval in which they lie nineteen times in twenty.
+//! Statistics of measurements: medians, and means with 95 % intervals.
 //!
-//! Everything is deterministic: where chance is needed (resampling, shuffling), it comes from a seed.
-//! Refused here: throwing away measurements that look odd.
+//! Everything is deterministic: resampling and shuffling use a seed.
+//! Rejected: dropping outliers.
 
 use fastrand::Rng;
 
@@ -14,7 +14,7 @@ pub struct Interval {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// Of how many values.
+    /// The number of values.
     pub count: usize,
 }
 
@@ -44,7 +44,7 @@ pub fn quotient_of_means(these: &[f64], those: &[f64]) -> Option<Interval> {
     let mut chance = Rng::with_seed(1);
     let mut resampled =
         |values: &[f64]| values.iter().map(|_| values[chance.usize(..values.len())]).sum::<f64>() / values.len() as f64;
-    // A divisor that is not above zero stands for a quotient without bound.
+    // A divisor of zero or below means an unbounded quotient.
     let mut quotients: Vec<f64> =
         (0..RESAMPLES).map(|_| quotient(resampled(these), resampled(those)).unwrap_or(f64::INFINITY)).collect();
     quotients.sort_by(f64::total_cmp);
@@ -52,12 +52,12 @@ pub fn quotient_of_means(these: &[f64], those: &[f64]) -> Option<Interval> {
     Some(Interval { mean: all, low, high, count: these.len().min(those.len()) })
 }
 
-/// The mean; `None` of nothing.
+/// The mean; `None` for no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The median; `None` of nothing.
+/// The median; `None` for no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -69,12 +69,12 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The largest; `None` of nothing.
+/// The largest; `None` for no values.
 pub fn largest(values: &[f64]) -> Option<f64> {
     values.iter().copied().max_by(f64::total_cmp)
 }
 
-/// The slope of the straight line that fits best through `values` at 0, 1, 2...; `None` for fewer than two.
+/// The slope of the regression line through `values` at 0, 1, 2...; `None` for fewer than two.
 pub fn slope(values: &[f64]) -> Option<f64> {
     let (middle, level) = ((values.len() as f64 - 1.0) / 2.0, mean(values)?);
     let offset = |at: usize| at as f64 - middle;
@@ -89,8 +89,8 @@ fn standard_deviation(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (square / (values.len() - 1) as f64).sqrt())
 }
 
-/// Student's t for a two-sided 95 % interval: exact for few degrees of freedom, from there on the normal distribution's
-/// value and the first terms of its correction.
+/// Student's t for a two-sided 95 % interval, exact for few degrees of freedom. Otherwise the normal distribution's value with the first
+/// terms of its correction.
 fn student_95(degrees: usize) -> f64 {
     const FEW: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
     const NORMAL: f64 = 1.959_964;

@@ -1,52 +1,52 @@
-//! The table of results: as text for people at a terminal, as Markdown for the documentation, as JSON for programs.
+//! The table of results: as text for a terminal, as Markdown for the documentation, and as JSON.
 //!
-//! A bar that is not met is said and no more: a number from a busy machine must not fail anything.
+//! A missed bar is only shown: a number from a busy machine must not fail anything.
 
 use comfy_table::presets::ASCII_HORIZONTAL_ONLY;
 use comfy_table::{ColumnConstraint, ContentArrangement, Width};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// What stands before the part of a Markdown file that is written here.
+/// The start marker of the generated part in a Markdown file.
 const BEGIN: &str = "<!-- bench: begin -->";
-/// What stands behind it.
+/// Its end marker.
 const END: &str = "<!-- bench: end -->";
 
 /// One result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// What was measured.
+    /// The measured quantity.
     pub what: String,
-    /// What came out, for people.
+    /// The result as text.
     pub measured: String,
-    /// What the runtime's own sampler gave on the same target in the same run; empty where that has no meaning.
+    /// The result of the runtime's own sampler on the same target in the same run; empty where that has no meaning.
     pub peer: String,
-    /// What was to be reached; empty for what is shown only.
+    /// The bar; empty where there is none.
     pub bar: String,
-    /// Whether it was reached; `None` where nothing was to be, or too little was measured to say.
+    /// Whether the bar was met; `None` without a bar, or with too few measurements.
     pub met: Option<bool>,
-    /// The numbers behind it.
+    /// The raw numbers.
     pub numbers: Value,
 }
 
 impl Row {
-    /// A result that is shown, beside no bar.
+    /// A result without a bar.
     pub fn shown(what: &str, measured: String) -> Row {
         let what = what.to_owned();
         Row { what, measured, peer: String::new(), bar: String::new(), met: None, numbers: Value::Null }
     }
 
-    /// The same beside a bar; `None` if there was too little to judge by.
+    /// Adds a bar; `None` if there are too few measurements for a verdict.
     pub fn against(self, bar: &str, met: impl Into<Option<bool>>) -> Row {
         Row { bar: bar.to_owned(), met: met.into(), ..self }
     }
 
-    /// The same beside the peer's result.
+    /// Adds the peer's result.
     pub fn beside(self, peer: String) -> Row {
         Row { peer, ..self }
     }
 
-    /// The same with the numbers behind it.
+    /// Adds the raw numbers.
     pub fn numbers(self, numbers: Value) -> Row {
         Row { numbers, ..self }
     }
@@ -68,19 +68,19 @@ impl Row {
 /// All results of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    /// Where, on what and with which arguments, one fact a line.
+    /// Machine, runtime and arguments, one fact a line.
     pub head: Vec<String>,
     /// The results.
     pub rows: Vec<Row>,
 }
 
 const TITLES: [&str; 5] = ["what", "Remora", "the runtime's own sampler", "bar", ""];
-/// The widest a column of the text may be, and all of it.
+/// Maximum width of each text column, and of the table.
 const WIDEST: [u16; 5] = [38, 46, 42, 28, 12];
 const WIDTH: u16 = 168;
 
 impl Table {
-    /// For a terminal.
+    /// The table as text.
     pub fn text(&self) -> String {
         let mut text = self.head.join("\n") + "\n\n";
         let mut table = comfy_table::Table::new();
@@ -93,7 +93,7 @@ impl Table {
         text
     }
 
-    /// For documentation.
+    /// The table as Markdown.
     pub fn markdown(&self) -> String {
         let line = |cells: [&str; 5]| format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
         let mut text = self.head.iter().map(|fact| format!("- {fact}\n")).collect::<String>() + "\n";
@@ -110,7 +110,7 @@ impl Table {
         Some(format!("{before}{BEGIN}\n{}{END}{after}", self.markdown()))
     }
 
-    /// For programs.
+    /// The table as JSON.
     pub fn json(&self) -> Value {
         json!({ "run": self.head, "rows": self.rows })
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds what is measured, in release, and what measures it (`bench`), and runs it on runtimes that are fetched here.
+//! `cargo xtask bench`: builds the command and the benchmark (`bench`) in release mode, and runs it on fetched runtimes.
 //!
 //! Command and library are those that ship (`dist.rs`).
 
@@ -8,14 +8,14 @@ use crate::{dist, process, runtimes, targets};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// A program that runs the C# compiler again and again, without the ending of its file.
+/// A program that runs the C# compiler repeatedly, without its file extension.
 const PROGRAM: &str = "compile";
-/// Where it is.
+/// Its folder.
 const PROGRAMS: &str = "dev/bench/programs";
-/// What is compiled by it.
+/// The file that it compiles.
 const COMPILED: &str = "tests/targets/generics_async_lambda.cs";
 
-/// Measures; the arguments are those of `bench`.
+/// Measures, with the arguments of `bench`.
 pub fn run(arguments: &[String]) -> Outcome<()> {
     let folder = crate::target_folder()?;
     let environment = prepare(&folder)?;
@@ -28,7 +28,7 @@ pub fn run(arguments: &[String]) -> Outcome<()> {
     process::run(&mut command)
 }
 
-/// Fetches and builds; the environment that tells where everything is.
+/// Fetches and builds; returns the environment with all paths.
 fn prepare(folder: &Path) -> Outcome<Vec<(&'static str, OsString)>> {
     let compiler = Compiler::provide()?;
     let programs = targets::provide_program(&compiler, PROGRAMS, PROGRAM)?;

@@ -1,14 +1,14 @@
-//! The folder that keeps what was fetched or built once: runtimes, the C# compiler, compiled test programs, tools.
+//! The cache folder for everything that was fetched or built once: runtimes, the C# compiler, compiled test programs, tools.
 //!
-//! A thing is made in a temporary folder and renamed into place, so what is there is whole.
-//! A lock lets two runs at a time take turns, so neither fetches what the other is fetching.
+//! An entry is made in a temporary folder and renamed into place, so every entry is complete.
+//! A lock makes concurrent runs take turns, so neither fetches what the other is fetching.
 
 use crate::outcome::{Context, Outcome};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// `$REMORA_CACHE`, else `$XDG_CACHE_HOME/remora`, else `~/.cache/remora`; for root, whose home is closed to others, `/var/cache/remora`:
+/// `$REMORA_CACHE`, else `$XDG_CACHE_HOME/remora`, else `~/.cache/remora`. For root, whose home is closed to others, `/var/cache/remora`:
 /// tests run programs as other users.
 pub fn folder() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -20,7 +20,7 @@ pub fn folder() -> PathBuf {
         .unwrap_or_else(|| crate::root().join("target/remora-cache"))
 }
 
-/// The folder `name` in the cache; made by `make` in a temporary folder if it is not there yet.
+/// The folder `name` in the cache; if missing, `make` creates it in a temporary folder.
 pub fn provide(name: &str, make: impl FnOnce(&Path) -> Outcome<()>) -> Outcome<PathBuf> {
     provide_in(&folder(), name, make)
 }
@@ -45,7 +45,7 @@ fn provide_in(cache: &Path, name: &str, make: impl FnOnce(&Path) -> Outcome<()>)
     Ok(place)
 }
 
-/// Makes `folder`, without what an earlier run may have left in it.
+/// Creates `folder` empty, without leftovers of an earlier run.
 pub fn empty_folder(folder: &Path) -> Outcome<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(folder).context(|| format!("cannot remove {}", folder.display()))?;

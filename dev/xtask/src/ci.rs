@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that must hold before a change goes in, the quick answers first.
+//! `cargo xtask ci`: every check for a change, fastest first.
 
 use crate::outcome::{Failure, Outcome, bail};
 use crate::test_output::{self, Count};
@@ -6,7 +6,7 @@ use crate::{codegen, contract, dist, layers, process, soak, test_run, tidy};
 use std::path::Path;
 use std::time::Instant;
 
-/// Runs every check to its end, so that one run tells all that is wrong; then the tests.
+/// Runs every check, so that one run reports all failures; then the tests.
 pub fn run(_: &[String]) -> Outcome<()> {
     let mut failed = Vec::new();
     let mut times = Vec::new();
@@ -65,7 +65,7 @@ fn documentation() -> Outcome<()> {
     process::run(&mut command)
 }
 
-/// The targets for a fuzzing engine are a workspace of their own: that they compile needs no engine.
+/// The fuzz targets are a separate workspace: compiling them needs no fuzzing engine.
 fn fuzz_targets() -> Outcome<()> {
     let mut command = process::cargo();
     command.args(["check", "--locked", "--no-default-features", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
@@ -73,7 +73,7 @@ fn fuzz_targets() -> Outcome<()> {
 }
 
 /// A machine has its memory controller in one of the two versions of control groups, and the live tests run there
-/// (`tests/e2e/src/memory_group.rs`); of the other one there are tests with made-up files.
+/// (`tests/e2e/src/memory_group.rs`). Tests with made-up files cover the other version.
 fn other_groups() -> Option<&'static str> {
     let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let is_first =
@@ -84,7 +84,7 @@ fn other_groups() -> Option<&'static str> {
     })
 }
 
-/// Known holes in what others wrote are looked for where the tool for it is installed. Licences are checked by `layers`, without it.
+/// Checks dependencies for known vulnerabilities, where the tool is installed. `layers` checks licences without it.
 fn deny(left_out: &mut Vec<&'static str>) -> Outcome<()> {
     if process::is_installed("cargo-deny") {
         return process::run(process::cargo().args(["deny", "check"]));

@@ -1,7 +1,9 @@
-//! `cargo xtask contract`: runs the tests that hold the clauses of `docs/authors/contract.md` and makes that page: clause by clause, what is shown where, by which tests.
+//! `cargo xtask contract`: runs the tests for the clauses of `docs/authors/contract.md`, and updates that page: for each clause, the
+//! runtimes where tests show it, and these tests.
 //!
-//! A cell that is required and not shown is a failure, and so is a page that says otherwise than what was seen.
-//! What no test fills, and why, is in `contract-pending.toml`. Columns of runtimes that are not on this machine keep what they had.
+//! A required cell without a passing test is a failure, and so is a page that disagrees with the results.
+//! `contract-pending.toml` lists the cells that no test fills, with reasons. Columns of runtimes missing on this machine keep their
+//! cells.
 
 mod cells;
 mod columns;
@@ -22,23 +24,23 @@ use results::Results;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the words after the task's name ask for.
+/// The options of the task.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
-    /// Nothing is written, and without results nothing is run.
+    /// Writes nothing, and without results runs nothing.
     check: bool,
-    /// What is made of the sources alone is written, and without results nothing is run.
+    /// Writes only what follows from the sources, and without results runs nothing.
     tables: bool,
-    /// The results of a run that was made already.
+    /// The results of an earlier run.
     results: Option<PathBuf>,
 }
 
-/// The task.
+/// Runs the task.
 pub fn run(arguments: &[String]) -> Outcome<()> {
     update_page(&Options::of(arguments)?)
 }
 
-/// Whether the page says what a run has shown.
+/// Whether the page agrees with the results of a run.
 pub fn agrees(results: &Path) -> Outcome<()> {
     update_page(&Options { check: true, results: Some(results.to_path_buf()), ..Options::default() })
 }
@@ -92,7 +94,7 @@ fn update_page(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-/// What was seen, and what is wrong with it already: from a run made now, from one that was made, or nothing.
+/// The results, and findings so far: from a new run, an earlier run, or none.
 fn results(options: &Options, tests: &Tests) -> Outcome<(Results, Vec<String>)> {
     let (folder, ended) = match (&options.results, options.check || options.tables) {
         (Some(folder), _) => (folder.clone(), None),
@@ -105,7 +107,7 @@ fn results(options: &Options, tests: &Tests) -> Outcome<(Results, Vec<String>)> 
     Ok((results, findings))
 }
 
-/// The open cells with their reasons, and each column in numbers.
+/// Prints the open cells with their reasons, and each column's numbers.
 fn report(clauses: &[Clause], pending: &Pending, results: &Results) {
     for entry in pending.entries.iter().filter(|entry| matches!(entry.required, Required::Later { .. })) {
         println!("later: {} in {}: {}", entry.clauses.join(", "), entry.columns.join(", "), entry.reason);

@@ -1,8 +1,8 @@
-//! Compiles C# without asking for a .NET SDK: with the SDK's compiler where one is installed, else with one that is put together here.
+//! Compiles C# without requiring a .NET SDK: with an installed SDK's compiler, otherwise with one assembled here.
 //!
-//! The second way takes three things: the compiler as a library (Roslyn, out of an npm package), a runtime to run it on (.NET 8.0.4),
-//! and a command line for it (`dev/xtask/csc/csc.cs`), which Debian's `mcs` compiles.
-//! `mcs` alone would not do: it mangles names in its own way and writes no portable PDB.
+//! The assembled one is the compiler as a library (Roslyn, from an npm package) on a runtime (.NET 8.0.4). Debian's `mcs` compiles a
+//! command line for it (`dev/xtask/csc/csc.cs`).
+//! `mcs` alone is not enough: it mangles names differently and writes no portable PDB.
 
 use crate::outcome::{Context, Outcome, bail};
 use crate::{cache, debian, packages, process, runtimes};
@@ -10,12 +10,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A compiler that can be run.
+/// A compiler.
 pub struct Compiler {
     launcher: PathBuf,
-    /// The assembly to start, and what must be its first arguments.
+    /// The assembly to start, and its first arguments.
     pub program: Vec<PathBuf>,
-    /// Which compiler it is; is part of the key under which results are cached.
+    /// The compiler's identity, part of the cache key of its results.
     pub identity: String,
 }
 
@@ -23,25 +23,25 @@ pub struct Compiler {
 pub struct Compilation<'a> {
     /// The source files, relative to the repository.
     pub sources: &'a [PathBuf],
-    /// Where the assembly goes; its debug information is put beside it.
+    /// The output; its debug information is put beside it.
     pub assembly: &'a Path,
     /// Program or library.
     pub kind: Kind,
-    /// Folders whose assemblies it may refer to.
+    /// Folders with assemblies that it may reference.
     pub references: &'a [PathBuf],
 }
 
-/// What an assembly is for.
+/// The kind of assembly.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It has an entry point.
+    /// A program, with an entry point.
     Program,
-    /// It is loaded by a program.
+    /// A library for a program.
     Library,
 }
 
 impl Compiler {
-    /// The SDK's compiler, else our own.
+    /// The SDK's compiler, otherwise our own.
     pub fn provide() -> Outcome<Compiler> {
         match sdk_compiler() {
             Some(compiler) => Ok(compiler),
@@ -49,7 +49,7 @@ impl Compiler {
         }
     }
 
-    /// Compiles one assembly. Warnings are shown, errors are the failure.
+    /// Compiles one assembly. Prints warnings; errors are the failure.
     pub fn compile(&self, compilation: &Compilation<'_>) -> Outcome<()> {
         let mut command = self.command();
         command.args([
@@ -87,7 +87,7 @@ impl Compiler {
     }
 }
 
-/// The settings file that a program needs to be started by `dotnet`: any runtime from `version` upwards.
+/// Writes the settings file that `dotnet` needs to start a program: any runtime from `version` upwards.
 pub fn write_runtime_configuration(assembly: &Path, framework: &str, version: &str) -> Outcome<()> {
     let configuration = serde_json::json!({ "runtimeOptions": {
         "rollForward": "LatestMajor",
@@ -124,7 +124,7 @@ fn own_compiler() -> Outcome<Compiler> {
     Ok(Compiler { launcher, program: vec![driver.join("csc.dll"), roslyn], identity })
 }
 
-/// Compiles our command line with `mcs`, against .NET Core 3.1, the last one whose assemblies `mcs` can read.
+/// Compiles our command line with `mcs`, against .NET Core 3.1, the last version whose assemblies `mcs` can read.
 fn compile_driver(source: &Path, folder: &Path) -> Outcome<()> {
     const REFERENCES: [&str; 12] = [
         "Microsoft.CSharp",
@@ -175,7 +175,7 @@ fn option(name: &str, path: &Path) -> String {
     format!("{name}{}", path.display())
 }
 
-/// The compiler's own words without the command line, which names hundreds of reference assemblies.
+/// The compiler's message without the command line, which names hundreds of reference assemblies.
 fn shorten(message: &str) -> crate::outcome::Failure {
     let said: Vec<&str> = message.lines().filter(|line| !line.starts_with('`')).collect();
     crate::outcome::Failure::new(format!("the C# compiler refused:\n{}", said.join("\n")))

@@ -1,13 +1,13 @@
-//! Programs that come from Debian's packages: installed when they are missing, so that a bare machine needs no preparation.
+//! Programs from Debian's packages: installed when missing, so a bare machine needs no preparation.
 
 use crate::outcome::{Context, Outcome};
 use crate::process;
 use std::process::Command;
 
-/// Sees to it that all `programs` are there, by installing `packages` if one is not. `purpose` says what for.
+/// Installs `packages` unless all `programs` exist. `purpose` is shown to the user.
 ///
 /// # Errors
-/// The packages cannot be installed; the message names the command to give as root.
+/// The packages cannot be installed; the message has the command to run as root.
 pub fn ensure(programs: &[&str], packages: &[&str], purpose: &str) -> Outcome<()> {
     if programs.iter().all(|program| process::is_installed(program)) {
         return Ok(());
@@ -23,7 +23,7 @@ pub fn ensure(programs: &[&str], packages: &[&str], purpose: &str) -> Outcome<()
         process::output(&mut command)
     };
     let installed = install().or_else(|_| {
-        // A machine that has never looked has no lists of packages yet.
+        // A fresh machine has no package lists yet.
         process::output(Command::new("apt-get").arg("update"))?;
         install()
     });

@@ -1,7 +1,7 @@
-//! `cargo xtask demo`: the main job on a machine with nothing prepared. Finds or fetches a runtime, starts a .NET program,
-//! records it for five seconds, and leaves a flame graph, the hottest methods and the receipt.
+//! `cargo xtask demo`: the main use case on an unprepared machine. Finds or fetches a runtime, starts a .NET program, records it for five
+//! seconds, and writes a flame graph, the hottest methods and the receipt.
 //!
-//! The program is kept compiled in `dev/xtask/demo`, so that neither a C# compiler nor the wait for one is needed.
+//! The compiled program is in `dev/xtask/demo`, so the demo needs no C# compiler.
 
 use crate::csharp::Compiler;
 use crate::outcome::{Outcome, bail};
@@ -11,14 +11,14 @@ use crate::{process, targets};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program, without the endings of its files.
+/// The program, without file extensions.
 const PROGRAM: &str = "dev/xtask/demo/OrderService";
-/// What is left for the user to open.
+/// The output for the user to open.
 const FLAME_GRAPH: &str = "remora-demo.html";
-/// How long it is recorded.
+/// Length of the recording.
 const DURATION: &str = "5s";
 
-/// Runs the demo; with `--compile`, makes its program again instead.
+/// Runs the demo; with `--compile`, rebuilds its program instead.
 pub fn run(arguments: &[String]) -> Outcome<()> {
     match arguments.first().map(String::as_str) {
         None => show(),
@@ -28,7 +28,7 @@ pub fn run(arguments: &[String]) -> Outcome<()> {
 }
 
 fn show() -> Outcome<()> {
-    // The network and the compiler need not wait for each other.
+    // Fetch and build run in parallel.
     let (runtime, remora) = std::thread::scope(|scope| {
         let runtime = scope.spawn(runtimes::installed_or_fetched);
         let remora = build_command();
@@ -48,7 +48,7 @@ fn show() -> Outcome<()> {
     Ok(())
 }
 
-/// An ordinary build: the program that is recorded runs on this machine.
+/// An ordinary build: the recorded program runs on this machine.
 fn build_command() -> Outcome<PathBuf> {
     process::run(process::cargo().args(["build", "--release", "--package", "remora"]))?;
     Ok(crate::target_folder()?.join("release/remora"))

@@ -1,44 +1,43 @@
-//! `cargo xtask dist`: the libraries for old systems, and the command that carries them. It is what ships, and what live tests run.
+//! `cargo xtask dist`: builds the libraries for old systems, and the command that embeds them. They ship, and live tests run them.
 //!
-//! The libraries are linked by Zig against glibc 2.17, so that they load wherever .NET runs. Zig and `cargo-zigbuild` come from PyPI, as
-//! files, pinned by hash. What a library may be is a budget, and going over it is a failure: size, the libraries it needs, the glibc it
-//! asks for, what it exports.
+//! Zig links the libraries against glibc 2.17, so that they load wherever .NET runs. Zig and `cargo-zigbuild` come from PyPI as files,
+//! pinned by hash. Each library has a budget, and exceeding it is a failure: size, needed libraries, required glibc, exports.
 
 use crate::outcome::{Context, Outcome, bail};
 use crate::{packages, process};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A library that the command carries (docs/design/0018-two-libraries.md).
+/// A library embedded in the command (docs/design/0018-two-libraries.md).
 #[derive(Debug, Clone, Copy)]
 pub struct Library {
-    /// The feature of `remora-agent` that it is built with.
+    /// The feature of `remora-agent` for its build.
     kind: &'static str,
-    /// The most bytes that it may have.
+    /// Maximum size in bytes.
     most_bytes: u64,
 }
 
-/// For recordings. It came to 294 KiB.
+/// For recordings. Measured: 294 KiB.
 pub const RECORDINGS: Library = Library { kind: "recordings", most_bytes: 320 * 1024 };
-/// For snapshots of the heap. It came to 236 KiB.
+/// For heap snapshots. Measured: 236 KiB.
 pub const HEAP: Library = Library { kind: "heap", most_bytes: 256 * 1024 };
 
-/// The target, with the glibc that is asked for.
+/// The build target, with its glibc version.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const GLIBC: (u32, u32) = (2, 17);
-/// The libraries that are libc's own family, as far as a library may need them.
+/// libc and its companions, which a library may need.
 const LIBC_FAMILY: [&str; 6] =
     ["libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "ld-linux-x86-64.so.2"];
-/// What the runtime looks for. Nothing else may be seen: a name of ours could take the place of one of the program's.
+/// The symbol that the runtime looks for. No other may be exported: it could replace a symbol of the target.
 const EXPORTS: [&str; 1] = ["DllGetClassObject"];
 
-/// See the module's text.
+/// Runs the task.
 pub fn run(_: &[String]) -> Outcome<()> {
     println!("\nmade {}, with these libraries inside", command()?.display());
     Ok(())
 }
 
-/// Builds the command as it ships, holds its libraries to their budgets, and returns its path.
+/// Builds the command for shipping, checks the budgets of its libraries, and returns its path.
 pub fn command() -> Outcome<PathBuf> {
     let libraries = build_libraries()?;
     process::run(
@@ -55,12 +54,12 @@ pub fn command() -> Outcome<PathBuf> {
 }
 
 impl Library {
-    /// As `crates/remora/build.rs` calls it.
+    /// The file name that `crates/remora/build.rs` uses.
     fn name(&self) -> String {
         format!("libremora_agent-{}.so", self.kind)
     }
 
-    /// The file that the last release build of the command has embedded.
+    /// The file embedded by the last release build of the command.
     pub fn embedded(&self) -> Outcome<PathBuf> {
         match newest(&crate::target_folder()?.join("release/build"), &self.name()) {
             Some(library) => Ok(library),
@@ -69,7 +68,7 @@ impl Library {
     }
 }
 
-/// The file of this name that a build script has made last.
+/// The newest file of this name from a build script.
 fn newest(builds: &Path, name: &str) -> Option<PathBuf> {
     let builds = std::fs::read_dir(builds).ok()?.flatten();
     let libraries = builds.map(|build| build.path().join("out").join(name));
@@ -77,7 +76,7 @@ fn newest(builds: &Path, name: &str) -> Option<PathBuf> {
     dated.max().map(|(_, library)| library)
 }
 
-/// Prints the facts of a library; returns what is over its budget.
+/// Prints the facts of a library; returns violations of its budget.
 fn check_budget(library: &Library) -> Outcome<Vec<String>> {
     let embedded = library.embedded()?;
     let facts = Facts::of(&embedded)?;
@@ -85,7 +84,7 @@ fn check_budget(library: &Library) -> Outcome<Vec<String>> {
     Ok(facts.faults(library))
 }
 
-/// Builds the libraries; the folder in which they lie, each by its name.
+/// Builds the libraries; returns their folder.
 fn build_libraries() -> Outcome<PathBuf> {
     let (zig, zigbuild) =
         (packages::provide("zig")?.join("zig"), packages::provide("zigbuild")?.join("cargo-zigbuild"));
@@ -96,7 +95,7 @@ fn build_libraries() -> Outcome<PathBuf> {
         command.env("CARGO_ZIGBUILD_ZIG_PATH", &zig);
         command.args(["zigbuild", "--package", "remora-agent", "--no-default-features", "--features", library.kind]);
         command.args(["--profile", "agent", "--target", &format!("{TARGET}.{major}.{minor}")]);
-        // Each in a folder of its own: what cargo makes has the same name whatever features it has.
+        // Each in a separate folder: cargo's output has the same name for all features.
         let folder = made.join(library.kind);
         process::run(command.arg("--target-dir").arg(&folder))?;
         place(&folder.join(TARGET).join("agent/libremora_agent.so"), &made.join(library.name()))?;
@@ -104,7 +103,7 @@ fn build_libraries() -> Outcome<PathBuf> {
     Ok(made)
 }
 
-/// Copies, unless it is the same: cargo goes by the time of the change, and would build the command again.
+/// Copies a changed file only: cargo compares modification times, and would rebuild the command.
 fn place(from: &Path, to: &Path) -> Outcome<()> {
     let bytes = std::fs::read(from).context(|| format!("there is no {}", from.display()))?;
     if std::fs::read(to).is_ok_and(|there| there == bytes) {
@@ -113,15 +112,15 @@ fn place(from: &Path, to: &Path) -> Outcome<()> {
     std::fs::write(to, bytes).context(|| format!("cannot write {}", to.display()))
 }
 
-/// What there is to say about a library's file.
+/// Facts about a library's file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Facts {
     bytes: u64,
     needed: Vec<String>,
     exported: Vec<String>,
-    /// The highest version of glibc that a symbol asks for.
+    /// The highest glibc version that a symbol requires.
     glibc: (u32, u32),
-    /// It announces thread-local storage (docs/design/0009-no-thread-local-storage.md).
+    /// Whether it announces thread-local storage (docs/design/0009-no-thread-local-storage.md).
     thread_local: bool,
 }
 
@@ -147,7 +146,7 @@ impl Facts {
         self.needed.sort();
     }
 
-    /// `  12: 000000000001a2b0  123 FUNC  GLOBAL DEFAULT  12 name@@version`; an undefined symbol has `UND` for its section.
+    /// `  12: 000000000001a2b0  123 FUNC  GLOBAL DEFAULT  12 name@@version`; an undefined symbol has the section `UND`.
     fn read_symbols(&mut self, text: &str) {
         for line in text.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -169,7 +168,7 @@ impl Facts {
         self.thread_local = text.lines().any(|line| line.split_whitespace().next() == Some("TLS"));
     }
 
-    /// What is over the budget.
+    /// Violations of the budget.
     fn faults(&self, library: &Library) -> Vec<String> {
         let mut faults = Vec::new();
         if self.bytes > library.most_bytes {

@@ -1,14 +1,14 @@
-//! Takes the shared frameworks back out of an application that was published self-contained, file by file.
+//! Extracts the shared frameworks from a self-contained application, file by file.
 //!
-//! Such an application carries a whole runtime, and its deps.json says which file came from which framework.
-//! What it lacks is the `dotnet` launcher: the one of another version serves, since the launcher only finds `host/fxr/*/libhostfxr.so` and calls it.
+//! Such an application contains a whole runtime, and its deps.json lists the framework of each file.
+//! It lacks the `dotnet` launcher. Another version's launcher works, since it only finds `host/fxr/*/libhostfxr.so` and calls it.
 
 use crate::outcome::{Context, Outcome, bail};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::Path;
 
-/// The framework that every other one builds on.
+/// The framework that all others build on.
 const CORE_FRAMEWORK: &str = "Microsoft.NETCore.App";
 
 /// One framework inside an application.
@@ -19,7 +19,7 @@ struct Framework {
     native: Map<String, Value>,
 }
 
-/// Lays the frameworks that `application` carries out under `root`, as an installation of .NET has them.
+/// Copies the frameworks of `application` to `root`, in the layout of a .NET installation.
 pub fn rebuild(application: &Path, root: &Path, launcher: &Path) -> Outcome<()> {
     let frameworks = frameworks_of(&read_dependencies(application)?);
     let Some(core) = frameworks.iter().find(|framework| framework.name == CORE_FRAMEWORK) else {
@@ -50,7 +50,7 @@ fn frameworks_of(dependencies: &Value) -> Vec<Framework> {
     libraries.filter_map(|(identity, library)| framework_of(identity, library)).collect()
 }
 
-/// `runtimepack.<framework>.Runtime.<platform>/<version>` is how a framework is listed.
+/// A framework is listed as `runtimepack.<framework>.Runtime.<platform>/<version>`.
 fn framework_of(identity: &str, library: &Value) -> Option<Framework> {
     let (pack, version) = identity.strip_prefix("runtimepack.")?.split_once('/')?;
     let (name, _platform) = pack.split_once(".Runtime.")?;
@@ -85,7 +85,7 @@ fn lay_out(framework: &Framework, core: &Framework, application: &Path, root: &P
     write_json(&folder.join(format!("{}.runtimeconfig.json", framework.name)), &configuration)
 }
 
-/// Copies those of `files` that the application really has (a trimmed one has fewer) and returns their entries.
+/// Copies the `files` that exist (a trimmed application has fewer), and returns their entries.
 fn copy_files(files: &Map<String, Value>, application: &Path, folder: &Path) -> Outcome<Map<String, Value>> {
     let mut copied = Map::new();
     for (path, entry) in files {

@@ -1,7 +1,7 @@
-//! `cargo xtask layers`: whether the crates keep to the layering rules.
+//! `cargo xtask layers`: checks that the crates keep the layering rules.
 //!
-//! The rules are `layers.toml`; the facts are what cargo itself says about the workspace, so a dependency cannot hide behind another.
-//! Everything is an allow-list: what nobody thought of is refused.
+//! The rules are in `layers.toml`. The facts come from cargo itself, so a dependency cannot hide behind another.
+//! Everything is an allow-list: anything not listed is refused.
 
 mod edges;
 mod licence;

@@ -1,9 +1,10 @@
-//! `cargo xtask TASK`: every task of the repository behind one command, so that a machine and a person do the same.
+//! `cargo xtask TASK`: every task of the repository behind one command, for people and CI alike.
 //!
-//! A task does its own set-up: it fetches what it needs into a cache folder, pinned by hash, and says what it could not get and how to help.
-//! Refused here: heavy dependencies (this program is part of the demo's cold build), and scripts beside it that do the same again.
+//! A task does its own set-up: it fetches its tools into a cache folder, pinned by hash. If it cannot, it reports why and how to fix
+//! that.
+//! Rejected: heavy dependencies (this program is part of the demo's cold build), and scripts that duplicate a task.
 #![forbid(unsafe_code)]
-// Telling people what happens is what this program is for.
+// Printing progress is the purpose of this program.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
@@ -34,10 +35,10 @@ use outcome::{Context, Failure, Outcome, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What a task does with the words after its name.
+/// Runs a task with its arguments.
 type Run = fn(&[String]) -> Outcome<()>;
 
-/// A task, and what help says of it.
+/// A task, and its help.
 struct Task {
     name: &'static str,
     usage: &'static str,
@@ -118,7 +119,7 @@ fn callers(arguments: &[String]) -> Outcome<()> {
     process::run(process::cargo().args(words).args(arguments))
 }
 
-/// A program of its own: the demo has to build this one.
+/// A separate program: the demo has to build this one.
 fn explore(arguments: &[String]) -> Outcome<()> {
     let mut command = process::cargo();
     command
@@ -141,13 +142,13 @@ fn help() -> String {
     text
 }
 
-/// The repository.
+/// The repository's folder.
 pub(crate) fn root() -> &'static Path {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.ancestors().nth(2).unwrap_or(own)
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target folder.
 pub(crate) fn target_folder() -> Outcome<PathBuf> {
     let metadata = process::output(process::cargo().args(["metadata", "--format-version=1", "--no-deps"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&metadata).context(|| "cargo metadata is not JSON")?;

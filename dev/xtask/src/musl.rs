@@ -1,8 +1,8 @@
-//! A program on musl, as in Alpine, put together from the registries: no .NET for musl comes from them as such.
+//! A program on musl, as in Alpine, assembled from the registries, which have no .NET for musl as such.
 //!
-//! An npm package has a single-file application for musl: its launcher has the runtime in it. The application is replaced by `busy` and the
-//! framework of .NET 9.0.7 (the same minor version; framework assemblies are the same for both C libraries).
-//! What the launcher loads comes from a wheel for musl (libstdc++, libgcc_s) and from Debian (musl itself).
+//! An npm package has a single-file application for musl, whose launcher contains the runtime. The application is replaced by `busy` and
+//! the framework of .NET 9.0.7 (the same minor version; framework assemblies are the same for both C libraries).
+//! The launcher's libraries come from a wheel for musl (libstdc++, libgcc_s) and from Debian (musl itself).
 
 use crate::frameworks::copy;
 use crate::outcome::{Context, Outcome, bail};
@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 
 /// The program of `tests/targets` that runs there.
 const PROGRAM: &str = "busy";
-/// musl, as Debian installs it.
+/// musl, as installed by Debian.
 const MUSL: &str = "/lib/ld-musl-x86_64.so.1";
-/// The application in the package, and where its files begin: the launcher ends there.
+/// The application in the package, and the offset of its files: the launcher ends there.
 const LAUNCHER: &str = "vsce-sign";
 const ITS_ASSEMBLY: &[u8] = b"vsce-sign.dll\0";
 const LAUNCHER_BYTES: usize = 11_863_456;
 /// The version of the runtime in it.
 const VERSION: &str = "9.0.9";
 
-/// SHA-256 of `.net core bundle`: behind the place where a launcher says where its list of files is (`crates/host/symbols/src/bundle.rs`).
+/// SHA-256 of `.net core bundle`: it follows the offset of the file list in a launcher (`crates/host/symbols/src/bundle.rs`).
 const MARK: [u8; 32] = [
     0x8b, 0x12, 0x02, 0xb9, 0x6a, 0x61, 0x20, 0x38, 0x72, 0x7b, 0x93, 0x02, 0x14, 0xd7, 0xa0, 0x32, 0x13, 0xf5, 0xb9,
     0xe6, 0xef, 0xae, 0x33, 0x18, 0xee, 0x3b, 0x2d, 0xce, 0x24, 0xb3, 0x6a, 0xae,
@@ -35,10 +35,11 @@ const SETTINGS: u8 = 4;
 /// Assemblies are mapped, so each begins at a page.
 const PAGE: usize = 4096;
 
-/// A root folder as Alpine's: `/app/busy` is the program. With `LD_LIBRARY_PATH` at its `usr/lib` it runs outside of it, too, on Debian's musl.
+/// A root folder like Alpine's: `/app/busy` is the program. With `LD_LIBRARY_PATH` at its `usr/lib` it also runs outside of it, on
+/// Debian's musl.
 ///
 /// # Errors
-/// What is missing, and how to help.
+/// The missing part, and how to fix that.
 pub fn provide(programs: &Path) -> Outcome<PathBuf> {
     debian::ensure(&["ld-musl-config"], &["musl"], "a test target runs on musl, as in Alpine")?;
     let folder = programs.join(PROGRAM);
@@ -63,7 +64,7 @@ fn put_libraries(root: &Path) -> Outcome<()> {
     let libraries = packages::provide("musl-libraries")?;
     for entry in fs::read_dir(&libraries).context(|| "the wheel has no libraries")?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        // The wheel has changed the names of both, and one needs the other by the changed name.
+        // The wheel renamed both libraries, and one needs the other by its new name.
         copy(&entry.path(), &root.join("usr/lib").join(&name))?;
         for usual in ["libstdc++.so.6", "libgcc_s.so.1"] {
             let (stem, _) = usual.split_once('.').unwrap_or((usual, ""));
@@ -131,7 +132,7 @@ fn files(assembly: &str, program: &Path, framework: &Path) -> Outcome<Vec<File>>
     Ok(texts.into_iter().chain(assemblies).collect())
 }
 
-/// Appends the files and the list of them; where the list begins.
+/// Appends the files and their list; returns the list's offset.
 fn append(executable: &mut Vec<u8>, files: &[File]) -> usize {
     let mut entries = Vec::new();
     let mut settings: Vec<u8> = Vec::new();
@@ -145,7 +146,7 @@ fn append(executable: &mut Vec<u8>, files: &[File]) -> usize {
             settings.extend(&place);
         }
         entries.extend(&place);
-        // It is not packed.
+        // It is not compressed.
         entries.extend(0_u64.to_le_bytes());
         entries.push(*kind);
         entries.extend(text(name));
@@ -161,7 +162,7 @@ fn append(executable: &mut Vec<u8>, files: &[File]) -> usize {
     list
 }
 
-/// A text behind its length, which fits into seven bits here.
+/// A text after its length, which fits into seven bits here.
 fn text(text: &str) -> Vec<u8> {
     [&[text.len() as u8 & 0x7f], text.as_bytes()].concat()
 }

@@ -1,7 +1,7 @@
-//! `cargo xtask contract --mutate`: breaks the model of the runtime, one behaviour at a time, and sees whether the tests of its clause notice.
+//! `cargo xtask contract --mutate`: breaks the runtime model, one behaviour at a time, and checks that the tests of its clause fail.
 //!
-//! The ways to break it are in `crates/model/clr-model/mutations.tsv`. The tests are built once and told by a variable which way it is.
-//! Unbroken they have to pass first; that every clause of the model can be broken is one of them.
+//! The mutations are in `crates/model/clr-model/mutations.tsv`. The tests are built once, and a variable selects the mutation.
+//! Without a mutation they must pass. One of them checks that every clause of the model has a mutation.
 
 use crate::outcome::{Context, Outcome, bail};
 use crate::process;
@@ -14,18 +14,18 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What tells the tests which way the model is broken.
+/// The variable that selects the mutation.
 const VARIABLE: &str = "CLR_SIM_MUTATION";
-/// A model that is broken may go round in circles: nobody waits longer for the tests of one program.
+/// A broken model may loop: the timeout for the tests of one program.
 const LONGEST: Duration = Duration::from_secs(60);
-/// How often a program is looked at whether it has ended.
+/// Time between two checks whether a program has ended.
 const LOOK: Duration = Duration::from_millis(10);
-/// The tests of the list of ways itself: they run with the unbroken ones.
+/// The tests of the mutation list itself: they run with the unbroken ones.
 const OF_THE_LIST: &str = "mutation::tests::";
 
-/// A way to break the model.
+/// A mutation of the model.
 struct Mutation {
-    /// The clause, and a number where it has several ways: `DET-06/2`.
+    /// The clause, and a number if it has several mutations: `DET-06/2`.
     name: String,
     wrong: String,
 }
@@ -40,23 +40,23 @@ impl Mutation {
     }
 }
 
-/// A test program, and what it has.
+/// A test program, and its tests.
 struct Program {
     path: PathBuf,
     tests: Vec<String>,
 }
 
-/// How a program ended.
+/// The outcome of a program.
 enum Ended {
     Passed,
     /// These tests failed.
     Failed(Vec<String>),
-    /// It ended without saying which test failed.
+    /// It ended without naming a failed test.
     Crashed(String),
     TooLong,
 }
 
-/// Breaks the model in every way, or in those of the clauses that are named.
+/// Runs all mutations, or those of the named clauses.
 pub fn run(asked: &[String]) -> Outcome<()> {
     let (programs, mutations) = build()?;
     let unknown = asked.iter().find(|word| !mutations.iter().any(|one| one.is_asked_for(std::slice::from_ref(word))));
@@ -77,7 +77,7 @@ pub fn run(asked: &[String]) -> Outcome<()> {
         }
         noticed_by.extend(noticed.tests);
     }
-    // A test that notices none of its clauses' mutations may be one that cannot fail. One mutation alone does not tell.
+    // A test that fails for none of its clauses' mutations may be unable to fail. A single mutation does not show that.
     let is_whole = !asked.iter().any(|word| word.contains('/'));
     let blind: Vec<&str> =
         carrying(&programs, &clauses).filter(|test| is_whole && !noticed_by.contains(*test)).collect();
@@ -86,7 +86,7 @@ pub fn run(asked: &[String]) -> Outcome<()> {
     if !unnoticed.is_empty() {
         bail!("{} can be broken and no test notices: mend the tests", Vec::from_iter(unnoticed).join(", "));
     }
-    // One that carries clauses that were not asked for may notice what is wrong with those.
+    // A test that also carries other clauses may fail for their mutations.
     if asked.is_empty() && !blind.is_empty() {
         bail!(
             "{} tests notice nothing that is wrong with their clauses: mend them, or break the model for them",
@@ -96,7 +96,7 @@ pub fn run(asked: &[String]) -> Outcome<()> {
     Ok(())
 }
 
-/// The test programs of the model, and the ways to break it.
+/// The model's test programs, and the mutations.
 fn build() -> Outcome<(Vec<Program>, Vec<Mutation>)> {
     let mut cargo = process::cargo();
     cargo.args([
@@ -133,7 +133,7 @@ fn of_model(program: &PathBuf) -> Command {
     command
 }
 
-/// All tests that carry one of the clauses.
+/// All tests with one of the clauses in their names.
 fn carrying<'a>(programs: &'a [Program], clauses: &BTreeSet<&str>) -> impl Iterator<Item = &'a str> {
     programs.iter().flat_map(|program| program.carrying(clauses))
 }
@@ -144,14 +144,14 @@ impl Program {
         self.tests.iter().map(String::as_str).filter(carries).collect()
     }
 
-    /// Runs some of its tests, with the model broken in one way or not at all; how it ended, and all that it said.
+    /// Runs some of its tests, with one mutation or none; returns outcome and output.
     fn run(&self, tests: &[&str], mutation: Option<&Mutation>) -> Outcome<(Ended, String)> {
         let mut command = of_model(&self.path);
         command.arg("--exact").args(tests).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         command.env_remove(VARIABLE).envs(mutation.map(|one| (VARIABLE, &one.name)));
         let mut child = command.spawn().context(|| format!("cannot start {}", self.path.display()))?;
         let Some(mut stdout) = child.stdout.take() else { bail!("{} has no output", self.path.display()) };
-        // Read beside the wait, since a full pipe would hold the program up. What is no text is no name of a test.
+        // Read concurrently, since a full pipe would block the program. Non-UTF-8 output has no test names.
         let reader = thread::spawn(move || {
             let mut said = Vec::new();
             stdout.read_to_end(&mut said).map(|_| String::from_utf8_lossy(&said).into_owned())
@@ -170,7 +170,7 @@ impl Program {
     }
 }
 
-/// How a program ended; nothing if it was ended for being too slow.
+/// The exit status of a program; `None` if it was killed at the timeout.
 fn wait(child: &mut Child, longest: Duration) -> Outcome<Option<std::process::ExitStatus>> {
     let begun = Instant::now();
     loop {
@@ -185,7 +185,7 @@ fn wait(child: &mut Child, longest: Duration) -> Outcome<Option<std::process::Ex
     }
 }
 
-/// The tests that failed, as libtest says it.
+/// The failed tests, from libtest's output.
 fn failed(said: &str) -> impl Iterator<Item = &str> {
     said.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
 }
@@ -195,7 +195,7 @@ fn last(test: &str) -> &str {
     test.rsplit("::").next().unwrap_or(test)
 }
 
-/// What fails without a mutation shows nothing with one.
+/// A test that fails without a mutation proves nothing with one.
 fn passes_unbroken(programs: &[Program], clauses: &BTreeSet<&str>) -> Outcome<()> {
     for program in programs {
         let mut tests = program.carrying(clauses);
@@ -215,11 +215,11 @@ fn passes_unbroken(programs: &[Program], clauses: &BTreeSet<&str>) -> Outcome<()
     Ok(())
 }
 
-/// Who has noticed a mutation.
+/// The tests that noticed a mutation.
 #[derive(Default)]
 struct Noticed {
     tests: Vec<String>,
-    /// Programs that ended otherwise than by a failed test, in words.
+    /// Programs that ended in another way, as text.
     otherwise: Vec<String>,
 }
 

@@ -1,13 +1,13 @@
-//! How a task fails: one message that says what went wrong and what to do about it.
+//! The failure of a task: one message with the cause and the fix.
 //!
-//! A task ends at its first failure, so there is nothing to match on: no variants, only text that grows outwards.
+//! A task ends at its first failure, so there are no variants to match on, only text with added context.
 
 use std::fmt::{self, Display};
 
 /// The result of a task or of a part of it.
 pub type Outcome<T> = Result<T, Failure>;
 
-/// What went wrong, outermost circumstance first.
+/// The message, outermost context first.
 pub struct Failure(String);
 
 impl Failure {
@@ -37,9 +37,9 @@ impl From<String> for Failure {
     }
 }
 
-/// Says in which circumstance something failed.
+/// Adds context to a failure.
 pub trait Context<T> {
-    /// Puts what `circumstance` returns before the message.
+    /// Prepends the result of `circumstance` to the message.
     fn context<S: Display>(self, circumstance: impl FnOnce() -> S) -> Outcome<T>;
 }
 

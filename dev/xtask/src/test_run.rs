@@ -1,7 +1,7 @@
-//! `cargo xtask test` and `cargo xtask e2e`: all tests, with everything set up that they need.
+//! `cargo xtask test` and `cargo xtask e2e`: all tests, with their set-up.
 //!
-//! Unit tests come first: they are fast, and the rest is not worth the wait if they fail.
-//! The end-to-end tests run against the command as it ships (`dist.rs`), since that is what users have.
+//! Unit tests run first: they are fast, and if they fail, the rest is not worth the wait.
+//! The end-to-end tests run the command as shipped (`dist.rs`), since users run that one.
 
 use crate::outcome::{Outcome, bail};
 use crate::runtimes::{self, Runtime};
@@ -10,25 +10,25 @@ use crate::{contract, debian, dist, musl, packages, process, targets};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// End-to-end tests at a time. Each has a live target that wants a processor; more would measure the machine.
+/// End-to-end tests at a time. Each has a live target that needs a CPU; more would measure the machine.
 const LIVE_AT_A_TIME: &str = "3";
 
 /// The packages whose tests need live runtimes.
 const LIVE: [&str; 2] = ["remora-e2e", "remora-conformance"];
-/// All the others.
+/// All other packages.
 const NOT_LIVE: [&str; 5] = ["--workspace", "--exclude", LIVE[0], "--exclude", LIVE[1]];
 
-/// What is loaded into targets or started as one: the profiler that obeys the tests of the runtimes, the process of .NET as the model has
-/// it, and the profilers that show how to use the SDK.
+/// Libraries and programs for targets: the probe profiler of the runtime tests, the model's .NET process, and the SDK's example
+/// profilers.
 const LOADED: [&str; 6] = ["--package", "remora-probe", "--package", "remora-model-host", "--package", "corprof"];
 
-/// Limits `tests/conformance` to some worlds, for who works on the model.
+/// Limits `tests/conformance` to some runtimes, for work on the model.
 const ONLY_SOME_WORLDS: &str = "REMORA_CONFORMANCE_ONLY";
 
-/// What the environment of a test run says, name by name.
+/// The environment of a test run.
 pub type Environment = Vec<(&'static str, OsString)>;
 
-/// `cargo xtask test`: every test of the repository; at its end, the contract's page must say what was seen.
+/// `cargo xtask test`: every test of the repository; finally the contract's page must agree with the results.
 pub fn run_all(_: &[String]) -> Outcome<()> {
     let mut live = prepare()?;
     let results = contract::results::fresh_folder()?;
@@ -59,7 +59,7 @@ pub fn run_end_to_end(arguments: &[String]) -> Outcome<()> {
     conclude(end_to_end(&prepare_on(&matrix)?, filter)?)
 }
 
-/// Fetches, compiles and builds all that the end-to-end tests need on every runtime; the environment that tells them where it is.
+/// Fetches, compiles and builds everything for the end-to-end tests; returns the environment with all paths.
 pub fn prepare() -> Outcome<Environment> {
     prepare_on(&runtimes::matrix()?)
 }
@@ -86,35 +86,35 @@ fn prepare_on(matrix: &[Runtime]) -> Outcome<Environment> {
     ])
 }
 
-/// The ring's atomics in every order that two producers and a consumer can take, by loom; a build of its own.
+/// Tests the ring's atomics with loom, in every order of two producers and a consumer; a separate build.
 pub fn every_interleaving() -> Outcome<Count> {
     let folder = crate::target_folder()?.join("loom");
     let environment = [("RUSTFLAGS", "--cfg loom".into()), ("CARGO_TARGET_DIR", folder.into())];
     nextest(&["--release", "--package", "remora-ring", "--lib"], &environment)
 }
 
-/// The tests of the model of the runtime alone.
+/// The tests of the runtime model alone.
 pub fn model(environment: &[(&'static str, OsString)]) -> Outcome<Count> {
     nextest(&["--package", "remora-clr-model"], environment)
 }
 
-/// The tests that need no runtime, those in the documentation among them.
+/// The tests that need no runtime, including doc tests.
 pub fn unit_tests(environment: &[(&'static str, OsString)]) -> Outcome<Count> {
     let purpose = "the HTML report and the page of a heap are opened and clicked in a browser";
     debian::ensure(&["chromium", "chromedriver"], &["chromium", "chromium-driver"], purpose)?;
     let count = nextest(&NOT_LIVE, environment)?;
-    // nextest leaves out what is in the documentation: there it is proved what does not compile.
+    // nextest skips doc tests; some of them prove what does not compile.
     process::run(process::cargo().args(["test", "--doc", "--quiet", "--no-fail-fast"]).args(NOT_LIVE))?;
     Ok(count)
 }
 
-/// The tests on live runtimes, and on the models of them.
+/// The tests on live runtimes, and on their models.
 pub fn end_to_end(live: &[(&'static str, OsString)], filter: &[String]) -> Outcome<Count> {
     let packages = LIVE.iter().flat_map(|package| ["--package", package]);
     let words = packages.chain(["--test-threads", LIVE_AT_A_TIME]).chain(filter.iter().map(String::as_str));
     let mut live = live.to_vec();
     if filter.is_empty() {
-        // Who asks for all tests gets all of them.
+        // All tests were requested, so clear the limit.
         live.push((ONLY_SOME_WORLDS, OsString::new()));
     }
     nextest(&words.collect::<Vec<_>>(), &live)

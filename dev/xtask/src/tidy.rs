@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: what a formatter and a linter do not see. Files say what they are for, paths that are named exist,
-//! nothing points at the machine it was written on.
+//! `cargo xtask tidy`: checks beyond a formatter and a linter. Files state their purpose, named paths exist, and no file names a path of
+//! the author's machine.
 
 pub mod names;
 mod rust_files;
@@ -10,10 +10,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Folders of machines that no file may name.
+/// Machine folders that no file may name.
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
-/// Files in which other rules hold: what others wrote, what is made, what is not text.
+/// Files under other rules: third-party, generated, or not text.
 const NOT_OURS: [&str; 2] = ["Cargo.lock", "LICENSE"];
 
 /// Checks every file of the repository and names each finding.
@@ -31,12 +31,12 @@ pub fn run(_: &[String]) -> Outcome<()> {
     for (file, line, what) in &findings {
         eprintln!("{file}:{line}: {what}");
     }
-    // What it finds has been said already.
+    // It has printed its findings already.
     let _ = contract::run(&["--check".into()]);
     bail!("{} untidy places", findings.len())
 }
 
-/// The findings in one file, whatever kind it is: line (0: the file as a whole), and what is wrong there.
+/// The findings in one file of any kind: line (0: the whole file), and message.
 fn check(file: &str, text: &str) -> Vec<(usize, String)> {
     if NOT_OURS.iter().any(|name| file.contains(name)) || is_test_data(file) {
         return Vec::new();
@@ -55,7 +55,7 @@ fn check(file: &str, text: &str) -> Vec<(usize, String)> {
     findings
 }
 
-/// What no line may have.
+/// Findings that apply to every line.
 fn lines(text: &str) -> Vec<(usize, String)> {
     let mut findings = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -78,13 +78,13 @@ fn lines(text: &str) -> Vec<(usize, String)> {
     findings
 }
 
-/// Whether `line` names `path` at the beginning of a path, and not as a part of another (`/proc/self/root/`).
+/// Whether `line` contains `path` at the beginning of a path, not inside another (`/proc/self/root/`).
 fn names_path(line: &str, path: &str) -> bool {
     let continues = |character: char| character.is_alphanumeric() || "/}._-~$*".contains(character);
     line.match_indices(path).any(|(at, _)| !line[..at].ends_with(continues))
 }
 
-/// Each line of `[workspace.dependencies]` that is not of the workspace itself, without a comment above it or above its group.
+/// Each third-party line of `[workspace.dependencies]` without a comment above it or above its group.
 fn uncommented_dependencies(text: &str) -> Vec<(usize, String)> {
     let mut findings = Vec::new();
     let (mut inside, mut commented) = (false, false);
@@ -102,12 +102,12 @@ fn uncommented_dependencies(text: &str) -> Vec<(usize, String)> {
     findings
 }
 
-/// Files that a test compares with or reads as input: their content is the point.
+/// Files that a test reads or compares: their content is the point.
 fn is_test_data(file: &str) -> bool {
     ["/fixtures/", "/golden/", "/corpus/", "/abi/", "/assets/"].iter().any(|folder| file.contains(folder))
 }
 
-/// Whether a path that `file` names is there: from the root, from the file's folder, or from its crate.
+/// Whether a path in `file` exists: from the root, from the file's folder, or from its crate.
 fn exists(file: &str, path: &str) -> bool {
     let root = crate::root();
     let mut folder = Path::new(file).parent();
@@ -123,7 +123,7 @@ fn exists(file: &str, path: &str) -> bool {
     false
 }
 
-/// The files that git knows, and the new ones that it does not ignore.
+/// The files that git tracks, and new ones that it does not ignore.
 pub fn tracked_files() -> Outcome<Vec<String>> {
     let mut git = Command::new("git");
     git.current_dir(crate::root()).args(["ls-files", "--cached", "--others", "--exclude-standard"]);

@@ -1,4 +1,4 @@
-//! An object of the time before there was attach: it knows ICorProfilerCallback2 and nothing after it.
+//! A profiler object that predates attach: it knows ICorProfilerCallback2 and nothing newer.
 
 use crate::fault::{Fault, fault};
 use crate::profiler::never_return;
@@ -6,14 +6,14 @@ use corprof::{Guid, HResult, sys};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One static object: whoever does not get ICorProfilerCallback3 calls none of its callbacks, so it has none.
+/// One static object. A runtime that does not get ICorProfilerCallback3 calls no callbacks, so it has none.
 #[repr(C)]
 struct Object {
     unknown: sys::IUnknown,
     references: AtomicU32,
 }
 
-// SAFETY: the vtable is never written, and the count is atomic.
+// SAFETY: nobody writes to the vtable after its initialisation, and the count is atomic.
 unsafe impl Sync for Object {}
 
 static VTABLE: sys::IUnknownVtbl =
@@ -21,7 +21,7 @@ static VTABLE: sys::IUnknownVtbl =
 
 static OBJECT: Object = Object { unknown: sys::IUnknown { vtbl: &raw const VTABLE }, references: AtomicU32::new(0) };
 
-/// The object, with one reference more.
+/// The object, with one more reference.
 pub fn object() -> *mut sys::IUnknown {
     OBJECT.references.fetch_add(1, Ordering::SeqCst);
     (&raw const OBJECT.unknown).cast_mut()
@@ -32,14 +32,14 @@ unsafe extern "system" fn query_interface(
     interface: sys::REFIID,
     out: *mut *mut c_void,
 ) -> sys::HRESULT {
-    // SAFETY: the runtime asks with a valid identifier, which need not be aligned.
+    // SAFETY: the runtime passes a valid identifier, which need not be aligned.
     let interface: Guid = unsafe { interface.read_unaligned() };
     let known = [sys::IID_IUnknown, sys::IID_ICorProfilerCallback, sys::IID_ICorProfilerCallback2].contains(&interface);
     if !known && fault() == Fault::HangsInQuery {
         never_return();
     }
     let answer = if known { this } else { std::ptr::null_mut() };
-    // SAFETY: the runtime waits for the answer there.
+    // SAFETY: `out` is valid for the answer: the runtime guarantees it for QueryInterface.
     unsafe { out.write(answer) };
     if !known {
         return HResult::E_NOINTERFACE.0;

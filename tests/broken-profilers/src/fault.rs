@@ -1,13 +1,13 @@
-//! What can be wrong, and what is wrong with this copy.
+//! The possible faults, and the fault of this copy.
 
 use std::ffi::CStr;
 
 macro_rules! faults {
     ($($(#[doc = $doc:literal])+ $fault:ident = $name:literal,)+) => {
-        /// What is wrong.
+        /// A fault.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Fault {
-            /// Nothing; it asks for its detach in a callback.
+            /// None; it requests its detach in a callback.
             None,
             $($(#[doc = $doc])+ $fault,)+
         }
@@ -20,9 +20,9 @@ macro_rules! faults {
 }
 
 faults! {
-    /// Nothing either; a thread of its own asks, which holds the library until its end.
+    /// None; its own thread requests the detach, with a reference on the library until its end.
     OwnThread = "honest-thread",
-    /// Nothing; it never asks for its detach.
+    /// None; it never requests its detach.
     Stays = "stays",
     /// Its class factory makes no object.
     RefusesInstance = "refuses-instance",
@@ -30,7 +30,7 @@ faults! {
     RefusesClass = "refuses-class",
     /// Its object has no ICorProfilerCallback3.
     IsTooOld = "is-too-old",
-    /// InitializeForAttach refuses, as it may.
+    /// InitializeForAttach refuses, which is allowed.
     RefusesAttach = "refuses-attach",
     /// Its constructor crashes.
     CrashesOnLoad = "crashes-on-load",
@@ -44,21 +44,21 @@ faults! {
     Exits = "exits",
     /// It enumerates before ProfilerAttachComplete.
     EnumeratesEarly = "enumerates-early",
-    /// It asks for flags that are not for attached profilers.
+    /// It requests flags that are forbidden for attached profilers.
     ForbiddenFlags = "forbidden-flags",
-    /// It asks for rejit, which forbids its detach, and then for its detach.
+    /// It enables ReJIT, which forbids its detach, and then requests its detach.
     SetsRejit = "sets-rejit",
-    /// Nothing; it is only notified, and asks on a thread of its own once ProfilerAttachComplete has come.
+    /// None; it is notification-only, and its own thread requests the detach after ProfilerAttachComplete.
     OnlyNotified = "honest-notified",
-    /// It is only notified, and asks for its detach although ProfilerAttachComplete has not come.
+    /// It is notification-only, and requests its detach before ProfilerAttachComplete.
     DetachesUnheard = "detaches-unheard",
-    /// It asks about a module that is gone.
+    /// It queries a module that is unloaded.
     StaleId = "stale-id",
     /// A callback never returns.
     NeverReturns = "never-returns",
-    /// It never answers whether its object has ICorProfilerCallback3.
+    /// Its QueryInterface for ICorProfilerCallback3 never returns.
     HangsInQuery = "hangs-in-query",
-    /// It never answers whether it is only to be notified.
+    /// Its answer whether it is notification-only never comes.
     HangsBeforeAttach = "hangs-before-attach",
     /// It suspends the runtime, never resumes it, and stays.
     LeavesSuspended = "leaves-suspended",
@@ -66,57 +66,57 @@ faults! {
     HangsInShutdown = "hangs-in-shutdown",
     /// ProfilerDetachSucceeded never returns.
     HangsInDetachSucceeded = "hangs-in-detach-succeeded",
-    /// Nothing; it asks to be told of collections inside InitializeForAttach, where that is granted, and else refuses its attach.
+    /// None; it requests GC callbacks inside InitializeForAttach, and refuses its attach if they are not granted.
     WatchesCollections = "honest-collections",
-    /// It asks for that too late, does not look at the answer, and forces a collection.
+    /// It requests them too late, ignores the error, and forces a GC.
     IgnoresRefusal = "ignores-refusal",
-    /// It asks for that too late, does not look at the answer, and waits for a collection.
+    /// It requests them too late, ignores the error, and waits for a GC.
     WaitsAfterRefusal = "waits-after-refusal",
-    /// A reference on its object is never given back.
+    /// It never releases a reference on its object.
     KeepsReference = "keeps-reference",
-    /// An enumerator is never given back.
+    /// It never releases an enumerator.
     KeepsEnumerator = "keeps-enumerator",
-    /// A thread is left behind.
+    /// It leaves a thread.
     LeavesThread = "leaves-thread",
-    /// A thread is left behind, and no descriptor is left for who wants to see it.
+    /// It leaves a thread, and uses up all descriptors, so that its process cannot be inspected.
     HidesThread = "hides-thread",
-    /// A timer is left behind.
+    /// It leaves a timer.
     LeavesTimer = "leaves-timer",
-    /// An interval timer is left behind.
+    /// It leaves an interval timer.
     LeavesIntervalTimer = "leaves-interval-timer",
-    /// A thread is left behind that goes on to ask the runtime, after the unload, too.
+    /// It leaves a thread that continues to call the runtime, even after the unload.
     AsksForEver = "asks-for-ever",
-    /// A signal handler is left behind.
+    /// It leaves a signal handler.
     LeavesHandler = "leaves-handler",
-    /// A child is left behind.
+    /// It leaves a child.
     LeavesChild = "leaves-child",
-    /// A child in a session of its own is left behind, and the process never ends by itself.
+    /// It leaves a child in its own session, and the process never ends by itself.
     LeavesDaemon = "leaves-daemon",
-    /// One of its threads is traced by its parent, as a debugger does, and never ends by itself.
+    /// Its parent traces one of its threads, as a debugger does, and the thread never ends by itself.
     IsTraced = "is-traced",
     /// It stops its process.
     Stops = "stops",
-    /// An EventPipe session is left behind.
+    /// It leaves an EventPipe session.
     LeavesSession = "leaves-session",
-    /// A descriptor is left behind.
+    /// It leaves a descriptor.
     LeavesDescriptor = "leaves-descriptor",
-    /// A reference on its library is never given back.
+    /// It never releases a reference on its library.
     PinsLibrary = "pins-library",
     /// It calls the runtime after the detach was accepted.
     CallsAfterSealing = "calls-after-sealing",
-    /// A thread of its own asks without a reference on the library.
+    /// Its own thread calls the runtime without a reference on the library.
     AsksWithoutReference = "asks-without-reference",
 }
 
-/// Of this copy.
+/// The fault of this copy.
 pub fn fault() -> Fault {
     // SAFETY: all-zero is a valid value of this plain struct.
     let mut own: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: an address inside this library, and a place for the answer.
+    // SAFETY: the address is inside this library, and `own` is valid for writing.
     if unsafe { libc::dladdr(fault as *const () as *const _, &raw mut own) } == 0 || own.dli_fname.is_null() {
         return Fault::None;
     }
-    // SAFETY: the linker's name of this library, which lives as long as it.
+    // SAFETY: the linker's name of this library is a C string that lives as long as the library.
     let path = unsafe { CStr::from_ptr(own.dli_fname) }.to_bytes();
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     by_name(file.strip_suffix(b".so").unwrap_or(file))

@@ -1,12 +1,12 @@
 //! Small profilers with one fault each, for `remora lab` to find.
 //!
 //! # Purpose
-//! One library is all of them: the name of its file, without `.so`, is the fault (`src/fault.rs`); under any other name it has none. So a
-//! test copies it under the name that it wants, and a fault may be committed before any class is asked for.
+//! One library contains all of them. Its file name, without `.so`, selects the fault (`src/fault.rs`); any other name selects none. A
+//! test copies it under the wanted name, so a fault can occur even before a class is requested.
 //!
 //! # Design constraints
-//! But for its fault each is an honest profiler: it watches modules, asks for its detach in a callback or on a thread of its own that holds
-//! the library, and leaves nothing.
+//! Except for its fault each is a correct profiler. It monitors modules, and leaves nothing. It requests its detach in a callback or on
+//! its own thread with a reference on the library.
 //!
 //! # Rejected
 //! A crate for each: fourteen libraries with the same frame.
@@ -31,16 +31,16 @@ fn make(_class: &Guid) -> Option<*mut sys::IUnknown> {
     }
     let object = CallbackObject::create(Profiler::default());
     if fault() == Fault::KeepsReference {
-        // SAFETY: the object that was just made.
+        // SAFETY: the object was just created, with a valid vtable.
         unsafe { sys::IUnknown::AddRef(object) };
     }
     Some(object)
 }
 
-/// What the runtime looks for in the library.
+/// The entry point that the runtime looks for.
 ///
 /// # Safety
-/// Called by the runtime, with pointers that are valid.
+/// Only the runtime calls this, with valid pointers.
 #[allow(non_snake_case, reason = "the name is the runtime's")]
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn DllGetClassObject(
@@ -51,16 +51,16 @@ pub unsafe extern "system" fn DllGetClassObject(
     if fault() == Fault::RefusesClass {
         return HResult::E_NOINTERFACE.0;
     }
-    // SAFETY: the runtime's own pointers, passed on.
+    // SAFETY: the pointers are valid: the runtime guarantees it for DllGetClassObject.
     unsafe { dll_get_class_object(class, interface, object, make) }
 }
 
-/// Runs when the library is loaded.
+/// Runs at the load of the library.
 extern "C" fn loaded() {
     match fault() {
-        // SAFETY: ends the process, which is the fault.
+        // SAFETY: takes no pointers. It ends the process, which is the fault.
         Fault::CrashesOnLoad => unsafe { libc::abort() },
-        // SAFETY: ends the process at once, which is the fault.
+        // SAFETY: takes no pointers. It ends the process at once, which is the fault.
         Fault::ExitsOnLoad => unsafe { libc::_exit(7) },
         Fault::HangsOnLoad => profiler::never_return(),
         _ => {}

@@ -1,4 +1,4 @@
-//! A thread of the profiler's own that asks for the detach: with a reference on the library, as it should, or without.
+//! The profiler's own thread, which requests the detach: with a reference on the library, as required, or without.
 
 use crate::fault::{Fault, fault};
 use crate::shared::Shared;
@@ -7,35 +7,36 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What is expected of the callbacks, milliseconds.
+/// The expected duration of callbacks, milliseconds.
 const EXPECTED: u32 = 1;
 
-/// Between two looks whether the attach is complete, microseconds.
+/// Time between two checks whether the attach is complete, microseconds.
 const PAUSE: u32 = 100;
 
-/// So many of these is it waited for by who does not wait for it to the end.
+/// The number of checks after which an impatient profiler stops waiting.
 const LONGEST_TURNS: u32 = 20;
 
-/// Starts it. Nobody joins it: it is the last one that asks.
+/// Starts it. Nobody joins it: it makes the last call into the runtime.
 pub fn start(shared: &Arc<Shared>) {
     let mut thread: libc::pthread_t = 0;
     let argument = Arc::into_raw(shared.clone()).cast_mut().cast();
-    // SAFETY: a live place, the usual attributes, a function of that signature, which takes over the reference.
+    // SAFETY: `thread` is valid for writing, the attributes are the default, `run` has the required signature, and takes over the
+    // reference in `argument`.
     if unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, argument) } == 0 {
-        // SAFETY: a thread that was just made.
+        // SAFETY: the thread was just created, and nobody joins it.
         unsafe { libc::pthread_detach(thread) };
     }
 }
 
 extern "C" fn run(shared: *mut c_void) -> *mut c_void {
-    // SAFETY: the reference that `start` has handed over.
+    // SAFETY: `start` created this pointer by `Arc::into_raw`, and passed its reference on.
     let shared = unsafe { Arc::from_raw(shared.cast_const().cast::<Shared>()) };
     if fault() != Fault::AsksWithoutReference {
         hold_library_until_thread_ends();
     }
     let mut turns = 0;
     while !shared.completed.load(Ordering::SeqCst) && (fault() != Fault::DetachesUnheard || turns < LONGEST_TURNS) {
-        // SAFETY: takes a number.
+        // SAFETY: takes no pointers.
         unsafe { libc::usleep(PAUSE) };
         turns += 1;
     }
@@ -44,39 +45,39 @@ extern "C" fn run(shared: *mut c_void) -> *mut c_void {
     ask(info);
     if fault() == Fault::CallsAfterSealing {
         let mut mask = 0;
-        // SAFETY: not at all in a real process: Info may be gone, which is the fault.
+        // SAFETY: unsound in a real process: Info may be freed, which is the fault.
         unsafe { sys::ICorProfilerInfo::GetEventMask(info, &mut mask) };
     }
     std::ptr::null_mut()
 }
 
-/// Asks for the detach.
+/// Requests the detach.
 pub fn ask(info: *mut sys::ICorProfilerInfo) {
-    // SAFETY: the runtime's object, alive until this is accepted.
+    // SAFETY: the runtime keeps Info valid until it accepts this request.
     unsafe { sys::ICorProfilerInfo3::RequestProfilerDetach(info.cast(), EXPECTED) };
 }
 
-/// Takes a reference on this library that nobody gives back.
+/// Takes a reference on this library that nobody releases.
 pub fn pin_library() -> *mut c_void {
     // SAFETY: all-zero is a valid value of this plain struct.
     let mut own: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: an address inside this library, and a place for the answer.
+    // SAFETY: the address is inside this library, and `own` is valid for writing.
     unsafe { libc::dladdr(run as *const () as *const _, &raw mut own) };
-    // SAFETY: the name that the linker has given.
+    // SAFETY: the linker's name of this library is a C string; NOLOAD loads nothing.
     unsafe { libc::dlopen(own.dli_fname.cast::<c_char>(), libc::RTLD_NOW | libc::RTLD_NOLOAD) }
 }
 
-/// The C library gives the reference back after the thread's last frame of ours.
+/// The C library releases the reference after the thread's last frame in this library.
 fn hold_library_until_thread_ends() {
     type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
     unsafe extern "C" {
         fn __cxa_thread_atexit_impl(close: Close, handle: *mut c_void, of: *mut c_void) -> c_int;
     }
     let handle = pin_library();
-    // SAFETY: looks up a name.
+    // SAFETY: the name is a C string.
     let close = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"dlclose".as_ptr()) };
     // SAFETY: `dlclose` has this signature.
     let function: Close = unsafe { std::mem::transmute(close) };
-    // SAFETY: closes the handle once; the last argument lies in the C library, so that this library is not pinned by it.
+    // SAFETY: closes the handle once. The last argument is an address in the C library, so it does not pin this library.
     unsafe { __cxa_thread_atexit_impl(function, handle, close) };
 }

@@ -1,4 +1,4 @@
-//! The callbacks of an honest profiler, and the place of each fault in them.
+//! The callbacks of a correct profiler, and the place of each fault in them.
 
 use crate::fault::{Fault, fault};
 use crate::own_thread;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
-/// COR_PRF_MONITOR_ENTERLEAVE, which is not for attached profilers.
+/// COR_PRF_MONITOR_ENTERLEAVE, which is forbidden for attached profilers.
 const ENTER_LEAVE: u32 = 0x1000;
 /// COR_PRF_MONITOR_GC.
 const COLLECTIONS: u32 = 0x80;
@@ -19,7 +19,7 @@ const COLLECTIONS: u32 = 0x80;
 const REJIT: u32 = 0x4_0000;
 /// Microseconds.
 const BETWEEN_QUESTIONS: u32 = 200;
-/// A long time for a timer that shall not come, seconds.
+/// A time that a timer never reaches in a test, seconds.
 const AN_HOUR: libc::time_t = 3600;
 
 /// The profiler.
@@ -31,7 +31,7 @@ impl Profiler {
         self.0.info()
     }
 
-    /// Asks once, in the callback that runs.
+    /// Requests the detach once, in the current callback.
     fn leave(&self) {
         let stays = matches!(
             fault(),
@@ -63,20 +63,20 @@ impl ProfilerCallback for Profiler {
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, _: &[u8]) -> Result<(), HResult> {
         let raw = info.as_raw();
         self.0.info.store(raw, Ordering::SeqCst);
-        // SAFETY: the runtime's object, alive.
+        // SAFETY: the runtime keeps Info valid until it accepts a detach.
         unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw.cast(), MODULE_LOADS, 0) };
         match fault() {
             Fault::RefusesAttach => return Err(HResult::E_FAIL),
             Fault::EnumeratesEarly => drop(info.enum_modules()),
             Fault::ForbiddenFlags => {
-                // SAFETY: the runtime's object, alive until a detach is accepted.
+                // SAFETY: the runtime keeps Info valid until it accepts a detach.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | ENTER_LEAVE) };
             }
             Fault::SetsRejit => {
-                // SAFETY: the runtime's object, alive until a detach is accepted.
+                // SAFETY: the runtime keeps Info valid until it accepts a detach.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | REJIT) };
             }
-            // SAFETY: the runtime's object, alive until a detach is accepted.
+            // SAFETY: the runtime keeps Info valid until it accepts a detach.
             Fault::WatchesCollections => unsafe {
                 let answer = sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | COLLECTIONS);
                 return HResult(answer).ok();
@@ -94,7 +94,7 @@ impl ProfilerCallback for Profiler {
             Fault::LeavesChild => leave_child(),
             Fault::LeavesDaemon => leave_daemon(),
             Fault::IsTraced => be_traced(),
-            // SAFETY: stops the process, which is the fault.
+            // SAFETY: takes no pointers. It stops the process, which is the fault.
             Fault::Stops => _ = unsafe { libc::raise(libc::SIGSTOP) },
             Fault::LeavesDescriptor => leave_descriptor(),
             Fault::PinsLibrary => drop(own_thread::pin_library()),
@@ -108,7 +108,7 @@ impl ProfilerCallback for Profiler {
             Fault::OwnThread | Fault::OnlyNotified | Fault::CallsAfterSealing | Fault::AsksWithoutReference => {
                 own_thread::start(&self.0)
             }
-            // SAFETY: the runtime's object, alive until a detach is accepted; every Core has the slot.
+            // SAFETY: the runtime keeps Info valid until it accepts a detach; every Core has the slot.
             Fault::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
             Fault::LeavesSession => {
                 let mut session = 0;
@@ -120,20 +120,21 @@ impl ProfilerCallback for Profiler {
                     filterData: std::ptr::null(),
                 };
                 let info = self.info().cast();
-                // SAFETY: the runtime's object, alive until a detach is accepted; a list of one, and a local place. Since .NET 6 it has the slot.
+                // SAFETY: the runtime keeps Info valid until it accepts a detach, and has the slot since .NET 6. The list has one entry,
+                // and `session` is valid for writing.
                 unsafe { sys::ICorProfilerInfo12::EventPipeStartSession(info, 1, &config, 0, &mut session) };
             }
             Fault::IgnoresRefusal | Fault::WaitsAfterRefusal => {
-                // SAFETY: the runtime's object, alive.
+                // SAFETY: the runtime keeps Info valid until it accepts a detach.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(self.info(), MODULE_LOADS | COLLECTIONS) };
                 if fault() == Fault::IgnoresRefusal {
-                    // SAFETY: the runtime's object, alive until a detach is accepted.
+                    // SAFETY: the runtime keeps Info valid until it accepts a detach.
                     unsafe { sys::ICorProfilerInfo::ForceGC(self.info()) };
                 }
             }
             Fault::KeepsEnumerator => {
                 let mut modules = null_mut();
-                // SAFETY: the runtime's object, alive until a detach is accepted; a local place.
+                // SAFETY: the runtime keeps Info valid until it accepts a detach; `modules` is valid for writing.
                 unsafe { sys::ICorProfilerInfo3::EnumModules(self.info().cast(), &mut modules) };
             }
             _ => {}
@@ -149,9 +150,9 @@ impl ProfilerCallback for Profiler {
 
     fn module_load_finished(&self, _: ModuleId, _: HResult) {
         match fault() {
-            // SAFETY: none: it is the fault.
+            // SAFETY: none: the invalid write is the fault.
             Fault::Crashes => unsafe { std::ptr::without_provenance_mut::<u32>(8).write_volatile(1) },
-            // SAFETY: ends the process, which is the fault.
+            // SAFETY: takes no pointers. It ends the process, which is the fault.
             Fault::Exits => unsafe { libc::_exit(7) },
             _ => {}
         }
@@ -160,7 +161,7 @@ impl ProfilerCallback for Profiler {
     fn module_unload_finished(&self, module: ModuleId, _: HResult) {
         if fault() == Fault::StaleId {
             let mut length = 0;
-            // SAFETY: not in a real process: the id is stale, which is the fault.
+            // SAFETY: unsound in a real process: the id is stale, which is the fault.
             unsafe {
                 sys::ICorProfilerInfo3::GetModuleInfo2(
                     self.info().cast(),
@@ -190,10 +191,10 @@ impl ProfilerCallback for Profiler {
     }
 }
 
-/// Waits for ever.
+/// Waits forever.
 pub fn never_return() {
     loop {
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         unsafe { libc::pause() };
     }
 }
@@ -204,72 +205,72 @@ fn leave_thread() {
         null_mut()
     }
     let mut thread: libc::pthread_t = 0;
-    // SAFETY: a live place, the usual attributes, a function of that signature.
+    // SAFETY: `thread` is valid for writing, the attributes are the default, and `run` has the required signature.
     unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, null_mut()) };
 }
 
 fn leave_timer() {
     let mut timer: libc::timer_t = null_mut();
-    // SAFETY: a clock, the usual event, and a live place.
+    // SAFETY: the clock exists, the event is the default, and `timer` is valid for writing.
     unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, null_mut(), &raw mut timer) };
     let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let once = libc::itimerspec { it_interval: never, it_value: libc::timespec { tv_sec: AN_HOUR, tv_nsec: 0 } };
-    // SAFETY: the timer that was just made.
+    // SAFETY: the timer was just created.
     unsafe { libc::timer_settime(timer, 0, &raw const once, null_mut()) };
 }
 
 fn leave_interval_timer() {
     let interval = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let once = libc::itimerval { it_interval: interval, it_value: libc::timeval { tv_sec: AN_HOUR, tv_usec: 0 } };
-    // SAFETY: a live value of that kind.
+    // SAFETY: `once` is a valid value for this timer.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const once, null_mut()) };
 }
 
-/// A reference of its own keeps its code where it is: what it asks is the fault, not where it runs.
+/// Its own reference keeps its code mapped: the fault is its calls, not their location.
 fn ask_for_ever(info: *mut sys::ICorProfilerInfo) {
     extern "C" fn run(info: *mut c_void) -> *mut c_void {
         loop {
             let mut mask = 0;
-            // SAFETY: not in a real process, once the runtime has freed the object, which is the fault.
+            // SAFETY: unsound in a real process once the runtime has freed the object, which is the fault.
             unsafe { sys::ICorProfilerInfo::GetEventMask(info.cast(), &raw mut mask) };
-            // SAFETY: takes a number.
+            // SAFETY: takes no pointers.
             unsafe { libc::usleep(BETWEEN_QUESTIONS) };
         }
     }
     own_thread::pin_library();
     let mut thread: libc::pthread_t = 0;
-    // SAFETY: a live place, the usual attributes, a function of that signature.
+    // SAFETY: `thread` is valid for writing, the attributes are the default, and `run` has the required signature.
     unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, info.cast()) };
 }
 
 fn leave_handler() {
     extern "C" fn handler(_: c_int) {}
-    // SAFETY: a handler of that signature.
+    // SAFETY: the handler has the required signature.
     unsafe { libc::signal(libc::SIGUSR2, handler as *const () as libc::sighandler_t) };
 }
 
 fn leave_child() {
-    // SAFETY: the child does nothing but wait, and end with its parent's group.
+    // SAFETY: the child only waits, and ends with its parent's process group.
     if unsafe { libc::fork() } == 0 {
         never_return();
     }
 }
 
 fn leave_descriptor() {
-    // SAFETY: a name that lives.
+    // SAFETY: the path is a static C string.
     unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
 }
 
-/// Until there is none.
+/// Opens descriptors until none is left.
 fn take_all_descriptors() {
-    // SAFETY: a name that lives.
+    // SAFETY: the path is a static C string.
     while unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) } >= 0 {}
 }
 
 fn leave_daemon() {
-    // SAFETY: the child does nothing but leave its group, and wait.
+    // SAFETY: the child only leaves its process group, and waits.
     if unsafe { libc::fork() } == 0 {
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         unsafe { libc::setsid() };
         never_return();
     }
@@ -277,12 +278,12 @@ fn leave_daemon() {
 
 fn be_traced() {
     extern "C" fn run(_: *mut c_void) -> *mut c_void {
-        // SAFETY: asks to be traced by the parent.
+        // SAFETY: PTRACE_TRACEME ignores its pointers.
         unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, null_mut::<c_void>(), null_mut::<c_void>()) };
         never_return();
         null_mut()
     }
     let mut thread: libc::pthread_t = 0;
-    // SAFETY: a live place, the usual attributes, a function of that signature.
+    // SAFETY: `thread` is valid for writing, the attributes are the default, and `run` has the required signature.
     unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, null_mut()) };
 }

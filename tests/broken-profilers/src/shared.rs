@@ -1,19 +1,20 @@
-//! What the callbacks of a profiler and its thread share.
+//! State shared by the callbacks of a profiler and its thread.
 
 use corprof::sys;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// What the callbacks and the thread share. The runtime's object is kept raw: a broken profiler asks what the safe layer would not let it ask.
+/// The shared state. Info is kept as a raw pointer: a broken profiler makes calls that the safe layer forbids.
 #[derive(Default)]
 pub struct Shared {
     pub info: AtomicPtr<sys::ICorProfilerInfo>,
-    /// ProfilerAttachComplete runs on a thread that the runtime does not count: who asks before it has returned is unloaded under it.
+    /// ProfilerAttachComplete runs on a thread that the runtime does not count: a detach request before it has returned would unload its
+    /// code.
     pub completed: AtomicBool,
     pub asked: AtomicBool,
 }
 
 impl Shared {
-    /// The runtime's object.
+    /// The runtime's Info object.
     pub fn info(&self) -> *mut sys::ICorProfilerInfo {
         self.info.load(Ordering::SeqCst)
     }

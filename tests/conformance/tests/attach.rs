@@ -1,6 +1,6 @@
-//! What runtimes do with a profiler that attaches, and while it is attached, live ones and their models.
+//! Attach, and attached profilers, on live runtimes and their models.
 //!
-//! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
+//! The profiler is `tests/probe`, which follows the test's orders on the thread of each callback. Remora takes no part.
 #![forbid(unsafe_code)]
 
 use remora_conformance::probe::{CLASS, Seat, Stage, digest, library, longest_data};
@@ -16,7 +16,7 @@ const CANCEL_ACTIVATION: u32 = 0x8013_1375;
 const CONCURRENT_NOT_PROFILABLE: u32 = 0x8013_1376;
 const NOT_IMPLEMENTED: u32 = 0x8000_4001;
 const FAIL: u32 = 0x8000_4005;
-/// A code that nobody else answers.
+/// An HRESULT that nothing else returns.
 const OF_OUR_OWN: u32 = 0x8004_BEEF;
 
 const MODULE_LOADS: u32 = 0x4;
@@ -26,9 +26,9 @@ const STACK_SNAPSHOT: u32 = 0x1000_0000;
 const LARGE_OBJECTS: u32 = 0x40;
 const EVENT_PIPE: u32 = 0x80;
 
-/// What an attached profiler may set, in either half.
+/// The flags that an attached profiler may set, in the low half.
 const ALLOWABLE: u32 = 0x1005_02FE;
-/// DISABLE_INLINING and DISABLE_OPTIMIZATIONS, which .NET 10 lets it set as well.
+/// DISABLE_INLINING and DISABLE_OPTIMIZATIONS, which .NET 10 allows, too.
 const ALLOWABLE_SINCE_10: u32 = 0x60_0000;
 const IMMUTABLE: u32 = 0xEEF8_CC00;
 const HIGH_IMMUTABLE: u32 = 0x8;
@@ -45,7 +45,7 @@ fn att_01_the_trigger_ends_after_its_success_and_the_profiler_goes_on() {
         init.leave(0);
         let status = trigger.wait();
         assert!(status.success(), "{status}");
-        // It was never told that anybody waits for it, and nobody does.
+        // It cannot see that nobody waits for the attach any more.
         let mut own = stage.seat("Thread");
         stage.is_alive(&mut own);
         stage.leave(own);
@@ -100,7 +100,7 @@ fn att_10_an_error_of_initialize_for_attach_reaches_the_trigger_and_the_library_
             until("the library is unmapped", || !stage.is_mapped());
         }
         assert!(!stage.has_come("ProfilerDetachSucceeded"));
-        // And nothing stays behind that would keep the next one out.
+        // And nothing remains that would block the next one.
         stage.attached(0, 0);
     });
 }
@@ -132,13 +132,13 @@ fn att_12_a_mask_after_attach_takes_what_is_allowable_and_nothing_else() {
         init.leave(0);
         assert_eq!(attaching.answer(), Ok(()));
         let mut own = stage.seat("Thread");
-        // MONITOR_GC of an active profiler is another clause's (GCH-05); ReJIT would stay for ever, and is DET-02's.
+        // GCH-05 covers MONITOR_GC of an active profiler; ReJIT would be permanent, and DET-02 covers it.
         wrong.extend(each_bit(runtime, &mut own, MONITOR_GC));
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     });
 }
 
-/// Tries every bit of the mask but these; what was answered otherwise than it should be.
+/// Tries every bit of the mask except `but`; returns unexpected answers.
 fn each_bit(runtime: &Runtime, seat: &mut Seat, but: u32) -> Vec<String> {
     let mut wrong = Vec::new();
     let allowable = if runtime.major() < 10 { ALLOWABLE } else { ALLOWABLE | ALLOWABLE_SINCE_10 };
@@ -170,7 +170,7 @@ fn expected(bit: u32, allowable: u32, immutable: u32) -> u32 {
 
 #[test]
 fn att_19_what_is_not_allowed_is_refused_when_it_is_asked_with_the_clause_that_forbids_it() {
-    // What the safe layer refuses and the runtime takes: ReJIT, which would stay for ever, and what only .NET 10 allows.
+    // Flags that the safe layer refuses and the runtime accepts: ReJIT, which would be permanent, and those that only .NET 10 allows.
     const STRICTER: u32 = 0x4_0000 | ALLOWABLE_SINCE_10;
     in_every_world(|runtime| {
         let stage = Stage::start(runtime);
@@ -186,7 +186,7 @@ fn att_19_what_is_not_allowed_is_refused_when_it_is_asked_with_the_clause_that_f
                     continue;
                 }
                 let taken = own.ask(&format!("mask {:#x} {high:#x}", MODULE_LOADS | low)).is_ok();
-                // The newest bit is unknown to the oldest runtime.
+                // The oldest runtime does not know the newest bit.
                 let unknown = high == EVENT_PIPE && runtime.major() < 5;
                 if !named || clauses.is_empty() != (taken || unknown) {
                     wrong.push(format!("{low:#x} {high:#x}: taken: {taken}, clauses: {clauses:?}"));
@@ -220,11 +220,11 @@ fn att_14_only_large_objects_are_reported_when_they_are_allocated() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(0, 0);
-        // ENABLE_OBJECT_ALLOCATED is immutable, OBJECT_ALLOCATED is not allowed.
+        // ENABLE_OBJECT_ALLOCATED is immutable, OBJECT_ALLOCATED is forbidden.
         assert_eq!(own.refused("mask 0x800000 0"), FAIL);
         assert_eq!(own.refused("mask 0x100 0"), UNSUPPORTED_FOR_ATTACHING);
         own.done(&format!("mask 0 {LARGE_OBJECTS:#x}"));
-        // The first time, the runtime itself may need room for statics.
+        // The first time, the runtime itself may allocate space for statics.
         stage.act("a small");
         let before = own.count("ObjectAllocated");
         stage.act("b small");
@@ -238,7 +238,7 @@ fn att_14_only_large_objects_are_reported_when_they_are_allocated() {
 
 #[test]
 fn att_15_since_dotnet_8_the_runtime_logs_every_attach_detach_and_failure() {
-    // Live only: the model has entries, and not the texts of the runtime's resources.
+    // Live only: the model has entries, but not the texts of the runtime's resources.
     in_live_worlds(|runtime| {
         let stage = Stage::start(runtime);
         let pid = stage.pid();
@@ -252,7 +252,7 @@ fn att_15_since_dotnet_8_the_runtime_logs_every_attach_detach_and_failure() {
         own.done("detach 300");
         own.leave(0);
         stage.gone();
-        // The next attach is served when the detach is over, and with it its entry is written.
+        // The next attach is served after the detach is over, so its entry is written by then.
         let attaching = stage.attach(&[]);
         stage.seat("InitializeForAttach").leave(0);
         assert_eq!(attaching.answer(), Ok(()));
@@ -261,7 +261,7 @@ fn att_15_since_dotnet_8_the_runtime_logs_every_attach_detach_and_failure() {
         let (asked, failed, broken, loaded, leaving, left) =
             ("[0x2512].", "[0x2505].", "[0x2504].", "[0x2507].", "[0x2513].", "[0x2514].");
         if runtime.major() < 8 {
-            // Seen on 3.1: no such event is written, whatever the provider is asked for.
+            // Observed on 3.1: it writes no such event, whatever keywords the provider gets.
             assert!(entries.is_empty(), "{texts:#?}");
             return;
         }
@@ -386,7 +386,7 @@ fn cat_06_a_module_met_twice_and_an_unload_of_one_never_met_are_harmless() {
         assert_eq!(stage.act("finish b"), "obedient");
         assert_eq!(own.ids("ModuleLoadFinished"), [module.as_str()]);
 
-        // The second unload is of the module that was there before the probe, which never asked for it.
+        // The second unload is of a module loaded before the probe, which never queried it.
         assert_eq!(stage.act("a unload"), "unloaded");
         assert_eq!(stage.act("a unload"), "unloaded");
         let unloaded = own.ids("ModuleUnloadFinished");
@@ -413,7 +413,7 @@ fn cat_08_a_function_first_met_under_an_address_is_looked_up_with_its_class_and_
             assert!(modules.contains(module), "{name} is of a module that is not enumerated");
             let path = own.done(&format!("module {module}"));
             assert!(path[1].ends_with(".dll"), "{path:?}");
-            // Zero is a class shared among type arguments, which is not named without a frame.
+            // Zero is a class shared among type arguments, which cannot be named without a frame.
             if class != "0x0" {
                 assert_eq!(own.done(&format!("class {class}"))[0], *module);
             }
@@ -484,7 +484,7 @@ fn gch_05_the_walk_of_the_heap_is_asked_for_inside_initialize_for_attach_or_refu
         own.leave(0);
         stage.gone();
 
-        // Asked for once in time, it may be dropped and asked for again, until the detach.
+        // Once granted in time, it may be dropped and requested again, until the detach.
         let mut own = stage.attached(MONITOR_GC, 0);
         own.done("mask 0 0");
         own.done(&format!("mask {MONITOR_GC:#x} 0"));
@@ -499,9 +499,9 @@ fn gch_05_the_walk_of_the_heap_is_asked_for_inside_initialize_for_attach_or_refu
     });
 }
 
-/// Functions and addresses on the stack of a thread that loads a module, as far as they lie in images: precompiled ones.
+/// Functions and addresses on the stack of a thread that loads a module, if they are in images: precompiled ones.
 fn precompiled_on_stack(stage: &mut Stage, own: &mut Seat) -> Vec<(String, String)> {
-    // The first time, what is needed to load is loaded itself.
+    // The first load also loads its own dependencies.
     stage.act("a load");
     own.done("hold ModuleLoadFinished");
     stage.act("start a load");
@@ -519,10 +519,10 @@ fn precompiled_on_stack(stage: &mut Stage, own: &mut Seat) -> Vec<(String, Strin
     found
 }
 
-/// Where images of managed code are mapped.
+/// The mapped ranges of managed images.
 fn images(stage: &Stage) -> Vec<(u64, u64)> {
     let maps = Facts::of(stage.pid()).maps;
-    // That of the model is a file that was never on a disk.
+    // The model's image is a file that was never on a disk.
     let is_managed = |mapping: &&Mapping| mapping.name.trim_end_matches(" (deleted)").ends_with(".dll");
     maps.iter().filter(is_managed).map(|mapping| (mapping.start, mapping.end)).collect()
 }

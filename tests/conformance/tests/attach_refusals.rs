@@ -1,6 +1,6 @@
-//! What runtimes refuse a profiler because it attaches, live ones and their models: itself, or single methods of Info.
+//! Refusals for attached profilers, on live runtimes and their models: the attach itself, or single methods of Info.
 //!
-//! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
+//! The profiler is `tests/probe`, which follows the test's orders on the thread of each callback. Remora takes no part.
 #![forbid(unsafe_code)]
 
 use remora_conformance::in_every_world;
@@ -15,7 +15,7 @@ const NOT_IMPLEMENTED: u32 = 0x8000_4001;
 const MODULE_LOADS: u32 = 0x4;
 const JIT: u32 = 0x20;
 
-/// What Core refuses an attached profiler.
+/// The methods that Core refuses to an attached profiler.
 const REFUSED: [&str; 11] = [
     "SetEnterLeaveFunctionHooks",
     "SetEnterLeaveFunctionHooks2",
@@ -29,7 +29,7 @@ const REFUSED: [&str; 11] = [
     "GetFunctionTailcall3Info",
     "EnumNgenModuleMethodsInliningThisMethod",
 ];
-/// What Core serves nobody any more, however it was loaded.
+/// The methods that Core refuses to every profiler.
 const GONE: [&str; 5] = [
     "SetFunctionReJIT",
     "GetInprocInspectionInterface",
@@ -37,7 +37,8 @@ const GONE: [&str; 5] = [
     "BeginInprocDebugging",
     "EndInprocDebugging",
 ];
-/// What the .NET Framework refuses an attached profiler and Core serves; `SetILFunctionBody` besides, which forbids the detach (DET-02).
+/// Methods that the .NET Framework refuses to an attached profiler and Core serves; so is `SetILFunctionBody`, which forbids the detach
+/// (DET-02).
 const SERVED_ON_CORE: [&str; 3] = ["GetILFunctionBody", "GetILFunctionBodyAllocator", "SetILInstrumentedCodeMap"];
 
 #[test]
@@ -66,12 +67,12 @@ fn att_13_what_needs_a_profiler_from_the_start_is_refused_to_an_attached_one_whe
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         compiled.leave(0);
         assert_eq!(stage.act("finish a"), "7");
-        // Nothing of it stands in the way of the detach.
+        // None of it blocks the detach.
         stage.leave(own);
     });
 }
 
-/// What was answered otherwise than it should be, in this place, about this function.
+/// The unexpected answers in this place, about this function.
 fn otherwise_answered(seat: &mut Seat, function: &str) -> Vec<String> {
     let refused = REFUSED.map(|method| (method, UNSUPPORTED_FOR_ATTACHING));
     let right = refused.into_iter().chain(GONE.map(|method| (method, NOT_IMPLEMENTED)));
@@ -92,7 +93,7 @@ fn att_09_a_profiler_without_the_third_callback_is_not_attached_and_its_library_
         for _ in 0..2 {
             assert_eq!(stage.attach_class(&OLD_CLASS, b"data").answer(), Err(NOT_ATTACHABLE));
         }
-        // Its place is free.
+        // Its slot is free.
         let mut own = stage.attached(MODULE_LOADS, 0);
         stage.is_alive(&mut own);
         assert_eq!((own.count("Initialize"), own.count("InitializeForAttach")), (0, 1));
@@ -102,9 +103,9 @@ fn att_09_a_profiler_without_the_third_callback_is_not_attached_and_its_library_
         stage.seat("ProfilerDetachSucceeded");
         stage.seat("Released");
         until("the asking thread has ended", || !stage.threads().contains(&asked));
-        // An attach that is served comes after the end of that detach, which has given the library back.
+        // An attach is served only after the end of that detach, which has released the library.
         until("the next attach is served", || stage.refused_attach() == Err(FAIL));
-        // What the runtime took for the two that it refused, it never gives back.
+        // The runtime never releases the references that it took for the two refused attaches.
         assert!(stage.is_mapped(), "the library is unmapped: the runtime has mended its loss");
     });
 }

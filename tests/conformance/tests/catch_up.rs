@@ -1,6 +1,6 @@
-//! How a profiler that comes late learns what is there, by enumerations and events, on live runtimes and their models.
+//! How a late profiler discovers existing modules and methods, by enumerations and events, on live runtimes and their models.
 //!
-//! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
+//! The profiler is `tests/probe`, which follows the test's orders on the thread of each callback. Remora takes no part.
 #![forbid(unsafe_code)]
 
 use remora_conformance::in_every_world;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 const MODULE_LOADS: u32 = 0x4;
 const JIT: u32 = 0x20;
-/// Attaches of one target amid loads and compilations: each is another race.
+/// Attaches to one target during loads and compilations: each is another race.
 const ROUNDS: usize = 4;
 
 #[test]
@@ -34,7 +34,7 @@ fn cat_02_what_loads_between_an_early_enumeration_and_the_first_event_is_met_by_
             "an event came for what loaded before callbacks were on"
         );
         assert!(early.is_subset(&late));
-        // Whoever enumerates now, and listens, has no hole.
+        // An enumeration now, with events enabled, misses nothing.
         assert_eq!(stage.act("b load"), "obedient");
         let told: BTreeSet<String> = complete.ids("ModuleLoadFinished").into_iter().collect();
         let now = modules(&mut complete);
@@ -54,7 +54,7 @@ fn cat_05_what_is_there_in_the_end_was_enumerated_at_the_attach_or_reported() {
             init.done(&format!("mask {:#x} 0", MODULE_LOADS | JIT));
             init.done("hold ProfilerAttachComplete");
             init.done("thread");
-            // Both threads load and compile while callbacks are switched on and everything is enumerated.
+            // Both threads load and compile while callbacks are enabled and everything is enumerated.
             stage.act("start a many");
             stage.act("start b many");
             init.leave(0);
@@ -65,7 +65,7 @@ fn cat_05_what_is_there_in_the_end_was_enumerated_at_the_attach_or_reported() {
             assert_eq!((stage.act("finish a"), stage.act("finish b")), ("many".to_owned(), "many".to_owned()));
             let mut own = stage.seat("Thread");
             let (there, compiled) = (modules(&mut own), functions(&mut own));
-            // What can be enumerated is told of a little later.
+            // The event of an enumerable module or method may come a little later.
             until("everything that is there was enumerated at the attach or told of", || {
                 known_modules.extend(own.ids("ModuleLoadFinished"));
                 known_functions.extend(own.ids("JITCompilationFinished"));
@@ -80,7 +80,7 @@ fn cat_05_what_is_there_in_the_end_was_enumerated_at_the_attach_or_reported() {
 fn cat_07_an_event_outranks_an_enumeration_from_before_it_that_is_still_read() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
-        // The first time, what is needed to load is loaded itself.
+        // The first load also loads its own dependencies.
         stage.act("a load");
         assert_eq!(stage.act("a unload"), "unloaded");
         stage.act("a load");
@@ -88,7 +88,7 @@ fn cat_07_an_event_outranks_an_enumeration_from_before_it_that_is_still_read() {
         own.done("hold ModuleUnloadStarted");
         own.done("snapshot modules");
         let mut listed = own.done("next");
-        // While it is read, one module comes and the one before it goes.
+        // While it is read, one module is loaded and the previous one unloaded.
         stage.act("start b unload");
         let unloading = stage.seat("ModuleUnloadStarted");
         let gone = unloading.id().to_owned();

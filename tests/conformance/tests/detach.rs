@@ -1,7 +1,7 @@
-//! What runtimes do with a profiler that asks for its detach, live ones and their models.
+//! Detach requests, on live runtimes and their models.
 //!
-//! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
-//! That something does not happen is shown by what the runtime's own detach thread does meanwhile: it wakes, looks, and sleeps again.
+//! The profiler is `tests/probe`, which follows the test's orders on the thread of each callback. Remora takes no part.
+//! To show that something does not happen, a test watches the runtime's detach thread: it wakes, checks, and sleeps again.
 #![forbid(unsafe_code)]
 
 use remora_conformance::probe::{Seat, Stage};
@@ -15,14 +15,14 @@ const ALREADY_ACTIVE: u32 = 0x8013_136A;
 const MODULE_LOADS: u32 = 0x4;
 const JIT: u32 = 0x20;
 const GC: u32 = 0x10;
-/// Of the runtime's own events, those about exceptions.
+/// The keyword of the runtime's exception events.
 const EXCEPTION_KEYWORD: u64 = 0x8000;
 
-/// Questions to the runtime that answer with success as long as they are answered at all.
+/// Calls that the runtime answers with success as long as it answers at all.
 const QUESTIONS: [&str; 6] = ["modules", "functions", "threads", "getmask", "runtime", "mask 4 0"];
 /// Detaches of one target whose ends race.
 const RACES: usize = 10;
-/// So often must the detach thread have slept before it counts that it has found the profiler busy. Each look is two sleeps at most.
+/// After this many sleeps of the detach thread, it must have found the profiler busy. Each check has at most two sleeps.
 const LOOKS: u64 = 6;
 
 #[test]
@@ -49,7 +49,7 @@ fn det_05_det_08_the_asking_thread_ends_after_the_runtime_has_let_the_library_go
         own.done("detach 300");
         stage.seat("ProfilerDetachSucceeded");
         stage.seat("Released");
-        // Where the next attach gets as far as to be refused by the probe itself, the last detach is over, and its library freed.
+        // If the probe itself refuses the next attach, the last detach is over, and its library freed.
         until("the next attach is served", || match stage.refused_attach() {
             Err(FAIL) => true,
             Err(ALREADY_ACTIVE) => false,
@@ -70,7 +70,7 @@ fn det_08_the_asking_thread_and_the_runtime_race_to_let_the_library_go() {
         for round in 0..RACES {
             let mut own = stage.attached(MODULE_LOADS | JIT, GC);
             own.done("detach 300");
-            // Every other time the thread ends while the runtime, just as long, waits for the test to have seen the end.
+            // Even rounds end the thread before the runtime's report, odd rounds just after it, so that both ends race.
             if round % 2 == 0 {
                 own.leave(0);
                 stage.gone();
@@ -132,7 +132,7 @@ fn det_06_events_of_a_session_of_the_profilers_own_still_come_after_the_request(
         assert_eq!(own.refused(&format!("unlisten {}", session[0])), DETACHING, "the session can be stopped too late");
         stage.act("b throw");
         assert!(own.count("EventPipeEventDelivered") > before, "the seal holds for events as well");
-        // They would come into a library that is gone: the target has to end before the detach does.
+        // They would return into an unmapped library: the target has to end before the detach does.
         drop(stage);
         drop((own, held));
     });
@@ -216,13 +216,13 @@ fn det_07_attach_complete_is_not_waited_for_by_a_detach_that_another_thread_asks
         init.done("hold ProfilerAttachComplete");
         init.done("thread");
         init.leave(0);
-        // It runs on the thread of the diagnostics server, which the runtime does not count.
+        // It runs on the diagnostics server's thread, which the runtime does not count.
         let complete = stage.seat("ProfilerAttachComplete");
         let mut own = stage.seat("Thread");
         own.done("detach 300");
         stage.seat("ProfilerDetachSucceeded");
         stage.seat("Released");
-        // What that callback returns to is gone: the target has to end before it does.
+        // The callback would return into an unmapped library: the target has to end before it does.
         drop(stage);
         drop((complete, own));
     });
@@ -314,7 +314,7 @@ fn det_19_since_dotnet_8_a_callback_that_may_not_trigger_a_collection_can_ask_an
         let from = detacher.sleeps();
         collecting.done("detach 300");
         own.leave(0);
-        // It sleeps the expected time, and then waits for the list of threads, which the collection has.
+        // It sleeps for the expected time, and then waits for the thread list, which the GC has locked.
         until("the detach thread has looked", || detacher.sleeps() >= from + 2);
         assert!(!stage.has_come("ProfilerDetachSucceeded"));
         end_collection(&mut stage, collecting);
@@ -424,7 +424,7 @@ fn det_17_the_process_ends_in_the_middle_of_a_detach() {
     });
 }
 
-/// A callback of a collection that is held, on the target's thread `a`. Everything managed stands still until it returns.
+/// A held GC callback on the target's thread `a`. All managed code is suspended until it returns.
 fn held_in_collection(stage: &mut Stage, mut own: Seat) -> (Seat, Seat) {
     own.done(&format!("mask 0 {GC:#x}"));
     own.done("hold GarbageCollectionFinished");
@@ -433,7 +433,7 @@ fn held_in_collection(stage: &mut Stage, mut own: Seat) -> (Seat, Seat) {
     (own, held)
 }
 
-/// Lets that collection end.
+/// Lets that GC end.
 fn end_collection(stage: &mut Stage, held: Seat) {
     held.leave(0);
     assert_eq!(stage.target().read_line(), "started");

@@ -1,6 +1,7 @@
-//! How long a detach takes at least, and its very end: the library is freed, then it is written down, then the next one is served. On live runtimes and their models.
+//! The minimum duration of a detach, and its end: the library is freed, then the event is written, then the next attach is served. On
+//! live runtimes and their models.
 //!
-//! The profiler is `tests/probe`, which can hold the linker while it frees the library.
+//! The profiler is `tests/probe`, which can block the linker while it frees the library.
 #![forbid(unsafe_code)]
 
 use remora_conformance::probe::{CLASS, Seat, Stage};
@@ -11,11 +12,11 @@ use std::time::{Duration, Instant};
 const FAIL: u32 = 0x8000_4005;
 const MODULE_NOT_FOUND: u32 = 0x8007_007E;
 
-/// So much faster does the model's time pass (`crates/model/clr-model/src/host.rs`).
+/// The model's time passes this much faster (`crates/model/clr-model/src/host.rs`).
 const COMPRESSION: u32 = 10;
-/// More than the runtime's clock is out by, milliseconds.
+/// More than the error of the runtime's clock, milliseconds.
 const TICK: u64 = 50;
-/// Entries about profilers: an attach was asked for, a profiler was loaded, one is leaving, it has left; a library could not be loaded.
+/// Entries about profilers: attach requested, profiler loaded, detach started, detach finished; library could not be loaded.
 const ASKED: &str = "[0x2512].";
 const LOADED: &str = "[0x2507].";
 const LEAVING: &str = "[0x2513].";
@@ -24,14 +25,14 @@ const BROKEN: &str = "[0x2504].";
 
 #[test]
 fn det_23_the_entry_about_the_detach_comes_after_the_library_is_freed() {
-    // Live only: the model has entries, and not the texts of the runtime's resources. .NET Core 3.1 writes none (ATT-15).
+    // Live only: the model has entries, but not the texts of the runtime's resources. .NET Core 3.1 writes none (ATT-15).
     on_runtimes(&worlds(|world| !world.is_model() && world.major() >= 8), |runtime| {
         let mut stage = Stage::start(runtime);
         let pid = stage.pid();
         let messages = RuntimeMessages::of(pid);
         let freed = held_while_it_is_freed(&mut stage);
-        // Entries come in the order in which they were written: whatever stands behind that of this attach, which would load nothing, was
-        // written when the library was not free yet, or later.
+        // Entries arrive in the order in which they were written. An entry after that of this attach, which would load nothing, was
+        // written while the library was not free yet, or later.
         let attaching = std::thread::spawn(move || diagnostics::attach_profiler(pid, &CLASS, "/nowhere/lib.so", &[]));
         assert_eq!(messages.wait_for(4), [ASKED, LOADED, LEAVING, ASKED]);
         assert!(stage.is_mapped());
@@ -71,8 +72,8 @@ fn det_23_while_the_library_is_freed_no_attach_is_served_and_then_each_is() {
 #[test]
 fn det_09_before_the_runtime_looks_it_sleeps_the_expected_time_within_its_bounds() {
     in_every_world(|runtime| {
-        // Ten minutes are cut to five seconds: that they are over while a test waits at all is what is said of how long it takes at most.
-        // .NET Core 3.1 does sleep ten minutes, so that there a longer sleep than those five seconds has to do.
+        // The runtime limits ten minutes to five seconds. The only check of that maximum is that the test does not time out.
+        // But .NET Core 3.1 sleeps ten minutes: there a sleep longer than five seconds has to suffice.
         let longest = if runtime.major() < 6 { (8_000, 8_000) } else { (600_000, 5_000) };
         for (expected, least) in [(0, 2_500), (1, 300), (1_000, 1_000), longest] {
             let stage = Stage::start_with_usual_sleeps(runtime);
@@ -82,7 +83,7 @@ fn det_09_before_the_runtime_looks_it_sleeps_the_expected_time_within_its_bounds
             own.leave(0);
             stage.seat("ProfilerDetachSucceeded");
             let slept = before.elapsed();
-            // The runtime counts in ticks of its own.
+            // The runtime counts in clock ticks.
             let least = Duration::from_millis(least - TICK) / if runtime.is_model() { COMPRESSION } else { 1 };
             assert!(slept >= least, "expected to take {expected} ms, it looked after {slept:?}");
             stage.gone_after_told();
@@ -90,14 +91,14 @@ fn det_09_before_the_runtime_looks_it_sleeps_the_expected_time_within_its_bounds
     });
 }
 
-/// A probe that is leaving, so far that the linker frees its library, which waits.
+/// A detaching probe at the point where the linker frees its library, blocked there.
 fn held_while_it_is_freed(stage: &mut Stage) -> Seat {
     let (mut own, held) = stage.held_in_load();
     own.done("hold Unloading");
     own.done("detach 300");
     let asked = own.thread();
     own.leave(0);
-    // Its own reference on the library is gone: the runtime's is the last one.
+    // Its own reference on the library is released: the runtime's is the last one.
     until("the asking thread has ended", || !stage.threads().contains(&asked));
     held.leave(0);
     stage.seat("ProfilerDetachSucceeded");

@@ -1,6 +1,6 @@
-//! On what terms runtimes let a profiler go, and when it may not even ask, live ones and their models.
+//! Conditions for a detach, and refused detach requests, on live runtimes and their models.
 //!
-//! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
+//! The profiler is `tests/probe`, which follows the test's orders on the thread of each callback. Remora takes no part.
 #![forbid(unsafe_code)]
 
 use remora_conformance::probe::Stage;
@@ -113,7 +113,7 @@ fn det_03_a_profiler_from_the_start_detaches_on_the_same_terms() {
         stage.is_alive(&mut own);
         stage.leave(own);
         assert_eq!(stage.act("a jit"), "7");
-        // And the place is free.
+        // And the slot is free.
         let own = stage.attached(0, 0);
         stage.leave(own);
     });
@@ -161,7 +161,7 @@ fn det_13_asking_inside_initialize_is_too_early_and_changes_nothing() {
         let mut init = stage.seat("Initialize");
         init.done(&format!("mask {MODULE_LOADS:#x} 0"));
         init.done("thread");
-        // Not the code of an attach that is too early: here it is the runtime itself that has not started.
+        // Not the code for a premature attach: here the runtime itself has not started.
         assert_eq!(init.refused("detach 300"), UNINITIALIZED);
         init.leave(0);
         let mut own = stage.seat("Thread");

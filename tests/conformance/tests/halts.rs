@@ -1,6 +1,6 @@
-//! A target that is stopped, and debuggers that come and go around profiling. On live runtimes and their models.
+//! Stopped targets, and debuggers that attach and detach during profiling. On live runtimes and their models.
 //!
-//! The profiler is `tests/probe`. The debugger is a native one, `tests/targets/native/tracer.c`. Nothing of Remora takes part.
+//! The profiler is `tests/probe`. The debugger is a native one, `tests/targets/native/tracer.c`. Remora takes no part.
 #![forbid(unsafe_code)]
 
 use remora_conformance::in_every_world;
@@ -20,11 +20,11 @@ fn att_16_a_stopped_target_does_not_answer_and_does_when_it_goes_on() {
         assert!(!stage.is_mapped() && !stage.has_come("InitializeForAttach") && attaching.is_pending());
         stage.target().go_on();
         let mut init = stage.seat("InitializeForAttach");
-        // In the middle of it.
+        // In the middle of the attach.
         init.done(&format!("mask {MODULE_LOADS:#x} 0"));
         init.done("hold ProfilerAttachComplete");
         init.done("thread");
-        // It has come, so that nobody is met half-way.
+        // The thread has connected, so nothing is stopped half-way.
         let mut own = stage.seat("Thread");
         stage.target().halt();
         init.leave(0);
@@ -105,7 +105,7 @@ fn att_16_a_profiler_comes_first_and_goes_before_the_debugger_or_after_it() {
                 stage.is_alive(&mut own);
                 stage.leave(own);
             }
-            // Whoever has gone keeps nobody out.
+            // A detached debugger does not block an attach.
             let own = stage.attached(0, 0);
             stage.leave(own);
         }
@@ -137,7 +137,7 @@ fn att_16_a_debugger_that_comes_during_an_attach_and_a_detach_only_holds_them_up
     });
 }
 
-/// Lets a probe in that asks; a thread of its own.
+/// Lets an attaching probe in; returns its own thread.
 fn let_in(stage: &Stage) -> Seat {
     let mut init = stage.seat("InitializeForAttach");
     init.done(&format!("mask {MODULE_LOADS:#x} 0"));

@@ -1,7 +1,7 @@
-//! What runtimes and their models answer to questions of ICorProfilerInfo: what does not fit, what names nothing, who may ask when.
+//! Answers of ICorProfilerInfo on live runtimes and their models: short buffers, invalid ids, wrong callers.
 //!
-//! The profiler is `tests/probe`, which puts each question raw and tells the code and what was written beside it. Nothing of Remora takes
-//! part. What is stale is not asked about here: a live runtime crashes.
+//! The profiler is `tests/probe`, which makes each raw call and returns the code and the outputs. Remora takes no part. Stale ids are not
+//! tested here: a live runtime crashes.
 #![forbid(unsafe_code)]
 
 #[path = "support/answers.rs"]
@@ -138,7 +138,7 @@ fn a_token_that_is_no_methods_or_nobodys_is_a_wrong_argument() {
         for token in ["0", "0x2000002", "0x6ffffff"] {
             assert_eq!(code(&mut own, &format!("token {module} {token}")), INVALID, "{token}");
         }
-        // A flag that nobody knows; and nothing but the flags.
+        // An unknown flag, and only the flags.
         assert_eq!(code(&mut own, &format!("metadata {module} 2")), INVALID);
     });
 }
@@ -168,11 +168,11 @@ fn generations_are_known_from_the_first_collection_that_is_reported() {
 fn objects_are_inspected_where_they_hold_still_and_nowhere_else() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
-        // The first time, what is needed to load and to throw is loaded itself.
+        // The first load and throw also load their own dependencies.
         stage.act("a load");
         stage.act("a throw");
         let mut own = stage.attached(MODULE_LOADS | EXCEPTIONS, BASIC_GC);
-        // Of what lies where nothing is, nobody looks: the moment is wrong.
+        // The address is not even read: the call comes at the wrong time.
         assert_eq!(code(&mut own, "object-class 0x10"), NOT_MANAGED);
         assert_eq!(code(&mut own, "object-size 0x10"), NOT_MANAGED);
         own.done("hold ModuleLoadFinished");
@@ -228,11 +228,11 @@ fn what_holds_of_every_heap_is_reported_as_it_is() {
 fn since_dotnet_9_the_heap_is_walked_without_a_collection() {
     let walked = |runtime: &_| {
         let mut stage = Stage::start(runtime);
-        // The first time, what is needed to load is loaded itself.
+        // The first load also loads its own dependencies.
         stage.act("a load");
         stage.act("a small");
         let mut own = stage.attached(MODULE_LOADS, BASIC_GC);
-        // It stops the program for threads that the runtime knows; of others it believes that they have stopped it already.
+        // For threads known to the runtime it suspends the program; it assumes that other threads have done so already.
         assert_eq!(code(&mut own, "walk"), SUSPENSION_IN_PROGRESS);
         assert_eq!(code(&mut own, "suspend"), DONE);
         let all = ask(&mut own, "walk");
@@ -313,16 +313,16 @@ fn since_dotnet_8_a_thread_that_begins_a_session_is_one_of_the_runtimes_from_the
         own.done("modules");
         let session = own.done("listen 1").remove(0);
         own.done("thread current");
-        // What is for callbacks alone it may not ask any more, and what may begin a collection neither.
+        // Calls allowed only in callbacks are refused now, and so are calls that may start a GC.
         assert_eq!(u64::from(own.refused("modules")), CALL_SEQUENCE);
         assert_eq!(code(&mut own, "strings"), CALL_SEQUENCE);
         own.done(&format!("unlisten {session}"));
         assert_eq!(u64::from(own.refused("modules")), CALL_SEQUENCE);
-        // One that there is not is stopped already.
+        // Stopping an unknown session succeeds.
         own.done("unlisten 99");
         own.done("gc");
         own.done("modules");
     };
-    // Of 6 there is no live one.
+    // 6 has no live runtime here.
     on_runtimes(&worlds(|world| world.major() >= 8), known);
 }

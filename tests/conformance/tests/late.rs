@@ -1,6 +1,6 @@
-//! When whoever asked has given up, or whoever uses the profiler is dead: what the runtime makes of that. On live runtimes and their models.
+//! A requester that has given up, or a profiler's user that has died: the runtime's behaviour. On live runtimes and their models.
 //!
-//! The profiler is `tests/probe`, whose channel a process of its own can hold: its user. Nothing of Remora takes part.
+//! The profiler is `tests/probe`, whose channel a separate process can own: its user. Remora takes no part.
 #![forbid(unsafe_code)]
 
 use remora_conformance::in_every_world;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 const DETACHING: u32 = 0x8013_1367;
 const ALREADY_ACTIVE: u32 = 0x8013_136A;
 const MODULE_LOADS: u32 = 0x4;
-/// The time-out of a request, and so often it has to pass.
+/// The timeout of a request, and how many times it has to pass.
 const SHORT: Duration = Duration::from_millis(1);
 const OFTEN: u32 = 100;
-/// So often must the detach thread have slept before it counts that it has found the profiler busy. Each look is two sleeps at most.
+/// After this many sleeps of the detach thread, it must have found the profiler busy. Each check has at most two sleeps.
 const LOOKS: u64 = 6;
 
 #[test]
@@ -54,7 +54,7 @@ fn att_08_an_attach_whose_trigger_is_killed_succeeds_and_a_second_call_learns_of
         stage.seat("ProfilerAttachComplete").leave(0);
         let mut own = stage.seat("Thread");
         stage.is_alive(&mut own);
-        // Since .NET 6 the second call has loaded the library again by then, and does not give it back (att_07).
+        // Since .NET 6 the second call has loaded the library again by then, and does not release it (att_07).
         assert_eq!(stage.attach(&[]).answer(), Err(ALREADY_ACTIVE));
         stage.is_alive(&mut own);
         own.done("detach 300");
@@ -76,11 +76,11 @@ fn att_08_a_request_that_nobody_waits_for_any_more_is_served_and_its_profiler_le
         init.done("thread");
         let mut own = stage.seat("Thread");
         own.done("devoted");
-        // Nobody is there on its channel either.
+        // Nobody is on its channel either.
         own.hand_over().kill();
         init.leave(0);
         stage.gone();
-        // The next one is like any other.
+        // The next one works normally.
         let own = stage.attached(0, 0);
         stage.leave(own);
         assert_eq!(stage.act("a load"), "obedient");
@@ -91,7 +91,7 @@ fn att_08_a_request_that_nobody_waits_for_any_more_is_served_and_its_profiler_le
 fn det_16_a_profiler_whose_user_is_killed_notices_on_its_own_channel_and_is_let_go() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
-        // Again and again: nothing of the dead stands in the way.
+        // Repeatedly: the dead user blocks nothing.
         for _ in 0..3 {
             let mut own = stage.attached(MODULE_LOADS, 0);
             stage.is_alive(&mut own);
@@ -118,7 +118,7 @@ fn det_16_a_user_killed_before_the_attach_is_over_is_noticed_and_the_profiler_le
         init.done(&format!("mask {MODULE_LOADS:#x} 0"));
         init.done("thread");
         devoted(&stage).kill();
-        // It is refused for as long as this lasts (DET-13).
+        // The detach is refused as long as this lasts (DET-13).
         assert_eq!(init.count("ProfilerDetachSucceeded"), 0);
         assert!(stage.is_mapped() && attaching.is_pending());
         init.leave(0);
@@ -146,7 +146,7 @@ fn det_16_a_user_killed_while_a_callback_runs_is_noticed_and_the_callback_is_wai
     });
 }
 
-/// The probe's own thread, which leaves when its user does.
+/// The probe's own thread, which detaches when its user ends.
 fn devoted(stage: &Stage) -> remora_conformance::probe::User {
     let mut own: Seat = stage.seat("Thread");
     own.done("devoted");

@@ -1,6 +1,6 @@
-//! What runtimes and their models tell of a module's metadata: names, tokens, lists, and what they answer where there is nothing to tell.
+//! A module's metadata on live runtimes and their models: names, tokens, lists, and answers for missing rows.
 //!
-//! The profiler is `tests/probe`, which puts each question raw, by the three interfaces that a profiler reads metadata with.
+//! The profiler is `tests/probe`, which makes each raw call through the three metadata interfaces.
 #![forbid(unsafe_code)]
 
 #[path = "support/answers.rs"]
@@ -26,13 +26,13 @@ const WRONG_KIND: u64 = 0x8013_115F;
 const BAD_INPUT: u64 = 0x8013_1193;
 const UNRESOLVED: u64 = 0x8013_1196;
 
-/// What the probe lays in every place beforehand.
+/// The probe's initial value of every output.
 const UNTOUCHED: u64 = 0x77;
 const NO_TYPE: u64 = 0x0200_0000;
 const GLOBAL: u64 = 0x0200_0001;
 const NO_METHOD: u64 = 0x0600_0000;
 
-/// A probe that knows the program's module, and in it the class and the token of `Main`, which nobody gave a parameter.
+/// A probe with the program's module, and its class and token of `Main`, which has no parameters.
 struct Reader {
     stage: Stage,
     own: Seat,
@@ -108,14 +108,14 @@ fn a_name_of_metadata_is_cut_where_room_ends_with_a_code_that_says_so() {
             let none = reader.ask(&format!("{question} 0"));
             assert_eq!((none.code(), none.count(), none.text.as_str()), (DONE, length, "-"), "{question}");
             let short = reader.ask(&format!("{question} 3"));
-            // Older runtimes write nothing but the zero at the end.
+            // Older runtimes write only the final zero.
             let cut = if runtime.major() < 8 { "-" } else { &whole.text[..2] };
             assert_eq!((short.code(), short.count(), short.text.as_str()), (CUT, length, cut), "{question}");
         }
         for question in ["scope", &method, "identity 0x20000001"] {
             assert_eq!(reader.ask(&format!("{question} 3 nowhere")).code(), CUT, "{question}");
         }
-        // The name of a type is put together of two, and cut by other means.
+        // A type's name consists of two parts, and is truncated differently.
         let question = format!("type {class}");
         assert_eq!(reader.ask(&format!("{question} 9")).text, "Obedient");
         let short = reader.ask(&format!("{question} 3"));
@@ -167,7 +167,8 @@ fn a_method_has_a_signature_and_is_found_by_it() {
     in_metadata(|reader| {
         let (class, main) = (reader.class, reader.main);
         let method = reader.ask(&format!("method {main} 100"));
-        // Length, class, flags (private, static, hidden by signature), kind of code, address, three bytes that say: none, nothing.
+        // Length, class, flags (private, static, hidebysig), code kind, address; the three signature bytes for no parameters and no
+        // result.
         let expected = [DONE, 5, class, 0x91, 0, method.numbers[5], 0x0100_0001, 3, UNTOUCHED];
         assert_eq!(method.numbers, expected);
         assert_ne!(method.numbers[5], 0, "where its code lies");
@@ -202,7 +203,7 @@ fn a_list_of_metadata_goes_on_where_it_was_left_and_begins_again_when_it_is_told
             };
             assert!(code == DONE && count > 0 && count == all && is_open == 1, "{question}: {whole:x?}");
             assert_eq!((then, others), (LESS, 0), "{question}: its end");
-            // The third call is at the end as well, and then it is told to begin again.
+            // The third call is at the end, too, and then the list is reset.
             assert_eq!((again, third, counted, reset), (DONE, count, DONE, DONE), "{question}");
             let one = reader.numbers(&format!("{question} 1 {class}"));
             assert_eq!(one[..5], [DONE, 1, all, 1, first], "{question}");
@@ -323,7 +324,7 @@ fn a_row_that_there_is_not_has_a_code_of_its_own_by_question() {
             let token = if ["nested", "layout"].contains(&question) { class } else { main };
             assert_eq!(reader.ask(&format!("{question} {token}")).code(), NOT_FOUND, "{question}");
         }
-        // Nobody's own tokens are answered, as if there were such a row.
+        // Nil tokens get answers, as if there were such a row.
         assert_eq!(reader.numbers("type 0x2000000 9"), [DONE, 1, 0, 0x0100_0000]);
         assert_eq!(reader.numbers("ref 0x1000000 9"), [DONE, 1, 0]);
         assert_eq!(reader.numbers("address 0x6000000"), [DONE, 0, 0]);
@@ -388,7 +389,7 @@ fn a_dynamic_functions_metadata_is_its_modules_and_its_token_is_nobodys() {
 fn a_module_that_is_being_loaded_is_read_from_its_callback() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
-        // The first time, what is needed to load is loaded itself.
+        // The first load also loads its own dependencies.
         stage.act("a load");
         let mut own = stage.attached(MODULE_LOADS, 0);
         own.done("hold ModuleLoadFinished");

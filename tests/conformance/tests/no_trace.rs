@@ -1,6 +1,6 @@
-//! What of a profiler is left in a process once the runtime has let it go: nothing, in live ones and in their models.
+//! Leftovers of a profiler after its detach: none, on live runtimes and their models.
 //!
-//! The profiler is `tests/probe`. What the kernel shows of the process is compared, before and after. Nothing of Remora takes part.
+//! The profiler is `tests/probe`. The tests compare the kernel's view of the process before and after. Remora takes no part.
 #![forbid(unsafe_code)]
 
 use remora_conformance::in_every_world;
@@ -9,24 +9,24 @@ use remora_e2e::{Facts, Mapping, PATIENCE, diagnostics};
 use std::fmt::Debug;
 use std::time::Instant;
 
-/// Loads of modules, compilations, threads.
+/// Module loads, compilations, threads.
 const LOW: u32 = 0x4 | 0x20 | 0x200;
-/// Collections, without what switches the concurrent ones off.
+/// GCs, without the flag that disables concurrent GC.
 const GC: u32 = 0x10;
-/// Set and command of a question that the runtime's port takes, or refuses if it is too old.
+/// Set and command of a request that the runtime's port accepts, or refuses if it is too old.
 const PROCESS_INFO: (u8, u8) = (4, 0);
-/// What stays each time shows the more often it came.
+/// A leak in each round shows after several rounds.
 const ROUNDS: usize = 3;
-/// The first release whose thread for detaches lasts.
+/// The first release whose detach thread is permanent.
 const FIRST_TO_KEEP_ITS_THREAD: u32 = 6;
-/// How the runtime's memory for compiled code is mapped; it grows with the program.
+/// The mappings of the runtime's memory for compiled code, which grows with the program.
 const CODE: [&str; 2] = ["/memfd:doublemapper", "/dev/zero"];
 
 #[test]
 fn det_14_threads_mappings_and_descriptors_are_as_before_but_for_the_runtimes_own_detach_thread() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
-        // What the program and the port take the first time, they keep.
+        // Permanent resources of the program's and the port's first use.
         works(&mut stage);
         let _ = diagnostics::command_until_closed(stage.pid(), PROCESS_INFO.0, PROCESS_INFO.1, &[]);
         let mut before = Facts::of(stage.pid());
@@ -43,7 +43,7 @@ fn det_14_threads_mappings_and_descriptors_are_as_before_but_for_the_runtimes_ow
     });
 }
 
-/// A probe that is attached is seen, is called, and leaves.
+/// An attached probe is visible, gets callbacks, and detaches.
 #[track_caller]
 fn comes_and_goes(stage: &mut Stage, mut own: Seat, before: &Facts) {
     let there = traces(&Facts::of(stage.pid()), before).join("\n");
@@ -55,7 +55,7 @@ fn comes_and_goes(stage: &mut Stage, mut own: Seat, before: &Facts) {
     until_nothing_is_left(stage, before);
 }
 
-/// The runtime closes the connection, and the thread's number goes, a little after all that is told.
+/// The runtime closes the connection, and the thread id vanishes, slightly after the last report.
 #[track_caller]
 fn until_nothing_is_left(stage: &Stage, before: &Facts) {
     let end = Instant::now() + PATIENCE;
@@ -67,7 +67,7 @@ fn until_nothing_is_left(stage: &Stage, before: &Facts) {
     }
 }
 
-/// What needs memory and descriptors of its own, as a load does, is left out.
+/// Verbs that need no memory or descriptors of their own, unlike a load.
 fn works(stage: &mut Stage) {
     for verb in ["jit", "throw", "gc"] {
         stage.act(&format!("a {verb}"));
@@ -75,9 +75,9 @@ fn works(stage: &mut Stage) {
     }
 }
 
-/// What is otherwise than before, kind by kind.
+/// The differences from before, by kind.
 fn traces(after: &Facts, before: &Facts) -> Vec<String> {
-    // The model's own process bears a name of this project.
+    // The model's own process has a name of this project.
     let own = before.remora();
     let mut traces: Vec<String> = after.left_since(before).into_iter().filter(|trace| !own.contains(trace)).collect();
     let mut differ = |kind: &str, after: &dyn Debug, before: &dyn Debug| {
@@ -92,7 +92,7 @@ fn traces(after: &Facts, before: &Facts) -> Vec<String> {
     traces
 }
 
-/// What is mapped of files, but for memory for code.
+/// Mapped files, without memory for code.
 fn files(facts: &Facts) -> Vec<&Mapping> {
     let is_file = |name: &str| name.starts_with('/') && !CODE.iter().any(|code| name.starts_with(code));
     facts.maps.iter().filter(|mapping| is_file(&mapping.name)).collect()

@@ -1,7 +1,6 @@
-//! Where the library lies, and whether the target can open and map it: what the runtime answers where it cannot. On live runtimes and their
-//! models.
+//! Locations of the library that the target can or cannot open and map, and the runtime's answers. On live runtimes and their models.
 //!
-//! The profiler is `tests/probe`, from many files. Nothing of Remora takes part. Needs root: other users and mounts are what it is about.
+//! The profiler is `tests/probe`, from many files. Remora takes no part. Needs root for other users and mounts.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -16,12 +15,12 @@ use std::path::{Path, PathBuf};
 
 const MODULE_NOT_FOUND: u32 = 0x8007_007E;
 const MODULE_LOADS: u32 = 0x4;
-/// Where a file of the ELF says for which machine it is, and the number of one that no .NET is for (EM_SPARCV9).
+/// The offset of the machine field in ELF, and a machine without .NET (EM_SPARCV9).
 const MACHINE: usize = 18;
 const ANOTHER_MACHINE: u16 = 43;
 
-/// Has each program that is named by its whole path where every user can reach it, and goes on as a user without rights, who reads
-/// nothing that is not for everybody. In `$ROOM` there is then a folder where nothing may be executed from, and one that nobody outside sees.
+/// Makes each program with an absolute path reachable for every user, and continues as an unprivileged user who reads only world-readable
+/// files. `$ROOM` then has a noexec folder, and one that is not visible from outside.
 const AS_STRANGER: &str = "count=0; for each in \"$@\"; do shift; case $each in /*) count=$((count + 1)); \
      mkdir $ROOM/$count; mount --bind \"${each%/*}\" $ROOM/$count; each=$ROOM/$count/${each##*/};; esac; set -- \"$@\" \"$each\"; done; \
      for each in noexec private; do mkdir -p $ROOM/$each; done; \
@@ -43,7 +42,7 @@ fn att_06_a_library_that_the_target_cannot_open_or_map_is_refused_and_changes_no
             assert!(!is_executable(stage.pid(), &file) && !stage.has_come("InitializeForAttach"), "{}", file.display());
         }
         assert_eq!(stage.act("a load"), "obedient");
-        // The next one finds the place free.
+        // The next one finds the slot free.
         for name in ["libremora_probe.so", "private/libremora_probe.so"] {
             let attaching = stage.attach_from(&room.path(name));
             let mut init = stage.seat("InitializeForAttach");
@@ -58,20 +57,20 @@ fn att_06_a_library_that_the_target_cannot_open_or_map_is_refused_and_changes_no
     });
 }
 
-/// Whether code of the file is in the target. The C library leaves the first of what it has mapped, which is only read, if it may not map
-/// the code (seen with glibc 2.36).
+/// Whether the file's code is mapped into the target. If the C library may not map the code, its first, read-only mapping remains (seen
+/// with glibc 2.36).
 fn is_executable(pid: u32, file: &Path) -> bool {
     let is_code = |mapping: &Mapping| mapping.permissions.contains('x') && Path::new(&mapping.name) == file;
     Facts::of(pid).maps.iter().any(is_code)
 }
 
-/// A folder with the library in it, and with what a target cannot load.
+/// A folder with the library, and with files that a target cannot load.
 struct Room {
     folder: tempfile::TempDir,
 }
 
 impl Room {
-    /// With a library that everybody can load.
+    /// With a library that every user can load.
     fn new() -> Room {
         let room = Room { folder: support::open_folder() };
         room.put("libremora_probe.so", &fs::read(library()).unwrap(), 0o644);
@@ -82,7 +81,7 @@ impl Room {
         self.folder.path().join(name)
     }
 
-    /// What that target cannot load.
+    /// Files that this target cannot load.
     fn faulty(&self, pid: u32) -> Vec<PathBuf> {
         let bytes = fs::read(library()).unwrap();
         self.put("forbidden.so", &bytes, 0o600);
@@ -93,7 +92,7 @@ impl Room {
         self.put("libc.so", &with_another_libc(&bytes), 0o644);
         self.put("text.so", b"This is no library.", 0o644);
         self.put("empty.so", b"", 0o644);
-        // Here it is; the target has something else mounted there.
+        // Here it exists; the target has another mount there.
         self.put("private/outside.so", &bytes, 0o644);
         let inside = Path::new("/proc").join(pid.to_string()).join("root");
         let seen = |name: &str| inside.join(self.path(name).strip_prefix("/").unwrap());
@@ -126,7 +125,7 @@ fn for_another_machine(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Bound to a C library of another name, as one for musl is.
+/// Linked against a C library of another name, as one for musl.
 fn with_another_libc(bytes: &[u8]) -> Vec<u8> {
     let (own, other) = (b"\0libc.so.6\0", b"\0libc.so.0\0");
     let at = bytes.windows(own.len()).position(|window| window == own).unwrap();

@@ -1,6 +1,6 @@
-//! What the diagnostics port says and takes, and from whom. On live runtimes and their models.
+//! The diagnostics port: its answers, the accepted commands, and permitted users. On live runtimes and their models.
 //!
-//! The profiler is `tests/probe`. Nothing of Remora takes part. Needs root: other users are what it is about.
+//! The profiler is `tests/probe`. Remora takes no part. Needs root for other users.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -17,17 +17,17 @@ const BAD_ENCODING: u32 = 0x8013_1384;
 const UNKNOWN_COMMAND: u32 = 0x8013_1385;
 const MODULE_LOADS: u32 = 0x4;
 
-/// The forms of the question who a runtime is, and the first release that knows each.
+/// The forms of the process info request, and the first release that knows each.
 const PROCESS_INFO: [(u8, u32); 3] = [(0, 5), (4, 6), (8, 8)];
 const PROCESS_SET: u8 = 4;
 const PROFILER_SET: u8 = 3;
-/// Of that set: the attach, and the profiler for the start, which .NET 6 and later take while they are held there.
+/// Of that set: attach, and the startup profiler, which .NET 6 and later accept while suspended at startup.
 const ATTACH: u8 = 1;
 const STARTUP: u8 = 2;
-/// The highest number that is tried: three times as far as there are commands.
+/// The highest command id tried: three times as many as there are commands.
 const TRIED: u8 = 9;
 
-/// How `attach` ends: the runtime refuses, or the system has let nobody speak to it.
+/// Exit codes of `attach`: the runtime refused, or the system permitted no connection.
 const REFUSED: i32 = 1;
 const NO_CONNECTION: i32 = 3;
 
@@ -47,14 +47,14 @@ fn att_03_a_runtime_says_who_it_is_in_each_form_that_it_knows() {
             assert_eq!(info.texts[1..3], ["Linux", "x64"], "form {form}");
             if form > 0 {
                 assert_eq!(info.texts[3], "obedient", "form {form}");
-                // The live one tells the commit as well.
+                // The live runtime adds the commit.
                 let version = info.texts[4].split('+').next();
                 assert_eq!(version, Some(runtime.version_text().as_str()), "form {form}");
             }
             if form > 4 {
                 assert_eq!(info.texts[5], "linux-x64");
             }
-            // It can be told from another one, and is the same each time.
+            // It differs from another runtime's, and is the same each time.
             let again = Info::read(form, &diagnostics::command(stage.pid(), PROCESS_SET, form, &[]).unwrap());
             assert_eq!(again, info);
             let another = Info::read(form, &diagnostics::command(other.pid(), PROCESS_SET, form, &[]).unwrap());
@@ -75,7 +75,7 @@ fn att_03_a_runtime_whose_diagnostics_are_switched_off_has_no_port() {
     });
 }
 
-/// The settings that switch it off, and some that do not.
+/// The settings that disable it, and some that do not.
 fn switches(runtime: &Runtime) -> Vec<(&'static str, bool)> {
     let (is_dotnet, has_own) = (runtime.major() >= 6, runtime.major() >= 8);
     vec![
@@ -120,18 +120,18 @@ fn det_01_nobody_outside_can_ask_for_a_detach_but_through_the_profilers_own_chan
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS, 0);
-        // .NET Core 3.1 takes whatever comes to this set for an attach.
+        // .NET Core 3.1 treats any command of this set as an attach.
         let unknown = if runtime.major() < 5 { BAD_ENCODING } else { UNKNOWN_COMMAND };
         for command in (0..=TRIED).filter(|command| ![ATTACH, STARTUP].contains(command)) {
             let answer = diagnostics::command(stage.pid(), PROFILER_SET, command, &[]);
             assert_eq!(answer, Err(unknown), "{command}");
         }
-        // A profiler for a start that is over is taken, and comes to nothing.
+        // After the start, a startup profiler is accepted without effect.
         let answer = diagnostics::command(stage.pid(), PROFILER_SET, STARTUP, &for_the_start());
         assert_eq!(answer.map(|_| ()), if runtime.major() < 6 { Err(BAD_ENCODING) } else { Ok(()) });
         assert!(!stage.has_come("Initialize"));
         stage.is_alive(&mut own);
-        // This wish goes through a socket of the profiler's, and it is the profiler that asks, on a thread of its own.
+        // This request goes through the profiler's socket, and the profiler's own thread makes it.
         let asks = own.thread();
         assert!(stage.threads().contains(&asks));
         own.done("detach 300");
@@ -142,14 +142,14 @@ fn det_01_nobody_outside_can_ask_for_a_detach_but_through_the_profilers_own_chan
     });
 }
 
-/// The probe, as the command for profilers from the start has it.
+/// The probe, as payload of the startup profiler command.
 fn for_the_start() -> Vec<u8> {
     let path: Vec<u16> = library().to_string_lossy().encode_utf16().chain([0]).collect();
     let length = (path.len() as u32).to_le_bytes();
     CLASS.into_iter().chain(length).chain(path.into_iter().flat_map(u16::to_le_bytes)).collect()
 }
 
-/// Who a runtime is.
+/// The process info of a runtime.
 #[derive(Debug, PartialEq, Eq)]
 struct Info {
     pid: u64,
@@ -158,7 +158,7 @@ struct Info {
 }
 
 impl Info {
-    /// Reads an answer, all of it.
+    /// Parses a whole answer.
     fn read(form: u8, payload: &[u8]) -> Info {
         let rest = if form == 8 { &payload[4..] } else { payload };
         let (pid, rest) = rest.split_at(8);

@@ -1,7 +1,7 @@
-//! What runtimes do with several profilers, at once and one after the other, live ones and their models.
+//! Several profilers, at once and in sequence, on live runtimes and their models.
 //!
-//! The profilers are classes of `tests/probe`, one of them only notified. Nothing of Remora takes part.
-//! A profiler that the runtime has lost ends the process if it asks for its detach: here none asks.
+//! The profilers are classes of `tests/probe`, one of them notification-only. Remora takes no part.
+//! A detach request of an uncounted profiler crashes the process: here none makes one.
 #![forbid(unsafe_code)]
 
 use remora_conformance::probe::{CLASS, NOTIFIED_CLASS, OTHER_CLASS, Seat, Stage};
@@ -13,7 +13,7 @@ const DETACHING: u32 = 0x8013_1367;
 const ALREADY_ACTIVE: u32 = 0x8013_136A;
 const MODULE_LOADS: u32 = 0x4;
 const JIT: u32 = 0x20;
-/// Places for those that are only notified (source: profilepriv.h, MAX_NOTIFICATION_PROFILERS).
+/// Slots for notification-only profilers (source: profilepriv.h, MAX_NOTIFICATION_PROFILERS).
 const PLACES: usize = 32;
 
 #[test]
@@ -29,7 +29,7 @@ fn att_07_a_second_main_profiler_is_refused_while_the_first_goes_on() {
             stage.is_alive(&mut first);
         }
         if has_notified(runtime) {
-            // The library is loaded to be asked which kind it is, and not given back when that is refused.
+            // The runtime loads the library to query its kind, and does not release it after the refusal.
             stage.leave_beside(first);
             assert!(stage.is_mapped(), "what a refused attach took of the library was given back");
         } else {
@@ -67,7 +67,7 @@ fn att_07_since_6_of_notified_profilers_there_is_room_for_so_many() {
         stage.leave_beside(all.remove(0));
         all.push(stage.attached_class(&NOTIFIED_CLASS, MODULE_LOADS, 0));
         assert_eq!(stage.attach_class(&NOTIFIED_CLASS, &[]).answer(), Err(ALREADY_ACTIVE));
-        // The main one's place is another.
+        // The main profiler has another slot.
         all.push(stage.attached(MODULE_LOADS, 0));
         let before: Vec<u64> = all.iter_mut().map(|own| own.count("ModuleLoadFinished")).collect();
         assert_eq!(stage.act("a load"), "obedient");
@@ -83,7 +83,7 @@ fn att_07_since_6_of_notified_profilers_there_is_room_for_so_many() {
 fn sbs_03_a_main_and_a_notified_profiler_of_one_library_are_two_and_leave_one_by_one() {
     where_some_are_notified(|runtime| {
         let mut stage = Stage::start(runtime);
-        // What is needed to load and to compile is loaded and compiled itself, the first time.
+        // The first load and compilation also load and compile their own dependencies.
         stage.act("b load");
         stage.act("b jit");
         let mut main = stage.attached(MODULE_LOADS, 0);
@@ -94,7 +94,7 @@ fn sbs_03_a_main_and_a_notified_profiler_of_one_library_are_two_and_leave_one_by
         hears_alone(&mut stage, "load", "ModuleLoadFinished", [&mut main, &mut notified]);
         hears_alone(&mut stage, "jit", "JITCompilationFinished", [&mut notified, &mut main]);
 
-        // The one is sealed, and the other asks and is told as ever.
+        // One is sealed, and the other still makes calls and gets callbacks.
         notified.done("hold JITCompilationFinished");
         stage.act("start a jit");
         let held = stage.seat("JITCompilationFinished");
@@ -118,7 +118,7 @@ fn sbs_03_a_main_and_a_notified_profiler_of_one_library_are_two_and_leave_one_by
 fn det_12_afterwards_the_same_one_and_another_one_attach_any_number_of_times() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
-        // One that is only notified comes before the first main one: after it the runtime would lose it (DET-18).
+        // A notification-only profiler comes before the first main one: after it the runtime would not count it (DET-18).
         for class in [NOTIFIED_CLASS, NOTIFIED_CLASS, CLASS, CLASS, OTHER_CLASS, CLASS] {
             let mut own = stage.attached_class(&class, MODULE_LOADS, 0);
             assert_eq!(own.count("ProfilerAttachComplete"), 1);
@@ -212,7 +212,7 @@ fn det_18_as_many_are_lost_as_main_ones_have_left_or_failed_to_attach() {
     });
 }
 
-/// Whether profilers are asked if they are only notified, and have places then.
+/// Whether the runtime has notification-only profilers, and slots for them.
 fn has_notified(runtime: &Runtime) -> bool {
     runtime.major() >= 6
 }
@@ -222,14 +222,14 @@ fn where_some_are_notified(test: impl Fn(&Runtime)) {
     on_runtimes(&worlds(has_notified), test);
 }
 
-/// Whether it is told of a load.
+/// Whether it gets the callback of a load.
 fn hears(stage: &mut Stage, own: &mut Seat) -> bool {
     let before = own.count("ModuleLoadFinished");
     assert_eq!(stage.act("b load"), "obedient");
     own.count("ModuleLoadFinished") > before
 }
 
-/// Of these two, the first is told of it and the second is not.
+/// Of these two, the first gets the callback and the second does not.
 #[track_caller]
 fn hears_alone(stage: &mut Stage, verb: &str, callback: &str, pair: [&mut Seat; 2]) {
     let [hears, other] = pair;
@@ -239,14 +239,14 @@ fn hears_alone(stage: &mut Stage, verb: &str, callback: &str, pair: [&mut Seat; 
     assert_eq!(other.count(callback), before[1], "{callback} comes to who did not ask for it");
 }
 
-/// The runtime has said that it is attached, and calls it.
+/// It got ProfilerAttachComplete, and gets callbacks.
 #[track_caller]
 fn is_found(stage: &mut Stage, own: &mut Seat) {
     assert_eq!(own.count("ProfilerAttachComplete"), 1);
     stage.is_alive(own);
 }
 
-/// It has been initialised, and its questions are answered; but nothing else comes.
+/// It is initialised, and its calls are answered; but it gets no callbacks.
 #[track_caller]
 fn is_lost(stage: &mut Stage, own: &mut Seat) {
     assert!(!hears(stage, own));
@@ -258,7 +258,7 @@ fn is_lost(stage: &mut Stage, own: &mut Seat) {
     assert_eq!(counts, ["InitializeForAttach=1"]);
 }
 
-/// Those that are in it do not keep it from going on, and from ending.
+/// The attached profilers do not keep the program from running and ending.
 #[track_caller]
 fn ends_as_it_would(mut stage: Stage) {
     for (verb, answer) in [("load", "obedient"), ("jit", "7"), ("gc", "collected"), ("throw", "caught")] {

@@ -1,6 +1,6 @@
-//! What runtimes do with a profiler that the environment names, live ones and their models.
+//! Startup profilers, which the environment names, on live runtimes and their models.
 //!
-//! The profiler is `tests/probe`, which does what the test says on the thread that the test is shown. Nothing of Remora takes part.
+//! The profiler is `tests/probe`, which follows the test's orders on the thread of each callback. Remora takes no part.
 #![forbid(unsafe_code)]
 
 use remora_conformance::probe::Stage;
@@ -11,21 +11,21 @@ const NOT_YET_AVAILABLE: u32 = 0x8013_135B;
 const CALLBACK3_REQUIRED: u32 = 0x8013_136E;
 const MODULE_LOADS: u32 = 0x4;
 const CALL_ONLY_FROM_INIT: u32 = 0x8013_1356;
-/// Loads of modules, each object (two bits), and what is immutable: no inlining, no optimizing, frames for hooks.
+/// Module loads, each object (two bits), and immutable flags: no inlining, no optimizing, frames for hooks.
 const FULL: u32 = MODULE_LOADS | 0x80_0100 | 0x60_0000 | 0x800_0000;
 /// COR_PRF_HIGH_DISABLE_TIERED_COMPILATION.
 const DISABLE_TIERED: u32 = 0x8;
-/// Without their flag in the mask, hooks are taken and never called.
+/// Without their flag in the mask, hooks are accepted and never called.
 const HOOKS: [&str; 2] = ["SetFunctionIDMapper2", "SetEnterLeaveFunctionHooks3WithInfo"];
-/// What the kernel ends a process with that reads where nothing is.
+/// The signal of a process that reads an unmapped address.
 const SEGMENTATION_FAULT: i32 = 11;
-/// The variable by which a user of the .NET Framework lets a profiler for version 2 in, or keeps every profiler out.
+/// The variable by which a .NET Framework user admits a version 2 profiler, or excludes every profiler.
 const COMPATIBILITY: &str = "COMPlus_ProfAPI_ProfilerCompatibilitySetting";
 const COMPATIBILITY_SINCE_6: &str = "DOTNET_ProfAPI_ProfilerCompatibilitySetting";
 
 #[test]
 fn att_04_an_attach_to_a_runtime_that_is_held_at_its_start_is_too_early_and_loads_nothing() {
-    // Nothing holds a runtime of .NET Core 3.1 at its start.
+    // .NET Core 3.1 cannot be suspended at startup.
     on_runtimes(&worlds(|world| world.major() >= 5), |runtime| {
         let mut stage = Stage::start_held(runtime);
         for _ in 0..2 {
@@ -52,7 +52,7 @@ fn cmp_01_on_core_a_profiler_for_2_x_is_loaded_at_the_start_whatever_the_variabl
             assert_eq!(stage.target().read_line(), "ready", "{setting:?}");
             let mut own = stage.seat("Thread");
             stage.is_alive(&mut own);
-            // It has nothing to be told by that it is detached.
+            // It has no callback for the end of a detach.
             assert_eq!(own.refused("detach 300"), CALLBACK3_REQUIRED);
             stage.is_alive(&mut own);
         }
@@ -90,7 +90,7 @@ fn att_17_a_profiler_from_the_start_gets_initialize_and_may_do_what_an_attached_
             ["Initialize", "InitializeForAttach", "ProfilerAttachComplete"].map(|callback| own.count(callback));
         assert_eq!(counts, [1, 0, 0]);
         stage.is_alive(&mut own);
-        // Each object is told of, and not only large ones (ATT-14).
+        // Every object is reported, not only large ones (ATT-14).
         let before = own.count("ObjectAllocated");
         stage.act("a small");
         assert!(own.count("ObjectAllocated") > before, "small objects are not told of");

@@ -1,6 +1,6 @@
-//! What runtimes and their models tell of a method that is called often: it is compiled again, better, under the same id.
+//! Tiered compilation on live runtimes and their models: a method called often is recompiled under the same id.
 //!
-//! The profiler is `tests/probe`. Nothing of Remora takes part.
+//! The profiler is `tests/probe`. Remora takes no part.
 #![forbid(unsafe_code)]
 
 #[path = "support/answers.rs"]
@@ -12,15 +12,15 @@ use remora_conformance::probe::{Seat, Stage};
 
 const JIT: u32 = 0x20;
 const DONE: u64 = 0;
-/// Elsewhere tests switch this off, since then something would be compiled at any time.
+/// Other tests disable this, since it compiles at any time.
 const WITH_TIERS: [(&str, &str); 2] = [("COMPlus_TieredCompilation", "1"), ("DOTNET_TieredCompilation", "1")];
 
-/// Better bodies of a method, at last: since .NET 8 the first of two has probes in it that say what the second is to be like.
+/// Optimized bodies of a method in the end: since .NET 8 the first of two is instrumented to guide the second.
 fn better_bodies(major: u32) -> usize {
     if major < 8 { 1 } else { 2 }
 }
 
-/// A method as the profiler knows it.
+/// A method from the profiler's view.
 struct Method {
     id: String,
     starts: Vec<u64>,
@@ -28,7 +28,7 @@ struct Method {
 }
 
 impl Method {
-    /// By its name, of those that were told of as compiled.
+    /// The method of this name among the compiled ones.
     fn called(own: &mut Seat, name: &str) -> Option<Method> {
         let ids = own.ids("JITCompilationFinished");
         let id = ids.iter().find(|id| own.done(&format!("function {id}"))[3] == name)?.clone();
@@ -42,7 +42,7 @@ impl Method {
         own.done("functions").iter().filter(|one| **one == self.id).count()
     }
 
-    /// Each address is in this method's code, and who asks without naming a body gets the first.
+    /// Each address is in this method's code, and a query without a body gets the first.
     fn has_all_its_bodies(&self, own: &mut Seat) {
         for start in &self.starts {
             assert_eq!(own.done(&format!("address {start:#x}")), [self.id.as_str()]);
@@ -52,7 +52,8 @@ impl Method {
     }
 }
 
-/// Has the program call two methods until the runtime has made the last better body of each: one of its own, and a precompiled one.
+/// Makes the program call two methods until the runtime has compiled the last body of each: the program's own method, and a precompiled
+/// one.
 fn called_often(stage: &mut Stage, own: &mut Seat, bodies: usize) -> [Method; 2] {
     loop {
         stage.act("a often");
@@ -60,7 +61,7 @@ fn called_often(stage: &mut Stage, own: &mut Seat, bodies: usize) -> [Method; 2]
         if let (Some(first), Some(second)) = (first, second)
             && first.starts.len() == bodies
             && second.starts.len() == bodies
-            // A body is there before its event.
+            // A body exists before its event.
             && (first.events, second.events) == (bodies, bodies - 1)
         {
             return [first, second];

@@ -1,7 +1,7 @@
-//! What becomes of a profiler's other ways in when it is let go: the runtime knows of none of them, so that each has to be closed before.
-//! On live runtimes and their models.
+//! A profiler's entry points that the runtime does not know: a detach does not wait for them, so each must be closed before. On live
+//! runtimes and their models.
 //!
-//! The profiler is `tests/probe`. Nothing of Remora takes part.
+//! The profiler is `tests/probe`. Remora takes no part.
 #![forbid(unsafe_code)]
 
 use remora_conformance::probe::Stage;
@@ -12,11 +12,11 @@ use std::os::unix::process::ExitStatusExt;
 const FAIL: u32 = 0x8000_4005;
 const ALREADY_ACTIVE: u32 = 0x8013_136A;
 const MODULE_LOADS: u32 = 0x4;
-/// Of the runtime's own events, those about exceptions.
+/// The keyword of the runtime's exception events.
 const EXCEPTION_KEYWORD: u64 = 0x8000;
-/// So often must a thread have given its processor away before it counts that it waits.
+/// After this many voluntary context switches, a thread counts as waiting.
 const LOOKS: u64 = 20;
-/// What the kernel ends a process with that executes where nothing is.
+/// The signal of a process that executes an unmapped address.
 const SEGMENTATION_FAULT: i32 = 11;
 
 #[test]
@@ -35,7 +35,7 @@ fn det_04_the_runtime_waits_for_no_thread_of_the_profilers_own() {
             Err(ALREADY_ACTIVE) => false,
             other => panic!("the attach was answered {other:?}"),
         });
-        // It lives of its own reference alone.
+        // Only its own reference keeps the library mapped.
         assert!(stage.is_mapped() && stage.threads().contains(&other.thread()));
         assert_eq!(other.count("ProfilerDetachSucceeded"), 1);
         other.leave(0);
@@ -55,11 +55,11 @@ fn det_04_a_thread_that_is_in_the_library_when_it_is_freed_ends_the_target_by_a_
         own.done("detach 300");
         own.leave(0);
         stage.gone();
-        // As long as it does not wake, nothing is seen of it.
+        // As long as it does not wake, nothing shows.
         assert_eq!(stage.act("a load"), "obedient");
         assert!(stage.threads().contains(&bare.thread()));
         bare.leave(0);
-        // Without being told to, as by the end of its input.
+        // It ends without a request, such as the end of its input.
         until("the target has ended", || !stage.target().is_alive());
         let status = stage.target().wait();
         assert_eq!(status.signal(), Some(SEGMENTATION_FAULT), "{status}");

@@ -1,9 +1,9 @@
 //! Compares the callers in two recordings of one program: a recording under test, and a reference by the runtime's own sampler.
 //!
-//! The runtime walks its stacks with its own tables, so it loses no caller. Say it only ever sees A call B and B call C. Then a call of C by A
-//! in the other recording has lost B. Methods are compared by name and number of parameters, because the two recordings name type arguments
-//! differently. Async methods are compared by name: only one recording knows their parameters. Native frames are left out, because the
-//! reference has none.
+//! The runtime walks its stacks with its own tables, so it loses no caller. Suppose it only ever sees A call B and B call C. Then a call
+//! of C by A in the other recording has lost B.
+//! Methods are compared by name and number of parameters, because the two recordings name type arguments differently. Async methods are
+//! compared by name: only one recording knows their parameters. Native frames are left out, because the reference has none.
 
 use remora_profile::{FrameKind, Profile};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -57,7 +57,7 @@ impl Lost {
 /// Reads a `.remora` file.
 ///
 /// # Errors
-/// In words.
+/// A message.
 pub fn read(file: &Path) -> Result<Profile, String> {
     let bytes = std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let recording = remora_recording::read(bytes.as_slice()).map_err(|error| format!("{}: {error}", file.display()))?;

@@ -1,4 +1,4 @@
-//! The smallest client of the runtime's diagnostics port, for what a test asks of a target besides Remora.
+//! A minimal client of the runtime's diagnostics port, for requests of tests other than Remora's.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ pub fn socket_of(pid: u32) -> PathBuf {
     found_socket_of(pid).unwrap_or_else(|| panic!("process {pid} has no diagnostics socket"))
 }
 
-/// The same, if it has one that somebody listens on.
+/// The same, `None` if there is none or nobody listens on it.
 pub fn found_socket_of(pid: u32) -> Option<PathBuf> {
     let prefix = format!("dotnet-diagnostic-{pid}-");
     let entries =
@@ -28,12 +28,12 @@ pub fn found_socket_of(pid: u32) -> Option<PathBuf> {
     found.last()
 }
 
-/// Sends one command; its payload, or the HRESULT of its failure.
+/// Sends one command; returns its payload, or the HRESULT of its failure.
 pub fn command(pid: u32, set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, u32> {
     answered(pid, &message(set, id, payload), || ())
 }
 
-/// The same, and the runtime has closed its end when it returns. For commands whose answer is all there is.
+/// The same, but returns only after the runtime has closed its end. For commands with a single answer.
 pub fn command_until_closed(pid: u32, set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, u32> {
     let (mut stream, answer) = exchange(pid, &message(set, id, payload), || ())
         .unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}"));
@@ -42,13 +42,13 @@ pub fn command_until_closed(pid: u32, set: u8, id: u8, payload: &[u8]) -> Result
     answer
 }
 
-/// The same for a whole message; `sent` is called when it is sent and the answer is waited for.
+/// The same for a whole message; calls `sent` before it waits for the answer.
 fn answered(pid: u32, message: &[u8], sent: impl FnOnce()) -> Result<Vec<u8>, u32> {
     let answer = exchange(pid, message, sent);
     answer.unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}")).1
 }
 
-/// The connection, and what was answered on it.
+/// The connection, and the answer on it.
 type Answered = (UnixStream, Result<Vec<u8>, u32>);
 
 fn exchange(pid: u32, message: &[u8], sent: impl FnOnce()) -> std::io::Result<Answered> {
@@ -68,21 +68,21 @@ fn exchange(pid: u32, message: &[u8], sent: impl FnOnce()) -> std::io::Result<An
     Ok((stream, answer))
 }
 
-/// What an attach asks for.
+/// An attach request.
 #[derive(Debug, Clone)]
 pub struct Wish {
     /// The profiler's class.
     pub class: [u8; 16],
     /// Its library, as the target sees it.
     pub library: String,
-    /// Handed to the profiler.
+    /// The client data for the profiler.
     pub data: Vec<u8>,
-    /// The time-out that the request names.
+    /// The request's timeout.
     pub time_out: Duration,
 }
 
 impl Wish {
-    /// One with a time-out that no test reaches.
+    /// A request with a timeout that no test reaches.
     pub fn of(class: &[u8; 16], library: &str, data: &[u8]) -> Wish {
         Wish { class: *class, library: library.to_owned(), data: data.to_vec(), time_out: crate::PATIENCE }
     }
@@ -99,24 +99,24 @@ impl Wish {
     }
 }
 
-/// Asks the runtime to attach a profiler: the class `clsid` of `library`, given `data`.
+/// Asks the runtime to attach a profiler: class `clsid` of `library`, with client data `data`.
 pub fn attach_profiler(pid: u32, clsid: &[u8; 16], library: &str, data: &[u8]) -> Result<(), u32> {
     attach_profiler_and_tell(pid, &Wish::of(clsid, library, data), || ())
 }
 
-/// The same; `sent` is called when the request is sent and the answer is waited for.
+/// The same; calls `sent` before it waits for the answer.
 pub fn attach_profiler_and_tell(pid: u32, wish: &Wish, sent: impl FnOnce()) -> Result<(), u32> {
     answered(pid, &wish.message(), sent).map(drop)
 }
 
-/// Asks, and is gone before there is an answer.
+/// Sends the request, and disconnects before the answer.
 pub fn attach_profiler_and_leave(pid: u32, wish: &Wish) {
     let sent = UnixStream::connect(socket_of(pid)).and_then(|mut stream| stream.write_all(&wish.message()));
     sent.unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}"));
 }
 
-/// Asks by a process of its own, which ends with success as soon as the runtime has answered with success. The words before its command may
-/// make it another user's.
+/// Sends the request from a separate process, which succeeds when the runtime answers with success. `words` may make it another user's
+/// process.
 pub fn attach_profiler_from_another_process(pid: u32, wish: &Wish, words: &[&str]) -> Trigger {
     let program = crate::native("trigger").into_os_string();
     let mut line = words.iter().map(std::ffi::OsString::from).chain([program]);
@@ -128,7 +128,7 @@ pub fn attach_profiler_from_another_process(pid: u32, wish: &Wish, words: &[&str
     Trigger(child)
 }
 
-/// A process that asks for an attach. It is killed, by its id, when the value is dropped.
+/// A process that requests an attach. It is killed, by its id, when the value is dropped.
 pub struct Trigger(Child);
 
 impl Trigger {
@@ -140,7 +140,7 @@ impl Trigger {
 
 impl Drop for Trigger {
     fn drop(&mut self) {
-        // Already gone is as good.
+        // An error means that it has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

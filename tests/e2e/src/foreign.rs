@@ -1,39 +1,39 @@
-//! Another vendor's profiler in the target: `tests/targets/native/libforeign_profiler.c`, steered over a socket.
+//! Another vendor's profiler in the target: `tests/targets/native/libforeign_profiler.c`, controlled over a socket.
 
 use crate::{Facts, PATIENCE, Start, Target, diagnostics, native, until};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Its library, without the ending.
+/// Its library, without the file extension.
 const LIBRARY: &str = "libforeign_profiler";
 
-/// Which of the two classes of the library.
+/// The two classes of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The main profiler, of which there is one.
+    /// The main profiler; a process has at most one.
     Main,
-    /// Notification-only, of which there may be several; .NET 6 and later.
+    /// A notification-only profiler, of which there may be several; .NET 6 and later.
     NotificationOnly,
 }
 
-/// A foreign profiler that is in a target.
+/// A foreign profiler in a target.
 pub struct ForeignProfiler {
     stream: BufReader<UnixStream>,
 }
 
-/// What its callbacks have counted.
+/// The counts of its callbacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Whether the runtime has said that it is attached.
+    /// Whether it got ProfilerAttachComplete.
     pub attached: bool,
-    /// Collections it was told the beginning of.
+    /// GCs whose start was reported to it.
     pub started: u64,
-    /// Collections it was told the end of.
+    /// GCs whose end was reported to it.
     pub finished: u64,
 }
 
 impl ForeignProfiler {
-    /// Attaches it; the runtime's own code if it refuses.
+    /// Attaches it; the runtime's HRESULT if it refuses.
     pub fn attach(target: &Target, kind: Kind) -> Result<ForeignProfiler, u32> {
         let folder = crate::folder();
         let path = folder.path().join("s");
@@ -43,7 +43,7 @@ impl ForeignProfiler {
         Ok(ForeignProfiler::accept(&listener))
     }
 
-    /// Starts the target with it, as an APM agent comes into a process.
+    /// Starts the target with it, as an APM agent is loaded.
     pub fn at_start(start: Start, kind: Kind) -> (Target, ForeignProfiler) {
         let folder = crate::folder();
         let path = folder.path().join("s");
@@ -56,12 +56,12 @@ impl ForeignProfiler {
         (start.ready(), ForeignProfiler::accept(&listener))
     }
 
-    /// Forces three collections; the code of the failure if the runtime refuses.
+    /// Forces three GCs; the failure's code if the runtime refuses.
     pub fn collect(&mut self) -> Result<(), u32> {
         self.order("gc")
     }
 
-    /// What its callbacks have counted.
+    /// The counts of its callbacks.
     pub fn counts(&mut self) -> Counts {
         let answer = self.ask("counts");
         let numbers: Vec<u64> = answer.split(' ').filter_map(|word| word.parse().ok()).collect();
@@ -69,7 +69,7 @@ impl ForeignProfiler {
         Counts { attached: attached == 1, started, finished }
     }
 
-    /// Samples by SIGPROF, or stops it.
+    /// Starts or stops sampling by SIGPROF.
     pub fn sample(&mut self, on: bool) {
         let answer = self.order(if on { "sigprof on" } else { "sigprof off" });
         assert_eq!(answer, Ok(()), "the foreign profiler cannot sample");
@@ -81,15 +81,15 @@ impl ForeignProfiler {
         answer.parse().unwrap_or_else(|_| panic!("the foreign profiler answered `{answer}`"))
     }
 
-    /// Asks for its detach and waits until the runtime has let it go; the code of the failure if the runtime refuses.
+    /// Requests its detach and waits until the runtime has detached it; the failure's code if the runtime refuses.
     pub fn detach(mut self) -> Result<(), u32> {
         self.begin_detach()?;
         self.wait_until_detached();
         Ok(())
     }
 
-    /// The same, and waits until its library is unmapped, too. The runtime says that it has let a profiler go before it unloads and uncounts it
-    /// (TerminateProfiling, vm/profilinghelper.cpp): whoever leaves right behind that word may still be called.
+    /// The same, and waits until its library is unmapped, too. The runtime reports the detach before it unloads and uncounts a profiler
+    /// (TerminateProfiling, vm/profilinghelper.cpp), so the profiler may still get callbacks right after that report.
     pub fn leave(self, target: &Target) -> Result<(), u32> {
         self.detach()?;
         let maps = || Facts::of(target.pid()).maps;
@@ -97,12 +97,12 @@ impl ForeignProfiler {
         Ok(())
     }
 
-    /// Asks for its detach and does not wait for it; the code of the failure if the runtime refuses.
+    /// Requests its detach without waiting; the failure's code if the runtime refuses.
     pub fn begin_detach(&mut self) -> Result<(), u32> {
         self.order("detach")
     }
 
-    /// Waits until the runtime has let it go, after [`ForeignProfiler::begin_detach`].
+    /// Waits until the runtime has detached it, after [`ForeignProfiler::begin_detach`].
     pub fn wait_until_detached(mut self) {
         assert_eq!(self.read_line(), "detached", "the foreign profiler was not let go");
     }
@@ -143,14 +143,14 @@ impl ForeignProfiler {
 }
 
 impl Kind {
-    /// The class in the order of bytes that the runtime passes on.
+    /// The class in the byte order that the runtime passes.
     fn clsid(self) -> [u8; 16] {
         let mut bytes = *b"foreign-profile\0";
         bytes[15] = if self == Kind::Main { 1 } else { 2 };
         bytes
     }
 
-    /// The class as the environment has it.
+    /// The class in the environment variable's format.
     fn clsid_text(self) -> String {
         let b = self.clsid();
         let tail: String = b[10..].iter().map(|byte| format!("{byte:02X}")).collect();
@@ -161,7 +161,7 @@ impl Kind {
 }
 
 fn listen(path: &std::path::Path) -> UnixListener {
-    // Whoever is attached has connected already: to wait for one that never comes would be a hang.
+    // An attached profiler has already connected: waiting for one that never connects would hang.
     let listener = UnixListener::bind(path).and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
     listener.unwrap_or_else(|error| panic!("cannot listen on {}: {error}", path.display()))
 }

@@ -1,15 +1,15 @@
-//! The harness of the end-to-end tests: the `remora` command, live runtimes, and small .NET programs to try one on the other.
+//! The harness of the end-to-end tests: the `remora` command, live runtimes, and small .NET programs.
 //!
 //! # Purpose
-//! A test says which program it wants on which runtimes, what `remora` is asked, and what must be true afterwards.
+//! A test names a program and runtimes, runs `remora`, and checks the result.
 //!
 //! # Design constraints
-//! Handshakes, never sleeps: a target says `ready` and answers questions on its standard output, a recording says that it records.
-//! [`PATIENCE`] bounds every wait, so that a hang is a failure with a message; nothing is judged by how long it took.
-//! What the tests need is named by the environment that `cargo xtask test` sets; whatever is missing is a panic that says so, never a skip.
+//! Handshakes, never sleeps. A target prints `ready` and answers questions on its standard output; a recording reports its start.
+//! [`PATIENCE`] bounds every wait, so a hang fails with a message. No test depends on speed.
+//! `cargo xtask test` sets variables for everything that tests need. A missing one is a panic that says so, never a skip.
 //!
 //! # Rejected
-//! Using the product's own crates to look at the target: the judge would share the defendant's mistakes.
+//! Inspecting the target with the product's own crates: harness and product would share mistakes.
 #![forbid(unsafe_code)]
 
 pub mod callers;
@@ -45,15 +45,15 @@ pub use target::{Start, Target};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long anything may take before a test gives up on it: far beyond what a loaded machine needs.
+/// Timeout for every wait of a test: far beyond the needs of a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A folder for what a test writes. It goes away with the value.
+/// A temporary folder for a test. It is removed with the value.
 pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap_or_else(|error| panic!("cannot make a temporary folder: {error}"))
 }
 
-/// A program in C from `tests/targets/native`: its file, or the `.so` of a `lib*`.
+/// A C program from `tests/targets/native`: its file, or the `.so` of a `lib*`.
 pub fn native(name: &str) -> PathBuf {
     let file = if name.starts_with("lib") { format!("{name}.so") } else { name.to_owned() };
     let path = PathBuf::from(expected("REMORA_TEST_TARGETS")).join("native").join(file);
@@ -61,25 +61,25 @@ pub fn native(name: &str) -> PathBuf {
     path
 }
 
-/// One of the profilers in the SDK's examples: its library.
+/// The library of an SDK example profiler.
 pub fn sdk_example(name: &str) -> PathBuf {
     let path = PathBuf::from(expected("REMORA_SDK_EXAMPLES")).join(format!("lib{name}.so"));
     assert!(path.is_file(), "there is no example {}", path.display());
     path
 }
 
-/// Looks again and again until `condition` holds, for what nobody announces.
+/// Polls until `condition` holds, for conditions without a notification.
 #[track_caller]
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let end = std::time::Instant::now() + PATIENCE;
     while !condition() {
         assert!(std::time::Instant::now() < end, "waited in vain until {what}");
-        // Only so that looking does not take the processor from what is looked at.
+        // Only so that polling does not take CPU time from the target.
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Bytes of what is being recorded into a folder and not finished yet.
+/// Bytes of unfinished recordings in a folder.
 pub fn spooled(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let spools = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().contains(".unfinished."));

@@ -1,6 +1,6 @@
-//! A control group with a limit of memory, of the version in which this machine has its memory controller. It has it in one of the two only.
+//! A control group with a memory limit, in the version that has this machine's memory controller. Only one of the two has it.
 //!
-//! Which of the two that is not `cargo xtask ci` says at its end.
+//! `cargo xtask ci` prints at its end which version was not tested.
 
 use crate::until;
 use std::fs;
@@ -8,22 +8,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where groups are mounted, by convention.
+/// The conventional mount point.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// Groups of this process so far.
+/// The number of groups made by this process.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// A group. It goes when the value is dropped, which is to be after its processes have ended.
+/// A group. It is removed when the value is dropped, which must be after its processes have ended.
 #[derive(Debug)]
 pub struct MemoryGroup {
     directory: PathBuf,
-    /// The file in which the kernel counts whom it has ended for want of memory.
+    /// The file with the kernel's count of OOM kills.
     events: &'static str,
 }
 
 impl MemoryGroup {
-    /// A new one with a limit of so many bytes. It takes root.
+    /// A new group with a limit of `limit` bytes. It needs root.
     pub fn new(limit: u64) -> MemoryGroup {
         let own = read(Path::new("/proc/self/cgroup"));
         let lines = own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
@@ -43,14 +43,14 @@ impl MemoryGroup {
         MemoryGroup { directory, events }
     }
 
-    /// A shell that goes into it and becomes its arguments.
+    /// A shell that joins it and executes its arguments.
     pub fn command(&self) -> Command {
         let mut shell = Command::new("sh");
         shell.args(["-ec", "echo $$ > \"$0/cgroup.procs\"; exec \"$@\""]).arg(&self.directory);
         shell
     }
 
-    /// How many processes the kernel has ended in it, since it had no memory left.
+    /// The number of OOM kills in it.
     pub fn kills(&self) -> u64 {
         let events = read(&self.directory.join(self.events));
         let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -60,7 +60,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // Who has ended may still be on its way out of it.
+        // An ended process may still be leaving it.
         if !std::thread::panicking() {
             until("the control group is empty", || fs::remove_dir(&self.directory).is_ok());
         }

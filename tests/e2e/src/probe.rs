@@ -1,7 +1,7 @@
-//! A target with a profiler in it that obeys: `tests/probe`, which asks at each step what to do, on the thread of that step.
+//! A target with the probe profiler: `tests/probe` asks the test at each step what to do, on the thread of that step.
 //!
-//! A [`Stage`] is the target and the socket that the probe reports to; a [`Seat`] is a place inside the target from which to act:
-//! a callback that is held, or a thread of the probe's own. What is awaited comes in any order and is told apart by its name.
+//! A [`Stage`] is the target and the socket that the probe connects to. A [`Seat`] is a place inside the target where the test can act: a
+//! blocked callback, or a thread of the probe. Seats arrive in any order and are distinguished by name.
 
 mod seat;
 
@@ -18,27 +18,27 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// The probe's class, in the order of bytes that the runtime passes on.
+/// The probe's class, in the byte order that the runtime passes.
 pub const CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x01";
-/// The class of the probe as a profiler for version 2, without ICorProfilerCallback3.
+/// The class of the probe as a version 2 profiler, without ICorProfilerCallback3.
 pub const OLD_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x02";
-/// The class of the probe as one that is only notified, where the runtime has such.
+/// The class of the probe as a notification-only profiler, on runtimes that have these.
 pub const NOTIFIED_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x03";
-/// The class of the probe as another profiler like the first.
+/// The class of the probe as a second main profiler.
 pub const OTHER_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x04";
-/// The first two as the environment has them.
+/// The first two in the environment variable's format.
 const CLASS_TEXT: &str = "{52656D6F-7261-5072-6F62-650000000001}";
 const OLD_CLASS_TEXT: &str = "{52656D6F-7261-5072-6F62-650000000002}";
-/// The setting of the longest sleep, milliseconds in hexadecimal digits, by both prefixes.
+/// The setting for the longest sleep, milliseconds in hexadecimal, with both prefixes.
 const LONGEST_SLEEP: [&str; 2] = ["COMPlus_ProfAPI_DetachMaxSleepMs", "DOTNET_ProfAPI_DetachMaxSleepMs"];
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
-/// What the diagnostics protocol can say in one message.
+/// The maximum size of a diagnostics protocol message.
 const LONGEST_MESSAGE: usize = 65_535;
-/// The parts of the attach message whose length does not vary: header, time-out, class, two lengths.
+/// Fixed-length parts of the attach message: header, timeout, class, two lengths.
 const FIXED_PARTS: usize = 20 + 4 + 16 + 4 + 4;
 
-/// A target, and the socket that a probe in it reports to.
+/// A target, and the socket for its probe.
 pub struct Stage {
     target: Target,
     listener: UnixListener,
@@ -46,10 +46,10 @@ pub struct Stage {
     _folder: tempfile::TempDir,
 }
 
-/// An attach that is under way.
+/// A pending attach.
 pub struct Attaching(JoinHandle<Result<(), u32>>);
 
-/// The runtime's own thread that waits until a profiler may go.
+/// The runtime's detach thread.
 pub struct DetachThread {
     process: u32,
     thread: u32,
@@ -61,18 +61,18 @@ impl Stage {
         Stage::set(runtime, Start::ready)
     }
 
-    /// Another program, which keeps the same manners.
+    /// Another program with the same protocol.
     pub fn start_program(runtime: &Runtime, program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Stage {
         let more = |start: Start, (name, value): &(&str, &str)| start.env(name, value);
         Stage::set_program(runtime, program, |start| variables.iter().fold(start.args(arguments), more).ready())
     }
 
-    /// The same without the collector that runs beside the program.
+    /// The same without concurrent GC.
     pub fn start_without_concurrent_collector(runtime: &Runtime) -> Stage {
         Stage::set(runtime, |start| start.env("COMPlus_gcConcurrent", "0").env("DOTNET_gcConcurrent", "0").ready())
     }
 
-    /// The same with the runtime's own bounds for how long it sleeps before it looks whether a profiler may go.
+    /// The same with the runtime's own limits for its sleep between two checks whether a profiler may be unloaded.
     pub fn start_with_usual_sleeps(runtime: &Runtime) -> Stage {
         Stage::set(runtime, |mut start| {
             for variable in LONGEST_SLEEP {
@@ -82,8 +82,8 @@ impl Stage {
         })
     }
 
-    /// The same behind a shell script, as [`Start::behind`] has it, with these variables for it. Whatever user it makes of the target can
-    /// report to the test.
+    /// The same through a shell script, see [`Start::behind`], with these variables for it. The script may change the target's user,
+    /// which can still connect to the test.
     pub fn start_behind(runtime: &Runtime, script: &str, variables: &[(&str, &Path)]) -> Stage {
         let more = |start: Start, (name, value): &(&str, &Path)| start.env(name, value);
         Stage::set(runtime, |start| variables.iter().fold(start.behind(script), more).ready())
@@ -95,28 +95,28 @@ impl Stage {
         Stage::set(runtime, |start| variables.iter().fold(start, more).ready())
     }
 
-    /// The same with a runtime that waits at its start until it is told to go on, and is not ready yet. .NET 5 and later.
+    /// The same with a runtime that waits at its start for a resume command, and is not ready yet. .NET 5 and later.
     pub fn start_held(runtime: &Runtime) -> Stage {
         let stage = Stage::set(runtime, |start| start.env("DOTNET_DefaultDiagnosticPortSuspend", "1").spawn());
         until("the runtime listens", || diagnostics::found_socket_of(stage.pid()).is_some());
         stage
     }
 
-    /// Tells such a runtime to go on, and waits until the target is ready.
+    /// Resumes such a runtime, and waits until the target is ready.
     pub fn go_on(&mut self) {
         const RESUME_RUNTIME: (u8, u8) = (4, 1);
         let answer = diagnostics::command(self.pid(), RESUME_RUNTIME.0, RESUME_RUNTIME.1, &[]);
         assert!(answer.is_ok(), "the runtime does not go on: {answer:?}");
-        // One that has waited for some seconds has said so.
+        // A runtime that has waited for some seconds prints a line before.
         while self.target.read_line() != "ready" {}
     }
 
-    /// The same with the environment that has the runtime load the probe; it waits in `Initialize` and is not ready yet.
+    /// The same with the environment that makes the runtime load the probe; it waits in `Initialize` and is not ready yet.
     pub fn start_profiled(runtime: &Runtime) -> Stage {
         Stage::set(runtime, |start| named(start, CLASS_TEXT).spawn())
     }
 
-    /// The same with the probe as a profiler for version 2 of the runtime, and with these variables besides.
+    /// The same with the probe as a version 2 profiler, and with these further variables.
     pub fn start_profiled_by_old(runtime: &Runtime, variables: &[(&str, &str)]) -> Stage {
         let more = |start: Start, (name, value): &(&str, &str)| start.env(name, value);
         Stage::set(runtime, |start| variables.iter().fold(named(start, OLD_CLASS_TEXT), more).spawn())
@@ -133,10 +133,10 @@ impl Stage {
         let opened = [(folder.path(), 0o755), (&path, 0o777)].map(|(path, mode)| open_to_all(path, mode));
         let listener = opened.into_iter().collect::<std::io::Result<()>>().and(listener);
         let listener = listener.unwrap_or_else(|error| panic!("cannot listen on {}: {error}", path.display()));
-        // Recompiling in the background would call back at any time.
+        // Background recompilation would cause callbacks at any time.
         let quiet = Start::managed(runtime, program).env("REMORA_PROBE_SOCKET", &path);
         let quiet = quiet.env("COMPlus_TieredCompilation", "0").env("DOTNET_TieredCompilation", "0");
-        // Looks again after at most so long whether a profiler that leaves may go.
+        // Shortens the time between two checks whether a detaching profiler may be unloaded.
         let quiet = LONGEST_SLEEP.iter().fold(quiet, |quiet, variable| quiet.env(variable, "12C"));
         Stage { target: start(quiet), listener, aside: RefCell::default(), _folder: folder }
     }
@@ -151,13 +151,12 @@ impl Stage {
         self.target.pid()
     }
 
-    /// Has the target do something, and waits until it has: `a load`.
+    /// Makes the target do something, and waits for it: `a load`.
     pub fn act(&mut self, what: &str) -> String {
         self.target.ask(what)
     }
 
-    /// Asks the runtime to attach the probe, with this client data, and returns when that is sent. The runtime answers when the probe
-    /// lets it.
+    /// Sends a request to attach the probe with this client data, and returns. The runtime answers when the probe lets it.
     pub fn attach(&self, data: &[u8]) -> Attaching {
         self.attach_class(&CLASS, data)
     }
@@ -167,42 +166,42 @@ impl Stage {
         self.attach_as(Wish::of(class, &library().to_string_lossy(), data))
     }
 
-    /// The same from another file.
+    /// The same with another library file.
     pub fn attach_from(&self, file: &Path) -> Attaching {
         self.attach_as(Wish::of(&CLASS, &file.to_string_lossy(), &[]))
     }
 
-    /// The same with everything said.
+    /// The same with a full request.
     pub fn attach_as(&self, wish: Wish) -> Attaching {
         let pid = self.target.pid();
         let (tell, sent) = channel();
         let attaching = std::thread::spawn(move || {
             diagnostics::attach_profiler_and_tell(pid, &wish, || {
-                // Who waits for it cannot be gone.
+                // The receiver waits for this message, so it still exists.
                 let _ = tell.send(());
             })
         });
-        // Where it broke off before, the answer says so.
+        // If the attach failed before, its answer says so.
         let _ = sent.recv();
         Attaching(attaching)
     }
 
-    /// The same, asked by another process.
+    /// The same, requested by another process.
     pub fn attach_from_another_process(&self) -> Trigger {
         self.attach_from_process(&[])
     }
 
-    /// The same by a process that these words make another user's.
+    /// The same, requested by a process that `words` make another user's.
     pub fn attach_from_process(&self, words: &[&str]) -> Trigger {
         diagnostics::attach_profiler_from_another_process(self.target.pid(), &wish(), words)
     }
 
-    /// Asks, and is gone before there is an answer.
+    /// Sends the request, and disconnects before the answer.
     pub fn attach_and_leave(&self) {
         diagnostics::attach_profiler_and_leave(self.target.pid(), &wish());
     }
 
-    /// A target that was started with the probe, which was given these orders in `Initialize`; a thread of the probe's own.
+    /// A target started with the probe, which ran these orders in `Initialize`; returns a thread of the probe, too.
     pub fn started(runtime: &Runtime, orders: &[&str]) -> (Stage, Seat) {
         let stage = Stage::start_profiled(runtime);
         let mut init = stage.seat("Initialize");
@@ -216,16 +215,17 @@ impl Stage {
         (stage, own)
     }
 
-    /// Attaches the probe, and has it hold a load of a module by the target's thread `a`; a thread of the probe's own, and that callback.
+    /// Attaches the probe, and blocks its callback for a module load on the target's thread `a`. Returns a thread of the probe, and that
+    /// callback.
     pub fn held_in_load(&mut self) -> (Seat, Seat) {
-        // The first time, what is needed to load is loaded itself.
+        // The first load also loads its own dependencies.
         self.act("a load");
         let mut own = self.attached(MODULE_LOADS, 0);
         let held = self.hold_load(&mut own);
         (own, held)
     }
 
-    /// [`Stage::held_in_load`], and the runtime's thread for detaches.
+    /// [`Stage::held_in_load`], and the runtime's detach thread.
     pub fn held_in_load_with_detach_thread(&mut self) -> (Seat, Seat, DetachThread) {
         self.act("a load");
         let (mut own, detacher) = self.attached_with_detach_thread(MODULE_LOADS);
@@ -239,7 +239,7 @@ impl Stage {
         self.seat("ModuleLoadFinished")
     }
 
-    /// The probe, which monitors loads of modules, gets callbacks and answers.
+    /// Checks that the probe, which monitors module loads, gets callbacks and answers.
     #[track_caller]
     pub fn is_alive(&mut self, own: &mut Seat) {
         let before = own.count("ModuleLoadFinished");
@@ -251,7 +251,7 @@ impl Stage {
         assert!(!self.has_come("ProfilerDetachSucceeded"), "a detach that was refused is under way");
     }
 
-    /// Has the probe ask for its detach and waits until all of it is gone.
+    /// Makes the probe request its detach, and waits until it is unloaded.
     #[track_caller]
     pub fn leave(&self, mut own: Seat) {
         own.done("detach 300");
@@ -259,7 +259,7 @@ impl Stage {
         self.gone();
     }
 
-    /// The same where another one of the same library stays, which keeps it mapped.
+    /// The same where another profiler of the same library remains, which keeps it mapped.
     #[track_caller]
     pub fn leave_beside(&self, mut own: Seat) {
         own.done("detach 300");
@@ -270,8 +270,8 @@ impl Stage {
         self.detach_is_over();
     }
 
-    /// Returns when a detach of which the profiler has seen all is over for the runtime as well: then it serves the next attach, here one
-    /// that loads nothing.
+    /// Returns when the runtime has also finished a detach whose callbacks are all over: then it serves the next attach, here one that
+    /// loads nothing.
     #[track_caller]
     pub fn detach_is_over(&self) {
         const MODULE_NOT_FOUND: u32 = 0x8007_007E;
@@ -279,7 +279,7 @@ impl Stage {
         assert_eq!(answer, Err(MODULE_NOT_FOUND));
     }
 
-    /// [`Stage::attached`], and the runtime's thread for detaches, which it makes before it loads the first profiler.
+    /// [`Stage::attached`], and the runtime's detach thread, which it creates before it loads the first profiler.
     pub fn attached_with_detach_thread(&self, low: u32) -> (Seat, DetachThread) {
         let before = self.threads();
         let attaching = self.attach(&[]);
@@ -292,7 +292,7 @@ impl Stage {
         (self.seat("Thread"), detacher)
     }
 
-    /// The runtime's thread for detaches, where there were these threads before the first attach; to be asked inside `InitializeForAttach`.
+    /// The runtime's detach thread, given the threads before the first attach. Call it inside `InitializeForAttach`.
     #[track_caller]
     fn detach_thread_since(&self, before: &BTreeSet<u32>) -> DetachThread {
         let made: Vec<u32> = self.threads().difference(before).copied().collect();
@@ -300,7 +300,7 @@ impl Stage {
         DetachThread { process: self.pid(), thread }
     }
 
-    /// Has the probe refuse to be attached; what the runtime answers.
+    /// Makes the probe refuse the attach; returns the runtime's answer.
     pub fn refused_attach(&self) -> Result<(), u32> {
         const FAIL: u32 = 0x8000_4005;
         let attaching = self.attach(&[]);
@@ -311,7 +311,7 @@ impl Stage {
         attaching.answer()
     }
 
-    /// Asks the runtime to attach the probe, and does not mind that no answer comes, since the process is about to end.
+    /// Requests an attach and ignores a missing answer, since the process is about to end.
     pub fn attach_that_breaks_off(&self) {
         let pid = self.pid();
         std::thread::spawn(move || {
@@ -319,13 +319,13 @@ impl Stage {
         });
     }
 
-    /// Asks the target to end, whatever is held in it, and returns how it did.
+    /// Asks the target to end, even with blocked callbacks; returns its exit status.
     pub fn quit(mut self) -> std::process::ExitStatus {
         self.target.tell("quit");
         self.target.wait()
     }
 
-    /// Attaches the probe with these halves of the event mask, to the end; a thread of the probe's own.
+    /// Completes an attach with these halves of the event mask; returns a thread of the probe.
     #[track_caller]
     pub fn attached(&self, low: u32, high: u32) -> Seat {
         self.attached_class(&CLASS, low, high)
@@ -357,7 +357,7 @@ impl Stage {
         }
     }
 
-    /// Whether the probe has come to this place, by now.
+    /// Whether the probe has reached this place.
     pub fn has_come(&self, place: &str) -> bool {
         self.accept(0);
         self.aside.borrow().iter().any(|seat| seat.place() == place)
@@ -368,22 +368,22 @@ impl Stage {
         Facts::of(self.target.pid()).maps.iter().any(|mapping| mapping.name.contains("libremora_probe"))
     }
 
-    /// The target's threads, as the kernel has them.
+    /// The target's threads, from the kernel.
     pub fn threads(&self) -> BTreeSet<u32> {
         Facts::of(self.target.pid()).threads.into_keys().collect()
     }
 
-    /// Whether a thread of the target sleeps in the system.
+    /// Whether a thread of the target sleeps.
     pub fn sleeps(&self, thread: u32) -> bool {
         self.target.thread_state(thread) == 'S'
     }
 
-    /// How often a thread of the target has given its processor away by itself.
+    /// Voluntary context switches of a thread of the target.
     pub fn yields(&self, thread: u32) -> u64 {
         switches(self.pid(), thread)
     }
 
-    /// Waits for each step of a detach that was accepted: told so, released, unmapped. The thread that told so.
+    /// Waits for each step of an accepted detach: reported, released, unmapped. Returns the thread that got the report.
     #[track_caller]
     pub fn gone(&self) -> u32 {
         let told = self.seat("ProfilerDetachSucceeded").thread();
@@ -404,7 +404,7 @@ impl Stage {
         Some(aside.remove(at))
     }
 
-    /// Takes in everything that has come within that time.
+    /// Accepts every connection within that time.
     fn accept(&self, seconds: i64) {
         let mut watched = [rustix::event::PollFd::new(&self.listener, rustix::event::PollFlags::IN)];
         let limit = rustix::event::Timespec { tv_sec: seconds, tv_nsec: 0 };
@@ -418,19 +418,19 @@ impl Stage {
 }
 
 impl DetachThread {
-    /// The kernel's id of the thread.
+    /// The kernel's thread id.
     pub fn thread(&self) -> u32 {
         self.thread
     }
 
-    /// How often it has gone to sleep, which it does each time after it has looked.
+    /// How often it went to sleep, which it does after each check.
     pub fn sleeps(&self) -> u64 {
         switches(self.process, self.thread)
     }
 }
 
 impl Attaching {
-    /// What the runtime answers.
+    /// The runtime's answer.
     pub fn answer(self) -> Result<(), u32> {
         self.0.join().unwrap_or_else(|_| panic!("the attach broke off"))
     }
@@ -441,7 +441,7 @@ impl Attaching {
     }
 }
 
-/// With the variables by which the runtime loads a class of the probe at its start.
+/// Adds the variables that make the runtime load a class of the probe at its start.
 fn named(start: Start, class: &str) -> Start {
     let start = start.env("CORECLR_ENABLE_PROFILING", "1").env("CORECLR_PROFILER", class);
     start.env("CORECLR_PROFILER_PATH", library())
@@ -454,7 +454,7 @@ fn switches(process: u32, thread: u32) -> u64 {
     count.and_then(|count| count.trim().parse().ok()).unwrap_or_else(|| panic!("no count of switches in {path}"))
 }
 
-/// The attach that most tests ask for.
+/// The request of most tests.
 fn wish() -> Wish {
     Wish::of(&CLASS, &library().to_string_lossy(), &[])
 }
@@ -468,13 +468,13 @@ pub fn library() -> PathBuf {
     PathBuf::from(expected("REMORA_PROBE"))
 }
 
-/// The longest client data that one attach message can carry, with this library.
+/// The longest client data of one attach message, with this library.
 pub fn longest_data() -> usize {
     let path = library().to_string_lossy().encode_utf16().count() + 1;
     LONGEST_MESSAGE - FIXED_PARTS - 2 * path
 }
 
-/// How the probe says what data it was given: FNV-1a and the length.
+/// The probe's digest of its client data: FNV-1a and the length.
 pub fn digest(data: &[u8]) -> String {
     let hash = data
         .iter()

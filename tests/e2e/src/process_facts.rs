@@ -1,4 +1,4 @@
-//! What the kernel says about a process, to compare before and after: written anew here, so that no mistake is shared with the product.
+//! Facts from the kernel about a process, to compare before and after: independent of the product, so that both share no mistake.
 
 use crate::until;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,17 +18,17 @@ pub struct Mapping {
     pub name: String,
 }
 
-/// A thread or a descriptor with what it is called.
+/// Threads or descriptors with their names.
 pub type Named = BTreeMap<u32, String>;
 
-/// Everything about a process that Remora could leave a trace in.
+/// Every fact about a process that Remora could change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Its mappings.
     pub maps: Vec<Mapping>,
     /// Its threads, by id, with their names.
     pub threads: Named,
-    /// Its descriptors, by number, with what they lead to.
+    /// Its descriptors, by number, with their targets.
     pub descriptors: Named,
     /// Its children.
     pub children: BTreeSet<u32>,
@@ -68,7 +68,7 @@ impl Facts {
         }
     }
 
-    /// What of Remora is in the process: mapped files, named memory, threads and descriptors that bear its name.
+    /// Everything of Remora in the process: mapped files, named memory, threads and descriptors with its name.
     pub fn remora(&self) -> Vec<String> {
         let mapped: BTreeSet<&str> =
             self.maps.iter().map(|mapping| mapping.name.as_str()).filter(|name| is_ours(name)).collect();
@@ -78,8 +78,8 @@ impl Facts {
         found
     }
 
-    /// What is in process `pid` and was not `before`, as [`Facts::left_since`] says, looked at while none of its threads gives birth to
-    /// another: the C library has such a one block everything for a moment.
+    /// New facts in process `pid` since `before`, see [`Facts::left_since`]. It checks while no thread creates another: libc blocks all
+    /// signals in such a thread for a moment.
     pub fn left_in(pid: u32, before: &Facts) -> Vec<String> {
         let mut facts = Facts::of(pid);
         until("no thread gives birth to another", || {
@@ -95,7 +95,7 @@ impl Facts {
         self.maps.iter().any(|mapping| mapping.name.contains("libremora_agent"))
     }
 
-    /// The very file of the library that is mapped into process `pid`, though it has no name any more; the one at work, if another stays.
+    /// The content of the library mapped into process `pid`, though its file is unlinked; of the active one, if another stays.
     pub fn library_in(pid: u32) -> Vec<u8> {
         let facts = Facts::of(pid);
         let ours = facts.maps.iter().filter(|map| map.name.contains("libremora_agent"));
@@ -105,8 +105,8 @@ impl Facts {
         fs::read(format!("/proc/{pid}/map_files/{:x}-{:x}", ours[0].start, ours[0].end)).expect("the library's file")
     }
 
-    /// What is there now and was not `before`, of what a session could have left. New threads of the runtime's own pool do not count;
-    /// a thread that blocks a signal that it did not block before does, if nobody handled that signal before.
+    /// New facts since `before` that a session could have left. New threads of the runtime's pool do not count. A newly blocked signal
+    /// counts if no handler for it was installed before.
     pub fn left_since(&self, before: &Facts) -> Vec<String> {
         let mut left = self.remora();
         let mut add = |what: String| left.push(what);
@@ -121,7 +121,7 @@ impl Facts {
             add(format!("signal dispositions {:x?}, before {:x?}", self.dispositions, before.dispositions));
         }
         for (thread, mask) in &self.blocked {
-            // A thread inside a handler of the application's own blocks that signal until it returns, now or before.
+            // A thread inside a handler of the application blocks that signal until the handler returns, now or before.
             let handlers_of_its_own = before.dispositions.1;
             if let Some(earlier) = before.blocked.get(thread)
                 && (mask ^ earlier) & !handlers_of_its_own != 0
@@ -138,7 +138,8 @@ impl Facts {
     }
 }
 
-/// The real-time signals. Who blocks all of them is being born, or is about to wait for one, which the kernel shows as no mask at all.
+/// The real-time signals. A thread that blocks them all is just being created, or is about to wait for one, which the kernel shows as an
+/// empty mask.
 const ALL_REAL_TIME: u64 = !0 << 33;
 
 fn is_ours(name: &str) -> bool {
@@ -149,7 +150,7 @@ fn read(path: &std::path::Path) -> String {
     text_of(path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
 }
 
-/// A file of `/proc`. The name of a thread in it need not be text.
+/// A file of `/proc`. Thread names in it need not be UTF-8.
 pub(crate) fn text_of(path: impl AsRef<std::path::Path>) -> std::io::Result<String> {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -163,7 +164,7 @@ fn mapping(line: &str) -> Option<Mapping> {
     Some(Mapping { start: number(start)?, end: number(end)?, permissions, name })
 }
 
-/// The entries of a folder that are numbers, with what `describe` says; one that vanishes meanwhile is described as it can be.
+/// The numeric entries of a folder, with their description; a vanished one is described as far as possible.
 fn numbered(folder: &std::path::Path, describe: impl Fn(PathBuf) -> String) -> Named {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("cannot list {}: {error}", folder.display()));
     let entries = entries.flatten().filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())));

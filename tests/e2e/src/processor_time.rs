@@ -1,4 +1,4 @@
-//! Processor time of a process as the kernel accounts it: the truth that weights must add up to, and the clock by which a test waits for samples.
+//! CPU time of a process from the kernel: the reference for the sum of weights, and the clock by which a test waits for samples.
 
 use crate::until;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The kernel's ticks in `/proc`, on every Linux that .NET runs on.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What a process has used so far, all its threads together, those that have ended among them.
+/// CPU time of a process so far, with all its threads, including ended ones.
 pub fn processor_time(pid: u32) -> Duration {
     let path = format!("/proc/{pid}/stat");
     let stat = crate::process_facts::text_of(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
@@ -14,7 +14,7 @@ pub fn processor_time(pid: u32) -> Duration {
     TICK * ticks
 }
 
-/// Waits until a process has used so much more than it had: as long as it gets on at all, however few processors it gets.
+/// Waits until a process has used `more` CPU time: works as long as it makes any progress.
 #[track_caller]
 pub fn until_used(pid: u32, more: Duration) {
     let mut used = processor_time(pid);
@@ -28,7 +28,7 @@ pub fn until_used(pid: u32, more: Duration) {
     }
 }
 
-/// The sum of one number of `schedstat` over the threads with a wanted name: nanoseconds on a CPU (0), nanoseconds of waiting for one (1).
+/// The sum of one field of `schedstat` over the threads with a wanted name: nanoseconds on a CPU (0), nanoseconds of waiting for one (1).
 pub fn scheduled(pid: u32, number: usize, is_wanted: impl Fn(&str) -> bool) -> u64 {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
     let of_task = tasks.flatten().filter_map(|task| {
@@ -40,7 +40,7 @@ pub fn scheduled(pid: u32, number: usize, is_wanted: impl Fn(&str) -> bool) -> u
 }
 
 fn ticks_in(stat: &str) -> Option<u32> {
-    // The name stands in brackets and may hold anything; what follows it begins with the third field.
+    // The name is in parentheses and may contain anything; the third field follows it.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<u32>().ok();

@@ -1,23 +1,24 @@
-//! A recording as another program sees it: made into speedscope's format and read from there, so that weights and names are proved by a second road.
+//! A recording as another program reads it: converted to speedscope's format and parsed, so that weights and names are checked
+//! independently.
 
 use crate::{Recorded, remora};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// What stands on top of the leaf of a thread that waits.
+/// The mark above the leaf of a waiting thread.
 pub const BLOCKED: &str = "[blocked]";
 
 /// The frame below it, if the thread was ready to run.
 pub const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
 
-/// A frame: what code, and where.
+/// A frame: code and location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// The method or function.
     pub name: String,
-    /// Its source file; its module if that is not known.
+    /// Its source file; its module if the file is unknown.
     pub file: String,
-    /// The line, where there is a source file.
+    /// The line, if there is a source file.
     pub line: Option<u64>,
 }
 
@@ -75,17 +76,17 @@ impl ReadBack {
         self.stacks.iter().map(|stack| stack.weight).sum()
     }
 
-    /// The weight of the stacks whose leaf is called so; a mark of waiting is no leaf.
+    /// The weight of the stacks with this leaf; a mark of waiting is no leaf.
     pub fn weight_in(&self, name: &str) -> u64 {
         self.weight_where(|names| names.iter().rev().find(|frame| **frame != BLOCKED) == Some(&name))
     }
 
-    /// The weight of the stacks that have a frame called so.
+    /// The weight of the stacks that contain this frame.
     pub fn weight_under(&self, name: &str) -> u64 {
         self.weight_where(|names| names.contains(&name))
     }
 
-    /// The weight of the stacks of whose names, outermost first, `wanted` says so.
+    /// The weight of the stacks whose names, outermost first, satisfy `wanted`.
     pub fn weight_where(&self, wanted: impl Fn(&[&str]) -> bool) -> u64 {
         let chosen = self.stacks.iter().filter(|stack| wanted(&self.names(stack)));
         chosen.map(|stack| stack.weight).sum()
@@ -96,13 +97,13 @@ impl ReadBack {
         stack.frames.iter().map(|index| self.frames[*index].name.as_str()).collect()
     }
 
-    /// The frames called so: one for each line that was met.
+    /// The frames with this name: one for each line.
     pub fn frames_called(&self, name: &str) -> Vec<&Frame> {
         self.frames.iter().filter(|frame| frame.name == name).collect()
     }
 }
 
-/// Converts a recording into a file beside it, whose name says the format.
+/// Converts a recording into a file beside it, whose extension gives the format.
 #[track_caller]
 pub fn converted(recording: &Path, name: &str) -> PathBuf {
     let output = recording.with_file_name(name);
@@ -111,7 +112,7 @@ pub fn converted(recording: &Path, name: &str) -> PathBuf {
     output
 }
 
-/// What `remora report` says of a recording, with all of its methods.
+/// The output of `remora report` for a recording, with all of its methods.
 #[track_caller]
 pub fn report(recording: &Path) -> Value {
     let arguments = [Path::new("report"), recording, Path::new("--json"), Path::new("--top"), Path::new("1000000")];
@@ -125,13 +126,13 @@ pub fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{} is not JSON: {error}", path.display()))
 }
 
-/// What must be an array.
+/// A value that must be an array.
 #[track_caller]
 pub fn array(value: &Value) -> &Vec<Value> {
     value.as_array().unwrap_or_else(|| panic!("not an array: {value}"))
 }
 
-/// What must be a whole number.
+/// A value that must be a whole number.
 #[track_caller]
 pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("not a whole number: {value}"))

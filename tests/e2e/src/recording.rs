@@ -1,22 +1,22 @@
-//! One `remora record` of a target, from its start to its recording and its receipt.
+//! One `remora record` of a target, from its start to its recording and receipt.
 
 use crate::{Facts, Finished, Remora, Target, processor_time, until, until_used};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Processor time that makes some samples, whatever the way of sampling.
+/// CPU time that yields some samples, with every engine.
 const SOME_SAMPLES: Duration = Duration::from_millis(60);
 
-/// The same of an idle target: samples of blocked threads.
+/// The same for an idle target: samples of blocked threads.
 const ENOUGH_SENT: u64 = 500;
 
-/// Samples that did not fit between the agent and this `remora`, as [`Recording::counter`] has them.
+/// Samples lost because the ring between the agent and this `remora` was full, an index for [`Recording::counter`].
 pub const LOST_TRANSPORT_FULL: u64 = 11;
-/// Samples with a stack walk of their own.
+/// Samples with a separate stack walk.
 pub const WALKED: u64 = 16;
 
-/// A `remora record` that runs. Its files go away with it.
+/// A running `remora record`. Its files are removed with it.
 pub struct Recording {
     remora: Remora,
     folder: tempfile::TempDir,
@@ -24,7 +24,7 @@ pub struct Recording {
     before: Facts,
 }
 
-/// What a `remora record` gave.
+/// The result of a `remora record`.
 pub struct Recorded {
     /// How the command ended.
     pub finished: Finished,
@@ -33,16 +33,16 @@ pub struct Recorded {
     folder: tempfile::TempDir,
 }
 
-/// Word of the shared memory: samples that the agent has handed over (`remora_wire::layout::SENT`).
+/// Word of the shared memory: samples sent by the agent (`remora_wire::layout::SENT`).
 const SENT: u64 = 9;
 
 impl Recording {
-    /// Starts it with these arguments besides process, output and receipt. Without an engine among them, it is the agent.
+    /// Starts it with these arguments in addition to process, output and receipt. The default engine is the agent.
     pub fn start(target: &Target, arguments: &[&str]) -> Recording {
         Recording::by(Remora::command(), target, arguments)
     }
 
-    /// Like [`Recording::start`], by a command that ends in `remora`: as another user, with fewer rights.
+    /// Like [`Recording::start`], by a command that executes `remora`: as another user, with fewer rights.
     pub fn by(mut command: std::process::Command, target: &Target, arguments: &[&str]) -> Recording {
         let folder = crate::folder();
         let before = Facts::of(target.pid());
@@ -63,10 +63,10 @@ impl Recording {
         recording
     }
 
-    /// A whole recording of a busy target, ended when it has some samples; or the refusal.
+    /// A whole recording of a busy target, ended after some samples; or the refusal.
     pub fn of(target: &Target, arguments: &[&str]) -> Recorded {
         if arguments.contains(&"--engine") && !arguments.contains(&"agent") {
-            // The runtime's own sampler leaves no sign in the target by which its beginning could be told.
+            // The runtime's own sampler leaves no sign in the target that shows its start.
             let mut all = vec!["--duration", "2s"];
             all.extend(arguments);
             return Recording::start(target, &all).finish();
@@ -77,7 +77,7 @@ impl Recording {
             return recording.finish();
         }
         if arguments.contains(&"wall") {
-            // An idle target uses next to no CPU time, and has samples all the same.
+            // An idle target uses almost no CPU time, but still has samples.
             let goal = processor_time(target.pid()) + SOME_SAMPLES;
             until("it has samples", || processor_time(target.pid()) >= goal || recording.counter(SENT) >= ENOUGH_SENT);
         } else {
@@ -86,7 +86,7 @@ impl Recording {
         recording.stop()
     }
 
-    /// Waits until the agent's handler stands in the target.
+    /// Waits until the agent's handler is installed in the target.
     pub fn wait_until_it_samples(&mut self) {
         until("the agent samples", || {
             assert!(self.remora.is_alive(), "remora ended before it recorded: {}", self.remora.said_so_far());
@@ -98,12 +98,12 @@ impl Recording {
         Facts::of(self.pid).dispositions != self.before.dispositions
     }
 
-    /// Waits until the agent has handed samples over: they are in the recording whatever becomes of the target.
+    /// Waits until the agent has sent samples: they are in the recording even if the target ends.
     pub fn wait_until_samples_are_handed_over(&self) {
         until("samples are handed over", || self.counter(SENT) > 0);
     }
 
-    /// Waits until some of the recording is on the disk.
+    /// Waits until a part of the recording is on the disk.
     pub fn wait_until_it_is_spooled(&mut self) {
         until("something is on the disk", || {
             assert!(self.remora.is_alive(), "remora ended before it recorded: {}", self.remora.said_so_far());
@@ -111,19 +111,19 @@ impl Recording {
         });
     }
 
-    /// The file that holds what was recorded so far.
+    /// The file with the recording so far.
     pub fn spool(&self) -> Option<PathBuf> {
         let entries = std::fs::read_dir(self.folder.path()).ok()?;
         let mut paths = entries.flatten().map(|entry| entry.path());
         paths.find(|path| path.to_string_lossy().ends_with(".unfinished.remora"))
     }
 
-    /// What the agent has counted in the memory that it shares with this `remora`, by the index of the word.
+    /// A counter in the memory that the agent shares with this `remora`, by the index of the word.
     pub fn counter(&self, word: u64) -> u64 {
         counter(self.remora.pid(), word).unwrap_or_else(|error| panic!("the shared memory cannot be read: {error}"))
     }
 
-    /// What of the target was so before the recording.
+    /// The target's facts before the recording.
     pub fn before(&self) -> &Facts {
         &self.before
     }
@@ -150,7 +150,7 @@ impl Recording {
         Recorded { finished, receipt, folder: self.folder }
     }
 
-    /// Kills the command with SIGKILL; its folder, with what it left there.
+    /// Kills the command with SIGKILL; returns its folder with the leftovers.
     pub fn kill(self) -> tempfile::TempDir {
         let Recording { remora, folder, .. } = self;
         drop(remora);
@@ -170,14 +170,14 @@ fn counter(remora: u32, word: u64) -> std::io::Result<u64> {
 }
 
 impl Recorded {
-    /// Panics with everything there is, unless the command ended with this code.
+    /// Panics with all output, unless the command ended with this code.
     #[track_caller]
     pub fn ended_with(&self, code: i32) -> &Recorded {
         assert_eq!(self.finished.code(), code, "{}\nreceipt: {:#}", self.finished, self.receipt);
         self
     }
 
-    /// Panics unless all was well, samples were taken, and nothing was left.
+    /// Panics unless the command succeeded, took samples, and left nothing.
     #[track_caller]
     pub fn is_clean(&self) -> &Recorded {
         self.ended_with(0);
@@ -186,12 +186,12 @@ impl Recorded {
         self
     }
 
-    /// Samples in the recording, as the command tells it.
+    /// Samples in the recording, from the command's JSON output.
     pub fn samples(&self) -> u64 {
         self.finished.json()["recording"]["samples"].as_u64().unwrap_or(0)
     }
 
-    /// What the receipt says was left: `kind: what: why`, a line each.
+    /// The receipt's leftovers: `kind: what: why`, a line each.
     pub fn left(&self) -> String {
         let left = self.receipt["left"].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -205,14 +205,14 @@ impl Recorded {
         self.folder.path().join("recording.remora")
     }
 
-    /// Panics unless the recording is a valid file; the samples in it.
+    /// Panics unless the recording is a valid file; returns the number of its samples.
     #[track_caller]
     pub fn readable(&self) -> u64 {
         readable(&self.output(), 0)
     }
 }
 
-/// Panics unless `remora report` reads the file and ends with `code`; the samples in it.
+/// Panics unless `remora report` reads the file and ends with `code`; returns the number of its samples.
 #[track_caller]
 pub fn readable(file: &Path, code: i32) -> u64 {
     let finished = crate::remora([std::ffi::OsStr::new("report"), file.as_os_str(), "--json".as_ref()]);

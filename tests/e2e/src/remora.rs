@@ -1,4 +1,4 @@
-//! The `remora` command as a user runs it: to its end, or kept running and watched.
+//! The `remora` command as a user runs it: to its end, or running in the background.
 
 use crate::PATIENCE;
 use crate::target::wait_for;
@@ -15,9 +15,9 @@ use std::time::Instant;
 pub struct Finished {
     /// Its exit status.
     pub status: ExitStatus,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -37,14 +37,14 @@ impl Finished {
         serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("not JSON ({error}): {self}"))
     }
 
-    /// Panics with everything it said, unless it succeeded.
+    /// Panics with all output, unless it succeeded.
     #[track_caller]
     pub fn succeeded(self) -> Finished {
         assert!(self.status.success(), "{self}");
         self
     }
 
-    /// Panics with everything it said, unless it failed with this code and an error that contains each of `words`.
+    /// Panics with all output, unless it failed with this code and an error that contains each of `words`.
     #[track_caller]
     pub fn failed_with(self, code: i32, words: &[&str]) -> Finished {
         assert_eq!(self.code(), code, "{self}");
@@ -89,7 +89,7 @@ impl Remora {
         Command::new(crate::expected("REMORA_BIN"))
     }
 
-    /// Starts a command that ends in `remora`, its streams watched.
+    /// Starts a command that executes `remora`, with captured streams.
     pub fn spawn(mut command: Command) -> Remora {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
@@ -103,7 +103,7 @@ impl Remora {
             let stdout = Arc::clone(&stdout);
             std::thread::spawn(move || {
                 let mut bytes = Vec::new();
-                // A stream that breaks is as good as one that ends: what came is judged.
+                // A failed read counts as the end: the data so far is checked.
                 let _ = std::io::Read::read_to_end(&mut stream, &mut bytes);
                 if let Ok(mut all) = stdout.lock() {
                     *all = bytes;
@@ -158,7 +158,7 @@ impl Remora {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// What it has said on standard error so far.
+    /// Its standard error so far.
     pub fn said_so_far(&mut self) -> &str {
         while let Ok(line) = self.stderr.try_recv() {
             self.said.push_str(&line);
@@ -167,7 +167,7 @@ impl Remora {
         &self.said
     }
 
-    /// Waits until it has ended and returns what it said.
+    /// Waits until it has ended and returns its output.
     pub fn finish(mut self) -> Finished {
         let status = wait_for(&mut self.child, "remora");
         if let Some(reader) = self.reader.take() {
@@ -184,7 +184,7 @@ impl Remora {
 
 impl Drop for Remora {
     fn drop(&mut self) {
-        // Already gone is as good.
+        // An error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -198,7 +198,7 @@ pub(crate) fn send(pid: u32, signal: Signal) {
     }
 }
 
-/// Passes on each line; a carriage return ends one too, so that a progress line is seen while it changes.
+/// Forwards each line; a carriage return also ends one, so that changes of a progress line are seen.
 fn forward_lines(mut stream: impl BufRead, sender: &std::sync::mpsc::Sender<String>) {
     let mut line = Vec::new();
     while let Ok(bytes) = stream.fill_buf() {

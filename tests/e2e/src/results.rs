@@ -1,23 +1,23 @@
-//! What came of each test on each runtime, one line of JSON each, for who puts the contract's table together.
+//! The result of each test on each runtime, one line of JSON each, for the contract's table.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-/// Names the folder for the lines. Without it nothing is written.
+/// The variable with the folder for the lines. Without it nothing is written.
 const FOLDER: &str = "REMORA_CONTRACT_RESULTS";
 
-/// The test that runs has passed or failed in a world.
+/// Records that the running test passed or failed on a runtime.
 pub fn add(world: &str, passed: bool) {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let thread = std::thread::current();
     let path = thread.name().unwrap_or_default();
-    // The runner names each test's thread after the test, with the modules that it is in.
+    // The runner names each test's thread after the test, with its modules.
     let test = path.rsplit("::").next().unwrap_or_default();
     assert!(!test.is_empty() && test != "main", "{FOLDER} is set, and the running test has no name");
     let file = Path::new(&folder).join(format!("{}.jsonl", std::process::id()));
     let written = OpenOptions::new().create(true).append(true).open(&file).and_then(|mut file| {
-        // In one piece: other tests of this process write as well.
+        // In one write: other tests of this process also write.
         file.write_all(format!("{}\n", line(test, world, passed)).as_bytes())
     });
     written.unwrap_or_else(|error| panic!("cannot write results to {}: {error}", file.display()));

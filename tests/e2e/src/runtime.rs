@@ -1,20 +1,20 @@
-//! The matrix of runtimes, their models beside it, and how a test runs on all of it.
+//! The matrix of runtimes and runtime models, and running a test on each.
 
 use crate::results;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An installation of .NET to run a target on, or a model of one.
+/// A .NET installation for a target, or a runtime model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
     root: PathBuf,
     version: [u32; 3],
-    /// What the model host calls it, where it is a model.
+    /// The model's name in the model host, if this is a model.
     model: Option<&'static str>,
 }
 
-/// The models, by their names and the versions of which they are models.
+/// The runtime models, by name and version.
 const MODELS: [(&str, [u32; 3]); 5] = [
     ("core3.1", [3, 1, 23]),
     ("core6", [6, 0, 0]),
@@ -46,7 +46,7 @@ impl Runtime {
         found.unwrap_or_else(|| panic!("no runtime of the matrix is .NET {major}"))
     }
 
-    /// The models of runtimes, oldest first. Only what asks for them gets them: no other list has a model in it.
+    /// The runtime models, oldest first. All other lists have live runtimes only.
     pub fn models() -> Vec<Runtime> {
         let model = |(name, version)| Runtime { root: PathBuf::new(), version, model: Some(name) };
         MODELS.into_iter().map(model).collect()
@@ -57,7 +57,7 @@ impl Runtime {
         self.model.is_some()
     }
 
-    /// How results name it: `clr 8.0.4`, `sim 8`.
+    /// Its name in results: `clr 8.0.4`, `sim 8`.
     pub fn world(&self) -> String {
         match (self.is_model(), self.major()) {
             (false, _) => format!("clr {}", self.version_text()),
@@ -78,7 +78,7 @@ impl Runtime {
         command
     }
 
-    /// The name of the file with the runtime's own code, as it is mapped into a process.
+    /// The name of the mapped file with the runtime's code.
     pub fn own_file(&self) -> &'static str {
         if self.is_model() { "remora-model-host" } else { "libcoreclr.so" }
     }
@@ -121,7 +121,7 @@ impl Runtime {
         format!("{major}.{minor}.{patch}")
     }
 
-    /// The name that people use: `.NET Core 3.1.23`, `.NET 8.0.4`, `the model of .NET 8`.
+    /// The usual name: `.NET Core 3.1.23`, `.NET 8.0.4`, `the model of .NET 8`.
     pub fn name(&self) -> String {
         let kind = if self.major() < 5 { ".NET Core" } else { ".NET" };
         match self.is_model() {
@@ -140,7 +140,7 @@ impl Runtime {
     }
 }
 
-/// Runs `test` on every runtime of the matrix; if it fails on some, the others are tried all the same, and the panic names each that failed.
+/// Runs `test` on every runtime of the matrix. After a failure it continues, and the panic names each failed runtime.
 pub fn on_every_runtime(test: impl Fn(&Runtime)) {
     on_runtimes(&Runtime::all(), test);
 }
@@ -150,7 +150,7 @@ pub fn on_runtimes(runtimes: &[Runtime], test: impl Fn(&Runtime)) {
     on_each(runtimes, test, |runtime, passed| results::add(&runtime.world(), passed));
 }
 
-/// The same, and what came of it on each is handed to `note`.
+/// The same, and passes each result to `note`.
 fn on_each(runtimes: &[Runtime], test: impl Fn(&Runtime), note: impl Fn(&Runtime, bool)) {
     let mut failed = Vec::new();
     for runtime in runtimes {
@@ -163,7 +163,7 @@ fn on_each(runtimes: &[Runtime], test: impl Fn(&Runtime), note: impl Fn(&Runtime
     assert!(failed.is_empty(), "failed on {} of {} runtimes\n{}", failed.len(), runtimes.len(), failed.join("\n"));
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn message_of(cause: &(dyn std::any::Any + Send)) -> &str {
     let text = cause.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")

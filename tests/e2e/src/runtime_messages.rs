@@ -1,4 +1,4 @@
-//! What the runtime itself says about profilers: the texts of its `ProfilerMessage` events, as a session over the diagnostics port has them.
+//! The runtime's own messages about profilers: the texts of its `ProfilerMessage` events, from a session over the diagnostics port.
 
 use crate::{PATIENCE, diagnostics, until};
 use std::io::{Read, Write};
@@ -14,10 +14,10 @@ const TRACING_SET: u8 = 2;
 const STOP: u8 = 1;
 const COLLECT_2: u8 = 3;
 const HEADER_LENGTH: usize = 20;
-/// Shorter runs of letters are not texts.
+/// Shorter runs of letters are no messages.
 const SHORTEST_TEXT: usize = 16;
 
-/// A session that listens.
+/// A listening session.
 pub struct RuntimeMessages {
     pid: u32,
     session: [u8; 8],
@@ -26,7 +26,7 @@ pub struct RuntimeMessages {
 }
 
 impl RuntimeMessages {
-    /// Listens from now on.
+    /// Starts to listen.
     pub fn of(pid: u32) -> RuntimeMessages {
         let begun = begin(pid);
         let (stream, session) = begun.unwrap_or_else(|error| panic!("cannot listen to {pid}: {error}"));
@@ -36,19 +36,19 @@ impl RuntimeMessages {
         RuntimeMessages { pid, session, received, reader }
     }
 
-    /// The numbers of the messages that have come by now, in order: `[0x2514].`
+    /// The numbers of the messages so far, in order: `[0x2514].`
     pub fn ids(&self) -> Vec<String> {
         message_ids(&texts(&self.received.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Waits until as many messages have come; their numbers.
+    /// Waits for `count` messages; returns their numbers.
     #[track_caller]
     pub fn wait_for(&self, count: usize) -> Vec<String> {
         until(&format!("the runtime has written {count} messages"), || self.ids().len() >= count);
         self.ids()
     }
 
-    /// Ends the session; the texts, in order.
+    /// Ends the session; returns the texts, in order.
     pub fn texts(self) -> Vec<String> {
         if let Err(code) = diagnostics::command(self.pid, TRACING_SET, STOP, &self.session) {
             panic!("the session does not stop: {code:#x}");
@@ -59,7 +59,7 @@ impl RuntimeMessages {
     }
 }
 
-/// The number that each message about profilers ends with.
+/// The number at the end of each message about profilers.
 pub fn message_ids(texts: &[String]) -> Vec<String> {
     texts.iter().filter_map(|text| text.split("Message ID: ").nth(1)).map(str::to_owned).collect()
 }
@@ -101,7 +101,7 @@ fn begin(pid: u32) -> std::io::Result<(UnixStream, [u8; 8])> {
     Ok((stream, session))
 }
 
-/// Every longer run of plain letters in UTF-16, wherever it begins.
+/// Every longer run of ASCII letters in UTF-16, at any offset.
 fn texts(stream: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! A running target: a program that says when it is ready, answers questions, and ends when the test does.
+//! A running target: a program that prints `ready`, answers questions, and ends with the test.
 
 use crate::{MemoryGroup, PATIENCE, Runtime};
 use std::ffi::{OsStr, OsString};
@@ -21,9 +21,9 @@ impl Start {
         Start::of(runtime.command(name), &format!("{name} on {}", runtime.name()))
     }
 
-    /// Any other command that keeps the same manners: `ready` first, then one line for each line.
+    /// Any other command with the same protocol: `ready` first, then one line for each line.
     pub fn of(mut command: Command, name: &str) -> Start {
-        // What this machine is set to must not change what is tested.
+        // Settings of this machine must not influence the test.
         for variable in
             ["DOTNET_EnableDiagnostics", "CORECLR_ENABLE_PROFILING", "CORECLR_PROFILER", "CORECLR_PROFILER_PATH"]
         {
@@ -50,14 +50,15 @@ impl Start {
         self
     }
 
-    /// Puts a shell script before it, in a mount namespace of its own, which has the command as its arguments and ends in `exec "$@"`.
+    /// Runs it through a shell script in a separate mount namespace. The script gets the command as its arguments and ends in `exec
+    /// "$@"`.
     pub fn behind(self, script: &str) -> Start {
         let mut shell = Command::new("unshare");
         shell.args(["-m", "sh", "-ec", script, "sh"]);
         self.by(shell, &format!("behind `{script}`"))
     }
 
-    /// Has it run as another user, without rights, who can read what this one can: programs may lie where only root can read.
+    /// Runs it as another user, without capabilities except reading every file: programs may be where only root can read.
     pub fn as_user(self, user: u32) -> Start {
         let mut command = Command::new("setpriv");
         command.arg(format!("--reuid={user}")).arg(format!("--regid={user}")).arg("--clear-groups");
@@ -70,7 +71,7 @@ impl Start {
         self.by(group.command(), "in a control group")
     }
 
-    /// Behind a command that becomes it.
+    /// Through a command that executes it.
     fn by(self, mut command: Command, how: &str) -> Start {
         command.arg(self.command.get_program()).args(self.command.get_args());
         for (name, value) in self.command.get_envs() {
@@ -82,12 +83,12 @@ impl Start {
         Start { command, name: format!("{} {how}", self.name) }
     }
 
-    /// The command itself, for what is not foreseen here.
+    /// The command itself, for all other changes.
     pub fn command(&mut self) -> &mut Command {
         &mut self.command
     }
 
-    /// Starts it and waits until it says `ready`.
+    /// Starts it and waits until it prints `ready`.
     pub fn ready(self) -> Target {
         let target = self.spawn();
         let line = target.read_line();
@@ -95,7 +96,7 @@ impl Start {
         target
     }
 
-    /// Starts it without waiting for anything.
+    /// Starts it without waiting.
     pub fn spawn(mut self) -> Target {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().unwrap_or_else(|error| panic!("cannot start {}: {error}", self.name));
@@ -151,13 +152,13 @@ impl Target {
         self.pid().to_string().into()
     }
 
-    /// Sends a line and returns the line that answers it.
+    /// Sends a line and returns the answering line.
     pub fn ask(&mut self, question: &str) -> String {
         self.tell(question);
         self.read_line()
     }
 
-    /// [`Target::ask`] for an answer that is a number.
+    /// [`Target::ask`] for a numeric answer.
     pub fn ask_number(&mut self, question: &str) -> u64 {
         let answer = self.ask(question);
         answer.parse().unwrap_or_else(|_| panic!("{} answered `{answer}` to `{question}`, not a number", self.name))
@@ -176,7 +177,7 @@ impl Target {
         self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{} said nothing more{}", self.name, self.said()))
     }
 
-    /// What it wrote to standard error so far.
+    /// Its standard error so far.
     pub fn errors(&self) -> String {
         self.errors.lock().map(|text| text.clone()).unwrap_or_default()
     }
@@ -186,7 +187,7 @@ impl Target {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The letter by which the kernel says what it does: R, S, T, t.
+    /// The kernel's letter for its state: R, S, T, t.
     pub fn state(&self) -> char {
         self.thread_state(self.pid())
     }
@@ -205,7 +206,7 @@ impl Target {
         crate::until("it has stopped", || self.state() == 'T');
     }
 
-    /// Lets it go on after [`Target::halt`].
+    /// Resumes it after [`Target::halt`].
     pub fn go_on(&self) {
         self.signal(rustix::process::Signal::CONT);
         crate::until("it goes on", || self.state() != 'T');
@@ -216,7 +217,7 @@ impl Target {
         crate::remora::send(self.pid(), signal);
     }
 
-    /// Asks it to end and returns how it did.
+    /// Asks it to end and returns its exit status.
     pub fn quit(mut self) -> ExitStatus {
         self.tell("quit");
         self.wait()
@@ -238,13 +239,13 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        // Already gone is as good.
+        // An error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits for a child as long as [`PATIENCE`] lasts.
+/// Waits for a child, at most for [`PATIENCE`].
 pub(crate) fn wait_for(child: &mut Child, name: &str) -> ExitStatus {
     if let Ok(Some(status)) = child.try_wait() {
         return status;
@@ -263,7 +264,7 @@ pub(crate) fn wait_for(child: &mut Child, name: &str) -> ExitStatus {
     }
 }
 
-/// Gathers all that comes out of `stream`, on a thread of its own.
+/// Collects all data of `stream`, on a separate thread.
 pub(crate) fn collect(mut stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];

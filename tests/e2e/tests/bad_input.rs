@@ -1,7 +1,7 @@
-//! Bad input, and what it gets: a one-line error with cause and remedy, the documented exit code, and a target that is as it was.
+//! Bad input: a one-line error with cause and fix, the documented exit code, and an unchanged target.
 //!
-//! One test for each thing that can be wrong with a process, a place, an output or a recording; another profiler in the only slot of .NET Core 3.1
-//! is among the tests that stand beside others.
+//! One test for each possible fault of a process, a directory, an output or a recording. The tests beside other profilers cover another
+//! profiler in the only slot of .NET Core 3.1.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it does not expect")]
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{AS_NOBODY, Watched, behind, compile, open_folder, record, refused, remora_behind, samples_in};
 
-/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
+/// Exit codes of `remora`, from docs/reference/exit-codes.md.
 const USAGE: i32 = 2;
 const NO_PROCESS: i32 = 10;
 const NOT_DOTNET: i32 = 11;
@@ -35,7 +35,7 @@ const NEWER: i32 = 33;
 
 #[test]
 fn a_process_that_does_not_exist() {
-    // One that has just ended, and was waited for.
+    // A process that has just ended and was reaped.
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     let pid = child.id().to_string();
@@ -58,7 +58,7 @@ fn att_04_a_process_that_is_not_dotnet() {
 fn att_03_a_runtime_that_is_too_old() {
     let folder = open_folder();
     let impostor = compile("impostor", &[], &folder.path().join("old"));
-    // An installed runtime tells its version by its folder, a private one by what is written in it.
+    // An installed runtime has its version in its folder's name, a private one in its file.
     for (place, version) in [("Microsoft.NETCore.App/2.1.30", "2.1.30"), ("private", "2.0")] {
         let place = folder.path().join(place);
         fs::create_dir_all(&place).unwrap();
@@ -168,14 +168,14 @@ fn att_08_a_process_that_does_not_answer_the_attach() {
     let folder = open_folder();
     let deaf = compile("deaf", &["-shared", "-fPIC"], &folder.path().join("deaf.so"));
     on_runtimes(&[Runtime::major_is(3), Runtime::newest()], |runtime| {
-        // It says who it is, and then hears nothing more.
+        // It answers the process info request, and then reads nothing more.
         let mut target = Watched::busy(runtime, |start| start.env("LD_PRELOAD", &deaf).env("DEAF_AFTER", "1"));
         target.is_refused(&[], NO_ANSWER, &["did not", "within", "try again"]);
         target.goes_on();
     });
 }
 
-/// Makes every mount read-only, with a folder for sockets that nothing may be executed from, and goes on as another user, to whom our memory is closed.
+/// Makes every mount read-only, with a noexec folder for sockets, and continues as another user that cannot read our memory.
 fn nowhere_to_load_from() -> String {
     format!(
         "for each in $(cut -d ' ' -f 2 /proc/self/mounts); do case $each in /proc*|/sys*) ;; *) \
@@ -284,7 +284,7 @@ fn a_disk_that_fills_while_recording_takes_nothing_of_what_was_recorded() {
         let last = finished.stderr.lines().last().unwrap_or_default();
         assert!(last.starts_with("remora: ") && last.contains("the disk is full"), "{finished}");
         assert!(last.contains("what was recorded"), "{finished}");
-        // It is told where the recording is, and there it is whole; what was asked for is there only if it could be written.
+        // The command names the recording's file, which is complete. The requested file exists only if it could be written.
         let told = last.split_once("what was recorded is in ").and_then(|(_, rest)| rest.split_once(": "));
         let whole = match told {
             Some((path, _)) if Path::new(path).starts_with(disk.path()) => {
@@ -304,7 +304,7 @@ fn a_disk_that_fills_while_recording_takes_nothing_of_what_was_recorded() {
     }
 }
 
-/// Records on a small disk, which is filled meanwhile; where that was, what was on it at the end, and what was said.
+/// Records on a small disk that is filled meanwhile; returns its folder, its final content, and the command's output.
 fn fill_while_recording(target: &Watched, name: &str) -> (tempfile::TempDir, tempfile::TempDir, Finished) {
     let (disk, kept) = (open_folder(), open_folder());
     let script = format!(

@@ -1,7 +1,7 @@
-//! Beside other vendors' profilers: every order of coming and going, after which the target must live, and nobody be worse off.
+//! Beside other vendors' profilers: every order of attach and detach. The target must survive, and no other profiler be harmed.
 //!
-//! The runtime loses count of its notification-only profilers when a main one leaves, and ends the process if one it has lost asks to be let go.
-//! Remora's agent has to notice that, stay, inert, and say so.
+//! The runtime miscounts its notification-only profilers when a main one detaches, and crashes the process if an uncounted one requests
+//! its detach. Remora's agent has to notice that, stay inert, and report it.
 #![forbid(unsafe_code)]
 
 use remora_e2e::{
@@ -9,21 +9,21 @@ use remora_e2e::{
     until,
 };
 
-/// Each sequence is tried so often in one process: what a round leaves behind must not harm the next.
+/// Rounds of each sequence in one process: leftovers of a round must not harm the next.
 const ROUNDS: usize = 3;
 
-/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
+/// Exit codes of `remora`, from docs/reference/exit-codes.md.
 const SLOT_TAKEN: i32 = 17;
 const HELD: i32 = 18;
 const UNCLEAN: i32 = 40;
 
-/// How the agent's file is called in a target.
+/// The agent's file name in a target.
 const LIBRARY: &str = "libremora_agent";
 
-/// How that of one that stays on purpose ends.
+/// The end of that name for a library that stays on purpose.
 const STAYS: &str = "-stays.so";
 
-/// How often the agent comes to be called (crates/host/collector/src/count.rs).
+/// How often the agent attaches until it gets callbacks (crates/host/collector/src/count.rs).
 const MOST_COMINGS: usize = 5;
 
 #[test]
@@ -145,7 +145,7 @@ fn det_18_after_a_main_profiler_has_left_the_first_of_ours_stays_inert_and_anoth
     });
 }
 
-/// So many have left that the agent gives up coming.
+/// So many main profilers have detached that the agent gives up.
 #[test]
 fn det_18_an_agent_that_must_stay_inert_is_replaced_by_the_runtimes_own_sampler_and_the_receipt_covers_both() {
     with_room_beside(|runtime| {
@@ -214,7 +214,7 @@ fn det_18_a_main_profiler_and_ours_leave_at_the_same_time() {
             assert_eq!(other.begin_detach(), Ok(()));
             let recorded = recording.stop();
             other.wait_until_detached();
-            // Who is first is not ours to say: either ours left, or it stays and says so.
+            // Either may be first: our agent detached, or it stays and reports that.
             assert!([0, UNCLEAN].contains(&recorded.finished.code()), "{}\n{}", recorded.finished, recorded.left());
             goes_on(&mut target);
             // The one that lost the race may have cost the next one its callbacks, but not the one after.
@@ -326,7 +326,7 @@ fn att_07_of_several_remoras_started_at_once_one_records_and_the_others_are_told
     });
 }
 
-/// The recording is whole, and so many libraries stay because of it, which is told: by the exit status, and by the receipt with why.
+/// The recording is complete, and `count` libraries stay because of it: exit status and receipt report that.
 #[track_caller]
 fn works_and_says_what_stays(recorded: &Recorded, count: usize) {
     recorded.ended_with(if count > 0 { UNCLEAN } else { 0 });
@@ -341,7 +341,7 @@ fn works_and_says_what_stays(recorded: &Recorded, count: usize) {
     );
 }
 
-/// So many libraries are there that are named as such that stay, and nothing else of ours: no memory, thread, timer or handler.
+/// `count` libraries named as staying are mapped, and nothing else of ours exists: no memory, thread, timer or handler.
 #[track_caller]
 fn stays_on_purpose(target: &mut Target, count: usize) {
     goes_on(target);
@@ -366,7 +366,7 @@ fn goes_on(target: &mut Target) {
     while target.ask_number("count") == first {}
 }
 
-/// Its collections still work, and it is told of them.
+/// Its GCs still work, and it gets their callbacks.
 fn still_hears(other: &mut ForeignProfiler) {
     let before = other.counts();
     assert_eq!(other.collect(), Ok(()));
@@ -374,7 +374,7 @@ fn still_hears(other: &mut ForeignProfiler) {
     assert!(after.attached && after.finished >= before.finished + 3, "{before:?}, after three collections {after:?}");
 }
 
-/// The recording is whole, and both the exit code and the receipt say that the library stays, and why.
+/// The recording is complete, and exit code and receipt report that the library stays, with the reason.
 #[track_caller]
 fn says_that_it_stays(recording: Recording) {
     let recorded = recording.stop();
@@ -386,7 +386,7 @@ fn says_that_it_stays(recording: Recording) {
     assert!(left.contains("another profiler has come or gone"), "{left}");
 }
 
-/// The library is mapped and nothing else of ours is there: no memory, thread, timer or handler. `remora detach` says the same.
+/// The library is mapped, and nothing else of ours exists: no memory, thread, timer or handler. `remora detach` reports the same.
 #[track_caller]
 fn is_inert(target: &mut Target) {
     goes_on(target);
@@ -402,7 +402,7 @@ fn is_inert(target: &mut Target) {
     assert!(!found.timers.iter().any(|line| line.starts_with("ID:")), "{:?}", found.timers);
 }
 
-/// A whole recording; its receipt names what an earlier one left, if one did, and nothing else.
+/// A complete recording; its receipt names the leftovers of an earlier one, if any, and nothing else.
 #[track_caller]
 fn works_beside_what_stayed(target: &Target, arguments: &[&str]) {
     let earlier = Facts::of(target.pid()).remora().iter().any(|ours| !ours.contains(STAYS));

@@ -7,7 +7,7 @@ use remora_e2e::read_back::{ReadBack, report};
 use remora_e2e::{Recorded, Recording, Start, on_every_runtime};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Variables that decide which code has frames: precompiled, compiled twice, or compiled once and at once.
+/// Settings that decide which code has frames: precompiled, tiered, or optimized at once.
 const WAYS_TO_COMPILE: [&[(&str, &str)]; 4] = [
     &[],
     &[("DOTNET_TieredCompilation", "0"), ("COMPlus_TieredCompilation", "0")],
@@ -71,7 +71,7 @@ fn the_caller_of_a_write_barrier_or_a_stub_is_in_its_stack() {
             let count = |loss: &str| report["loss"][loss].as_u64().unwrap();
             let (marked, all) = (count("broken_stacks") + count("incomplete_stacks"), count("delivered"));
             assert!(marked * 20 <= all, "{marked} of {all} marked with {variables:?}");
-            // The lambda that calls the method in a loop runs, too, and the compiler and stubs below it.
+            // The lambda that calls the method in a loop also runs, with compiler and stubs below it.
             let read = ReadBack::of(&recorded);
             let called = |names: &[&str]| names.iter().any(|name| method_of(name, &methods).is_some());
             let is_bare = |names: &[&str]| names.contains(&"Stubs.Main.lambda#0()") && !called(names);
@@ -81,7 +81,7 @@ fn the_caller_of_a_write_barrier_or_a_stub_is_in_its_stack() {
     });
 }
 
-/// By thread, the methods out of these in its stacks.
+/// For each thread, these methods in its stacks.
 fn seen<'a>(recorded: &Recorded, methods: &BTreeSet<&'a str>) -> BTreeMap<String, BTreeSet<&'a str>> {
     let read = ReadBack::of(recorded);
     let mut seen: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();

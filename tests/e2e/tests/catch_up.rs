@@ -1,4 +1,4 @@
-//! Attaching while modules, methods and threads come and go: what is met by enumeration, by event, by both or by neither.
+//! Attaching while modules, methods and threads appear and vanish: found by enumeration, by event, by both or by neither.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -7,7 +7,7 @@ use remora_e2e::{Facts, Recording, Target, on_every_runtime, until};
 
 /// Attaches to one process, one after another.
 const ATTACHES: usize = 30;
-/// Of so many managed frames together, as good as all have a name. (A single short recording has too few for a share.)
+/// Of this many managed frames together, almost all have a name. (A single short recording has too few for a share.)
 const ENOUGH: u64 = 500;
 
 #[test]
@@ -25,7 +25,7 @@ fn cat_01_cat_06_attached_again_and_again_while_threads_are_born_and_die() {
     comes_and_goes("short_threads", &["2", "3"], "count", "ShortThreads.Live(int)");
 }
 
-/// Attaches and leaves at whatever instant it is. Each receipt is clean, the names are those of the program, and the program goes on.
+/// Attaches and detaches at arbitrary instants. Each receipt is clean, the names are the program's, and the program continues.
 fn comes_and_goes(program: &str, arguments: &[&str], counter: &str, name: &str) {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, program, arguments);

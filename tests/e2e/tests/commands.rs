@@ -1,4 +1,4 @@
-//! A command that `remora record -- CMD` starts, and those who read what `remora` writes to its standard output.
+//! A command started by `remora record -- CMD`, and readers of `remora`'s standard output.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -46,7 +46,7 @@ fn ctrl_c_ends_the_recording_and_the_command_and_both_is_said() {
         let folder = remora_e2e::folder();
         let output = folder.path().join("a.remora");
         let mut command = recorded(runtime, &["-o", &output.to_string_lossy()]);
-        // As a shell does it: the terminal's Ctrl-C goes to the whole group.
+        // As in a shell: the terminal's Ctrl-C goes to the whole group.
         command.process_group(0);
         let mut remora = Remora::spawn(command);
         let told = remora.wait_until_it_says("recording busy (process ");

@@ -1,4 +1,4 @@
-//! Every format, made from live recordings and read back by readers of our own: they must all tell the same.
+//! Every format, exported from live recordings and parsed by independent readers: all must have the same content.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Stacks, outermost first, with a mark on those that wait, and their weight in nanoseconds.
+/// Stacks, outermost first, with a mark on waiting ones, and their weight in nanoseconds.
 type Stacks = BTreeMap<Vec<String>, u64>;
 
-/// What `-o` may end in.
+/// The extensions of `-o`.
 const ENDINGS: [&str; 6] = ["remora", "html", "folded", "speedscope.json", "pb.gz", "firefox.json.gz"];
 
-/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
+/// Exit codes of `remora`, from docs/reference/exit-codes.md.
 const USAGE: i32 = 2;
 const OUTPUT_REFUSED: i32 = 20;
 
@@ -37,7 +37,7 @@ fn every_format_made_of_one_recording_tells_the_same() {
         assert_eq!(pprof.samples(), recorded.samples());
         assert!(pprof.texts.iter().any(|text| text == "nanoseconds") && pprof.texts.iter().any(|text| text == "wall"));
 
-        // Whole microseconds, what is rounded off one line being carried to the next.
+        // Whole microseconds; each line carries its rounding error to the next.
         let folded = folded(&converted(&file, "a.folded"));
         assert!(folded.values().sum::<u64>().abs_diff(all) <= 1000, "{folded:#?}");
         for (stack, weight) in &folded {
@@ -124,7 +124,7 @@ fn an_existing_file_is_refused_before_the_target_is_asked_anything() {
     record_into(&target, &other, &["--receipt", &kept.to_string_lossy()]).failed_with(OUTPUT_REFUSED, &["--force"]);
     assert_eq!(std::fs::read_to_string(&kept).unwrap(), "mine");
     assert!(!other.exists(), "nothing was recorded");
-    // The runtime's detach thread is what any attach leaves: there was none.
+    // The runtime's detach thread, which any attach leaves, does not exist: there was no attach.
     assert_eq!(Facts::of(target.pid()).threads.len(), before.threads.len());
 
     record_into(&target, &kept, &["--force"]).succeeded();
@@ -205,7 +205,7 @@ fn without_mark(stack: &[String]) -> Vec<String> {
     stack.iter().filter(|name| *name != BLOCKED).cloned().collect()
 }
 
-/// A page that needs nothing from anywhere.
+/// A page without external resources.
 #[track_caller]
 fn is_whole_page(page: &str) {
     assert!(page.starts_with("<!") && page.trim_end().ends_with("</html>"), "{:.200}", page);
@@ -224,7 +224,7 @@ fn folded(path: &Path) -> Stacks {
     folded_lines(&std::fs::read_to_string(path).unwrap())
 }
 
-/// Lines of `thread;outermost;...;leaf microseconds`; the thread is left out, the weight is made nanoseconds.
+/// Lines of `thread;outermost;...;leaf microseconds`; without the thread, in nanoseconds.
 #[track_caller]
 fn folded_lines(text: &str) -> Stacks {
     let mut sums = Stacks::new();
@@ -238,7 +238,7 @@ fn folded_lines(text: &str) -> Stacks {
     sums
 }
 
-/// The Firefox Profiler's stacks with milliseconds: each thread has tables that refer to one another.
+/// The Firefox Profiler's stacks with milliseconds: each thread has tables that refer to each other.
 fn firefox(file: &Value) -> BTreeMap<Vec<String>, f64> {
     let mut sums: BTreeMap<Vec<String>, f64> = BTreeMap::new();
     for thread in array(&file["threads"]) {
@@ -266,7 +266,7 @@ fn firefox(file: &Value) -> BTreeMap<Vec<String>, f64> {
     sums
 }
 
-/// What is in a `.gz`, by the system's own tool.
+/// The content of a `.gz`, by the system's own tool.
 #[track_caller]
 fn unpacked(path: &Path) -> Vec<u8> {
     let output = Command::new("gzip").arg("-dc").arg(path).stderr(Stdio::inherit()).output().unwrap();
@@ -278,7 +278,7 @@ fn read_packed_json(path: &Path) -> Value {
     serde_json::from_slice(&unpacked(path)).unwrap()
 }
 
-/// As much of pprof's `profile.proto` as is needed to add up samples by the names of their frames.
+/// The parts of pprof's `profile.proto` that are needed to add up samples by frame names.
 #[derive(Default)]
 struct Pprof {
     texts: Vec<String>,

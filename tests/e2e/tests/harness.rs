@@ -1,10 +1,10 @@
-//! The harness itself, before anything is built on it: each program starts on each runtime, answers and ends.
+//! The harness itself: each program starts on each runtime, answers and ends.
 #![forbid(unsafe_code)]
 
 use remora_e2e::{Facts, ForeignProfiler, Kind, Runtime, Start, Target, native, on_every_runtime, on_runtimes};
 use std::process::Command;
 
-/// Every program that counts what it does, and its arguments.
+/// Every program with a counter, and its arguments.
 const COUNTING: &[(&str, &[&str])] = &[
     ("blocked_finalizer", &[]),
     ("busy", &["3"]),
@@ -91,7 +91,7 @@ fn a_crash_is_the_one_that_was_asked_for() {
     use std::os::unix::process::ExitStatusExt;
     let order = |runtime: &Runtime, order: &str| {
         let mut target = Target::start(runtime, "crash", &[]);
-        // Where a core dump would go is not what is tested.
+        // The destination of a core dump is not under test.
         target.tell(order);
         target.wait()
     };

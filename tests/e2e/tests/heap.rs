@@ -1,4 +1,4 @@
-//! `remora heap` on live runtimes: what it counts, and that the process is as it was.
+//! `remora heap` on live runtimes: its counts, and an unchanged process.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
 
-/// Nodes of the known program.
+/// Nodes of the test program.
 const NODES: u64 = 20_000;
 
 /// Object header, class and two references.
@@ -44,10 +44,10 @@ fn ctl_01_gch_02_det_14_every_object_of_a_known_program_is_counted_and_nothing_i
         for round in 0..3 {
             let before = Facts::of(target.pid());
             let told = heap_of(&target, &directory.path().join(format!("{round}.remora-heap")));
-            // Each node holds the rest of the chain, and every other one a leaf of its own.
+            // Each node retains the rest of the chain, and every second one a leaf.
             let (nodes, leaves) = (NODES * NODE, NODES / 2 * LEAF);
             assert_eq!(of(&told, "Known.Node"), (NODES, nodes, nodes + leaves), "round {round}");
-            // One is shared: nobody alone holds it.
+            // One leaf is shared: no single object retains it.
             assert_eq!(of(&told, "Known.Leaf"), (NODES / 2 + 1, leaves + LEAF, leaves + LEAF));
             for (name, count) in [
                 ("Known.Pair<int, Known.Leaf>", 1),
@@ -105,7 +105,7 @@ fn a_snapshot_is_kept_in_a_file_which_tells_the_same_again_and_what_has_changed_
         assert_eq!(shown["path"]["objects"].as_array().unwrap().last(), Some(greatest), "{shown:#}");
         remora(["heap", "show", after_file, "@0x10"]).failed_with(2, &["there is no object at 0x10"]);
 
-        // A condition is judged of what was just taken, and the receipt told all the same.
+        // A condition applies to a new snapshot, too, and the receipt is still reported.
         let (process, limited) = (target.pid().to_string(), file("limited.remora-heap"));
         let take =
             ["heap", "-p", &process, "-o", limited.to_str().unwrap(), "--fail-if", "count(\"Known.Node\") > 1499"];
@@ -115,7 +115,7 @@ fn a_snapshot_is_kept_in_a_file_which_tells_the_same_again_and_what_has_changed_
         remora(["heap", "convert", limited.to_str().unwrap(), "-o", dump.to_str().unwrap()]).succeeded();
         assert!(std::fs::metadata(&dump).unwrap().len() > 0);
 
-        // What is there already is not written over, and the process not asked for anything.
+        // An existing file is not overwritten, and the process not contacted.
         let (process, untouched) = (target.pid().to_string(), Facts::of(target.pid()));
         remora(["heap", "-p", &process, "-o", before_file]).failed_with(20, &["--force"]);
         assert_eq!(Facts::of(target.pid()).left_since(&untouched), Vec::<String>::new());
@@ -149,13 +149,13 @@ fn a_copy_that_costs_more_memory_than_it_may_is_ended_and_what_it_has_told_is_ke
         let file = directory.path().join("cut.remora-heap");
         let (process, file) = (target.pid().to_string(), file.to_str().unwrap());
         let before = Facts::of(target.pid());
-        // Less than any copy needs: nothing is asked of the process.
+        // Below the minimum for a copy: the process is not contacted.
         let least = remora(["heap", "-p", &process, "-o", file, "--max-extra-memory", "1MiB"]);
         least.failed_with(19, &["no room for a copy", "--max-extra-memory"]);
         assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
 
         let command = Remora::start(["heap", "-p", &process, "--json", "-o", file, "--max-extra-memory", "40MiB"]);
-        // It stands still while the program writes to each of its 96 MB.
+        // The copy is stopped while the program writes to each of its 96 MB.
         HeldCopy::of(&target, &command);
         until("what the copy has told is written", || spooled(directory.path()) > 1024);
         assert_eq!(target.ask_number("touch"), 3_000_000);
@@ -175,7 +175,7 @@ fn a_copy_that_costs_more_memory_than_it_may_is_ended_and_what_it_has_told_is_ke
     });
 }
 
-/// A snapshot whose copy has told something and stands still; then `happens`, and what the command says of it.
+/// A snapshot whose copy was stopped after sending some objects; then runs `happens`; returns the command's output.
 fn halted(runtime: &Runtime, happens: fn(&mut Target, &Remora, &HeldCopy)) -> (Target, Finished, Value) {
     let mut target = Target::start(runtime, "heap", &["2000000"]);
     let directory = tempfile::tempdir().unwrap();
@@ -187,7 +187,7 @@ fn halted(runtime: &Runtime, happens: fn(&mut Target, &Remora, &HeldCopy)) -> (T
     until("what the copy has told is written", || spooled(directory.path()) > 1024);
     happens(&mut target, &command, &copy);
     let finished = command.finish();
-    // Whatever happened, what had been walked can be read, and is known to be a part.
+    // In every case the objects so far are readable, and marked as a part.
     remora(["heap", "report", file]).failed_with(42, &["does not hold all of the heap"]);
     let receipt = serde_json::from_slice(&std::fs::read(&receipt).unwrap()).unwrap();
     (target, finished, receipt)
@@ -235,7 +235,7 @@ fn det_17_a_target_that_is_killed_while_its_heap_is_walked_leaves_a_part_and_no_
 fn det_17_a_copy_that_a_new_program_inherits_is_told_in_the_receipt() {
     on_every_runtime(|runtime| {
         let (mut target, finished, receipt) = halted(runtime, |target, _, _| target.tell("exec"));
-        // It ended, and only the new program could ask for its status.
+        // It ended, and only the new program could reap it.
         let told = receipt["left"].to_string();
         assert!(finished.code() == 40 && told.contains("nobody asked for its exit status"), "{finished}\n{told}");
         assert_eq!(target.ask("still here?"), "still here?", "cat repeats what it reads");

@@ -1,4 +1,4 @@
-//! Collections beside the program: who wants to be told of all references ends them, a snapshot never does.
+//! Concurrent GC: a profiler that requests all references disables it, a snapshot never does.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -10,14 +10,14 @@ const MONITOR_GC: u32 = 0x80;
 /// CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE.
 const CONCURRENT_NOT_PROFILABLE: u32 = 0x8013_1376;
 
-/// Nodes of the program, so that its copy has work.
+/// Nodes of the program, so that the copy has work.
 const MANY: u64 = 4_000_000;
 
 #[test]
 fn gch_05_who_asks_for_the_walk_inside_initialize_for_attach_ends_collections_beside_the_program_until_the_detach() {
     on_every_runtime(|runtime| {
         let mut stage = Stage::start_program(runtime, "gc", &["0"], &[]);
-        // The program asks until one has begun of which the runtime says that it runs beside it.
+        // The program repeats until a GC has started that the runtime reports as background.
         until("collections run beside the program", || stage.act("full") == "background");
 
         let mut probe = stage.attached(MONITOR_GC, 0);
@@ -35,7 +35,7 @@ fn gch_05_who_asks_for_the_walk_inside_initialize_for_attach_ends_collections_be
     });
 }
 
-/// A collector that stops the program, and one with a heap for each processor.
+/// Blocking GC, and server GC.
 const MODES: [&[(&str, &str)]; 2] = [
     &[("COMPlus_gcConcurrent", "0"), ("DOTNET_gcConcurrent", "0")],
     &[("COMPlus_gcServer", "1"), ("DOTNET_gcServer", "1"), ("COMPlus_gcConcurrent", "0"), ("DOTNET_gcConcurrent", "0")],
@@ -53,7 +53,7 @@ fn gch_05_blocking_and_server_mode_grant_the_walk_at_any_time_and_tell_every_obj
             probe.done("gc");
             probe.done("witnessed");
             let objects = std::fs::metadata(folder.path().join("objects")).unwrap().len();
-            // Of each its address, class, size and number of references, in words.
+            // Address, class, size and number of references of each, in words.
             assert!(objects > 40_000 * 4 * 8, "{variables:?}: {objects} bytes");
             stage.leave(probe);
         }
@@ -69,7 +69,7 @@ fn gch_05_a_snapshot_leaves_collections_beside_the_program_as_they_were() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("beside.remora-heap");
         let command = Remora::start(["heap", "-p", &target.pid().to_string(), "--json", "-o", file.to_str().unwrap()]);
-        // It walks no further, and the agent waits for it.
+        // The walk is stopped, and the agent waits for it.
         let copy = HeldCopy::of(&target, &command);
         until("they do while the agent is there", || full(&mut target) == "background");
         let facts = Facts::of(target.pid());

@@ -1,4 +1,4 @@
-//! The runtime's count of profilers after a main one of ours, with others in the process.
+//! The runtime's profiler count after a main profiler of ours, beside other profilers.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -8,16 +8,16 @@ use rustix::process::Signal;
 /// First version that counts profilers beside the main one.
 const FIRST_WITH_COUNT: u32 = 6;
 
-/// Places of a runtime for notification-only profilers.
+/// Slots of a runtime for notification-only profilers.
 const PLACES: usize = 32;
 
-/// Exit code of `remora`, as docs/reference/exit-codes.md has it.
+/// Exit code of `remora`, from docs/reference/exit-codes.md.
 const UNCLEAN: i32 = 40;
 
-/// Longer than any test: it is ended before.
+/// Longer than any test, which ends it before.
 const LONG: &str = "1h";
 
-/// A watch during which so many others come.
+/// A watch during which `others` profilers attach.
 fn watched(target: &Target, others: usize) -> (Finished, Vec<ForeignProfiler>) {
     let mut command = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG, "--json"]);
     command.wait_until_it_says("watching generations");
@@ -44,7 +44,7 @@ fn det_18_beside_another_profiler_it_is_said_that_the_count_cannot_be_seen() {
         still_hears(&mut others[0]);
         others.remove(0).detach().unwrap();
         assert_eq!(target.ask("collect 2"), "done");
-        // Alone it is seen.
+        // Without others, the check sees that.
         let (alone, _) = watched(&target, 0);
         assert!(alone.code() == 0 && !alone.stderr.contains("another profiler is loaded"), "{alone}");
     });
@@ -64,7 +64,7 @@ fn det_14_det_18_where_no_place_is_left_to_look_the_count_is_said_to_be_unseen_a
         };
         let mapped = why("mapping");
         let is_told = |words: &str| mapped.iter().filter(|why| why.contains(words)).count() == 1;
-        // What was to stay, and what was to look.
+        // Two libraries stay: the repairing one, and the checking one.
         assert!(mapped.len() == 2 && is_told("the next command shows") && is_told("had no place for it"), "{left:#?}");
         assert!(matches!(&why("profiler-slot")[..], [why] if why.contains("too few")), "{left:#?}");
         for other in others {

@@ -1,4 +1,4 @@
-//! Snapshots of heaps against the runtime's own heap dump of the same process, type by type.
+//! Compares heap snapshots with the runtime's own heap dump of the same process, type by type.
 #![forbid(unsafe_code)]
 
 #[path = "support/heap.rs"]
@@ -11,10 +11,10 @@ use heap_dump::{Dump, Sum, short};
 use remora_e2e::{Target, on_every_runtime, remora};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often each kind of object is there.
+/// The number of objects of each kind.
 const ROUNDS: u64 = 40;
 
-/// What there is of each type, in a snapshot by the command.
+/// The objects of each type, in a snapshot by the command.
 fn taken(target: &Target, folder: &std::path::Path, name: &str) -> BTreeMap<String, Sum> {
     let (process, file) = (target.pid().to_string(), folder.join(name));
     let command = ["heap", "-p", &process, "--json", "-o", file.to_str().expect("a name")];
@@ -34,7 +34,7 @@ fn gch_02_the_runtimes_own_heap_dump_of_the_same_process_agrees_type_by_type() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "kinds", &[&ROUNDS.to_string()]);
         let folder = tempfile::tempdir().expect("a folder");
-        // What sessions and snapshots leave behind in the runtime's own lists is there before anything is counted.
+        // First, sessions and snapshots leave their permanent entries in the runtime's own lists.
         Dump::rehearse(target.pid());
         taken(&target, folder.path(), "first.remora-heap");
         assert_eq!(target.ask("settle"), "settled");
@@ -50,7 +50,7 @@ fn gch_02_the_runtimes_own_heap_dump_of_the_same_process_agrees_type_by_type() {
             let (dump, before, after) = (of(&dump, name), of(&before, name), of(&after, name));
             dump.is_between(before, after)
         };
-        // Of a type that the program has not touched in between all three are equal.
+        // For types that the program has not used in between, all three are equal.
         let others: Vec<String> = names
             .iter()
             .filter(|name| !is_between(name))
@@ -63,12 +63,12 @@ fn gch_02_the_runtimes_own_heap_dump_of_the_same_process_agrees_type_by_type() {
     });
 }
 
-/// The dump says of the empty string that it has 22 bytes, as its class has it. The profiler's interface says 24, which no object is below.
+/// The dump reports 22 bytes for the empty string, as its class does. The profiling API reports 24, the minimum of any object.
 fn with_whole_empty_string(dump: &mut BTreeMap<String, Sum>) {
     dump.get_mut("String").expect("there are strings").bytes += 2;
 }
 
-/// Before .NET 5 the dump does not say how many dimensions an array has.
+/// Before .NET 5 the dump lacks the rank of arrays.
 fn without_ranks(sums: &BTreeMap<String, Sum>) -> BTreeMap<String, Sum> {
     let mut all = BTreeMap::<String, Sum>::new();
     for (name, sum) in sums {

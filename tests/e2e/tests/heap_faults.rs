@@ -1,4 +1,4 @@
-//! Faults while a snapshot is taken: each is told clearly, the target goes on, and what was saved can be read.
+//! Faults during a snapshot: each is reported clearly, the target continues, and the saved part is readable.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{behind, compile, open_folder};
 
-/// Documented in docs/reference/exit-codes.md.
+/// From docs/reference/exit-codes.md.
 const REFUSED: i32 = 19;
 const HELD: i32 = 18;
 const LEFT: i32 = 40;
 const PART: i32 = 42;
 
-/// Nodes of the program, when the copy is to have work.
+/// Nodes of the program, where the copy needs work.
 const MANY: u64 = 5_000_000;
 
 #[test]
@@ -44,7 +44,7 @@ fn det_14_a_process_that_may_not_be_copied_is_left_as_it_was_with_the_reason() {
     });
 }
 
-/// A user of whom nothing else runs: its processes and threads are counted together.
+/// A user without other processes: the kernel counts all processes and threads of a user together.
 const ALONE: &str = "setpriv --reuid 64123 --regid 64123 --clear-groups --inh-caps -all,+dac_read_search --ambient-caps +dac_read_search";
 
 /// Threads of the agent.
@@ -55,18 +55,17 @@ fn det_14_a_user_who_may_have_no_more_processes_keeps_the_one_that_is_there() {
     let folder = open_folder();
     on_every_runtime(|runtime| {
         let start = Start::managed(runtime, "heap").arg("1000").behind(&format!("exec {ALONE} \"$@\""));
-        // The thread that compiles again in the background comes and goes, and would change the count.
+        // The background recompilation thread would change the count.
         let start = start.env("COMPlus_TieredCompilation", "0").env("DOTNET_TieredCompilation", "0");
         let mut target = start.ready();
         let file = folder.path().join("limited.remora-heap");
         let process = target.pid().to_string();
         let command = ["heap", "-p", &process, "--force", "--json", "-o", file.to_str().unwrap()];
-        // The first attach makes the runtime's own thread for detaches.
+        // The first attach makes the runtime create its detach thread.
         assert_eq!(remora(command).succeeded().json()["complete"], true);
         fs::remove_file(&file).unwrap();
         let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().count() as u64;
-        // Who limits it is the user itself: for that no rights are needed.
-        // Before .NET 6 that thread is made anew for each.
+        // Users may limit themselves without any rights. Before .NET 6 the runtime creates that thread anew for each attach.
         let limit = threads + AGENT_THREADS + u64::from(runtime.major() < 6);
         let mut limiting = Command::new("setpriv");
         limiting.args([
@@ -90,7 +89,7 @@ fn det_14_a_user_who_may_have_no_more_processes_keeps_the_one_that_is_there() {
     });
 }
 
-/// By how much its address space may grow, KiB: the runtime is given no memory for the library, or the agent for its work.
+/// Allowed growth of the address space, KiB: too little for the runtime to load the library, or for the agent.
 const TOO_LITTLE: [u64; 3] = [4 << 10, 12 << 10, 34 << 10];
 
 #[test]
@@ -121,7 +120,7 @@ fn a_process_that_may_have_no_more_address_space_is_left_as_it_was_with_the_limi
     });
 }
 
-/// With none left .NET 8 ends at its next work when anybody connects.
+/// Without free descriptors .NET 8 crashes at its next work after a connection.
 #[test]
 fn det_14_a_process_without_free_descriptors_is_asked_nothing_and_told_what_to_do() {
     on_every_runtime(|runtime| {
@@ -146,14 +145,14 @@ fn det_14_a_process_without_free_descriptors_is_asked_nothing_and_told_what_to_d
     });
 }
 
-/// How many filters of system calls a process has.
+/// The number of seccomp filters of a process.
 fn filters(process: u32) -> u32 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("Seccomp_filters:")).expect("a kernel that counts filters");
     line.split_whitespace().last().unwrap().parse().unwrap()
 }
 
-/// Else the runtime, should it come to its end in the copy, would remove the process's diagnostics socket.
+/// Otherwise a runtime that exits in the copy would remove the process's diagnostics socket.
 #[test]
 fn det_14_what_the_copy_may_ask_of_the_kernel_leads_to_nothing_of_the_process() {
     on_every_runtime(|runtime| {
@@ -187,7 +186,7 @@ fn det_14_a_disk_that_fills_while_the_heap_is_walked_keeps_what_fits() {
     });
 }
 
-/// Takes a snapshot on a small disk, which is filled while the copy stands still.
+/// Takes a snapshot on a small disk that is filled while the copy is stopped.
 fn fill_while_walking(target: &Target, disk: &Path, kept: &Path) -> Finished {
     let script = format!(
         "mount -t tmpfs -o size=20m tmpfs {disk}; code=0; \"$@\" || code=$?; rm -f {disk}/rest; cp {disk}/* {kept}; exit $code",
@@ -229,7 +228,7 @@ fn det_14_a_second_snapshot_meanwhile_is_refused_and_the_first_is_whole() {
     });
 }
 
-/// A program one of whose threads does not let itself be stopped.
+/// A program with a thread that cannot be suspended.
 struct Unstoppable {
     target: Target,
     page: PathBuf,
@@ -247,7 +246,7 @@ impl Unstoppable {
         Unstoppable { target, page, worker, _folder: folder }
     }
 
-    /// The thread may be stopped from now on.
+    /// Lets the runtime suspend the thread.
     fn relent(&self) {
         let mut page = fs::OpenOptions::new().write(true).open(&self.page).unwrap();
         page.write_all(&[1]).unwrap();
@@ -263,7 +262,7 @@ fn det_16_a_collection_that_does_not_come_is_given_up_at_ctrl_c_and_nothing_stay
         let before = Facts::of(program.target.pid());
         let process = program.target.pid().to_string();
         let command = Remora::start(["heap", "-p", &process, "-o", file.to_str().unwrap()]);
-        // It never sleeps but when the runtime stops it.
+        // It never sleeps except when the runtime suspends it.
         until("the runtime has begun to stop the program", || program.target.thread_state(program.worker) == 'S');
         command.signal(Signal::INT);
         let finished = command.finish();
@@ -276,7 +275,7 @@ fn det_16_a_collection_that_does_not_come_is_given_up_at_ctrl_c_and_nothing_stay
     });
 }
 
-/// The collection comes when nobody listens, so that all that the copy tells finds room, and the copy waits for what it is asked.
+/// The GC starts while nobody drains the ring, so that everything fits and the copy waits for the next request.
 #[test]
 fn gch_06_a_copy_that_ends_before_it_was_asked_about_static_fields_has_told_the_heap_and_says_what_is_missing() {
     on_runtimes(&[Runtime::major_is(3), Runtime::newest()], |runtime| {
@@ -291,7 +290,7 @@ fn gch_06_a_copy_that_ends_before_it_was_asked_about_static_fields_has_told_the_
         until("nobody listens", || state(command.pid()) == Some('T'));
         program.relent();
         let copy = || Facts::of(program.target.pid()).children.first().copied();
-        // It sleeps when it waits, and at no other time while there is room.
+        // It sleeps when it waits, and at no other time while there is space.
         until("the copy waits", || copy().and_then(state) == Some('S'));
         kill_process(Pid::from_raw(copy().unwrap() as i32).unwrap(), Signal::KILL).unwrap();
         command.signal(Signal::CONT);
@@ -327,7 +326,7 @@ fn det_14_a_program_that_is_halted_while_its_heap_is_walked_keeps_nobody_from_th
     });
 }
 
-/// It takes the half minute for which a copy may stand still.
+/// This takes the half minute that a copy may be silent.
 #[test]
 fn a_copy_that_hangs_is_ended_and_what_it_has_told_is_kept() {
     let mut target = Target::start(&Runtime::newest(), "heap", &[&MANY.to_string()]);
@@ -345,7 +344,7 @@ fn a_copy_that_hangs_is_ended_and_what_it_has_told_is_kept() {
     assert_eq!(target.ask_number("nodes"), MANY);
 }
 
-/// docs/reference/heap.md says so beforehand: nothing tells from outside that a program is in such a region.
+/// docs/reference/heap.md warns about this: from outside, nothing shows that a program is in such a region.
 #[test]
 fn gch_02_a_region_without_collections_is_ended_by_a_snapshot_as_by_any_collection_that_is_asked_for() {
     on_every_runtime(|runtime| {

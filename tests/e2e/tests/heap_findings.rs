@@ -1,4 +1,4 @@
-//! What a report finds by itself, in a program that was made to have it in known numbers, and beside it what looks alike and is in order.
+//! The automatic findings of a report, for a program with known numbers of them, and beside them similar objects that are in order.
 #![forbid(unsafe_code)]
 
 use remora_e2e::{Runtime, Target, on_every_runtime, remora};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 /// A payload, its array of bytes, and the subscriber that has it.
 const SUBSCRIBER: u64 = 24 + (24 + 1000) + 24;
-/// Places that arrays and collections were asked to have.
+/// Requested capacity of arrays and collections.
 const PLACES: u64 = 1000;
-/// What a hashed collection makes of 1,000 that are asked for: the next prime that it knows.
+/// The capacity of a hashed collection for a requested 1,000: the next prime in its table.
 const HASHED: u64 = 1103;
 
-/// What the report of a snapshot says, for programs.
+/// The report of a snapshot as JSON.
 fn taken(runtime: &Runtime, flags: &[&str]) -> Value {
     let mut target = Target::start(runtime, "found", &[]);
     assert_eq!(target.ask("bytes"), "1000");
@@ -23,7 +23,7 @@ fn taken(runtime: &Runtime, flags: &[&str]) -> Value {
     told
 }
 
-/// The rows of a finding that are about the program's own types: those columns of each, in the order of the report.
+/// The rows of a finding about the program's own types: the given columns of each, in the order of the report.
 #[track_caller]
 fn rows(told: &Value, finding: &str, list: &str, about: &str, columns: &[&str]) -> Vec<Value> {
     let all = told["findings"][finding][list].as_array().expect("a list");
@@ -31,7 +31,7 @@ fn rows(told: &Value, finding: &str, list: &str, about: &str, columns: &[&str]) 
     own.map(|row| columns.iter().map(|column| row[*column].clone()).collect()).collect()
 }
 
-/// What the names of types have in them that are the program's own, or are used by it alone.
+/// Parts of the names of types that only the program defines or uses.
 const OWN: [&str; 7] = ["Found.", "Item>", "Pair>", "List<int>", "<int, long>", "StringBuilder", "MemoryStream"];
 
 fn is_own(name: &str) -> bool {
@@ -48,14 +48,14 @@ fn what_wastes_room_is_found_with_its_numbers() {
             json!(["Found.Place[,]", 1, 2000, 1999, 8 * 1999]),
         ];
         assert_eq!(arrays, expected);
-        // Of seven entries the keys and the values are references.
+        // Keys and values of seven entries are references.
         assert_eq!(collections(&told), in_order(with_references(2 * 7, false)));
-        // Numbers, pairs, characters and bytes: only their fields say how many are in use.
+        // Numbers, pairs, characters and bytes: only their fields contain the used count.
         assert_eq!(told["findings"]["collections"]["not_judged"], 5, "{:#}", told["findings"]["collections"]);
     });
 }
 
-/// Rows about collections: type, count, places, used, wasted, and whether that is exact.
+/// Rows about collections: type, count, capacity, used, wasted, and whether that is exact.
 #[track_caller]
 fn collections(told: &Value) -> Vec<Value> {
     in_order(rows(told, "collections", "types", "type", &["type", "count", "places", "used", "wasted", "exact"]))
@@ -70,7 +70,7 @@ fn collection(name: &str, (count, places, used): (u64, u64, u64), each: u64, is_
     json!([format!("System.{name}"), count, places, used, (places - used) * each, is_exact])
 }
 
-/// Those whose references tell how much of them is used; of one dictionary as many as is said.
+/// Collections whose references show how much is used; in one dictionary `used` entries.
 fn with_references(used: u64, is_exact: bool) -> Vec<Value> {
     let generic = |name: &str, room, each| collection(&format!("Collections.Generic.{name}"), room, each, is_exact);
     vec![

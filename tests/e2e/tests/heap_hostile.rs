@@ -1,4 +1,4 @@
-//! Files of snapshots that somebody has damaged or made up: every command that reads one comes back, with an answer or a clear refusal.
+//! Damaged or forged snapshot files: every command that reads one ends with a result or a clear error.
 #![forbid(unsafe_code)]
 
 use remora_e2e::{Finished, Runtime, Target, remora};
@@ -7,13 +7,13 @@ use remora_heap_file::{State, TypeRow, Writer};
 use std::fs;
 use std::path::Path;
 
-/// Made-up files, and damage to a whole one.
+/// Forged files, and damage to a complete one.
 const ROUNDS: u64 = 40;
 
-/// The ends that docs/reference/exit-codes.md has for a file: read, cannot be read, part of a heap, and of `show` that there is no such object.
+/// The exit codes of docs/reference/exit-codes.md for a file: read, unreadable, part of a heap, and for `show` a missing object.
 const ENDS: [i32; 7] = [0, 2, 30, 31, 32, 33, 42];
 
-/// What begins an order to a terminal.
+/// The start of a terminal control sequence.
 const ESCAPE: u8 = 0x1b;
 
 fn comes_back(file: &Path, target: &Path) {
@@ -36,7 +36,7 @@ fn comes_back(file: &Path, target: &Path) {
         let is_told =
             finished.code() == 0 || finished.stderr.lines().last().is_some_and(|line| line.starts_with("remora: "));
         assert!(is_told, "{command:?}: {finished}");
-        // What the file calls its types is not what a terminal obeys.
+        // Type names in the file must not reach the terminal as control sequences.
         let obeyed = finished.stdout.contains(&ESCAPE) || finished.stderr.as_bytes().contains(&ESCAPE);
         assert!(!obeyed, "{command:?}: {finished}");
     }

@@ -1,4 +1,4 @@
-//! A command that was the main profiler and is killed: nothing sets the runtime's count right then, until something of ours comes again.
+//! A killed command that was the main profiler: nothing repairs the runtime's count then, until the next Remora command.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -10,13 +10,13 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
 
-/// Longer than any test: it is ended before.
+/// Longer than any test, which ends it before.
 const LONG: &str = "1h";
 
 /// First version that counts profilers beside the main one.
 const FIRST_WITH_COUNT: u32 = 6;
 
-/// Exit code of `remora`, as docs/reference/exit-codes.md has it.
+/// Exit code of `remora`, from docs/reference/exit-codes.md.
 const UNCLEAN: i32 = 40;
 
 fn program(runtime: &Runtime) -> Target {
@@ -25,7 +25,7 @@ fn program(runtime: &Runtime) -> Target {
     target
 }
 
-/// It makes, drops and collects as ever.
+/// It allocates, drops and collects as before.
 fn goes_on(target: &mut Target) {
     for deed in ["make node 1000", "waste pair 20000", "collect 1", "drop node 1000", "collect 2"] {
         assert_eq!(target.ask(deed), "done", "{deed}");
@@ -33,7 +33,7 @@ fn goes_on(target: &mut Target) {
     assert!(target.is_alive());
 }
 
-/// A watch that has begun is killed.
+/// Kills a watch after its start.
 fn kill_a_watch(target: &mut Target) {
     let mut command = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG]);
     command.wait_until_it_says("watching generations");
@@ -42,7 +42,7 @@ fn kill_a_watch(target: &mut Target) {
     drop(command);
 }
 
-/// A snapshot with roots is killed while the copy is there.
+/// Kills a snapshot with roots while the copy exists.
 fn kill_one_with_roots(target: &mut Target) {
     assert_eq!(target.ask("make node 2000000"), "done");
     let folder = remora_e2e::folder();
@@ -57,7 +57,7 @@ fn kill_one_with_roots(target: &mut Target) {
     assert_eq!(target.ask("drop node 2000000"), "done");
 }
 
-/// Nothing is left by the agent that was killed from outside: it leaves by itself, which is waited for.
+/// Waits until the killed command's agent has detached by itself and left nothing.
 fn nothing_is_in_it(target: &Target) {
     until("the agent and its copy have gone", || {
         let facts = Facts::of(target.pid());
@@ -81,12 +81,12 @@ fn snapshot(target: &Target, folder: &Path) -> remora_e2e::Finished {
     remora(["heap", "-p", &target.pid().to_string(), "--json", "--force", "-o", &file])
 }
 
-/// The libraries that stay, as the kernel shows them.
+/// The mapped libraries that stay on purpose.
 fn staying(target: &Target) -> Vec<String> {
     Facts::of(target.pid()).remora().into_iter().filter(|ours| ours.contains("-stays.so")).collect()
 }
 
-/// So many stay, do nothing, and are named by `detach`, which ends with 0 nevertheless: it can do nothing about them.
+/// `count` inert libraries stay. `detach` names them, but exits with 0: nothing can remove them.
 #[track_caller]
 fn only_what_stays_is_in_it(target: &Target, count: usize) {
     let process = target.pid().to_string();
@@ -107,7 +107,7 @@ fn only_what_stays_is_in_it(target: &Target, count: usize) {
     );
 }
 
-/// What attaches next does what it was asked for; on .NET 6 and later something stays by that, once for each that was killed, and is told.
+/// The next attach works normally. On .NET 6 and later it makes a library stay for each killed command, and reports that.
 #[track_caller]
 fn the_next_works(runtime: &Runtime, target: &mut Target, killed: usize) {
     let folder = remora_e2e::folder();
@@ -129,7 +129,7 @@ fn the_next_works(runtime: &Runtime, target: &mut Target, killed: usize) {
     } else {
         nothing_is_in_it(target);
     }
-    // From now on it is as ever.
+    // From now on everything is normal again.
     Recording::of(target, &["--event", "wall"]).is_clean();
     let again = snapshot(target, folder.path()).succeeded().json();
     assert_eq!((&again["complete"], &again["receipt"]["clean"]), (&true.into(), &true.into()), "{again:#}");
@@ -137,7 +137,7 @@ fn the_next_works(runtime: &Runtime, target: &mut Target, killed: usize) {
     goes_on(target);
 }
 
-/// Somebody else's is called, and leaves without harm.
+/// Another vendor's profiler gets callbacks, and detaches without harm.
 fn the_runtime_counts_right(runtime: &Runtime, target: &mut Target) {
     if runtime.major() < FIRST_WITH_COUNT {
         return;
@@ -150,7 +150,7 @@ fn the_runtime_counts_right(runtime: &Runtime, target: &mut Target) {
     goes_on(target);
 }
 
-/// So many are killed in that way, one behind the other; then the next one comes.
+/// Kills `times` commands in this way, one after another; then runs the next one.
 fn after(runtime: &Runtime, kill: fn(&mut Target), times: usize) {
     let mut target = program(runtime);
     let bells = bells(&target);
@@ -164,12 +164,12 @@ fn after(runtime: &Runtime, kill: fn(&mut Target), times: usize) {
     the_runtime_counts_right(runtime, &mut target);
 }
 
-/// Descriptors by which an agent's thread is woken.
+/// Descriptors that wake an agent's thread.
 fn bells(target: &Target) -> usize {
     Facts::of(target.pid()).descriptors.values().filter(|name| name.contains("[eventfd]")).count()
 }
 
-/// Nobody waits in between: the first agent has the runtime's only place, or is named by a receipt, until it has left.
+/// Without a wait in between, the first agent still has the runtime's only slot, or appears in a receipt.
 #[test]
 fn a_snapshot_right_after_one_that_was_killed_waits_until_that_has_left() {
     on_every_runtime(|runtime| {
@@ -203,7 +203,7 @@ fn det_18_for_each_that_was_killed_something_stays_and_no_command_fails() {
     on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| after(runtime, kill_a_watch, 2));
 }
 
-/// One that is itself a main profiler sets right what its own leaving does, and sees that it was not enough.
+/// A main profiler repairs the effect of its own detach, and notices that more is wrong.
 #[test]
 fn det_14_det_18_a_snapshot_with_roots_after_a_watch_that_was_killed_leaves_the_count_right_and_says_what_stays() {
     on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| {
@@ -231,7 +231,7 @@ fn det_14_det_18_a_snapshot_with_roots_after_a_watch_that_was_killed_leaves_the_
     });
 }
 
-/// There one profiler is in a process at a time, and nothing is counted.
+/// There a process has one profiler at a time, and no count.
 #[test]
 fn det_16_where_one_profiler_comes_at_a_time_nothing_stays_of_those_that_were_killed() {
     on_runtimes(&[Runtime::major_is(3)], |runtime| {
@@ -240,7 +240,7 @@ fn det_16_where_one_profiler_comes_at_a_time_nothing_stays_of_those_that_were_ki
     });
 }
 
-/// What `--roots` and `--watch` leave at their end is named, and is no reason to fail.
+/// `detach` names the libraries that `--roots` and `--watch` leave, without failing.
 #[test]
 fn det_14_what_stays_as_was_said_beforehand_is_named_by_detach() {
     on_every_runtime(|runtime| {

@@ -1,4 +1,4 @@
-//! A program that holds objects of every kind, in known numbers: counts, bytes, references and retained bytes of a snapshot are these.
+//! A program with known numbers of objects of every kind: a snapshot must have the same counts, bytes, references and retained bytes.
 #![forbid(unsafe_code)]
 
 #[path = "support/heap.rs"]
@@ -10,28 +10,28 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// How often each kind is there: a description of a class is believed after some of its objects.
+/// The number of each kind: a class's layout is trusted only after some of its objects.
 const ROUNDS: u64 = 50;
 
-/// A leaf: header, class, a number; and whatever else needs no more.
+/// A leaf: header, class, a number; also the minimum size of any object.
 const LEAF: u64 = 24;
 
-/// Of a type, in each round: objects, their bytes, their references, and what would go with them.
+/// For each round: type, objects, bytes, references, and retained bytes.
 type Row = (&'static str, u64, u64, u64, u64);
 
-/// What is there once for each round. A size is header, class and fields; the fields of values inside are moved by the runtime.
+/// Objects made once in each round. A size is header, class and fields; the runtime reorders the fields of nested values.
 const ROWS: &[Row] = &[
     ("Kinds.Leaf", 37, 37 * LEAF, 0, 37 * LEAF),
-    // Cycles go as a whole.
+    // A cycle is retained as a whole.
     ("Kinds.Ring", 7, 7 * 24, 7, 7 * 24),
     ("Kinds.Self", 1, 24, 1, 24),
     ("Kinds.Left", 1, 24, 1, 48),
     ("Kinds.Right", 1, 24, 1, 24),
     ("Kinds.Derived", 1, 48, 2, 48 + 2 * LEAF),
-    // Two of its leaves are the boxed value's as well.
+    // The boxed value refers to two of its leaves, too.
     ("Kinds.HasNested", 1, 104, 6, 104 + LEAF),
     ("Kinds.Two", 1, 40, 2, 40),
-    // More stretches of references than are taken down.
+    // More runs of references than the walk records for a class.
     ("Kinds.HasSixteen", 1, 400, 12, 400 + 8 * LEAF),
     ("Kinds.Sixteen[]", 1, 24 + 2 * 384, 12, 24 + 2 * 384 + 8 * LEAF),
     ("Kinds.Explicit", 1, 32, 1, 32 + LEAF),
@@ -47,12 +47,12 @@ const ROWS: &[Row] = &[
     ("Kinds.Box<Kinds.Colour>", 1, 24, 0, 24),
     ("Kinds.Box<int[]>", 1, 24, 1, 24 + 32),
     ("Kinds.Box<Kinds.Plain?>", 1, 32, 0, 32),
-    // The text is one for all, and stands in the program itself.
+    // All share one string, a literal.
     ("Kinds.Outer<int>.Inner<string>", 1, 32, 1, 32),
     ("Kinds.Outer<Kinds.Leaf>.Inner<Kinds.Plain>", 1, 40, 1, 40 + LEAF),
     ("Kinds.Owner", 1, 32, 2, OWNED),
     ("Kinds.Item", 3, 72, 0, 72),
-    // One of them begins at 1: it also says where it begins and how long it is.
+    // One of them has lower bound 1: it also stores bound and length.
     ("Kinds.Item[]", 2, 32 + 48, 2, 32 + 48 + 48),
     ("Kinds.Item[,]", 1, 24 + 16 + 6 * 8, 1, 24 + 16 + 6 * 8 + 24),
     ("Kinds.Item[][]", 1, 40, 1, 40 + 32 + 24),
@@ -63,29 +63,29 @@ const ROWS: &[Row] = &[
     ("Kinds.Huge[]", 1, 24 + 20_000 * 16, 0, 24 + 20_000 * 16),
     ("Kinds.Member[]", 1, 24 + 20_000 * 8, 1000, 24 + 20_000 * 8 + 1000 * 24),
     ("Kinds.Member", 1000, 24_000, 0, 24_000),
-    // Held by handles; a weak one holds nothing.
+    // Held by handles; a weak handle retains nothing.
     ("Kinds.Handled", 1, 24, 0, 24),
     ("Kinds.Fixed[]", 1, 24 + 7 * 4, 0, 24 + 7 * 4),
     ("Kinds.Weakly", 1, 24, 0, 24),
     ("Kinds.Dead", 0, 0, 0, 0),
     ("Kinds.Finalized", 1, 24, 0, 24),
-    // What a dependent handle adds is no reference.
+    // A dependent handle adds no reference.
     ("Kinds.Key", 1, 24, 0, 24),
     ("Kinds.Value", 1, 24, 1, 24 + LEAF),
     ("Kinds.Closed", 3, 72, 0, 72),
-    // Each object of a collectible type refers to what holds its context.
+    // Each object of a collectible type refers to its loader allocator.
     ("Loaded.Thing", 1, 24, 2, 48),
     ("Loaded.Thing[]", 1, 56, 1, 56),
     ("Loaded.Alone", 2, 48, 2, 48),
 ];
 
-/// An owner, its two arrays, and what stands in them: arrays of every kind of element, and texts.
+/// An owner, its two arrays, and their elements: arrays of every element kind, and strings.
 const OWNED: u64 = 32 + THINGS + PLANES + TEXTS;
 const THINGS: u64 = 24 + 20 * 8 + 27 + 30 + 27 + 27 + 30 + 30 + 36 + 36 + 48 + 48 + 36 + 48 + 48 + 48 + 39 + 30 + 24;
 const PLANES: u64 = (88 + 24) + (40 + 32 + 24) + (48 + 24);
 const TEXTS: u64 = 24 + 4 * 8 + (22 + 2) + (22 + 4) + (22 + 2002);
 
-/// What is there once.
+/// Objects that exist once.
 const ONCE: &[&str] = &["Kinds.OnStack", "Kinds.OnThread", "Kinds.InStatic"];
 
 /// Count, bytes, references and retained bytes by type.
@@ -103,7 +103,7 @@ fn taken(target: &Target, file: &Path) -> BTreeMap<String, [u64; 4]> {
     for row in told["types"].as_array().expect("types") {
         let name = row["type"].as_str().expect("a name");
         let [count, bytes, all, retained] = rows.entry(name.to_owned()).or_default();
-        // An array that begins at 1 is of another class, and has the same name and a row of its own.
+        // An array with lower bound 1 has another class with the same name, and a separate row.
         *count += number(row, "count");
         *bytes += number(row, "bytes");
         *all = references.get(name).copied().unwrap_or(0);
@@ -132,7 +132,7 @@ fn gch_02_every_kind_of_object_is_counted_with_its_bytes_references_and_what_it_
         ONCE.iter().for_each(|name| assert_holds(&before, name, [1, 24, 0, 24]));
         assert_eq!(target.ask("held"), "whole");
 
-        // What a thread held is gone with it, and nothing else.
+        // Only the objects held by the thread are gone.
         assert_eq!(target.ask("end"), "ended");
         let after = taken(&target, &folder.path().join("after.remora-heap"));
         for name in ["Kinds.OnStack", "Kinds.OnThread"] {

@@ -1,4 +1,4 @@
-//! Snapshots where memory is short: in a control group with a limit.
+//! Snapshots with little memory: in a control group with a limit.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it does not expect")]
 
@@ -12,7 +12,7 @@ const LIMIT: u64 = 320 << 20;
 /// Objects of the target: 176 MB.
 const NODES: u64 = 4_000_000;
 
-/// A target of which two do not fit into its group. Its runtime is let use nearly all of that.
+/// A target that fits into its group only once. Its runtime may use nearly all of the limit.
 fn target_in(group: &MemoryGroup, runtime: &Runtime) -> Target {
     let mut start = Start::managed(runtime, "heap").arg(NODES.to_string());
     for prefix in ["COMPlus", "DOTNET"] {
@@ -22,8 +22,8 @@ fn target_in(group: &MemoryGroup, runtime: &Runtime) -> Target {
     start.in_group(group).ready()
 }
 
-/// A snapshot whose copy stands while the target writes to all of its memory, so that the group fills. The command is halted all the
-/// while: nobody but the copy itself can end it in time.
+/// A snapshot whose copy is stopped while the target writes to all of its memory, so that the group fills. The command is stopped, too:
+/// only the copy itself can end it in time.
 fn filled(runtime: &Runtime, arguments: &[&str]) -> Finished {
     let group = MemoryGroup::new(LIMIT);
     let mut target = target_in(&group, runtime);
@@ -75,7 +75,7 @@ fn regression_a_snapshot_that_is_too_large_to_be_shown_is_kept_and_that_is_said(
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("large.remora-heap");
     let (process, file) = (target.pid().to_string(), file.to_str().unwrap());
-    // Half of that is less than twelve million objects take.
+    // Half of that is less than twelve million objects need.
     let group = MemoryGroup::new(560 << 20);
     let mut command = group.command();
     command.arg(Remora::command().get_program()).args(["heap", "-p", &process, "--json", "-o", file]);

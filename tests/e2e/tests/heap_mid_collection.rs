@@ -1,4 +1,4 @@
-//! A snapshot that is asked for while a collection is under way: that one is not taken for the snapshot's own.
+//! A snapshot requested during a GC must not take that GC for its own.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -12,7 +12,7 @@ use remora_e2e::{Facts, Remora, Runtime, on_runtimes, until};
 /// COR_PRF_MONITOR_GC.
 const MONITOR_GC: u32 = 0x80;
 
-/// On 3.1 there is one profiler in a process, and nobody beside it to hold a collection.
+/// On 3.1 a process has one profiler, so no other one can hold a GC.
 #[test]
 fn gch_01_a_whole_collection_that_began_before_the_attach_is_not_taken_for_the_snapshots_own() {
     on_runtimes(&Runtime::from_major(6), |runtime| {
@@ -20,11 +20,11 @@ fn gch_01_a_whole_collection_that_began_before_the_attach_is_not_taken_for_the_s
         let mut probe = stage.attached(MONITOR_GC, 0);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("own.remora-heap");
-        // Its beginning has been told by then: what comes of it is its end alone.
+        // Its start has been reported already: the snapshot sees only its end.
         probe.done("hold GarbageCollectionFinished");
         stage.target().tell("start a gc");
         let held = stage.seat("GarbageCollectionFinished");
-        // Asked for from now on, so that the one that is held is not what is watched.
+        // Requested only now, so the held GC is not recorded.
         probe.done(&format!("witness {}", folder.path().display()));
         let process = stage.pid().to_string();
         let command = Remora::start(["heap", "-p", &process, "--json", "-o", file.to_str().unwrap()]);
@@ -48,15 +48,15 @@ fn gch_01_a_whole_collection_that_began_before_the_attach_is_not_taken_for_the_s
     });
 }
 
-/// The agent's threads: they are made when it has asked for its callbacks.
+/// The agent's threads, which start after it has requested its callbacks.
 fn agents(process: u32) -> usize {
     Facts::of(process).threads.values().filter(|name| name.starts_with("remora-agent")).count()
 }
 
-/// COR_PRF_HIGH_BASIC_GC, by which collections beside the program stay possible.
+/// COR_PRF_HIGH_BASIC_GC, which keeps concurrent GC possible.
 const BASIC_GC: u32 = 0x10;
 
-/// At the end of such a collection the program runs: what it makes meanwhile cannot be walked, and what has died is still there.
+/// At the end of such a GC the program runs: objects allocated meanwhile cannot be walked, and dead ones are still there.
 #[test]
 fn gch_01_a_whole_collection_beside_the_program_that_was_asked_for_meanwhile_is_not_taken_for_the_snapshots_own() {
     on_runtimes(&Runtime::from_major(6), |runtime| {
@@ -64,7 +64,7 @@ fn gch_01_a_whole_collection_beside_the_program_that_was_asked_for_meanwhile_is_
         let mut probe = stage.attached(0, BASIC_GC);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("own.remora-heap");
-        // The program asks until one has begun of which the runtime says that it runs beside it.
+        // The program repeats until a GC has started that the runtime reports as background.
         until("collections run beside the program", || stage.act("full") == "background");
         probe.done("hold GarbageCollectionStarted");
         stage.target().tell("full");
@@ -74,7 +74,7 @@ fn gch_01_a_whole_collection_beside_the_program_that_was_asked_for_meanwhile_is_
         until("the agent is there while the beginning is held", || agents(stage.pid()) == 2);
         probe.done("hold GarbageCollectionStarted");
         beside.leave(0);
-        // The next whole one waits for the end of that one. Until it ends, too, there is nothing to be copied.
+        // The next full GC waits for the end of this one. Until that one ends, too, there is no fork.
         let next = whole_collection_begins(&stage, &mut probe);
         assert_eq!(
             Facts::of(stage.pid()).children.len(),
@@ -89,7 +89,7 @@ fn gch_01_a_whole_collection_beside_the_program_that_was_asked_for_meanwhile_is_
     });
 }
 
-/// The beginning of a whole collection, which is held; those of younger generations go on.
+/// The start of a full GC, which is held; GCs of younger generations continue.
 fn whole_collection_begins(stage: &Stage, probe: &mut Seat) -> Seat {
     loop {
         let held = stage.seat("GarbageCollectionStarted");
@@ -101,13 +101,13 @@ fn whole_collection_begins(stage: &Stage, probe: &mut Seat) -> Seat {
     }
 }
 
-/// What the program is told to do, one behind the other: it is hardly ever between two collections until it is through.
+/// GCs that the program runs in sequence: it is hardly ever between two of them.
 const COLLECTIONS: usize = 3000;
-/// Objects that it keeps, so that each takes its time.
+/// Objects that it keeps, so that each GC takes its time.
 const KEPT: u64 = 500_000;
 
-/// On 3.1 a process has one profiler, and nobody can hold a collection for another one. A program that does nothing but collect is mostly in
-/// the middle of one when a profiler comes.
+/// On 3.1 a process has one profiler, so none can hold a GC for another. A program that only collects is mostly in a GC when a profiler
+/// attaches.
 #[test]
 fn gch_01_who_comes_in_the_middle_of_a_collection_hears_its_end_without_a_beginning_and_ignores_it() {
     on_runtimes(&[Runtime::major_is(3)], |runtime| {
@@ -130,7 +130,7 @@ fn gch_01_who_comes_in_the_middle_of_a_collection_hears_its_end_without_a_beginn
             stage.leave(probe);
             is_mid
         });
-        // What the product makes of such a program is whole.
+        // The product's snapshots of such a program are complete.
         let folder = tempfile::tempdir().unwrap();
         for round in 0..3 {
             let file = folder.path().join(format!("{round}.remora-heap"));

@@ -1,4 +1,4 @@
-//! An object that was born since the last collection, met before the next one: a profiler is handed it with an exception.
+//! An object allocated since the last GC, seen before the next one: an exception callback passes it to the profiler.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -12,7 +12,7 @@ use remora_e2e::probe::{Seat, Stage};
 /// COR_PRF_MONITOR_EXCEPTIONS and COR_PRF_MONITOR_GC.
 const EXCEPTIONS_AND_GC: u32 = 0x40 | 0x80;
 
-/// What the runtime says of an object, behind its code, which is that of success.
+/// The runtime's answer about an object, after the success code.
 fn asked(seat: &mut Seat, what: &str, object: &str) -> u64 {
     let answer = seat.done(&format!("ask {what} {object}"));
     let numbers: Vec<u64> =
@@ -21,7 +21,7 @@ fn asked(seat: &mut Seat, what: &str, object: &str) -> u64 {
     numbers[1]
 }
 
-/// The picture that one collection tells of.
+/// The heap that one GC reports.
 fn picture(probe: &mut Seat) -> Told {
     let folder = tempfile::tempdir().unwrap();
     probe.done(&format!("witness {}", folder.path().display()));
@@ -37,7 +37,7 @@ fn gch_03_gch_04_who_was_born_since_is_met_without_an_error_and_is_in_the_next_p
     on_every_runtime(|runtime| {
         let mut stage = Stage::start_program(runtime, "obedient", &[], &[]);
         let mut probe = stage.attached(EXCEPTIONS_AND_GC, 0);
-        // The first time, what is needed to throw is made itself.
+        // The first throw allocates its own dependencies.
         stage.act("a throw");
         let before = picture(&mut probe);
         probe.done("hold ExceptionThrown");
@@ -54,11 +54,11 @@ fn gch_03_gch_04_who_was_born_since_is_met_without_an_error_and_is_in_the_next_p
         let of_class = |told: &Told| -> Vec<u64> {
             told.objects.values().filter(|object| object.class == class).map(|object| object.bytes).collect()
         };
-        // The program keeps the last one that it caught.
+        // The program keeps the last exception that it caught.
         assert_eq!(of_class(&before), [bytes]);
         let after = picture(&mut probe);
         assert_eq!(of_class(&after), [bytes], "the one before has died, and this one is there");
-        // What lives was met again, wherever it was moved to.
+        // Live objects were reported again, wherever they moved.
         assert!(after.objects.len() + 1000 > before.objects.len() && !after.roots.is_empty());
         stage.leave(probe);
     });

@@ -1,4 +1,4 @@
-//! `remora heap --no-gc` on live runtimes: the heap as it is, garbage included, without a collection.
+//! `remora heap --no-gc` on live runtimes: the heap including garbage, without a GC.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const NODES: u64 = 20_000;
 
-/// The first version whose runtime can do it.
+/// The first runtime version that supports it.
 const FIRST: u32 = 9;
 
 #[test]
@@ -32,7 +32,7 @@ fn gch_02_det_14_without_a_collection_every_object_is_there_and_garbage_too() {
             assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new(), "round {round}");
             std::fs::remove_file(&file).unwrap();
         }
-        // What nothing refers to any more is there until somebody collects.
+        // Garbage exists until the next GC.
         target.ask_number("waste 1000");
         let counted = |told: &Value| {
             let rows = told["types"].as_array().unwrap();

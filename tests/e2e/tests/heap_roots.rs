@@ -1,4 +1,4 @@
-//! `remora heap --roots` on live runtimes: what the runtime tells of as holding objects, and what becomes of a process after a main profiler.
+//! `remora heap --roots` on live runtimes: the roots that the runtime reports, and the process after a main profiler.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -12,13 +12,13 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// How often each kind of object is there.
+/// The number of objects of each kind.
 const ROUNDS: usize = 20;
 
-/// The first runtime with profilers beside the main one, and a count of them.
+/// The first runtime that counts profilers beside the main one.
 const FIRST_WITH_COUNT: u32 = 6;
 
-/// Ways to collect.
+/// GC modes.
 const MODES: [&[(&str, &str)]; 3] = [
     &[],
     &[("COMPlus_gcServer", "1"), ("DOTNET_gcServer", "1")],
@@ -42,7 +42,7 @@ fn take(target: &Target, file: &Path) -> Value {
     told
 }
 
-/// Kinds of the roots that hold objects of a type, and what is said of each, by object.
+/// For each object of a type: the kinds of its roots, with their descriptions.
 fn held(graph: &HeapGraph, name: &str) -> Vec<BTreeSet<(RootKind, Option<String>)>> {
     let of = |object: ObjectIx| {
         let roots = graph.roots().iter().filter(|root| root.object == object);
@@ -63,7 +63,7 @@ fn gch_02_roots_have_the_kinds_and_words_that_the_runtime_tells() {
             let only = |kind, note: Option<&str>| BTreeSet::from([(kind, note.map(str::to_owned))]);
             assert_eq!(held(&graph, "Kinds.Handled"), vec![only(RootKind::Handle, None); ROUNDS], "{mode:?}");
             assert_eq!(held(&graph, "Kinds.Fixed[]"), vec![only(RootKind::Pinned, None); ROUNDS], "{mode:?}");
-            // A weak handle holds nothing: a list does.
+            // A weak handle is no root: these are held by a list.
             assert_eq!(held(&graph, "Kinds.Weakly"), vec![BTreeSet::new(); ROUNDS], "{mode:?}");
             let on_stack = held(&graph, "Kinds.OnStack");
             assert_eq!(on_stack, [only(RootKind::Stack, Some("in Kinds.Program.Hold()"))], "{mode:?}");
@@ -79,7 +79,7 @@ fn gch_02_roots_have_the_kinds_and_words_that_the_runtime_tells() {
             };
             assert_eq!((values.len(), keys.len()), (ROUNDS, ROUNDS));
             assert_eq!(values.iter().map(by).collect::<BTreeSet<_>>(), keys, "each by a key of its own; {mode:?}");
-            // What is never collected is held by nothing that the runtime tells of; before .NET 8 there is nothing such.
+            // The runtime reports no roots for frozen objects; before .NET 8 there are none.
             assert_eq!(told["roots"]["inferred"].is_null(), runtime.major() < 8, "{mode:?}: {}", told["roots"]);
         }
     });
@@ -107,7 +107,7 @@ fn det_18_after_roots_were_seen_others_come_and_go() {
     });
 }
 
-/// Descriptors of the kind that an agent waits for.
+/// Descriptors like the agent's eventfd.
 fn events(facts: &Facts) -> usize {
     facts.descriptors.values().filter(|what| what.contains("eventfd")).count()
 }
@@ -128,7 +128,7 @@ fn det_14_what_stays_after_roots_were_seen_is_one_inert_library_for_each_time() 
             let left = Facts::of(target.pid()).left_since(&before);
             assert!(left.iter().all(|left| left.contains("-stays.so")), "{left:?}");
             assert_eq!(events(&Facts::of(target.pid())), events(&before), "what stays holds no descriptor");
-            // An ordinary snapshot comes and goes as ever, and names what was there before.
+            // An ordinary snapshot works as before, and names the earlier leftovers.
             let process = target.pid().to_string();
             let ordinary = ["heap", "-p", &process, "--force", "--json", "-o", file.to_str().unwrap()];
             let told = remora(ordinary).succeeded().json();

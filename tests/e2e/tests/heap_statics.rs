@@ -1,4 +1,4 @@
-//! Static fields in snapshots of live runtimes: what they hold, and what is alive because of them.
+//! Static fields in snapshots of live runtimes: their values, and the objects that they keep alive.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -6,7 +6,7 @@ use remora_e2e::{HeldCopy, Remora, Runtime, Target, on_every_runtime, remora};
 use serde_json::Value;
 use std::path::Path;
 
-/// Takes a snapshot of the known program into `file`.
+/// Takes a snapshot of the test program into `file`.
 fn take(target: &Target, file: &Path, more: &[&str]) -> Value {
     let process = target.pid().to_string();
     let take = ["heap", "--process-id", &process, "-o", file.to_str().unwrap(), "--json"];
@@ -17,7 +17,7 @@ fn show(file: &Path, what: &str) -> Value {
     remora(["heap", "show", file.to_str().unwrap(), what, "--json", "--top", "20000"]).succeeded().json()
 }
 
-/// What a type's static fields hold: name, type and value of each; of a reference that is neither to a text nor to a box what it is to.
+/// The static fields of a type: name, type and value of each. A reference to neither a string nor a box is shown as its target's type.
 fn fields(file: &Path, of: &str) -> Vec<[String; 3]> {
     let told = show(file, of);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -52,7 +52,7 @@ fn gch_06_static_fields_are_told_with_their_values_as_csharp_writes_them() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("values.remora-heap");
         take(&target, &file, &["--values"]);
-        // Constants are nowhere, and what each thread has is not the type's.
+        // Constants have no storage, and thread statics do not belong to the type.
         are(
             &fields(&file, "Known.Statics"),
             &[
@@ -70,7 +70,7 @@ fn gch_06_static_fields_are_told_with_their_values_as_csharp_writes_them() {
     });
 }
 
-/// What is kept by a static field alone is held by its name, with or without values, and whatever else is wanted.
+/// An object kept only by a static field shows that field as its root, with or without values and other options.
 #[test]
 fn gch_06_what_a_static_field_keeps_is_held_by_its_name() {
     on_every_runtime(|runtime| {
@@ -85,7 +85,7 @@ fn gch_06_what_a_static_field_keeps_is_held_by_its_name() {
             let path = &show(&file, &format!("@{:#x}", cached["objects"][0]["address"].as_u64().unwrap()))["path"];
             assert_eq!(path["root"], "static", "{more:?}");
             assert_eq!(path["root_note"], "Known.Statics.Cache", "{more:?}");
-            // The one in a box, too: a local may be known to hold it besides.
+            // The boxed one, too; a local may also be known to refer to it.
             let boxed = show(&file, "Known.Statics");
             let pair = boxed["static_fields"].as_array().unwrap().iter().find(|field| field["name"] == "Pair").unwrap();
             let path = &show(&file, &format!("@{:#x}", pair["address"].as_u64().unwrap()))["path"];
@@ -94,7 +94,7 @@ fn gch_06_what_a_static_field_keeps_is_held_by_its_name() {
     });
 }
 
-/// Every way in which a runtime can be asked.
+/// Every option set that the runtime supports.
 fn ways(runtime: &Runtime) -> &'static [&'static [&'static str]] {
     if runtime.major() >= 9 { &[&[], &["--roots"], &["--no-gc"]] } else { &[&[], &["--roots"]] }
 }
@@ -125,7 +125,7 @@ fn gch_06_without_being_asked_for_static_fields_have_names_and_references_and_no
     });
 }
 
-/// A class that was never used is not initialized by being asked about, and has no fields that hold anything.
+/// Reading an unused class does not initialize it, and its static fields have no values.
 #[test]
 fn gch_06_a_class_that_nobody_has_used_stays_as_it_is() {
     on_every_runtime(|runtime| {
@@ -140,7 +140,7 @@ fn gch_06_a_class_that_nobody_has_used_stays_as_it_is() {
     });
 }
 
-/// The runtime does not say where static fields of generic types are: what they hold is alive, and by what is not known.
+/// The runtime does not locate static fields of generic types: their objects are alive without a known root.
 #[test]
 fn gch_06_static_fields_of_generic_types_are_not_told_and_what_they_keep_is_there() {
     on_every_runtime(|runtime| {
@@ -157,10 +157,10 @@ fn gch_06_static_fields_of_generic_types_are_not_told_and_what_they_keep_is_ther
     });
 }
 
-/// Objects, when the copy is to have work.
+/// Objects, where the copy needs work.
 const MANY: &str = "2000000";
 
-/// From .NET 7 on numbers in static fields, and what the runtime knows of classes, lie in memory that a fork shares.
+/// From .NET 7 on, numbers in static fields and the runtime's class data are in memory that a fork shares.
 #[test]
 fn regression_what_the_program_stores_in_static_fields_while_its_heap_is_walked_is_not_in_the_snapshot() {
     on_every_runtime(|runtime| {

@@ -1,4 +1,4 @@
-//! `remora heap --strings` on live runtimes: what strings say, and that nothing of it is kept unless it was asked for.
+//! `remora heap --strings` on live runtimes: the contents of strings, which are stored only on request.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -7,15 +7,15 @@ use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// How often the known program has its text, and the bytes of one: two heads, the length, the characters and a zero.
+/// The number of equal strings, and the bytes of one: two words, the length, the characters and a zero.
 const COPIES: u64 = 1000;
 const SAME: &str = "the same text again and again";
 const BYTES: u64 = 22 + 2 * 29;
 
-/// A text of the program of which no part is like anything else: it stands in a file as it is, also in one that is packed.
+/// A string of unique characters: even a compressed file contains it verbatim.
 const UNLIKE: &str = "\u{a3f7}\u{91c2}\u{c0a1}\u{8b4e}\u{c3d9}\u{97e5}\u{bd13}\u{9a6c}";
 
-/// Whether that text stands in a file.
+/// Whether a file contains that string.
 fn has_characters(file: &Path) -> bool {
     let characters: Vec<u8> = UNLIKE.encode_utf16().flat_map(u16::to_le_bytes).collect();
     std::fs::read(file).unwrap().windows(characters.len()).any(|window| window == characters)
@@ -43,7 +43,7 @@ fn gch_06_strings_are_told_with_their_characters_and_those_that_are_there_again_
         assert_eq!(pair(strings), pair(row), "every string of the heap is among them");
         assert!(number(strings, "not_compared") >= 1, "the very long one, and what the runtime has of its kind");
 
-        // Every kind of text, by its address.
+        // Every kind of string, by its address.
         let all = remora(["heap", "show", file, "string", "--json", "--top", "20000"]).succeeded().json();
         let of_size = |bytes: u64| {
             let rows = all["objects"].as_array().unwrap().iter().filter(move |row| number(row, "bytes") == bytes);

@@ -1,5 +1,5 @@
-//! Snapshots of heaps against what the runtime itself tells of the same heap at the same instant: in one collection it calls back a probe
-//! for each object and each root (COR_PRF_MONITOR_GC), and at the end of the same collection the heap is walked.
+//! Compares snapshots with the runtime's own report of the same heap at the same instant. In one GC it reports each object and root to a
+//! probe (COR_PRF_MONITOR_GC). At the end of the same GC the heap is walked.
 #![forbid(unsafe_code)]
 
 #[path = "support/heap.rs"]
@@ -15,23 +15,23 @@ use std::path::Path;
 /// COR_PRF_MONITOR_GC.
 const MONITOR_GC: u32 = 0x80;
 
-/// COR_PRF_GC_ROOT_STACK and its like.
+/// COR_PRF_GC_ROOT_STACK, and the value for handles.
 const STACK: u64 = 1;
 const HANDLE: u64 = 3;
 
-/// COR_PRF_GC_ROOT_PINNING and COR_PRF_GC_ROOT_WEAKREF, which holds nothing.
+/// COR_PRF_GC_ROOT_PINNING, and COR_PRF_GC_ROOT_WEAKREF, which keeps nothing alive.
 const PINNING: u64 = 1;
 const WEAK: u64 = 2;
 
-/// How often each kind of object is there: a description of a class is believed after some of them.
+/// The number of each kind: a class's layout is trusted only after some of its objects.
 const ROUNDS: usize = 40;
 
-/// The program with all kinds of objects, and a probe in it that is told everything of each collection.
+/// The program with all kinds of objects, and a probe that records everything reported in each GC.
 fn watched(runtime: &Runtime) -> (Stage, Seat) {
     watched_in_mode(runtime, &[])
 }
 
-/// The same with the collector that these variables ask for.
+/// The same with the GC mode of these variables.
 fn watched_in_mode(runtime: &Runtime, variables: &[(&str, &str)]) -> (Stage, Seat) {
     let mut stage = Stage::start_program(runtime, "kinds", &[&ROUNDS.to_string()], variables);
     let probe = stage.attached(MONITOR_GC, 0);
@@ -43,19 +43,19 @@ fn wish(probe: &mut Seat, folder: &Path, walks: &str) {
     probe.done(&format!("witness {} {walks}", folder.display()));
 }
 
-/// The probe has the heap collected, and walks it in a copy with the product's own walker.
+/// The probe forces a GC, and walks the heap in a copy with the product's own walker.
 fn walk_by_probe(probe: &mut Seat) -> (Told, Walked, HeapGraph) {
     let folder = tempfile::tempdir().expect("a folder");
     wish(probe, folder.path(), "walk");
     probe.done("gc");
-    // Whoever asks while somebody else's collection of the whole heap is under way is content with that one.
+    // A request during another full GC is satisfied by that one.
     while probe.ask("witnessed").is_err() {
         probe.done("gc");
     }
     (Told::read(folder.path()), Walked::read(folder.path()), graph_of_stream(folder.path()))
 }
 
-/// Takes a snapshot by the command, beside the probe, which is told of the same collection.
+/// Takes a snapshot by the command; the probe records the same GC.
 fn snapshot_beside(stage: &Stage, probe: &mut Seat) -> (Told, Snapshot) {
     let folder = tempfile::tempdir().expect("a folder");
     wish(probe, folder.path(), "");
@@ -67,11 +67,11 @@ fn snapshot_beside(stage: &Stage, probe: &mut Seat) -> (Told, Snapshot) {
     (Told::read(folder.path()), snapshot(&file))
 }
 
-/// What was told and what was walked agree, but for literals that came in between.
+/// The reported and the walked objects agree, except for literals allocated in between.
 ///
-/// A thread that makes a frozen object is in preemptive mode, which a collection does not stop: it may hand the object to the collector after
-/// the runtime has told of the heap, and before the heap is walked (dotnet/runtime, src/coreclr/vm/frozenobjectheap.cpp, since 8: GCX_PREEMP
-/// around RegisterOrUpdate). Such objects lie behind all that were told of in their segment.
+/// A thread that allocates a frozen object is in preemptive mode, so a GC does not suspend it. It may register the object between the
+/// runtime's report and the walk. (dotnet/runtime, src/coreclr/vm/frozenobjectheap.cpp, since 8: GCX_PREEMP around RegisterOrUpdate.)
+/// Such objects follow all reported ones in their segment.
 #[track_caller]
 fn assert_both_know(told: &Told, mut walked: Heap<u64>) {
     for (begin, end) in &told.frozen {
@@ -81,7 +81,7 @@ fn assert_both_know(told: &Told, mut walked: Heap<u64>) {
     assert_same(&told.objects, &walked);
 }
 
-/// Fails with the first objects that are not the same, instead of with all of both.
+/// Fails with the first differing objects instead of both heaps.
 #[track_caller]
 fn assert_same<C: PartialEq + std::fmt::Debug>(told: &Heap<C>, walked: &Heap<C>) {
     let addresses: BTreeSet<&u64> = told.keys().chain(walked.keys()).collect();
@@ -96,8 +96,8 @@ fn assert_same<C: PartialEq + std::fmt::Debug>(told: &Heap<C>, walked: &Heap<C>)
 fn gch_02_the_walk_of_a_copy_and_the_callbacks_of_the_same_collection_agree_object_by_object() {
     on_every_runtime(|runtime| {
         let (mut stage, mut probe) = watched(runtime);
-        // There are no differences to explain: the runtime tells of frozen objects as well, of none that is room between objects, and of
-        // what holds the context of a collectible type as of any other reference; what a dependent handle adds neither has.
+        // There are no differences to explain. The runtime also reports frozen objects, and loader allocators of collectible types as
+        // ordinary references. It reports no free objects. Neither side has the references of dependent handles.
         let (told, walked, _) = walk_by_probe(&mut probe);
         assert!(told.objects.len() > ROUNDS * 1000, "{} objects", told.objects.len());
         assert_both_know(&told, walked.objects);
@@ -106,7 +106,7 @@ fn gch_02_the_walk_of_a_copy_and_the_callbacks_of_the_same_collection_agree_obje
     });
 }
 
-/// A heap for each processor; no collector beside the program; and, from 8 on, the collector of segments, which those had before regions.
+/// Server GC; blocking GC; and, from 8 on, the GC with segments, which older versions had instead of regions.
 const MODES: [(u32, &[(&str, &str)]); 3] = [
     (3, &[("COMPlus_gcServer", "1"), ("DOTNET_gcServer", "1")]),
     (3, &[("COMPlus_gcConcurrent", "0"), ("DOTNET_gcConcurrent", "0")]),
@@ -126,7 +126,7 @@ fn gch_02_walk_and_callbacks_agree_in_every_mode_of_the_collector() {
     });
 }
 
-/// Programs that do not stand still: they allocate, load and unload types, make and throw away methods.
+/// Busy programs: they allocate, load and unload types, create and discard methods.
 const BUSY: [(&str, &[&str]); 3] = [("gc", &["2"]), ("collectible", &[]), ("dynamic", &[])];
 
 #[test]
@@ -139,7 +139,7 @@ fn gch_02_walk_and_callbacks_agree_while_the_program_works() {
                 let (told, walked, _) = walk_by_probe(&mut probe);
                 assert_both_know(&told, walked.objects);
             }
-            // Of one that asks for collections itself the probe would tell of one of those.
+            // For a program that forces GCs itself, the probe would record one of those.
             if runtime.major() >= 6 && program == "gc" {
                 let (told, snapshot) = snapshot_beside(&stage, &mut probe);
                 assert_same(&nameless(told.objects), &nameless(named(&snapshot.graph)));
@@ -153,7 +153,7 @@ fn nameless<C>(heap: Heap<C>) -> Heap<()> {
     heap.into_iter().map(|(address, object)| (address, object.called(()))).collect()
 }
 
-/// On 3.1 there is one profiler in a process: no snapshot beside another.
+/// On 3.1 a process has one profiler: no snapshot beside another.
 #[test]
 fn gch_02_a_snapshot_beside_a_main_profiler_and_its_callbacks_agree_object_by_object() {
     on_runtimes(&Runtime::from_major(6), |runtime| {
@@ -170,12 +170,12 @@ fn gch_02_a_snapshot_beside_a_main_profiler_and_its_callbacks_agree_object_by_ob
     });
 }
 
-/// The one difference between names: an assembly that was loaded from bytes is in no file, from which its types could be named.
+/// The only difference between names: an assembly loaded from bytes has no file that could name its types.
 fn is_in_no_file(name: &str) -> bool {
     ["Loaded.Stray", "Loaded.Stray[]", "Loaded.Lone"].contains(&name)
 }
 
-/// What the snapshot has for such an object, which must say that it has no name.
+/// The snapshot's name for such an object, which must say that it is unnamed.
 fn unnamed(graph: &HeapGraph, address: u64) -> String {
     let name = graph.object_at(address).map(|object| graph.type_of(object).name.clone()).unwrap_or_default();
     assert!(name.starts_with("[unnamed "), "{name}");
@@ -190,10 +190,10 @@ fn gch_02_what_is_inferred_to_be_held_is_held_by_a_root_of_the_same_collection()
         graph.infer_roots();
         let why = Why::of(&told);
         let inferred: BTreeSet<u64> = graph.roots().iter().map(|root| graph.address(root.object)).collect();
-        // No ring of this program is held from outside of the heap alone, so that it need not be one of several objects.
+        // No cycle of this program is referenced only from outside of the heap, so no root of several candidates is inferred.
         let unexplained: Vec<&u64> = inferred.iter().filter(|object| !why.holds(**object)).collect();
         assert!(unexplained.is_empty(), "{:x?} of {}", unexplained, inferred.len());
-        // Every object is alive after a full collection: that is what roots are inferred from.
+        // Every object is alive after a full GC: roots are inferred from that.
         let reached = reached(&told.objects, why.all());
         let dead: Vec<&u64> = told.objects.keys().filter(|object| !reached.contains(*object)).collect();
         assert!(dead.is_empty(), "{} objects are held by nothing: {:x?}", dead.len(), &dead[..dead.len().min(10)]);
@@ -202,7 +202,7 @@ fn gch_02_what_is_inferred_to_be_held_is_held_by_a_root_of_the_same_collection()
         let mut of = |name: &str| -> BTreeSet<u64> {
             told.objects.iter().filter(|(_, object)| names.of(object.class) == name).map(|(at, _)| *at).collect()
         };
-        // A text that stands in the program lies among what is never collected, since there is such a part of the heap.
+        // A literal is in the frozen heap, on versions that have one.
         let texts: BTreeSet<u64> =
             of("Kinds.Outer<int>.Inner<string>").iter().flat_map(|at| told.objects[at].references.clone()).collect();
         assert_eq!((texts.len(), texts.is_subset(&why.frozen)), (1, runtime.major() >= 8));
@@ -217,7 +217,7 @@ fn gch_02_what_is_inferred_to_be_held_is_held_by_a_root_of_the_same_collection()
             (vec![(HANDLE, 0); ROUNDS], vec![(HANDLE, PINNING); ROUNDS])
         );
         assert!(roots_of(&on_stack).contains(&(STACK, 0)), "{:?}", roots_of(&on_stack));
-        // No root holds what only a dependent handle does: the runtime tells of that by itself, and it is inferred as a root.
+        // No reported root holds the target of a dependent handle: the runtime reports that separately, and the snapshot infers a root.
         assert_eq!((values.len(), roots_of(&values)), (ROUNDS, vec![]));
         assert!(values.iter().all(|value| why.dependent.contains(value)));
         for (what, objects) in [("values", &values), ("stack", &on_stack), ("handles", &handled), ("pinned", &pinned)] {
@@ -227,13 +227,13 @@ fn gch_02_what_is_inferred_to_be_held_is_held_by_a_root_of_the_same_collection()
     });
 }
 
-/// What keeps an object alive that no other object needs to.
+/// The reasons that keep an object alive without a reference from another object.
 struct Why {
-    /// The runtime has told of a root, and not of a weak one.
+    /// The runtime reported a root that is not weak.
     root: BTreeSet<u64>,
     /// A dependent handle.
     dependent: BTreeSet<u64>,
-    /// It is in a part of the heap that is never collected: code refers to it without anybody's knowing.
+    /// It is in the frozen heap: code refers to it, which the runtime does not report.
     frozen: BTreeSet<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! `remora heap --values` on live runtimes: what stands in fields and arrays of a program whose values are known, as C# would write it.
+//! `remora heap --values` on live runtimes: fields and elements of a program with known values, in C# syntax.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// A snapshot of the known program.
+/// A snapshot of the test program.
 struct Taken {
     _directory: tempfile::TempDir,
     file: PathBuf,
@@ -49,7 +49,7 @@ fn field<'a>(of: &'a Value, name: &str) -> &'a Value {
     fields.iter().find(|field| field["name"] == name).unwrap_or_else(|| panic!("{name} of {of:#}"))
 }
 
-/// What stands in a place, in one line: references without where they lead.
+/// A value on one line; references without their target.
 fn written(value: &Value) -> String {
     if let Some(text) = value["value"].as_str() {
         return text.to_owned();
@@ -154,7 +154,7 @@ fn arrays_of_pointers_have_a_name_although_nobody_knows_what_they_point_to() {
     });
 }
 
-/// Once a tuple of two numbers, made nullable, was told as its flag and its first number.
+/// Once, a nullable tuple of two numbers was shown as its flag and its first number.
 #[test]
 fn gch_06_regression_what_the_runtime_lays_out_itself_is_told_where_it_stands_in_something_else() {
     on_every_runtime(|runtime| {
@@ -248,7 +248,7 @@ fn gch_06_values_in_values_are_told_whether_or_not_the_runtime_knows_a_class_of_
                 ("Inherited", Some("Base"), "2".to_owned()),
             ]
         );
-        // Who refers to it says by what.
+        // A referrer also shows the field of its reference.
         let from = &other["referred_from"][0];
         assert_eq!((&from["type"], &from["by"]), (&"Known.References".into(), &"Other".into()));
         let path = other["path"]["objects"].as_array().unwrap();
@@ -296,7 +296,7 @@ fn gch_06_elements_of_arrays_are_told() {
             assert_eq!(elements(&taken, &arrays, name), expected, "{name}");
         }
         let long = taken.at(&field(&arrays, "Long")["address"]);
-        // The first word of what is kept is their number.
+        // The first stored word is the number of elements.
         assert_eq!(
             (long["elements"]["count"].as_u64(), long["bytes_not_kept"].as_u64()),
             (Some(5000), Some(8 * 5001 - 4096))
@@ -317,7 +317,7 @@ fn gch_06_without_being_asked_for_no_value_of_the_application_is_in_a_snapshot()
             let taken = Taken::of(&target, more);
             let object = taken.only("Known.Primitives");
             assert_eq!(object["fields"], Value::Null);
-            // Of the longest number it has.
+            // The bytes of its largest number.
             let number = 18_000_000_000_000_000_000_u64.to_le_bytes();
             let bytes = std::fs::read(&taken.file).unwrap();
             assert!(!bytes.windows(number.len()).any(|window| window == number));

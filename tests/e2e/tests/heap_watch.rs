@@ -1,4 +1,4 @@
-//! A heap that is watched: a first snapshot, the collections behind it, and a last snapshot that shows the picture to be true.
+//! A watched heap: a first snapshot, the GCs after it, and a last snapshot that verifies the heap mirror.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -7,18 +7,18 @@ use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, on_every_runti
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Longer than any test: it is ended before.
+/// Longer than any test, which ends it before.
 const LONG: &str = "1h";
 
-/// How a program's collector is set: by variables, since which version.
+/// GC modes: the first version, and the variables.
 const MODES: [(u32, &[(&str, &str)]); 3] = [
     (3, &[]),
     (3, &[("COMPlus_gcServer", "1"), ("DOTNET_gcServer", "1")]),
-    // The collector of segments, which those before 7 had.
+    // The GC with segments, which versions before 7 had.
     (8, &[("DOTNET_GCName", "libclrgc.so")]),
 ];
 
-/// The program that keeps and drops what it is told to.
+/// The program that allocates and drops on request.
 fn program(runtime: &Runtime, variables: &[(&str, &str)]) -> Target {
     variables.iter().fold(Start::managed(runtime, "generations"), |start, (name, value)| start.env(name, value)).ready()
 }
@@ -29,7 +29,7 @@ fn does(target: &mut Target, deeds: &[&str]) {
     }
 }
 
-/// Watches it, and returns when the first snapshot has been taken.
+/// Watches it, and returns after the first snapshot.
 fn watched(target: &Target) -> Remora {
     let mut command = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG, "--json"]);
     command.wait_until_it_says("watching generations");
@@ -42,7 +42,7 @@ fn ended(command: Remora) -> Finished {
     command.finish()
 }
 
-/// How often each generation was collected, as the program says: a collection of an older one is one of the younger, too.
+/// GCs of each generation, from the program: a GC also counts for all younger generations.
 fn collections(target: &mut Target) -> [u64; 3] {
     let told = target.ask("count");
     let counts: Vec<u64> = told.split(' ').map(|count| count.parse().unwrap()).collect();
@@ -64,7 +64,8 @@ fn is_true(told: &Value) {
     assert_eq!(picture["unknown"], picture["unknown_frozen"], "{picture:#}");
 }
 
-/// Of a type: objects at the start and at the end, made, born, still there, died of the start; and deaths after no collection, one, more.
+/// For a type: objects at the start and at the end; allocated objects, those that survived their first GC, and those of them alive. Then
+/// deaths of the first objects, and of others after zero, one and more GCs.
 #[track_caller]
 fn counts(told: &Value, name: &str, expected: [u64; 9]) {
     let row = row(told, name);
@@ -89,10 +90,10 @@ fn gch_03_survivors_moves_and_deaths_of_known_objects_are_told_exactly() {
             let told = ended(command).succeeded().json();
             is_true(&told);
             assert_eq!(told["receipt"]["clean"], true, "{variables:?}");
-            // 200 of those that were made are gone with the last collection, having survived five.
+            // The last GC removed 200 of the allocated objects, which had survived five.
             counts(&told, "Generations.Node", [1000, 300, 500, 500, 300, 1000, 0, 0, 200]);
             counts(&told, "Generations.Pair<string>", [300, 150, 0, 0, 0, 150, 0, 0, 0]);
-            // The last snapshot's own collection comes behind those that the program knows of.
+            // The last snapshot's own GC follows those that the program counts.
             let of = |generation: usize| told["collections"][format!("generation_{generation}")].as_u64().unwrap();
             let expected = [after[0] - before[0], after[1] - before[1], after[2] - before[2] + 1];
             assert_eq!([of(0), of(1), of(2)], expected, "{variables:?}");
@@ -123,18 +124,18 @@ fn gch_04_what_was_born_is_unknown_until_the_next_collection_and_then_added_with
         for (_, variables) in MODES.iter().filter(|(since, _)| runtime.major() >= *since) {
             let mut target = program(runtime, variables);
             let command = watched(&target);
-            // These never come to be known: the runtime alone has counted them.
+            // The watch never sees these: only the runtime counts them.
             does(&mut target, &["waste boxed 10000", "collect 0"]);
-            // These are known by a collection of their own, and by an older one.
+            // The watch sees these in a GC of generation 0, and in an older one.
             does(&mut target, &["make blob 1000", "collect 0", "hole blob", "collect 2"]);
-            // Of these only the last snapshot's collection knows.
+            // Only the last snapshot's GC sees these.
             does(&mut target, &["make node 77", "make large 5"]);
             let told = ended(command).succeeded().json();
             is_true(&told);
             counts(&told, "Generations.Point", [0, 0, 10_000, 0, 0, 0, 10_000, 0, 0]);
             counts(&told, "Generations.Node", [0, 77, 77, 77, 77, 0, 0, 0, 0]);
             let blobs = row(&told, "System.Byte[]");
-            // Large ones are not counted when they are made, but found when all of the heap is collected.
+            // Large objects are not counted at allocation, but found at the next full GC.
             let born = blobs["born"].as_u64().unwrap();
             assert!(born >= 1005 && blobs["died_after"]["one"].as_u64() >= Some(500), "{blobs:#}");
             assert!(blobs["bytes"].as_u64() > Some(5 * 100_000 + 500 * 100), "{blobs:#}");
@@ -142,7 +143,7 @@ fn gch_04_what_was_born_is_unknown_until_the_next_collection_and_then_added_with
     });
 }
 
-/// A program that allocates all the time, on several threads, and so collects all the time.
+/// A program that allocates on several threads all the time, and so runs GCs all the time.
 #[test]
 fn gch_03_the_picture_of_a_busy_program_is_true_after_hundreds_of_collections() {
     on_every_runtime(|runtime| {
@@ -158,7 +159,7 @@ fn gch_03_the_picture_of_a_busy_program_is_true_after_hundreds_of_collections() 
     });
 }
 
-/// What is told finds no room while nobody reads it: that is counted, and the picture begins anew.
+/// While nobody drains the ring, events are lost: the loss is counted, and the mirror rebuilt.
 #[test]
 fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
     on_every_runtime(|runtime| {
@@ -167,7 +168,7 @@ fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
         does(&mut target, &["make node 400000", "make pair 10", "collect 2", "hole node"]);
         let command = watched(&target);
         command.signal(Signal::STOP);
-        // Each tells of some hundred thousand ranges; there is room for 32 MiB of them.
+        // Each reports some hundred thousand ranges; the ring holds 32 MiB of them.
         for _ in 0..100 {
             does(&mut target, &["hole node", "make node 200000", "collect 2"]);
         }
@@ -180,7 +181,7 @@ fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
     });
 }
 
-/// Pinned ones stay young: the runtime counts them again at each collection, and they are told of again.
+/// Pinned objects stay young: the runtime counts and reports them again at each GC.
 #[test]
 fn gch_04_what_stays_young_is_born_and_counted_once() {
     on_every_runtime(|runtime| {
@@ -212,7 +213,7 @@ fn det_16_if_the_command_is_killed_the_library_leaves_and_the_program_goes_on() 
     });
 }
 
-/// The two snapshots are files like any other.
+/// The two snapshots are ordinary files.
 #[test]
 fn gch_03_the_first_and_the_last_snapshot_are_kept_where_that_is_asked_for() {
     on_every_runtime(|runtime| {
@@ -252,7 +253,7 @@ fn gch_03_the_first_and_the_last_snapshot_are_kept_where_that_is_asked_for() {
 /// COR_PRF_HIGH_BASIC_GC.
 const BASIC_GC: u32 = 0x10;
 
-/// When the main profiler leaves, the runtime takes one off the notification-only ones that it counts, and this one is the only one.
+/// At the detach of the main profiler the runtime uncounts one notification-only profiler, and this is the only one.
 #[test]
 fn det_18_a_notified_profiler_that_comes_during_a_watch_hears_and_leaves_after_it() {
     on_runtimes(&Runtime::from_major(6), |runtime| {

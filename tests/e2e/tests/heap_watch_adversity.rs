@@ -1,4 +1,4 @@
-//! A heap that is watched while what is usual does not hold: modules that go and come, collections of two, a copy that is killed.
+//! A watched heap in unusual conditions: reloaded modules, double GCs, a killed copy.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -6,10 +6,10 @@ use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, on_every_runti
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Longer than any test: it is ended before.
+/// Longer than any test, which ends it before.
 const LONG: &str = "1h";
 
-/// The collector compacts in two collections under one beginning whenever it may (gc.cpp, `provisional_mode_triggered`).
+/// Whenever possible the runtime compacts in two GCs with one start event (gc.cpp, `provisional_mode_triggered`).
 const PROVISIONAL: [(&str, &str); 2] = [("COMPlus_GCProvModeStress", "1"), ("DOTNET_GCProvModeStress", "1")];
 
 fn does(target: &mut Target, deeds: &[&str]) {
@@ -18,7 +18,7 @@ fn does(target: &mut Target, deeds: &[&str]) {
     }
 }
 
-/// Watches it, and returns when the first snapshot has been taken.
+/// Watches it, and returns after the first snapshot.
 fn watched(target: &Target, name: &str) -> Remora {
     let mut command = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG, "--json"]);
     command.wait_until_it_says(&format!("watching {name}"));
@@ -35,8 +35,8 @@ fn rows<'a>(told: &'a Value, name: &str) -> Vec<&'a Value> {
     told["types"].as_array().unwrap().iter().filter(|row| row["type"] == name).collect()
 }
 
-/// Types of a module that comes in the place of others are called as they are, and so are those of one that has gone. Those in between come and
-/// go faster than modules are looked for: their types may have no names, and no objects are left of them.
+/// Types of a reloaded module have their names, and so have those of the unloaded one. Modules in between vanish faster than the watch
+/// looks for modules: their types may lack names, but have no objects left.
 #[test]
 fn cat_05_gch_03_types_of_a_module_that_has_gone_and_of_one_that_came_in_its_place_have_names() {
     on_every_runtime(|runtime| {
@@ -66,7 +66,7 @@ fn provisional(runtime: &Runtime) -> Target {
         .ready()
 }
 
-/// The places that the first of two collections tells of are true no more when the second is over.
+/// Addresses reported by the first of two GCs are invalid after the second.
 #[test]
 fn gch_03_of_two_collections_under_one_beginning_the_picture_is_told_to_be_stale_and_never_wrong() {
     on_every_runtime(|runtime| {
@@ -85,7 +85,7 @@ fn gch_03_of_two_collections_under_one_beginning_the_picture_is_told_to_be_stale
             assert_eq!(picture[none], 0, "{none}: {picture:#}");
         }
         assert_eq!(told["receipt"]["clean"], true, "{told:#}");
-        // What the last snapshot has is known all the same.
+        // The last snapshot is still complete.
         assert_eq!(rows(&told, "Generations.Node")[0]["objects"], 20_000, "{told:#}");
     });
 }
@@ -111,7 +111,7 @@ fn gch_02_a_snapshot_of_a_program_that_collects_twice_under_one_beginning_is_who
     });
 }
 
-/// A part of the heap is no picture: the snapshot is taken again.
+/// A partial heap cannot start a mirror: the snapshot is repeated.
 #[test]
 fn a_copy_that_is_killed_costs_a_watch_another_snapshot_and_nothing_else() {
     on_every_runtime(|runtime| {

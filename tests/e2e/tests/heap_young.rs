@@ -1,22 +1,22 @@
-//! What a program has made shortly before its roots are asked for, or before it is watched: the runtime counts it class by class, object by
-//! object, in a collection that is told with MONITOR_GC, and takes seconds where there are very many classes. Then it must have grown old.
+//! Objects allocated shortly before a snapshot with roots or a watch. In a GC with MONITOR_GC the runtime counts them by class, object by
+//! object, which takes seconds with very many classes. Such objects must age first.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::{Remora, Runtime, Start, Target, on_every_runtime, remora};
 use rustix::process::Signal;
 
-/// Ways to collect.
+/// GC modes.
 const MODES: [&[(&str, &str)]; 3] = [
     &[],
     &[("COMPlus_gcServer", "1"), ("DOTNET_gcServer", "1")],
     &[("COMPlus_gcConcurrent", "0"), ("DOTNET_gcConcurrent", "0")],
 ];
 
-/// More types than a watch has the runtime count in one collection, whatever their addresses.
+/// More types than a watch lets the runtime count in one GC, at any addresses.
 const TYPES: usize = 40_000;
 
-/// All of one of each are young at once, twice over.
+/// Makes generation 0 large enough for one object of each type, twice.
 const MUCH_YOUNG: [(&str, &str); 2] = [("COMPlus_GCgen0size", "8000000"), ("DOTNET_GCgen0size", "0x8000000")];
 
 fn program(runtime: &Runtime, mode: &[(&str, &str)]) -> Target {
@@ -24,12 +24,12 @@ fn program(runtime: &Runtime, mode: &[(&str, &str)]) -> Target {
     mode.iter().fold(start, |start, (name, value)| start.env(name, value)).ready()
 }
 
-/// Whole collections that are made while this happens to a program that has made objects of this type, with one of each of these types
-/// among them; and what came of it.
+/// Runs `happens` on a program that has allocated objects of type `name`, among them one of each of `types` types. Returns the number of
+/// full GCs meanwhile, and the result.
 fn collections<R>(target: &mut Target, (name, types): (&str, usize), happens: impl FnOnce() -> R) -> (u32, R) {
     let whole = |target: &mut Target| -> u32 { target.ask("count").rsplit(' ').next().unwrap().parse().unwrap() };
     assert_eq!(target.ask(&format!("types {types}")), "done");
-    // What the last one has left behind is young no more.
+    // Leftovers of the previous run are old by then.
     (0..2).for_each(|_| assert_eq!(target.ask("collect 2"), "done"));
     assert_eq!(target.ask("copies"), "done");
     assert_eq!(target.ask(&format!("make {name} 50")), "done");
@@ -82,7 +82,7 @@ fn gch_03_a_watch_ends_before_the_runtime_counts_tens_of_thousands_of_types() {
         let note = told["notes"][0].as_str().unwrap();
         assert!(note.contains("the runtime would have counted new objects by type"), "{told:#}");
         assert_eq!(told["receipt"]["clean"], true, "{told:#}");
-        // It counts no more in later collections, either, and the program is as it was.
+        // Later GCs do not count more, either, and the program is unchanged.
         assert_eq!(target.ask("copies"), "done");
         assert_eq!(target.ask("collect 0"), "done");
     });

@@ -1,4 +1,4 @@
-//! A process that means ill: whatever it sends, and whatever it keeps to itself, `remora` comes to its end and says what happened.
+//! A hostile process: whatever it sends or withholds, `remora` ends and reports the reason.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it does not expect")]
 
@@ -8,7 +8,7 @@ use remora_e2e::{MemoryGroup, Remora, Start, Target, remora};
 use std::process::Command;
 use support::{compile, open_folder};
 
-/// One that has this manner (`src/bin/hostile.rs`), with a folder for results.
+/// A process with this behaviour (`src/bin/hostile.rs`), and a folder for results.
 struct Hostile {
     target: Target,
     folder: tempfile::TempDir,
@@ -31,7 +31,7 @@ impl Hostile {
     }
 }
 
-/// Something is left: nobody confirmed the end of the session.
+/// Unclean: nobody confirmed the end of the session.
 const UNCLEAN: i32 = 40;
 
 #[test]
@@ -140,7 +140,7 @@ fn ctrl_c_during_a_recording_of_an_agent_whose_records_are_expensive_is_obeyed()
 #[test]
 fn a_recorder_whose_memory_an_agent_fills_ends_the_recording_before_the_kernel_ends_it() {
     let hostile = Hostile::start("growing");
-    // Half of that is less than what a recorder may take in any case: 256 MiB, while an array of samples grows twice that.
+    // Half of that is below the recorder's minimum limit: 256 MiB, while an array of samples grows to twice that.
     let group = MemoryGroup::new(640 << 20);
     let mut command = group.command();
     let (process, file) = (hostile.target.pid().to_string(), hostile.folder.path().join("out.remora"));

@@ -1,4 +1,4 @@
-//! What a process of another user can do to root: each attack is made on the whole command, which runs as root.
+//! Attacks of another user's process on root: each runs against the whole command as root.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it does not expect")]
 
@@ -14,28 +14,28 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::{compile, open_folder};
 
-/// Users that nobody else is: the target's, and another one.
+/// Users without other processes: the target's, and another one.
 const USER: u32 = 64_201;
 const STRANGER: u32 = 64_202;
 
-/// Exit codes: nobody answers, another command records it, the target refuses, the output cannot be written, something stays in the target.
+/// Exit codes: no answer, another recorder, refused by the target, unwritable output, leftovers in the target.
 const NO_ANSWER: i32 = 15;
 const HELD: i32 = 18;
 const REFUSED: i32 = 19;
 const OUTPUT_REFUSED: i32 = 20;
 const UNCLEAN: i32 = 40;
 
-/// A process of [`USER`] that has one of the manners of `src/bin/hostile.rs`, and passes for a .NET process.
+/// A process of [`USER`] with a behaviour of `src/bin/hostile.rs` that looks like a .NET process.
 struct Hostile {
     target: Target,
     folder: tempfile::TempDir,
-    /// What it has mapped as its runtime.
+    /// The library that it maps as its runtime.
     library: PathBuf,
 }
 
 impl Hostile {
-    /// Its runtime tells its version by its content alone. `script`, which ends in `exec "$@"`, runs as root before it in a mount namespace
-    /// of its own; it can use `$FOLDER`.
+    /// Only the content of its runtime has the version. `script`, which ends in `exec "$@"`, runs as root before it in a separate mount
+    /// namespace; it can use `$FOLDER`.
     fn behind(script: &str, manner: &str, arguments: &[&str]) -> Hostile {
         let folder = open_folder();
         let (own, program) = (folder.path().join("own"), folder.path().join("program"));
@@ -55,7 +55,7 @@ impl Hostile {
         Hostile::behind("", manner, &[])
     }
 
-    /// Of a version that can be recorded.
+    /// With a version that can be recorded.
     fn of_today(script: &str, manner: &str, arguments: &[&str]) -> Hostile {
         let hostile = Hostile::behind(script, manner, arguments);
         hostile.replaces_its_library(|path| {
@@ -66,7 +66,7 @@ impl Hostile {
         hostile
     }
 
-    /// Puts something else under the name of the library that it has mapped.
+    /// Replaces the file of its mapped library.
     fn replaces_its_library(&self, make: impl FnOnce(&Path)) {
         let other = self.folder.path().join("own/other");
         make(&other);
@@ -77,14 +77,14 @@ impl Hostile {
         self.target.pid().to_string()
     }
 
-    /// Its row in what `remora ps --json` lists.
+    /// Its row in `remora ps --json`.
     fn row(&self) -> Value {
         let listed = bounded(&["ps", "--json"]).succeeded().json();
         let rows = listed.as_array().unwrap();
         rows.iter().find(|row| row["process_id"] == self.target.pid()).unwrap().clone()
     }
 
-    /// Where it listens.
+    /// The path of its socket.
     fn socket(&self) -> PathBuf {
         let mut entries = fs::read_dir(self.folder.path().join("own")).unwrap().map(|entry| entry.unwrap().path());
         entries.find(|path| path.to_str().unwrap().ends_with("-socket")).unwrap()
@@ -100,10 +100,10 @@ impl Hostile {
     }
 }
 
-/// What it is, and how it is put under a path.
+/// A description, and a function that puts the attack at a path.
 type Attack<'a> = (&'a str, &'a dyn Fn(&Path));
 
-/// Runs `remora` with bounded memory, to its end.
+/// Runs `remora` with limited memory, to its end.
 fn bounded(arguments: &[&str]) -> Finished {
     let remora = Remora::command();
     let mut command = Command::new("sh");
@@ -172,7 +172,7 @@ fn output_does_not_go_where_a_link_of_another_user_leads() {
     convert(&link).succeeded();
     lchown(&link, Some(STRANGER), None).unwrap();
     convert(&link).failed_with(OUTPUT_REFUSED, &["out is a link of another user"]);
-    // The same for the folders on the way.
+    // The same for directories in the path.
     let place = folder.path().join("place");
     fs::create_dir(&place).unwrap();
     for link in [&ours, &theirs] {
@@ -207,7 +207,7 @@ fn the_library_does_not_go_where_another_user_can_replace_it() {
     }
 }
 
-/// A `remora` of another user that ignores permissions of files, as by capabilities of its own file.
+/// A `remora` of another user with file capabilities that bypass permissions.
 fn capable_row(hostile: &Hostile) -> Value {
     let capabilities = ["dac_override", "dac_read_search", "fowner", "setuid", "setgid", "sys_ptrace"]
         .map(|name| format!("+{name}"))
@@ -232,7 +232,7 @@ fn a_remora_that_ignores_permissions_reads_no_file_of_roots_for_a_target() {
     assert_eq!(capable_row(&hostile)["runtime_version"], Value::Null);
 }
 
-/// The name of the lock of its recording.
+/// The name of its instance lock.
 fn lock_name(hostile: &Hostile) -> String {
     let pid = hostile.pid();
     let namespace = std::os::unix::fs::MetadataExt::ino(&fs::metadata(format!("/proc/{pid}/ns/pid")).unwrap());
@@ -241,7 +241,7 @@ fn lock_name(hostile: &Hostile) -> String {
     format!("recording-{namespace}-{pid}-{start}")
 }
 
-/// Records it in another view of `/tmp`, in which the folder `locks` has the name of that user's.
+/// Records it with another `/tmp`, where the folder `locks` has the name of that user's.
 fn record_beside_locks(hostile: &Hostile, locks: &Path, user: u32) -> Finished {
     let script =
         r#"mount -t tmpfs -o mode=1777 none /tmp && mkdir "$1" && mount --bind "$0" "$1" && shift && exec "$@""#;
@@ -272,11 +272,11 @@ fn a_lock_that_another_user_holds_in_the_place_of_roots_holds_nobody() {
     record().failed_with(REFUSED, &["the runtime refused"]);
 }
 
-/// Root was refused, and told that a process which does nothing of that kind records it.
+/// Once, root was refused, with an innocent process named as the recorder.
 #[test]
 fn a_lock_of_the_targets_user_does_not_keep_root_from_recording_and_names_no_holder() {
     let hostile = Hostile::of_today("", "refusing", &[]);
-    // Not in `/tmp`, of which there is another one there.
+    // Not in `/tmp`, since another one is mounted there.
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let locks = folder.path().join("locks");
@@ -299,7 +299,7 @@ fn a_lock_of_the_targets_user_does_not_keep_root_from_recording_and_names_no_hol
     holder.wait().unwrap();
 }
 
-/// A file of some kilobytes that claims a table of symbols of 450 MB.
+/// A file of some kilobytes that claims a symbol table of 450 MB.
 fn sparse_elf() -> (Vec<u8>, u64) {
     let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0".to_vec();
     elf.extend([0_u64, 0, 64].iter().flat_map(|word| word.to_le_bytes()));
@@ -346,7 +346,7 @@ fn a_process_with_a_sparse_library_or_a_megabyte_of_arguments_spoils_no_list_for
     );
 }
 
-/// Whether it is lines, and drives no terminal.
+/// Whether the output is plain lines without terminal control sequences.
 #[track_caller]
 fn is_harmless(finished: &Finished) {
     let drives = |letter: char| letter != '\n' && letter.is_control() || letter == '\u{202e}';
@@ -398,7 +398,7 @@ fn nothing_is_asked_of_another_users_process_whose_socket_is_mounted_over_the_ta
     let victim = Hostile::of_today("", "refusing", &[]);
     let (own, pid) = (victim.folder.path().join("own"), victim.target.pid());
     chown(victim.socket(), Some(0), Some(0)).unwrap();
-    // Whoever may make a user namespace can do so without root.
+    // A user who may create a user namespace can do this without root.
     let hostile = Hostile::of_today(r#"exec "$@""#, "refusing", &[]);
     let mut mount = Command::new("nsenter");
     mount.args(["-m", "-t", &hostile.pid(), "mount", "--bind"]).args([victim.socket(), hostile.socket()]);
@@ -407,7 +407,7 @@ fn nothing_is_asked_of_another_users_process_whose_socket_is_mounted_over_the_ta
     hostile.record().failed_with(NO_ANSWER, &words.map(|word| word as &str));
     let sample = ["record", "--engine", "eventpipe", "-d", "1s", "-o", "-", "--format", "folded"];
     hostile.remora(&sample).failed_with(NO_ANSWER, &["nothing was sent to it"]);
-    // The first thing that it was ever asked is what it is asked now.
+    // This request is the first that it has ever received.
     victim.record().failed_with(REFUSED, &["the runtime refused"]);
     assert!(victim.target.read_line().contains(own.to_str().unwrap()));
 }

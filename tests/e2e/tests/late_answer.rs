@@ -1,6 +1,6 @@
-//! A runtime that turns to an attach when nobody waits for it any more.
+//! A runtime that handles an attach request after nobody waits for it any more.
 //!
-//! Its diagnostics server answers who it is, and then nobody until the test lets it: by then `remora` has given up.
+//! Its diagnostics server answers the process info request, and nothing else until the test lets it: by then `remora` has given up.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -11,7 +11,7 @@ use rustix::fs::inotify;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 
-/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
+/// Exit codes of `remora`, from docs/reference/exit-codes.md.
 const NO_PROCESS: i32 = 10;
 const NO_ANSWER: i32 = 15;
 
@@ -25,11 +25,11 @@ fn att_08_an_agent_that_is_loaded_when_its_trigger_has_given_up_leaves_by_itself
         std::fs::hard_link(&library, &kept).unwrap();
         recording.finish().ended_with(NO_ANSWER);
         assert!(!library.exists(), "remora leaves its file behind");
-        // As if the runtime had come to it just before.
+        // As if the runtime had opened it just before.
         std::fs::rename(&kept, &library).unwrap();
         let loaded = Watch::over(&library);
         late.answers();
-        // The linker closes a library when it has mapped it.
+        // The linker closes a library once it is mapped.
         loaded.wait_until_it_is_closed();
         std::fs::remove_file(&library).unwrap();
         late.is_as_before();
@@ -48,7 +48,7 @@ fn att_08_a_request_that_is_heard_too_late_finds_no_library_and_changes_nothing(
     });
 }
 
-/// Its directories go with it, and its socket, each at an instant of its own.
+/// Its directories and its socket vanish at different instants.
 #[test]
 fn a_process_that_ends_before_it_has_answered_has_ended_whatever_was_wanted_of_it() {
     on_every_runtime(|runtime| {
@@ -67,7 +67,7 @@ fn a_process_that_ends_before_it_has_answered_has_ended_whatever_was_wanted_of_i
     });
 }
 
-/// `busy` with a diagnostics server that is deaf for a while, and a folder of its own for its temporary files.
+/// `busy` with a diagnostics server that stops reading for a while, and a separate temporary folder.
 struct Late {
     target: Target,
     before: Facts,
@@ -78,7 +78,7 @@ impl Late {
     fn start(runtime: &Runtime) -> Late {
         let folder = support::open_folder();
         let deaf = support::compile("deaf", &["-shared", "-fPIC"], &folder.path().join("deaf.so"));
-        // .NET Core 3.1 does not know the question, in any of its three versions, and is asked each.
+        // .NET Core 3.1 knows none of the three versions of the request, and gets each.
         let questions = if runtime.major() < 5 { "3" } else { "1" };
         let start = Start::managed(runtime, "busy").arg("1").env("TMPDIR", folder.path());
         let start =
@@ -91,7 +91,7 @@ impl Late {
         self.folder.path().join(name)
     }
 
-    /// Where `remora` has put its library, once it has.
+    /// The library that `remora` has placed.
     fn placed_library(&self) -> PathBuf {
         let is_it = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("libremora_agent-");
         let found = || support::names(self.folder.path()).into_iter().find(is_it);
@@ -99,12 +99,12 @@ impl Late {
         self.path(&found().unwrap().to_string_lossy())
     }
 
-    /// Lets the server hear again.
+    /// Lets the server read again.
     fn answers(&self) {
         std::fs::write(self.path("heard"), "").unwrap();
     }
 
-    /// Nothing is left of the request, and the next one is like any other. It is served after that one.
+    /// Nothing of the request is left, and the next one works. It is served after that one.
     fn is_as_before(&mut self) {
         let pid = self.target.pid();
         until("nothing of ours is in the target", || Facts::of(pid).remora().is_empty());
@@ -117,7 +117,7 @@ impl Late {
     }
 }
 
-/// Sees what becomes of a file.
+/// Watches a file by inotify.
 struct Watch(std::os::fd::OwnedFd);
 
 impl Watch {

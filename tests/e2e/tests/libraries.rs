@@ -1,4 +1,4 @@
-//! A process gets one of two libraries, by what is wanted of it; what a library was not built for, it refuses
+//! A process gets one of two libraries, depending on the task; a library refuses tasks it was not built for
 //! (docs/design/0018-two-libraries.md).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
@@ -12,9 +12,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use support::open_folder;
 
-/// What the copy that walks a heap writes to first; nothing else names it.
+/// The first file that the heap-walking copy writes to; only its library has that name.
 const OF_THE_WALK: &[u8] = b"/proc/self/oom_score_adj";
-/// What a library imports that takes a signal.
+/// An import of a library that uses a signal.
 const OF_THE_SAMPLER: &[u8] = b"__libc_current_sigrtmin";
 /// CORPROF_E_PROFILER_CANCEL_ACTIVATION.
 const DECLINED: u32 = 0x8013_1375;
@@ -39,7 +39,7 @@ fn of_a_watch(target: &Target) -> Vec<u8> {
     library
 }
 
-/// Asks the runtime to attach this library with this order.
+/// Asks the runtime to attach this library for this task.
 fn ordered(target: &Target, runtime: &Runtime, library: &[u8], task: Task) -> Result<(), u32> {
     let folder = open_folder();
     let path = folder.path().join("library.so");

@@ -1,7 +1,6 @@
-//! Targets on musl, which never unmaps a library: what is left is one library for recordings and one for heaps,
-//! inert, however often somebody attaches.
+//! Targets on musl, which never unmaps a library: one inert library for recordings and one for heaps stay, for any number of attaches.
 //!
-//! The program runs in a root laid out as Alpine's, where musl is mapped as `ld-musl-x86_64.so.1`, and on Debian's musl, which is mapped as
+//! The program runs in a root like Alpine's, where musl is mapped as `ld-musl-x86_64.so.1`, and on Debian's musl, which is mapped as
 //! `libc.so`. `dev/xtask/src/musl.rs` makes both.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it does not expect")]
@@ -15,17 +14,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{ended_when_busy, names, open_folder};
 
-/// What every file of the library is called in the beginning.
+/// The prefix of every library file's name.
 const LIBRARY: &str = "libremora_agent-";
 
-/// Mounts what the program needs in a root of its own, and goes there.
+/// Mounts everything that the program needs in a separate root, and enters it.
 const INTO_ITS_ROOT: &str = "mount -t tmpfs -o mode=1777 tmpfs $NEW_ROOT/tmp; mount --rbind /proc $NEW_ROOT/proc; \
     mount --rbind /dev $NEW_ROOT/dev; export TMPDIR=/tmp; exec chroot $NEW_ROOT \"$@\"";
 
 /// A program on musl.
 struct OnMusl {
     target: Target,
-    /// Where its temporary files are, as seen from here.
+    /// Its temporary files, as seen from here.
     temporary: PathBuf,
     _folder: tempfile::TempDir,
 }
@@ -52,7 +51,7 @@ impl OnMusl {
         remora(words.iter().copied().chain(["--json", "-p", &pid])).succeeded().json()
     }
 
-    /// Records it and returns the receipt; stacks must lead from musl to the program's methods, by their names.
+    /// Records it and returns the receipt; stacks must reach from musl to the program's named methods.
     fn is_recorded(&self, event: &str) -> Value {
         let folder = remora_e2e::folder();
         let (stacks, receipt) = (folder.path().join("a.folded"), folder.path().join("receipt.json"));
@@ -69,7 +68,7 @@ impl OnMusl {
         serde_json::from_slice(&std::fs::read(receipt).unwrap()).unwrap()
     }
 
-    /// The code of all libraries of ours that are mapped.
+    /// The mapped code of our libraries.
     fn libraries(&self) -> Vec<String> {
         let maps = Facts::of(self.target.pid()).maps;
         let code = maps.into_iter().filter(|mapping| mapping.permissions.contains('x'));
@@ -86,12 +85,12 @@ impl OnMusl {
     }
 }
 
-/// The folder that `dev/xtask/src/musl.rs` has made.
+/// The folder made by `dev/xtask/src/musl.rs`.
 fn root() -> PathBuf {
     std::env::var_os("REMORA_TEST_MUSL").expect("REMORA_TEST_MUSL is set by `cargo xtask e2e`").into()
 }
 
-/// Panics unless all that is left is so many libraries, the file of the last one, and the runtime's own thread.
+/// Panics unless the only leftovers are `count` libraries, the file of the last one, and the runtime's own thread.
 #[track_caller]
 fn leaves_libraries_only(count: usize, receipt: &Value) {
     assert_eq!(receipt["clean"], true, "{receipt:#}");
@@ -153,7 +152,7 @@ fn any_number_of_attaches_leave_one_library_of_a_kind(mut on_musl: OnMusl) {
     on_musl.goes_on();
 }
 
-/// The file has a lock while it is in use, which goes with the recorder.
+/// A file in use is locked; the lock ends with the recorder.
 #[test]
 fn det_16_on_musl_what_a_killed_recording_left_is_used_again() {
     let mut on_musl = OnMusl::as_in_alpine();

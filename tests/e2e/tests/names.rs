@@ -1,4 +1,4 @@
-//! What a recording calls the code that it met: names as in C#, files and lines, methods that come and go.
+//! Names in a recording: as in C#, with files and lines, also for short-lived methods.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -31,7 +31,7 @@ fn names_are_those_of_csharp() {
         "Shop.Orders.Extensions.Twice(string, int)",
     ];
     on_every_runtime(|runtime| {
-        // The JIT of a higher tier melts some of these methods into their callers.
+        // The JIT of a higher tier would inline some of these methods.
         let target =
             Start::managed(runtime, "generics_async_lambda").env(tiered(runtime), "0").env("DOTNET_JitNoInline", "1");
         let target = target.env("COMPlus_TC_QuickJit", "1").env("DOTNET_TC_QuickJit", "1").ready();
@@ -146,7 +146,7 @@ fn cat_08_methods_compiled_ahead_and_at_each_tier_are_named() {
         assert!(burn as f64 > work as f64 * 0.7, "{burn} of {work}");
         nearly_all_have_names(&recorded);
 
-        // Code of the framework that was compiled ahead has no JIT event at all.
+        // Precompiled framework code has no JIT event at all.
         let target = Target::start(runtime, "gc", &["1"]);
         let recorded = recorded_while_it_uses(&target, 500, &["--event", "wall"]);
         let read = ReadBack::of(&recorded);
@@ -159,7 +159,7 @@ fn cat_08_methods_compiled_ahead_and_at_each_tier_are_named() {
     });
 }
 
-/// Of the managed frames, 99.5 % and more have a name; and those names are names.
+/// At least 99.5 % of the managed frames have a name, and these names are valid.
 #[track_caller]
 fn nearly_all_have_names(recorded: &Recorded) {
     let told = recorded.finished.json();
@@ -172,13 +172,13 @@ fn nearly_all_have_names(recorded: &Recorded) {
     }
 }
 
-/// Keeps the JIT at its first tier.
+/// The setting that keeps the JIT at its first tier.
 fn tiered(runtime: &Runtime) -> &'static str {
     if runtime.major() < 6 { "COMPlus_TieredCompilation" } else { "DOTNET_TieredCompilation" }
 }
 
-/// A loop that runs for long in unoptimised code goes on in an optimised body, which lies on top of the first one's frame (on-stack
-/// replacement): the frame chain then holds the method twice, and its caller not at all.
+/// A loop that runs long in unoptimised code continues in an optimised body, whose frame is on top of the first one's (on-stack
+/// replacement). The frame chain then has the method twice, and its caller not at all.
 #[test]
 fn a_method_exchanged_while_it_runs_is_met_once_and_keeps_its_caller() {
     on_runtimes(&Runtime::from_major(8), |runtime| {
@@ -193,7 +193,7 @@ fn a_method_exchanged_while_it_runs_is_met_once_and_keeps_its_caller() {
             names.windows(2).any(|pair| pair[0] == "Busy.Main.lambda#0()" && pair[1] == "Busy.Work(int)")
         });
         assert!(once > 0, "the loop is met");
-        // The table of such methods reaches the walk some milliseconds after the first of them is met.
+        // The table of such methods reaches the stack walk some milliseconds after their first sample.
         assert!(called * 100 >= read.weight() * 80, "called by the lambda: {called} of {}", read.weight());
         let twice = read.weight_where(|names| times(names) > 1);
         assert!(twice * 100 <= read.weight() * 10, "met twice: {twice} of {}", read.weight());

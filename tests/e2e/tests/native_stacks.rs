@@ -16,7 +16,7 @@ const LONG_ENOUGH: u64 = 4000;
 /// A thousand samples a second and thread.
 const OFTEN: [&str; 4] = ["--frequency", "1000", "--signal-budget", "2000"];
 
-/// One stack of this many may have no root: the first samples come before the tables.
+/// One stack in this many may lack a root: the first samples precede the tables.
 const ONE_BROKEN_OF: u64 = 200;
 
 #[test]

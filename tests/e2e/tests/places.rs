@@ -1,4 +1,4 @@
-//! Wherever a target lives, and however its runtime came there: attached to, recorded, and nothing left in any namespace.
+//! Targets in all kinds of namespaces and installations: attach, record, and leave nothing in any namespace.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it does not expect")]
 
@@ -29,12 +29,12 @@ fn att_06_att_18_a_private_mount_namespace() {
     });
 }
 
-/// No directory can hold the library; the runtime has one for its socket.
+/// No directory can have the library; the runtime has one for its socket.
 const ALL_READ_ONLY: &str = "mount -o remount,bind,ro / && mount -t tmpfs -o noexec tmpfs /tmp && \
     for each in /var/tmp /dev/shm /dev; do mount -o bind,ro $each $each && mount -o remount,bind,ro $each || exit 1; done && \
     export TMPDIR=/tmp && exec \"$@\"";
 
-/// What is loaded from our own memory has no file, and is known by its name like any other: where it is at work, and where it stays.
+/// A library loaded from our own memory has no file, and is recognised by its name like any other: while active, and when it stays.
 #[test]
 fn att_06_det_14_a_library_from_memory_is_seen_in_the_process() {
     on_every_runtime(|runtime| {
@@ -71,7 +71,7 @@ fn att_06_att_18_a_pid_namespace() {
     });
 }
 
-/// Binds what the target needs under `$NEW_ROOT`, which gets a `/tmp` of its own, and goes there.
+/// Binds the target's folders under `$NEW_ROOT`, which gets a separate `/tmp`, and enters it.
 const CHROOT: &str = "for each in /usr /lib /lib64 /proc /dev $BOUND; do mkdir -p $NEW_ROOT$each; \
     mount --rbind $each $NEW_ROOT$each; done; mkdir -m 1777 $NEW_ROOT/tmp; export TMPDIR=/tmp; exec chroot $NEW_ROOT \"$@\"";
 
@@ -106,7 +106,7 @@ fn att_02_att_18_temporary_files_elsewhere() {
     });
 }
 
-/// It looked as if the process had ended: its line in /proc could not be read as text.
+/// Once, such a process seemed to have ended: its line in /proc is not UTF-8.
 #[test]
 fn a_process_whose_name_is_no_text_is_recorded() {
     let runtime = Runtime::newest();
@@ -174,7 +174,7 @@ fn att_03_a_program_with_a_runtime_of_its_own() {
         fs::create_dir(&own).unwrap();
         for name in names(&runtime.core_folder()) {
             let (from, to) = (runtime.core_folder().join(&name), own.join(&name));
-            // The kernel tells where a mapped file really lies: only copies tell nothing of an installed runtime.
+            // The kernel reports the real path of a mapped file: only a copy hides the installed runtime.
             match name.to_string_lossy().ends_with(".so") {
                 true => drop(fs::copy(from, to).unwrap()),
                 false => symlink(from, to).unwrap(),
@@ -185,7 +185,7 @@ fn att_03_a_program_with_a_runtime_of_its_own() {
         let mut target = Watched::start(Start::of(command, "busy with a runtime of its own"), |start| start);
         let row = row(&target);
         let version = row["runtime_version"].as_str().unwrap_or_default();
-        // Inside the file, 3.1 does not tell which servicing release it is.
+        // The file's content lacks the servicing release on 3.1.
         assert!(version == runtime.version_text() || (runtime.major() == 3 && version == "3.1"), "{row}");
         assert_eq!(row["runtimes"][0]["file"], own.join("libcoreclr.so").to_string_lossy().as_ref());
         target.is_recorded(&[]);
@@ -221,7 +221,7 @@ fn att_03_several_runtimes_are_told_apart() {
 fn att_18_sockets_of_processes_that_have_gone_are_ignored_and_kept() {
     on_every_runtime(|runtime| {
         let mut target = Watched::busy(runtime, |start| start);
-        // An earlier process with the same id, and one that is nobody: files without anyone who listens, and one with a stranger.
+        // Sockets of an earlier process with the same id, and of no process: files without a listener, and one with a stranger.
         let name = |time: &str| format!("dotnet-diagnostic-{}-{time}-socket", target.pid);
         drop(UnixListener::bind(target.temporary.path().join(name("1"))).unwrap());
         drop(UnixListener::bind(target.temporary.path().join("dotnet-diagnostic-4194304-5-socket")).unwrap());
@@ -302,7 +302,7 @@ fn what_check_tells_programs() {
     });
 }
 
-/// What `remora ps --json` tells about the target.
+/// The target's row in `remora ps --json`.
 fn row(target: &Watched) -> Value {
     let listed = remora(["ps", "--json"]).succeeded().json();
     let rows = listed.as_array().unwrap_or_else(|| panic!("not a list: {listed}"));
@@ -310,7 +310,7 @@ fn row(target: &Watched) -> Value {
     row.unwrap_or_else(|| panic!("process {} is not in {listed:#}", target.pid)).clone()
 }
 
-/// What `remora check --json` tells about the target.
+/// The output of `remora check --json` for the target.
 fn check(target: &Watched) -> Value {
     remora(["check", "--json", "-p", &target.pid.to_string()]).succeeded().json()
 }

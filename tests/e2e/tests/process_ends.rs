@@ -1,6 +1,6 @@
-//! When a process ends that others count on: `remora` killed at any instant, the target ended, crashed, replaced or halted at any instant.
+//! Unexpected ends: `remora` killed at any instant; the target ended, crashed, replaced or stopped at any instant.
 //!
-//! The agent must leave by itself, the target must not notice, and what was recorded must be there.
+//! The agent must detach by itself, the target must not notice, and the recorded data must be there.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 #![allow(clippy::print_stdout, reason = "how long it took is shown, not judged")]
@@ -12,13 +12,13 @@ use remora_e2e::{
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
+/// Exit codes of `remora`, from docs/reference/exit-codes.md.
 const NO_PROCESS: i32 = 10;
 const NO_ANSWER: i32 = 15;
 const TRUNCATED: i32 = 31;
 const TARGET_ENDED: i32 = 41;
 
-/// Processor time that makes some samples of a busy target.
+/// CPU time that yields some samples of a busy target.
 const SOME: Duration = Duration::from_millis(60);
 
 #[test]
@@ -28,7 +28,7 @@ fn det_16_remora_killed_as_soon_as_the_library_is_mapped() {
 
 #[test]
 fn det_16_remora_killed_before_and_while_it_attaches() {
-    // Instants of its start that nothing marks from outside: some fall before the request, some after.
+    // Instants of its start without a visible sign: some fall before the request, some after.
     on_every_runtime(|runtime| {
         let mut target = busy(runtime);
         let before = Facts::of(target.pid());
@@ -85,7 +85,7 @@ fn det_16_detach_right_after_remora_was_killed_waits_until_nothing_is_left() {
 #[test]
 fn det_16_remora_halted_until_there_is_no_room_for_a_sample_and_then_killed() {
     on_every_runtime(|runtime| {
-        // Each stack is half a thousand words: the memory between the two processes is full after 2,000 of them.
+        // Each stack has about 500 words: the ring between the two processes is full after 2,000 of them.
         let mut target = Target::start(runtime, "deep", &["2000"]);
         let before = Facts::of(target.pid());
         let mut recording = Recording::begun(&target, &["--frequency", "1000"]);
@@ -103,7 +103,7 @@ fn det_16_remora_killed_while_it_detaches() {
         recording.wait_until_it_samples();
         until_used(target.pid(), SOME);
         recording.remora().signal(Signal::INT);
-        // It has been asked for: the handler is gone again, the library not yet.
+        // The detach was requested: the handler is removed, the library not yet.
         let before = recording.before().dispositions;
         until("the agent leaves", || Facts::of(target.pid()).dispositions == before);
     });
@@ -178,7 +178,7 @@ fn det_17_a_target_killed_while_it_is_attached_to() {
             target.signal(Signal::KILL);
             let status = target.wait();
             let recorded = recording.finish();
-            // Whether it was found to have gone before or after it was attached to is not ours to say; there is a code for each.
+            // Whether the target was found missing before or after the attach is chance; each has a code.
             assert!(!status.success());
             let code = recorded.finished.code();
             assert!([NO_PROCESS, TARGET_ENDED].contains(&code), "{}", recorded.finished);
@@ -201,7 +201,7 @@ fn det_17_a_target_killed_while_the_agent_leaves() {
             target.signal(Signal::KILL);
             target.wait();
             let recorded = recording.finish();
-            // It left, or the target ended before it had: nothing of ours can be in a process that is no more.
+            // The agent detached, or the target ended first: nothing of ours can be in an ended process.
             let code = recorded.finished.code();
             assert!([0, TARGET_ENDED].contains(&code), "{}\n{}", recorded.finished, recorded.left());
             assert!(recorded.readable() > 0);
@@ -224,7 +224,7 @@ fn att_16_a_stopped_target_is_refused_before_it_is_asked_and_fine_afterwards() {
         let pid = target.pid().to_string();
         remora(["check", "-p", &pid]).failed_with(NO_ANSWER, &[]);
         target.signal(Signal::CONT);
-        // Nothing was asked, so nothing happens now.
+        // No request was sent, so nothing happens now.
         goes_on(&mut target);
         assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
         records_again(&target);
@@ -297,11 +297,11 @@ fn att_16_a_detach_waits_for_a_stopped_target() {
             until("it has stopped", || target.state() == 'T');
             let sockets = new_sockets(&target, recording.before());
             assert!(!sockets.is_empty());
-            // Unwind rules that the agent asked for may be there already.
+            // Requested unwind rules may be there already.
             let unread = unread_bytes(&target, &sockets);
             recording.remora().signal(Signal::INT);
             until("the detach request waits in the target's socket", || unread_bytes(&target, &sockets) > unread);
-            // It looks again and again whether the agent has gone, and goes on waiting.
+            // It polls whether the agent has detached, and continues to wait.
             let remora = recording.remora().pid();
             let slept = sleeps(remora);
             until("remora has looked many times", || sleeps(remora) > slept + 100);
@@ -331,7 +331,7 @@ fn killed_when(reached: impl Fn(&mut Recording, &Target)) {
     });
 }
 
-/// The agent notices that nobody listens, and goes. How long that took is told, not judged.
+/// The agent notices the closed connection, and detaches. The time is printed, not tested.
 #[track_caller]
 fn leaves_by_itself(runtime: &Runtime, target: &mut Target, before: &Facts) {
     let killed = Instant::now();
@@ -348,7 +348,7 @@ fn records_again(target: &Target) {
     Recording::of(target, &[]).is_clean();
 }
 
-/// The target ends in this way in mid-recording: a whole recording, a message that says what happened.
+/// The target ends in this way during a recording: the recording is complete, and a message gives the reason.
 fn ends_by(order: &str, words: &[&str]) {
     on_every_runtime(|runtime| {
         for event in ["cpu", "wall"] {
@@ -378,7 +378,7 @@ fn goes_on(target: &mut Target) {
     while target.ask_number("count") == first {}
 }
 
-/// Descriptors of sockets that the target did not have before.
+/// New sockets of the target.
 fn new_sockets(target: &Target, before: &Facts) -> Vec<u32> {
     let now = Facts::of(target.pid()).descriptors;
     let new = now
@@ -387,7 +387,7 @@ fn new_sockets(target: &Target, before: &Facts) -> Vec<u32> {
     new.map(|(number, _)| *number).collect()
 }
 
-/// Bytes that were sent to these sockets of the target, and that it has not read.
+/// Bytes sent to these sockets of the target that it has not read.
 fn unread_bytes(target: &Target, sockets: &[u32]) -> u64 {
     let process = rustix::process::Pid::from_raw(target.pid() as i32).unwrap();
     let process = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).unwrap();
@@ -398,7 +398,7 @@ fn unread_bytes(target: &Target, sockets: &[u32]) -> u64 {
     sockets.iter().map(bytes).sum()
 }
 
-/// How often a process has gone to sleep by itself.
+/// Voluntary context switches of a process.
 fn sleeps(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

@@ -1,6 +1,6 @@
-//! Programs as others publish them, with their runtime: a folder with a launcher of its own, and one single file.
+//! Programs published by others with their runtime: a folder with its own launcher, and a single file.
 //!
-//! Both are servers that answer a line of JSON by a line of JSON (model context protocol) and end with their standard input.
+//! Both are servers that answer a line of JSON with a line of JSON (model context protocol) and end with their standard input.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The single file: the variable that names its folder, and its name.
+/// The single file: the variable with its folder, and its name.
 const SINGLE_FILE: (&str, &str) = ("REMORA_TEST_SINGLE_FILE", "fabmcp");
-/// Where a program puts what it extracts, in the folder that it runs in.
+/// The folder for extracted files, in the working directory.
 const EXTRACTED: &str = "extracted";
 
-/// Processor time that makes enough samples for a share of frames.
+/// CPU time that yields enough samples for a share of frames.
 const ENOUGH: Duration = Duration::from_secs(3);
-/// So many questions are answered in it at least: while it starts, most of that time goes into the runtime's compiler.
+/// Minimum questions answered meanwhile: during startup, most of that time goes into the JIT.
 const QUESTIONS: u32 = 2000;
 
 #[test]
@@ -46,12 +46,12 @@ fn att_03_det_14_a_program_that_extracts_itself_is_recorded() {
     assert!(ids.any(has_assemblies), "its assemblies are files now");
 }
 
-/// The same single file with the flag that has its launcher extract all files and run them from there, as those of .NET Core 3.x do:
-/// `NetcoreApp3CompatMode`, the first bit of the flags in the list of files (see `crates/host/symbols/src/bundle.rs`).
+/// The same single file with the flag `NetcoreApp3CompatMode`: its launcher extracts all files and runs them from there, as .NET Core 3.x
+/// does. The flag is the first bit of the flags in the list of files (see `crates/host/symbols/src/bundle.rs`).
 fn with_extraction(mut executable: Vec<u8>) -> Vec<u8> {
     let mark = memmem::find(&executable, &remora_symbols::BUNDLE_MARK).unwrap();
     let list = u64::from_le_bytes(executable[mark - 8..mark].try_into().unwrap()) as usize;
-    // Two numbers of version, the count, the id behind its length, two places of settings.
+    // Two version numbers, the count, the id after its length, two offsets of settings.
     let id = usize::from(executable[list + 12]);
     let flags = list + 13 + id + 32;
     assert_eq!(executable[flags..flags + 8], [0; 8]);
@@ -59,7 +59,7 @@ fn with_extraction(mut executable: Vec<u8>) -> Vec<u8> {
     executable
 }
 
-/// Records the program in both ways; the folder that it ran in.
+/// Records the program with both engines; returns its working directory.
 fn is_recorded(program: &Path, runtime: &str) -> tempfile::TempDir {
     let mut server = Server::start(program);
     let (id, pid) = (u64::from(server.target.pid()), server.target.pid().to_string());
@@ -93,13 +93,13 @@ fn is_recorded(program: &Path, runtime: &str) -> tempfile::TempDir {
     server.folder
 }
 
-/// Of the managed frames, 99 of a hundred and more have a name; and methods of the framework show what they take.
+/// At least 99 % of the managed frames have a name, and framework methods show their parameters.
 #[track_caller]
 fn names_are_those_of_csharp(told: &Value, read: &ReadBack) {
     let (all, named) = (number(&told["managed_frames"]), number(&told["managed_frames_named"]));
     assert!(all > 0 && named * 100 >= all * 99, "{named} of {all} managed frames are named");
-    // What is made while the program runs has only a name: the runtime's stubs for calls of native code (`IL_STUB_PInvoke`),
-    // the methods that reflection compiles for those that it calls again (`InvokeStub_Type.Method`).
+    // Methods generated at run time have only a name: the runtime's stubs for native calls (`IL_STUB_PInvoke`), and those that reflection
+    // compiles for repeated calls (`InvokeStub_Type.Method`).
     let in_a_namespace =
         |name: &&str| ["System.", "Interop.", "Internal.", "Microsoft."].iter().any(|start| name.starts_with(start));
     let of_the_framework: Vec<&str> = read
@@ -109,7 +109,7 @@ fn names_are_those_of_csharp(told: &Value, read: &ReadBack) {
         .map(|frame| frame.name.as_str())
         .filter(in_a_namespace)
         .collect();
-    // Accessors take nothing.
+    // Accessors show no parameters.
     let shows = |name: &&str| {
         name.ends_with(')') || [".get", ".set", ".init", ".add", ".remove"].iter().any(|end| name.ends_with(end))
     };
@@ -123,7 +123,7 @@ fn published((variable, program): (&str, &str)) -> PathBuf {
     PathBuf::from(folder).join(program)
 }
 
-/// One that runs, the number of its last question, and where it runs.
+/// A running server, the number of its last question, and its working directory.
 struct Server {
     target: Target,
     asked: u64,
@@ -132,14 +132,14 @@ struct Server {
 
 impl Server {
     fn start(program: &Path) -> Server {
-        // Assemblies of the same names lie where it is started: they are not the ones that it has loaded.
+        // Assemblies with the same names are in the working directory: they are not the loaded ones.
         let folder = remora_e2e::folder();
         for name in ["System.Private.CoreLib.dll", "System.Text.Json.dll"] {
             std::fs::write(folder.path().join(name), "another").unwrap();
         }
         let mut command = Command::new(program);
         command.current_dir(folder.path()).env("DOTNET_BUNDLE_EXTRACT_BASE_DIR", folder.path().join(EXTRACTED));
-        // It is to tell nobody that it runs.
+        // It must not send telemetry.
         command.args(["server", "start"]).env("AZURE_MCP_COLLECT_TELEMETRY", "false");
         let target = Start::of(command, &program.display().to_string()).spawn();
         let mut server = Server { target, asked: 0, folder };

@@ -1,4 +1,4 @@
-//! What a recording leaves behind: what the receipt says, and what the kernel says when it is asked by somebody else.
+//! Leftovers of a recording: the receipt's statements, compared with independent queries of the kernel.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 /// Recordings one after another in one process.
 const ROUNDS: usize = 25;
-/// Rounds after which what the first attach makes for good is there, and the target's own start is over.
+/// Rounds after which permanent effects of the first attach and the target's own start are over.
 const SETTLED: usize = 4;
-/// What the receipt judges.
+/// The kinds of facts in the receipt.
 const KINDS: [&str; 12] = [
     "child",
     "descriptor",
@@ -40,7 +40,7 @@ fn det_14_det_04_det_10_att_18_nothing_is_left_of_what_was_there() {
             let recording = Recording::begun(&target, &["--event", event, "--frequency", "500"]);
             let before = recording.before().clone();
             let during = Facts::of(target.pid());
-            // Else there would be nothing to take away.
+            // Otherwise there would be nothing to remove.
             assert!(during.library_is_mapped(), "{program}");
             assert!(during.threads.values().any(|name| name.starts_with("remora-")), "{:?}", during.threads);
             assert!(during.maps.iter().any(|map| map.name.starts_with("/memfd:remora-")), "{:?}", during.remora());
@@ -66,12 +66,12 @@ fn det_14_det_04_det_10_att_18_nothing_is_left_of_what_was_there() {
 #[test]
 fn det_14_the_receipt_counts_what_the_kernel_counts() {
     on_every_runtime(|runtime| {
-        // A thread that compiles ends by itself when there is nothing more to compile.
+        // A tiering thread ends by itself when nothing is left to compile.
         let target = Start::managed(runtime, "idle")
             .env("DOTNET_TieredCompilation", "0")
             .env("COMPlus_TieredCompilation", "0")
             .ready();
-        // The first attach makes the runtime's detach thread: the second changes nothing at all.
+        // The first attach makes the runtime create its detach thread: the second changes nothing at all.
         Recording::of(&target, &["--event", "wall"]).is_clean();
         let before = Facts::of(target.pid());
         let recorded = Recording::of(&target, &["--event", "wall"]);
@@ -85,7 +85,7 @@ fn det_14_the_receipt_counts_what_the_kernel_counts() {
                 ("children", facts.children.len()),
                 ("timers", 0),
             ] {
-                // The runtime may still hold its end of the connection by which it has just been asked who it is.
+                // The runtime may not yet have closed its end of the last process info request.
                 let closing = u64::from((side, what) == ("before", "descriptors"));
                 let possible = count as u64..=count as u64 + closing;
                 assert!(possible.contains(&number(&told[what])), "{what} {side}: {told} for {count}");
@@ -116,10 +116,10 @@ fn det_12_det_14_after_many_rounds_under_load_nothing_has_grown() {
         }
         let (settled, after) = (settled.unwrap(), Facts::of(target.pid()));
         assert_eq!(left_for_good(&target, &settled), Vec::<String>::new());
-        // The runtime's own pools may have one thread more or less; one a round would be 21.
+        // The runtime's pools may have one thread more or less; a leak in each round would be 21.
         assert!(after.threads.len() <= settled.threads.len() + 3, "{:?}\n{:?}", settled.threads, after.threads);
         assert_eq!(lasting(&after), lasting(&settled));
-        // A collector at work maps and unmaps; a library, a stack or a ring a round would be 42 and more.
+        // A running GC maps and unmaps; a leaked library, stack or ring in each round would be 42 and more.
         assert!(
             after.maps.len() <= settled.maps.len() + 20,
             "from {} to {} mappings",
@@ -138,7 +138,7 @@ fn det_12_det_14_after_many_rounds_under_load_nothing_has_grown() {
 fn det_14_concurrent_collection_is_never_switched_off() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "gc", &["1"]);
-        // Else there would be nothing to switch off.
+        // Otherwise there would be nothing to disable.
         collects_in_the_background(&mut target, "before the recording");
         for event in ["cpu", "wall"] {
             let recording = Recording::begun(&target, &["--event", event]);
@@ -155,8 +155,8 @@ fn det_14_concurrent_collection_is_never_switched_off() {
 
 #[test]
 fn det_15_the_time_handed_to_the_runtime_is_a_measured_one() {
-    // Handed nothing, .NET waits two and a half seconds before it looks whether the library may go, however quick the machine is.
-    // One recording whose detach took less is proof enough; no slow machine can make a fast one of a wrong one.
+    // Without a given time, .NET waits two and a half seconds before it checks whether the library may be unloaded, on any machine. One
+    // recording with a faster detach is proof enough: a slow machine cannot make a wrong one fast.
     const WITHOUT_A_TIME: f64 = 2500.0;
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "busy", &["1"]);
@@ -178,7 +178,7 @@ fn det_14_a_receipt_of_what_is_really_left_is_not_clean_and_neither_is_the_exit_
         use remora_e2e::{ForeignProfiler, Kind};
         let mut target = Target::start(runtime, "busy", &["1"]);
         let recording = Recording::begun(&target, &[]);
-        // Who comes and goes as the main profiler makes the runtime miscount the others: ours may not ask to be let go.
+        // A main profiler's attach and detach make the runtime miscount the others: ours must not request its detach.
         assert_eq!(ForeignProfiler::attach(&target, Kind::Main).unwrap().detach(), Ok(()));
         let recorded = recording.stop();
         recorded.ended_with(UNCLEAN);
@@ -199,7 +199,7 @@ fn det_14_a_receipt_of_what_is_really_left_is_not_clean_and_neither_is_the_exit_
     });
 }
 
-/// The receipt says so, and has everything that it should have.
+/// The receipt is clean, and complete.
 #[track_caller]
 fn is_clean(recorded: &Recorded, runtime: &Runtime) {
     recorded.is_clean();
@@ -208,7 +208,7 @@ fn is_clean(recorded: &Recorded, runtime: &Runtime) {
     for kind in KINDS {
         let verdict = &receipt["kinds"][kind];
         let wanted = match kind {
-            // Nothing is done to them, so that there is nothing to look at.
+            // Nothing touches these, so nothing is checked.
             "gc-mode" | "event-session" => &["not-looked-at"][..],
             "thread" => &["clean", "allowed"],
             _ => &["clean"],
@@ -229,7 +229,7 @@ fn is_clean(recorded: &Recorded, runtime: &Runtime) {
     assert_eq!(receipt["runtime"], runtime.name());
 }
 
-/// At most one, .NET 6 and later, and none of it is ours.
+/// At most one new thread, on .NET 6 and later, and none of ours.
 #[track_caller]
 fn new_threads_are_the_runtimes_own(before: &Facts, after: &Facts, runtime: &Runtime) {
     let new: Vec<&str> = after
@@ -238,19 +238,19 @@ fn new_threads_are_the_runtimes_own(before: &Facts, after: &Facts, runtime: &Run
         .filter(|(id, _)| !before.threads.contains_key(id))
         .map(|(_, name)| name.as_str())
         .collect();
-    // Those of the application and of its pools come and go by themselves.
+    // Threads of the application and its pools start and end independently.
     let detach = new.iter().filter(|name| **name == ".NET EventPipe").count();
     assert!(detach <= usize::from(runtime.major() >= 6), "{new:?}");
     assert!(!new.iter().any(|name| name.contains("remora")), "{new:?}");
 }
 
-/// The files that were placed for the target, whether they still have their names or not.
+/// The files placed for the target, unlinked or not.
 fn placed_files(facts: &Facts) -> Vec<PathBuf> {
     let ours = facts.maps.iter().filter(|map| map.name.contains("libremora_agent") && !map.name.starts_with("/memfd:"));
     ours.map(|map| PathBuf::from(map.name.trim_end_matches(" (deleted)"))).collect()
 }
 
-/// What of ours is there and stays: while the runtime's own handler of a signal runs, that signal is blocked in its thread.
+/// Leftovers of ours that stay: while the runtime's own signal handler runs, its thread blocks that signal.
 fn left_for_good(target: &Target, before: &Facts) -> Vec<String> {
     let mut before = before.clone();
     before.blocked.retain(|_, mask| *mask == 0);
@@ -262,7 +262,7 @@ fn left_for_good(target: &Target, before: &Facts) -> Vec<String> {
     left
 }
 
-/// Descriptors, without those that the runtime opens for a moment to ask how much memory there is.
+/// Descriptors, without those that the runtime opens for a moment to read the memory limits.
 fn lasting(facts: &Facts) -> Vec<&str> {
     let mut links: Vec<&str> = facts.descriptors.values().map(String::as_str).collect();
     links.retain(|link| !link.starts_with("/sys/") && !link.starts_with("/proc/"));
@@ -273,8 +273,8 @@ fn sockets(facts: &Facts) -> Vec<&str> {
     facts.descriptors.values().map(String::as_str).filter(|link| link.starts_with("socket:")).collect()
 }
 
-/// The program itself is told so by its runtime. One such collection is proof: where it is switched off there is none.
-/// (The runtime may choose to stop the program for any one of them, when memory is short.)
+/// The runtime tells the program the GC's kind. One background GC is proof: with concurrent GC disabled there is none. (When memory is
+/// short, the runtime may choose a blocking GC for any one of them.)
 #[track_caller]
 fn collects_in_the_background(target: &mut Target, when: &str) {
     const TRIES: usize = 20;

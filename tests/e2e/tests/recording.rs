@@ -1,6 +1,6 @@
-//! What a recording says about a program whose truth is known: shares, weights, states, names, and the account of samples.
+//! Recordings of programs with known behaviour: shares, weights, states, names, and the loss counts.
 //!
-//! Weights are judged by the kernel's own accounting of the target, and read back through another format than the one they were recorded in.
+//! The kernel's own accounting of the target verifies weights, which are read back through another format than the recorded one.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Samples of equal weight from which a share is known well enough: what is tolerated is more than four standard deviations, since
-/// a dozen programs are judged in each run of all tests.
+/// Samples of equal weight for a sufficiently precise share: the tolerance is more than four standard deviations, since all tests
+/// together check a dozen programs.
 const ENOUGH: f64 = 3500.0;
-/// How far a share may be from the truth.
+/// Tolerance for a share.
 const SHARE_TOLERANCE: f64 = 0.035;
-/// How far a sum of weights may be from the kernel's account.
+/// Tolerance for a sum of weights, compared with the kernel's account.
 const WEIGHT_TOLERANCE: f64 = 0.05;
 
 #[test]
@@ -51,7 +51,7 @@ fn half_in_system_calls_is_seen_without_any_privilege() {
         let mut recording = Recording::by(unprivileged_remora(), &target, &["--frequency", "1000"]);
         recording.wait_until_it_samples();
         assert!(!may_look_into_the_kernel(recording.remora().pid()));
-        // Some 2,000 samples: five points are more than four standard deviations.
+        // About 2,000 samples: five points are more than four standard deviations.
         until_used(target.pid(), Duration::from_secs(8));
         let recorded = recording.stop();
         let truth = shares_of(&target.ask("shares"));
@@ -82,7 +82,8 @@ fn weights_add_up_to_the_processor_time_of_the_target() {
             let recorded = recording.stop();
             let after = processor_time(target.pid());
             recorded.is_clean();
-            // When exactly it began and ended nobody outside can see: at least what lies between the handshakes, at most what lies around them.
+            // The exact start and end are not visible from outside: at least the time between the handshakes, at most the time around
+            // them.
             let weight = ReadBack::of(&recorded).weight() as f64;
             let (least, most) = ((asked - begun).as_nanos() as f64, (after - before).as_nanos() as f64);
             assert!(weight >= least * (1.0 - WEIGHT_TOLERANCE), "{program}: {weight} is less than {least}");
@@ -111,7 +112,7 @@ fn the_caller_of_a_frameless_leaf_is_put_back() {
         let called = read.weight_where(|names| names.ends_with(&["Busy.Outer(uint)", "Busy.Inner(uint)"]));
         assert!(all > 0 && called as f64 >= all as f64 * 0.99, "Outer calls Inner in {called} of {all}");
 
-        // A loop that was compiled anew while it ran has taken over the frame of the code before it: no word of that is a caller.
+        // A loop that was recompiled while running has replaced the frame of its old code: no word of that frame is a caller.
         let target = Target::start(runtime, "named_threads", &[]);
         let recorded = recorded_while_it_uses(&target, 500, &["--frequency", "200"]);
         let read = ReadBack::of(&recorded);
@@ -174,12 +175,12 @@ fn wall_says_at_which_rate_it_really_sampled() {
 fn wall_keeps_to_the_budget_of_signals_that_was_asked_for() {
     const BUDGET: u64 = 200;
     on_every_runtime(|runtime| {
-        // 200 threads wake ten times a second: that would be 2,000 stack walks a second, and is, without this budget.
+        // 200 threads wake ten times a second, which without this budget causes 2,000 stack walks a second.
         let target = Target::start(runtime, "threads", &["400", "1"]);
         let budget = BUDGET.to_string();
         let recording =
             Recording::begun(&target, &["--event", "wall", "--frequency", "99", "--signal-budget", &budget]);
-        // Time is taken before the first look and after the second: a machine that is busy makes the rate look lower, never higher.
+        // The time starts before the first count and ends after the second: a busy machine lowers the rate, never raises it.
         let begun = Instant::now();
         let before = recording.counter(WALKED);
         remora_e2e::until("the budget is used up several times", || recording.counter(WALKED) > before + 4 * BUDGET);
@@ -188,7 +189,7 @@ fn wall_keeps_to_the_budget_of_signals_that_was_asked_for() {
         let recorded = recording.stop();
         recorded.is_clean();
         let rate = walks as f64 / seconds;
-        // A round is paid for after it was made: one that is begun just before the end of the time counts whole.
+        // A round is charged after it was made: one that starts just before the end counts in full.
         let most = BUDGET as f64 + 400.0 / seconds;
         assert!(rate <= most, "{walks} walks in {seconds:.2} s are {rate:.0} a second");
         assert!(loss(&recorded, "repeated_stacks") > 0);
@@ -205,10 +206,10 @@ fn an_idle_target_is_told_as_such_and_the_clock_proposed() {
         let waits = read.weight_under("Idle.Main()");
         assert!(waits > 0, "it waits in Main, and that is seen by the clock");
         let blocked = read.weight_where(|names| names.contains(&"Idle.Main()") && names.last() == Some(&BLOCKED));
-        // What is left is the time for which it answered this test.
+        // The rest is the time in which it answered this test.
         assert!(blocked > waits / 100 * 99, "blocked for {blocked} of {waits}");
 
-        // By now the runtime has done what it does after its start, and at the first attach.
+        // By now the runtime has finished its work after startup and the first attach.
         let folder = remora_e2e::folder();
         let output = folder.path().join("idle.folded");
         let pid = target.pid().to_string();
@@ -224,7 +225,7 @@ fn threads_born_during_the_recording_are_sampled() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "short_threads", &["2", "200"]);
         let recording = Recording::begun(&target, &["--frequency", "500"]);
-        // Whatever lived when it began has ended by now, and so have their successors.
+        // All threads from the start have ended by now, and so have their successors.
         let begun = target.ask_number("count");
         remora_e2e::until("threads are born and have ended", || target.ask_number("count") > begun + 12);
         let recorded = recording.stop();
@@ -253,7 +254,7 @@ fn threads_are_called_as_in_the_program() {
         let summed = report(&recorded.output());
         let names: Vec<&str> =
             array(&summed["parts"][0]["threads"]).iter().filter_map(|thread| thread["name"].as_str()).collect();
-        // .NET Core 3.1 tells the system nothing about names.
+        // .NET Core 3.1 does not set thread names in the system.
         if runtime.major() >= 6 {
             for name in ["plain", "a name that is ", "名前のある", "late-name"] {
                 assert!(names.contains(&name), "{name} is missing in {names:?}");
@@ -310,7 +311,7 @@ fn taken_is_delivered_and_lost_to_the_sample() {
 #[test]
 fn what_is_lost_while_nobody_takes_it_is_counted() {
     on_every_runtime(|runtime| {
-        // Each stack is half a thousand words: the memory between the two processes is full after 2,000 of them.
+        // Each stack has about 500 words: the ring between the two processes is full after 2,000 of them.
         let mut target = Target::start(runtime, "deep", &["2000"]);
         let mut recording = Recording::begun(&target, &["--frequency", "1000"]);
         recording.wait_until_it_is_spooled();
@@ -326,7 +327,7 @@ fn what_is_lost_while_nobody_takes_it_is_counted() {
             "{}",
             recorded.finished
         );
-        // Not in JSON only: people are told, and so is every other format.
+        // Not only in JSON: the text report and every other format show the loss.
         let told =
             remora_e2e::remora([std::ffi::OsStr::new("report"), recorded.output().as_os_str()]).succeeded().text();
         assert!(told.contains("lost") && told.contains("did not keep up"), "{told}");
@@ -345,15 +346,15 @@ fn the_lowest_and_the_highest_frequency_weigh_the_same() {
             let recording = Recording::begun(&target, &["--frequency", frequency]);
             let begun = processor_time(target.pid());
             until_used(target.pid(), Duration::from_secs(seconds));
-            // At 10,000 Hz the agent can use more than the program.
+            // At 10,000 Hz the agent can use more CPU time than the program.
             let agent = scheduled(target.pid(), 0, |name| name.starts_with("remora")) as f64 / 1e9;
             let least = (processor_time(target.pid()) - begun).as_secs_f64() - agent;
             let recorded = recording.stop();
-            // The detach can take seconds, in which the program goes on.
+            // The detach can take seconds, in which the program continues.
             let used = (processor_time(target.pid()) - before).as_secs_f64();
             recorded.is_clean();
             let weight = ReadBack::of(&recorded).weight() as f64 / 1e9;
-            // On a busy machine, all of the few instants can find the thread waiting for a CPU. A note reports the time then.
+            // On a busy machine, all of the few instants can find the thread waiting for a CPU. Then a note reports the time.
             let recording = &recorded.finished.json()["recording"];
             let is_reported = recording["notes"].to_string().contains("are in no sample");
             assert!(
@@ -365,7 +366,7 @@ fn the_lowest_and_the_highest_frequency_weigh_the_same() {
     });
 }
 
-/// What became of the samples.
+/// The counts of samples.
 #[derive(Debug)]
 struct Account {
     taken: u64,
@@ -373,7 +374,7 @@ struct Account {
     lost: u64,
 }
 
-/// The account, after it was checked: in the command's answer, in the file, and against the samples that are really there.
+/// The counts, verified: in the command's output, in the file, and against the actual samples.
 #[track_caller]
 fn adds_up(recorded: &Recorded) -> Account {
     let read = |summed: &Value| {
@@ -384,7 +385,7 @@ fn adds_up(recorded: &Recorded) -> Account {
     let told = recorded.finished.json();
     let account = read(&told["recording"]);
     assert_eq!(account.taken, account.delivered + account.lost, "{account:?}");
-    // The target lives: neither is its end a reason for a missing sample, nor may there be one that nobody can explain.
+    // The target is alive: its end cannot explain a missing sample, and none may be unexplained.
     for cause in ["target-ended", "unaccounted"] {
         let lost = told["recording"]["loss"]["lost"].to_string();
         assert!(!lost.contains(cause), "{account:?}: {lost}");
@@ -410,7 +411,7 @@ fn record(target: &Target, arguments: &[&str]) -> Recorded {
     recorded
 }
 
-/// Records until there are enough samples, and compares with what the program knows of itself.
+/// Records until there are enough samples, and compares with the program's own measurement.
 fn shares_are_true(period: &str) {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "shares", &[period]);
@@ -437,7 +438,7 @@ fn shares_are_true(period: &str) {
     });
 }
 
-/// How many samples of equal weight tell as much: on a machine with other work, one sample stands for more than another.
+/// The number of equal-weight samples with the same precision: on a busy machine, samples have different weights.
 fn equal_samples(recorded: &Recorded) -> f64 {
     let packed = converted(&recorded.output(), "weights.firefox.json.gz");
     let unpacked = Command::new("gzip").arg("-dc").arg(packed).output().unwrap();
@@ -455,7 +456,7 @@ fn shares_of(answer: &str) -> BTreeMap<String, f64> {
     pairs.map(|(name, share)| (name.to_owned(), share.parse().unwrap())).collect()
 }
 
-/// A command that runs without any of root's capabilities, as the same user, so that every file stays within reach.
+/// A command that runs without root's capabilities, but as the same user, so that every file remains accessible.
 fn unprivileged(program: &std::path::Path, arguments: &[&std::ffi::OsStr]) -> Command {
     let mut command = if rustix::process::geteuid().is_root() {
         let mut command = Command::new("setpriv");
@@ -472,7 +473,7 @@ fn unprivileged_remora() -> Command {
     unprivileged(std::path::Path::new(remora_e2e::Remora::command().get_program()), &[])
 }
 
-/// Whether the process has any capability at all.
+/// Whether the process has any capability.
 fn may_look_into_the_kernel(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();

@@ -1,6 +1,6 @@
-//! The instants of samples and the sums of their weights: bursts, waiting threads, time on a CPU, the rate.
+//! Sampling instants and sums of weights: bursts, waiting threads, time on a CPU, the rate.
 //!
-//! `cargo xtask bench --only bursts` judges shares to two points; here the bounds are as wide as a busy machine needs.
+//! `cargo xtask bench --only bursts` checks shares to two points; here the bounds suit a busy machine.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -19,7 +19,7 @@ const CLOCK_TOLERANCE: f64 = 0.1;
 const CPU_TOLERANCE: f64 = 0.03;
 /// Samples of a running thread in a second of its CPU time, at 999 Hz: far above the 250 ticks of a kernel.
 const LEAST_RATE: f64 = 400.0;
-/// Part of the time for which a thread of the agent must wait for a CPU before that explains a low rate.
+/// The share of time for which an agent thread must wait for a CPU before that explains a low rate.
 const SHORT_OF_CPU: f64 = 0.1;
 
 #[test]
@@ -53,7 +53,7 @@ fn each_waiting_thread_is_shown_for_the_whole_recording() {
             let of_thread = read.stacks.iter().filter(|stack| stack.thread.ends_with(&id));
             of_thread.filter(|stack| wanted(&read.names(stack))).map(|stack| stack.weight).sum::<u64>() as f64
         };
-        // The runtime ends threads that it does not need any more.
+        // The runtime ends surplus threads.
         let after = threads_of(&target);
         let whole: Vec<u32> = before.into_iter().filter(|thread| after.contains(thread)).collect();
         assert!(whole.len() > 20, "{whole:?}");
@@ -86,7 +86,7 @@ fn parked_threads_sleep_on_while_they_are_recorded() {
 fn the_last_wait_of_a_thread_counts_once() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "short_threads", &["4", "500", "sleep"]);
-        // Most threads end before a second look at them.
+        // Most threads end before they are seen a second time.
         let recording = Recording::begun(&target, &["--event", "wall", "--frequency", "2"]);
         let begun = target.ask_number("count");
         until("threads have ended", || target.ask_number("count") > begun + 40);
@@ -99,7 +99,7 @@ fn the_last_wait_of_a_thread_counts_once() {
             *lives.entry(&stack.thread).or_default() += stack.weight / 1_000_000;
         }
         assert!(lives.len() > 10, "{lives:?}");
-        // A thread is joined before it has quite ended.
+        // A join returns slightly before the thread has ended.
         assert!(
             lives.values().all(|milliseconds| *milliseconds <= longest + longest / 5),
             "longest: {longest}; {lives:?}"
@@ -153,7 +153,7 @@ fn running_and_waiting_for_a_cpu_are_what_the_kernel_counts() {
     });
 }
 
-/// Seen: with a budget for one wait in eight, 1 ms of sleep had an eighth of its time, and long waits had the rest.
+/// Observed: with a budget for one wait in eight, 1 ms of sleep got an eighth of its time, and long waits the rest.
 #[test]
 fn a_budget_too_small_for_each_wait_leaves_the_shares_of_waits_right() {
     on_every_runtime(|runtime| {
@@ -181,7 +181,7 @@ fn a_budget_too_small_for_each_wait_leaves_the_shares_of_waits_right() {
     });
 }
 
-/// Seen: a signal arrived when a wait had ended. The thread kept that wait's stack through the next one: 1.56 s for 0.09 s.
+/// Observed: a signal arrived after a wait had ended. The thread kept that wait's stack through the next one: 1.56 s for 0.09 s.
 #[test]
 fn a_wait_that_the_signal_ends_does_not_count_on() {
     on_every_runtime(|runtime| {
@@ -211,7 +211,7 @@ fn a_running_thread_gets_the_samples_that_were_asked_for() {
         recorded.is_clean();
         let rate = recorded.samples() as f64 / used;
         let told = notes(&recorded).iter().any(|note| note.contains("times a second") || note.contains("Hz"));
-        // A sampler without a CPU cannot sample. Then a note must say so.
+        // A sampler without a CPU cannot sample. Then a note must report that.
         assert!(
             rate >= LEAST_RATE || (waited >= SHORT_OF_CPU && told),
             "{rate:.0} samples a second of CPU time; the agent waited for a CPU for {:.1} % of the time; told: {told}",
@@ -245,7 +245,7 @@ fn bursts_have_their_shares(actors: &[&str]) {
     on_every_runtime(|runtime| has_its_shares(&mut Target::start(runtime, "bursts", actors)));
 }
 
-/// Alpha and Beta have the shares that the clocks of their threads give them.
+/// Alpha and Beta have the shares that their threads' clocks report.
 #[track_caller]
 fn has_its_shares(target: &mut Target) {
     let mut recording = Recording::start(target, &["--frequency", "999"]);
@@ -273,7 +273,7 @@ fn thread_in(title: &str) -> u32 {
     id.trim_end_matches(')').parse().unwrap()
 }
 
-/// How often a thread has got a CPU, as the scheduler counts it; 0 for one that has ended.
+/// The scheduler's count of a thread's time slices; 0 for an ended one.
 fn time_slices(target: &Target, thread: u32) -> u64 {
     let path = format!("/proc/{}/task/{thread}/schedstat", target.pid());
     std::fs::read_to_string(path).map_or(0, |text| text.split_ascii_whitespace().nth(2).unwrap().parse().unwrap())
@@ -304,7 +304,7 @@ fn recorded_seconds(recorded: &Recorded) -> f64 {
     number(&report(&recorded.output())["duration_nanoseconds"]) as f64 / 1e9
 }
 
-/// In the short wait and in the long one, by the program's own clock.
+/// Seconds in the short wait and in the long one, by the program's own clock.
 fn seconds_waited(target: &mut Target) -> Vec<f64> {
     target.ask("waited").split(' ').map(|seconds| seconds.parse().unwrap()).collect()
 }

@@ -1,6 +1,7 @@
-//! The examples of `corprof::sdk` on live runtimes: each is attached, says what it sees, detaches, is unmapped, and does so again.
+//! The examples of `corprof::sdk` on live runtimes: each attaches, reports, detaches, is unmapped, and does so again.
 //!
-//! Each tells the socket that its client data names, and leaves when the listener hangs up: so every step is a handshake.
+//! Each connects to the socket named in its client data, and detaches when the listener closes the connection: so every step is a
+//! handshake.
 #![forbid(unsafe_code)]
 
 use remora_e2e::{
@@ -11,10 +12,10 @@ use std::io::{BufRead, BufReader};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// So many leaves make the busy method stand out.
+/// This many samples make the busy method stand out.
 const ENOUGH_SAMPLES: u32 = 50;
 
-/// An example that is attached, and its other end.
+/// An attached example, and our end of its connection.
 struct Attached {
     pid: u32,
     library: String,
@@ -31,13 +32,13 @@ impl Attached {
         let data = path.to_string_lossy().into_owned();
         let answer = diagnostics::attach_profiler(target.pid(), &class, &library, data.as_bytes());
         assert_eq!(answer, Ok(()), "{name} cannot attach");
-        // It has called before the runtime answers.
+        // It connects before the runtime answers.
         let (stream, _) = listener.accept().expect("it has called");
         stream.set_read_timeout(Some(PATIENCE)).expect("a wait can be bounded");
         Attached { pid: target.pid(), library, told: BufReader::new(stream) }
     }
 
-    /// The lines up to one that begins so.
+    /// The lines up to one with this beginning.
     #[track_caller]
     fn until_line(&mut self, start: &str) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
@@ -45,14 +46,14 @@ impl Attached {
             let mut line = String::new();
             let read = self.told.read_line(&mut line);
             assert!(line.ends_with('\n'), "no line begins with `{start}`: {lines:?}, then {read:?}");
-            // Of what the examples say only the reason why one could not leave has such words.
+            // Of the examples' output only the reason for a failed detach has these words.
             assert!(!line.contains("the profiler "), "{line}");
             lines.push(line.trim_end().to_owned());
         }
         lines
     }
 
-    /// Hangs up; what the profiler says until it has left and is unmapped.
+    /// Closes the connection; returns the output until the library is unmapped.
     #[track_caller]
     fn leave(self) -> Vec<String> {
         let (pid, library) = (self.pid, self.library.clone());
@@ -61,7 +62,7 @@ impl Attached {
         said
     }
 
-    /// Hangs up; what the profiler says until the runtime has accepted that it goes.
+    /// Closes the connection; returns the output until the runtime has accepted the detach.
     #[track_caller]
     fn detach(mut self) -> Vec<String> {
         self.told.get_ref().shutdown(Shutdown::Write).expect("it is still there");
@@ -77,7 +78,7 @@ fn quiet(runtime: &Runtime, name: &str) -> Target {
     Start::managed(runtime, name).ready()
 }
 
-/// The class id of the example that was exported under `{636F7270-726F-6600-...}` with these last eight bytes.
+/// The class id of the example exported under `{636F7270-726F-6600-...}` with these last eight bytes.
 fn class(last: &[u8; 8]) -> [u8; 16] {
     let mut class = *b"procor\0f--------";
     class[8..].copy_from_slice(last);
@@ -110,7 +111,7 @@ fn det_04_det_05_det_08_the_sdks_sampler_attaches_names_the_busy_method_and_is_g
             let mut sampler = Attached::to(&target, "sampler", class(b"sample\0\x01"));
             until("the busy method is the one that is met most", || {
                 let line = sampler.until_line("").remove(0);
-                // The first rounds may meet the program in anything.
+                // The first rounds may sample any part of the program.
                 let (counts, method) = line.split_once(" in ").unwrap_or_else(|| panic!("not a count: {line}"));
                 let all: u32 = counts.rsplit(' ').next().and_then(|all| all.parse().ok()).unwrap();
                 all >= ENOUGH_SAMPLES && method.starts_with("Busy.")
@@ -149,7 +150,7 @@ fn det_04_the_sdk_closes_an_entrance_of_each_kind_and_nothing_of_them_is_left() 
             let mut everything = Attached::to(&target, "every_resource", class(b"entry\0\0\x01"));
             let open = everything.until_line("all:");
             let mut kinds = vec!["thread", "hook", "signal handler", "timer", "child"];
-            // Sessions of one's own came with .NET 5.
+            // EventPipe sessions of a profiler exist since .NET 5.
             kinds.extend((runtime.major() >= 5).then_some("EventPipe session"));
             assert_eq!(open.len(), kinds.len() + 1, "{open:?}");
             for (line, kind) in open.iter().zip(kinds) {
@@ -190,7 +191,7 @@ fn det_04_det_05_det_14_the_laboratory_finds_nothing_wrong_with_the_examples() {
     let folder = folder();
     let path = folder.path().join("s");
     let listener = UnixListener::bind(&path).expect("a new path");
-    // Whoever calls is hung up on, and so leaves.
+    // Every connection is closed at once, so the profiler detaches.
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let _ = stream.shutdown(Shutdown::Write);

@@ -1,4 +1,4 @@
-//! Beside an application that uses signals itself: its own stay as they are, Remora takes another one, and what a signal could disturb is not disturbed.
+//! An application that uses signals: its own remain unchanged, Remora takes another one, and signals disturb neither.
 #![forbid(unsafe_code)]
 
 use remora_e2e::read_back::ReadBack;
@@ -9,17 +9,17 @@ use remora_e2e::{
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
-/// How a recording may sample; the second is what disturbs most.
+/// Ways to sample; the second disturbs most.
 const WAYS: [&[&str]; 3] = [
     &["--event", "cpu", "--frequency", "999"],
     &["--event", "wall", "--frequency", "999"],
     &["--event", "wall", "--frequency", "100"],
 ];
 
-/// Word of the shared memory: samples that the agent has handed over (`remora_wire::layout::SENT`).
+/// Word of the shared memory: samples sent by the agent (`remora_wire::layout::SENT`).
 const SENT: u64 = 9;
 
-/// Exit code of `remora`: recorded, and something was left in the process.
+/// Exit code of `remora`: recorded, but left something in the process.
 const UNCLEAN: i32 = 40;
 
 /// Exit code of `remora`: the agent refused.
@@ -27,7 +27,7 @@ const REFUSED: i32 = 19;
 
 #[test]
 fn det_14_an_application_with_signals_of_its_own_finds_them_unchanged() {
-    // Few of the lowest: SIGURG is free. SIGURG and the highest: a real-time signal between them is.
+    // With few of the lowest taken, SIGURG is free. With SIGURG and the highest taken, a real-time signal between them is free.
     for (theirs, may_be_taken) in [("4", 23..=23), ("-20", 35..=44)] {
         on_every_runtime(|runtime| {
             let mut target = Start::managed(runtime, "signals").arg(native("libsignals")).arg(theirs).ready();
@@ -83,7 +83,7 @@ fn det_18_another_profiler_that_samples_by_sigprof_lives_on() {
             recording.stop().is_clean();
             samples(&mut other);
         }
-        // It may also begin and end while we record.
+        // It may also start and stop during our recording.
         other.sample(false);
         let recording = Recording::begun(&target, WAYS[0]);
         other.sample(true);
@@ -132,7 +132,7 @@ fn det_04_threads_that_begin_to_block_every_signal_during_a_recording_hold_up_no
     });
 }
 
-/// Its time with blocked signals was scaled into its later samples.
+/// Once, the time with blocked signals was added to the thread's later samples.
 #[test]
 fn the_time_of_a_thread_that_blocked_every_signal_is_not_given_to_its_later_samples() {
     on_every_runtime(|runtime| {
@@ -147,15 +147,15 @@ fn the_time_of_a_thread_that_blocked_every_signal_is_not_given_to_its_later_samp
         let used = (processor_time(target.pid()) - begun).as_secs_f64();
         recorded.is_clean();
         let heard = ReadBack::of(&recorded).weight_where(|names| names.contains(&"hears_and_works")) as f64 / 1e9;
-        // Two threads work all the time.
+        // Two threads are always busy.
         assert!(heard > 0.1 && heard < used * 0.65, "{heard:.2} of {used:.2} s");
         let notes = recorded.finished.json()["recording"]["notes"].to_string();
         assert!(notes.contains("in threads that cannot be followed"), "{notes}");
     });
 }
 
-/// Between two system calls of the leaving agent its signal is ignored, which discards what is pending: a child born in that
-/// instant inherits that, and nothing else.
+/// Between two system calls of the detaching agent its signal is ignored, which discards pending ones. A child forked in that instant
+/// inherits that, and nothing else.
 fn ignores_one_more(seen: &str, before: &str) -> bool {
     let parted = |text: &str| {
         let (ignored, rest) = text.split_once(' ')?;
@@ -177,7 +177,7 @@ fn det_14_children_of_the_target_inherit_nothing() {
             }
             recording.stop().is_clean();
             assert_eq!(inherited(&mut target), before, "afterwards, {way:?}");
-            // One after another while recordings come and go: whatever instant it is, there is nothing to inherit.
+            // Forks children during several recordings: at any instant there is nothing to inherit.
             for _ in 0..3 {
                 let mut recording = Recording::start(&target, way);
                 recording.wait_until_it_samples();
@@ -216,7 +216,7 @@ fn det_14_sleeping_polling_and_reading_go_on_as_they_should() {
     });
 }
 
-/// It kept the ring's memory alive as long as it lived, and its signals were counted in its parent's recording.
+/// Once, such a child kept the ring's memory alive, and its signals were counted in its parent's recording.
 #[test]
 fn a_child_that_forks_without_exec_has_no_ring_and_survives_our_signal() {
     on_every_runtime(|runtime| {
@@ -253,7 +253,7 @@ fn a_child_that_forks_without_exec_has_no_ring_and_survives_our_signal() {
     });
 }
 
-/// Shared memory of ours that a process has mapped or open.
+/// Our shared memory that a process has mapped or open.
 fn memory(pid: u32) -> Vec<String> {
     Facts::of(pid).remora().into_iter().filter(|found| found.contains("memfd:remora")).collect()
 }
@@ -262,7 +262,7 @@ fn masked(runtime: &Runtime) -> Target {
     Start::managed(runtime, "masked").arg(native("libmasked")).ready()
 }
 
-/// What a child of the target has of its signals and timers, and to what its descriptors lead.
+/// Signals, timers and descriptor targets of a child of the target.
 fn inherited(target: &mut Target) -> String {
     let answer = target.ask("child");
     let (signals, listing) = answer.split_at(answer.match_indices(' ').nth(3).map_or(answer.len(), |(at, _)| at));
@@ -270,7 +270,7 @@ fn inherited(target: &mut Target) -> String {
         .split(';')
         .filter_map(|line| line.split_once(" -> "))
         .map(|(_, leads_to)| leads_to.split(['[', ' ']).next().unwrap_or_default())
-        // The runtime itself may be opening an assembly at that very instant.
+        // The runtime itself may be opening an assembly at this instant.
         .filter(|leads_to| !leads_to.starts_with("/proc/") && !leads_to.ends_with(".dll"))
         .collect();
     kinds.sort_unstable();
@@ -282,7 +282,7 @@ fn goes_on(target: &mut Target) {
     works(target, "count");
 }
 
-/// A counter of the target rises.
+/// Waits until a counter of the target rises.
 fn works(target: &mut Target, counter: &str) {
     let first = target.ask_number(counter);
     until("the target goes on", || target.ask_number(counter) > first + 2);
@@ -298,7 +298,7 @@ fn samples(other: &mut ForeignProfiler) {
     until("the other profiler samples", || other.samples() > first + 3);
 }
 
-/// The library leaves by itself.
+/// Waits until the library is unmapped.
 fn gone(target: &Target) {
     until("nothing of ours is in the target", || Facts::of(target.pid()).remora().is_empty());
 }

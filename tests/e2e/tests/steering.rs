@@ -1,4 +1,4 @@
-//! How a recording is steered from outside: begun, ended, made faster or slower, aimed at one process of several.
+//! Controls a recording from outside: start, end, change of frequency, choice of one process among several.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -13,11 +13,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Exit codes of `remora`, as docs/reference/exit-codes.md has them.
+/// Exit codes of `remora`, from docs/reference/exit-codes.md.
 const USAGE: i32 = 2;
 const NO_PROCESS: i32 = 10;
 
-/// What ends a recording.
+/// A way to end a recording.
 type End = fn(&mut Remora);
 
 #[test]
@@ -65,7 +65,7 @@ fn ctl_01_on_a_terminal_enter_and_ctrl_c_end_it_and_the_progress_is_shown() {
         command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
         let mut terminal = Remora::spawn(command);
         until("the agent samples", || Facts::of(target.pid()).dispositions != before.dispositions);
-        // The line is drawn four times a second: what the target has used since is more than that.
+        // The line is drawn four times a second: the target has used more than that since.
         until_used(target.pid(), Duration::from_secs(1));
         terminal.type_in(key);
         let finished = terminal.finish();
@@ -85,7 +85,7 @@ fn ctl_01_on_a_terminal_enter_and_ctrl_c_end_it_and_the_progress_is_shown() {
 fn det_16_a_second_signal_leaves_at_once_says_so_and_the_agent_leaves_by_itself() {
     let mut target = Target::start(&Runtime::newest(), "busy", &["1"]);
     let mut recording = Recording::begun(&target, &[]);
-    // Both wait for it before it can end at the first.
+    // Both are pending before it can end at the first.
     for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
         recording.remora().signal(signal);
     }
@@ -117,10 +117,10 @@ fn ctl_01_a_number_and_enter_change_the_sampling_rate_while_it_records() {
             sorted.sort_by(f64::total_cmp);
             sorted[sorted.len() / 2]
         };
-        // The first eight instants come faster, whatever the rate.
+        // The first eight instants are closer together, at any rate.
         let (slow, fast) = (median(&weights[8..18]), median(&weights[weights.len() - 20..]));
         assert!(slow > fast * 4.0, "a sample stood for {slow} ms, then for {fast} ms");
-        // Whatever the rate, weights are processor time.
+        // At any rate, weights are CPU time.
         let (all, used) = (weights.iter().sum::<f64>() / 1e3, processor_time(target.pid()).as_secs_f64());
         assert!(all < used * 1.05 && all > 2.5, "{all} s of {used} s");
     });
@@ -132,7 +132,7 @@ fn a_command_is_recorded_until_its_end() {
         let folder = remora_e2e::folder();
         let (output, receipt) = (folder.path().join("a.remora"), folder.path().join("r.json"));
         let mut running = Remora::spawn(started_by_remora(runtime, "busy", &["1"], &output, &receipt));
-        // It works, and has been recorded for a while: its own standard input is ours, so it can be told to end.
+        // It is running, and has been recorded for a while: its standard input is ours, so the test can end it.
         until("something is on the disk", || {
             assert!(running.is_alive(), "{}", running.said_so_far());
             spooled(folder.path()) > 2048
@@ -181,7 +181,7 @@ fn a_command_runs_on_when_its_recording_ends_first() {
             .arg("--receipt")
             .arg(&receipt)
             .args(["--", "sh", "-c"]);
-        // Its input never ends and never says anything; its output is not ours, which would stay open.
+        // Its input never ends and is always empty; its output is not ours, which would remain open.
         command.arg("mkfifo \"$0\" && exec \"$@\" 0<>\"$0\" >/dev/null 2>&1").arg(folder.path().join("input"));
         command.arg(runtime.launcher()).arg(Target::assembly("busy")).arg("1");
         let finished = Remora::spawn(command).finish();
@@ -197,7 +197,7 @@ fn a_command_runs_on_when_its_recording_ends_first() {
     });
 }
 
-/// It once inherited a variable that made its runtime wait for a recorder that was gone.
+/// Once, it inherited a variable that made its runtime wait for a recorder that had ended.
 #[test]
 fn what_a_command_starts_after_its_recording_has_ended_or_was_killed_runs_like_any_other() {
     on_every_runtime(|runtime| {
@@ -207,7 +207,7 @@ fn what_a_command_starts_after_its_recording_has_ended_or_was_killed_runs_like_a
             for input in [&first, &second] {
                 rustix::fs::mkfifoat(rustix::fs::CWD, input, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
             }
-            // The second begins when the first has ended, which is long after the recording. Our own output would stay open.
+            // The second starts when the first has ended, long after the recording. Our own output would remain open.
             let script = "exec >/dev/null 2>&1; \"$0\" \"$1\" 1 0<>\"$2\"; \"$0\" \"$1\" 1 0<>\"$3\" >\"$4\"";
             let said = folder.path().join("said");
             let mut command = Remora::command();
@@ -232,7 +232,7 @@ fn what_a_command_starts_after_its_recording_has_ended_or_was_killed_runs_like_a
     });
 }
 
-/// Folders with names like those of ours among the temporary files.
+/// Temporary folders with names like ours.
 fn leftovers() -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(std::env::temp_dir()).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.join("port").exists()).collect()
@@ -266,7 +266,7 @@ fn a_process_is_found_by_its_name_exactly_or_the_several_are_listed() {
     let second = start();
     let both = [first.pid().to_string(), second.pid().to_string()];
     record(&name).failed_with(NO_PROCESS, &["which one? 2 .NET processes fit", &both[0], &both[1], "-p PID"]);
-    // Without a name it is any .NET process, and there are at least these two.
+    // Without a name any .NET process matches, and there are at least these two.
     remora(["record", "-d", "300ms"]).failed_with(NO_PROCESS, &["which one?", "-p PID"]);
     let listed = remora(["ps", "--json"]).succeeded().json();
     for pid in &both {
@@ -280,7 +280,7 @@ fn a_process_is_found_by_its_name_exactly_or_the_several_are_listed() {
 #[test]
 fn durations_are_understood_in_each_form_and_absurd_ones_refused_before_anything_is_asked() {
     let target = Target::start(&Runtime::newest(), "busy", &["1"]);
-    // The runtime's detach thread is made by the first attach; it has the name of the one that serves diagnostics.
+    // The first attach makes the runtime create its detach thread, which has the name of the diagnostics server's thread.
     let serving = || Facts::of(target.pid()).threads.into_values().filter(|name| name == ".NET EventPipe").count();
     let before = serving();
     for wrong in ["30", "0s", "-5s", "5 s", "1.5s", "32d", "24:00:00", "1::2", "soon", ""] {
@@ -306,7 +306,7 @@ fn goes_on(target: &mut Target) {
     while target.ask_number("count") == first {}
 }
 
-/// Each sample's milliseconds in the order of time, of the thread that has most of them.
+/// The milliseconds of each sample in time order, for the thread with most of them.
 fn weights_in_order(recording: &Path) -> Vec<f64> {
     let packed = converted(recording, "a.firefox.json.gz");
     let unpacked = Command::new("gzip").arg("-dc").arg(packed).output().unwrap();

@@ -1,4 +1,4 @@
-//! What the library does to the C library's record of thread-local storage: nothing (docs/design/0009-no-thread-local-storage.md).
+//! The library does not change the C library's record of thread-local storage (docs/design/0009-no-thread-local-storage.md).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// How often the library comes and goes. With storage of its own, some hundred times are mostly enough for a thread to lose what it keeps.
+/// How often the library is loaded and unloaded. With its own storage, some hundred times mostly suffice for a thread to lose its data.
 const ROUNDS: &str = "3000";
 
-/// The very file that is mapped into a target, though it has no name any more.
+/// Copies the file mapped into a target, though it is unlinked.
 fn copy_library_in_use(to: &Path) {
     let target = Target::start(&Runtime::newest(), "busy", &["1"]);
     let recording = Recording::begun(&target, &[]);

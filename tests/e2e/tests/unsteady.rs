@@ -1,4 +1,4 @@
-//! What a target does that a sampler cannot foresee: a thousand threads in a second, child processes, another user.
+//! Behaviour that a sampler cannot foresee: a thousand threads in a second, child processes, another user.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
@@ -22,7 +22,7 @@ fn a_target_that_changes_its_user_is_recorded_on() {
     recorded_while(&["become 65534"], &["wall"]);
 }
 
-/// The target does as it is asked, goes on, and has what it used in the samples or in a note.
+/// Runs the orders while recording. The target continues, and samples or a note account for its CPU time.
 #[track_caller]
 fn recorded_while(orders: &[&str], events: &[&str]) {
     on_every_runtime(|runtime| {
@@ -45,7 +45,7 @@ fn recorded_while(orders: &[&str], events: &[&str]) {
             let summed = report(&recorded.output());
             let (all, used) = (number(&summed["weight_nanoseconds"]), number(&summed["target_cpu_nanoseconds"]));
             let is_reported = summed["notes"].to_string().contains("are in no sample");
-            // All that the target used, the short-lived threads included.
+            // All CPU time of the target, including short-lived threads.
             assert!(*event != "cpu" || all > used / 100 * 97 || is_reported, "{all} of {used}: {summed}");
             let (taken, delivered) = (number(&summed["loss"]["taken"]), number(&summed["loss"]["delivered"]));
             let lost: u64 =

@@ -1,13 +1,13 @@
-//! A type whose name would fill the memory: `record` and `heap` shorten it, show that they did, and stay small.
+//! A type whose full name would exhaust memory: `record` and `heap` shorten it, mark that, and stay small.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::{Remora, Target, on_every_runtime};
 
-/// Address space of the command, KiB. The whole name takes several times as much.
+/// Address space of the command, KiB. The full name takes several times as much.
 const ROOM: &str = "2000000";
 
-/// Runs `remora` with bounded memory, to its end.
+/// Runs `remora` with limited memory, to its end.
 fn bounded(arguments: &[&str]) -> remora_e2e::Finished {
     let remora = Remora::command();
     let mut command = std::process::Command::new("sh");

@@ -1,10 +1,10 @@
-//! Recordings and snapshots chunk by chunk: checksums keep damage out, and whoever is hostile makes right ones.
+//! Recordings and snapshots chunk by chunk. Checksums reject damage, but an attacker computes valid ones.
 
 use remora_chunks::{Format, HEADER, Next, Unpacked};
 use remora_heap_file::FORMAT as HEAP;
 use remora_recording::FORMAT as RECORDING;
 
-/// Bytes before a piece: its kind, and its length in two.
+/// Bytes before a piece: its kind, and two for its length.
 const HEAD: usize = 3;
 
 pub(crate) fn recording_chunks(bytes: &[u8]) -> bool {
@@ -23,12 +23,12 @@ pub(crate) fn heaps() -> Vec<Vec<u8>> {
     crate::seeds::heap_files().iter().map(|file| pieces(HEAP, file)).collect()
 }
 
-/// A file whose chunks are these pieces.
+/// A file with these pieces as chunks.
 fn file(format: Format, mut bytes: &[u8]) -> Vec<u8> {
     let mut file = format.header().to_vec();
     while let Some((&[kind, high, low], rest)) = bytes.split_first_chunk::<HEAD>() {
         let (piece, behind) = rest.split_at(usize::from(u16::from_be_bytes([high, low])).min(rest.len()));
-        // Whoever is hostile keeps no account.
+        // An attacker need not respect the limit.
         format.put(&mut file, kind.into(), piece, &mut Unpacked::default());
         bytes = behind;
     }

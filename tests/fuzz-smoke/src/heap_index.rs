@@ -1,9 +1,9 @@
-//! The index that `remora heap view` makes of a snapshot, from another's hand.
+//! A hostile index for `remora heap view`.
 
-/// Nodes of an index that are asked about.
+/// Number of nodes queried in an index.
 const ASKED: u32 = 1000;
 
-/// The bytes are an index without its checksums: who is hostile makes right ones.
+/// The bytes are an index without its checksums: an attacker computes valid ones.
 pub(crate) fn heap_index(bytes: &[u8]) -> bool {
     let (sealed, key) = sealed(bytes);
     let Ok(index) = remora_heap_view::Index::open(file_of(&sealed), key) else { return false };
@@ -20,7 +20,7 @@ pub(crate) fn heap_index(bytes: &[u8]) -> bool {
     understood & objects.fold(true, |understood, asked| understood & asked.is_ok())
 }
 
-/// An index with the checksums that belong to it, and its key. Layout: `crates/host/heap-view/src/index/mod.rs`.
+/// An index with matching checksums, and its key. Layout: `crates/host/heap-view/src/index/mod.rs`.
 fn sealed(bytes: &[u8]) -> (Vec<u8>, remora_heap_view::Key) {
     let (fields, data) = bytes.split_at(bytes.len().min(INDEX_FIELDS));
     let mut sealed = fields.to_vec();
@@ -36,7 +36,7 @@ fn sealed(bytes: &[u8]) -> (Vec<u8>, remora_heap_view::Key) {
     (sealed, key)
 }
 
-/// What of an index stands before its header's checksum, its header, and what each other checksum is of.
+/// Bytes before the header's checksum, bytes of the header, and bytes covered by each other checksum.
 pub(crate) const INDEX_FIELDS: usize = 72;
 pub(crate) const INDEX_HEADER: usize = 128;
 pub(crate) const INDEX_BLOCK: usize = 16 << 10;

@@ -1,12 +1,12 @@
-//! Layouts of a snapshot's objects from elsewhere, and what stands in these: read by layouts that name each other in any way.
+//! Hostile layouts of a snapshot's objects, and their values: read through layouts that refer to each other in any way.
 
 use remora_heap::TypeIx;
 use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
 use remora_heap_file::{State, Writer};
 
-/// Bytes of which one layout is made.
+/// Bytes for one layout.
 const RECIPE: usize = 8;
-/// Layouts that are made, and elements that are asked for.
+/// Maximum layouts, and elements requested.
 const LAYOUTS: usize = 32;
 const ELEMENTS: usize = 16;
 
@@ -27,7 +27,7 @@ pub(crate) fn heap_values(bytes: &[u8]) -> bool {
     !layouts.is_empty()
 }
 
-/// One for each few bytes: its shape, a name, and two fields with what they hold, where, and by which layout.
+/// One layout for each few bytes: its shape, a name, and two fields with kind, offset and layout.
 fn made(bytes: &[u8]) -> Layouts {
     let mut layouts = Layouts::default();
     for (index, recipe) in bytes.as_chunks::<RECIPE>().0.iter().take(LAYOUTS).enumerate() {

@@ -1,15 +1,15 @@
-//! What is told of a heap that is watched, from another's hand: pieces and snapshots in any order.
+//! A hostile watch stream: pieces and snapshots in any order.
 
 use remora_heap_tracking::Watch;
 use remora_wire::heap::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, written};
 use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED, WatchPiece};
 
-/// What a frame is, in the upper two bits of its first byte; its length is the rest of that byte and the next one.
+/// The kind of a frame, in the upper two bits of its first byte. The rest of that byte and the next one are its length.
 const PIECE: u8 = 0;
 const STREAM: u8 = 1;
 const SNAPSHOT: u8 = 2;
 
-/// The bytes are frames. Nothing that they say may be believed beyond its place: whatever is counted adds up.
+/// The bytes are frames. Whatever they claim, the counts must stay consistent.
 pub(crate) fn heap_watch(bytes: &[u8]) -> bool {
     let (mut watch, mut rest, mut understood) = (Watch::default(), bytes, true);
     while let Some(([first, second], behind)) = rest.split_first_chunk::<2>() {
@@ -50,7 +50,7 @@ fn stream() -> Vec<u8> {
     written(&numbers)
 }
 
-/// A snapshot, a collection in which somebody is born, moves and dies, and another snapshot.
+/// A snapshot, a GC with a new, a moved and a dead object, and another snapshot.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut bounds = PieceWriter::new(BOUNDS, 2);
     bounds.bounds(0, 0x1000, 0x1000);
@@ -80,7 +80,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let pieces = |all: &[PieceWriter]| all.iter().flat_map(|one| frame(PIECE, one.bytes())).collect::<Vec<u8>>();
     let picture = [frame(STREAM, &stream()), frame(SNAPSHOT, &[])].concat();
     let whole = [pieces(&first), picture.clone(), pieces(&second)].concat();
-    // The snapshot comes later than the collection behind it.
+    // The snapshot arrives after the GC that follows it.
     let late = [pieces(&first), pieces(&second), picture].concat();
     vec![whole, late]
 }

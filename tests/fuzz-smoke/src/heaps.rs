@@ -1,4 +1,4 @@
-//! Snapshots of heaps from elsewhere, and what is made of them: reports, answers, files for other tools.
+//! Hostile heap snapshots, and everything computed from them: reports, queries, exports.
 
 use remora_heap::diff::{self, Snapshot};
 use remora_heap::findings::{Findings, Looked, NoValues};
@@ -10,12 +10,12 @@ use std::io::{self, Write};
 
 /// Objects that a file of some kilobytes may claim.
 const OBJECTS: u32 = 1 << 20;
-/// Bytes that these may have: exports tell an object in pieces of 2 GiB, and an address space has 131,072 of them.
+/// Their maximum total bytes: exports split an object into pieces of 2 GiB, and an address space has 131,072 of them.
 const BYTES: u64 = 1 << 42;
-/// Bytes of the name of a type, and how many types have one.
+/// Bytes of a type's name, and the number of named types.
 const NAME: usize = 16;
 const NAMES: usize = 32;
-/// What findings know by its name.
+/// Types that findings recognise by name.
 const KNOWN: [&str; 9] = [
     "System.Object",
     "System.Object[]",
@@ -27,9 +27,9 @@ const KNOWN: [&str; 9] = [
     "System.Threading.TimerQueueTimer",
     "App.Shop.<>c__DisplayClass0_0",
 ];
-/// Objects of which each is asked about.
+/// Number of objects queried.
 const ASKED: usize = 64;
-/// An export is no longer than so many bytes for each thing in the graph, and this: what readers want to find in an empty one.
+/// Maximum bytes of an export: for each item of the graph, and for an empty one.
 const LONGEST: u64 = 512;
 const BESIDE: u64 = 64 << 10;
 
@@ -40,8 +40,8 @@ fn opened(file: &[u8]) -> Option<remora_heap_file::Snapshot> {
     Some(snapshot)
 }
 
-/// The snapshot of a file whose stream these bytes are, and of which its types are called by pieces, too. Files have checksums, through
-/// which damage to a whole one does not come: who is hostile makes them anew.
+/// The snapshot of a file with these bytes as stream, and with type names from them. Checksums would reject damage to a complete file,
+/// but an attacker computes valid ones.
 fn opened_stream(bytes: &[u8]) -> Option<remora_heap_file::Snapshot> {
     let text = |piece: &[u8]| String::from_utf8_lossy(piece).into_owned();
     let rows: Vec<TypeRow> = bytes
@@ -58,7 +58,7 @@ fn opened_stream(bytes: &[u8]) -> Option<remora_heap_file::Snapshot> {
     opened_as(bytes, &rows)
 }
 
-/// The same, of which its types are called as those are that findings look for.
+/// The same with type names that findings recognise.
 fn opened_as_known(bytes: &[u8]) -> Option<remora_heap_file::Snapshot> {
     let assembly = "System.Private.CoreLib".to_owned();
     let events = vec![("Changed".to_owned(), "System.EventHandler".to_owned())];
@@ -68,7 +68,7 @@ fn opened_as_known(bytes: &[u8]) -> Option<remora_heap_file::Snapshot> {
         flags: 4,
         events: events.clone(),
     };
-    // Which class of the stream gets which name differs from input to input.
+    // The mapping from classes to names depends on the input.
     let first = bytes.len() % KNOWN.len();
     opened_as(bytes, &KNOWN.iter().cycle().skip(first).take(NAMES).map(row).collect::<Vec<_>>())
 }
@@ -102,7 +102,7 @@ fn bytes_of(graph: &HeapGraph) -> u64 {
     graph.objects().map(|object| graph.bytes(object)).sum()
 }
 
-/// What `heap report`, `heap show` and `heap diff` ask.
+/// The queries of `heap report`, `heap show` and `heap diff`.
 pub(crate) fn heap_questions(bytes: &[u8]) -> bool {
     let Some(snapshot) = opened_stream(bytes) else { return false };
     let graph = &snapshot.graph;
@@ -117,7 +117,7 @@ pub(crate) fn heap_questions(bytes: &[u8]) -> bool {
     let all: usize = graph.objects().map(|object| referrers.of(object).len()).sum();
     assert_eq!(all, graph.reference_count());
     for object in graph.objects().take(ASKED) {
-        // Every object is held by a root, if only by an inferred one.
+        // Every object has a root, if only an inferred one.
         let path = paths.to(graph, object).map(|path| path.objects);
         assert_eq!(path.and_then(|objects| objects.last().copied()), Some(object));
         assert_eq!(Referrers::of_one(graph, object).count(), referrers.of(object).len());
@@ -132,7 +132,7 @@ pub(crate) fn heap_questions(bytes: &[u8]) -> bool {
     snapshot.whole
 }
 
-/// What is found is in the heap.
+/// Every finding refers to the heap.
 fn findings_hold(graph: &HeapGraph, tree: &DominatorTree) {
     let rows = tables::by_type(graph, tree);
     let found = Findings::new(Looked { graph, tree, rows: &rows, values: &NoValues });
@@ -143,7 +143,7 @@ fn findings_hold(graph: &HeapGraph, tree: &DominatorTree) {
     assert!(found.tasks.count <= graph.object_count() as u64 && found.finalizers.count <= graph.object_count() as u64);
 }
 
-/// What `heap convert` writes.
+/// The output of `heap convert`.
 pub(crate) fn heap_export(bytes: &[u8]) -> bool {
     let Some(snapshot) = opened_stream(bytes) else { return false };
     let graph = &snapshot.graph;
@@ -159,7 +159,7 @@ pub(crate) fn heap_export(bytes: &[u8]) -> bool {
     let names: usize = graph.types().iter().map(|known| known.name.len() + known.assembly.len() + 1).sum();
     let said: usize =
         about.notes.iter().map(String::len).sum::<usize>() + about.application.len() + about.runtime.len();
-    // An object that is too large for a format is told in pieces of 2 GiB.
+    // An object too large for a format is split into pieces of 2 GiB.
     let pieces = bytes_of(graph) >> 31;
     let things = graph.object_count() + graph.reference_count() + graph.roots().len() + names + said;
     let longest = LONGEST * (things as u64 + pieces) + BESIDE;
@@ -185,7 +185,7 @@ pub(crate) fn heap_export(bytes: &[u8]) -> bool {
     snapshot.whole
 }
 
-/// It is JSON, whatever types are called, and has as many nodes and edges as it says.
+/// It is valid JSON for any type names, and has the stated number of nodes and edges.
 fn is_heap_snapshot(bytes: &[u8], graph: &HeapGraph) {
     let json: serde_json::Value = match serde_json::from_slice(bytes) {
         Ok(json) => json,
@@ -200,7 +200,7 @@ fn is_heap_snapshot(bytes: &[u8], graph: &HeapGraph) {
     }
 }
 
-/// Takes no more than there can be to say.
+/// Accepts no more than the maximum.
 struct Bounded {
     bytes: Vec<u8>,
     longest: u64,

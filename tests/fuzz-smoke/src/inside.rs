@@ -1,4 +1,4 @@
-//! What the agent and the collector read of each other, and what the agent reads of code.
+//! Data that agent and collector read from each other, and code that the agent reads.
 
 use remora_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
 use remora_sampler::{Link, Links, RawSample, Scheduled};
@@ -7,7 +7,7 @@ use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor, statics};
 use remora_wire::{Config, Frame, FromAgent, Message, ToAgent, unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words of payload in the ring that is scribbled over.
+/// Payload words of the ring with hostile content.
 const RING_WORDS: usize = 64;
 
 pub(crate) fn wire_message(bytes: &[u8]) -> bool {
@@ -26,7 +26,7 @@ pub(crate) fn wire_config(bytes: &[u8]) -> bool {
 pub(crate) fn wire_control(bytes: &[u8]) -> bool {
     let mut frames = Frame::default();
     let mut understood = control_body(bytes);
-    // Bytes come in pieces, as a socket gives them.
+    // The bytes arrive in pieces, as from a socket.
     for piece in bytes.chunks(7) {
         frames.push(piece);
         loop {
@@ -53,7 +53,7 @@ fn control_body(body: &[u8]) -> bool {
     understood
 }
 
-/// What was understood, in words: the same in whatever pieces the stream comes.
+/// The decoded data as text: the same for any division of the stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard(Vec<String>);
 
@@ -91,7 +91,7 @@ pub(crate) fn wire_heap(bytes: &[u8]) -> bool {
     understood && decoder.has_ended()
 }
 
-/// Answers to questions about static fields; and the bytes as the words of questions, which come back as they were.
+/// Answers to requests for static fields; and the bytes as words of requests, which must be decoded unchanged.
 pub(crate) fn wire_statics(bytes: &[u8]) -> bool {
     let all = words(bytes);
     if let [first, second, fields @ ..] = &all[..] {
@@ -108,7 +108,7 @@ pub(crate) fn wire_statics(bytes: &[u8]) -> bool {
     }
 }
 
-/// The memory is shared: whatever the other side has written, both ends go on and stay inside it.
+/// The memory is shared: whatever the other side writes, both ends continue and stay inside it.
 pub(crate) fn agent_ring(bytes: &[u8]) -> bool {
     let memory: Vec<AtomicU64> = (0..HEADER_WORDS + RING_WORDS).map(|_| AtomicU64::new(0)).collect();
     for (word, value) in memory.iter().zip(words(bytes)) {
@@ -126,7 +126,7 @@ pub(crate) fn agent_ring(bytes: &[u8]) -> bool {
     taken > 0
 }
 
-/// The table by which the agent unwinds native code: one that is sound can be searched, and each entry comes back.
+/// The agent's unwind table for native code: a sound one can be searched, and each entry is found.
 pub(crate) fn wire_unwind(bytes: &[u8]) -> bool {
     let words = words(bytes);
     if !unwind::is_sound(&words) {
@@ -143,7 +143,7 @@ pub(crate) fn wire_unwind(bytes: &[u8]) -> bool {
     true
 }
 
-/// A record of the agent's own ring, and what the kernel tells the handler of a thread.
+/// A record of the agent's own ring, and the kernel's scheduling data for the handler.
 pub(crate) fn agent_sample(bytes: &[u8]) -> bool {
     let scheduled = Scheduled::parse(bytes).is_some();
     let words = words(bytes);
@@ -157,13 +157,13 @@ pub(crate) fn leaf_caller(bytes: &[u8]) -> bool {
     let Some((&offset, code)) = bytes.split_first() else { return false };
     let here = code.get(usize::from(offset)..).unwrap_or_default();
     if let Caller::OnStack(depth) = caller(code, usize::from(offset), here) {
-        // No prolog can claim more than its instructions can hold.
+        // No prolog can claim more than its instructions can allocate.
         assert!(depth <= (code.len() as u64 + 8) << 32);
     }
     true
 }
 
-/// A table of links whose words are anybody's, and return addresses that are looked up, added and removed.
+/// A link table with arbitrary words, and return addresses that are looked up, added and removed.
 pub(crate) fn agent_links(bytes: &[u8]) -> bool {
     let all = words(bytes);
     let (table, addresses) = all.split_at(all.len() / 2);
@@ -186,7 +186,7 @@ pub(crate) fn agent_links(bytes: &[u8]) -> bool {
     found
 }
 
-/// Whole words; what is left over is left out.
+/// Whole words; a rest is dropped.
 fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }

@@ -1,15 +1,16 @@
-//! Every decoder of Remora as an entry: a function that takes any bytes and must return, without a panic, in proportion to their number.
+//! Every decoder of Remora as an entry: a function that takes any bytes and must return without a panic. Time and memory must be
+//! proportional to the input.
 //!
 //! # Purpose
-//! What comes from a target, from a file or over a socket may have been made by somebody hostile, or by a program that is just crashing.
-//! The entries are run by `tests/smoke.rs` with every test run, and by the targets in `fuzz/` for as long as somebody likes.
+//! Data from a target, a file or a socket may come from an attacker, or from a crashing program. `tests/smoke.rs` runs the entries in
+//! every test run, and the targets in `fuzz/` run them for any time.
 //!
 //! # Design constraints
-//! An entry checks more than survival where there is more to check: what was understood is written again and must be understood the same.
-//! Seeds are what the encoders write, and fixtures; what once broke an entry lies in `fuzz/corpus` under the entry's name.
+//! Where possible an entry checks more than survival: decoded data is encoded again and must decode to the same.
+//! Seeds are the encoders' output, and fixtures. Inputs that once broke an entry are in `fuzz/corpus` under the entry's name.
 //!
 //! # Rejected
-//! A dependency on a fuzzing engine here: the tests of this repository must run with a stable compiler and nothing else.
+//! A dependency on a fuzzing engine here: the tests of this repository must run with only a stable compiler.
 #![forbid(unsafe_code)]
 
 mod chunked;
@@ -28,13 +29,13 @@ pub use mutation::{mutate, with_counts};
 /// One decoder.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// Its name: of the fuzz target, and of the folder with its corpus.
+    /// The name of the fuzz target, and of its corpus folder.
     pub name: &'static str,
-    /// Feeds it and tells whether it understood; panics if something does not hold that must.
+    /// Decodes the input and returns whether it was valid; panics if an invariant is violated.
     pub run: fn(&[u8]) -> bool,
-    /// Inputs that it understands, besides its corpus.
+    /// Valid inputs in addition to its corpus.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Mutations in a short run: fewer where one takes longer.
+    /// Mutations in a short run: fewer for slow entries.
     pub rounds: u64,
 }
 
@@ -73,10 +74,10 @@ pub const ENTRIES: [Entry; 31] = [
     Entry { name: "symbols_names", run: symbols::names, seeds: seeds::names, rounds: 5_000 },
 ];
 
-/// Feeds the entry with this name: what a fuzz target does.
+/// Runs the entry with this name: the body of a fuzz target.
 ///
 /// # Panics
-/// If there is no such entry, or something does not hold that must.
+/// If there is no such entry, or an invariant is violated.
 pub fn feed(name: &str, bytes: &[u8]) {
     match ENTRIES.iter().find(|entry| entry.name == name) {
         Some(entry) => {

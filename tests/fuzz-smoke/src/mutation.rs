@@ -1,9 +1,9 @@
-//! Damage by numbers: the same seed and round make the same bytes, so that a failure is a name and a number.
+//! Damage by numbers: the same seed and round make the same bytes, so a failure is identified by a name and a number.
 
-/// Values at which lengths and counts go wrong. Last, two millions and sixty millions, seven bits in a byte: counts that pass for possible.
+/// Values that break lengths and counts. The last two are two millions and sixty millions with seven bits a byte: plausible counts.
 const AWKWARD: [u64; 10] = [0, 1, 0x7f, 0xff, 0x7fff_ffff, 0xffff_ffff, 1 << 63, u64::MAX, 0x0180_8080, 0x1f80_8080];
 
-/// `input`, damaged in the way that `round` stands for.
+/// `input` with the damage of `round`.
 pub fn mutate(input: &[u8], round: u64) -> Vec<u8> {
     let mut numbers = Numbers(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut bytes = input.to_vec();
@@ -13,11 +13,11 @@ pub fn mutate(input: &[u8], round: u64) -> Vec<u8> {
     bytes
 }
 
-/// A large count as formats here write it: seven bits in a byte, or four bytes. Each passes for possible, and what believes it takes much memory.
+/// A large count in the encodings of our formats: seven bits a byte, or four bytes. Each is plausible, and trusting it takes much memory.
 const COUNTS: [[u8; 4]; 2] = [0x1f80_8080_u32.to_le_bytes(), 0x0180_0000_u32.to_le_bytes()];
 
-/// `input` with a large count at each of its places in turn, or at some that lie evenly, so that there are about `most`. Damage by chance
-/// seldom meets the one place where a count stands.
+/// `input` with a large count at each offset in turn, or at evenly spaced ones, so that there are about `most`. Random damage seldom hits
+/// the one offset of a count.
 pub fn with_counts(input: &[u8], most: u64) -> impl Iterator<Item = Vec<u8>> {
     let step = (COUNTS.len() * input.len()).div_ceil((most as usize).max(1)).max(1);
     (0..input.len()).step_by(step).flat_map(move |at| {
@@ -50,7 +50,7 @@ fn change(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
     }
 }
 
-/// A number in the width of a field, in the order of bytes that every format here has.
+/// Writes a number in a field's width, in little-endian order as in every format here.
 fn overwrite(bytes: &mut [u8], at: usize, value: u64, width: usize) {
     for (byte, new) in bytes[at..].iter_mut().zip(&value.to_le_bytes()[..width]) {
         *byte = *new;

@@ -1,10 +1,10 @@
-//! What comes from the runtime's own port, and recordings.
+//! Data from the runtime's own port, and recordings.
 
 use remora_attach::codec::{Advertisement, Header, ProcessInfo, ProcessInfoVersion, Reply};
 use remora_nettrace::{Event, Parser, SampledProfile, Sink, Trace, method_name};
 use remora_profile::Meta;
 
-/// Pieces in which a stream arrives: an odd number, so that they end everywhere.
+/// Bytes of each piece of a stream: an odd number, so that pieces end everywhere.
 const PIECE: usize = 1021;
 
 pub(crate) fn trigger_codec(bytes: &[u8]) -> bool {
@@ -13,7 +13,7 @@ pub(crate) fn trigger_codec(bytes: &[u8]) -> bool {
     answered || Advertisement::decode(bytes).is_ok() || ProcessInfo::decode(ProcessInfoVersion::Two, bytes).is_ok()
 }
 
-/// Files of a target: the runtime, the C library, what else is mapped.
+/// Files of a target: the runtime, the C library, other mapped files.
 pub(crate) fn trigger_elf(bytes: &[u8]) -> bool {
     let understood = remora_attach::read_any_elf(bytes);
     let library = remora_attach::Requirements::of_library(bytes);
@@ -21,7 +21,7 @@ pub(crate) fn trigger_elf(bytes: &[u8]) -> bool {
     understood
 }
 
-/// What the kernel tells of a process, in words that the process has a say in: paths, names of threads.
+/// The kernel's files about a process, with parts that the process controls: paths, names of threads.
 pub(crate) fn trigger_proc(bytes: &[u8]) -> bool {
     use remora_attach::proc::{parse_listening, parse_mounts, parse_stat, parse_status};
     let lines = bytes.split(|byte| *byte == b'\n').count();
@@ -32,12 +32,12 @@ pub(crate) fn trigger_proc(bytes: &[u8]) -> bool {
     listed || remora_attach::read_any_group(bytes) || parse_stat(bytes).is_some() || status.process_id != 0
 }
 
-/// The same files as the judge of what is left reads them.
+/// The same files as the receipt reads them.
 pub(crate) fn receipt_proc(bytes: &[u8]) -> bool {
     remora_receipt::parse_anything(&String::from_utf8_lossy(bytes))
 }
 
-/// Counts, and believes nothing.
+/// Counts events.
 #[derive(Default)]
 struct Counting {
     events: u64,
@@ -51,7 +51,7 @@ impl Sink for Counting {
     fn dropped(&mut self, _: u64, _: u64) {}
 }
 
-/// What a browser, or whoever finds the port, asks the page of a heap.
+/// Requests to the page of a heap, from a browser or any other client of the port.
 pub(crate) fn heap_request(bytes: &[u8]) -> bool {
     remora_heap_view::read_any_request(bytes)
 }

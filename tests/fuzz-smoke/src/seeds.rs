@@ -1,4 +1,4 @@
-//! Inputs that the entries understand: damage to these reaches further than bytes by chance.
+//! Valid inputs of the entries: damage to these reaches deeper than random bytes.
 
 use remora_attach::codec::{ProcessInfoVersion, Request};
 use remora_heap::layout::{Slot, SlotKind};
@@ -10,7 +10,7 @@ use remora_wire::{
 };
 use std::sync::atomic::AtomicU64;
 
-/// A module whose PDB is a fixture, too.
+/// A module whose PDB is also a fixture.
 pub(crate) const NAMES_DLL: &[u8] = include_bytes!("../../../crates/host/symbols/fixtures/names.dll");
 
 pub(crate) fn messages() -> Vec<Vec<u8>> {
@@ -47,7 +47,7 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
     messages.iter().map(|message| message.encode().iter().flat_map(|word| word.to_le_bytes()).collect()).collect()
 }
 
-/// A stream of a heap with every kind of record.
+/// A heap stream with every kind of record.
 pub(crate) fn heaps() -> Vec<Vec<u8>> {
     use remora_wire::heap::{
         ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FORM, GAP, LENGTHY, LONGEST_NUMBER, PLAIN_CLASS, RANGE,
@@ -68,8 +68,8 @@ pub(crate) fn heaps() -> Vec<Vec<u8>> {
     vec![numbers.concat().iter().flat_map(bytes).collect()]
 }
 
-/// Streams of graphs to be asked about: that of [`heaps`], and one with a ring, an object that two refer to, and one that is too large for
-/// other tools' formats.
+/// Streams of graphs for queries: that of [`heaps`], and a second one. The second has a cycle, an object with two referrers, and one too
+/// large for other tools' formats.
 pub(crate) fn heap_graphs() -> Vec<Vec<u8>> {
     use remora_wire::heap::{CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
     const OBJECTS: u64 = 40;
@@ -138,7 +138,7 @@ pub(crate) fn controls() -> Vec<Vec<u8>> {
 
 pub(crate) fn rings() -> Vec<Vec<u8>> {
     let mut words = vec![0_u64; HEADER_WORDS];
-    // Head and tail stand on cache lines of their own; then come two records.
+    // Head and tail are on separate cache lines; two records follow.
     (words[0], words[8]) = (7, 0);
     words.extend([4, 1, 2, 3, 3, 1, 2]);
     vec![words.iter().flat_map(|word| word.to_le_bytes()).collect()]
@@ -168,7 +168,7 @@ pub(crate) fn diagnostics() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Id, cookie, and texts with their lengths, as a runtime answers.
+/// Id, cookie, and strings with their lengths, as in a runtime's answer.
 fn process_information() -> Vec<u8> {
     let mut payload = 4711_u64.to_le_bytes().to_vec();
     payload.extend([7; 16]);
@@ -179,8 +179,7 @@ fn process_information() -> Vec<u8> {
     payload
 }
 
-/// A whole snapshot of the heap that [`heaps`] tell of.
-/// A static field that holds an object, one that holds none, and one that is no reference.
+/// Static fields: an object, a boxed value, and a number.
 fn static_fields() -> [StaticField; 3] {
     let field = |kind, content| StaticField {
         owner: "Known.Cache".into(),
@@ -196,6 +195,7 @@ fn static_fields() -> [StaticField; 3] {
     ]
 }
 
+/// Complete snapshots with the streams of [`heaps`].
 pub(crate) fn heap_files() -> Vec<Vec<u8>> {
     let file = |stream: Vec<u8>| {
         let rows = ["Known.Node", "Known.Node[]"].map(|name| remora_heap_file::TypeRow {
@@ -213,7 +213,7 @@ pub(crate) fn heap_files() -> Vec<Vec<u8>> {
     heaps().into_iter().map(file).collect()
 }
 
-/// Answers about static fields: a place with and without what stands there, none, and the end.
+/// Answers about static fields: an address with and without a value, none, and the end.
 pub(crate) fn statics() -> Vec<Vec<u8>> {
     let numbers: [&[u64]; 2] = [&[1, 5, 28, 0, 0x7f00_0000_1000, 1, 42, 0x8013_1351, 0, 0x7f00_0000_1010, 0], &[0, 9]];
     numbers.into_iter().map(remora_wire::heap::written).collect()
@@ -229,7 +229,7 @@ pub(crate) fn heap_indexes() -> Vec<Vec<u8>> {
         let mut bytes = Vec::new();
         let parts = remora_heap_view::Parts { graph: &graph, about, key, goes_on: &|| true };
         remora_heap_view::make(parts, &mut bytes).expect("memory takes everything");
-        // Behind the last section stand a checksum for each block, and one of these.
+        // The last section is followed by a checksum for each block, and one of these.
         let blocks = (bytes.len() - INDEX_HEADER - 4).div_ceil(INDEX_BLOCK + 4);
         bytes.truncate(bytes.len() - (blocks + 1) * 4);
         bytes.drain(INDEX_FIELDS..INDEX_HEADER);
@@ -246,7 +246,7 @@ pub(crate) fn unwind_tables() -> Vec<Vec<u8>> {
     vec![in_bytes(&encode(&[module(0x1000, 4), module(0x3000, 0)], &rows)[1..])]
 }
 
-/// A record with addresses and a piece of the stack, and a line of `schedstat`.
+/// A record with addresses and a part of the stack, and a line of `schedstat`.
 pub(crate) fn samples() -> Vec<Vec<u8>> {
     let mut words = vec![5 | 3 << 16 | 2 << 32 | 1 << 48, 7 | 3 << 32, 1, 2, 3, 4];
     words.extend([0x10, 0x20, 0x30, 1, 2, 9]);
@@ -261,7 +261,7 @@ fn in_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Eight sets of a table that knows eight addresses, and those.
+/// Eight sets of a table with eight addresses, and these addresses.
 pub(crate) fn links() -> Vec<Vec<u8>> {
     let table: Vec<AtomicU64> = (0..32).map(|_| AtomicU64::new(0)).collect();
     let links = Links::new(&table);
@@ -295,7 +295,7 @@ pub(crate) fn elfs() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Lists of an early version, and of one whose files may be packed.
+/// Lists of an early version, and of one with optional compression.
 pub(crate) fn bundles() -> Vec<Vec<u8>> {
     let list = |version: u32| {
         let mut bytes = [version, 0, 1].map(u32::to_le_bytes).concat();
@@ -316,19 +316,19 @@ pub(crate) fn maps() -> Vec<Vec<u8>> {
     vec![text.as_bytes().to_vec()]
 }
 
-/// What discovery and checks read: all but timers, memory and links.
+/// The files of discovery and checks: all but timers, memory and links.
 pub(crate) fn trigger_proc() -> Vec<Vec<u8>> {
     let groups = b"5:cpu,cpuacct:/x\n4:memory:/docker/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n0::/pod/app\n";
-    // Its mappings are read by `symbols_maps`.
+    // `symbols_maps` covers its mappings.
     [&proc_files()[..2], &proc_files()[3..5], &[groups.to_vec()]].concat()
 }
 
-/// What the judge reads: all but mounts and listening sockets.
+/// The files of the receipt: all but mounts and listening sockets.
 pub(crate) fn receipt_proc() -> Vec<Vec<u8>> {
     [&proc_files()[..3], &proc_files()[5..]].concat()
 }
 
-/// Lines of the files in `/proc/PID`, as kernels write them.
+/// Lines of the files in `/proc/PID`, in the kernel's format.
 fn proc_files() -> Vec<Vec<u8>> {
     let texts = [
         "7 (a) b (c)) S 3 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 1\n",

@@ -1,13 +1,13 @@
-//! Modules, symbols and names, which are read from files that a target names.
+//! Modules, symbols and names, read from files that a target names.
 
 use remora_symbols::{
     Bundle, ElfImage, ManagedImage, PortablePdb, UnwindRules, demangle_native, demangle_raw, find_mapping, mapped_name,
     parse_maps, short_type_name,
 };
 
-/// Methods of one module that are looked at.
+/// Number of methods read in one module.
 const MOST_METHODS: usize = 300;
-/// A name is a word; longer input would only be more of the same.
+/// A name is one word; longer input would add nothing new.
 const LONGEST_NAME: usize = 512;
 
 pub(crate) fn image(bytes: &[u8]) -> bool {

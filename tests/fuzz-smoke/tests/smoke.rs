@@ -1,9 +1,9 @@
-//! A short run over every entry: its seeds, its corpus, and as many mutations of them as take a moment. The same in every run.
+//! A short run over every entry: its seeds, its corpus, and some mutations of them. The same in every run.
 //!
 //! `REMORA_FUZZ_ROUNDS=100` makes it a hundred times as long, with other mutations.
 //!
-//! An input may make an entry allocate in proportion to its length ([`BESIDE`], [`EACH`]) and take so much CPU time ([`TIME`]). What does
-//! not come back at all, or takes all memory at once, ends the test by a limit of the kernel; the entry is named on standard error.
+//! An entry may allocate memory in proportion to its input ([`BESIDE`], [`EACH`]) and take limited CPU time ([`TIME`]). If an entry hangs
+//! or exhausts memory, a kernel limit ends the test; standard error names the entry.
 
 #![allow(clippy::print_stderr, reason = "what the kernel ends is named before")]
 
@@ -18,15 +18,15 @@ use std::time::Duration;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// Bytes that an entry may take whatever its input: buffers of writers.
+/// Bytes that an entry may allocate for any input: buffers of writers.
 const BESIDE: usize = 4 << 20;
-/// Bytes that it may take besides for each byte of input.
+/// Additional bytes for each byte of input.
 const EACH: usize = 256;
-/// CPU time that it may take for one input, whose length no seed exceeds by much: a thousand times what the slowest takes.
+/// CPU time for one input (no seed's length is exceeded by much): a thousand times the slowest.
 const TIME: Duration = Duration::from_secs(10);
-/// CPU time in which an entry must be through, in seconds: what hangs is ended by the kernel.
+/// CPU time limit for an entry, in seconds: the kernel ends a hanging one.
 const HANGS: u64 = 600;
-/// Address space beyond what there is when the test begins: what asks for more gets none, and the test ends.
+/// Address space beyond that at the start of the test: a larger allocation fails, and the test ends.
 const ADDRESSES: u64 = 16 << 30;
 
 #[test]
@@ -38,7 +38,7 @@ fn every_entry_survives_what_is_fed_to_it() {
     let greedy = Entry { name: "greedy", run: greedy, seeds: || vec![vec![7; 9]], rounds: 0 };
     let found = run(&greedy, 1).unwrap_or_default();
     assert!(found.starts_with("greedy: input 0 takes"), "{found}");
-    // A count that is believed, somewhere in the middle.
+    // Trusts a count in the middle of the input.
     let believes = |bytes: &[u8]| {
         let count = bytes[60..].iter().take(4).rev().fold(0, |count, byte| count << 7 | usize::from(byte & 0x7f));
         Vec::<u64>::with_capacity(count).capacity() >= count
@@ -83,7 +83,7 @@ fn mutations_are_the_same_every_time_and_differ() {
     assert!(distinct.len() > 80, "{}", distinct.len());
 }
 
-/// What broke the entry, if anything did.
+/// The failure of the entry, if any.
 fn run(entry: &Entry, times: u64) -> Option<String> {
     eprintln!("{}", entry.name);
     limit(Resource::Cpu, spent(ClockId::ProcessCPUTime).as_secs() + HANGS);
@@ -113,7 +113,7 @@ fn run(entry: &Entry, times: u64) -> Option<String> {
     None
 }
 
-/// Whether the entry understood; or what it did that it must not.
+/// Whether the input was valid; or the violation.
 fn feed(entry: &Entry, bytes: &[u8]) -> Result<bool, String> {
     MEMORY.reset_peak_usage();
     let (before, begun) = (MEMORY.current_usage(), spent(ClockId::ThreadCPUTime));
@@ -135,7 +135,7 @@ fn spent(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Lowers a limit of this process, as far as it is not lower anyway.
+/// Lowers a limit of this process, unless it is lower already.
 fn limit(what: Resource, most: u64) {
     let Rlimit { maximum, .. } = getrlimit(what);
     let current = Some(maximum.map_or(most, |maximum| maximum.min(most)));
@@ -146,7 +146,7 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// The paths in a folder, in order; none if there is no such folder.
+/// The sorted paths in a folder; none if it does not exist.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();

@@ -1,4 +1,5 @@
-//! Methods of Info that documents keep for profilers from the start, by their names: each with arguments that do no harm where it is served.
+//! Methods of Info that the documentation restricts to startup profilers, by name; each with arguments that are harmless where it is
+//! served.
 //!
 //! tidy: catalogue
 
@@ -9,7 +10,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::{from_mut, null_mut};
 
-/// What a method is asked about, where it is about something.
+/// The subject of a call, if any.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct About {
     /// A module.
@@ -20,20 +21,20 @@ pub struct About {
     pub function: usize,
 }
 
-/// Calls the method of that name; `None` if it is none of these.
+/// Calls the method of that name; `None` for other names.
 ///
 /// # Safety
-/// Info is alive, and knows the ids.
+/// Info is valid, and knows the ids.
 pub unsafe fn call(raw: *mut sys::ICorProfilerInfo, name: &str, about: About) -> Option<HResult> {
-    // SAFETY: the caller's promise, for each.
+    // SAFETY: the caller guarantees that Info is valid and knows the ids, which each of these requires.
     let code =
         unsafe { hooks(raw, name).or_else(|| inspection(raw, name, about)).or_else(|| bodies(raw, name, about)) };
     code.map(HResult)
 }
 
-/// Functions that are called at every entrance and exit. Without their flag in the mask none of these ever is.
+/// Hooks for every function entry and exit. Without their flag in the mask none is ever called.
 unsafe fn hooks(raw: *mut sys::ICorProfilerInfo, name: &str) -> Option<i32> {
-    // SAFETY: alive; functions of this library. The same for each below.
+    // SAFETY: the caller guarantees that Info is valid; the hooks are functions of this library. This holds for each call below.
     Some(unsafe {
         match name {
             "SetEnterLeaveFunctionHooks" => {
@@ -63,12 +64,12 @@ unsafe fn hooks(raw: *mut sys::ICorProfilerInfo, name: &str) -> Option<i32> {
     })
 }
 
-/// What is looked at in a hook or in a callback about an exception, and what was for debuggers once.
+/// Queries for hooks and exception callbacks, and former debugger methods.
 unsafe fn inspection(raw: *mut sys::ICorProfilerInfo, name: &str, about: About) -> Option<i32> {
     let (mut frame, mut length, mut flag, mut context, mut object) = (0, 0, 0, 0, null_mut());
     let (frame, length) = (from_mut(&mut frame), from_mut(&mut length));
     let function = about.function;
-    // SAFETY: alive, and places for the answers. The same for each below.
+    // SAFETY: the caller guarantees that Info is valid; all outputs are local. This holds for each call below.
     Some(unsafe {
         match name {
             "GetFunctionEnter3Info" => {
@@ -112,12 +113,12 @@ unsafe fn inspection(raw: *mut sys::ICorProfilerInfo, name: &str, about: About) 
     })
 }
 
-/// What is for who changes methods.
+/// Methods for profilers that rewrite code.
 unsafe fn bodies(raw: *mut sys::ICorProfilerInfo, name: &str, about: About) -> Option<i32> {
     let About { module, token, function } = about;
     let (mut body, mut length, mut allocator) = (std::ptr::null(), 0, null_mut());
     let same = sys::COR_IL_MAP { oldOffset: 0, newOffset: 0, fAccurate: 1 };
-    // SAFETY: alive, and places for the answers. The same for each below.
+    // SAFETY: the caller guarantees that Info is valid; all outputs are local. This holds for each call below.
     Some(unsafe {
         match name {
             "GetILFunctionBody" => {
@@ -144,16 +145,16 @@ unsafe extern "C" fn leave2(_: usize, _: usize, _: usize, _: *mut sys::COR_PRF_F
 
 unsafe extern "C" fn tailcall2(_: usize, _: usize, _: usize) {}
 
-/// Leaves each function as it is, and has none hooked.
+/// Keeps each function's id, and disables its hooks.
 unsafe extern "C" fn mapper(function: usize, is_hooked: *mut i32) -> usize {
     if !is_hooked.is_null() {
-        // SAFETY: the runtime's place for the answer.
+        // SAFETY: not null, so valid for the answer: the runtime guarantees it for a mapper.
         unsafe { is_hooked.write(0) };
     }
     function
 }
 
 unsafe extern "C" fn mapper2(function: usize, _: *mut c_void, is_hooked: *mut i32) -> usize {
-    // SAFETY: the same place.
+    // SAFETY: the runtime guarantees that `is_hooked` is null or valid.
     unsafe { mapper(function, is_hooked) }
 }

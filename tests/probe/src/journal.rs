@@ -1,15 +1,15 @@
-//! What was called back, in order: written on any thread, without a lock.
+//! A log of callbacks, in order: written on any thread, without a lock.
 
 use corprof::SLOT_NAMES;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Entries that are kept. More than a test causes; what comes after is counted and not kept.
+/// Maximum logged entries, more than a test causes; later ones are only counted.
 const ENTRIES: usize = 16_384;
 /// Slots of the callback, from `Initialize` on.
 const SLOTS: usize = 96;
 
-/// Counts of all callbacks, and the ids that the interesting ones came with.
+/// Counts of all callbacks, and the ids of the interesting ones.
 pub struct Journal {
     counts: [AtomicU64; SLOTS],
     held: [AtomicBool; SLOTS],
@@ -23,21 +23,21 @@ impl Default for Journal {
             counts: [const { AtomicU64::new(0) }; SLOTS],
             held: [const { AtomicBool::new(false) }; SLOTS],
             next: AtomicUsize::new(0),
-            // A slot is written last, and its number plus one, so that zero means that it is not there yet.
+            // The slot is written last, as its number plus one: zero means that the entry is not written yet.
             entries: (0..ENTRIES).map(|_| (AtomicUsize::new(0), AtomicUsize::new(0))).collect(),
         }
     }
 }
 
 impl Journal {
-    /// One more of these.
+    /// Counts one callback.
     pub fn count(&self, slot: &str) {
         if let Some(count) = index(slot).and_then(|index| self.counts.get(index)) {
             count.fetch_add(1, Ordering::SeqCst);
         }
     }
 
-    /// Writes down that this came, with this id.
+    /// Logs one callback with its id.
     pub fn note(&self, slot: &str, id: usize) {
         let at = self.next.fetch_add(1, Ordering::SeqCst);
         if let (Some(index), Some((slot, argument))) = (index(slot), self.entries.get(at)) {
@@ -46,32 +46,32 @@ impl Journal {
         }
     }
 
-    /// The next callback of this slot is to be held, or not. False if there is no such slot.
+    /// Sets whether the next callback of this slot blocks. False for an unknown slot.
     pub fn hold(&self, slot: &str, hold: bool) -> bool {
         let held = index(slot).and_then(|index| self.held.get(index));
         held.inspect(|held| held.store(hold, Ordering::SeqCst)).is_some()
     }
 
-    /// Whether this callback is the one to hold; the one after it is not.
+    /// Whether this callback must block; resets that.
     pub fn is_held(&self, slot: &str) -> bool {
         let held = index(slot).and_then(|index| self.held.get(index));
         held.is_some_and(|held| held.swap(false, Ordering::SeqCst))
     }
 
-    /// `NAME=COUNT` for every callback that came.
+    /// `NAME=COUNT` for every callback with calls.
     pub fn counts(&self) -> String {
         let mut text = String::new();
         for (name, count) in SLOT_NAMES.iter().zip(&self.counts) {
             let count = count.load(Ordering::SeqCst);
             if count > 0 {
-                // Writing to a text does not fail.
+                // Writing to a string does not fail.
                 let _ = write!(text, "{name}={count} ");
             }
         }
         text
     }
 
-    /// `NAME:ID` in the order in which they came.
+    /// `NAME:ID` in call order.
     pub fn entries(&self) -> String {
         let mut text = String::new();
         for (slot, argument) in self.entries.iter().take(self.next.load(Ordering::SeqCst)) {

@@ -1,19 +1,19 @@
-//! A profiler that decides nothing: at each step that matters it asks the test outside what to do, on the very thread of that step.
+//! A profiler controlled by a test: at each important step it asks the test what to do, on the thread of that step.
 //!
 //! # Purpose
-//! To see what live runtimes do, where the documents about them only say so (contract.md, the column of the runtimes).
-//! Inside a callback the probe connects to the test's Unix socket and says where it is; the test has it call the runtime from there,
-//! learns each answer, and says with what code the callback returns. So every test is a handshake, and nothing depends on time.
+//! Shows the behaviour of live runtimes where their documentation only claims it (contract.md, the column of the runtimes). Inside a
+//! callback the probe connects to the test's Unix socket and sends its place. The test orders calls into the runtime, gets each answer,
+//! and sets the callback's return code. So every test is a handshake, and nothing depends on time.
 //!
 //! # Design constraints
-//! - The socket is named by `REMORA_PROBE_SOCKET` in the target's environment, so that the client data is free to be anything.
-//! - It goes without a trace, as every profiler should: no thread of the standard library, no thread-local with a destructor,
-//!   and a thread of its own that asks for the detach holds its own reference on the library until the C library's code ends it.
-//! - It calls whatever it is told to call, also what the safe layer of `corprof` refuses: to be refused by the runtime is the test.
+//! - `REMORA_PROBE_SOCKET` in the target's environment names the socket, so the client data is free for tests.
+//! - It leaves no trace, as every profiler should: no thread of the standard library, and no thread-local with a destructor. Its own
+//!   thread, which requests the detach, has its own reference on the library until the C library's code ends it.
+//! - It makes every ordered call, also those that the safe layer of `corprof` refuses: tests check the runtime's refusal.
 //!
 //! # Rejected
-//! - Judging: it reports codes and ids, and the tests know what they should be.
-//! - Surviving misuse: a test that orders a call into a runtime that has already let the probe go gets a crash, as it should.
+//! - Verdicts: it reports codes and ids, and the tests know the expected ones.
+//! - Surviving misuse: a call into a runtime that has already detached the probe crashes, as it should.
 
 mod calls;
 mod journal;
@@ -24,7 +24,7 @@ mod own_thread;
 mod profiler;
 mod questions;
 mod seat;
-// How the agent itself reads the heap.
+// The agent's own way to read the heap.
 #[allow(dead_code, reason = "a probe walks in copies alone")]
 #[path = "../../../crates/target/agent/src/process_heap.rs"]
 mod process_heap;
@@ -37,11 +37,11 @@ use std::ffi::c_void;
 
 /// The class of a profiler for every runtime.
 const CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0001);
-/// The class of one that knows no newer interface than those of version 2 of the .NET Framework.
+/// The class of a profiler that knows no newer interfaces than version 2 of the .NET Framework.
 const OLD_CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0002);
-/// The class of one that is only notified.
+/// The class of a notification-only profiler.
 const NOTIFIED_CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0003);
-/// The class of another one like the first.
+/// The class of a second main profiler.
 const OTHER_CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0004);
 
 fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
@@ -53,10 +53,10 @@ fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
     }
 }
 
-/// What the runtime looks for in the library.
+/// The entry point that the runtime looks for.
 ///
 /// # Safety
-/// Called by the runtime, with pointers that are valid.
+/// Only the runtime calls this, with valid pointers.
 #[allow(non_snake_case, reason = "the name is the runtime's")]
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn DllGetClassObject(
@@ -64,6 +64,6 @@ pub unsafe extern "system" fn DllGetClassObject(
     interface: *const Guid,
     object: *mut *mut c_void,
 ) -> i32 {
-    // SAFETY: the runtime's own pointers, passed on.
+    // SAFETY: the pointers are valid: the runtime guarantees it for DllGetClassObject.
     unsafe { dll_get_class_object(class, interface, object, make) }
 }

@@ -1,6 +1,7 @@
-//! Questions of a module's metadata as they are put raw: `ask meta MODULE QUESTION ...`.
+//! Raw calls about a module's metadata: `ask meta MODULE QUESTION ...`.
 //!
-//! Each opens the metadata, asks, and gives it back: whoever has asked for the detach may hold none of it. A failure is an answer here too.
+//! Each opens the metadata, makes the call, and releases it: a profiler that has requested its detach may keep none of it. A failure is
+//! an answer here, too.
 
 use crate::orders::number;
 use crate::questions::{Room, answer, answer_text};
@@ -9,71 +10,71 @@ use corprof::{Guid, sys};
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
-/// What stands in a place before a question is put, so that a test sees whether anything was written there.
+/// The initial value of an output, so that a test sees whether it was written.
 pub const UNTOUCHED: u32 = 0x77;
 
-/// A module's metadata while one question is put.
+/// A module's metadata during one call.
 pub struct Open {
-    /// As the newer interface.
+    /// The newer interface.
     pub import: *mut sys::IMetaDataImport2,
-    /// As the one beside it.
+    /// The separate interface for assemblies.
     pub assembly: *mut sys::IMetaDataAssemblyImport,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // SAFETY: the two references that `of` was given.
+        // SAFETY: `of` got this reference, and nobody else releases it.
         unsafe { sys::IUnknown::Release(self.assembly.cast()) };
-        // SAFETY: as above.
+        // SAFETY: `of` got this reference, and nobody else releases it.
         unsafe { sys::IUnknown::Release(self.import.cast()) };
     }
 }
 
 impl Open {
     /// # Safety
-    /// Info is alive and knows the module.
+    /// Info is valid and knows the module.
     unsafe fn of(raw: *mut sys::ICorProfilerInfo, module: usize) -> Result<Open, i32> {
         let (mut import, mut assembly) = (null_mut(), null_mut());
         let interface = &sys::IID_IMetaDataImport2;
-        // SAFETY: the caller's promise; an interface and a place for it.
+        // SAFETY: the caller guarantees that Info is valid and knows the module; `import` is valid for writing.
         let code = unsafe { sys::ICorProfilerInfo::GetModuleMetaData(raw, module, 0, interface, &raw mut import) };
         if code != 0 {
             return Err(code);
         }
-        // SAFETY: a live object; the same.
+        // SAFETY: the runtime has just returned this object; `assembly` is valid for writing.
         let code =
             unsafe { sys::IUnknown::QueryInterface(import, &sys::IID_IMetaDataAssemblyImport, &raw mut assembly) };
         if code != 0 {
-            // SAFETY: the one reference.
+            // SAFETY: the only reference, which is not used any more.
             unsafe { sys::IUnknown::Release(import) };
             return Err(code);
         }
         Ok(Open { import: import.cast(), assembly: assembly.cast() })
     }
 
-    /// As the first interface.
+    /// The first interface.
     pub fn first(&self) -> *mut sys::IMetaDataImport {
         self.import.cast()
     }
 }
 
-/// Puts one question; `None` if there is no such question.
+/// Makes one call; `None` for an unknown question.
 ///
 /// # Safety
-/// Info is alive and knows the module.
+/// Info is valid and knows the module.
 pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, module: usize, words: &[&str]) -> Option<String> {
     let (question, rest) = words.split_first()?;
     if *question == "open" {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that Info is valid and knows the module.
         return Some(unsafe { interface(raw, module, rest) });
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that Info is valid and knows the module.
     let open = match unsafe { Open::of(raw, module) } {
         Ok(open) => open,
         Err(code) => return Some(answer(code, &[])),
     };
     let token = rest.first().map_or(0, |word| number(word)) as u32;
-    // SAFETY: open until the end of this call.
+    // SAFETY: `open` keeps both interfaces valid until the end of this call.
     unsafe {
         of_module(&open, question, rest)
             .or_else(|| of_rows(&open, question, token, rest.get(1..).unwrap_or_default()))
@@ -83,7 +84,7 @@ pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, module: usize, words: &[&str]
     }
 }
 
-/// Whether an interface is there, which the metadata is opened for, and which it is asked for once it is open.
+/// Opens the metadata with one interface, then queries further interfaces; reports which exist.
 unsafe fn interface(raw: *mut sys::ICorProfilerInfo, module: usize, rest: &[&str]) -> String {
     let id = |name: &str| match name {
         "import" => sys::IID_IMetaDataImport,
@@ -95,37 +96,37 @@ unsafe fn interface(raw: *mut sys::ICorProfilerInfo, module: usize, rest: &[&str
     let wanted: Vec<Guid> = rest.iter().map(|name| id(name)).collect();
     let [first, then @ ..] = &wanted[..] else { return answer(-1, &[]) };
     let mut object = null_mut();
-    // SAFETY: the caller's promise; an interface and a place for it.
+    // SAFETY: the caller guarantees that Info is valid and knows the module; `object` is valid for writing.
     let code = unsafe { sys::ICorProfilerInfo::GetModuleMetaData(raw, module, 0, first, &raw mut object) };
     let mut numbers = vec![usize::from(!object.is_null())];
     let mut current: *mut sys::IUnknown = object;
     for next in then {
         let mut other = null_mut();
-        // SAFETY: a live object, an interface, and a place for it.
+        // SAFETY: `current` has a reference of ours; `other` is valid for writing.
         let code = unsafe { sys::IUnknown::QueryInterface(current, next, &raw mut other) };
         numbers.push(code as u32 as usize);
         if !other.is_null() {
-            // SAFETY: the reference that is not needed any more, since there is another one.
+            // SAFETY: a reference of ours, replaced by that in `other`.
             unsafe { sys::IUnknown::Release(current) };
             current = other.cast();
         }
     }
     if !current.is_null() {
-        // SAFETY: the last reference.
+        // SAFETY: the last reference of ours, which is not used any more.
         unsafe { sys::IUnknown::Release(current) };
     }
     answer(code, &numbers)
 }
 
-/// The bytes of a signature as one number, up to eight, and how many there are.
+/// The bytes of a signature as one number, up to seven, and their count.
 ///
 /// # Safety
-/// The bytes are there, or nowhere.
+/// `place` is null or valid for `length` bytes.
 unsafe fn bytes(place: *const u8, length: u32) -> [usize; 2] {
     if place.is_null() || length == UNTOUCHED {
         return [usize::from(!place.is_null()), length as usize];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not null, so the caller guarantees `length` valid bytes.
     let all = unsafe { std::slice::from_raw_parts(place, (length as usize).min(7)) };
     [all.iter().fold(1, |sum, byte| sum << 8 | usize::from(*byte)), length as usize]
 }
@@ -133,7 +134,7 @@ unsafe fn bytes(place: *const u8, length: u32) -> [usize; 2] {
 unsafe fn of_module(open: &Open, question: &str, rest: &[&str]) -> Option<String> {
     let mut name = Room::of(rest, 0_u16);
     let (place, many, mut length) = (name.place(), name.room, UNTOUCHED);
-    // SAFETY: alive, and places for the answers. The same for each of these.
+    // SAFETY: `open` keeps the interface valid; all outputs are local. This holds for each call below.
     Some(unsafe {
         match question {
             "scope" => {
@@ -169,7 +170,7 @@ unsafe fn of_rows(open: &Open, question: &str, token: u32, rest: &[&str]) -> Opt
     let (mut owner, mut flags, mut other, mut address) = (UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED);
     let (mut signature, mut size) = (null(), UNTOUCHED);
     let import = open.first();
-    // SAFETY: as above.
+    // SAFETY: `open` keeps the interface valid; all outputs are local. This holds for each call below.
     Some(unsafe {
         match question {
             "type" => {
@@ -279,7 +280,7 @@ unsafe fn of_rows(open: &Open, question: &str, token: u32, rest: &[&str]) -> Opt
     })
 }
 
-/// What an assembly is called, or one that it refers to.
+/// The name of an assembly, or of one that it references.
 unsafe fn of_assembly(open: &Open, question: &str, token: u32, name: &mut Room<u16>) -> String {
     let (place, many, mut length) = (name.place(), name.room, UNTOUCHED);
     let (mut key, mut size, mut hash, mut flags) = (null(), UNTOUCHED, UNTOUCHED, UNTOUCHED);
@@ -287,7 +288,7 @@ unsafe fn of_assembly(open: &Open, question: &str, token: u32, name: &mut Room<u
     let mut facts: sys::ASSEMBLYMETADATA = unsafe { std::mem::zeroed() };
     let (of_key, of_size, of_facts, of_flags) = (&raw mut key, &raw mut size, &raw mut facts, &raw mut flags);
     let wide = &raw mut length;
-    // SAFETY: alive, and places for the answers.
+    // SAFETY: `open` keeps the interface valid; all outputs are local.
     let code = unsafe {
         if question == "identity" {
             let algorithm = &raw mut hash;
@@ -331,7 +332,7 @@ unsafe fn by_name(open: &Open, question: &str, rest: &[&str]) -> Option<String> 
     let token = |at: usize| rest.get(at).map_or(0, |word| number(word)) as u32;
     let name = wide(rest.first().copied().unwrap_or_default());
     let text = if rest.first() == Some(&"nowhere") { null() } else { name.as_ptr() };
-    // SAFETY: alive, texts that end, and a place for the answer. The same for each of these.
+    // SAFETY: `open` keeps the interface valid; strings are zero-terminated, and all outputs are local. This holds for each call below.
     Some(unsafe {
         match question {
             "find-type" => {
@@ -342,7 +343,7 @@ unsafe fn by_name(open: &Open, question: &str, rest: &[&str]) -> Option<String> 
                 let code = sys::IMetaDataImport::FindTypeRef(import, token(1), text, &raw mut found);
                 answer(code, &[found as usize])
             }
-            // Of a type; with the signature of a method, or any.
+            // In a type; with a method's signature, or any.
             "find-method" | "find-member" | "find-field" => {
                 let (mut signature, mut size) = (null(), 0);
                 if token(2) != 0 {
@@ -402,7 +403,7 @@ unsafe fn by_name(open: &Open, question: &str, rest: &[&str]) -> Option<String> 
 unsafe fn of_tokens(open: &Open, question: &str, token: u32) -> Option<String> {
     let (import, mut first, mut second) = (open.first(), UNTOUCHED, UNTOUCHED);
     let (mut signature, mut text) = (null(), null());
-    // SAFETY: as above.
+    // SAFETY: `open` keeps the interface valid; all outputs are local. This holds for each call below.
     Some(unsafe {
         match question {
             "valid" => answer(sys::IMetaDataImport::IsValidToken(import, token), &[]),
@@ -460,7 +461,7 @@ unsafe fn of_tokens(open: &Open, question: &str, token: u32) -> Option<String> {
                 answer(code, &[usize::from(!scope.is_null()), first as usize])
             }
             "convention" => {
-                // Of no arguments, and returns nothing.
+                // No parameters, and no result.
                 let signature = [0_u8, 0, 1];
                 let start = signature.as_ptr().cast();
                 let code = sys::IMetaDataImport::GetNativeCallConvFromSig(import, start, 3, &raw mut first);

@@ -1,4 +1,4 @@
-//! What a test can have the probe do, from whatever seat: mostly one call into the runtime, answered with its code.
+//! The orders of a test, from any seat: mostly one call into the runtime, answered with its code.
 
 use crate::calls::About;
 use crate::profiler::{Loaded, Shared};
@@ -14,15 +14,15 @@ use std::fmt::LowerHex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Frames of a stack that are answered; deeper ones are left out.
+/// Maximum frames of an answered stack; deeper ones are dropped.
 const FRAMES: usize = 256;
 
-/// How long a probe that may not leave yet waits before it asks again.
+/// The wait of a probe between two premature detach requests.
 const A_LITTLE: Duration = Duration::from_millis(1);
-/// What it expects its callbacks to take, milliseconds.
+/// The expected duration of its callbacks, milliseconds.
 const EXPECTED: u32 = 300;
 
-/// An enumeration that was begun and is read later.
+/// A started enumeration that is read later.
 pub enum Snapshot<'a> {
     /// Of modules.
     Modules(Box<Enumeration<'a, ModuleId>>),
@@ -40,7 +40,7 @@ macro_rules! either {
     };
 }
 
-/// Obeys one order; the line to answer.
+/// Executes one order; returns the answering line.
 pub fn obey(seat: &mut Seat<'_>, words: &[&str]) -> String {
     match obeyed(seat, words) {
         Ok(words) => format!("0x00000000 {words}\n"),
@@ -48,7 +48,7 @@ pub fn obey(seat: &mut Seat<'_>, words: &[&str]) -> String {
     }
 }
 
-/// Asks for the detach, again and again as long as it is too early for that.
+/// Requests the detach, repeatedly while it is too early.
 pub fn leave(shared: &Shared) {
     let Some(loaded) = shared.loaded.get() else { return };
     while detach(loaded.raw(), EXPECTED) == Err(HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED) {
@@ -56,7 +56,7 @@ pub fn leave(shared: &Shared) {
     }
 }
 
-/// A number as tests write it: decimal, or hexadecimal with `0x`.
+/// Parses a test's number: decimal, or hexadecimal with `0x`.
 pub fn number(text: &str) -> u64 {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
@@ -103,23 +103,24 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
     }
 }
 
-/// The clauses by which the safe layer refuses this mask to an attached profiler; none if it does not.
+/// The clauses by which the safe layer refuses this mask to an attached profiler; none if it accepts.
 fn clauses(low: u32, high: u32) -> String {
     let refused = [AttachMask::from_bits(low).err(), HighAttachMask::from_bits(high).err()];
     refused.into_iter().flatten().flat_map(ForbiddenBits::clauses).map(|(clause, _)| format!("{clause} ")).collect()
 }
 
-/// Orders that change something, by the raw interface: what must be refused is asked as well. `None` if it is none of these.
+/// Orders that change something, through the raw interface, so that refused calls are possible, too. `None` for other orders.
 fn changed(raw: *mut sys::ICorProfilerInfo, words: &[&str]) -> Option<Result<String, HResult>> {
     let code = match *words {
-        // SAFETY: alive as long as the test says so. The same for each of these; where a slot is of a later version, 3.1 has it.
+        // SAFETY: the test orders this only while Info is valid. This holds for each call below; 3.1 has the slots of later versions that
+        // are used.
         ["mask", low, high] => unsafe {
             sys::ICorProfilerInfo5::SetEventMask2(raw.cast(), number(low) as u32, number(high) as u32)
         },
-        // SAFETY: as above.
+        // SAFETY: the test orders this only while Info is valid.
         ["mask", low] => unsafe { sys::ICorProfilerInfo::SetEventMask(raw, number(low) as u32) },
         ["detach", milliseconds] => return Some(detach(raw, number(milliseconds) as u32).map(|()| String::new())),
-        // SAFETY: as above.
+        // SAFETY: the test orders this only while Info is valid.
         ["gc"] => unsafe { sys::ICorProfilerInfo::ForceGC(raw) },
         _ => return None,
     };
@@ -127,7 +128,7 @@ fn changed(raw: *mut sys::ICorProfilerInfo, words: &[&str]) -> Option<Result<Str
 }
 
 fn detach(raw: *mut sys::ICorProfilerInfo, milliseconds: u32) -> Result<(), HResult> {
-    // SAFETY: alive as long as the test says so, and the slot is one that 3.1 has.
+    // SAFETY: the test orders this only while Info is valid; 3.1 has the slot.
     HResult(unsafe { sys::ICorProfilerInfo3::RequestProfilerDetach(raw.cast(), milliseconds) }).ok()
 }
 
@@ -183,7 +184,7 @@ fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {
         ["listen", keywords] => {
             let runtime = "Microsoft-Windows-DotNETRuntime".to_owned();
             let config = ProviderConfig { name: runtime, keywords: number(keywords), level: 5, filter: String::new() };
-            // SAFETY: the test that orders it orders `unlisten` before it orders the detach, or wants to see what comes of it.
+            // SAFETY: the test orders `unlisten` before the detach, or checks the consequences.
             either!(loaded, info => unsafe { info.event_pipe_start_session(&[config]) })
                 .map(|session| session.0.to_string())
         }
@@ -191,7 +192,7 @@ fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {
             let session = SessionId(number(session));
             either!(loaded, info => info.event_pipe_stop_session(session)).map(|()| String::new())
         }
-        // SAFETY: alive as long as the test says so, which also answers for ids and version.
+        // SAFETY: the test orders this only while Info is valid, with ids and calls that this version knows.
         ["ask", ref question @ ..] => unsafe { questions::ask(loaded.raw(), question) }.ok_or(HResult::E_INVALIDARG),
         ["call", name, ref about @ ..] => named_call(loaded, name, about).map(|()| String::new()),
         ["stack"] => stack_of_this_thread(loaded.raw()),
@@ -199,7 +200,7 @@ fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {
     }
 }
 
-/// Calls a method of that name about a function, where one is given.
+/// Calls the method of that name, for a function if one is given.
 fn named_call(loaded: &Loaded, name: &str, about: &[&str]) -> Result<(), HResult> {
     let mut on = About::default();
     if let [function] = *about {
@@ -207,11 +208,11 @@ fn named_call(loaded: &Loaded, name: &str, about: &[&str]) -> Result<(), HResult
         let found = either!(loaded, info => info.get_function_info2(function))?;
         on = About { module: found.module.0, token: found.token.0, function: function.0 };
     }
-    // SAFETY: alive as long as the test says so, and the runtime has answered about the function a moment ago.
+    // SAFETY: the test orders this only while Info is valid, and the runtime has just answered about the function.
     unsafe { calls::call(loaded.raw(), name, on) }.unwrap_or(HResult::E_INVALIDARG).ok()
 }
 
-/// `array`, class of the element, its kind and the rank; or `plain`, the names from the outermost class on, and after a `|` type arguments.
+/// `array`, element class, element kind and rank; or `plain`, the names from the outermost class on, and type arguments after `|`.
 fn description<L: Loading>(info: &Info<L, corprof::Alive>, class: corprof::ClassId) -> Result<String, HResult> {
     if let Some(array) = info.is_array_class(class)? {
         return Ok(format!("array {:#x} {:#x} {}", array.class.0, array.element, array.rank));
@@ -229,7 +230,7 @@ fn description<L: Loading>(info: &Info<L, corprof::Alive>, class: corprof::Class
     Ok(format!("plain {} | {arguments}", names.join(" ")))
 }
 
-/// What is told of the heap in the next whole collection that somebody asks for goes into this folder.
+/// Records the heap in the next induced full GC into this folder.
 fn journal_of_heap(shared: &Shared, folder: &str, walks: &[&str]) -> Result<String, HResult> {
     let walks = match *walks {
         [] => false,
@@ -248,29 +249,29 @@ fn function_words<L: Loading>(info: &Info<L, corprof::Alive>, function: Function
     Ok(format!("{:#x} {:#x} {:#x} {name}", found.class.0, found.module.0, found.token.0))
 }
 
-/// Gives a function that is about to be compiled a copy of its own IL: a change, of which nothing is seen.
+/// Gives a function that is about to be compiled a copy of its own IL: a change without effect.
 fn same_body_again<L: Loading>(info: &Info<L, corprof::Alive>, function: FunctionId) -> Result<(), HResult> {
     let found = info.get_function_info2(function)?;
     let (module, token) = (found.module.0, found.token.0);
     let raw = info.as_raw();
     let (mut body, mut length) = (std::ptr::null(), 0);
-    // SAFETY: alive, and places for the answers.
+    // SAFETY: the test orders this only while Info is valid; the outputs are local.
     HResult(unsafe { sys::ICorProfilerInfo::GetILFunctionBody(raw, module, token, &mut body, &mut length) }).ok()?;
     let mut allocator = std::ptr::null_mut();
-    // SAFETY: as above.
+    // SAFETY: the test orders this only while Info is valid; the output is local.
     HResult(unsafe { sys::ICorProfilerInfo::GetILFunctionBodyAllocator(raw, module, &mut allocator) }).ok()?;
-    // SAFETY: the runtime's own allocator for that module.
+    // SAFETY: the runtime has just returned this allocator for that module.
     let copy = unsafe { sys::IMethodMalloc::Alloc(allocator, length) }.cast::<u8>();
     if copy.is_null() {
         return Err(HResult::E_OUTOFMEMORY);
     }
-    // SAFETY: the body has that length, and so does what was just allocated.
+    // SAFETY: the runtime's body and the new allocation both have `length` bytes.
     unsafe { std::ptr::copy_nonoverlapping(body.cast::<u8>(), copy, length as usize) };
-    // SAFETY: a header and body as the runtime itself gave it, in memory from the right allocator.
+    // SAFETY: the copy is a valid header and body from the runtime, in memory of the module's allocator.
     HResult(unsafe { sys::ICorProfilerInfo::SetILFunctionBody(raw, module, token, copy) }).ok()
 }
 
-/// `FUNCTION@ADDRESS` for each managed frame of the calling thread, the innermost first.
+/// `FUNCTION@ADDRESS` for each managed frame of the calling thread, innermost first.
 fn stack_of_this_thread(raw: *mut sys::ICorProfilerInfo) -> Result<String, HResult> {
     unsafe extern "C" fn frame(
         function: usize,
@@ -280,7 +281,7 @@ fn stack_of_this_thread(raw: *mut sys::ICorProfilerInfo) -> Result<String, HResu
         _: *mut u8,
         list: *mut c_void,
     ) -> i32 {
-        // SAFETY: the list that the walk below was begun with.
+        // SAFETY: `list` is the client data of the walk below, which outlives the callback.
         let list = unsafe { &mut *list.cast::<Vec<(usize, usize)>>() };
         if function != 0 && list.len() < FRAMES {
             list.push((function, address));
@@ -289,7 +290,7 @@ fn stack_of_this_thread(raw: *mut sys::ICorProfilerInfo) -> Result<String, HResu
     }
     let mut list: Vec<(usize, usize)> = Vec::with_capacity(FRAMES);
     let client = (&raw mut list).cast::<c_void>();
-    // SAFETY: alive; thread zero is the calling one; the callback gets the list that outlives the call.
+    // SAFETY: the test orders this only while Info is valid; thread zero is the calling one; the callback's list outlives the call.
     let code =
         unsafe { sys::ICorProfilerInfo2::DoStackSnapshot(raw.cast(), 0, Some(frame), 0, client, std::ptr::null(), 0) };
     HResult(code).ok()?;
@@ -304,7 +305,7 @@ fn begin_snapshot<'a>(loaded: &'a Loaded, what: &str) -> Result<Snapshot<'a>, HR
     }
 }
 
-/// The next one of an enumeration; an empty line at its end.
+/// The next entry of an enumeration; an empty line at its end.
 fn next(snapshot: &mut Snapshot<'_>) -> Result<String, HResult> {
     let next = match snapshot {
         Snapshot::Modules(modules) => modules.next().map(|module| module.map(|module| module.0)),

@@ -1,4 +1,4 @@
-//! The callbacks: each is counted, the interesting ones are written down with their id, and held if the test asked for it.
+//! The callbacks: each is counted, interesting ones are logged with their id, and blocked on request of the test.
 
 use crate::journal::Journal;
 use crate::seat::Seat;
@@ -10,19 +10,19 @@ use corprof::{
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// The variable of the target's environment that names the test's socket.
+/// The environment variable with the path of the test's socket.
 const SOCKET: &str = "REMORA_PROBE_SOCKET";
 
-/// The runtime's side, by how the probe was loaded.
+/// Info, by the way the probe was loaded.
 pub enum Loaded {
-    /// Into a running process.
+    /// Attached to a running process.
     Attached(Info<Attached, Alive>),
-    /// With the process.
+    /// Loaded at startup.
     Startup(Info<Startup, Alive>),
 }
 
 impl Loaded {
-    /// The heap, for callbacks of collections.
+    /// The heap, for GC callbacks.
     pub fn heap_view(&self) -> HeapView {
         match self {
             Loaded::Attached(info) => info.heap_view(),
@@ -30,7 +30,7 @@ impl Loaded {
         }
     }
 
-    /// The raw object: the probe also asks what the safe layer would not let it ask.
+    /// The raw object: the probe also makes calls that the safe layer forbids.
     pub fn raw(&self) -> *mut sys::ICorProfilerInfo {
         match self {
             Loaded::Attached(info) => info.as_raw(),
@@ -39,20 +39,20 @@ impl Loaded {
     }
 }
 
-/// What callbacks and threads of the probe share. It may outlive the profiler, never the library.
+/// State shared by the probe's callbacks and threads. It may outlive the profiler, never the library.
 #[derive(Default)]
 pub struct Shared {
-    /// What came.
+    /// The callbacks so far.
     pub journal: Journal,
-    /// The runtime's side, from initialisation on.
+    /// Info, from initialisation on.
     pub loaded: OnceLock<Loaded>,
-    /// What is told of a heap.
+    /// The recorder of a heap.
     pub witness: Witness,
     /// The test's socket.
     pub socket: OnceLock<PathBuf>,
 }
 
-/// The profiler that the runtime holds. When the last reference goes it says `Released`.
+/// The profiler object of the runtime. It takes a seat called `Released` when the last reference is released.
 #[derive(Default)]
 pub struct Probe {
     shared: Arc<Shared>,
@@ -60,12 +60,12 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// One that stands beside the main profiler, where the runtime has such a place.
+    /// A notification-only profiler, where the runtime has these.
     pub fn only_notified() -> Probe {
         Probe { shared: Arc::default(), is_only_notified: true }
     }
 
-    /// Begins: the runtime waits for what the test says.
+    /// Initialises: the runtime waits for the test's orders.
     fn begin<L: Loading>(
         &self,
         info: Info<L, Alive>,
@@ -80,9 +80,9 @@ impl Probe {
         Seat::take(&self.shared, place, data).prompt().ok()
     }
 
-    /// Something came; if it is to be held, it takes as long as the test wants.
+    /// Logs a callback; blocks as long as the test wants, if requested.
     fn told(&self, slot: &str, id: usize) {
-        // The runtime does not wait for every callback: this object may be gone before the test lets it return.
+        // The runtime does not wait for every callback: this object may be freed before the test lets it return.
         let shared = Arc::clone(&self.shared);
         shared.journal.note(slot, id);
         if shared.journal.is_held(slot) {

@@ -1,6 +1,6 @@
-//! Questions of Info as they are put raw: with so much room, or with room that is nowhere, about ids that are none.
+//! Raw calls of Info: with buffers of given size, or null, and with invalid ids.
 //!
-//! A failure is an answer like any other, since what is written beside it is what a test wants to see: the first word is the code.
+//! A failure is an answer like any other, since tests check its outputs: the first word is the code.
 
 use crate::metadata;
 use crate::orders::number;
@@ -9,41 +9,41 @@ use std::ffi::c_void;
 use std::fmt::Write;
 use std::ptr::{null, null_mut};
 
-/// Room for anything that a test asks for.
+/// Maximum buffer size of a test.
 const MOST: usize = 512;
 
-/// A list with room for so many: the first word behind the question says how many; `nowhere` behind it takes the place away.
+/// A buffer whose size is the first word after the question; `nowhere` after it makes it null.
 pub struct Room<T> {
     list: Vec<T>,
-    /// How many.
+    /// The size.
     pub room: u32,
     is_nowhere: bool,
 }
 
 impl<T: Copy> Room<T> {
-    /// Of what follows the question.
+    /// Parses the words after the question.
     pub fn of(words: &[&str], filler: T) -> Room<T> {
         let room = words.first().map_or(0, |word| number(word)).min(MOST as u64) as u32;
         Room { list: vec![filler; MOST], room, is_nowhere: words.get(1) == Some(&"nowhere") }
     }
 
-    /// Where it is; nowhere if there is no room.
+    /// Its address; null if the size is zero.
     pub fn place(&mut self) -> *mut T {
         if self.room == 0 || self.is_nowhere { null_mut() } else { self.list.as_mut_ptr() }
     }
 }
 
-/// Puts one question; `None` if there is no such question.
+/// Makes one call; `None` for an unknown question.
 ///
 /// # Safety
-/// Info is alive, of a version that has the question, and knows the ids, or looks for what is wrong with them.
+/// Info is valid, of a version that has the call, and knows the ids, or the test checks the consequences.
 pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, words: &[&str]) -> Option<String> {
     let (question, id, rest) = match *words {
         [question] => (question, 0, &[][..]),
         [question, id, ref rest @ ..] => (question, number(id) as usize, rest),
         [] => return None,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees valid Info, version and ids.
     unsafe {
         if question == "meta" {
             return metadata::ask(raw, id, rest);
@@ -56,17 +56,17 @@ pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, words: &[&str]) -> Option<Str
     }
 }
 
-/// The line that tells a code and numbers.
+/// The line with a code and numbers.
 pub fn answer(code: i32, numbers: &[usize]) -> String {
     let mut line = format!("{:#010x}", code as u32);
     for number in numbers {
-        // To a text it always succeeds.
+        // Writing to a string does not fail.
         let _ = write!(line, " {number:#x}");
     }
     line
 }
 
-/// The same, and a text; nothing but a zero is `-`.
+/// The same with a string; `-` if it was not written.
 pub fn answer_text(code: i32, numbers: &[usize], room: &Room<u16>) -> String {
     let end = room.list.iter().position(|unit| *unit == 0).unwrap_or(MOST);
     let name = String::from_utf16_lossy(&room.list[..end]);
@@ -75,7 +75,7 @@ pub fn answer_text(code: i32, numbers: &[usize], room: &Room<u16>) -> String {
 
 unsafe fn of_functions(raw: *mut sys::ICorProfilerInfo, question: &str, id: usize, rest: &[&str]) -> Option<String> {
     let (mut count, nothing) = (0, sys::COR_PRF_CODE_INFO { startAddress: 0, size: 0 });
-    // SAFETY: alive, and places for the answers. The same for each of these.
+    // SAFETY: the caller guarantees valid Info, version and ids; all outputs are local. This holds for each call below.
     Some(unsafe {
         match question {
             "function" => {
@@ -154,7 +154,7 @@ unsafe fn of_modules(raw: *mut sys::ICorProfilerInfo, question: &str, id: usize,
     let mut name = Room::of(rest, 0_u16);
     let (mut length, mut first, mut second) = (0, 0, 0);
     let (place, many) = (name.place(), name.room);
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees valid Info, version and ids; all outputs are local. This holds for each call below.
     Some(unsafe {
         match question {
             "module" => {
@@ -196,7 +196,7 @@ unsafe fn of_modules(raw: *mut sys::ICorProfilerInfo, question: &str, id: usize,
                 answer(code, &[*count as usize, room.list[0]])
             }
             "metadata" => {
-                // Not asked for: only what is looked at before.
+                // Without an output: only the checks before it count.
                 let interface = sys::IID_IMetaDataImport2;
                 let of = &raw const interface;
                 answer(sys::ICorProfilerInfo::GetModuleMetaData(raw, id, many, of, null_mut()), &[])
@@ -208,7 +208,7 @@ unsafe fn of_modules(raw: *mut sys::ICorProfilerInfo, question: &str, id: usize,
 
 unsafe fn of_threads(raw: *mut sys::ICorProfilerInfo, question: &str, id: usize) -> Option<String> {
     let (mut number, mut found, mut handle) = (0, 0, null_mut());
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees valid Info, version and ids; all outputs are local. This holds for each call below.
     Some(unsafe {
         match question {
             "thread" => answer(sys::ICorProfilerInfo::GetThreadInfo(raw, id, &raw mut number), &[number as usize]),
@@ -226,7 +226,7 @@ unsafe fn of_threads(raw: *mut sys::ICorProfilerInfo, question: &str, id: usize)
 
 unsafe fn of_objects(raw: *mut sys::ICorProfilerInfo, question: &str, id: usize, rest: &[&str]) -> Option<String> {
     let (mut first, mut second, mut size) = (0, 0, 0);
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees valid Info, version and ids; all outputs are local. This holds for each call below.
     Some(unsafe {
         match question {
             "class" => {
@@ -271,7 +271,7 @@ unsafe fn of_objects(raw: *mut sys::ICorProfilerInfo, question: &str, id: usize,
 
 unsafe fn of_heap(raw: *mut sys::ICorProfilerInfo, question: &str, rest: &[&str]) -> Option<String> {
     let (mut count, mut other) = (0_u32, 0_u32);
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees valid Info, version and ids; all outputs are local. This holds for each call below.
     Some(unsafe {
         match question {
             "generations" => {
@@ -313,11 +313,11 @@ unsafe fn of_heap(raw: *mut sys::ICorProfilerInfo, question: &str, rest: &[&str]
     })
 }
 
-/// What is told of a provider's name. Nothing takes the provider back.
+/// The name of a provider. Nothing deletes the provider.
 unsafe fn provider(raw: *mut sys::ICorProfilerInfo, rest: &[&str]) -> String {
     let name: Vec<u16> = "Probe".encode_utf16().chain([0]).collect();
     let (mut provider, mut length) = (0, 0);
-    // SAFETY: alive, a text that ends, and a place for the answer.
+    // SAFETY: the caller guarantees valid Info; the name is zero-terminated, and `provider` is valid for writing.
     let code =
         unsafe { sys::ICorProfilerInfo12::EventPipeCreateProvider(raw.cast(), name.as_ptr(), &raw mut provider) };
     if code != 0 {
@@ -326,7 +326,7 @@ unsafe fn provider(raw: *mut sys::ICorProfilerInfo, rest: &[&str]) -> String {
     let mut room = Room::of(rest, 0_u16);
     let (place, many) = (room.place(), room.room);
     let raw = raw.cast();
-    // SAFETY: alive, a provider of a moment ago, and a list with so much room.
+    // SAFETY: the caller guarantees valid Info; the provider was just created, and the buffer has `many` units.
     let code =
         unsafe { sys::ICorProfilerInfo12::EventPipeGetProviderInfo(raw, provider, many, &raw mut length, place) };
     answer_text(code, &[length as usize], &room)
@@ -337,7 +337,7 @@ fn nowhere_in_the_heap() -> sys::COR_PRF_GC_GENERATION_RANGE {
 }
 
 unsafe extern "C" fn one_more(_: usize, seen: *mut c_void) -> i32 {
-    // SAFETY: what `walk` gave.
+    // SAFETY: `walk` passes a pointer to its own counter, which outlives the callback.
     unsafe { *seen.cast::<usize>() += 1 };
     1
 }

@@ -1,7 +1,7 @@
-//! A place in the target from which a test can act: one connection, one thread, one moment.
+//! A place in the target where a test can act: one connection, one thread, one moment.
 //!
-//! The first line says where the seat is: its name, the thread, and the id of what it is about. Then one line is answered by one line:
-//! the HRESULT as `0x` and eight digits, and words that belong to it.
+//! The first line describes the seat: its name, the thread, and the id of its subject. Then each line is answered by one line: the
+//! HRESULT as `0x` and eight digits, and further words.
 
 use crate::orders::{self, Snapshot};
 use crate::own_thread::this_thread;
@@ -13,19 +13,19 @@ use std::sync::Arc;
 
 /// A connection with the test.
 pub struct Seat<'a> {
-    /// What all of the probe shares.
+    /// The probe's shared state.
     pub shared: &'a Arc<Shared>,
-    /// The client data, where the seat is in `InitializeForAttach`.
+    /// The client data, if the seat is in `InitializeForAttach`.
     pub data: &'a [u8],
-    /// An enumeration that was begun.
+    /// A started enumeration.
     pub snapshot: Option<Snapshot<'a>>,
-    /// Whether the probe is to leave when nobody holds the other end of this connection any more.
+    /// Whether the probe detaches when the other end of this connection closes.
     pub is_devoted: bool,
     stream: Option<BufReader<UnixStream>>,
 }
 
 impl<'a> Seat<'a> {
-    /// Connects and says where the seat is.
+    /// Connects and sends the seat's description.
     pub fn take(shared: &'a Arc<Shared>, place: &str, data: &'a [u8]) -> Seat<'a> {
         let stream = shared.socket.get().and_then(|path| UnixStream::connect(path).ok());
         let stream = stream.and_then(|mut stream| {
@@ -35,14 +35,14 @@ impl<'a> Seat<'a> {
         Seat { shared, data, snapshot: None, is_devoted: false, stream }
     }
 
-    /// Says where the seat is and leaves at once.
+    /// Sends the seat's description and disconnects.
     pub fn pass_by(shared: &'a Arc<Shared>, place: &str) {
         drop(Seat::take(shared, place, &[]));
     }
 
-    /// Obeys until it is told to return, or until the test is gone; the code to return with.
+    /// Executes orders until told to return, or until the test disconnects; returns the code.
     pub fn prompt(mut self) -> HResult {
-        // Whatever the callback does is a success if nobody is there to say otherwise.
+        // Without a connection the callback succeeds.
         let Some(mut stream) = self.stream.take() else { return HResult::S_OK };
         let mut line = String::new();
         while let Ok(1..) = stream.read_line(&mut line) {
@@ -63,7 +63,7 @@ impl<'a> Seat<'a> {
     }
 }
 
-/// How many bytes, and what they are: FNV-1a, which a test computes as well.
+/// Length and FNV-1a hash, which a test also computes.
 pub fn digest(data: &[u8]) -> String {
     let hash = data
         .iter()

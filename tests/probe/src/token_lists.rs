@@ -1,4 +1,4 @@
-//! Enumerations of metadata, asked for as any profiler may: with too little room, beyond their end, and once more.
+//! Enumerations of metadata, in every valid way: with a small buffer, beyond their end, and again after a reset.
 
 use crate::metadata::{Open, UNTOUCHED};
 use crate::orders::number;
@@ -6,11 +6,14 @@ use crate::questions::answer;
 use corprof::sys;
 use std::ptr::null_mut;
 
-/// A list from its beginning to its end: what the first call answers and how many it gives, how many there are in all, whether anything is to
-/// be closed; what the next call answers and gives; the same once it was reset; and what was in the first place.
+/// Reads a list from beginning to end. Returns:
+/// - code and count of the first call, the total, and whether there is anything to close
+/// - code and count of the next call
+/// - code and count of a call after a reset
+/// - the first entry
 ///
 /// # Safety
-/// Open, and so is all that the question names.
+/// `open` is valid, and so are all ids of the question.
 pub unsafe fn listed(open: &Open, question: &str, rest: &[&str]) -> Option<String> {
     let room = rest.first().map_or(0, |word| number(word)) as u32;
     let token = rest.get(1).map_or(0, |word| number(word)) as u32;
@@ -23,7 +26,8 @@ pub unsafe fn listed(open: &Open, question: &str, rest: &[&str]) -> Option<Strin
     let mut next = || {
         let (cursor, place, mut count) = (&raw mut cursor, list.as_mut_ptr(), UNTOUCHED);
         let of = &raw mut count;
-        // SAFETY: alive; a list of this very question or none yet; so much room, and a place for the number.
+        // SAFETY: the caller guarantees that `open` is valid. The cursor belongs to this question or is null; the buffer has `room`
+        // entries.
         let code = unsafe {
             match question {
                 "types" => sys::IMetaDataImport::EnumTypeDefs(import, cursor, place, room, of),
@@ -69,19 +73,19 @@ pub unsafe fn listed(open: &Open, question: &str, rest: &[&str]) -> Option<Strin
                 _ => return None,
             }
         };
-        // SAFETY: what was written there a moment ago.
+        // SAFETY: the call above has just written there.
         Some((code, count, unsafe { *cursor }, list[0]))
     };
     let (code, count, begun, first) = next()?;
     let mut total = UNTOUCHED;
-    // SAFETY: alive, a list or none, and a place for the answer.
+    // SAFETY: the caller guarantees that `open` is valid; `begun` is a list or null, and `total` is valid for writing.
     let counted = unsafe { sys::IMetaDataImport::CountEnum(import, begun, &raw mut total) };
     let (then, others, _, _) = next()?;
     let (_, _, still, _) = next()?;
-    // SAFETY: alive, and a list or none.
+    // SAFETY: the caller guarantees that `open` is valid; `still` is a list or null.
     let reset = unsafe { sys::IMetaDataImport::ResetEnum(import, still, 0) };
     let (again, third, end, _) = next()?;
-    // SAFETY: as above; it is not used any more.
+    // SAFETY: the caller guarantees that `open` is valid; `end` is a list or null, and not used any more.
     unsafe { sys::IMetaDataImport::CloseEnum(import, end) };
     let codes = [then, again, counted, reset].map(|code| code as u32 as usize);
     let numbers = [count, total, others, third, first].map(|one| one as usize);

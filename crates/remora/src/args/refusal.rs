@@ -1,13 +1,13 @@
-//! What is wrong with a command line, on one line: what clap found, what may have been meant, and where the help is.
+//! Reports an invalid command line on one line: clap's error, the likely intention, and the help to read.
 //!
-//! clap's own hints on unknown words are left out. One of them would start a program called like the mistyped flag,
-//! others resemble what was typed by chance only.
+//! Drops clap's own hints on unknown words. One of them would start a program named like the mistyped flag, others are only accidentally
+//! similar.
 
 use super::CommandLine;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
-/// Words that other tools use, and the command that does it here.
+/// Words of other tools, and our command for them.
 const OTHER_WORDS: [(&str, &str); 8] = [
     ("attach", "record"),
     ("collect", "record"),
@@ -19,7 +19,7 @@ const OTHER_WORDS: [(&str, &str); 8] = [
     ("export", "convert"),
 ];
 
-/// The whole line. `words` are those that were typed: the first is the command, if it is one, and the second may be one of its own.
+/// The whole line. `words` is the command line: the first may be a command, the second its subcommand.
 pub(crate) fn in_one_line(error: &Error, words: &[String]) -> String {
     let command = command(words);
     let command = command.as_deref();
@@ -46,14 +46,14 @@ pub(crate) fn in_one_line(error: &Error, words: &[String]) -> String {
     format!("{what}{hints}; see `{help}`")
 }
 
-/// The command that was typed, with the one of its own that was: `heap diff`.
+/// The command with its subcommand: `heap diff`.
 fn command(words: &[String]) -> Option<String> {
     let first = words.first().filter(|first| commands(None).contains(first))?;
     let second = words.get(1).filter(|second| commands(Some(first)).contains(second));
     Some(second.map_or(first.clone(), |second| format!("{first} {second}")))
 }
 
-/// The command that an unknown word may stand for, among all or among those of `command`; or what it is instead.
+/// The likely command for an unknown word, among all or among the subcommands of `command`; or other advice.
 fn meant(given: &str, command: Option<&str>) -> Option<String> {
     if given.ends_with(".remora-heap") {
         return Some(format!("to show a snapshot write `remora heap report {given}`"));
@@ -77,7 +77,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What an unknown argument of a command may stand for.
+/// The likely intention of an unknown argument.
 fn instead(error: &Error, command: Option<&str>) -> Option<String> {
     let given = word(error, ContextKind::InvalidArg);
     if given.starts_with('-') {
@@ -95,7 +95,7 @@ fn instead(error: &Error, command: Option<&str>) -> Option<String> {
     }
 }
 
-/// What clap says of the error under this heading.
+/// clap's value for this context.
 fn word(error: &Error, kind: ContextKind) -> &str {
     match error.get(kind) {
         Some(ContextValue::String(text)) => text,
@@ -104,21 +104,21 @@ fn word(error: &Error, kind: ContextKind) -> &str {
     }
 }
 
-/// All commands, or those that one has.
+/// All commands, or the subcommands of one.
 fn commands(of: Option<&str>) -> Vec<String> {
     let all = CommandLine::command();
     let Some(owner) = of.map_or(Some(&all), |of| all.find_subcommand(of)) else { return Vec::new() };
     owner.get_subcommands().map(|command| command.get_name().to_owned()).collect()
 }
 
-/// Whether one is the other, mistyped: few letters differ, and most do not.
+/// Whether one is a likely typo of the other: few letters differ, and most do not.
 fn is_near(given: &str, known: &str) -> bool {
     const FEW: usize = 2;
     let differing = distance(given, known);
     differing <= FEW && 2 * differing <= known.len()
 }
 
-/// How many letters must be put in, taken out or changed to make one of the other.
+/// The number of letters to insert, delete or change to turn one into the other.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

@@ -1,10 +1,10 @@
-//! The code of each failure: kebab case, and it keeps its meaning.
+//! The code of each failure, in kebab case. A code keeps its meaning.
 
 use super::Failure;
 use remora_attach::Subject;
 
 impl Failure {
-    /// The code; that of the cause, where the failure only adds where the result is.
+    /// The code. Where the failure only adds the result's location, the code of its cause.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Failure::Attach(error) => error.code(),
@@ -22,7 +22,7 @@ impl Failure {
     }
 }
 
-/// The code of a precondition that does not hold. Where attaching fails for the same reason, it has the same code.
+/// The code of a failed precondition. An attach that fails for the same reason has the same code.
 fn of_a_check(subject: Subject) -> &'static str {
     match subject {
         Subject::Process => "no-such-process",
@@ -40,7 +40,7 @@ fn of_a_check(subject: Subject) -> &'static str {
         Subject::Signals => "too-few-signals",
         Subject::Descriptors | Subject::AgentDescriptors => "too-few-descriptors",
         Subject::Answer => "timed-out",
-        // Only noted: the agent finds out what is refused.
+        // Only a note: the agent finds out what is refused.
         Subject::Confinement => "agent-refused",
     }
 }
@@ -49,7 +49,7 @@ fn of_a_check(subject: Subject) -> &'static str {
 #[cfg(test)]
 pub(crate) fn all() -> std::collections::BTreeSet<&'static str> {
     use strum::VariantNames;
-    /// Variants that show the code of what they carry.
+    /// Variants that show the code of their cause.
     const CARRIERS: [&str; 11] = [
         "attach",
         "collector",

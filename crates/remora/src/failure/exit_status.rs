@@ -72,7 +72,7 @@ impl Failure {
     }
 }
 
-/// The exit status for a precondition that does not hold.
+/// The exit status for a failed precondition.
 fn of_a_check(subject: Subject) -> Exit {
     match subject {
         Subject::Process => Exit::NoProcess,
@@ -99,7 +99,7 @@ fn heap_file_exit(error: &remora_heap_file::Error) -> Exit {
     }
 }
 
-/// The exit status for a snapshot whose index cannot be had.
+/// The exit status for a snapshot whose index is unavailable.
 fn index_exit(error: &remora_heap_view::Error) -> Exit {
     use remora_heap_view::Error;
     match error {
@@ -109,7 +109,7 @@ fn index_exit(error: &remora_heap_view::Error) -> Exit {
     }
 }
 
-/// The exit status for what the crates that attach report.
+/// The exit status for errors of the attaching crates.
 fn attach_exit(error: &remora_attach::Error) -> Exit {
     use remora_attach::{Error, HResult, Reason};
     match error {
@@ -121,7 +121,7 @@ fn attach_exit(error: &remora_attach::Error) -> Exit {
             Reason::NativeAot | Reason::Mono | Reason::TooOld { .. } => Exit::Unsupported,
             Reason::NotOwner { .. } => Exit::NoPermission,
             Reason::Stopped { .. } | Reason::NotExamined { .. } => Exit::NoAnswer,
-            // Switched off, or the socket is gone for another reason: nobody listens.
+            // Diagnostics are off, or the socket is missing for another reason.
             _ => Exit::DiagnosticsOff,
         },
         Error::TimedOut { .. } => Exit::NoAnswer,

@@ -1,4 +1,4 @@
-//! A failure for programs: `{"error": {"code", "message", "remedy", "exit", ...facts}}`.
+//! A failure as JSON: `{"error": {"code", "message", "remedy", "exit", ...facts}}`.
 
 use super::{Failure, Remedies};
 use crate::console::Page;
@@ -24,7 +24,7 @@ impl Failure {
         error
     }
 
-    /// What is known beside the message, by name.
+    /// Further facts, by name.
     fn facts(&self) -> Vec<(&'static str, Value)> {
         match self {
             Failure::Attach(error) => of_an_attach(error),

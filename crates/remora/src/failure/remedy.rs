@@ -1,19 +1,19 @@
-//! Remedies in words: the only place that knows which flag or command helps against which failure.
+//! Remedies in words: the only module that knows which flag or command fixes which failure.
 
 use super::Failure;
 use remora_attach::{ProfilerFix, Remedy};
 use std::path::Path;
 
-/// What to do about a precondition that does not hold.
+/// How to fix a failed precondition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remedies {
-    /// As the library names them.
+    /// Typed remedies of the library.
     Typed(Vec<Remedy>),
-    /// What the command knows better.
+    /// A text of the command, which knows better here.
     Text(&'static str),
 }
 
-/// What is wanted of the process: not every remedy leads there.
+/// What the user wants of the process: not every remedy leads there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Goal {
     Recording,
@@ -21,7 +21,7 @@ pub(crate) enum Goal {
     Heap,
 }
 
-/// `remedies` as an instruction; `None` where there is none.
+/// `remedies` as an instruction; `None` if there are none.
 pub(crate) fn in_words(remedies: &[Remedy], goal: Goal) -> Option<String> {
     let leads =
         |remedy: &&Remedy| goal == Goal::Recording || !matches!(remedy, Remedy::UseEventPipe | Remedy::RecordFromStart);
@@ -111,7 +111,7 @@ fn words(remedy: &Remedy) -> String {
 }
 
 impl Failure {
-    /// What to do about it; `None` where the message says all.
+    /// The fix; `None` where the message says all.
     pub(crate) fn remedy(&self) -> Option<String> {
         self.remedy_for(Goal::Recording)
     }
@@ -172,7 +172,7 @@ impl Failure {
         Some(fixed.to_owned())
     }
 
-    /// Remedies without anything that differs.
+    /// Remedies with fixed text.
     fn fixed_remedy(&self) -> Option<&'static str> {
         Some(match self {
             Failure::LockTaken { .. } => "remove it as root, or use a login that has /run/user/UID",
@@ -225,7 +225,7 @@ impl Failure {
     }
 }
 
-/// First the failure's own remedy, then where the result is.
+/// The failure's own remedy first, then the result's location.
 fn after(first: Option<String>, own: String) -> String {
     first.map_or(own.clone(), |first| format!("{first}; {own}"))
 }

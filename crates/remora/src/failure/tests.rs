@@ -1,4 +1,4 @@
-//! Messages and exit statuses that are easily mistaken for others.
+//! Messages and exit statuses that are easily confused.
 
 use super::*;
 

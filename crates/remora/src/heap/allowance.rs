@@ -1,4 +1,4 @@
-//! How much memory the copy of a process may cost: what the user says, and never more than there is.
+//! The memory limit of a forked copy: the user's limit, bounded by the free memory.
 
 use crate::console::note;
 use crate::failure::Failure;
@@ -6,12 +6,12 @@ use remora_attach::{Bound, Process, Room};
 use remora_collector::HeapProgress;
 use remora_terminal::size::shown;
 
-/// A copy needs page tables: eight bytes for each page of 4 KiB.
+/// Page tables of the copy: eight bytes for each page of 4 KiB.
 const PAGE_TABLES: u64 = 512;
-/// And the agent's shared memory, the copy's tables of classes and ranges, its stack.
+/// Plus the agent's shared memory, the copy's tables of classes and ranges, and its stack.
 const OWN: u64 = 24 << 20;
 
-/// See the module's text.
+/// The memory limit, and the reason for it.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     bytes: u64,
@@ -19,14 +19,14 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// What may be used for a copy of the process; refuses where even the least that it needs is more.
+    /// The limit for a copy of the process. Fails where the minimum exceeds it.
     pub(crate) fn of(process: &Process, asked: Option<u64>) -> Result<Allowance, Failure> {
         let room = process.memory_room();
         let free = room.as_ref().map_or(u64::MAX, |room| room.bytes);
         let allowance = Allowance::within(room.as_ref().map(|room| (room.bytes, room.bound.to_string())), asked);
         let resident = process.resident_memory().unwrap_or(0);
         let needed = resident / PAGE_TABLES + OWN;
-        // Everything that the process has, once more: what it writes to while the copy is there.
+        // At worst the process writes to all its pages while the copy exists.
         let most = resident.saturating_add(needed);
         if let Some(group) = process.ends_with_group().filter(|_| is_a_danger(free, most, asked)) {
             return Err(Failure::EndsWithTheCopy { group, most: shown(most), free: shown(free) });
@@ -42,7 +42,7 @@ impl Allowance {
         Ok(allowance)
     }
 
-    /// Half of what is free, if nobody says otherwise: the program needs some, too, and goes on meanwhile.
+    /// By default half of the free memory: the application keeps running and needs some, too.
     fn within(room: Option<(u64, String)>, asked: Option<u64>) -> Allowance {
         match (room, asked) {
             (None, asked) => Allowance { bytes: asked.unwrap_or(u64::MAX), why: "--max-extra-memory".to_owned() },
@@ -54,7 +54,7 @@ impl Allowance {
         }
     }
 
-    /// What is to be said where the copy costs more than it may.
+    /// The message for a copy that exceeded its limit.
     pub(crate) fn exceeded(&self, progress: &HeapProgress) -> Option<String> {
         let used = progress.extra_memory.filter(|used| *used > self.bytes)?;
         Some(format!(
@@ -66,8 +66,8 @@ impl Allowance {
     }
 }
 
-/// What is to be said beforehand where a control group may have no room for all that a copy can cost. On a machine the copy is the first that
-/// the kernel ends; in a group it ends itself before.
+/// The warning where a control group may lack room for the worst case. On a machine the kernel kills the copy first; in a group the copy
+/// ends itself first.
 fn may_not_fit(room: &Room, most: u64) -> Option<String> {
     let is_group = matches!(room.bound, Bound::ControlGroup(_));
     (is_group && room.bytes < most).then(|| {
@@ -81,12 +81,12 @@ fn may_not_fit(room: &Room, most: u64) -> Option<String> {
     })
 }
 
-/// Whether a copy could make the kernel end all of a group: there is less than it can ever cost, and nobody said how much it may.
+/// Whether a copy could make the kernel kill the whole group: its worst case exceeds the free memory, and the user set no limit.
 fn is_a_danger(free: u64, most: u64, asked: Option<u64>) -> bool {
     asked.is_none() && free < most
 }
 
-/// What to do where so much is not enough: more can be given only where less than what is free was.
+/// The fix where the limit is too low. Raising it helps only if it was below the free memory.
 fn remedy(asked: Option<u64>, allowed: u64) -> &'static str {
     match asked {
         None => "free some, or give --max-extra-memory",
@@ -110,7 +110,7 @@ mod tests {
 
     const PROCESS: u32 = 777;
 
-    /// A process with 100 MiB in a control group with a limit of 150 MiB, in directories laid out like `/proc` and `/sys/fs/cgroup`.
+    /// A process with 100 MiB in a control group limited to 150 MiB, in directories laid out like `/proc` and `/sys/fs/cgroup`.
     fn made_up(directory: &std::path::Path) -> Process {
         let [proc, groups] = ["proc", "cgroup"].map(|name| directory.join(name));
         let library = "/usr/share/dotnet/shared/Microsoft.NETCore.App/8.0.4/libcoreclr.so";

@@ -1,4 +1,4 @@
-//! The two snapshots of a watch in files: what is compared by hand afterwards (`remora heap diff`).
+//! The two snapshots of a watch as files, for `remora heap diff`.
 
 use super::take::{now, rows};
 use crate::failure::Failure;
@@ -8,25 +8,25 @@ use remora_collector::{Classes, EndedSnapshot, LaidOut};
 use remora_heap_file::State;
 use std::path::{Path, PathBuf};
 
-/// What a snapshot's file ends in.
+/// The extension of a snapshot file.
 const ENDING: &str = ".remora-heap";
 
-/// Said of both: what static fields hold changes as long as the watch lasts, and none is asked about (`State::has_static_fields`).
+/// Noted in both: static fields change during the watch, and it does not read them (`State::has_static_fields`).
 const NO_STATIC_FIELDS: &str = "a watch does not ask about static fields: which of them hold objects is not known here, and a snapshot \
                                 without --watch says it";
 
-/// Where the first and the last one go.
+/// Destinations of the first and the last snapshot.
 pub(crate) struct Both {
     places: [Destination; 2],
-    /// What has come of the one that is being taken.
+    /// The snapshot in progress.
     current: Option<HeapSpool>,
     first: Option<Whole>,
     last: Option<Whole>,
-    /// Why no more is kept.
+    /// Why storing stopped.
     failed: Option<Failure>,
 }
 
-/// A snapshot of which everything has come but the names.
+/// A snapshot that is complete except for its names.
 struct Whole {
     spool: HeapSpool,
     about: EndedSnapshot,
@@ -34,7 +34,7 @@ struct Whole {
 }
 
 impl Both {
-    /// Beside the file that is asked for: `FILE.before.remora-heap` and `FILE.after.remora-heap`.
+    /// Beside the requested file: `FILE.before.remora-heap` and `FILE.after.remora-heap`.
     pub(crate) fn beside(file: &Path, force: bool) -> Result<Both, Failure> {
         let asked = Destination::of(file, force);
         let is_folder = file.is_dir() || file.as_os_str().as_encoded_bytes().ends_with(b"/");
@@ -47,13 +47,13 @@ impl Both {
         Ok(Both { places, current: None, first: None, last: None, failed: None })
     }
 
-    /// The next bytes of a snapshot.
+    /// Stores the next bytes of a snapshot.
     pub(crate) fn stream(&mut self, bytes: &[u8]) {
         if self.failed.is_some() {
             return;
         }
         if self.current.is_none() {
-            // Of those behind the first only the last one is wanted: the one before makes room for it.
+            // Of the snapshots after the first only the last is kept: the previous one makes room for it.
             if let Some(before) = self.last.take() {
                 before.spool.discard();
             }
@@ -68,12 +68,12 @@ impl Both {
         }
     }
 
-    /// Whether no more can be kept: the disk is full, or nearly so.
+    /// Whether nothing more can be stored: the disk is full, or nearly.
     pub(crate) fn must_end(&self) -> bool {
         self.failed.is_some() || self.current.as_ref().is_some_and(HeapSpool::must_end)
     }
 
-    /// That was all of it.
+    /// Ends the current snapshot.
     pub(crate) fn snapshot(&mut self, about: EndedSnapshot) {
         let Some(spool) = self.current.take() else { return };
         let whole = Whole { spool, about, taken: now() };
@@ -84,14 +84,14 @@ impl Both {
         }
     }
 
-    /// It was of no use as a first one.
+    /// Discards the current snapshot: it cannot serve as the first one.
     pub(crate) fn give_up(&mut self) {
         if let Some(spool) = self.current.take() {
             spool.discard();
         }
     }
 
-    /// Writes what they are called and whose they are, and puts them where they belong: these places.
+    /// Writes names and process facts, and moves both files to their destinations, which it returns.
     pub(crate) fn keep(
         mut self,
         process: &Process,

@@ -1,4 +1,4 @@
-//! `remora heap convert`: files for other tools from a snapshot.
+//! `remora heap convert`: exports a snapshot for other tools.
 
 use super::{dominators, open, told_if_incomplete};
 use crate::args::HeapConvertArgs;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Bytes that are written at once.
 const BUFFER: usize = 1 << 18;
 
-/// What is made.
+/// The output kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A file.
@@ -50,7 +50,7 @@ fn one(args: &HeapConvertArgs, destination: &Destination, format: Format) -> Res
     told_if_incomplete(&args.file, &snapshot)
 }
 
-/// All are checked before the first is written.
+/// Checks all files before it writes the first.
 fn tables(args: &HeapConvertArgs) -> Result<(), Failure> {
     let places = Table::ALL.map(|table| (table, Destination::of(&place_of(table, &args.output), args.force)));
     places.iter().try_for_each(|(_, place)| place.check())?;
@@ -94,7 +94,7 @@ impl Target {
         }
     }
 
-    /// What follows from the extension of `path`, upper or lower case.
+    /// The format for the extension of `path`, upper or lower case.
     pub(crate) fn from_path(path: &Path) -> Option<Target> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         Target::all().find(|target| name.ends_with(target.ending()))
@@ -106,12 +106,12 @@ impl Target {
     }
 }
 
-/// A name given explicitly beats the extension.
+/// An explicit name overrides the extension.
 fn resolve(name: Option<&str>, destination: &Destination) -> Result<Target, Failure> {
     let target = match (name, destination) {
         (Some(name), _) => Target::from_name(name).ok_or_else(|| unknown(name)),
         (None, Destination::Stdout) => Err(Failure::StdoutWithoutFormat { example: Format::HeapSnapshot.name() }),
-        // It is no name with a format at its end, whatever it is called.
+        // A directory's name has no format, whatever its ending.
         (None, Destination::File { path, .. }) if path.is_dir() => Err(Failure::IsDirectory(Place::File(path.clone()))),
         (None, Destination::File { path, .. }) => {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();

@@ -1,16 +1,16 @@
-//! When a watch makes the program stand for so long that it ends by itself.
+//! The pause limit: ends a watch that pauses the application for too long.
 //!
-//! While it watches, the runtime counts by class what was made since the collection before, at the beginning of each collection. The agent adds
-//! up beforehand what that would take, and spares the program one that would be too dear (docs/design/0014-heap-watch.md). What is left is
-//! what it did not foresee, on a slow machine or with a runtime that counts otherwise: it is not to happen again.
+//! During a watch the runtime counts objects by class at the start of each GC: all that were allocated since the last GC. The agent
+//! estimates that time, and clears MONITOR_GC for a GC that would exceed the pause budget (docs/design/0014-heap-watch.md). The estimate
+//! can be wrong, on a slow machine or with a runtime that counts differently. Then the watch ends, so that it does not happen again.
 
 use std::time::Duration;
 
-/// What a watch may add to one collection.
+/// The most that a watch may add to one GC pause.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Why the watch ends, if a collection took so many nanoseconds longer for its sake. At once, and without a last snapshot: its collection
-/// would be counted, too.
+/// Why the watch ends, if it prolonged one GC pause by `dearest` nanoseconds. It ends at once and without a last snapshot: the GC of that
+/// snapshot would be counted, too.
 pub(super) fn too_dear(dearest: u64) -> Option<String> {
     let dearest = Duration::from_nanos(dearest);
     (dearest > LONGEST).then(|| {

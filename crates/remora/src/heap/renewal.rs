@@ -1,52 +1,51 @@
-//! When a watch whose picture is stale takes another snapshot, and when it is not worth another one.
+//! Decides when a watch with a stale heap mirror takes another snapshot, and when it gives up.
 //!
-//! Each such snapshot is a full collection that the program stands for. One that loses something in every collection would make it stand so
-//! every ten seconds, for ever, and would have a true picture never: so it is given up after a few pictures that did not hold, one behind
-//! the other.
+//! Each snapshot pauses the application for a full GC. A watch that loses events in every GC would cause such a pause every ten seconds,
+//! forever, and never have a valid mirror. So the watch gives up after several short-lived mirrors in a row.
 
 use std::time::{Duration, Instant};
 
-/// Between two snapshots because something was lost: each of them stops the program for a whole collection.
+/// Minimum time between two snapshots after a loss: each pauses the application for a full GC.
 const BETWEEN_SNAPSHOTS: Duration = Duration::from_secs(10);
 
-/// Pictures in a row that did not hold for as long as that: then the watch ends.
+/// After this many mirrors in a row that became stale within that time, the watch ends.
 pub(crate) const MOST_IN_A_ROW: u32 = 3;
 
-/// What is to be done about a picture that is stale.
+/// The reaction to a stale mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Nothing yet.
     Later,
     /// Another snapshot.
     Now,
-    /// Nothing would come of it.
+    /// Another snapshot would not help.
     GiveUp,
 }
 
-/// See the module's text.
+/// The state of that decision.
 #[derive(Debug)]
 pub(crate) struct Renewal {
-    /// When a snapshot was asked for last.
+    /// When the last snapshot was requested.
     asked: Instant,
-    /// Since when its picture is kept.
+    /// When the current mirror began.
     kept: Instant,
-    /// Whether it was found to be stale.
+    /// Whether the mirror is stale.
     is_stale: bool,
     in_a_row: u32,
 }
 
 impl Renewal {
-    /// The first snapshot is asked for now.
+    /// The first snapshot is requested now.
     pub(crate) fn new(now: Instant) -> Renewal {
         Renewal { asked: now, kept: now, is_stale: false, in_a_row: 0 }
     }
 
-    /// A snapshot has ended: its picture, if it is one, is kept from now on.
+    /// A snapshot ended: its mirror, if valid, begins now.
     pub(crate) fn taken(&mut self, now: Instant) {
         (self.kept, self.is_stale) = (now, false);
     }
 
-    /// Something was lost.
+    /// Events were lost.
     pub(crate) fn stale(&mut self, now: Instant) -> Due {
         if !self.is_stale {
             self.is_stale = true;
@@ -68,7 +67,7 @@ impl Renewal {
 mod tests {
     use super::*;
 
-    /// What becomes of pictures that each are stale so many seconds after they were taken, and are looked at every second.
+    /// Simulates mirrors that each become stale after the given seconds, checked every second.
     fn course(held: &[u64]) -> (usize, Option<Due>) {
         let begun = Instant::now();
         let at = |seconds: u64| begun + Duration::from_secs(seconds);
@@ -110,7 +109,7 @@ mod tests {
         renewal.taken(at(2));
         assert_eq!([3, 9, 10].map(|now| renewal.stale(at(now))), [Due::Later, Due::Later, Due::Now]);
         assert_eq!(renewal.stale(at(11)), Due::Later);
-        // It was asked for at 10, and what it shows is there at 15.
+        // Requested at 10, complete at 15.
         renewal.taken(at(15));
         assert_eq!([18, 20].map(|now| renewal.stale(at(now))), [Due::Later, Due::Now]);
     }

@@ -1,9 +1,9 @@
-//! Where snapshots were kept, and the commands that show more of them.
+//! The files of snapshots, and the commands that analyse them further.
 
 use crate::console::{Page, line};
 use std::path::PathBuf;
 
-/// Where a snapshot is, and what shows more of it than its report; of the two of a watch what compares them.
+/// The files, and the command that shows more than the report; for the two files of a watch, the command that compares them.
 pub(super) fn kept(files: &[PathBuf]) -> Page {
     let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let next = match &files[..] {

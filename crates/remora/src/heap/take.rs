@@ -1,4 +1,4 @@
-//! `remora heap -p`: takes a snapshot, keeps it, and shows it.
+//! `remora heap -p`: takes a snapshot, stores it, and shows it.
 
 use super::allowance::Allowance;
 use super::convert::Target;
@@ -32,28 +32,28 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long an attach may take.
+/// Timeout for the attach.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(5);
-/// Time for which the copy is waited for before looking whether it should end.
+/// Wait for events of the copy between two checks whether it should end.
 const STEP: Duration = Duration::from_millis(50);
 
-/// What is printed for programs: the report, and how it was taken.
+/// JSON output: the report, and how the snapshot was taken.
 #[derive(Debug, Serialize)]
 struct Taken<'a> {
-    /// Where it is kept.
+    /// The snapshot's file.
     file: &'a Path,
     #[serde(flatten)]
     summary: Summary,
     receipt: serde_json::Value,
 }
 
-/// What is printed for programs where there is no report.
+/// JSON output without a report.
 #[derive(Debug, Serialize)]
 struct ReceiptAlone {
     receipt: serde_json::Value,
 }
 
-/// Where results go.
+/// Destinations of the results.
 struct Places {
     snapshot: Destination,
     receipt: Option<Destination>,
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let (cut, broke) = walked.map_or_else(|broke| (None, Some(broke)), |cut| (cut, None));
     let keeping = Keeping { process: &process, destination: &places.snapshot, args, cut };
     session.begin_detach();
-    // The runtime takes its time to let an agent go. What is all there is written meanwhile.
+    // The runtime takes its time to detach an agent. The rest of the snapshot is written meanwhile.
     let about = session.about();
     let mut spooled = match about.complete {
         true => Spooled::Kept(keeping.keep(spool, about, session.classes())),
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     verdict(ended.and(told).and(written), receipt.clean())
 }
 
-/// Whatever can refuse before the process is asked anything.
+/// Runs every check that can fail before the process is contacted.
 fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, Before), Failure> {
     let slot = if args.roots { Slot::Main } else { Slot::Beside };
     if let Some(obstacle) = obstacle(process, &examine(process, library::FOR_HEAPS, slot)?) {
@@ -140,10 +140,10 @@ fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, B
     Ok((Allowance::of(process, args.max_extra_memory)?, Hold::take(process)?, Before::of(process)?))
 }
 
-/// First version that counts profilers beside the main one.
+/// First version that counts the profilers beside the main one.
 const FIRST_WITH_COUNT: u32 = 6;
 
-/// What `--roots` does to the process beyond an ordinary snapshot, before it is done.
+/// Announces what `--roots` does to the process beyond an ordinary snapshot.
 fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
     if !args.roots {
         return;
@@ -156,7 +156,7 @@ fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
     say_what_stays(process);
 }
 
-/// What a main profiler's leaving does to the runtime.
+/// Announces what the detach of a main profiler leaves in the runtime.
 pub(super) fn say_what_stays(process: &Process) {
     if version(process).is_none_or(|version| version.major >= FIRST_WITH_COUNT) {
         note(
@@ -166,7 +166,8 @@ pub(super) fn say_what_stays(process: &Process) {
     }
 }
 
-/// After a main profiler, whether it was let in or not: the runtime's count. As long as that profiler is in the process nothing is set right.
+/// Repairs the runtime's profiler count after a main profiler, whether it attached or was refused. A profiler still in the process
+/// prevents the repair.
 pub(super) fn set_right(before: &Before, process: &Process, facts: &mut Facts) {
     let stays = facts.inert.is_some() || facts.attach_completed && !facts.detach_confirmed;
     if stays || !before.wait_for_the_agent(facts) {
@@ -179,7 +180,7 @@ pub(super) fn set_right(before: &Before, process: &Process, facts: &mut Facts) {
     }
 }
 
-/// Beside another notification-only profiler ours is called although the count is too small.
+/// Warns about another notification-only profiler: beside it, ours gets callbacks although the count is too small.
 fn say_what_is_not_seen(process: &Process) {
     if let Some(other) = loaded_profilers(process).first() {
         note(&format!(
@@ -190,7 +191,7 @@ fn say_what_is_not_seen(process: &Process) {
     }
 }
 
-/// Whether what sets the count right afterwards finds a place.
+/// Whether the profiler that repairs the count afterwards finds a free slot.
 pub(super) fn has_a_place(process: &Process) -> Result<(), Failure> {
     let Err(held) = has_places_for_a_main_one(process) else { return Ok(()) };
     Err(Failure::Precondition {
@@ -203,7 +204,7 @@ pub(super) fn has_a_place(process: &Process) -> Result<(), Failure> {
     })
 }
 
-/// What remains possible where the main profiler's place is taken.
+/// Alternatives where the main profiler's slot is taken.
 fn beside_another(args: &HeapTakeArgs, failure: Failure) -> Failure {
     match failure {
         Failure::Precondition { process_id, found, subject: Subject::ProfilerSlot, .. } => {
@@ -228,10 +229,10 @@ fn version(process: &Process) -> Option<Version> {
     process.runtime().and_then(|runtime| runtime.version)
 }
 
-/// The first version that shows its objects without a collection.
+/// First version that can enumerate its objects without a GC.
 const FIRST_AS_IT_IS: u32 = 9;
 
-/// Whether the runtime can do what is wanted of it; one that does not say its version is asked.
+/// Whether the runtime supports the request. A runtime of unknown version is asked by attaching.
 fn can_be_taken(args: &HeapTakeArgs, process: &Process) -> Result<(), Failure> {
     match version(process).filter(|version| args.no_gc && version.major < FIRST_AS_IT_IS) {
         Some(version) => Err(Failure::NeedsACollection { runtime: format!(".NET {version}") }),
@@ -239,7 +240,7 @@ fn can_be_taken(args: &HeapTakeArgs, process: &Process) -> Result<(), Failure> {
     }
 }
 
-/// How the snapshot is to be taken, and what it is to hold of the objects.
+/// The snapshot's settings.
 fn wanted(args: &HeapTakeArgs) -> HeapSnapshot {
     HeapSnapshot {
         moment: if args.no_gc && !args.gc { Moment::AsItIs } else { Moment::Collected },
@@ -290,7 +291,7 @@ impl Places {
     }
 }
 
-/// Until the copy has told everything; or until it must end before, and then why.
+/// Runs until the copy has sent everything, or until it must end early; returns the reason.
 fn walk(
     session: &mut HeapSession,
     spool: &mut HeapSpool,
@@ -305,7 +306,7 @@ fn walk(
     while !progress.ended && cut.is_none() && stop.wish().is_none() && !spool.must_end() {
         progress = session.step(STEP, &mut |piece| spool.stream(piece))?;
         if progress.objects > 0 {
-            // What had been told by the first look took an unknown time.
+            // The time for the objects before the first check is unknown.
             walks.get_or_insert_with(|| (Instant::now(), progress.objects));
         }
         let walked = walks.map(|(walks, told): (Instant, u64)| (walks.elapsed(), progress.objects - told));
@@ -317,7 +318,7 @@ fn walk(
     Ok(cut.or_else(interrupted).or_else(|| spool.must_end().then_some(Cut::FullDisk)))
 }
 
-/// `walked` is how long has been walked, and how many objects were told in that time.
+/// `walked` is the duration of the walk, and the number of objects walked in it.
 fn progressed(progress: &HeapProgress, since: Duration, walked: Option<(Duration, u64)>) -> String {
     let Some((walks, told)) = walked else {
         return format!("the collection, for {} s · Ctrl-C gives it up", since.as_secs());
@@ -332,18 +333,18 @@ fn progressed(progress: &HeapProgress, since: Duration, walked: Option<(Duration
     )
 }
 
-/// Seconds that the rest will take if it goes on like this; `None` before that can be told.
+/// Estimated seconds for the rest; `None` while there is no estimate.
 fn left(progress: &HeapProgress, walks: Duration) -> Option<u64> {
     let rest = progress.bytes_in_all.checked_sub(progress.bytes)?;
     let seconds = walks.as_secs_f64() * rest as f64 / progress.bytes as f64;
     (progress.bytes > 0 && walks >= STEP).then_some(seconds.ceil() as u64)
 }
 
-/// What has come so far.
+/// The snapshot's storage so far.
 enum Spooled {
-    /// More may come.
+    /// Incomplete.
     Unfinished(HeapSpool),
-    /// It was all, and is where it was asked for; or that failed.
+    /// Complete and at its destination, or why that failed.
     Kept(Result<PathBuf, Failure>),
 }
 
@@ -355,7 +356,7 @@ impl Spooled {
     }
 }
 
-/// What is known of a snapshot on this side, and where it is to be kept.
+/// The host's facts about a snapshot, and its destination.
 struct Keeping<'a> {
     process: &'a Process,
     destination: &'a Destination,
@@ -370,7 +371,7 @@ impl Keeping<'_> {
         if interrupted { Failure::Interrupted } else { Failure::no_snapshot(self.cut.as_ref(), failed, notes) }
     }
 
-    /// Puts the snapshot where it was asked for.
+    /// Moves the snapshot to its destination.
     fn keep(&self, spool: HeapSpool, about: HeapAbout, classes: &mut Classes) -> Result<PathBuf, Failure> {
         let methods: Vec<MethodRow> = classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
         let laid_out = classes.laid_out();
@@ -404,7 +405,7 @@ pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
 }
 
-/// What the classes are called.
+/// The names of the classes.
 pub(super) fn rows(classes: &mut Classes, which: impl Iterator<Item = u32>) -> Vec<TypeRow> {
     which
         .map(|class| {
@@ -417,7 +418,7 @@ pub(super) fn rows(classes: &mut Classes, which: impl Iterator<Item = u32>) -> V
             ];
             let flags = kinds.into_iter().filter(|(is, _)| *is).fold(0, |flags, (_, flag)| flags | flag.0);
             let assembly = file.as_deref().map(simple_name).unwrap_or_default().to_owned();
-            // What a static one holds is no object's.
+            // Delegates in static fields belong to no object.
             let events = classes.events(class).into_iter().filter(|event| !event.is_static);
             let events = events.map(|event| (event.name, event.delegate)).collect();
             TypeRow { name, assembly, flags, events }
@@ -425,7 +426,7 @@ pub(super) fn rows(classes: &mut Classes, which: impl Iterator<Item = u32>) -> V
         .collect()
 }
 
-/// A class that the runtime does not describe, or whose assembly cannot be read.
+/// A name for a class that the runtime does not describe, or whose assembly cannot be read.
 fn unnamed(facts: Option<&ClassFacts>) -> String {
     match facts {
         Some(ClassFacts::Plain { token, .. }) => format!("[unnamed type {token:#010x}]"),
@@ -435,12 +436,12 @@ fn unnamed(facts: Option<&ClassFacts>) -> String {
     }
 }
 
-/// The name of an assembly, after that of its file.
+/// An assembly's name, from its file name.
 pub(super) fn simple_name(file: &str) -> &str {
     [".dll", ".exe"].iter().find_map(|ending| file.strip_suffix(ending)).unwrap_or(file)
 }
 
-/// The receipt, where there is nothing else to show.
+/// Shows the receipt where there is nothing else to show.
 pub(super) fn receipt_alone(args: &HeapTakeArgs, receipt: &Receipt) -> Result<(), Failure> {
     if !args.shown.json {
         note_all(&receipt_text(receipt));
@@ -449,7 +450,7 @@ pub(super) fn receipt_alone(args: &HeapTakeArgs, receipt: &Receipt) -> Result<()
     out(&Page::json(&ReceiptAlone { receipt: serde_json::from_str(&receipt.to_json()).unwrap_or_default() }))
 }
 
-/// Shows what was kept.
+/// Shows the stored snapshot.
 fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failure> {
     let kept_alone = |failure| match failure {
         Failure::TooLargeToRead { file, .. } => match receipt_alone(args, receipt) {

@@ -22,19 +22,19 @@ use std::time::Instant;
 
 /// Bytes that are written at once.
 const BUFFER: usize = 1 << 20;
-/// What only its owner may read and write.
+/// Readable and writable by the owner only.
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Where an index may lie, the first that can be had.
+/// Places for the index, in order of preference.
 #[derive(Debug, Clone)]
 struct Places {
     snapshot: PathBuf,
-    /// Whoever may read the snapshot may read the index beside it.
+    /// The index has the snapshot's permissions.
     permissions: Permissions,
-    /// Whose the snapshot is.
+    /// The snapshot's owner.
     owner: u32,
     beside: PathBuf,
-    /// In the user's cache, if there is one; under the snapshot's identity, not its name.
+    /// In the user's cache, if there is one; named by the snapshot's identity, not its name.
     cached: Option<PathBuf>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &HeapViewArgs) -> Result<(), Failure> {
     if complete { Ok(()) } else { Err(Failure::PartOfTheHeap { file: file.to_owned() }) }
 }
 
-/// Which snapshot it is, and what the file system says of it.
+/// The snapshot's identity and file metadata.
 fn identified(file: &Path) -> Result<(Key, Metadata), Failure> {
     let opened = open_file(file)?;
     let metadata = opened.metadata().map_err(|error| Failure::Input { file: file.to_owned(), error })?;
@@ -81,10 +81,10 @@ impl Places {
         Places { snapshot: snapshot.to_owned(), permissions, owner: metadata.uid(), beside: beside.into(), cached }
     }
 
-    /// An index that is there and can be used.
+    /// An existing, valid index.
     fn found(&self, key: Key) -> Option<Index> {
         let open = |place: &PathBuf| {
-            // Without waiting for whoever might write into a pipe of that name.
+            // Opened non-blocking: a pipe of that name would block.
             let waiting = OFlags::NONBLOCK.bits() as i32;
             let file = OpenOptions::new().read(true).custom_flags(waiting).open(place).ok()?;
             let owner = file.metadata().ok()?.uid();
@@ -93,12 +93,12 @@ impl Places {
         open(&self.beside).or_else(|| self.cached.as_ref().and_then(open))
     }
 
-    /// Whether what stands beside the snapshot is another user's: in a folder for everybody it can neither be believed nor replaced.
+    /// Whether another user's file has the name beside the snapshot. In a world-writable folder it can be neither trusted nor replaced.
     fn is_taken(&self) -> bool {
         fs::symlink_metadata(&self.beside).is_ok_and(|metadata| !is_trusted(metadata.uid(), self.owner))
     }
 
-    /// A new one, in the first of the folders that takes it whole.
+    /// Builds an index in the first folder that can store it.
     fn made(&self, key: Key, goes_on: &dyn Fn() -> bool) -> Result<Index, Failure> {
         let begun = Instant::now();
         note(&format!("making the index of {}, once", self.snapshot.display()));
@@ -114,11 +114,11 @@ impl Places {
                 Err(Trouble::Other(failure)) => return Err(failure),
             }
         }
-        // There is always one; where another user's file is in its place and there is no cache, it is refused as taken.
+        // This place is always possible. If another user's file is there and there is no cache, it is refused as existing.
         Err(refused.unwrap_or_else(|| Failure::Exists(Place::File(self.beside.clone()))))
     }
 
-    /// Where it may lie, and who may read it there: beside the snapshot, unless that place is another user's; in the cache.
+    /// Folders for the index with their permissions: beside the snapshot, unless another user's file has that name; then the cache.
     fn folders(&self) -> Vec<(PathBuf, Permissions)> {
         let beside = (!self.is_taken()).then(|| (self.beside.clone(), self.permissions.clone()));
         let cached = self.cached.clone().map(|cached| (cached, Permissions::from_mode(PRIVATE.bits())));
@@ -133,13 +133,13 @@ impl Places {
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Index, Trouble> {
         if let Some(folder) = place.parent().filter(|_| place != self.beside) {
-            // Where it cannot be made, no file can be made in it, and that is told.
+            // If this fails, creating the file fails, too, and that error is reported.
             let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         }
         let part = Part::new(place, permissions).map_err(Trouble::OfPlace)?;
         let made = self.fill(&part, key, goes_on).and_then(|()| part.place().map_err(Trouble::OfPlace));
         if made.is_err() {
-            // What is half written helps nobody; that it cannot be removed is not the failure to tell.
+            // A partial file is useless. A failed removal is not the error to report.
             let _ = part.unfinished.remove();
         }
         made?;
@@ -165,13 +165,13 @@ impl Places {
 
 /// Why there is no index.
 enum Trouble {
-    /// Another place may take it.
+    /// Another place may work.
     OfPlace(Failure),
-    /// Nor would it be there.
+    /// No other place would work.
     Other(Failure),
 }
 
-/// An index that is not yet in its place.
+/// An index before its rename.
 struct Part {
     file: File,
     unfinished: Unfinished,
@@ -199,12 +199,12 @@ impl Part {
     }
 }
 
-/// Whether an index of this user's is believed: one's own, that of who owns the snapshot, root's. Others could show what they like.
+/// Whether an index of this owner is trusted: our own, the snapshot owner's, root's. Any other user could forge its content.
 fn is_trusted(owner: u32, of_snapshot: u32) -> bool {
     [geteuid().as_raw(), of_snapshot, 0].contains(&owner)
 }
 
-/// The folder for what can be made again; a path that is not absolute is not to be used.
+/// The cache folder; a relative path must be ignored.
 /// Source: the XDG Base Directory Specification, version 0.8, "Environment variables".
 fn cache() -> Option<PathBuf> {
     let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -1,5 +1,5 @@
-//! `remora heap -p PID --watch TIME`: a first snapshot, every collection after it, and a second snapshot that shows whether the picture that
-//! they keep is true.
+//! `remora heap -p PID --watch TIME`: takes a first snapshot, follows every GC in a heap mirror, and verifies the mirror with a last
+//! snapshot.
 
 use super::allowance::Allowance;
 use super::both::Both;
@@ -25,9 +25,9 @@ use remora_heap_tracking::{Compared, Difference, Watch};
 use remora_receipt::Facts;
 use std::time::{Duration, Instant};
 
-/// How long an attach may take: it waits for a collection that runs beside the program.
+/// Timeout for the attach, which waits for a concurrent GC to end.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(30);
-/// Time for which the agent is waited for before looking whether the watch should end.
+/// Wait for events of the agent between two checks whether the watch should end.
 const STEP: Duration = Duration::from_millis(50);
 
 /// Runs the command.
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     verdict(ended.and(told).and(kept.map(drop)).and(written), receipt.clean())
 }
 
-/// Whatever can refuse before the process is asked anything.
+/// Runs every check that can fail before the process is contacted.
 fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, Before), Failure> {
     if let Some(obstacle) = obstacle(process, &examine(process, library::FOR_HEAPS, Slot::Main)?) {
         return Err(beside_another(obstacle.failure));
@@ -120,7 +120,7 @@ fn not_attached(before: &Before, process: &Process, facts: &mut Facts, failure: 
     verdict(Err(failure), receipt.clean())
 }
 
-/// What a watch does to the process, before it is done.
+/// Announces what a watch does to the process.
 fn say_beforehand(process: &Process) {
     note(
         "--watch takes the main profiler's place until it ends: no other main profiler can come meanwhile. Concurrent GC is \
@@ -131,7 +131,7 @@ fn say_beforehand(process: &Process) {
     say_what_stays(process);
 }
 
-/// What remains possible where the main profiler's place is taken.
+/// Alternatives where the main profiler's slot is taken.
 fn beside_another(failure: Failure) -> Failure {
     match failure {
         Failure::Precondition { process_id, found, subject: Subject::ProfilerSlot, .. } => {
@@ -148,17 +148,17 @@ fn beside_another(failure: Failure) -> Failure {
     }
 }
 
-/// The picture, and the snapshots as they are kept.
+/// The heap mirror, and the stored snapshots.
 struct Picture {
     watch: Watch,
     both: Option<Both>,
 }
 
 impl Picture {
-    /// What comes goes to where it is understood. What a snapshot that has ended said of the picture.
+    /// Passes an event to the mirror and the stored snapshots. Returns the comparison when a snapshot has ended.
     fn feed(&mut self, event: Event<'_>) -> Option<Option<Compared>> {
         match event {
-            // It is stale then, and says so.
+            // On an error the mirror is stale, and reports so.
             Event::Piece(piece) => _ = self.watch.piece(piece),
             Event::Stream(bytes) => {
                 self.watch.stream(bytes);
@@ -181,18 +181,18 @@ impl Picture {
     }
 }
 
-/// How the last snapshot came out.
+/// The outcome of the last snapshot.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct End {
-    /// What is not the same in the picture and in the last snapshot; `None` if nothing could be compared.
+    /// Differences between the mirror and the last snapshot; `None` if nothing could be compared.
     pub(crate) difference: Option<Difference>,
     /// Whether there was a last snapshot at all.
     pub(crate) was_taken: bool,
-    /// Whether it came before its time, since no picture held.
+    /// Whether the watch gave up early, since no mirror stayed valid.
     pub(crate) was_given_up: bool,
 }
 
-/// A watch under way.
+/// A running watch.
 struct Course {
     session: WatchSession,
     picture: Picture,
@@ -200,16 +200,16 @@ struct Course {
     process_id: u32,
     duration: Duration,
     allowance: Allowance,
-    /// When the first snapshot had ended.
+    /// When the first snapshot ended.
     begun: Option<Instant>,
-    /// When another one is wanted.
+    /// When to take another snapshot.
     renewal: Renewal,
     /// Whether the last snapshot is being taken.
     is_ending: bool,
     end: End,
-    /// How long it was watched.
+    /// How long the watch lasted.
     lasted: Duration,
-    /// Why it ended before its time.
+    /// Why it ended early.
     cut: Option<Cut>,
 }
 
@@ -236,7 +236,7 @@ impl Course {
         }
     }
 
-    /// Until the last snapshot has been compared, or it must end before.
+    /// Runs until the last snapshot has been compared, or the watch must end early.
     fn run(&mut self, stop: &mut Stop) -> Result<(), Failure> {
         let mut line = StatusLine::new();
         while !self.end.was_taken {
@@ -282,13 +282,13 @@ impl Course {
         }
     }
 
-    /// Asks for another snapshot, if one is due.
+    /// Requests another snapshot, if one is due.
     fn go_on(&mut self, state: &WatchState, wishes_end: bool) {
         if state.is_taking || self.is_ending {
             return;
         }
         let lasted = self.begun.map(|begun| begun.elapsed());
-        // Without a first snapshot there is nothing that could be kept true: its collection was not heard of, or it was not whole.
+        // Without a complete first snapshot there is no mirror to update: the agent missed its GC, or the snapshot was incomplete.
         let is_stale = self.picture.watch.is_stale() || lasted.is_none();
         let due = if is_stale { self.renewal.stale(Instant::now()) } else { Due::Later };
         match (due, lasted) {
@@ -305,7 +305,7 @@ impl Course {
         }
     }
 
-    /// Asks for the last one.
+    /// Requests the last snapshot.
     fn ends(&mut self, lasted: Duration) {
         (self.is_ending, self.lasted) = (true, lasted);
         self.session.take_another();
@@ -334,7 +334,7 @@ fn progress(state: &WatchState) -> HeapProgress {
     HeapProgress { objects: state.objects, extra_memory: state.extra_memory, ..HeapProgress::default() }
 }
 
-/// How a process is called.
+/// The name of a process.
 pub(crate) fn name_of(process: &Process) -> String {
     process.name()
 }

@@ -1,4 +1,4 @@
-//! What a watch has shown, as text or JSON.
+//! The report of a watch, as text or JSON.
 
 use super::renewal::MOST_IN_A_ROW;
 use super::rest::kept;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+/// JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 struct Told {
     process_id: u32,
@@ -32,7 +32,7 @@ struct Told {
     picture: PictureTold,
     types: Vec<TypeTold>,
     notes: Vec<String>,
-    /// The first and the last snapshot, where they are kept.
+    /// The files of the first and the last snapshot.
     files: Vec<PathBuf>,
     receipt: serde_json::Value,
 }
@@ -43,38 +43,38 @@ struct CollectionsTold {
     generation_1: u64,
     generation_2: u64,
     nanoseconds: u64,
-    /// Of these, what they would not have taken without the watch.
+    /// Time that the watch added to these GCs.
     extra_nanoseconds: u64,
 }
 
 #[derive(Debug, Serialize)]
 struct PictureTold {
-    /// Whether the picture was the same as the last snapshot, and nothing was lost.
+    /// Whether the mirror equals the last snapshot, and no events were lost.
     is_true: bool,
-    /// How often something was lost, so that it began anew.
+    /// How often events were lost, so that the mirror was rebuilt.
     lost: u64,
-    /// Whether the watch ended before its time, since one picture after the other was lost at once.
+    /// Whether the watch gave up, since several mirrors in a row lost events at once.
     given_up: bool,
     /// Whether there was a last snapshot at all.
     #[serde(skip)]
     has_last: bool,
-    /// Objects that are the same in the picture and in the last snapshot; null if they could not be compared.
+    /// Objects that are the same in the mirror and in the last snapshot; null if they could not be compared.
     same: Option<u64>,
-    /// Objects that only the picture has.
+    /// Objects in the mirror only.
     missing: Option<u64>,
-    /// Objects that only the snapshot has.
+    /// Objects in the snapshot only.
     unknown: Option<u64>,
-    /// Of those, objects in parts that are never collected: of their birth nothing tells.
+    /// Of those, objects in frozen segments: the runtime reports no event for their allocation.
     unknown_frozen: Option<u64>,
-    /// Objects of which the two say different things.
+    /// Objects that differ between the two.
     other: Option<u64>,
-    /// What did not fit together on the way.
+    /// Contradictory events.
     contradictions: u64,
-    /// Bytes that lived, and of which no object was known.
+    /// Bytes that survived without a known object.
     unexplained_bytes: u64,
 }
 
-/// One type. Classes of one name in one assembly are one.
+/// One type. Classes with the same name and assembly are merged.
 #[derive(Debug, Serialize)]
 struct TypeTold {
     r#type: String,
@@ -83,23 +83,23 @@ struct TypeTold {
     bytes_at_start: u64,
     objects: u64,
     bytes: u64,
-    /// Objects that were made, as the runtime counts them: without large and pinned ones.
+    /// Objects allocated, as the runtime counts them: without large and pinned ones.
     allocated: u64,
-    /// Objects that survived their first collection.
+    /// Objects that survived their first GC.
     born: u64,
-    /// Of these, large ones, which are not among the `allocated`.
+    /// Of these, large objects, which `allocated` does not count.
     born_large: u64,
-    /// Of these, those that are still there.
+    /// Of these, objects still alive.
     born_and_there: u64,
-    /// Objects of the beginning that have died.
+    /// Objects of the first snapshot that have died.
     died_of_start: u64,
-    /// How many collections those had survived that were made and have died.
+    /// GCs survived by objects that were allocated and died during the watch.
     died_after: AgesTold,
     bytes_per_minute: f64,
 }
 
 impl TypeTold {
-    /// Objects that were made, as far as that is known.
+    /// Objects allocated, as far as known.
     fn made(&self) -> u64 {
         self.allocated.saturating_add(self.born_large).max(self.born)
     }
@@ -113,14 +113,14 @@ struct AgesTold {
     more: u64,
 }
 
-/// See the module's text.
+/// The report's data.
 pub(crate) struct Watched {
     told: Told,
     stood: Vec<(u64, u64)>,
 }
 
 impl Watched {
-    /// Puts it together.
+    /// Computes the report.
     pub(crate) fn new(
         process: &Process,
         mut watch: Watch,
@@ -154,7 +154,7 @@ impl Watched {
         Watched { told, stood: finished.stood }
     }
 
-    /// Prints it, and says whether it can be relied on.
+    /// Prints the report; fails if it is not reliable.
     pub(crate) fn tell(mut self, args: &HeapTakeArgs, files: &[PathBuf], receipt: &Receipt) -> Result<(), Failure> {
         self.told.files = files.to_vec();
         out(&if args.shown.json {
@@ -321,7 +321,7 @@ fn notes(watch: &Watch, finished: &WatchFinished, end: End) -> Vec<String> {
     notes
 }
 
-/// All types of which there was an object, those first that have grown most; and how many of them were first one and then another.
+/// All types that had an object, fastest growth first; and the number of objects that changed their type.
 fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> (Vec<TypeTold>, u64) {
     let tallies = watch.account().tallies().to_vec();
     let mut otherwise = 0;

@@ -1,8 +1,8 @@
-//! A place for a result: standard output, or a file.
+//! The destination of a result: standard output, or a file.
 //!
-//! A file is written under another name beside it and then renamed, so that readers see all of it or none.
-//! What is not a regular file (a pipe, `/dev/null`) is written directly: there is nothing to overwrite.
-//! Its folder is opened once, at the first look, and kept ([`Folder`]).
+//! A file is written under another name beside it and then renamed, so readers see all of it or nothing.
+//! Other targets (a pipe, `/dev/null`) are written directly: there is nothing to overwrite.
+//! The folder is opened once, at the first check, and kept open ([`Folder`]).
 
 use super::folder::{Folder, Unfinished};
 use crate::failure::{Failure, Place};
@@ -14,28 +14,28 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Free space below which a recording is not begun, bytes.
+/// Minimum free space to start a recording, bytes.
 const SPACE_NEEDED: u64 = 16 << 20;
 
-/// Where a result goes.
+/// The destination of a result.
 #[derive(Debug, Clone)]
 pub(crate) enum Destination {
     /// `-`.
     Stdout,
     /// A path.
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Whether a file that is there may be replaced.
+        /// Whether an existing file may be replaced.
         force: bool,
-        /// Which flag names it.
+        /// The flag that names it.
         flag: Flag,
-        /// Its folder, once it was opened.
+        /// The folder, once it was opened.
         folder: OnceCell<Folder>,
     },
 }
 
-/// Two are the same if the same was given, opened or not.
+/// Equal if the same arguments were given, whether opened or not.
 impl PartialEq for Destination {
     fn eq(&self, other: &Destination) -> bool {
         let given = |destination: &Destination| match destination {
@@ -48,7 +48,7 @@ impl PartialEq for Destination {
 
 impl Eq for Destination {}
 
-/// By which flag a place is given: advice speaks of it.
+/// The flag that names a destination, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flag {
     /// `-o`.
@@ -71,12 +71,12 @@ impl Flag {
 }
 
 impl Destination {
-    /// What `-o` means.
+    /// The destination of `-o`.
     pub(crate) fn of(path: &Path, force: bool) -> Destination {
         Destination::given(path, force, Flag::Output)
     }
 
-    /// What `--receipt` means.
+    /// The destination of `--receipt`.
     pub(crate) fn of_receipt(path: &Path, force: bool) -> Destination {
         Destination::given(path, force, Flag::Receipt)
     }
@@ -88,13 +88,13 @@ impl Destination {
         Destination::File { path: path.to_owned(), force, flag, folder: OnceCell::new() }
     }
 
-    /// Whether it is or will be a regular file; anything else is written directly.
+    /// Whether this is or will be a regular file; anything else is written directly.
     pub(crate) fn is_regular(&self) -> bool {
-        // Where a folder cannot be opened, nothing is known to be something else.
+        // If the folder cannot be opened, a regular file is assumed.
         matches!(self, Destination::File { .. }) && !matches!(self.entry(), Ok(Some(entry)) if entry.is_special())
     }
 
-    /// Whether it can be written: not there already, in a directory that can be written to, on a disk with room.
+    /// Checks whether it can be written: does not exist yet, in a writable directory, on a disk with free space.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let Some(entry) = self.entry()? else { return Ok(()) };
         match entry.type_of() {
@@ -109,7 +109,7 @@ impl Destination {
         probed.map_err(|error| entry.failed(if keeps_no_files(entry.folder) { no_files() } else { error }))
     }
 
-    /// Lets `write` write, and puts the result in place if that went well.
+    /// Calls `write`, and moves the result to its final name if that succeeded.
     pub(crate) fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         let Some(entry) = self.entry()? else {
             crate::console::prints();
@@ -126,19 +126,19 @@ impl Destination {
         let written = write(&mut file).map_err(|error| entry.failed(error));
         let placed = written.and_then(|()| entry.put(&part));
         if placed.is_err() {
-            // What is half written helps nobody; that it cannot be removed is not the failure to tell.
+            // A partial file is useless. A failed removal is not the error to report.
             let _ = part.remove();
         }
         placed
     }
 
-    /// Gives its name to a file that is whole.
+    /// Renames a complete file to its final name.
     pub(crate) fn put(&self, part: &Unfinished) -> Result<(), Failure> {
         self.entry()?.map_or(Ok(()), |entry| entry.put(part))
     }
 
-    /// Creates a file beside it, which stays if this process is ended: its name says what it is. Where it is no regular file, that is in the
-    /// temporary directory, for its owner's eyes alone.
+    /// Creates a file beside the destination that remains if this process is killed: its name says what it is. If the destination is no
+    /// regular file, the file is in the temporary directory, readable by its owner only.
     pub(super) fn begin(&self, ending: &str, mode: Mode) -> Result<(Unfinished, File), Failure> {
         let after = format!(".unfinished.{ending}");
         if let Some(entry) = self.entry()?.filter(|entry| !entry.is_special()) {
@@ -150,7 +150,7 @@ impl Destination {
         created.map_err(|error| Failure::output(Place::File(directory), error))
     }
 
-    /// The file with its folder, which is opened if it was not yet; `None` for standard output.
+    /// The name with its folder, which is opened if necessary; `None` for standard output.
     fn entry(&self) -> Result<Option<Entry<'_>>, Failure> {
         let Destination::File { path, force, flag, folder } = self else { return Ok(None) };
         let Some(name) = path.file_name() else { return Err(Failure::IsDirectory(flag.place(path))) };
@@ -168,7 +168,7 @@ impl Destination {
     }
 }
 
-/// A name in a folder, where a file is or will be.
+/// A name in a folder, for an existing or a new file.
 struct Entry<'a> {
     path: &'a Path,
     force: bool,
@@ -190,7 +190,7 @@ impl Entry<'_> {
         self.folder.type_of(self.name, AtFlags::SYMLINK_NOFOLLOW).is_some()
     }
 
-    /// Of what it leads to, if it is a link.
+    /// The type of the file, or of a link's target.
     fn type_of(&self) -> Option<FileType> {
         self.folder.type_of(self.name, AtFlags::empty())
     }
@@ -203,7 +203,7 @@ impl Entry<'_> {
         self.folder.find(self.name)?.open_special()
     }
 
-    /// The two ends of the name under which it is written until it is whole.
+    /// Prefix and suffix of the name until the file is complete.
     fn part(&self) -> (String, &'static str) {
         (format!(".{}.", self.name.to_string_lossy()), ".part")
     }
@@ -225,7 +225,7 @@ impl std::fmt::Display for Destination {
     }
 }
 
-/// A reader that has gone away (`remora convert x.remora -o - --format folded | head`) is no failure: it has seen enough.
+/// A closed pipe (`remora convert x.remora -o - --format folded | head`) is no failure: the reader has enough.
 fn read_enough(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -233,7 +233,7 @@ fn read_enough(written: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// The folder of a file, as its path has it.
+/// The folder of a file, from its path.
 pub(crate) fn directory_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -242,12 +242,12 @@ pub(crate) fn directory_of(path: &Path) -> PathBuf {
 }
 
 fn check_space(place: Place, folder: &Folder) -> Result<(), Failure> {
-    // Where free space cannot be told, writing will tell.
+    // If free space is unknown, writing reports a full disk.
     let Ok(disk) = fstatvfs(folder) else {
         return Ok(());
     };
     if disk.f_blocks == 0 {
-        // One without a size is not full: /proc and /sys, or memory without a limit.
+        // A file system without a size is not full: /proc and /sys, or memory without a limit.
         return Ok(());
     }
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -258,7 +258,7 @@ fn check_space(place: Place, folder: &Folder) -> Result<(), Failure> {
     Err(Failure::DiskFull { place, why })
 }
 
-/// Whether the file system there has no room at all, as those have that show the kernel's own things.
+/// Whether the file system has no blocks at all, as the kernel's pseudo file systems.
 fn keeps_no_files(folder: &Folder) -> bool {
     fstatvfs(folder).is_ok_and(|disk| disk.f_blocks == 0)
 }
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_command_that_was_ended_while_it_looked_at_its_output_left_a_file() {
-        // Of memory: such a file system knows files without a name.
+        // On tmpfs, which supports files without a name.
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let time = std::time::UNIX_EPOCH;
         let opened = File::open(directory.path()).expect("it can be opened");
@@ -308,10 +308,10 @@ mod tests {
             std::fs::remove_file(&path).expect("removed");
             std::fs::write(directory.path().join("precious"), "precious").expect("written");
             std::fs::hard_link(directory.path().join("precious"), &path).expect("linked");
-            // What was found is what is opened.
+            // Opens the file that was found.
             found.open_special().expect("the pipe").write_all(b"ours").expect("written");
             assert_eq!(rustix::io::read(&reader, &mut [0; 10]).expect("it came"), 4);
-            // And who finds the other one does not open it.
+            // A file that replaced it is not opened.
             assert_eq!(entry.open_special().expect_err("a file").kind(), io::ErrorKind::AlreadyExists);
             assert_eq!(destination.write(|out| out.write_all(b"ours")).is_ok(), force, "another file has the name");
             assert_eq!(std::fs::read(directory.path().join("precious")).expect("there"), b"precious");
@@ -334,7 +334,7 @@ mod tests {
                 }
             });
             for _ in 0..2000 {
-                // It is refused where the file has the name.
+                // Fails while the other file has the name.
                 let _ = file(&directory, false).write(|out| out.write_all(b"ours"));
             }
             ended.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -399,7 +399,7 @@ mod tests {
         Destination::of(Path::new(&descriptor), false).check().expect("as `-o >(gzip > file)` gives it");
     }
 
-    /// Others could take the name before, and so keep a recording from starting.
+    /// Otherwise other users could create the name first, and so block a recording.
     #[test]
     fn a_spool_had_a_name_that_could_be_guessed() {
         let directory = tempfile::tempdir().expect("a directory");

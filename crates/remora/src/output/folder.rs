@@ -1,8 +1,8 @@
-//! The folder of a result, opened once: whatever its path leads to later, everything goes through its descriptor.
+//! The folder of a result, opened once: all later access uses its descriptor, wherever the path leads by then.
 //!
-//! A command that runs as root may be given a path through directories of other users. Each part of it is opened by itself. A link is
-//! followed only if it belongs to root or to us: somebody else's would lead root's output to a place of his choice.
-//! That is stricter than the kernel's `protected_symlinks`, which looks at links in sticky directories alone.
+//! A command that runs as root may get a path through other users' directories. Each component is opened separately. A link is followed
+//! only if it belongs to root or to us: another user's link would redirect root's output.
+//! This is stricter than the kernel's `protected_symlinks`, which applies to sticky directories only.
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags};
 use rustix::io::Errno;
@@ -14,13 +14,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Links that are followed on a way, as many as the kernel does.
+/// Links followed in one path, the same limit as the kernel's.
 const MOST_LINKS: usize = 40;
 
-/// Names that are tried for a new file. They are random: that one is there already is no accident.
+/// Attempts to name a new file. Names are random: one that exists already is no accident.
 const MOST_NAMES: usize = 8;
 
-/// The number of the root of `/proc`, of each that is mounted (PROC_ROOT_INO of Linux, `include/linux/proc_ns.h`).
+/// The inode number of the root of every mounted `/proc` (PROC_ROOT_INO of Linux, `include/linux/proc_ns.h`).
 const PROC_ROOT: u64 = 1;
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
@@ -29,12 +29,12 @@ const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 #[derive(Debug, Clone)]
 pub(crate) struct Folder {
     descriptor: Arc<OwnedFd>,
-    /// As it was given, for messages.
+    /// The given path, for messages.
     path: PathBuf,
 }
 
 impl Folder {
-    /// The one that a path leads to.
+    /// Opens the folder at a path.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         let descriptor = walk(CWD, path, &mut 0)?;
         match file_type(&descriptor)? {
@@ -43,13 +43,13 @@ impl Folder {
         }
     }
 
-    /// The type of what is there under a name, or of what that leads to.
+    /// The type of a file, or of a link's target.
     pub(super) fn type_of(&self, name: &OsStr, flags: AtFlags) -> Option<FileType> {
         let facts = rustix::fs::statat(self, name, flags).ok()?;
         Some(FileType::from_raw_mode(facts.st_mode))
     }
 
-    /// Creates a file with a name that nobody can guess, and so nobody can take before: `before`, random digits, `after`.
+    /// Creates a file whose name cannot be guessed, so no other user can create it first: `before`, random digits, `after`.
     pub(crate) fn create(&self, before: &str, after: &str, mode: Mode) -> io::Result<(Unfinished, File)> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mut refused = Errno::EXIST;
@@ -67,16 +67,16 @@ impl Folder {
         Err(refused.into())
     }
 
-    /// Makes a file and takes it away. It has no name where the file system can do that: a command that is ended meanwhile leaves nothing.
+    /// Creates and removes a file. Where the file system supports it, the file has no name: a killed command leaves nothing.
     pub(super) fn probe(&self, before: &str, after: &str) -> io::Result<()> {
         match rustix::fs::openat(self, ".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR) {
-            // Each is how an older kernel or file system says that it cannot.
+            // Each is an older kernel's or file system's answer for "not supported".
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => self.create(before, after, Mode::RUSR)?.0.remove(),
             made => made.map(drop).map_err(io::Error::from),
         }
     }
 
-    /// What is there under a name, which need not be a file, and what it leads to if it is a link.
+    /// Opens the entry of a name, of any type; follows links.
     pub(super) fn find(&self, name: &OsStr) -> io::Result<Found> {
         walk(self.as_fd(), Path::new(name), &mut 0).map(Found)
     }
@@ -88,12 +88,12 @@ impl AsFd for Folder {
     }
 }
 
-/// Something that is no regular file. It can be checked and opened afterwards, and is the same in between.
+/// An entry that is no regular file. Checking and opening it refer to the same file.
 #[derive(Debug)]
 pub(super) struct Found(OwnedFd);
 
 impl Found {
-    /// Opens it for writing, unless it is a regular file: another user may have put one in the place of a pipe.
+    /// Opens it for writing, unless it is a regular file: another user may have replaced a pipe with one.
     pub(super) fn open_special(&self) -> io::Result<File> {
         if file_type(&self.0)? == FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another file was put in its place"));
@@ -102,7 +102,7 @@ impl Found {
     }
 }
 
-/// A file that is written under a name of its own until it is whole.
+/// A file under a temporary name until it is complete.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     folder: Folder,
@@ -110,24 +110,24 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Where it is, for messages.
+    /// Its path, for messages.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path.join(&self.name)
     }
 
-    /// Takes it away.
+    /// Removes the file.
     pub(crate) fn remove(&self) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())?)
     }
 
-    /// Gives it a name in a folder; replaces what is there only if that is allowed.
+    /// Renames it into a folder; replaces an existing file only with `force`.
     pub(crate) fn rename(&self, folder: &Folder, name: &OsStr, force: bool) -> Result<(), Errno> {
         let rename = || rustix::fs::renameat(&self.folder, &self.name, folder, name);
         if force {
             return rename();
         }
         match rustix::fs::renameat_with(&self.folder, &self.name, folder, name, RenameFlags::NOREPLACE) {
-            // The file system has no such rename; what is there now was not there at the check.
+            // The file system lacks such a rename. An existing file has appeared since the check.
             Err(Errno::INVAL | Errno::NOSYS) => match folder.type_of(name, AtFlags::SYMLINK_NOFOLLOW) {
                 Some(_) => Err(Errno::EXIST),
                 None => rename(),
@@ -137,7 +137,7 @@ impl Unfinished {
     }
 }
 
-/// Opens what a path leads to, without rights to read or write it.
+/// Resolves a path to a descriptor, without rights to read or write.
 fn walk(from: BorrowedFd<'_>, path: &Path, links: &mut usize) -> io::Result<OwnedFd> {
     let directory =
         |at: BorrowedFd<'_>, part: &str| rustix::fs::openat(at, part, LOOK | OFlags::DIRECTORY, Mode::empty());
@@ -152,10 +152,10 @@ fn walk(from: BorrowedFd<'_>, path: &Path, links: &mut usize) -> io::Result<Owne
     Ok(at)
 }
 
-/// Goes on to what has this name, and where it is a link, to what that leads to.
+/// Opens the entry of this name; follows a link.
 fn step(folder: OwnedFd, name: &OsStr, links: &mut usize) -> io::Result<OwnedFd> {
     let open = |flags| rustix::fs::openat(&folder, name, LOOK | flags, Mode::empty());
-    // Only who wants a directory makes the kernel mount it, where that is done on demand.
+    // The kernel mounts an automount directory only if a directory is requested.
     let found = match open(OFlags::NOFOLLOW | OFlags::DIRECTORY) {
         Err(Errno::NOTDIR | Errno::LOOP) => open(OFlags::NOFOLLOW)?,
         found => return Ok(found?),
@@ -165,7 +165,7 @@ fn step(folder: OwnedFd, name: &OsStr, links: &mut usize) -> io::Result<OwnedFd>
         return Ok(found);
     }
     let is_in_proc = rustix::fs::fstatfs(&found)?.f_type == PROC_SUPER_MAGIC;
-    // Those of `/proc` itself are the kernel's (`self`), though in a user namespace nobody may be called their owner.
+    // Links of `/proc` itself (`self`) belong to the kernel, though in a user namespace their owner may look like nobody.
     let is_the_kernels = is_in_proc && rustix::fs::fstat(&folder)?.st_ino == PROC_ROOT;
     if !is_the_kernels && ![0, rustix::process::geteuid().as_raw()].contains(&facts.st_uid) {
         let why = format!("{} is a link of another user", Path::new(name).display());
@@ -175,7 +175,7 @@ fn step(folder: OwnedFd, name: &OsStr, links: &mut usize) -> io::Result<OwnedFd>
     if *links > MOST_LINKS {
         return Err(Errno::LOOP.into());
     }
-    // The text of a descriptor's link (`/dev/fd/63`) is no path. Nobody can swap it.
+    // The text of a descriptor's link (`/dev/fd/63`) is no path. No other user can replace it.
     if is_in_proc {
         return Ok(open(OFlags::empty())?);
     }
@@ -187,10 +187,10 @@ fn file_type(descriptor: &OwnedFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(descriptor)?.st_mode))
 }
 
-/// Eight digits that nobody can guess.
+/// Eight random hexadecimal digits.
 fn random() -> io::Result<String> {
     let mut bytes = [0; 4];
-    // So few bytes come whole, once the kernel has any.
+    // The kernel returns so few bytes completely, once its generator is seeded.
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!("{:08x}", u32::from_ne_bytes(bytes)))
 }
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_way_through_a_link_of_another_user_is_refused_wherever_the_link_is() {
         if !rustix::process::geteuid().is_root() {
-            // Nobody else can give a link away. CI runs this as root.
+            // Only root can give a link away. CI runs this as root.
             return;
         }
         let directory = tempfile::tempdir().expect("a directory");
@@ -227,7 +227,7 @@ mod tests {
         }
         let error = Folder::open(&at("ours")).expect("ours").find(OsStr::new("null")).expect_err("theirs");
         assert_eq!(error.to_string(), "null is a link of another user");
-        // Their folders are walked through all the same.
+        // Other users' folders are allowed as components.
         std::os::unix::fs::chown(at("real"), Some(STRANGER), None).expect("given away");
         assert_eq!(kind("real/inner"), Ok(()));
     }

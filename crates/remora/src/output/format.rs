@@ -1,4 +1,4 @@
-//! The formats of files: Remora's own, and those that the exporters write.
+//! File formats: Remora's own, and those of the exporters.
 
 use crate::failure::Failure;
 use remora_export::Format;
@@ -11,12 +11,12 @@ use std::path::Path;
 pub(crate) enum FileFormat {
     /// Remora's own recording.
     Remora,
-    /// One for another program, or for people.
+    /// An export format.
     Export(Format),
 }
 
 impl FileFormat {
-    /// Every format, as it is listed.
+    /// Every format, in listed order.
     fn all() -> impl Iterator<Item = FileFormat> {
         std::iter::once(FileFormat::Remora).chain(Format::ALL.into_iter().map(FileFormat::Export))
     }
@@ -31,7 +31,7 @@ impl FileFormat {
         found.ok_or_else(|| unknown(name))
     }
 
-    /// The format that the name of `path` ends in.
+    /// The format by the extension of `path`.
     pub(crate) fn from_path(path: &Path) -> Result<FileFormat, Failure> {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let lower = name.to_ascii_lowercase();
@@ -47,7 +47,7 @@ impl FileFormat {
         }
     }
 
-    /// How names of such files end.
+    /// The extension of such files.
     pub(crate) fn ending(self) -> &'static str {
         match self {
             FileFormat::Remora => ".remora",
@@ -55,7 +55,7 @@ impl FileFormat {
         }
     }
 
-    /// Whether it is not for eyes.
+    /// Whether the format is binary.
     pub(crate) fn is_binary(self) -> bool {
         matches!(self, FileFormat::Remora | FileFormat::Export(Format::Pprof | Format::Firefox))
     }
@@ -72,7 +72,7 @@ impl FileFormat {
     }
 }
 
-/// What stood in the way of writing a recording.
+/// Converts a recording's write error.
 pub(crate) fn as_io(error: remora_recording::Error) -> io::Error {
     match error {
         remora_recording::Error::Write(error) => error,

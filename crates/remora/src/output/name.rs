@@ -1,29 +1,29 @@
-//! The name of an output that nobody named: `<app>_<yyyyMMdd>_<HHmmss>.html`, in the current directory.
+//! The default output name: `<app>_<yyyyMMdd>_<HHmmss>.html`, in the current directory.
 
 use jiff::Zoned;
 use std::path::{Path, PathBuf};
 
-/// Longest part of it that is the application's name, bytes.
+/// Maximum length of the application's part, bytes.
 const LONGEST: usize = 100;
-/// Names that are tried within one second.
+/// Maximum number of outputs in one second.
 const MOST: usize = 100;
 
-/// The name for what is taken of `application` at `now`: one that is free, where two are taken within a second.
+/// A free name for an output of `application` at `now`; numbered if two are created within a second.
 pub(crate) fn default_output(application: &str, now: &Zoned, ending: &str) -> PathBuf {
     free(&format!("{}_{}", safe(application), now.strftime("%Y%m%d_%H%M%S")), ending, |path| {
         path.symlink_metadata().is_ok()
     })
 }
 
-/// `stem` and `ending`, with a number between them if that is there already. A stem has a second in it: no more than some are.
+/// `stem` and `ending`, with a number between them if that file exists. A stem includes the second, so few files share it.
 fn free(stem: &str, ending: &str, is_there: impl Fn(&Path) -> bool) -> PathBuf {
     let numbered = (2..MOST).map(|number| format!("{stem}_{number}{ending}"));
     let mut names = std::iter::once(format!("{stem}{ending}")).chain(numbered).map(PathBuf::from);
-    // Where none is free, the first is refused as any that is there.
+    // If all are taken, the first is refused as existing.
     names.find(|name| !is_there(name)).unwrap_or_else(|| PathBuf::from(format!("{stem}{ending}")))
 }
 
-/// What of an application's name may stand in a file's name, in any shell and on any disk.
+/// Reduces an application's name to characters that every shell and file system accept.
 fn safe(application: &str) -> String {
     let mut name = String::new();
     for letter in application.chars() {
@@ -33,7 +33,7 @@ fn safe(application: &str) -> String {
         }
         name.push(letter);
     }
-    // Neither hidden nor like a flag.
+    // Neither a hidden file nor like a flag.
     let name = name.trim_start_matches(['.', '-']);
     if name.is_empty() { "dotnet".to_owned() } else { name.to_owned() }
 }

@@ -1,8 +1,8 @@
-//! What has been recorded so far, on disk, while the recording runs: a kill or a full disk takes nothing that was recorded.
-//! For the agent's recordings that is a recording in its own right ([`Spool`]), for the runtime's sampler its stream ([`StreamSpool`]).
+//! The recording so far, on disk: a kill or a full disk loses nothing recorded. For the agent that is a complete recording file
+//! ([`Spool`]), for the runtime's sampler its raw stream ([`StreamSpool`]).
 //!
-//! The file keeps a reserve of allocated space ahead of what is written. When the disk has no room for a new reserve,
-//! the old one is still there: the recording ends then, and what remains to be written fits.
+//! The file keeps a reserve of allocated space ahead of the written data. If the disk has no room for a new reserve, the old one remains:
+//! the recording ends, and the final data fits.
 
 use super::destination::Destination;
 use super::folder::Unfinished;
@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Space that is allocated ahead of what is written, bytes.
+/// Space allocated ahead of the written data, bytes.
 const RESERVE: u64 = 4 << 20;
 
 /// A recording in progress.
@@ -29,20 +29,20 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// Begins one: beside the output, or in the temporary directory where the output is no regular file.
+    /// Creates one: beside the output, or in the temporary directory where the output is no regular file.
     pub(crate) fn create(output: &Destination) -> Result<Spool, Failure> {
         let (file, part) = Reserved::create(output, "remora", false)?;
         match Writer::create(file) {
             Ok(writer) => Ok(Spool { writer, part }),
             Err(error) => {
-                // It holds nothing; the failure to tell is that it could not be written.
+                // The file is empty; the error to report is the failed write.
                 let _ = part.remove();
                 Err(refused(&part, as_io(error)))
             }
         }
     }
 
-    /// Writes what is new in `profile`.
+    /// Writes the new parts of `profile`.
     pub(crate) fn append(&mut self, profile: &Profile) -> Result<(), Failure> {
         self.writer.append(profile).map_err(|error| refused(&self.part, as_io(error)))
     }
@@ -52,42 +52,42 @@ impl Spool {
         self.writer.output().low
     }
 
-    /// Writes the rest: from here on it is a whole recording, if that went well.
+    /// Writes the rest: if that succeeds, the file is a complete recording.
     pub(crate) fn finish(self, profile: &Profile) -> (Unfinished, Result<(), Failure>) {
         let Spool { writer, part } = self;
         let finished = writer.finish(profile).map_err(|error| refused(&part, as_io(error)));
-        // Gives the rest of the reserve back.
+        // Frees the rest of the reserve.
         let finished = finished
             .and_then(|reserved| reserved.file.set_len(reserved.position).map_err(|error| refused(&part, error)));
         (part, finished)
     }
 
-    /// Takes it away: there is nothing in it.
+    /// Removes the file: it is empty.
     pub(crate) fn discard(self) {
-        // What cannot be removed is a file beside the output with a name that says what it is.
+        // A file that cannot be removed has a name that says what it is.
         let _ = self.part.remove();
     }
 }
 
-/// A stream of the runtime's own events, as it came, up to a bound: half of what is free on the disk, and half of the rest for its end.
+/// The raw stream of the runtime's events, up to a limit: half of the free disk space, and for its end half of the rest.
 #[derive(Debug)]
 pub(crate) struct StreamSpool {
     file: Reserved,
     part: Unfinished,
-    /// Bytes that it may have.
+    /// Maximum size in bytes.
     most: u64,
     is_cut: bool,
 }
 
 impl StreamSpool {
-    /// Begins one, in the same place as [`Spool::create`].
+    /// Creates one, in the same place as [`Spool::create`].
     pub(crate) fn create(output: &Destination) -> Result<StreamSpool, Failure> {
         let (file, part) = Reserved::create(output, "nettrace", false)?;
         let most = file.free() / 2;
         Ok(StreamSpool { file, part, most, is_cut: false })
     }
 
-    /// Keeps the next piece, unless it would be too long with it: [`StreamSpool::is_cut`] says so then, and nothing more is kept.
+    /// Stores the next piece, unless it would exceed the limit: then [`StreamSpool::is_cut`] is true, and nothing more is stored.
     pub(crate) fn write(&mut self, piece: &[u8]) -> Result<(), Failure> {
         self.is_cut |= self.file.position.saturating_add(piece.len() as u64) > self.most;
         if self.is_cut {
@@ -96,12 +96,12 @@ impl StreamSpool {
         self.file.write_all(piece).map_err(|error| refused(&self.part, error))
     }
 
-    /// Whether it grew too long, and its rest is missing.
+    /// Whether the limit was reached, so that the rest is missing.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// What comes now is the end that was asked for, with names: there is room for it, if nothing is missing before it.
+    /// The requested end of the stream with its names follows. Raises the limit for it, if nothing is missing before it.
     pub(crate) fn ends(&mut self) {
         self.most = self.most.saturating_add(self.file.free() / 2);
     }
@@ -111,28 +111,28 @@ impl StreamSpool {
         self.file.low
     }
 
-    /// Nothing more comes: the file in which it is.
+    /// Returns the file.
     pub(crate) fn into_file(self) -> Unfinished {
         self.part
     }
 
-    /// Takes it away: what was in it is somewhere else, or worth nothing.
+    /// Removes the file: its content was written elsewhere, or is worthless.
     pub(crate) fn discard(self) {
         let _ = self.part.remove();
     }
 }
 
-/// A snapshot of a heap, as it is taken.
+/// A heap snapshot in progress.
 #[derive(Debug)]
 pub(crate) struct HeapSpool {
     writer: remora_heap_file::Writer<Reserved>,
     part: Unfinished,
     failed: Option<Failure>,
-    /// Whether a piece was let go of.
+    /// Whether a piece was dropped.
     is_cut: bool,
 }
 
-/// What things in a snapshot are called.
+/// Names for the content of a snapshot.
 pub(crate) struct Named<'a> {
     pub(crate) types: &'a [TypeRow],
     pub(crate) methods: &'a [MethodRow],
@@ -140,7 +140,7 @@ pub(crate) struct Named<'a> {
 }
 
 impl HeapSpool {
-    /// Begins one, in the same place as [`Spool::create`]; one for its owner's eyes alone, if it is `private`.
+    /// Creates one, in the same place as [`Spool::create`]; readable by its owner only, if `private`.
     pub(crate) fn create(output: &Destination, private: bool) -> Result<HeapSpool, Failure> {
         let (file, part) = Reserved::create(output, "remora-heap", private)?;
         match remora_heap_file::Writer::create(file) {
@@ -152,8 +152,8 @@ impl HeapSpool {
         }
     }
 
-    /// Keeps the next piece of the stream. Where that fails, [`HeapSpool::must_end`] says so, and no more is kept: the reserve is for what
-    /// must be written at the end, and pieces come faster than anybody looks whether it must.
+    /// Stores the next piece of the stream. After a failure [`HeapSpool::must_end`] is true, and nothing more is stored. The reserve is
+    /// for the end of the file, and pieces arrive faster than the caller checks.
     pub(crate) fn stream(&mut self, piece: &[u8]) {
         if self.must_end() {
             self.is_cut = true;
@@ -162,17 +162,17 @@ impl HeapSpool {
         }
     }
 
-    /// Whether all pieces were kept.
+    /// Whether all pieces were stored.
     pub(crate) fn is_whole(&self) -> bool {
         !self.is_cut && self.failed.is_none()
     }
 
-    /// Whether no more can be kept: the disk is full, or nearly so.
+    /// Whether nothing more can be stored: the disk is full, or nearly.
     pub(crate) fn must_end(&self) -> bool {
         self.failed.is_some() || self.writer.output().low
     }
 
-    /// Writes the rest, and puts the whole snapshot where it was asked for. Where that fails, what was kept stays where the failure says.
+    /// Writes the rest, and moves the snapshot to its destination. If that fails, the failure names the file that has it.
     pub(crate) fn finish(
         mut self,
         named: &Named<'_>,
@@ -196,12 +196,12 @@ impl HeapSpool {
             }
             _ => unfinished,
         };
-        // Gives the rest of the reserve back, which takes some milliseconds: whoever waits for the file has it. It is whole without this.
+        // Frees the rest of the reserve, which takes some milliseconds. The file is complete without it, so readers need not wait.
         let _ = reserved.file.set_len(reserved.position);
         Ok(path)
     }
 
-    /// Takes it away: there is nothing in it.
+    /// Removes the file: it is empty.
     pub(crate) fn discard(self) {
         let _ = self.part.remove();
     }
@@ -227,14 +227,14 @@ struct Reserved {
 }
 
 impl Reserved {
-    /// One beside the output, or in the temporary directory where the output is no regular file.
+    /// Creates one beside the output, or in the temporary directory where the output is no regular file.
     fn create(output: &Destination, ending: &str, private: bool) -> Result<(Reserved, Unfinished), Failure> {
         let mode = Mode::from_raw_mode(if private { 0o600 } else { 0o666 });
         let (part, file) = output.begin(ending, mode)?;
         Ok((Reserved { file, position: 0, low: false }, part))
     }
 
-    /// Bytes that are free where it is; more than any file has where that cannot be told.
+    /// Free bytes on its disk; the maximum if unknown.
     fn free(&self) -> u64 {
         match rustix::fs::fstatvfs(&self.file) {
             Ok(disk) if disk.f_blocks > 0 => disk.f_bavail.saturating_mul(disk.f_frsize),
@@ -247,7 +247,7 @@ impl Write for Reserved {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let ahead = bytes.len() as u64 + RESERVE;
         let allocated = rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.position, ahead);
-        // Any other refusal is of a file system that cannot allocate ahead; writing will tell when it is full.
+        // Any other error means that the file system cannot allocate ahead; writing reports a full disk.
         self.low |= matches!(allocated, Err(Errno::NOSPC | Errno::DQUOT));
         let written = self.file.write(bytes)?;
         self.position += written as u64;
@@ -266,11 +266,11 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// Names the small disk to the process that sees it.
+    /// Passes the small disk's path to the process that sees it.
     const DISK: &str = "REMORA_TEST_SMALL_DISK";
     const THIS: &str = "output::spool::tests::a_disk_that_fills_while_recording_takes_nothing_that_was_recorded";
 
-    /// Runs itself again where a small disk is mounted, which nobody else sees.
+    /// Runs itself again in a mount namespace with a small disk.
     #[test]
     fn a_disk_that_fills_while_recording_takes_nothing_that_was_recorded() {
         if let Some(disk) = std::env::var_os(DISK) {
@@ -345,7 +345,7 @@ mod tests {
         spool.discard();
     }
 
-    /// As much as a second of a busy recording.
+    /// Adds about a second of a busy recording.
     fn grow(profile: &mut Profile) {
         let name = profile.string("Busy.Work()");
         let frame = profile.frame(Frame::unknown(name));

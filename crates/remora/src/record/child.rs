@@ -1,11 +1,11 @@
-//! A command that is started to be recorded: as soon as a runtime in it, or in what it starts, can be attached to.
+//! Starts a command and records it, as soon as a runtime in it or in one of its children can be attached to.
 //!
-//! It is started as a shell would start it, with nothing changed in its environment. A runtime can be made to wait for a recorder by a
-//! variable there (`DOTNET_DiagnosticPorts`); but whatever the command starts later would inherit it, and wait for a recorder that is
-//! gone. What runs before the attach is not recorded, and how long that was is told.
+//! The command starts as from a shell, with an unchanged environment. A variable (`DOTNET_DiagnosticPorts`) could make its runtime wait
+//! for a recorder. But later children would inherit it, and wait for a recorder that has ended. The time before the attach is not
+//! recorded; its length is reported.
 //!
-//! It stays in our process group, so that it can read the terminal: Ctrl-C there ends the recording and the command, as in a shell.
-//! When the recording ends in another way before the command does (its duration, a signal to us alone), the command runs on.
+//! The command stays in our process group, so it can read the terminal: Ctrl-C ends the recording and the command, as in a shell.
+//! If the recording ends otherwise (its duration, a signal to us alone), the command continues.
 
 use crate::failure::Failure;
 use crate::stop::Stop;
@@ -18,19 +18,19 @@ use std::os::fd::AsFd;
 use std::process::{self, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the command may take until a runtime starts in it.
+/// Timeout for a runtime to start in the command.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time between two looks for one.
+/// Time between two searches for a runtime.
 const LOOK: Duration = Duration::from_millis(3);
-/// Time between two looks whether it has ended.
+/// Time between two checks whether the command has ended.
 const ENDING_LOOK: Duration = Duration::from_millis(5);
 
-/// Where the command's standard output goes.
+/// The destination of the command's standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Printing {
-    /// Where ours goes.
+    /// Our standard output.
     ToOutput,
-    /// Where our messages go: standard output is for the recording, the receipt or JSON, which others read.
+    /// Our standard error: standard output is for the recording, the receipt or JSON.
     ToError,
 }
 
@@ -43,7 +43,7 @@ impl Printing {
     }
 }
 
-/// The command.
+/// The started command.
 #[derive(Debug)]
 pub(crate) struct Child {
     name: String,
@@ -64,7 +64,7 @@ impl Child {
         Ok(Some(Child { name, child, started }))
     }
 
-    /// Waits until there is a runtime in it that can be attached to.
+    /// Waits for a runtime in it that can be attached to.
     pub(crate) fn process(&mut self, stop: &mut Stop) -> Result<Process, Failure> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -82,24 +82,24 @@ impl Child {
         Err(Failure::NoRuntime { name: self.name.clone(), process_id: self.child.id(), seconds: PATIENCE.as_secs() })
     }
 
-    /// The first of what the command has started, itself the very first, that can be attached to.
+    /// The first attachable process among the command and its descendants, in that order.
     fn attachable(&self) -> Option<Process> {
         let command = self.child.id();
         let mut candidates = std::iter::once(command).chain(descendants(command));
         candidates.find_map(|candidate| find(candidate).ok().filter(|process| process.attachable.is_ok()))
     }
 
-    /// What is to be told of the time before the recording, which begins now.
+    /// The message about the unrecorded time before the recording, which starts now.
     pub(crate) fn unrecorded(&self) -> String {
         told_unrecorded(self.started.elapsed())
     }
 
-    /// As it is told.
+    /// Its name in messages.
     pub(crate) fn label(&self) -> String {
         format!("{} (process {})", self.name, self.child.id())
     }
 
-    /// How it ended, if it has or does so within `patience`.
+    /// Its exit status, if it ends within `patience`.
     pub(crate) fn status_within(&mut self, patience: Duration) -> Option<process::ExitStatus> {
         let deadline = Instant::now() + patience;
         loop {

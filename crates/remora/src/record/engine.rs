@@ -1,4 +1,4 @@
-//! What takes the samples, as the loop sees it: something that can be stepped, looked at, and ended.
+//! The two sampling engines behind one interface for the recording loop: step, check, end.
 
 use super::event_pipe::EventPipe;
 use super::finish::Why;
@@ -13,10 +13,10 @@ use remora_receipt::Facts;
 use remora_terminal::duration::show;
 use std::time::{Duration, Instant};
 
-/// How long an attach may take.
+/// Timeout for the attach.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(5);
 
-/// One that is attached.
+/// An attached engine.
 pub(crate) enum Engine {
     /// Remora's agent.
     Agent(Box<Agent>),
@@ -24,7 +24,7 @@ pub(crate) enum Engine {
     EventPipe(Box<EventPipe>),
 }
 
-/// Remora's agent, where its recording is kept, and the frequencies that were asked for meanwhile.
+/// Remora's agent, its spool, and the frequency changes so far.
 pub(crate) struct Agent {
     session: Session,
     spool: Spool,
@@ -32,7 +32,7 @@ pub(crate) struct Agent {
     frequencies: Vec<String>,
 }
 
-/// How it goes.
+/// The state of a recording after a step.
 #[derive(Debug)]
 pub(crate) struct Step {
     /// Samples so far.
@@ -41,35 +41,35 @@ pub(crate) struct Step {
     pub(crate) lost: u64,
     /// Samples a second.
     pub(crate) rate: Option<f64>,
-    /// Why nothing more comes.
+    /// Why the recording has ended.
     pub(crate) ended: Option<Why>,
 }
 
-/// What it leaves.
+/// The result of an engine.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// The recording.
     pub(crate) profile: Profile,
     /// For the receipt.
     pub(crate) facts: Facts,
-    /// What keeps it until it is written.
+    /// The spool that has the recording until it is written.
     pub(crate) kept: Kept,
     /// Managed frames in all samples, and how many of them have a name.
     pub(crate) managed_frames: Option<(u64, u64)>,
     /// From the attach request to the first sample, nanoseconds.
     pub(crate) first_sample: Option<u64>,
-    /// Whether the process ended or replaced its program before the engine had left.
+    /// Whether the process ended or replaced its program before the engine had detached.
     pub(crate) target_ended: bool,
-    /// What broke while it was ended.
+    /// An error while ending.
     pub(crate) failure: Option<Failure>,
 }
 
-/// A recording that did not begin.
+/// A recording that did not start.
 #[derive(Debug)]
 pub(crate) struct NotStarted {
     /// Why.
     pub(crate) failure: Failure,
-    /// What may be in the target all the same.
+    /// Facts about what may be in the target anyway.
     pub(crate) facts: Option<Box<Facts>>,
 }
 
@@ -85,7 +85,7 @@ impl From<EventPipe> for Engine {
     }
 }
 
-/// What was written while recording.
+/// The data spooled while recording.
 #[derive(Debug)]
 pub(crate) enum Kept {
     /// A recording, complete up to its last append.
@@ -95,7 +95,7 @@ pub(crate) enum Kept {
 }
 
 impl Engine {
-    /// Attaches the agent. `output` is what the recording is kept beside.
+    /// Attaches the agent. The spool is beside `output`.
     pub(crate) fn agent(process: &Process, plan: &Plan, output: &Destination) -> Result<Engine, NotStarted> {
         let options = Options {
             event: plan.event,
@@ -110,14 +110,14 @@ impl Engine {
                 Ok(Engine::Agent(Box::new(agent)))
             }
             Err(NotAttached { error, facts }) => {
-                // Nothing was recorded, so that there is nothing in it to keep.
+                // Nothing was recorded, so the spool is empty.
                 spool.discard();
                 Err(NotStarted { failure: error.into(), facts })
             }
         }
     }
 
-    /// Takes what has come, waiting at most `patience`.
+    /// Receives new samples, waiting at most `patience`.
     pub(crate) fn step(&mut self, patience: Duration) -> Result<Step, Failure> {
         match self {
             Engine::Agent(agent) => {
@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// Samples at another frequency from now on. The runtime's own sampler has one of its own.
+    /// Changes the sampling frequency. The runtime's own sampler has a fixed one.
     pub(crate) fn set_frequency(&mut self, hertz: u32) {
         if let Engine::Agent(agent) = self {
             agent.session.set_frequency(hertz);
@@ -139,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// Keeps what is new on disk, and tells whether there is room for more. (The sampler's stream is kept as it comes.)
+    /// Spools new data; returns whether the disk has room for more. (The sampler's stream is spooled as it arrives.)
     pub(crate) fn keep(&mut self) -> Result<bool, Failure> {
         match self {
             Engine::Agent(agent) => {
@@ -150,7 +150,7 @@ impl Engine {
         }
     }
 
-    /// Ends it, and waits until nothing of it is left in the process, as long as that may take, and nobody is in a hurry.
+    /// Ends the engine and waits until nothing of it is left in the process, up to the timeout or a second interrupt.
     pub(crate) fn end(self, hurried: impl Fn() -> bool) -> Ended {
         match self {
             Engine::Agent(agent) => {

@@ -1,7 +1,7 @@
-//! The runtime's own sampler: nothing is loaded into the process, and less is seen.
+//! The runtime's own sampler: loads nothing into the process, but sees less.
 //!
-//! Names come with the end of the stream, so that there is a profile only then. Until then the raw stream is kept on disk:
-//! `remora report` and `convert` read it, as other tools for .nettrace files do.
+//! Names arrive only at the end of the stream, and with them the profile. Until then the raw stream is spooled to disk: `remora report`,
+//! `remora convert` and other tools for .nettrace files read it.
 
 use super::engine::{Ended, Kept, NotStarted, Step};
 use super::finish::Why;
@@ -20,29 +20,29 @@ use std::time::{Duration, Instant};
 
 /// The runtime's buffer in the target, MiB.
 const BUFFER: u32 = 64;
-/// How long the runtime may take to name its methods and modules at the end.
+/// Timeout for the runtime's list of methods and modules at the end.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
-/// And how long it may take to begin, or to name another one.
+/// Timeout for the first entry of that list, and between two entries.
 const QUIET_PATIENCE: Duration = Duration::from_secs(15);
-/// How long it may take to take the request to end, to answer it at last, and to end a stream that is of no use any more.
+/// Timeout for the stop request, for its answer, and for the end of an unreadable stream.
 const SHORT_PATIENCE: Duration = Duration::from_secs(1);
-/// Time for which it is waited for before looking whether somebody is in a hurry.
+/// Wait for data between two checks for a second interrupt.
 const LOOK: Duration = Duration::from_millis(50);
-/// Told where another frequency was asked for.
+/// Noted where another frequency was requested.
 const OWN_FREQUENCY: &str = "The runtime's sampler has a frequency of its own: --frequency has no effect.";
 /// Bytes read at once.
 const PIECE: usize = 1 << 16;
 
-/// The agent that it stands in for.
+/// The agent that this engine replaces.
 #[derive(Debug)]
 pub(crate) struct InPlaceOf {
     /// Why the agent cannot be used.
     pub(crate) because: String,
-    /// What may be left of the agent, if it was tried.
+    /// Facts about leftovers of the agent, if it was tried.
     pub(crate) facts: Option<Box<Facts>>,
 }
 
-/// What becomes of the recording, with why in words.
+/// Why the recording ended, built from a text.
 type Becomes = fn(String) -> Why;
 
 /// A session.
@@ -55,19 +55,19 @@ pub(crate) struct EventPipe {
     facts: Facts,
     piece: Vec<u8>,
     notes: Vec<String>,
-    /// Why nothing more is taken: what becomes of the recording, and in words.
+    /// Why no more data is accepted: the kind of end and its text.
     ended: Option<(Becomes, String)>,
-    /// Whether the stream itself has ended, rather than our understanding of it.
+    /// Whether the stream itself has ended, rather than our decoding of it.
     over: bool,
-    /// Whether it makes no sense any more.
+    /// Whether the stream can no longer be decoded.
     is_unreadable: bool,
     limit: MemoryLimit,
-    /// Why the stream is not kept whole, if it is not.
+    /// Why the spooled stream is incomplete, if it is.
     failure: Option<Failure>,
 }
 
 impl EventPipe {
-    /// Starts one. `output` is what the stream is kept beside.
+    /// Starts a session. The spool is beside `output`.
     pub(crate) fn start(
         process: &Process,
         plan: &Plan,
@@ -104,7 +104,7 @@ impl EventPipe {
         })
     }
 
-    /// Takes what has come, waiting at most `patience`.
+    /// Receives new data, waiting at most `patience`.
     pub(crate) fn step(&mut self, patience: Duration) -> Result<Step, Failure> {
         let deadline = Instant::now() + patience;
         while self.ended.is_none() && self.failure.is_none() && self.take(deadline)? {}
@@ -122,13 +122,13 @@ impl EventPipe {
         self.spool.is_low()
     }
 
-    /// Stops the session and takes what the runtime lists at its end: not longer than that may take, nor when somebody is in a hurry.
+    /// Stops the session and receives the runtime's final list, up to the timeouts or a second interrupt.
     pub(crate) fn end(mut self, hurried: impl Fn() -> bool) -> Ended {
         self.facts.recording = nanoseconds(self.begun.elapsed());
         let asked = Instant::now();
         let target_ended = self.over;
         let stopped = if self.over { Ok(()) } else { self.stop(asked, hurried) };
-        // The runtime answers only when it has ended the session.
+        // The runtime answers only after it has ended the session.
         let stopped = stopped.and_then(|()| self.session.finish(SHORT_PATIENCE).map_err(|error| error.to_string()));
         self.facts.event_session = match stopped {
             Ok(()) => EventSession::Ended,
@@ -160,14 +160,14 @@ impl EventPipe {
         }
     }
 
-    /// Asks for the end, and takes what comes until then; or why that was not waited for.
+    /// Requests the end, and receives data until then; fails with the reason if it stopped waiting.
     fn stop(&mut self, asked: Instant, hurried: impl Fn() -> bool) -> Result<(), String> {
         self.session.stop(SHORT_PATIENCE).map_err(|error| error.to_string())?;
         let ended = self.ended.take();
         self.spool.ends();
         self.limit = MemoryLimit::eighth();
         let waited = self.take_the_end(asked, hurried);
-        // The stream's end was asked for this time; what came before it was not.
+        // This end of the stream was requested; any earlier end was not.
         self.ended = ended.or_else(|| self.ended.take().filter(|_| !self.over));
         waited
     }
@@ -187,7 +187,7 @@ impl EventPipe {
         Ok(())
     }
 
-    /// Reads once; whether it is worth reading on at once.
+    /// Reads once; returns whether more may follow at once.
     fn take(&mut self, deadline: Instant) -> Result<bool, Failure> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -198,14 +198,14 @@ impl EventPipe {
             Ok(0) => self.is_over("the target ended during the recording"),
             Ok(length) => {
                 let piece = &self.piece[..length];
-                // It is read on whatever it is: the runtime cannot end a session whose stream nobody takes.
+                // Keep reading unreadable data: the runtime cannot end a session while nobody reads its stream.
                 if self.is_unreadable {
                     return Ok(true);
                 }
                 if let Err(failure) = self.spool.write(piece) {
                     self.failure.get_or_insert(failure);
                 }
-                // A stream that cannot be understood any more is worth what came before; the profile's notes say so.
+                // An undecodable stream keeps its profile up to that point; the profile's notes say so.
                 self.is_unreadable = self.sampled.push(piece).is_err();
                 if self.is_unreadable {
                     self.ended = Some((Why::Unreadable, "the runtime's stream cannot be read any further".to_owned()));
@@ -229,17 +229,17 @@ impl EventPipe {
     }
 }
 
-/// The end of a session, as far as it has come.
+/// The progress of a session's end.
 struct End {
     asked: Instant,
-    /// When something was named last.
+    /// When the last name arrived.
     last: Instant,
-    /// What was named by then.
+    /// The number of names by then.
     named: usize,
 }
 
 impl End {
-    /// Which patience has come to its end, if one has, when so much is named.
+    /// Which timeout has expired, if any, with `named` names so far.
     fn is_late(&mut self, now: Instant, named: usize, is_unreadable: bool) -> Option<Duration> {
         if named > self.named {
             (self.named, self.last) = (named, now);
@@ -250,7 +250,7 @@ impl End {
     }
 }
 
-/// Starts the runtime's session, and what its stream is kept in; with how long that took, nanoseconds.
+/// Starts the runtime's session and creates the spool; also returns the time that took, nanoseconds.
 fn open(process: &Process, output: &Destination) -> Result<(EventPipeSession, StreamSpool, u64), Failure> {
     let provider = |wanted: providers::Wanted| Provider {
         name: wanted.name.to_owned(),
@@ -275,7 +275,7 @@ fn open(process: &Process, output: &Destination) -> Result<(EventPipeSession, St
     }
 }
 
-/// The stream knows threads by their ids only; the system knows their names, as far as they still live.
+/// The stream has thread ids only; the system has the names of threads that are still alive.
 fn name_threads(profile: &mut Profile, process: &Process) {
     if process.namespaced_pid != process.pid {
         return;

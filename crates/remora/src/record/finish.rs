@@ -1,4 +1,4 @@
-//! The end of a recording: detach, prove, write, tell.
+//! The end of a recording: detach, verify, write, report.
 
 use super::child::Child;
 use super::engine::{Ended, Engine, Kept};
@@ -16,29 +16,29 @@ use remora_receipt::Facts;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long the command may take to end after the process in it that was recorded. (It may be another one, and go on.)
+/// Timeout for the command to end after its recorded process. (The command may be another process, and continue.)
 const COMMAND_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why the recording ended.
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// Its time is over.
+    /// The duration is over.
     TimeIsOver,
-    /// The user wished so.
+    /// The user requested it.
     Asked,
     /// The process ended or replaced its program.
     TargetEnded(String),
-    /// It takes as much of the memory or the disk as it may.
+    /// It reached its memory or disk limit.
     Limit(String),
-    /// What the process sends makes no sense any more.
+    /// The data from the process can no longer be decoded.
     Unreadable(String),
-    /// The disk is nearly full; what was recorded fits.
+    /// The disk is nearly full; the recorded data fits.
     DiskFull,
-    /// Something broke.
+    /// An error.
     Failed(Failure),
 }
 
-/// What is known when it is attached to.
+/// Everything needed to finish, collected at the attach.
 pub(crate) struct Finish<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) output: Output,
@@ -50,7 +50,7 @@ pub(crate) struct End {
     pub(crate) why: Why,
     pub(crate) processor: Processor,
     pub(crate) child: Option<Child>,
-    /// Told of a command that was started: how long it ran before.
+    /// For a started command: how long it ran unrecorded.
     pub(crate) unrecorded: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl Finish<'_> {
         verdict(ended, receipt.clean())
     }
 
-    /// Ends what did not begin: if the runtime was asked for anything, something may be in the process.
+    /// Finishes a recording that did not start. If the runtime was contacted, something may be in the process.
     pub(crate) fn of_nothing(self, failure: Failure, facts: Option<Box<Facts>>) -> Failure {
         let Some(facts) = facts else { return failure };
         let receipt = self.before.prove(&facts, false);
@@ -98,7 +98,7 @@ impl Finish<'_> {
     }
 }
 
-/// What the recording side knows besides.
+/// Adds the facts that only the command has.
 fn complete(profile: &mut Profile, end: &mut End) {
     let used = end.processor.total().and_then(|used| u64::try_from(used.as_nanos()).ok());
     profile.meta.target_cpu = profile.meta.target_cpu.or(used);
@@ -111,7 +111,7 @@ fn complete(profile: &mut Profile, end: &mut End) {
     }
 }
 
-/// Says of an idle target that it is idle: its profile of processor time is empty, or nearly. A note of the recording, so that each format tells it.
+/// Notes that a target was idle: its CPU-time profile is empty, or nearly. As a note of the recording, it appears in every format.
 fn idle(profile: &Profile) -> Option<String> {
     let meta = &profile.meta;
     let used = meta.target_cpu? as f64 / meta.duration.max(1) as f64;
@@ -122,7 +122,7 @@ fn idle(profile: &Profile) -> Option<String> {
     })
 }
 
-/// Puts the recording where it was asked for. If that fails, it stays where it can be found, and the failure says where.
+/// Moves the recording to its output. If that fails, the failure names the file that has it.
 fn write(output: &Output, kept: Kept, profile: &Profile) -> Result<(), Failure> {
     let (part, whole) = match kept {
         Kept::Recording(spool) => {
@@ -153,23 +153,23 @@ fn write(output: &Output, kept: Kept, profile: &Profile) -> Result<(), Failure> 
     }
 }
 
-/// Saves the recording in any place that takes it.
+/// Saves the recording in the first directory that can store it.
 fn elsewhere(profile: &Profile) -> Option<PathBuf> {
     let places = [std::env::temp_dir(), "/var/tmp".into(), "/dev/shm".into(), std::env::home_dir()?];
     places.iter().find_map(|place| {
         let spool = Spool::create(&Destination::of(&place.join("remora"), false)).ok()?;
         let (part, finished) = spool.finish(profile);
         if finished.is_err() {
-            // Half a recording beside the half that the spool has is of no use.
+            // A partial recording is useless beside the spool.
             let _ = part.remove();
         }
         finished.ok().map(|()| part.path())
     })
 }
 
-/// Tells what became of the command that was started.
+/// Reports the state of the started command.
 fn tell_of(mut child: Child, why: &Why) {
-    // What ended the recording may have ended the command, too: Ctrl-C goes to both.
+    // The event that ended the recording may have ended the command, too: Ctrl-C goes to both.
     let ending = matches!(why, Why::TargetEnded(_) | Why::Asked);
     let patience = if ending { COMMAND_PATIENCE } else { Duration::ZERO };
     note(&match child.status_within(patience) {
@@ -178,7 +178,7 @@ fn tell_of(mut child: Child, why: &Why) {
     });
 }
 
-/// How the recording itself ended. A command that was started is recorded until it ends: that is no failure.
+/// The recording's own outcome. A started command is recorded until it ends: that is no failure.
 fn ended(why: Why, of_a_command: bool) -> Result<(), Failure> {
     match why {
         Why::Failed(failure) => Err(failure),

@@ -1,4 +1,4 @@
-//! What the flags of `record` mean together, and which combinations are refused.
+//! Resolves the flags of `record` into a plan, and refuses invalid combinations.
 
 use super::child::Printing;
 use crate::args::{EngineArg, RecordArgs};
@@ -10,12 +10,12 @@ use remora_profile::Event;
 use std::path::Path;
 use std::time::Duration;
 
-/// What takes the samples.
+/// The engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// The agent, else the runtime's own sampler.
+    /// The agent, otherwise the runtime's own sampler.
     Auto,
-    /// The agent or nothing.
+    /// The agent only.
     Agent,
     /// The runtime's own sampler.
     EventPipe,
@@ -24,19 +24,19 @@ pub(crate) enum Choice {
 /// The resolved flags.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// What is measured.
+    /// The measured event.
     pub(crate) event: Event,
     /// Samples a second and thread.
     pub(crate) frequency: u32,
-    /// Signals and read stacks a second; `None` for the collector's own bounds.
+    /// Signals and stack reads a second; `None` for the collector's own limits.
     pub(crate) signal_budget: Option<u32>,
-    /// When to stop by itself.
+    /// When to stop automatically.
     pub(crate) duration: Option<Duration>,
-    /// What takes the samples.
+    /// The engine.
     pub(crate) engine: Choice,
     /// Whether the result is JSON.
     pub(crate) json: bool,
-    /// Where the receipt goes.
+    /// The receipt's destination.
     pub(crate) receipt: Option<Destination>,
     /// The output, if it was named.
     named: Option<Output>,
@@ -45,7 +45,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Makes sense of the flags.
+    /// Resolves the flags.
     pub(crate) fn resolve(args: &RecordArgs) -> Result<Plan, Failure> {
         refuse_contradictions(args)?;
         let format = args.format.as_deref();
@@ -68,20 +68,20 @@ impl Plan {
         })
     }
 
-    /// Whether what was named can be written.
+    /// Checks whether the named outputs can be written.
     pub(crate) fn check_named(&self) -> Result<(), Failure> {
         self.named.as_ref().map_or(Ok(()), Output::check)?;
         self.receipt.as_ref().map_or(Ok(()), Destination::check)
     }
 
-    /// Where a command that is started prints: not into what others read from our standard output.
+    /// The destination of a started command's output: not standard output if our result goes there.
     pub(crate) fn command_prints(&self) -> Printing {
         let ours = self.named.as_ref().map(|output| &output.destination).into_iter().chain(&self.receipt);
         let taken = self.json || ours.into_iter().any(|place| *place == Destination::Stdout);
         if taken { Printing::ToError } else { Printing::ToOutput }
     }
 
-    /// The output, with a name after the process if it has none, which then can be written, too.
+    /// The output. An unnamed one gets a name after the process, and is checked, too.
     pub(crate) fn output_for(&self, process: &Process) -> Result<Output, Failure> {
         if let Some(named) = &self.named {
             return Ok(named.clone());

@@ -1,9 +1,9 @@
-//! How much processor time a process has used, from `/proc`: what the target itself uses, sampled or not.
+//! The CPU time of a process, from `/proc`: all that the target uses, sampled or not.
 
 use remora_attach::proc::Proc;
 use std::time::{Duration, Instant};
 
-/// Watches one process.
+/// Measures one process.
 #[derive(Debug)]
 pub(crate) struct Processor {
     process_id: u32,
@@ -13,18 +13,18 @@ pub(crate) struct Processor {
     share: Option<f64>,
 }
 
-/// Shortest time over which a share is taken; below it the kernel's ticks are too coarse.
+/// Shortest interval for a share; below it the kernel's ticks are too coarse.
 const SHORTEST: Duration = Duration::from_millis(450);
 
 impl Processor {
-    /// Begins to watch.
+    /// Starts measuring.
     pub(crate) fn watch(process_id: u32) -> Processor {
         let first = used(process_id);
         let shown = (Instant::now(), first.unwrap_or_default());
         Processor { process_id, first, last: first, shown, share: None }
     }
 
-    /// Looks again; the share of one processor that it used of late.
+    /// Measures again; returns the recent share of one CPU.
     pub(crate) fn share(&mut self) -> Option<f64> {
         if self.shown.0.elapsed() >= SHORTEST {
             let now = used(self.process_id)?;
@@ -36,7 +36,7 @@ impl Processor {
         self.share
     }
 
-    /// What it has used since the beginning, as far as it could be read.
+    /// CPU time since the start, as far as it could be read.
     pub(crate) fn total(&mut self) -> Option<Duration> {
         if let Some(now) = used(self.process_id) {
             self.last = Some(now);

@@ -1,28 +1,28 @@
-//! The line that tells how a recording goes.
+//! The status line of a recording.
 
 use crate::console::{StatusLine, counted, grouped};
 use remora_terminal::duration::show;
 use std::time::{Duration, Instant};
 
-/// Time between two looks of the line.
+/// Time between two updates of the line.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Time after which an idle target is called so.
+/// Time after which an idle target is called idle.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
-/// Share of one processor below which a target is idle.
+/// Share of one CPU below which a target is idle.
 pub(crate) const IDLE_SHARE: f64 = 0.01;
 
-/// What the line tells.
+/// The line's values.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Numbers {
     /// Samples so far.
     pub(crate) samples: u64,
     /// Samples lost so far.
     pub(crate) lost: u64,
-    /// Samples a second, of all threads, as they are really taken.
+    /// Samples a second, of all threads, as measured.
     pub(crate) rate: Option<f64>,
-    /// Share of one processor that the target uses.
+    /// Share of one CPU that the target uses.
     pub(crate) processor: Option<f64>,
-    /// Whether a target that does not run has samples all the same.
+    /// Whether threads off CPU are sampled, too.
     pub(crate) wall: bool,
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Begins to count. Shows nothing where standard error is not a terminal.
+    /// Starts the clock. Shows nothing where standard error is not a terminal.
     pub(crate) fn new(until: Option<Duration>) -> Progress {
         Progress { line: StatusLine::new(), started: Instant::now(), shown: None, until }
     }
 
-    /// Shows the numbers, if it is time to.
+    /// Shows the numbers, if the update interval has passed.
     pub(crate) fn show(&mut self, numbers: impl FnOnce() -> Numbers) {
         if self.line.visible() && self.shown.is_none_or(|shown| shown.elapsed() >= PAUSE) {
             self.shown = Some(Instant::now());
@@ -70,7 +70,7 @@ fn render(passed: Duration, until: Option<Duration>, numbers: &Numbers) -> Strin
     parts.join("  ")
 }
 
-/// Tenths of seconds at first, whole seconds later, so that the line does not jump about.
+/// Tenths of seconds at first, then whole seconds, so that the line does not jump.
 fn clock(duration: Duration) -> String {
     match duration.as_secs() {
         0..60 => format!("{:.1} s", duration.as_secs_f64()),

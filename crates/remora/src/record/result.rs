@@ -1,4 +1,4 @@
-//! What a recording gave, as it is told at its end.
+//! The summary printed at the end of a recording.
 
 use super::finish::Why;
 use crate::console::{Page, line, note_all, out};
@@ -10,7 +10,7 @@ use remora_profile::{Profile, Summary};
 use remora_receipt::Receipt;
 use serde::Serialize;
 
-/// Methods that are shown.
+/// Methods in the summary.
 const TOP: usize = 10;
 
 /// The result.
@@ -28,7 +28,7 @@ pub(crate) struct Outcome<'a> {
     pub(crate) first_sample: Option<u64>,
 }
 
-/// What is printed for programs. A field keeps its name and meaning; new ones may be added.
+/// JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 struct Json<'a> {
     clean: bool,
@@ -42,7 +42,7 @@ struct Json<'a> {
     receipt: serde_json::Value,
 }
 
-/// What is printed for programs where nothing was recorded, and the process may have been touched.
+/// JSON output where nothing was recorded, though the process may have been touched.
 #[derive(Debug, Serialize)]
 struct NothingJson {
     clean: bool,
@@ -52,7 +52,7 @@ struct NothingJson {
     receipt: serde_json::Value,
 }
 
-/// Tells what is left of a recording that did not begin.
+/// Reports the receipt of a recording that did not start.
 pub(crate) fn tell_of_nothing(
     receipt: &Receipt,
     failure: &Failure,
@@ -74,7 +74,7 @@ pub(crate) fn tell_of_nothing(
     print(&text, output, receipt_file)
 }
 
-/// On standard output, unless the recording or the receipt itself goes there.
+/// Prints on standard output, unless the recording or the receipt itself goes there.
 fn print(text: &Page, output: &Output, receipt_file: Option<&Destination>) -> Result<(), Failure> {
     let taken = |place: &Destination| *place == Destination::Stdout;
     if taken(&output.destination) || receipt_file.is_some_and(taken) {
@@ -85,7 +85,7 @@ fn print(text: &Page, output: &Output, receipt_file: Option<&Destination>) -> Re
     }
 }
 
-/// Paths of what was written to files.
+/// Paths of the written files.
 fn written<'a>(places: impl Iterator<Item = &'a Destination>) -> Vec<String> {
     places
         .filter_map(|place| match place {
@@ -100,12 +100,12 @@ fn wrote(files: &[String]) -> Page {
 }
 
 fn as_value(receipt: &Receipt) -> serde_json::Value {
-    // It was written as JSON a moment ago.
+    // It was written as JSON just before.
     serde_json::from_str(&receipt.to_json()).unwrap_or_default()
 }
 
 impl Outcome<'_> {
-    /// Tells it: on standard output, unless the recording itself went there.
+    /// Prints the summary: on standard output, unless the recording itself went there.
     pub(crate) fn tell(&self, json: bool, output: &Output) -> Result<(), Failure> {
         let summary = Summary::of(self.profile, None);
         let text = if json { self.json(&summary) } else { self.text(&summary) };

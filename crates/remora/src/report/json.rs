@@ -1,11 +1,11 @@
-//! The report for programs. A field keeps its name and meaning; new ones may be added.
+//! The report as JSON. A field keeps its name and meaning; new ones may be added.
 
 use crate::console::Page;
 use remora_profile::{FrameIx, FrameKind, Profile, Summary, ThreadIx};
 use remora_recording::Recording;
 use serde::Serialize;
 
-/// What is printed.
+/// The document.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     complete: bool,
@@ -15,7 +15,7 @@ struct Report<'a> {
     parts: Vec<Part<'a>>,
 }
 
-/// What a recording is, in numbers; the result of `record --json` has the same.
+/// A recording's summary; `record --json` prints the same.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summed<'a> {
     application: &'a str,

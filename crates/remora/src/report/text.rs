@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as text.
 
 use crate::console::{Page, counted, grouped, line, percent};
 use remora_profile::{FrameIx, HotMethod, Profile, Summary, ThreadIx};
@@ -27,7 +27,7 @@ pub(super) fn render(profile: &Profile, summaries: &[(Option<ThreadIx>, Summary)
     text
 }
 
-/// What was recorded, in a few lines.
+/// The recording in a few lines.
 pub(crate) fn head(profile: &Profile) -> Page {
     let meta = &profile.meta;
     let head = format!(
@@ -44,7 +44,7 @@ pub(crate) fn head(profile: &Profile) -> Page {
     line(head) + line(account(profile)) + notes
 }
 
-/// Samples, and what became of those that are missing.
+/// Samples, and the reasons for missing ones.
 fn account(profile: &Profile) -> String {
     let loss = &profile.loss;
     let mut text =
@@ -69,7 +69,7 @@ fn unit(profile: &Profile, weight: u64) -> String {
     format!("{} of {}", show(weight), profile.meta.time())
 }
 
-/// The table of the methods with most time of their own.
+/// The methods with most self time.
 pub(crate) fn hottest(profile: &Profile, summary: &Summary, top: usize) -> Page {
     let hot: Vec<&HotMethod> = summary.methods.iter().filter(|method| method.self_weight > 0).collect();
     if hot.is_empty() {
@@ -78,10 +78,10 @@ pub(crate) fn hottest(profile: &Profile, summary: &Summary, top: usize) -> Page 
     methods(profile, summary, &hot, (top, "method, by its own time"))
 }
 
-/// The table of the methods with most time in what they call.
+/// The methods with most total time.
 fn with_callees(profile: &Profile, summary: &Summary, top: usize) -> Page {
     let mut all: Vec<&HotMethod> = summary.methods.iter().collect();
-    // Stable: those with the same total stay in the order of their own time.
+    // Stable: methods with the same total keep their order by self time.
     all.sort_by_key(|method| std::cmp::Reverse(method.total_weight));
     methods(profile, summary, &all, (top, "method, with what it calls"))
 }

@@ -1,4 +1,5 @@
-//! Running the command, and places for its outputs.
+//! Runs the command in tests, and provides places for its outputs.
+//! Command and golden recording are copied, since their directories may be closed to other users.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -20,14 +21,14 @@ impl Ran {
         Ran { code, stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// What it printed, having ended well.
+    /// Its standard output; it must have succeeded.
     #[track_caller]
     pub fn succeeds(self) -> String {
         assert_eq!(self.code, 0, "{}", self.stderr);
         self.stdout
     }
 
-    /// Its one-line message, having ended with this status.
+    /// Its one-line message; it must have failed with this status.
     #[track_caller]
     pub fn fails(self, code: u8) -> String {
         assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{}", self.stderr);
@@ -47,7 +48,7 @@ pub fn remora<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Ran {
     Ran::of(plain(&mut Command::new(env!("CARGO_BIN_EXE_remora"))).args(args))
 }
 
-/// Runs the command with a standard output that nobody reads.
+/// Runs the command with a standard output whose reader is closed.
 pub fn remora_into_a_closed_pipe<const N: usize>(args: [&str; N]) -> Ran {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -58,7 +59,7 @@ pub fn remora_into_a_closed_pipe<const N: usize>(args: [&str; N]) -> Ran {
     Ran { code, stdout: String::new(), stderr: String::from_utf8(output.stderr).expect("it is text") }
 }
 
-/// Takes away what in the environment would change the output.
+/// Removes environment variables that would change the output.
 fn plain(command: &mut Command) -> &mut Command {
     for variable in ["CLICOLOR_FORCE", "COLUMNS", "TERM"] {
         command.env_remove(variable);
@@ -66,7 +67,7 @@ fn plain(command: &mut Command) -> &mut Command {
     command
 }
 
-/// A directory that goes away by itself, which others may enter.
+/// A temporary directory, removed on drop, that other users may enter.
 pub struct Directory(tempfile::TempDir);
 
 impl Directory {
@@ -82,7 +83,7 @@ impl Directory {
         self.0.path().join(name).to_str().expect("it is text").to_owned()
     }
 
-    /// What is in it, sorted.
+    /// Its entries, sorted.
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.0.path()).expect("it can be read");
         let mut names: Vec<String> =
@@ -91,8 +92,8 @@ impl Directory {
         names
     }
 
-    /// Runs the command as a user without rights, which root would have.
-    /// The command and the golden recording are copied, since their directories may be closed to others.
+    /// Runs the command as an unprivileged user. Command and golden recording are copied, since their directories may be closed to other
+    /// users.
     pub fn remora_as_nobody<const N: usize>(&self, args: [&str; N]) -> Ran {
         let open = Directory::new();
         let (program, input) = (open.path("remora"), open.path("golden.remora"));
@@ -109,7 +110,7 @@ impl Directory {
         Ran::of(plain(&mut command).args(args))
     }
 
-    /// Runs the command while this directory is on a disk of `size`, which only the command sees.
+    /// Runs the command with this directory on a disk of `size`, mounted for the command only.
     pub fn remora_on_a_small_disk<const N: usize>(&self, size: &str, args: [&str; N]) -> Ran {
         let mut command = Command::new("unshare");
         command.arg(if is_root() { "--mount" } else { "-rm" });

@@ -1,4 +1,4 @@
-//! Types that findings look at: of each an eighth of a graph's objects, so that every finding has to do with many.
+//! Types that findings examine: each has an eighth of a graph's objects, so every finding covers many.
 
 use crate::Outcome;
 use remora_heap::findings::{Findings, Looked, NoValues};
@@ -12,7 +12,7 @@ pub(super) const TYPES: u32 = 8;
 
 /// Adds them to a graph.
 pub(super) fn add_types(builder: &mut Builder) -> Outcome<()> {
-    // By their places: 0 is what all derive from.
+    // Index 0 is the base class of all.
     let types: [(&str, &str, u32); 11] = [
         ("System.Object", CORE, 0),
         ("Bench.Node", "Bench", 0),
@@ -41,7 +41,7 @@ pub(super) fn add_types(builder: &mut Builder) -> Outcome<()> {
     Ok(())
 }
 
-/// Looks for everything; how many kinds of things were found.
+/// Runs all findings; returns the number of kinds found.
 pub(super) fn look(graph: &HeapGraph, tree: &DominatorTree) -> usize {
     let rows = by_type(graph, tree);
     let found = Findings::new(Looked { graph, tree, rows: &rows, values: &NoValues });

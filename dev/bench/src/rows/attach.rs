@@ -1,4 +1,4 @@
-//! From the attach request to the first sample: in processes that have never been attached to, and again in one that has.
+//! From the attach request to the first sample: in fresh processes, and again in a process with an earlier attach.
 
 use crate::Outcome;
 use crate::agent::Agent;
@@ -11,11 +11,11 @@ use remora_profile::Event;
 use serde_json::json;
 use std::time::Duration;
 
-/// How long a recording lasts: enough for the peer's first sample, too.
+/// Length of a recording: enough for the peer's first sample, too.
 const RECORDING: Duration = Duration::from_millis(50);
-/// The time for a fresh program to settle: its methods are then compiled for good.
+/// Time for a fresh program to settle: its methods then have their final code.
 const SETTLED: Duration = Duration::from_millis(400);
-/// Fresh processes that the peer is also started in.
+/// Fresh processes for the peer.
 const PEERS: usize = 3;
 
 /// Measures both.

@@ -1,7 +1,7 @@
-//! Short bursts of known CPU time between waits, and the shares that the samplers find.
+//! Short bursts of known CPU time between waits, and the shares that the samplers measure.
 //!
 //! A full cross product of lengths, wakers, phases, threads and rights would take hours: each value of each occurs in some row.
-//! `perf` is compared where it is installed and may look.
+//! `perf` is compared where it is installed and permitted.
 
 use super::truth::{Compared, beside_truth, compare, deviation, listed, shares_text};
 use crate::Outcome;
@@ -17,12 +17,12 @@ use std::time::Duration;
 
 /// The largest error of a share, in percentage points.
 const BAR: f64 = 2.0;
-/// How many samples the bar is for.
+/// The number of samples that the bar needs.
 const SAMPLES: u64 = 4_000;
 /// The largest error of the sum of all weights, as a part of the target's CPU time.
 const SUM_BAR: f64 = 0.02;
 
-/// A program of bursts, and how it is recorded.
+/// A program with bursts, and how it is recorded.
 struct Program {
     what: &'static str,
     /// See `tests/targets/bursts.cs`.
@@ -127,10 +127,10 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// What a sampler found, and the truth of its own time; or why it did not record.
+/// A sampler's shares, and the true shares of the same time; or why it did not record.
 type Found = Result<(Option<Shares>, Vec<f64>), String>;
 
-/// Measures all of them.
+/// Measures all programs.
 pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     let mut sums = Vec::new();
@@ -164,7 +164,7 @@ fn start(bench: &Bench, program: &Program) -> Start {
     Start::of(command, "bursts")
 }
 
-/// In a process of its own, whose runtime is set up for `perf`.
+/// Records with `perf`, in a separate process whose runtime is configured for it.
 fn ask_perf(mut start: Start, duration: Duration, methods: &[String]) -> Outcome<(Option<Shares>, Vec<f64>)> {
     start.command().envs(perf::NAMES);
     let mut target = start.ready();
@@ -172,7 +172,7 @@ fn ask_perf(mut start: Start, duration: Duration, methods: &[String]) -> Outcome
     let found = beside_truth(&mut target, methods, || perf::record(process_id, duration, methods));
     drop(target);
     for file in perf::names_of(process_id) {
-        // Not each runtime writes both.
+        // Not every runtime writes both.
         let _ = std::fs::remove_file(file);
     }
     found
@@ -198,7 +198,7 @@ fn row(program: &Program, answer: &Compared, perf: &Found) -> Row {
         }))
 }
 
-/// With fewer samples than the bar is for, the answer is no only if chance does not explain the deviation.
+/// With fewer samples than the bar needs, the result fails only if chance does not explain the deviation.
 fn verdict(deviation: f64, chance: f64, samples: u64) -> Option<bool> {
     let enough = samples >= SAMPLES;
     (enough || deviation > BAR + chance).then_some(deviation <= BAR)

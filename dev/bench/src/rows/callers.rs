@@ -1,6 +1,6 @@
-//! Framework methods that use CPU time, each called by a method of its own: the share of each caller, beside the clock of its thread.
+//! Framework methods that use CPU time, each called by a separate method: the share of each caller, compared with its thread's clock.
 //!
-//! A stack walk that skips a caller gives its time to somebody else.
+//! A stack walk that skips a caller counts its time elsewhere.
 
 use super::truth::{Compared, compare};
 use crate::arguments::Order;
@@ -14,11 +14,11 @@ use serde_json::json;
 
 /// The largest error of a share, in percentage points.
 const BAR: f64 = 1.0;
-/// How many samples the bar is for: twice the deviation by chance of a thirtieth is then 0.4 points.
+/// The number of samples that the bar needs: twice the standard deviation of a share of one thirtieth is then 0.4 points.
 const ENOUGH: u64 = 8_000;
-/// Samples a second below which a row is not judged.
+/// Below this sample rate a row has no verdict.
 const SLOWEST: u32 = 150;
-/// How many of the methods with the largest errors are named.
+/// The number of methods named, those with the largest errors.
 const NAMED: usize = 3;
 
 /// Measures it.

@@ -1,6 +1,6 @@
-//! The full cost of one sample, and the real number of samples a second of a running thread.
+//! The full cost of one sample, and the actual number of samples a second of a running thread.
 //!
-//! The full cost is the extra CPU time of the target, compared with the same work without a recording, and the recorder's CPU time.
+//! The full cost is the target's extra CPU time, compared with the same work without a recording, plus the recorder's CPU time.
 //! The agent's own threads and the recorder have clocks. The rest is the signal handler and its effect on the caches.
 
 use crate::Outcome;
@@ -25,15 +25,15 @@ const BAR: f64 = 10.0;
 const FREQUENCIES: [u32; 4] = [99, 999, 4_999, 9_999];
 /// The largest error of the rate of samples, as a part of the requested rate.
 const RATE_BAR: f64 = 0.03;
-/// What lies before a measurement.
+/// The pause before a measurement.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One turn with a recording beside one without, in seconds of CPU time.
+/// One turn with a recording and one without, in CPU seconds.
 struct Block {
     samples: f64,
     /// The target's extra CPU time, compared with the same work without a recording.
     extra: f64,
-    /// The agent's threads' part of `extra`.
+    /// The share of the agent's threads in `extra`.
     agent: f64,
     recorder: f64,
 }
@@ -77,7 +77,7 @@ fn with_recording(bench: &mut Bench, target: &mut Target, frequency: u32) -> Out
     let before = look(&agent);
     let work = work(target, || {
         agent.run(SECOND)?;
-        // The recorder also writes a file, which here goes nowhere.
+        // The recorder also writes a file, here to a sink.
         remora_recording::Writer::create(std::io::sink())?.finish(agent.profile())?;
         Ok(())
     })?;

@@ -1,5 +1,5 @@
-//! What differs in a process after a detach: its throughput, and what many rounds add up to. And how soon the agent detaches when the
-//! recorder is killed.
+//! Changes in a process after a detach: its throughput, and growth over many rounds. Also the time until the agent detaches after its
+//! recorder was killed.
 
 use super::percent;
 use crate::Outcome;
@@ -16,7 +16,7 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long each recording lasts.
+/// Length of each recording.
 const RECORDING: Duration = Duration::from_millis(30);
 /// The time for a fresh program to settle.
 const SETTLED: Duration = Duration::from_millis(700);
@@ -24,7 +24,7 @@ const SETTLED: Duration = Duration::from_millis(700);
 /// How long the library may stay after its recorder was killed, milliseconds.
 const KILLED_BAR: f64 = 2000.0;
 
-/// Measures all.
+/// Measures all of it.
 pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let mut rows = vec![before_and_after(bench)?];
     rows.extend(rounds(bench)?);
@@ -34,7 +34,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// The recorder killed, again and again, in one busy process.
+/// Kills the recorder repeatedly, in one busy process.
 fn killed(bench: &Bench, name: &str, event: Event) -> Outcome<Row> {
     let target = bench.start("busy", &["2"]);
     std::thread::sleep(SETTLED);
@@ -50,7 +50,7 @@ fn killed(bench: &Bench, name: &str, event: Event) -> Outcome<Row> {
         .numbers(json!(times)))
 }
 
-/// Fresh processes, a second before their only recording and a second after it.
+/// Fresh processes, measured for a second before and a second after their only recording.
 fn before_and_after(bench: &mut Bench) -> Outcome<Row> {
     let mut ratios = Vec::new();
     for _ in 0..bench.amount(BEFORES) {

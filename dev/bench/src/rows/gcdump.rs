@@ -1,5 +1,5 @@
-//! The pause for a snapshot, how soon there is a file, how large it is; beside the runtime's own heap dump of the same heap, and a plain
-//! forced GC of it.
+//! A snapshot's pause, time to the file, and file size. Compared with the runtime's own heap dump of the same heap, and with a plain
+//! forced GC.
 
 use super::snapshots::{Folder, STOP_OF_PEER, middle, resident, take};
 use crate::Outcome;
@@ -10,15 +10,15 @@ use fastrand::Rng;
 use remora_e2e::{Start, Target};
 use serde_json::json;
 
-/// The pause may be so much of a plain collection's, and so much more for each GiB in memory, seconds.
+/// The allowed pause: a multiple of a plain GC's pause, plus seconds for each GiB of resident memory.
 const STOP_FACTOR: f64 = 1.15;
 const STOP_PER_GIBIBYTE: f64 = 0.040;
-/// The file must be there within this part of the time that the dump takes to its last byte.
+/// The file must be complete within this fraction of the dump's time to its last byte.
 const TIME_OF_PEER: f64 = 1.0 / 3.0;
 /// Bytes of the file for each object.
 const BYTES_BAR: f64 = 12.0;
 
-/// Measures it of both collectors, in both states.
+/// Measures both GC modes, in both states.
 pub fn measure(bench: &Bench, folder: &Folder) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for collector in [Collector::Server, Collector::Workstation] {
@@ -29,12 +29,12 @@ pub fn measure(bench: &Bench, folder: &Folder) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// Which collector the program runs with.
+/// The GC mode of the program.
 #[derive(Clone, Copy, PartialEq)]
 enum Collector {
-    /// One heap and one thread for each processor: the default of ASP.NET Core.
+    /// Server GC, one heap and thread for each CPU: the default of ASP.NET Core.
     Server,
-    /// The default of everything else.
+    /// Workstation GC, the default otherwise.
     Workstation,
 }
 
@@ -47,12 +47,12 @@ impl Collector {
     }
 }
 
-/// What the program does while it is measured.
+/// The program's activity during the measurement.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
-    /// It computes on one processor, where it notices a pause at once.
+    /// It computes on one CPU, and notices a pause at once.
     Computes,
-    /// It waits, and looks at the clock once in a millisecond: its pauses are known to that.
+    /// It sleeps, and reads the clock once a millisecond: so precisely it knows its pauses.
     Waits,
 }
 
@@ -65,13 +65,13 @@ impl State {
     }
 }
 
-/// What was measured in turns on one heap; stops in seconds.
+/// The measurements in turns on one heap; pauses in seconds.
 #[derive(Default)]
 struct Turns {
     plain: Vec<f64>,
     stops: Vec<f64>,
     seconds: Vec<f64>,
-    /// Of these: the GC pause, and the fork in it.
+    /// The GC pause, and the fork within it.
     pauses: Vec<(f64, f64)>,
     bytes_an_object: Vec<f64>,
     peer_stops: Vec<f64>,
@@ -102,8 +102,8 @@ fn beside_the_peer(bench: &Bench, folder: &Folder, collector: Collector, state: 
 
 impl Turns {
     fn take(&mut self, turn: usize, target: &mut Target, folder: &Folder) -> Outcome<()> {
-        // The first collection behind a copy writes to pages that the kernel still holds for shared, and each costs a fault:
-        // no turn begins with that.
+        // The first GC after a fork writes to pages that the kernel still treats as shared. Each costs a fault, so that GC runs before
+        // the turn.
         target.ask_number("collect");
         target.ask_number("gap");
         let stop = |target: &mut Target| target.ask_number("gap") as f64 / 1e6;

@@ -6,7 +6,7 @@ use crate::graphs::{self, Shape};
 use crate::table::Row;
 use serde_json::json;
 
-/// The most memory that everything may take, MiB: the graph, how it was built, and the tree.
+/// Memory limit, MiB: for the graph, its construction, and the tree.
 const MEMORY_BAR: f64 = 1024.0;
 
 /// Measures both graphs.

@@ -1,7 +1,8 @@
-//! What heap tracking costs the target, compared with the same process before and after; and what `--roots` adds to the pause of a snapshot.
+//! The cost of heap tracking for the target, compared with the same process before and after; and the extra pause of `--roots` in a
+//! snapshot.
 //!
-//! Each process is a pair with itself: what one does in a second is not what another does. What the runtime says of the collections stands
-//! beside it, since a program that allocates little pays for little.
+//! Each process is compared with itself, since processes differ in throughput. The row also shows the runtime's GC figures, since a
+//! program that allocates little pays little.
 
 use super::percents;
 use super::snapshots::{COMMAND, Folder, take_as};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long a program is watched beyond what is measured of it: until its first snapshot has been taken it is not.
+/// Extra duration of a watch beyond the measured span: the watch starts only after its first snapshot.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// Measures all of it.
@@ -29,7 +30,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     ])
 }
 
-/// One process: its operations a second before, under and after heap tracking, and the report.
+/// One process: its operations a second before, during and after heap tracking, and the report.
 struct Run {
     before: f64,
     watched: f64,
@@ -39,7 +40,7 @@ struct Run {
 
 impl Run {
     fn of(mut target: Target, span: Duration) -> Outcome<Run> {
-        // What is compiled and grown first is no part of it.
+        // Excludes compilation and growth at the start.
         rate(&mut target, MARGIN);
         let before = rate(&mut target, span);
         let mut command = Command::new(bench::path(COMMAND)?);
@@ -57,7 +58,7 @@ impl Run {
         1.0 - self.watched / ((self.before + self.after) / 2.0)
     }
 
-    /// Nanoseconds of its collections, what of that was for the watch, and objects that were made.
+    /// Nanoseconds of its GCs, the watch's share of that, and allocated objects.
     fn collections(&self) -> [f64; 3] {
         let collections = &self.report["collections"];
         let made = self.report["types"].as_array().into_iter().flatten().filter_map(|row| row["allocated"].as_f64());
@@ -66,7 +67,7 @@ impl Run {
     }
 }
 
-/// What a program counts in a second.
+/// The program's count for each second.
 fn rate(target: &mut Target, span: Duration) -> f64 {
     let (count, begun) = (target.ask_number("count"), Instant::now());
     std::thread::sleep(span);
@@ -95,7 +96,7 @@ fn watched(bench: &Bench, about: &str, start: &dyn Fn() -> Target) -> Outcome<Ro
     Ok(Row::shown(&format!("watched: {about}, {} processes", runs.len()), measured).numbers(numbers))
 }
 
-/// For how long pause for a snapshot with roots and for one without, in turns.
+/// The pauses of snapshots with roots and without, in turns.
 fn roots(bench: &Bench) -> Outcome<Row> {
     let folder = Folder::make()?;
     let objects = bench.amount(SNAPSHOT_OBJECTS);

@@ -1,8 +1,8 @@
-//! What this machine takes for one sample, without Remora.
+//! The machine's cost of one sample, without Remora.
 //!
-//! - A thread wakes at random instants and sends each busy thread a signal. The handler only sets a flag. No sampler with a thread of its
-//!   own and signals is cheaper.
-//! - The kernel samples by itself (`perf`): a timer on the thread's CPU, no signal, no other thread. What `perf` does with the samples is
+//! - A thread wakes at random instants and signals each busy thread. The handler only sets a flag. No sampler with its own thread and
+//!   signals is cheaper.
+//! - The kernel samples (`perf`): a timer on the thread's CPU, no signal, no other thread. The cost of `perf` processing the samples is
 //!   not counted.
 
 use crate::Outcome;
@@ -84,14 +84,14 @@ fn signals(bench: &Bench, threads: usize) -> Outcome<Row> {
     Ok(Row::shown(&what, measured).numbers(json!({ "all_us": whole, "sender_us": waking })))
 }
 
-/// Threads that compute and count what they do.
+/// Threads that compute and count their operations.
 struct Busy {
     threads: Vec<JoinHandle<()>>,
     done: Arc<AtomicU64>,
     end: Arc<AtomicBool>,
 }
 
-/// What they did in one turn.
+/// Their work in one turn.
 struct Work {
     done: f64,
     used: f64,

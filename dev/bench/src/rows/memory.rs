@@ -1,4 +1,4 @@
-//! Memory that a recording takes in the target, and the size of the library.
+//! Memory of a recording in the target, and the size of the library.
 
 use crate::Outcome;
 use crate::agent::Agent;
@@ -12,13 +12,13 @@ use remora_profile::Event;
 use serde_json::json;
 use std::time::Duration;
 
-/// How long each recording lasts before it is looked at.
+/// Length of a recording before its memory is read.
 const RECORDING: Duration = Duration::from_secs(1);
 /// The time for a fresh program to settle.
 const SETTLED: Duration = Duration::from_millis(700);
-/// The most that the library for recordings may weigh, KiB, as in `dev/xtask/src/dist.rs`.
+/// Size limit of the library for recordings, KiB, as in `dev/xtask/src/dist.rs`.
 const LIBRARY_BAR: usize = 320;
-/// The most memory that it may take, MiB.
+/// Memory limit, MiB.
 const MEMORY_BAR: f64 = 16.0;
 
 /// Measures all of it.
@@ -53,7 +53,7 @@ fn row(bench: &mut Bench, what: &str, program: (&str, &[&str]), event: Event) ->
         .numbers(json!({ "grown_mib": grown, "named_mib": named, "peer_grown_mib": peer })))
 }
 
-/// What resident memory grows by while Remora records, and what of that has its name; MiB.
+/// Growth of resident memory while Remora records, and the part in Remora's own mappings; MiB.
 fn by_agent(bench: &mut Bench, target: &Target, event: Event) -> Outcome<(f64, f64)> {
     let before = memory(target.pid());
     let mut agent = Agent::attach(&bench.library, target.pid(), event)?;
@@ -63,7 +63,7 @@ fn by_agent(bench: &mut Bench, target: &Target, event: Event) -> Outcome<(f64, f
     Ok((mebibytes(before.resident, during.resident), mebibytes(0, during.named)))
 }
 
-/// The same while the runtime's own sampler does.
+/// The same for the runtime's own sampler.
 fn by_peer(target: &Target) -> Outcome<f64> {
     let before = memory(target.pid());
     let mut peer = Peer::start(target.pid())?;

@@ -1,4 +1,4 @@
-//! How many of the managed frames in all samples have a name: on the test programs, and on two large ones.
+//! The share of managed frames with a name in all samples: in the test programs, and in two large ones.
 
 use super::percent;
 use crate::Outcome;
@@ -12,22 +12,22 @@ use serde_json::json;
 use std::process::Command;
 use std::time::Duration;
 
-/// Programs whose methods come into being in every way that there is.
+/// Programs that cover every way to create methods.
 const PROGRAMS: [&str; 9] =
     ["busy", "collectible", "deep", "dynamic", "gc", "generics_async_lambda", "short_threads", "threads", "tiering"];
-/// The C# compiler, as a program that compiles again and again (`dev/bench/programs/compile.cs`).
+/// The C# compiler, as a program that compiles repeatedly (`dev/bench/programs/compile.cs`).
 const COMPILER: &str = "REMORA_BENCH_COMPILER";
 /// The folder with that program.
 const COMPILE: &str = "REMORA_BENCH_PROGRAMS";
-/// The compiler is made for this version and later ones.
+/// The compiler needs this version or a later one.
 const COMPILER_NEEDS: u32 = 8;
 
-/// Samples that a recording has at least.
+/// Minimum samples of a recording.
 const ENOUGH: u64 = 50;
-/// How long they may take to come.
+/// Timeout for these samples.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Managed frames in all samples, and how many of them have a name.
+/// Managed frames in all samples, and those with a name.
 #[derive(Debug, Clone, Copy, Default)]
 struct Named {
     frames: u64,
@@ -93,7 +93,7 @@ fn large(bench: &mut Bench, what: &str, mut target: Target) -> Outcome<Row> {
 fn record(bench: &mut Bench, target: &Target, duration: Duration) -> Outcome<Named> {
     let mut agent = Agent::attach(&bench.library, target.pid(), Event::Cpu)?;
     agent.run(duration)?;
-    // Where other programs hold the processors, it may take longer until anything ran.
+    // On a busy machine it may take longer until anything ran.
     agent.run_until(ENOUGH, PATIENCE)?;
     let (frames, named) = agent.end(&mut bench.account)?.managed_frames;
     if frames == 0 {
@@ -102,7 +102,7 @@ fn record(bench: &mut Bench, target: &Target, duration: Duration) -> Outcome<Nam
     Ok(Named { frames, named })
 }
 
-/// The runtime's own sampler gives managed frames only: one without a name belongs to no method that the runtime has named.
+/// The runtime's own sampler reports managed frames only: a frame without a name belongs to no method that the runtime has named.
 fn named_in(profile: &Profile) -> Named {
     let mut named = Named::default();
     for frame in profile.samples().iter().flat_map(|sample| profile.walk(sample.stack)) {

@@ -1,4 +1,4 @@
-//! The groups of rows, in the order in which they are measured.
+//! The groups of rows, in the order of measurement.
 
 mod attach;
 mod bursts;
@@ -29,7 +29,7 @@ use crate::table::Row;
 pub struct Group {
     /// Its name for `--only`.
     pub name: &'static str,
-    /// What it is about.
+    /// Its subject.
     pub about: &'static str,
     /// Measures them.
     pub run: fn(&mut Bench) -> Outcome<Vec<Row>>,
@@ -69,12 +69,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     GROUPS.iter().map(|group| group.name)
 }
 
-/// A part of one, in hundredths.
+/// A fraction as a percentage.
 fn percent(part: f64) -> String {
     format!("{:.2} %", part * 100.0)
 }
 
-/// A mean and its interval, in hundredths.
+/// A mean and its interval as percentages.
 fn percents(interval: &Interval) -> String {
     format!("{:.2} % (95 %: {:.2} to {:.2})", interval.mean * 100.0, interval.low * 100.0, interval.high * 100.0)
 }

@@ -1,4 +1,4 @@
-//! The model of the runtime: schedules of the agent's whole life in a minute, and how long `remora lab` takes for a thousand runs.
+//! The runtime model: schedules of the agent's whole life in a minute, and the time of `remora lab` for a thousand runs.
 
 use crate::Outcome;
 use crate::bench::{self, Bench, SCHEDULES};
@@ -9,13 +9,13 @@ use serde_json::json;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Schedules a minute that are to be reached on two processors.
+/// Required schedules a minute on two CPUs.
 const SCHEDULES_BAR: f64 = 100_000.0;
 /// Runs of `remora lab`, over all runtime versions.
 const RUNS: u64 = 1000;
-/// The runtime versions that it runs by default: all of Core.
+/// The default number of runtime versions: all of .NET Core.
 const VERSIONS: u64 = 5;
-/// How long they may take, seconds.
+/// Time limit for these runs, seconds.
 const RUNS_BAR: f64 = 60.0;
 
 /// Measures both.

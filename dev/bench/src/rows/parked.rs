@@ -17,21 +17,21 @@ use std::time::Duration;
 
 /// The default frequency for all threads, hertz.
 const WALL_HERTZ: u32 = 99;
-/// CPU time that parked threads may cost in each second of a recording, seconds.
+/// Allowed CPU time of parked threads for each second of a recording, seconds.
 const BAR: f64 = 0.01;
-/// The part of its requests that a server may lose.
+/// The fraction of its requests that a server may lose.
 const SERVER_BAR: f64 = 0.01;
 /// Connections to the server under load.
 const CONNECTIONS: usize = 4;
-/// Time for the server of a process to settle.
+/// Time for a process's server to settle.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// CPU time, as a part of wall-clock time.
+/// CPU time as a fraction of wall-clock time.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 struct Usage {
     /// By the target while it is sampled.
     target: f64,
-    /// By the target with attach and detach, to ten milliseconds.
+    /// By the target including attach and detach, to ten milliseconds.
     whole: f64,
     recorder: f64,
 }
@@ -62,7 +62,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
 }
 
 fn waiting(bench: &mut Bench, target: &Target, what: &str) -> Outcome<Vec<Row>> {
-    // One recording of each kind goes before: the extra costs of the first one are not measured.
+    // A first recording of each kind, whose extra costs are not measured.
     let short = Duration::from_millis(100);
     recorded(bench, target, Event::Wall, short)?;
     sampled_by_peer(target, short)?;
@@ -151,7 +151,7 @@ fn under_load(bench: &mut Bench, event: Event, frequency: u32) -> Outcome<Row> {
     Ok(costs_row(&what, &costs).against("1 % or less", judged(&costs)))
 }
 
-/// Whether the bar is met, if the interval lies on one side of it.
+/// Whether the bar is met; `None` if the interval includes it.
 fn judged(costs: &Costs) -> Option<bool> {
     let clear = costs.agent.high <= SERVER_BAR || costs.agent.low > SERVER_BAR;
     clear.then_some(costs.agent.high <= SERVER_BAR)

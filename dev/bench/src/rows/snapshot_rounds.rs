@@ -1,7 +1,7 @@
-//! What a server grows by under one snapshot after the other; beside another like it that only collects as often, and a third that is left
-//! alone: three fresh processes that run at once.
+//! Growth of a server over many snapshots, compared with two others: one that only runs as many GCs, and one left alone. All are fresh
+//! processes that run at once.
 //!
-//! A collection that is forced makes a runtime grow by itself: whatever Remora leaves comes on top of that.
+//! Forced GCs alone make a runtime grow: leftovers of Remora come on top.
 
 use super::percent;
 use super::snapshots::{Folder, take};
@@ -18,7 +18,7 @@ use std::path::Path;
 /// Clients of each server.
 const CLIENTS: &str = "2";
 
-/// One of the servers, and what it came to.
+/// One of the servers, and its totals.
 struct Server {
     target: Target,
     totals: Vec<Totals>,

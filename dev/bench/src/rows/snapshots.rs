@@ -1,5 +1,5 @@
-//! Heap snapshots by the command itself: beside the runtime's own heap dump (`gcdump`), without a collection, of a large heap, and
-//! one in the browser.
+//! Heap snapshots by the command itself: compared with the runtime's own heap dump (`gcdump`), without a GC, of a large heap. Also one in
+//! the browser.
 
 use crate::Outcome;
 use crate::bench::{self, Bench, LARGE_HEAP, SNAPSHOT_OBJECTS, SNAPSHOTS};
@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Names the command.
+/// The variable with the command's path.
 pub(super) const COMMAND: &str = "REMORA_BENCH_COMMAND";
-/// Between two looks whether the file is there.
+/// Time between two checks for the file.
 const LOOK: Duration = Duration::from_millis(1);
-/// How long one snapshot may take.
+/// Timeout for a snapshot.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// The pause may be this part of a heap dump's.
+/// Allowed pause as a fraction of a heap dump's.
 pub(super) const STOP_OF_PEER: f64 = 0.2;
-/// First version that shows its objects without a collection.
+/// First version that can enumerate its objects without a GC.
 const FIRST_AS_IT_IS: u32 = 9;
 
 /// Measures all of it.
@@ -34,7 +34,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// A folder for files that go again.
+/// A temporary folder, removed on drop.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
@@ -91,7 +91,7 @@ pub(super) fn take_as(process_id: u32, folder: &Folder, way: &[&str]) -> Outcome
     Ok(Taken { seconds, file_bytes: std::fs::metadata(&file)?.len(), report })
 }
 
-/// The file gets its name when it is whole.
+/// Waits for the file, which gets its name when it is complete.
 fn until_there(child: &mut Child, file: &Path, begun: Instant) -> Outcome<f64> {
     while !file.exists() {
         if begun.elapsed() > PATIENCE || child.try_wait()?.is_some_and(|status| !status.success()) {
@@ -103,12 +103,12 @@ fn until_there(child: &mut Child, file: &Path, begun: Instant) -> Outcome<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// The median of what was measured.
+/// The median of the values.
 pub(super) fn middle(values: &[f64]) -> Outcome<f64> {
     median(values).ok_or_else(|| "nothing was measured".into())
 }
 
-/// Without a collection the target is paused for the fork alone, which needs .NET 9 or later.
+/// Without a GC the target pauses for the fork alone, which needs .NET 9 or later.
 fn as_it_is(bench: &Bench, folder: &Folder) -> Outcome<Row> {
     let runtime = Runtime::major_is(bench.runtime.major().max(FIRST_AS_IT_IS));
     let mut target = Target::start(&runtime, "stopped", &[&bench.amount(SNAPSHOT_OBJECTS).to_string()]);
@@ -132,7 +132,7 @@ fn as_it_is(bench: &Bench, folder: &Folder) -> Outcome<Row> {
         .numbers(json!({ "stops": stops, "peer_stops": peer_stops })))
 }
 
-/// A heap as large as this machine bears.
+/// The largest heap that this machine can hold.
 fn large(bench: &Bench, folder: &Folder) -> Outcome<Row> {
     let objects = bench.amount(LARGE_HEAP);
     let mut target = bench.start("stopped", &[&objects.to_string()]);

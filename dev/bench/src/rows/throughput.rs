@@ -1,4 +1,4 @@
-//! What a target gets done while it is recorded, compared with the seconds beside.
+//! Throughput of a recorded target, compared with the neighbouring seconds.
 
 use super::{percent, percents};
 use crate::Outcome;
@@ -34,7 +34,7 @@ pub fn two_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
     ])
 }
 
-/// 500 threads of which two work, sampled in wall-clock time.
+/// 500 threads, of them two busy, sampled by wall-clock time.
 pub fn many_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let blocks = bench.amount(BLOCKS_OF_500);
     let plan = Plan { event: Event::Wall, frequency: HERTZ, blocks, peer_every: 6 };
@@ -50,10 +50,10 @@ pub fn many_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
     ])
 }
 
-/// A row of losses, beside the peer's.
+/// A row of losses, with the peer's.
 pub(super) fn costs_row(what: &str, costs: &Costs) -> Row {
     let peer = format!("{}, {} seconds", percents(&costs.peer), costs.peer.count);
-    // One turn says no more than itself.
+    // A single turn has no interval.
     let peer = if costs.peer.count < 2 { percent(costs.peer.mean) } else { peer };
     Row::shown(what, percents(&costs.agent)).beside(peer).numbers(json!(costs))
 }

@@ -1,7 +1,7 @@
-//! Programs that know which share of their time each method takes, and what the samplers say about it.
+//! Programs that measure the time share of each of their methods, and the shares that the samplers report.
 //!
-//! Targets and recorders have no capability here. At first a target and its recorder have two processors for themselves, and as many as
-//! there is room for run at a time; then some run all at once, beside a program that keeps every processor busy.
+//! Targets and recorders have no capability here. At first each target and its recorder have two CPUs for themselves, and as many pairs
+//! run at once as fit. Then some run all at once, beside a program that keeps every CPU busy.
 
 use crate::Outcome;
 use crate::arguments::Order;
@@ -14,14 +14,14 @@ use remora_e2e::{Start, Target};
 use serde_json::json;
 use std::time::Duration;
 
-/// How far from the truth a share may be, in points of a hundred.
+/// The largest error of a share, in percentage points.
 const BAR: f64 = 2.0;
-/// How many samples the bar is for.
+/// The number of samples that the bar needs.
 const ENOUGH: u64 = 8_000;
-/// A row with fewer samples a second is not judged. Its thread has a processor only part of the time.
+/// Below this sample rate a row has no verdict: its thread has a CPU only part of the time.
 const SLOWEST: u32 = 50;
 
-/// A program with a truth.
+/// A program with known shares.
 struct Program {
     what: &'static str,
     name: &'static str,
@@ -33,7 +33,7 @@ const fn shares_of(what: &'static str, period: &'static str) -> Program {
     Program { what, name: "shares", argument: Some(period), methods: &["Alpha", "Beta", "Gamma"] }
 }
 
-/// One sampling interval is 1.001 ms at 999 Hz; signals come at most 250 times a second and thread: every 4 ms.
+/// One sampling interval is 1.001 ms at 999 Hz; signals arrive at most 250 times a second and thread: every 4 ms.
 const PROGRAMS: &[Program] = &[
     shares_of("shares in a period of 0.5 ms", "0.5"),
     shares_of("shares in a period of 1.001 ms, the interval", "1.001"),
@@ -48,7 +48,7 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// These also wait for a processor about half of the time.
+/// These also wait for a CPU about half of the time.
 const CROWDED: &[Program] = &[
     shares_of("shares in a period of 4 ms, CPUs shared with busy threads", "4"),
     Program {
@@ -59,7 +59,7 @@ const CROWDED: &[Program] = &[
     },
 ];
 
-/// What both samplers found in one program, each beside the program's own measurement of that time.
+/// The results of both samplers for one program, each with the program's own measurement of that time.
 pub(super) struct Compared {
     pub(super) recorded: Recorded,
     pub(super) truth: Vec<f64>,
@@ -68,7 +68,7 @@ pub(super) struct Compared {
     peer_samples: usize,
 }
 
-/// Measures all of them.
+/// Measures all programs.
 pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut rows = Vec::new();
@@ -84,7 +84,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
 fn at_once(bench: &mut Bench, programs: &[Program]) -> Outcome<Vec<Row>> {
     let targets: Vec<Target> = programs.iter().map(|program| start(bench, program)).collect();
     let (samples, peer_time) = (bench.amount(SAMPLES), bench.amount(PEER_OF_TRUTH));
-    // Errors cross the threads as text.
+    // Errors cross threads as text.
     let answers: Vec<Result<Compared, String>> = std::thread::scope(|scope| {
         let asked: Vec<_> = programs
             .iter()
@@ -118,7 +118,7 @@ fn ask(program: &Program, mut target: Target, samples: u64, peer_time: Duration)
     compare(&mut target, Rights::Unprivileged, &order, peer_time)
 }
 
-/// Has both samplers record a program, one after the other.
+/// Records a program with both samplers, one after the other.
 pub(super) fn compare(target: &mut Target, rights: Rights, order: &Order, peer_time: Duration) -> Outcome<Compared> {
     let Order { process_id, methods, .. } = order;
     let (recorded, truth) = beside_truth(target, methods, || rights.have_recorded(order))?;
@@ -147,7 +147,7 @@ fn busiest(profile: &remora_profile::Profile) -> usize {
     counts.into_iter().max().unwrap_or(0)
 }
 
-/// How far a sampler's shares are from the truth, in percentage points.
+/// The largest error of a sampler's shares, in percentage points.
 pub(super) fn deviation(found: &Option<Shares>, truth: &[f64]) -> f64 {
     found.as_ref().map_or(100.0, |found| shares::largest_deviation(&found.shares, truth))
 }
@@ -176,7 +176,7 @@ pub(super) fn shares_text(found: &Option<Shares>) -> String {
     })
 }
 
-/// Shares in per cent.
+/// Shares as percentages.
 pub(super) fn listed(shares: &[f64]) -> String {
     shares.iter().map(|share| format!("{:.1}", share * 100.0)).collect::<Vec<_>>().join(" / ")
 }

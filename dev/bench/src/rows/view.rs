@@ -1,4 +1,4 @@
-//! A large snapshot in the browser: how long its index takes, once, and how soon the first picture is there with it.
+//! A large snapshot in the browser: the time to build its index once, and the time to the first drawing with it.
 
 use super::snapshots::Folder;
 use crate::Outcome;
@@ -15,9 +15,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// The first picture must be there within so many seconds.
+/// Seconds within which the first drawing must appear.
 const PICTURE_BAR: f64 = 2.0;
-/// What the page asks before its first picture.
+/// The page's requests before its first drawing.
 const PICTURE: [&str; 2] = ["api/about", "api/map"];
 /// Waits in the page until it is drawn.
 const DRAWN: &str = "const root = document.documentElement;
@@ -65,7 +65,7 @@ pub(super) fn measure(bench: &Bench, folder: &Folder) -> Outcome<Vec<Row>> {
     ])
 }
 
-/// From the command's start until the data of the first picture have come, seconds.
+/// From the command's start until the data of the first drawing have arrived, seconds.
 fn first_answers(file: &Path) -> Outcome<f64> {
     let begun = Instant::now();
     let view = View::of(file)?;
@@ -78,7 +78,7 @@ fn first_answers(file: &Path) -> Outcome<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// From the command's start until the picture is drawn in a browser that is open, seconds.
+/// From the command's start until the first drawing in an open browser, seconds.
 fn first_picture(browser: &Browser, file: &Path) -> Outcome<f64> {
     let begun = Instant::now();
     let view = View::of(file)?;
@@ -89,7 +89,7 @@ fn first_picture(browser: &Browser, file: &Path) -> Outcome<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// A browser, where there is one.
+/// A browser, if one is installed.
 fn browser() -> Option<Browser> {
     let there = Command::new("chromedriver").arg("--version").stdout(Stdio::null()).status();
     there.is_ok_and(|status| status.success()).then(|| Browser::open_url("about:blank"))
@@ -127,7 +127,7 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // It has nothing to clean up; if it cannot be ended, the next one fails.
+        // It has nothing to clean up; if killing fails, the next one fails.
         let _ = self.child.kill().and_then(|()| self.child.wait());
     }
 }

@@ -1,4 +1,4 @@
-//! The cost of a stack walk in the signal handler: 60 frames of code that the walk knows, or does not know yet.
+//! The cost of a stack walk in the signal handler: 60 frames of code, known to the walk or new to it.
 
 use crate::Outcome;
 use crate::bench::Bench;
@@ -29,7 +29,7 @@ pub fn measure(_: &mut Bench) -> Outcome<Vec<Row>> {
     let mut chance = Rng::with_seed(1);
     let calls: Vec<u64> = (0..CALLS).map(|_| CODE + chance.usize(..1 << 24) as u64).collect();
     let framed: Vec<(u64, Link)> = calls.iter().map(|call| (*call, Link::Framed)).collect();
-    // As in the framework: one in four of the methods that call others has no frame.
+    // As in framework code: one in four of the methods that call others has no frame.
     let mixed: Vec<(u64, Link)> = calls
         .iter()
         .enumerate()
@@ -70,7 +70,7 @@ fn nanoseconds(stacks: &[Words], code: &Code) -> f64 {
     begun.elapsed().as_nanos() as f64 / (TURNS * stacks.len()) as f64
 }
 
-/// A made-up stack.
+/// An artificial stack.
 struct Words(Vec<u64>);
 
 impl Words {
@@ -78,7 +78,7 @@ impl Words {
     fn of(calls: &[(u64, Link)], chance: &mut Rng) -> Words {
         let mut words = vec![0];
         let mut frame = 0;
-        // The outermost one has a frame.
+        // The outermost method has a frame.
         let indexes = (1..FRAMES).map(|_| chance.usize(..calls.len())).chain([1]);
         for (call, link) in indexes.filter_map(|index| calls.get(index)) {
             words.push(*call);

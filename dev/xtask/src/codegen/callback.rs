@@ -5,7 +5,7 @@ use super::raw::{identifier, rust_type};
 use super::table::{Interface, Method, Param, SafeCallback, Table, Way};
 use std::fmt::Write;
 
-/// How a raw type of an argument looks in the safe layer: its type, and how a raw value becomes one.
+/// Raw argument types in the safe layer: the safe type, and the conversion from a raw value.
 const SAFE_TYPES: &[(&str, &str)] = &[
     ("AppDomainID", "AppDomainId"),
     ("AssemblyID", "AssemblyId"),
@@ -96,7 +96,7 @@ fn profiler(table: &Table, chain: &[&Interface], out: &mut String) -> Result<(),
     Ok(())
 }
 
-/// The arguments, the answer and the default body of a safe method.
+/// Arguments, return type and default body of a safe method.
 pub fn signature(table: &Table, method: &Method) -> Result<(String, &'static str, String), String> {
     let safe = safe(table, method)?;
     Ok(match safe.answer.as_str() {
@@ -189,7 +189,7 @@ fn vtable(table: &Table, chain: &[&Interface], last: &Interface, out: &mut Strin
     Ok(())
 }
 
-/// How the safe layer names a method.
+/// A method's name in the safe layer.
 pub fn safe<'a>(table: &'a Table, method: &Method) -> Result<&'a SafeCallback, String> {
     table
         .callbacks
@@ -198,7 +198,7 @@ pub fn safe<'a>(table: &'a Table, method: &Method) -> Result<&'a SafeCallback, S
         .ok_or_else(|| format!("callback-names.txt does not name {}", method.name))
 }
 
-/// The parameters that the safe method has: all but counts of arrays and out-parameters.
+/// The parameters of the safe method: all but counts of arrays and out-parameters.
 pub fn shown(method: &Method) -> impl Iterator<Item = &Param> {
     method.params.iter().filter(|param| {
         param.way == Way::In && !method.params.iter().any(|other| other.count.as_deref() == Some(&param.name))
@@ -280,7 +280,7 @@ fn value(table: &Table, method: &Method, param: &Param) -> Result<(String, Strin
     Ok((String::new(), plain))
 }
 
-/// What is answered where nobody answers.
+/// The default return value.
 pub fn default_bool(answer: &str) -> Result<&str, String> {
     answer.strip_prefix("bool ").ok_or_else(|| format!("callback-names.txt: unknown answer {answer}"))
 }
@@ -299,7 +299,7 @@ fn default_of_special(method: &str) -> String {
     format!("{{\n        Err(HResult::{refusal})\n    }}")
 }
 
-/// The same type seen from outside `sys`.
+/// The type as named outside of `sys`.
 pub fn in_sys(ty: &str) -> String {
     if let Some(function) = ty.strip_prefix("Option<") {
         return format!("Option<sys::{function}");

@@ -4,7 +4,7 @@ use super::HEAD;
 use super::table::Table;
 use std::fmt::Write;
 
-/// `slot_lists.rs`. A name that no slot has is refused: what it stands for would never happen.
+/// `slot_lists.rs`. Refuses a name without a slot: its entry would have no effect.
 pub fn lists(table: &Table) -> Result<String, String> {
     let is_slot = |name: &str| table.interfaces.iter().flat_map(|one| &one.methods).any(|method| method.name == name);
     let mut out = format!("{HEAD}//! Slots that have something in common, by their names in the field.\n");

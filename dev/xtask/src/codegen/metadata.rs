@@ -9,12 +9,12 @@ use std::fmt::Write;
 const CHAIN: [&str; 2] = ["IMetaDataImport", "IMetaDataImport2"];
 const BESIDE: &str = "IMetaDataAssemblyImport";
 
-/// A method of one of them, and its name in Rust: one that both have is one method, behind two slots.
+/// A method of one of them, and its name in Rust. A method that both have becomes one method behind two slots.
 struct Served<'a> {
     interface: &'a Interface,
     version: usize,
     method: &'a Method,
-    /// Of the slot's constant and of what the slot leads to.
+    /// The name of the slot's constant and of its thunk.
     slot: String,
     is_beside: bool,
 }
@@ -44,7 +44,7 @@ pub fn metadata(table: &Table) -> Result<String, String> {
     Ok(out)
 }
 
-/// For `tests/support/generated.rs`: a server that writes down each of its methods, and calls of every slot.
+/// For `tests/support/generated.rs`: a server that logs each method call, and calls of every slot.
 pub fn support(table: &Table) -> Result<String, String> {
     let all = served(table)?;
     let mut out = String::from(
@@ -104,7 +104,7 @@ fn once<'a, 'b>(all: &'b [Served<'a>]) -> impl Iterator<Item = &'b Served<'a>> {
     all.iter().filter(|one| one.slot == one.name())
 }
 
-/// What a slot answers, what the method behind it does, and how the one is made of the other.
+/// A slot's return type, its method's return type, and the conversion between them.
 fn returns(method: &Method) -> Result<(&'static str, &'static str, [&'static str; 2]), String> {
     match method.returns.as_str() {
         "HRESULT" => Ok((" -> sys::HRESULT", " -> HResult", ["", ".0"])),

@@ -1,11 +1,11 @@
-//! The SDK's half: the one trait that a profiler's author implements, and how each callback gets there through the gate.
+//! The SDK's half: the trait that a profiler's author implements, and the path of each callback to it through the unload barrier.
 
 use super::HEAD;
 use super::callback::{default_bool, safe, safe_type, shown};
 use super::table::{Interface, Method, Table};
 use std::fmt::Write;
 
-/// What the SDK answers itself: beginning, completion, the end, and the role.
+/// Callbacks that the SDK answers itself: start, completion, end, and role.
 const OWN: [&str; 5] = [
     "Initialize",
     "InitializeForAttach",
@@ -14,10 +14,10 @@ const OWN: [&str; 5] = [
     "LoadAsNotificationOnly",
 ];
 
-/// What the SDK hears besides, before the author does: whether the runtime still calls.
+/// Callbacks that the SDK handles before the author does, to find out whether the runtime still calls.
 const HEARD: [(&str, &str); 1] = [("RuntimeSuspendStarted", "self.suspension_begins(reason);\n        ")];
 
-/// The methods of the trait that are no slots, written by hand.
+/// The trait's handwritten methods, which are no slots.
 const BY_HAND: &str = include_str!("sdk_profiler.txt");
 
 /// `sdk/slots.rs`.
@@ -47,7 +47,7 @@ pub fn slots(table: &Table) -> Result<String, String> {
     Ok(out)
 }
 
-/// One callback on its way from the runtime to the author.
+/// Forwards one callback from the runtime to the author.
 fn forward(table: &Table, method: &Method, out: &mut String) -> Result<(), String> {
     let safe = safe(table, method)?;
     let (answer, _) = answer(&safe.answer)?;
@@ -84,7 +84,7 @@ fn arguments(table: &Table, method: &Method) -> Result<Vec<(String, String)>, St
     shown(method).map(one).collect()
 }
 
-/// Ids are those of one runtime; numbers and tokens are anybody's.
+/// Ids are valid in one runtime only; numbers and tokens everywhere.
 fn is_id(ty: &str) -> bool {
     ty.trim_start_matches("&[").trim_end_matches(']').ends_with("Id")
 }

@@ -1,4 +1,4 @@
-//! The runtime's half, for `crates/model/clr-abi`: Info as a trait to serve behind its vtable, and a profiler's callbacks as methods to call.
+//! The runtime's half, for `crates/model/clr-abi`: Info as a trait behind its vtable, and a profiler's callbacks as methods to call.
 
 use super::HEAD;
 use super::callback::{in_sys, safe};
@@ -6,7 +6,7 @@ use super::raw::{identifier, rust_type};
 use super::table::{Interface, Method, Param, Table, Way};
 use std::fmt::Write;
 
-/// Words that the runtime writes in a case of their own, and as one word of a Rust name.
+/// Words with unusual capitals in the runtime's names, and as one word of a Rust name.
 const WORDS: &[(&str, &str)] = &[
     ("ReJITIDs", "RejitIds"),
     ("ReJIT", "Rejit"),
@@ -63,7 +63,7 @@ pub fn callbacks(table: &Table) -> Result<String, String> {
     Ok(out)
 }
 
-/// `tests/support/generated.rs`: a server that writes down each of its methods, and calls of every slot on both sides.
+/// `tests/support/generated.rs`: a server that logs each method call, and calls of every slot on both sides.
 pub fn support(table: &Table) -> Result<String, String> {
     let mut out = String::from(HEAD);
     out.push_str(
@@ -127,7 +127,7 @@ fn noting(chain: &[&Interface], out: &mut String) {
     out.push_str("}\n");
 }
 
-/// An argument that a profiler takes: a place for what it answers, Info for an object, zero for all else.
+/// A test argument for a parameter: storage for an out-parameter, Info for an object, zero otherwise.
 fn argument(param: &Param) -> &'static str {
     match (param.way, param.ty.as_str()) {
         (Way::Out, _) => "&mut 7",
@@ -136,7 +136,7 @@ fn argument(param: &Param) -> &'static str {
     }
 }
 
-/// The interfaces of a group, whose slots must all answer an HRESULT: nothing else could be refused.
+/// The interfaces of a group. All slots must return an HRESULT: otherwise a call could not be refused.
 fn chain<'a>(table: &'a Table, group: &str) -> Result<Vec<&'a Interface>, String> {
     let chain: Vec<&Interface> = table.interfaces.iter().filter(|one| one.group == group).collect();
     let other = methods(&chain).find(|method| method.returns != "HRESULT");
@@ -182,7 +182,7 @@ fn identifiers(chain: &[&Interface], out: &mut String) {
     out.push_str("];\n\n");
 }
 
-/// What each slot is called with, a struct each: whoever serves it names what it needs.
+/// A struct with the arguments of each slot, so that a server accesses them by name.
 pub fn argument_structs<'a>(table: &Table, methods: impl Iterator<Item = &'a Method>, out: &mut String) {
     let mut structs = String::new();
     for method in methods {
@@ -316,18 +316,18 @@ pub fn parameters(table: &Table, method: &Method) -> String {
     typed_parameters(table, method).map(|(name, ty)| format!(", {name}: {ty}")).collect()
 }
 
-/// Each parameter: its name and type in Rust.
+/// Name and Rust type of each parameter.
 fn typed_parameters<'a>(table: &'a Table, method: &'a Method) -> impl Iterator<Item = (String, String)> + 'a {
     method.params.iter().map(|param| (identifier(&param.name), in_sys(&rust_type(table, param))))
 }
 
-/// The struct of a method's arguments, made of them.
+/// The expression for the struct of a method's arguments.
 pub fn literal(method: &Method) -> String {
     let fields = if method.params.is_empty() { String::new() } else { format!(" {{ {} }}", arguments(method)) };
     format!("{}{fields}", method.name)
 }
 
-/// Their names, to pass them on.
+/// The argument names, to forward them.
 pub fn arguments(method: &Method) -> String {
     let names: Vec<String> = method.params.iter().map(|param| identifier(&param.name)).collect();
     names.join(", ")

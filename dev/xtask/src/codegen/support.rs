@@ -1,4 +1,4 @@
-//! What the tests of `corprof` need for every slot: a profiler that panics in each, a caller of each, and a runtime that refuses each.
+//! Test support for `corprof`, for every slot: a profiler that panics in it, a caller of it, and a runtime that refuses it.
 
 use super::HEAD;
 use super::callback::{safe, signature};

@@ -1,13 +1,13 @@
-//! Reads the table of the profiling API and checks that it hangs together. Its layout is told in `crates/target/corprof/abi/README.md`.
+//! Reads the table of the profiling API and checks its consistency. `crates/target/corprof/abi/README.md` describes its layout.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-/// The files that hold interfaces; each becomes one module of `sys`.
+/// The files with interfaces; each becomes one module of `sys`.
 pub const GROUPS: [&str; 4] = ["objects", "callback", "info", "metadata"];
 
-/// Everything the table says.
+/// The whole table.
 #[derive(Default)]
 pub struct Table {
     pub scalars: Vec<(String, String)>,
@@ -20,20 +20,20 @@ pub struct Table {
     pub lists: Vec<List>,
 }
 
-/// Slots that have something in common.
+/// A list of slots with a common property.
 pub struct List {
     pub name: String,
     pub sentence: String,
     pub slots: Vec<String>,
 }
 
-/// A Rust type and the name it goes by.
+/// A Rust type and its name.
 pub struct Field {
     pub ty: String,
     pub name: String,
 }
 
-/// A function that one side hands to the other.
+/// A function that one side passes to the other.
 pub struct Function {
     pub name: String,
     pub fields: Vec<Field>,
@@ -67,25 +67,25 @@ pub struct Method {
     pub params: Vec<Param>,
 }
 
-/// Which way a parameter carries.
+/// The direction of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     In,
     Out,
 }
 
-/// One parameter, as C declares it.
+/// One parameter, as declared in C.
 pub struct Param {
     pub way: Way,
     pub constant: bool,
     pub ty: String,
     pub stars: usize,
     pub name: String,
-    /// For arrays: the parameter that counts it; `0` when a zero ends it.
+    /// For arrays: the parameter with the length; `0` for a zero-terminated array.
     pub count: Option<String>,
 }
 
-/// How the safe layer names a callback, what it answers, and what it means.
+/// A callback in the safe layer: name, return type and meaning.
 pub struct SafeCallback {
     pub method: String,
     pub name: String,

@@ -1,4 +1,4 @@
-//! What each cell of the contract says after a run, and everything that disagrees.
+//! Computes each cell of the contract after a run, and every contradiction.
 
 use super::columns::{self, Column};
 use super::named::Tests;
@@ -7,15 +7,15 @@ use super::pending::{Entry, FILE, Pending, Required};
 use super::results::Results;
 use std::fmt::Write;
 
-/// The clauses with their cells as they are to be, and what is wrong.
+/// The clauses with their new cells, and the findings.
 pub struct Checked {
-    /// As the page had them, with the cells made anew.
+    /// As on the page, with updated cells.
     pub clauses: Vec<Clause>,
-    /// A sentence each.
+    /// One sentence each.
     pub findings: Vec<String>,
 }
 
-/// Judges every cell. Where nothing ran, a cell keeps what the page had.
+/// Checks every cell. Where nothing ran, a cell keeps its value on the page.
 pub fn of(clauses: &[Clause], pending: &Pending, tests: &Tests, results: &Results) -> Checked {
     let mut findings = unknown_clauses(&pending.entries, clauses);
     let mut made = clauses.to_vec();
@@ -29,7 +29,7 @@ pub fn of(clauses: &[Clause], pending: &Pending, tests: &Tests, results: &Result
     Checked { clauses: made, findings }
 }
 
-/// The cells that one page has and another has not.
+/// The cells that differ between two pages.
 pub fn differing(page: &[Clause], seen: &[Clause]) -> Vec<String> {
     let mut differences = Vec::new();
     for (on_page, seen) in page.iter().zip(seen) {
@@ -47,7 +47,7 @@ pub fn differing(page: &[Clause], seen: &[Clause]) -> Vec<String> {
     differences
 }
 
-/// One cell and what is known of it.
+/// One cell and its facts.
 struct Case<'a> {
     clause: &'a str,
     column: Column,
@@ -56,13 +56,13 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Sets the cell; the sentence says what is wrong.
+    /// Sets the cell; returns a finding if something is wrong.
     fn check(&self, required: Required, cell: &mut Cell) -> Option<String> {
         let seen = self.results.of(self.clause, self.column);
         let failed = seen.and_then(|seen| (!seen.failed.is_empty()).then(|| listed(&seen.failed)));
         let shown = seen.is_some_and(|seen| !seen.passed.is_empty());
         let exists = self.tests.may_show(self.clause, self.column);
-        // A test in several worlds shows by a run alone in which.
+        // For a test that runs on several runtimes, only a run shows on which.
         let shows = shown || self.tests.shows(self.clause, self.column);
         match required {
             Required::Never => {
@@ -98,7 +98,7 @@ impl Case<'_> {
         } else if !exists {
             (Cell::Failed, Some(format!("it is required, and no test there carries its number; see {FILE}")))
         } else if self.column == Column::Rem && (self.results.has_run(Column::Rem) || *cell != Cell::Failed) {
-            // Tests without a runtime are not run for the contract alone: `cargo xtask test` runs them, and here they count by being there.
+            // Tests without a runtime are not run for the contract alone. `cargo xtask test` runs them, and here their existence counts.
             (Cell::Shown, None)
         } else if self.results.has_run(self.column) {
             (Cell::Failed, Some("it is required, tests ran there, and none with its number passed".to_owned()))
@@ -110,7 +110,7 @@ impl Case<'_> {
     }
 }
 
-/// What is wrong with a cell that is required and of which this run saw nothing.
+/// The finding for a required cell without results in this run.
 fn not_shown(cell: Cell, column: Column) -> Option<String> {
     match cell {
         Cell::Shown => None,
@@ -155,7 +155,7 @@ mod tests {
         tests
     }
 
-    /// Judges ATT-01 whose cells are all `before`; says the cells after and the findings of one column.
+    /// Checks ATT-01 with all cells `before`; returns the cells after, and the findings of one column.
     fn checked_cell(
         before: Cell,
         pending: &str,

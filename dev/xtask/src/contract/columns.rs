@@ -1,6 +1,6 @@
-//! The columns of the contract's upper tables, and which of them a file of tests and a world speak for.
+//! The columns of the contract's upper tables, and the columns that a test file and a world fill.
 //!
-//! 6 has no column: it is in the model only, as what was read or is assumed of it. 7 is in neither.
+//! 6 has no column: it exists only in the model, as documented or assumed. 7 is in neither.
 
 use crate::outcome::{Outcome, bail};
 
@@ -21,14 +21,14 @@ pub enum Column {
     Rem,
 }
 
-/// How many columns there are.
+/// The number of columns.
 pub const COUNT: usize = 6;
 
 /// All of them, in the order of the page.
 pub const ALL: [Column; COUNT] = [Column::Sim, Column::Clr3, Column::Clr8, Column::Clr9, Column::Clr10, Column::Rem];
 
 impl Column {
-    /// As the head of the tables has it.
+    /// The name in the table's header.
     pub fn name(self) -> &'static str {
         match self {
             Column::Sim => "sim",
@@ -40,7 +40,7 @@ impl Column {
         }
     }
 
-    /// What a person writes: a column's name, or `clr` for those of all live runtimes.
+    /// Parses a column's name, or `clr` for all live runtimes.
     pub fn named(name: &str) -> Outcome<Vec<Column>> {
         let found: Vec<Column> =
             ALL.into_iter().filter(|column| column.name() == name || name == "clr" && column.is_live()).collect();
@@ -50,7 +50,7 @@ impl Column {
         Ok(found)
     }
 
-    /// The column of a world that tests ran in: `sim desktop4`, `clr 8.0.4`. A runtime without a column is `None`.
+    /// The column of a test's world: `sim desktop4`, `clr 8.0.4`. `None` for a runtime without a column.
     pub fn of_world(world: &str) -> Outcome<Option<Column>> {
         match world.split_once(' ') {
             Some(("sim", _)) => Ok(Some(Column::Sim)),
@@ -68,12 +68,12 @@ impl Column {
         ALL.into_iter().find(is_of)
     }
 
-    /// Whether it is of a live runtime.
+    /// Whether this is a live runtime.
     pub fn is_live(self) -> bool {
         !matches!(self, Column::Sim | Column::Rem)
     }
 
-    /// Whether the tests of a file may show something in this column.
+    /// Whether the tests of a file can fill this column.
     pub fn is_shown_by(self, file: &str) -> bool {
         match self {
             Column::Sim => is_of_the_model(file) || is_of_both_worlds(file),
@@ -82,18 +82,18 @@ impl Column {
         }
     }
 
-    /// Whether a test of this file fills the column by its outcome as a whole; else it tells of each world by itself.
+    /// Whether the outcome of a test in this file fills the column; otherwise the test reports a result for each world.
     pub fn is_filled_by_whole(self, file: &str) -> bool {
         !self.is_live() && !is_of_both_worlds(file) && self.is_shown_by(file)
     }
 }
 
-/// The model's own tests, and those of the laboratory, which is the model with somebody else's library in it.
+/// The model's own tests, and those of the laboratory, which loads a library into the model.
 fn is_of_the_model(file: &str) -> bool {
     file.starts_with("crates/model/clr-model/") || file == "crates/remora/tests/lab.rs"
 }
 
-/// The same bodies in the model and on live runtimes.
+/// Tests whose bodies run in the model and on live runtimes.
 fn is_of_both_worlds(file: &str) -> bool {
     file.starts_with("tests/conformance/")
 }

@@ -1,25 +1,26 @@
-//! What live runtimes do otherwise than the contract says, from `docs/authors/contract-findings.md`: each is a line of the contract's page, and has a test.
+//! Differences between live runtimes and the contract, from `docs/authors/contract-findings.md`: each is a line of the contract's page,
+//! and has a test.
 
 use super::named::Tests;
 use super::page::Clause;
 use crate::outcome::{Context, Outcome};
 use std::fs;
 
-/// Where they are told.
+/// Their page.
 const FILE: &str = "docs/authors/contract-findings.md";
 
-/// One thing that is otherwise.
+/// One difference.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Deviation {
-    /// The clauses that say it differently.
+    /// The clauses that differ.
     pub clauses: Vec<String>,
-    /// On which versions.
+    /// The runtime versions.
     pub place: String,
     /// The test that shows it.
     pub test: String,
 }
 
-/// From the repository.
+/// Reads them from the repository.
 pub fn read() -> Outcome<Vec<Deviation>> {
     let text = fs::read_to_string(crate::root().join(FILE)).context(|| format!("cannot read {FILE}"))?;
     Ok(parse(&text))
@@ -39,7 +40,7 @@ fn parse(text: &str) -> Vec<Deviation> {
     rows.filter(|deviation| !deviation.clauses[0].starts_with("---")).collect()
 }
 
-/// What they name and is not there.
+/// References to missing clauses or tests.
 pub fn faults(deviations: &[Deviation], clauses: &[Clause], tests: &Tests) -> Vec<String> {
     let mut faults = Vec::new();
     for deviation in deviations {

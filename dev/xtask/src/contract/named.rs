@@ -1,4 +1,4 @@
-//! The tests whose names carry clauses, as the sources have them.
+//! The tests with clause numbers in their names, from the sources.
 
 use super::columns::Column;
 use crate::outcome::Outcome;
@@ -6,12 +6,12 @@ use crate::tidy::{names, tracked_files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// The tests of each clause, by the file that they are in.
+/// The tests of each clause, grouped by file.
 #[derive(Debug, Default)]
 pub struct Tests(BTreeMap<String, BTreeMap<String, BTreeSet<String>>>);
 
 impl Tests {
-    /// Of every file that git knows.
+    /// Reads every file known to git.
     pub fn read() -> Outcome<Tests> {
         let mut tests = Tests::default();
         for file in tracked_files()? {
@@ -26,7 +26,7 @@ impl Tests {
         Ok(tests)
     }
 
-    /// Takes note of one test.
+    /// Adds one test.
     pub fn add(&mut self, file: &str, name: &str) {
         for id in names::clauses(name) {
             self.0.entry(id).or_default().entry(file.to_owned()).or_default().insert(name.to_owned());
@@ -43,7 +43,7 @@ impl Tests {
         self.of(clause).any(|(file, _)| column.is_shown_by(file))
     }
 
-    /// Whether there is a test that shows it in this column if it passes.
+    /// Whether a test fills this column if it passes.
     pub fn shows(&self, clause: &str, column: Column) -> bool {
         self.of(clause).any(|(file, _)| column.is_filled_by_whole(file))
     }
@@ -61,7 +61,7 @@ impl Tests {
     }
 }
 
-/// A package is called as its folder is, mostly with `remora-` before it.
+/// A package has its folder's name, mostly prefixed with `remora-`.
 fn is_of_package(file: &str, package: &str) -> bool {
     let name = package.strip_prefix("remora-").unwrap_or(package);
     file.split('/').take(3).any(|folder| folder == name)

@@ -1,4 +1,4 @@
-//! `docs/authors/contract.md` as rows and back: people write the clauses, we write the cells and what stands between marks.
+//! `docs/authors/contract.md` as rows and back: people write the clauses, this program writes the cells and the text between marks.
 
 use super::columns::{self, Column};
 use super::deviations::Deviation;
@@ -7,10 +7,10 @@ use super::pending::{FILE, Pending, Required};
 use crate::outcome::{Failure, Outcome, bail};
 use std::fmt::Write;
 
-/// Where it is.
+/// The page.
 pub const PAGE: &str = "docs/authors/contract.md";
 
-/// What a cell says.
+/// The state of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cell {
     /// Tests show it.
@@ -28,28 +28,28 @@ pub enum Cell {
 pub struct Clause {
     /// `ATT-01`.
     pub id: String,
-    /// What is promised.
+    /// The clause's text.
     pub text: String,
     /// In the order of the columns.
     pub cells: [Cell; columns::COUNT],
 }
 
-/// Everything that the page is made of, but for what people write.
+/// Everything for the generated parts of the page.
 pub struct Content<'a> {
-    /// With the cells as they are to be.
+    /// With their new cells.
     pub clauses: &'a [Clause],
-    /// Which tests hold them.
+    /// Their tests.
     pub tests: &'a Tests,
     /// The open cells.
     pub pending: &'a Pending,
-    /// What live runtimes do otherwise.
+    /// Differences of live runtimes.
     pub deviations: &'a [Deviation],
 }
 
 impl Cell {
     const ALL: [Cell; 4] = [Cell::Shown, Cell::Inapplicable, Cell::Later, Cell::Failed];
 
-    /// As the page has it.
+    /// The text on the page.
     pub fn text(self) -> &'static str {
         match self {
             Cell::Shown => "x",
@@ -70,7 +70,7 @@ pub fn clauses(page: &str) -> Outcome<Vec<Clause>> {
     page.lines().filter_map(|line| row(line).transpose()).collect()
 }
 
-/// The page with all that is made made anew.
+/// The page with all generated parts updated.
 pub fn made(page: &str, content: &Content<'_>) -> Outcome<String> {
     let page = with_cells(page, content.clauses)?;
     let page = between(&page, "open cells", &open_cells(content.pending))?;
@@ -84,7 +84,7 @@ fn row(line: &str) -> Outcome<Option<Clause>> {
     let parts: Vec<&str> = inner.split('|').map(str::trim).collect();
     let [id, text, cells @ ..] = &parts[..] else { return Ok(None) };
     let is_clause = id.split_once('-').is_some_and(|(_, number)| number.parse::<u32>().is_ok());
-    // The rows of the tables that we make are shorter.
+    // The rows of the generated tables are shorter.
     if !is_clause || cells.len() < 3 {
         return Ok(None);
     }

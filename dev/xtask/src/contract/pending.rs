@@ -1,4 +1,4 @@
-//! `contract-pending.toml`: the cells of the contract that no test fills, and why: required later, or not required there at all.
+//! `contract-pending.toml`: the cells of the contract that no test fills, with reasons: required later, or never.
 
 use super::columns::Column;
 use crate::outcome::{Context, Outcome, bail};
@@ -6,21 +6,21 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Its name.
+/// The file.
 pub const FILE: &str = "contract-pending.toml";
 
-/// What a cell is asked for.
+/// The requirement for a cell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Required {
-    /// A test that passes.
+    /// A passing test.
     #[default]
     Now,
     /// Nothing yet.
     Later {
-        /// Tests show a part of it already.
+        /// Tests already show a part of it.
         partly: bool,
     },
-    /// Nothing ever: the clause does not apply.
+    /// Nothing: the clause does not apply.
     Never,
 }
 
@@ -30,13 +30,13 @@ pub enum Required {
 pub struct Entry {
     /// The clauses.
     pub clauses: Vec<String>,
-    /// The columns as the file names them.
+    /// The columns as named in the file.
     pub columns: Vec<String>,
-    /// Why.
+    /// The reason.
     pub reason: String,
     #[serde(default)]
     partly: bool,
-    /// How: by the list that it is in.
+    /// The requirement, by the list of the entry.
     #[serde(skip)]
     pub required: Required,
 }
@@ -51,22 +51,22 @@ struct Lists {
     inapplicable: Vec<Entry>,
 }
 
-/// Everything that the file says.
+/// The whole file.
 #[derive(Debug, Default)]
 pub struct Pending {
-    /// In its order.
+    /// In the file's order.
     pub entries: Vec<Entry>,
     cells: BTreeMap<(String, Column), Required>,
 }
 
 impl Pending {
-    /// From the repository.
+    /// Reads it from the repository.
     pub fn read() -> Outcome<Pending> {
         let text = fs::read_to_string(crate::root().join(FILE)).context(|| format!("cannot read {FILE}"))?;
         Pending::parse(&text).context(|| FILE)
     }
 
-    /// From the text of the file.
+    /// Parses the file.
     pub fn parse(text: &str) -> Outcome<Pending> {
         let lists: Lists = toml::from_str(text).context(|| "it cannot be read")?;
         let mut pending = Pending::default();
@@ -82,7 +82,7 @@ impl Pending {
         Ok(pending)
     }
 
-    /// What this cell is asked for.
+    /// The requirement for this cell.
     pub fn required(&self, clause: &str, column: Column) -> Required {
         self.cells.get(&(clause.to_owned(), column)).copied().unwrap_or(Required::Now)
     }

@@ -1,7 +1,8 @@
-//! The results of a test run, in the folder that the variable [`VARIABLE`] names.
+//! The results of a test run, in the folder named by the variable [`VARIABLE`].
 //!
-//! A test that runs in several worlds writes a line for each, into a file of its process: `{"test": …, "world": "clr 8.0.4", "passed": true}`.
-//! The test runner's reports (`.xml`) lie beside these files: they have every test, whatever it runs on, with its package.
+//! A test that runs on several runtimes writes a line for each, into its process's file: `{"test": …, "world": "clr 8.0.4", "passed":
+//! true}`.
+//! The test runner's reports (`.xml`) are in the same folder: they list every test with its package.
 
 use super::columns::Column;
 use super::named::Tests;
@@ -15,19 +16,19 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-/// What names the folder to the tests, and to us in the environment of a test run.
+/// The variable that names the folder, in tests and in the environment of a test run.
 pub const VARIABLE: &str = "REMORA_CONTRACT_RESULTS";
 
-/// What was seen of one clause in one column.
+/// The results for one clause in one column.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CellResults {
     /// The tests that passed, each with its world.
     pub passed: BTreeSet<String>,
-    /// Those that failed.
+    /// The tests that failed.
     pub failed: BTreeSet<String>,
 }
 
-/// Everything that a run showed.
+/// All results of a run.
 #[derive(Debug, Default)]
 pub struct Results {
     cells: BTreeMap<(String, Column), CellResults>,
@@ -36,7 +37,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// From the folder of a run.
+    /// Reads the folder of a run.
     pub fn read(folder: &Path, tests: &Tests) -> Outcome<Results> {
         let entries = fs::read_dir(folder).context(|| format!("cannot list {}", folder.display()))?;
         let mut results = Results::default();
@@ -54,7 +55,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Takes note of one line.
+    /// Adds one line.
     pub fn add(&mut self, line: &str) -> Outcome<()> {
         let line: Value = serde_json::from_str(line).context(|| "a result that is not JSON")?;
         let (Some(test), Some(world), Some(passed)) =
@@ -70,7 +71,7 @@ impl Results {
         Ok(())
     }
 
-    /// Takes note of what the test runner reports of one test.
+    /// Adds one test of the test runner's report.
     pub fn add_result(&mut self, result: &TestResult, tests: &Tests) {
         for file in tests.files(&result.test, &result.package) {
             for column in super::columns::ALL.into_iter().filter(|column| column.is_filled_by_whole(file)) {
@@ -79,17 +80,17 @@ impl Results {
         }
     }
 
-    /// Whether tests ran for this column at all.
+    /// Whether any tests ran for this column.
     pub fn has_run(&self, column: Column) -> bool {
         self.ran.contains(&column)
     }
 
-    /// What was seen of a cell.
+    /// The results for a cell.
     pub fn of(&self, clause: &str, column: Column) -> Option<&CellResults> {
         self.cells.get(&(clause.to_owned(), column))
     }
 
-    /// The worlds that tests ran in and that have no column.
+    /// The worlds with results but without a column.
     pub fn without_column(&self) -> impl Iterator<Item = &str> {
         self.without_column.iter().map(String::as_str)
     }
@@ -103,12 +104,12 @@ impl Results {
     }
 }
 
-/// An empty folder for the results of a run, and the variable that names it.
+/// An empty folder for a run's results, and its variable.
 pub fn fresh_folder() -> Outcome<(&'static str, OsString)> {
     Ok((VARIABLE, cache::empty_folder(&crate::target_folder()?.join("contract-results"))?.into()))
 }
 
-/// Keeps the test runner's report, if the run is one whose results are kept.
+/// Copies the test runner's report, if the run collects results.
 pub fn keep(environment: &[(&str, OsString)], report: &Path) -> Outcome<()> {
     let Some((_, folder)) = environment.iter().find(|(name, _)| *name == VARIABLE) else { return Ok(()) };
     let kept = |number: &u32| Path::new(folder).join(format!("runner-{number}.xml"));

@@ -1,4 +1,4 @@
-//! Runs the tests that hold clauses: the model's, and those on live runtimes that carry a clause's number.
+//! Runs the tests of clauses: the model's, and those on live runtimes with a clause's number in their name.
 //!
 //! Tests of Remora without a runtime are not run: `cargo xtask test` runs them all.
 
@@ -12,7 +12,7 @@ use crate::tidy::names;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Runs them; the folder of the results, and how the run ended if that was badly.
+/// Runs them; returns the results' folder, and the run's failure if it failed.
 pub fn run() -> Outcome<(PathBuf, Option<Failure>)> {
     let mut environment = test_run::prepare()?;
     let results = results::fresh_folder()?;
@@ -23,7 +23,7 @@ pub fn run() -> Outcome<(PathBuf, Option<Failure>)> {
     Ok((results.1.into(), conclude(count).err()))
 }
 
-/// The columns that must have results on this machine, and have none: tests that tell nothing would show nothing, and nobody would see it.
+/// The columns that need results on this machine and have none: tests that write no results would go unnoticed otherwise.
 pub fn missing_results(results: &Results, matrix: &[Runtime]) -> Vec<String> {
     let live = matrix.iter().filter_map(|runtime| Column::of_version(&runtime.version_text()));
     let required: BTreeSet<Column> = live.chain([Column::Sim]).collect();

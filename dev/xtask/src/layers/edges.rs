@@ -1,6 +1,6 @@
-//! Who depends on whom: layers, single edges, and what a layer contains through others.
+//! Dependencies: layers, single edges, and the transitive content of a layer.
 //!
-//! Dependencies of tests do not count: they are never shipped. Those of builds do.
+//! Test dependencies do not count: they are never shipped. Build dependencies do.
 
 use super::rules::Rules;
 use serde_json::Value;
@@ -12,15 +12,15 @@ use std::path::PathBuf;
 pub struct Member {
     /// Its name.
     pub name: String,
-    /// Its layer; empty where its folder is in none.
+    /// Its layer; empty if its folder is in none.
     pub layer: String,
     /// The root files of its libraries and programs.
     pub roots: Vec<PathBuf>,
-    /// Its id in what cargo says.
+    /// Its id in cargo's metadata.
     pub id: String,
 }
 
-/// The workspace, and who needs whom in it.
+/// The workspace and its dependencies.
 #[derive(Debug, Default)]
 pub struct Workspace {
     /// Its crates.
@@ -30,7 +30,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// From what `cargo metadata` says.
+    /// Parses the output of `cargo metadata`.
     pub fn of(metadata: &Value) -> Workspace {
         let ids: BTreeSet<&str> = items(&metadata["workspace_members"]).filter_map(Value::as_str).collect();
         let root = text(&metadata["workspace_root"]);
@@ -63,7 +63,7 @@ impl Workspace {
         self.needs.get(id).into_iter().flatten()
     }
 
-    /// Every package that `member` contains, with the one that brings it in.
+    /// Every package that `member` contains, with the package that depends on it.
     fn contents(&self, member: &Member) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         let mut open = vec![member.id.clone()];
@@ -109,7 +109,7 @@ pub fn violations(workspace: &Workspace, rules: &Rules) -> Vec<String> {
     violations
 }
 
-/// Crates from elsewhere that the member's layer may not contain.
+/// Third-party crates that the member's layer may not contain.
 fn strangers(workspace: &Workspace, member: &Member, rules: &Rules) -> Vec<String> {
     let Some(allowed) = rules.third_party.get(&member.layer) else { return Vec::new() };
     let contents = workspace.contents(member);
@@ -140,7 +140,7 @@ fn layer<'a>(root: &str, manifest: &'a str) -> &'a str {
     }
 }
 
-/// Whether an edge is there in what is shipped. The model checker replaces the atomics of tests only.
+/// Whether a dependency ships. The loom target replaces atomics in tests only.
 fn counts(kind: &Value) -> bool {
     kind["kind"] != "dev" && kind["target"] != "cfg(loom)"
 }

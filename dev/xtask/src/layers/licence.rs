@@ -1,10 +1,10 @@
-//! Whether every crate from elsewhere has a licence that goes with ours.
+//! Checks that every third-party crate has an allowed licence.
 
 use super::rules::Rules;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Every package whose licence is not allowed, or that names none.
+/// Every package whose licence is missing or not allowed.
 pub fn violations(metadata: &Value, rules: &Rules) -> Vec<String> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let foreign = packages.filter(|package| !package["source"].is_null());
@@ -18,7 +18,7 @@ pub fn violations(metadata: &Value, rules: &Rules) -> Vec<String> {
         .collect()
 }
 
-/// Whether one may choose allowed licences only. `expression` is SPDX, or the old form with a slash for OR.
+/// Whether allowed licences alone satisfy `expression`, which is SPDX or the old form with a slash for OR.
 fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words: Vec<&str> = spaced.split_whitespace().rev().collect();
@@ -26,7 +26,7 @@ fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
     verdict == Some(true) && words.is_empty()
 }
 
-/// `A OR B OR ...`; `None` if it cannot be read. The words come from the end of the list.
+/// Parses `A OR B OR ...`; `None` on a syntax error. Takes words from the end of the list.
 fn alternatives(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> Option<bool> {
     let mut verdict = requirements(words, allowed)?;
     while words.last() == Some(&"OR") {
@@ -36,7 +36,7 @@ fn alternatives(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> Option<boo
     Some(verdict)
 }
 
-/// `A AND B AND ...`.
+/// Parses `A AND B AND ...`.
 fn requirements(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> Option<bool> {
     let mut verdict = single(words, allowed)?;
     while words.last() == Some(&"AND") {
@@ -46,7 +46,7 @@ fn requirements(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> Option<boo
     Some(verdict)
 }
 
-/// One licence, with its exception if it has one, or an expression in parentheses.
+/// Parses one licence with an optional exception, or an expression in parentheses.
 fn single(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> Option<bool> {
     match words.pop()? {
         "(" => {

@@ -5,27 +5,27 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What is allowed. Whatever is not named is refused.
+/// The allow-lists. Anything not listed is refused.
 #[derive(Debug, Default)]
 pub struct Rules {
     /// The layers that a layer may depend on.
     pub layers: BTreeMap<String, BTreeSet<String>>,
-    /// The crates from elsewhere that a layer may contain; a layer that is missing may contain any.
+    /// The third-party crates that a layer may contain; a missing layer may contain any.
     pub third_party: BTreeMap<String, BTreeSet<String>>,
     /// The crates of the workspace that a crate of the layer `host` may depend on.
     pub host: BTreeMap<String, BTreeSet<String>>,
     /// The crates with unsafe code.
     pub with_unsafe: BTreeSet<String>,
-    /// The crates that print, read the environment and end the process.
+    /// The crates that may print, read the environment and end the process.
     pub printing: BTreeSet<String>,
-    /// Single files of other crates that may.
+    /// Single files of other crates that may, too.
     pub printing_files: BTreeSet<String>,
-    /// The licences of crates from elsewhere.
+    /// The licences of third-party crates.
     pub licences: BTreeSet<String>,
 }
 
 impl Rules {
-    /// Reads the file; every table of it must be there.
+    /// Reads the file; every table must exist.
     pub fn read(path: &Path) -> Outcome<Rules> {
         let text = std::fs::read_to_string(path).context(|| format!("cannot read {}", path.display()))?;
         Rules::parse(&text).context(|| path.display())

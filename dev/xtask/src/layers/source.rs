@@ -1,6 +1,6 @@
-//! What the source of a crate may contain: unsafe code, printing, reading the environment, exiting.
+//! Restricts the source of a crate: unsafe code, printing, reading the environment, exiting.
 //!
-//! The text is searched, not parsed. Tests within a file do not count.
+//! Searches the text without parsing. Tests within a file do not count.
 
 use super::edges::{Member, Workspace};
 use super::rules::Rules;
@@ -8,7 +8,7 @@ use crate::outcome::{Context, Outcome};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What only crates that may print contain.
+/// Text that only printing crates may contain.
 const PRINTING: [&str; 9] = [
     "println!",
     "print!(",
@@ -21,7 +21,7 @@ const PRINTING: [&str; 9] = [
     "env::remove_var",
 ];
 
-/// Every crate that has unsafe code or prints, and may not.
+/// Every crate with unsafe code or printing that may not have it.
 pub fn violations(workspace: &Workspace, rules: &Rules) -> Outcome<Vec<String>> {
     let mut violations = Vec::new();
     for member in &workspace.members {
@@ -56,14 +56,14 @@ fn unsafe_violation(member: &Member, root: &str, rules: &Rules) -> Option<String
     })
 }
 
-/// The lines that print, with what they contain.
+/// The lines that print, with the matching text.
 fn printing(text: &str) -> impl Iterator<Item = (usize, &'static str)> {
     let shipped = text.lines().enumerate().take_while(|(_, line)| line.trim() != "#[cfg(test)]");
     let code = shipped.filter(|(_, line)| !line.trim_start().starts_with("//"));
     code.filter_map(|(number, line)| Some((number + 1, *PRINTING.iter().find(|word| line.contains(**word))?)))
 }
 
-/// The Rust files below `folder`, but for those that are tests as a whole.
+/// The Rust files below `folder`, without pure test files.
 fn rust_files(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).context(|| format!("cannot list {}", folder.display()))?.flatten() {

@@ -1,13 +1,13 @@
-//! The ids of contract clauses in test names: `att_07_second_profiler_is_refused` holds clause ATT-07.
+//! The clause ids in test names: `att_07_second_profiler_is_refused` tests clause ATT-07.
 //!
-//! A mistyped id would hold nothing and nobody would see it.
+//! A mistyped id would silently test nothing.
 
-/// The families of clauses, as they begin a test's name.
+/// The clause families, as prefixes of test names.
 const FAMILIES: [&str; 10] = ["att", "cat", "cmp", "ctl", "det", "elt", "gch", "mod", "rjt", "sbs"];
 /// The highest number in each family.
 const HIGHEST: [u32; 10] = [22, 9, 2, 1, 23, 2, 6, 1, 1, 5];
 
-/// The test names that look like a clause and are none.
+/// Test names that look like a clause but name none.
 pub fn check(text: &str) -> Vec<(usize, String)> {
     let named = tests(text).into_iter();
     named.filter_map(|(line, name)| Some((line, format!("`{name}`: {}", fault(name)?)))).collect()
@@ -40,13 +40,13 @@ pub fn clauses(name: &str) -> Vec<String> {
     ids.map(|[family, number]| id(family, number)).collect()
 }
 
-/// How the names of tests with clauses begin, up to the tens: `att_0`, `att_1`, `att_2`, …
+/// The prefixes of tests with clauses, up to the tens: `att_0`, `att_1`, `att_2`, …
 pub fn beginnings() -> impl Iterator<Item = String> {
     let families = FAMILIES.iter().zip(HIGHEST);
     families.flat_map(|(family, highest)| (0..=highest / 10).map(move |tens| format!("{family}_{tens}")))
 }
 
-/// Every clause that there is.
+/// Every clause id.
 #[cfg(test)]
 pub fn all_clauses() -> impl Iterator<Item = String> {
     let families = FAMILIES.iter().zip(HIGHEST);
@@ -57,12 +57,12 @@ fn id(family: &str, number: &str) -> String {
     format!("{}-{number}", family.to_uppercase())
 }
 
-/// What is wrong with the ids that a name begins with.
+/// The error in the ids of a name, if any.
 fn fault(name: &str) -> Option<String> {
     let mut words = name.split('_').peekable();
     while let Some(place) = words.peek().and_then(|word| FAMILIES.iter().position(|family| family == word)) {
         words.next();
-        // `cat` and `att` are words, too: a clause has two digits.
+        // `cat` and `att` are also words: a clause has two digits.
         let number = words.next_if(|word| word.starts_with(|first: char| first.is_ascii_digit()))?;
         let valid = number.len() == 2 && number.parse().is_ok_and(|number: u32| (1..=HIGHEST[place]).contains(&number));
         if !valid {

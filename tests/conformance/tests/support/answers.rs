@@ -1,10 +1,10 @@
-//! What the probe tells of one question that it put raw.
+//! The probe's answer to a raw call.
 
 #![allow(dead_code, reason = "each test program uses its part of it")]
 
 use remora_conformance::probe::{Seat, Stage};
 
-/// The answer to one question: the code and the numbers beside it, and the text behind them, if there is one.
+/// The answer to one call: the code, the numeric outputs, and the text, if any.
 pub struct Answer {
     pub numbers: Vec<u64>,
     pub text: String,
@@ -15,7 +15,7 @@ impl Answer {
         self.numbers[0]
     }
 
-    /// The first number beside the code: mostly how many there are, or how long it is.
+    /// The first output after the code: mostly a number of entries, or a length.
     pub fn count(&self) -> u64 {
         self.numbers[1]
     }

@@ -1,16 +1,16 @@
-//! Other users, and folders that they may use.
+//! Other users, and folders for them.
 
 #![allow(dead_code, reason = "each test program uses its part of it")]
 
 use std::os::unix::fs::PermissionsExt;
 
-/// A user without rights.
+/// An unprivileged user.
 pub const NOBODY: u32 = 65534;
 
-/// The words that make what follows run as that user, who can read what root can read: test programs may lie in root's folders.
+/// Runs the following command as that user, with root's read access: test programs may be in root's folders.
 pub const AS_NOBODY: [&str; 10] = as_user("65534");
 
-/// The same as another user without rights.
+/// The same for another unprivileged user.
 pub const AS_SOMEBODY: [&str; 10] = as_user("65533");
 
 const fn as_user(user: &str) -> [&str; 10] {
@@ -19,7 +19,7 @@ const fn as_user(user: &str) -> [&str; 10] {
     ["setpriv", "--reuid", user, "--regid", user, groups, "--inh-caps", reading, "--ambient-caps", own]
 }
 
-/// A folder that every user may enter, and that goes away with the value.
+/// A folder that every user may enter, removed with the value.
 pub fn open_folder() -> tempfile::TempDir {
     let folder = remora_e2e::folder();
     let opened = std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755));

@@ -1,7 +1,7 @@
-//! A process that looks like a .NET process and means ill: `hostile MANNER`. It listens where a runtime would, says `ready`, and goes on until its
-//! input ends. (It passes for one by a preloaded library that is called `libcoreclr.so`.)
+//! A hostile process that looks like a .NET process: `hostile MANNER`. It listens like a runtime, prints `ready`, and runs until its
+//! input ends. (A preloaded library named `libcoreclr.so` makes it look like one.)
 #![forbid(unsafe_code)]
-// `ready` is said on standard output, as targets do.
+// `ready` goes to standard output, as for all targets.
 #![allow(clippy::print_stdout)]
 
 use remora_ring::{HEADER_WORDS, Ring};
@@ -15,24 +15,24 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// Magic, size, command set, command, two bytes that are reserved.
+/// Magic, size, command set, command, two reserved bytes.
 const HEADER: usize = 20;
 const MAGIC: &[u8] = b"DOTNET_IPC_V1\0";
 /// Commands: set and id.
 const ATTACH: [u8; 2] = [3, 1];
 const WHO_ARE_YOU: [u8; 2] = [4, 0];
 const STOP_TRACING: [u8; 2] = [2, 1];
-/// Of answers.
+/// Ids of answers.
 const DONE: u8 = 0;
 const FAILED: u8 = 0xFF;
 const UNKNOWN_COMMAND: u32 = 0x8013_1385;
-/// Set of the commands that begin and end a stream of events.
+/// Set of the commands that start and stop an event stream.
 const EVENTS: u8 = 2;
 
-/// Numbers at which sums and places go wrong.
+/// Numbers that overflow sums and offsets.
 const NUMBERS: [u64; 6] = [0, 1, 1 << 32, i64::MAX as u64, 1 << 63, u64::MAX];
 
-/// The first address that is the kernel's.
+/// The first kernel address.
 const NOWHERE: u64 = 0xffff_8000_0000_0000;
 
 /// Threads that make `/proc/PID/maps` long.
@@ -41,34 +41,34 @@ const THREADS: u32 = 500;
 /// Bytes of a block of events.
 const BLOCK: u32 = 1 << 16;
 
-/// What it does.
+/// The hostile behaviour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// Its stream of events makes no sense and never ends.
+    /// Its event stream is invalid and endless.
     Unreadable,
-    /// Its stream of events can be read and never ends.
+    /// Its event stream is valid and endless.
     Endless,
-    /// Its agent begins, and then says nothing.
+    /// Its agent starts, and then sends nothing.
     Silent,
-    /// Its agent tells that a copy walks the heap, counts some objects, and then says nothing.
+    /// Its agent reports a heap walk in a copy, counts some objects, and then sends nothing.
     HalfWay,
-    /// The ring of its agent's recording never runs empty.
+    /// Its recording agent keeps the ring full.
     Flooding,
-    /// The same, and each record is expensive: it has addresses that are in none of its many mappings.
+    /// The same, with expensive records: their addresses are in none of its many mappings.
     Expensive,
-    /// The same with samples, each of which the recorder keeps.
+    /// The same with samples, which the recorder stores.
     Growing,
-    /// The ring of its agent's heap never runs empty.
+    /// Its heap agent keeps the ring full.
     FloodingHeap,
-    /// It loads no library, and says which one it was asked to.
+    /// It loads no library, and prints the requested one.
     Refusing,
-    /// Whatever its agent says and names drives a terminal.
+    /// All its agent's messages and names contain terminal control sequences.
     Coloured,
-    /// The numbers in what its agent sends are anything.
+    /// Its agent sends arbitrary numbers.
     Scrambled,
 }
 
-/// Clears the screen, sets the window's title, begins a line, is a C1 character, and turns what follows around.
+/// Clears the screen, sets the window title, starts a line, has a C1 character, and reverses the following text.
 const COLOURED: &str = "\u{1b}[2J\u{1b}]0;mine\u{7}\r\nleft: nothing\u{9b}31m\u{202e}";
 
 fn main() -> Result<()> {
@@ -90,7 +90,7 @@ fn main() -> Result<()> {
     let listener = UnixListener::bind(&socket)?;
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // Whoever breaks off has had enough.
+            // A client that disconnects has had enough.
             std::thread::spawn(move || serve(manner, stream));
         }
     });
@@ -99,7 +99,7 @@ fn main() -> Result<()> {
     std::fs::remove_file(socket)
 }
 
-/// Where a runtime with our id and start time listens.
+/// The socket path of a runtime with our id and start time.
 fn socket_path() -> Result<PathBuf> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
@@ -114,7 +114,7 @@ fn serve(manner: Manner, mut stream: UnixStream) -> Result<()> {
     stream.read_exact(&mut payload)?;
     match [header[16], header[17]] {
         ATTACH => attach(manner, stream, &payload),
-        // Never answered, and held until the other end has had enough.
+        // Never answered, and kept open until the other end closes.
         STOP_TRACING => {
             println!("asked to stop");
             stream.read(&mut [0]).map(drop)
@@ -133,13 +133,13 @@ fn answer(stream: &mut UnixStream, outcome: u8, payload: &[u8]) -> Result<()> {
     stream.write_all(&[MAGIC, &length, &[0xFF, outcome, 0, 0], payload].concat())
 }
 
-/// Process, a number of the runtime's own, command line, system, processor.
+/// Process id, runtime cookie, command line, operating system, CPU architecture.
 fn who_i_am() -> Vec<u8> {
     let text = [2, 0, 0, 0, b'x', 0, 0, 0];
     [&u64::from(std::process::id()).to_le_bytes()[..], &[0; 16], &text, &text, &text].concat()
 }
 
-/// Events without an end.
+/// Sends events forever.
 fn events(manner: Manner, mut stream: UnixStream) -> Result<()> {
     if manner == Manner::Unreadable {
         loop {
@@ -147,7 +147,7 @@ fn events(manner: Manner, mut stream: UnixStream) -> Result<()> {
         }
     }
     stream.write_all(b"Nettrace\x14\0\0\0!FastSerialization.1")?;
-    // A block of a kind that readers pass over. Its content stands at a multiple of four.
+    // A block of a kind that readers skip. Its content is aligned to four bytes.
     let head = [&[5, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0][..], b"Mine\x06", &BLOCK.to_le_bytes()].concat();
     let mut position = 32;
     loop {
@@ -159,9 +159,9 @@ fn events(manner: Manner, mut stream: UnixStream) -> Result<()> {
     }
 }
 
-/// Plays the agent on a connection of its own, and answers as a runtime whose attach succeeded.
+/// Plays the agent on a separate connection, and answers like a runtime with a successful attach.
 fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()> {
-    // Time-out, class, and the path: the number of its units, and those.
+    // Timeout, class, and the path: its length in UTF-16 units, and these.
     let units = payload.get(20..24).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes) as usize;
     if manner == Manner::Refusing {
         let path = payload.get(24..24 + 2 * units).unwrap_or_default();
@@ -181,7 +181,7 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
     )?;
     if manner == Manner::Scrambled {
         memory.write_all_at(&ring_of(scrambled()), message_place())?;
-        // What is counted stands before the rings.
+        // The counters precede the rings.
         memory.write_all_at(&[0xff; 8 * (layout::HEAP_STAYS_SHARED + 1 - layout::TAKEN)], layout::TAKEN as u64 * 8)?;
         return agent.write_all(&FromAgent::Failed(AgentErrorCode::Panicked.into()).encode());
     }
@@ -191,10 +191,10 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         return agent.write_all(&FromAgent::Failed(AgentErrorCode::Panicked.into()).encode());
     }
     let flood = match manner {
-        // No message at all.
+        // Not a valid message.
         Manner::Flooding => Some((ring_of(std::iter::repeat_with(|| vec![8; 100])), message_place())),
         Manner::Expensive => {
-            // Each stack is a mapping, and so is the page below it.
+            // Each stack is a mapping, and so is its guard page.
             (0..THREADS).for_each(|_| drop(std::thread::spawn(std::thread::park)));
             Some((ring_of(expensive()), message_place()))
         }
@@ -206,13 +206,13 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         _ => None,
     };
     if let Some((ring, place)) = flood {
-        // Written over what is there, again and again.
+        // Overwrites the ring repeatedly.
         std::thread::spawn(move || while memory.write_all_at(&ring, place).is_ok() {});
     } else if manner == Manner::HalfWay {
         agent.write_all(&FromAgent::Forked { child: 0, collection: 1, fork: 1, at: 0 }.encode())?;
         memory.write_all_at(&5_u64.to_le_bytes(), layout::HEAP_OBJECTS as u64 * 8)?;
     }
-    // Nothing that is said to it is answered any more.
+    // It answers nothing from here on.
     println!("silent from now on");
     let mut heard = [0; 64];
     while agent.read(&mut heard)? > 0 {}
@@ -223,7 +223,7 @@ fn engine(manner: Manner) -> String {
     if manner == Manner::Coloured { COLOURED } else { "none" }.to_owned()
 }
 
-/// A thread, a method and a sample with names that drive a terminal.
+/// A thread, a method and a sample with terminal control sequences in their names.
 fn coloured() -> [Message; 5] {
     let (thread, name, address) = (1, COLOURED.to_owned(), 0x1000);
     [
@@ -235,7 +235,7 @@ fn coloured() -> [Message; 5] {
     ]
 }
 
-/// Messages of each kind with each of their words replaced in turn by numbers at which sums and places go wrong.
+/// Messages of each kind, with each word replaced in turn by numbers that overflow sums and offsets.
 fn scrambled() -> Vec<Vec<u64>> {
     let class = TypeKind::Class { module: 0, token: 0x0200_0002, arguments: vec![0] };
     let token = MethodKind::Token { module: 0, token: 1, class_arguments: vec![0], arguments: vec![0], names: None };
@@ -260,7 +260,7 @@ fn scrambled() -> Vec<Vec<u64>> {
     scrambled
 }
 
-/// Samples of addresses that no process has anything at, each of them once.
+/// Samples of unmapped addresses, each used once.
 fn expensive() -> impl Iterator<Item = Vec<u64>> {
     (NOWHERE..).step_by(100).map(|first| {
         let addresses = (first..first + 100).collect();
@@ -268,19 +268,19 @@ fn expensive() -> impl Iterator<Item = Vec<u64>> {
     })
 }
 
-/// Where the ring of messages lies in the shared memory, bytes.
+/// Offset of the message ring in the shared memory, bytes.
 fn message_place() -> u64 {
     layout::messages(false, HEADER_WORDS).start as u64 * 8
 }
 
-/// A ring with as many of these records as it takes.
+/// A ring filled with these records.
 fn ring_of(records: impl IntoIterator<Item = Vec<u64>>) -> Vec<u8> {
     filled(layout::messages(false, HEADER_WORDS), |ring| {
         let _full = records.into_iter().find(|record| ring.push(&[record]).is_err());
     })
 }
 
-/// A ring with as many pieces of a heap's stream as it takes.
+/// A ring filled with pieces of a heap stream.
 fn heap_ring() -> Vec<u8> {
     let piece = [0; 1 << 12];
     filled(layout::heap(HEADER_WORDS), |ring| while ring.push_bytes(piece.len() as u64, &piece).is_ok() {})
@@ -294,7 +294,7 @@ fn filled(place: Range<usize>, fill: impl FnOnce(&Ring)) -> Vec<u8> {
     words.into_iter().flat_map(|word| word.into_inner().to_le_bytes()).collect()
 }
 
-/// The shared memory, which comes with the answer to the hello; a table may come before it.
+/// The shared memory, received with the answer to the hello; a table may precede it.
 fn welcomed(agent: &UnixStream) -> Result<File> {
     let mut frame = Frame::default();
     loop {

@@ -1,4 +1,4 @@
-//! A place inside the target, as the test sees it: orders, answers, and who else may hold its channel.
+//! A place inside the target, as the test uses it: orders, answers, and other processes with its channel.
 
 use crate::PATIENCE;
 use std::io::{BufRead, BufReader, Write};
@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
-/// A process that uses the probe: it holds the other end of one of its channels. It is killed, by its id, when the value is dropped.
+/// A process that uses the probe through the other end of a channel. It is killed, by its id, when the value is dropped.
 pub struct User(Child);
 
 /// A place inside the target. When it is dropped, the callback returns with success.
@@ -16,7 +16,7 @@ pub struct Seat {
 }
 
 impl User {
-    /// Ends it, as one that has no time to say anything.
+    /// Kills it, so that it cannot send anything.
     pub fn kill(self) {
         drop(self);
     }
@@ -24,14 +24,14 @@ impl User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        // Already gone is as good.
+        // An error means that it has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 impl Seat {
-    /// One that a probe has taken: it has said where.
+    /// A new seat, after the probe has sent its place.
     pub(super) fn greeted(stream: UnixStream) -> Seat {
         let bounded = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
         bounded.unwrap_or_else(|error| panic!("cannot bound the wait for the probe: {error}"));
@@ -46,12 +46,12 @@ impl Seat {
         self.words.first().map_or("", String::as_str)
     }
 
-    /// The kernel's id of the thread.
+    /// The kernel's thread id.
     pub fn thread(&self) -> u32 {
         self.word(2).parse().unwrap_or_else(|_| panic!("no thread in {:?}", self.words))
     }
 
-    /// What the callback is about, where it is about something.
+    /// The id that the callback is about, if any.
     pub fn id(&self) -> &str {
         self.word(3)
     }
@@ -66,19 +66,19 @@ impl Seat {
         at.and_then(|at| self.words.get(at)).unwrap_or_else(|| panic!("too few words in {:?}", self.words))
     }
 
-    /// Gives an order; the words of the answer, or the code of the failure.
+    /// Sends an order; returns the words of the answer, or the failure's code.
     pub fn ask(&mut self, order: &str) -> Result<Vec<String>, u32> {
         self.begin(order);
         self.answer(order)
     }
 
-    /// Gives an order that must succeed.
+    /// Sends an order that must succeed.
     #[track_caller]
     pub fn done(&mut self, order: &str) -> Vec<String> {
         self.ask(order).unwrap_or_else(|code| panic!("`{order}` in {} was refused with {code:#010x}", self.place()))
     }
 
-    /// Gives an order that must fail; with which code.
+    /// Sends an order that must fail; returns its code.
     #[track_caller]
     pub fn refused(&mut self, order: &str) -> u32 {
         match self.ask(order) {
@@ -87,28 +87,28 @@ impl Seat {
         }
     }
 
-    /// How often this callback has come.
+    /// The number of calls of this callback.
     pub fn count(&mut self, callback: &str) -> u64 {
         let prefix = format!("{callback}=");
         let counts = self.done("counts");
         counts.iter().find_map(|word| word.strip_prefix(&prefix)?.parse().ok()).unwrap_or(0)
     }
 
-    /// The ids that this callback came with, in order.
+    /// The ids in this callback's calls, in order.
     pub fn ids(&mut self, callback: &str) -> Vec<String> {
         let log = self.done("log");
         let told = log.iter().filter_map(|entry| entry.split_once(':')).filter(|(name, _)| *name == callback);
         told.map(|(_, id)| id.to_owned()).collect()
     }
 
-    /// Gives an order that takes as long as the runtime wants. [`Seat::answer`] waits for it.
+    /// Sends an order that may take long in the runtime. [`Seat::answer`] waits for it.
     pub fn begin(&mut self, order: &str) {
         if let Err(error) = self.write(order) {
             panic!("the probe is gone before `{order}`: {error}");
         }
     }
 
-    /// Whether such an order is answered by now.
+    /// Whether such an order has been answered.
     pub fn is_answered(&self) -> bool {
         let mut watched = [rustix::event::PollFd::new(self.stream.get_ref(), rustix::event::PollFlags::IN)];
         let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -116,7 +116,7 @@ impl Seat {
         count.unwrap_or_else(|error| panic!("cannot look for the probe's answer: {error}")) > 0
     }
 
-    /// The words that such an order is answered with, or the code of the failure.
+    /// The words of such an order's answer, or the failure's code.
     pub fn answer(&mut self, order: &str) -> Result<Vec<String>, u32> {
         let line = self.read_line(order);
         let mut words = line.split_whitespace();
@@ -127,22 +127,22 @@ impl Seat {
         }
     }
 
-    /// Has another process hold this channel from now on, whose end is then that of the channel.
+    /// Gives this channel to another process; when that ends, the channel closes.
     pub fn hand_over(self) -> User {
         let channel = OwnedFd::from(self.stream.into_inner());
-        // It reads, and nobody writes.
+        // It only reads, and nobody writes.
         let child = Command::new("cat").stdin(Stdio::from(channel)).stdout(Stdio::null()).spawn();
         User(child.unwrap_or_else(|error| panic!("cannot start cat: {error}")))
     }
 
-    /// Has the callback return with this code, or the thread end.
+    /// Makes the callback return this code, or the thread end.
     pub fn leave(mut self, code: u32) {
         if let Err(error) = self.write(&format!("return {code:#x}")) {
             panic!("the probe has left {} already: {error}", self.place());
         }
     }
 
-    /// In one piece: the first of several may be the end of the target.
+    /// In one write: the target may end after the first of several.
     fn write(&mut self, order: &str) -> std::io::Result<()> {
         self.stream.get_mut().write_all(format!("{order}\n").as_bytes())
     }

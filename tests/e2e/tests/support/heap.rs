@@ -1,4 +1,4 @@
-//! A heap object by object, from three sources that tests hold to each other: the runtime's callbacks, the walk's stream, a snapshot's file.
+//! A heap object by object, from three sources for comparison: the runtime's callbacks, the walk's stream, a snapshot's file.
 
 #![allow(dead_code, reason = "each test program uses its part of it")]
 
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// What is known of an object; `C` is what its class is called.
+/// The facts about an object; `C` is the type of its class name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object<C> {
     pub class: C,
@@ -19,16 +19,16 @@ pub struct Object<C> {
 }
 
 impl<C> Object<C> {
-    /// The same, its class called otherwise.
+    /// The same with another class name.
     pub fn called<D>(&self, class: D) -> Object<D> {
         Object { class, bytes: self.bytes, references: self.references.clone() }
     }
 }
 
-/// Objects by their addresses.
+/// Objects by address.
 pub type Heap<C> = BTreeMap<u64, Object<C>>;
 
-/// What the runtime says of a root.
+/// A root reported by the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Root {
     pub object: u64,
@@ -37,19 +37,19 @@ pub struct Root {
     pub id: u64,
 }
 
-/// What the runtime tells by its callbacks in one collection.
+/// The callbacks of the runtime in one GC.
 #[derive(Debug)]
 pub struct Told {
     pub objects: Heap<u64>,
     pub roots: Vec<Root>,
-    /// What keeps what alive as long as it lives itself.
+    /// Pairs of dependent handles: the first keeps the second alive.
     pub dependents: BTreeSet<(u64, u64)>,
-    /// Parts of the heap that are never collected: begin and end.
+    /// Frozen segments: begin and end.
     pub frozen: Vec<(u64, u64)>,
 }
 
 impl Told {
-    /// What the probe wrote into a folder.
+    /// Reads the probe's output folder.
     pub fn read(folder: &Path) -> Told {
         let words = words(&folder.join("objects"));
         let (mut objects, mut rest) = (Heap::new(), &words[..]);
@@ -79,7 +79,7 @@ fn words(file: &Path) -> Vec<u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
-/// The snapshot in a file, which must be all of the heap.
+/// Reads a snapshot's file, which must be complete.
 pub fn snapshot(file: &Path) -> Snapshot {
     let bytes = fs::read(file).unwrap_or_else(|error| panic!("cannot read {}: {error}", file.display()));
     let snapshot = remora_heap_file::read(&bytes[..], Limits::default())
@@ -88,7 +88,7 @@ pub fn snapshot(file: &Path) -> Snapshot {
     snapshot
 }
 
-/// The graph of what a probe's walk wrote into a folder, as the product makes it of a file; its types have no names.
+/// The graph of a probe's walk, built by the product's own reader; its types have no names.
 pub fn graph_of_stream(folder: &Path) -> HeapGraph {
     let stream = fs::read(folder.join("stream")).expect("the walk has written");
     let file = Writer::create(Vec::new()).and_then(|mut file| {
@@ -100,7 +100,7 @@ pub fn graph_of_stream(folder: &Path) -> HeapGraph {
     snapshot.unwrap_or_else(|error| panic!("cannot understand the walk: {error}")).graph
 }
 
-/// The same as objects, called by the names of their types.
+/// The graph as objects with type names.
 pub fn named(graph: &HeapGraph) -> Heap<String> {
     let of = |index| {
         let references = graph.references(index).map(|target| graph.address(target)).collect();
@@ -109,7 +109,7 @@ pub fn named(graph: &HeapGraph) -> Heap<String> {
     graph.objects().map(of).collect()
 }
 
-/// What the product's walk told of a heap, in the probe.
+/// The objects of the product's walk in the probe.
 #[derive(Debug, Default)]
 pub struct Walked {
     pub objects: Heap<u64>,
@@ -119,7 +119,7 @@ pub struct Walked {
 }
 
 impl Walked {
-    /// What a probe wrote into a folder.
+    /// Reads the probe's output folder.
     pub fn read(folder: &Path) -> Walked {
         let stream = fs::read(folder.join("stream")).expect("the walk has written");
         let mut walked = Walked::default();
@@ -159,20 +159,20 @@ impl HeapVisitor for Walked {
     }
 }
 
-/// What the runtime itself calls its classes, by its metadata.
+/// The runtime's own class names, from its metadata.
 pub struct Names<'a> {
     probe: &'a mut Seat,
     known: BTreeMap<(u64, Place), String>,
 }
 
-/// Where a name stands: type arguments are written by C#'s own words.
+/// The position of a name: type arguments use C# keywords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Outermost,
     Argument,
 }
 
-/// What C# calls the types that it has words for.
+/// Types with C# keywords.
 const WORDS: [(&str, &str); 16] = [
     ("System.Boolean", "bool"),
     ("System.Byte", "byte"),
@@ -193,12 +193,12 @@ const WORDS: [(&str, &str); 16] = [
 ];
 
 impl Names<'_> {
-    /// Names that a seat of the probe asks for, outside of callbacks.
+    /// Names queried by a seat of the probe outside of callbacks.
     pub fn asked_by(probe: &mut Seat) -> Names<'_> {
         Names { probe, known: BTreeMap::new() }
     }
 
-    /// A class's name as C# writes it.
+    /// A class's name in C# syntax.
     pub fn of(&mut self, class: u64) -> String {
         self.at(class, Place::Outermost)
     }
@@ -228,7 +228,7 @@ impl Names<'_> {
         format!("{}{brackets}{}", &element[..begin], &element[begin..])
     }
 
-    /// The names of the classes around it, of which each takes as many arguments as its name says.
+    /// The name with its enclosing classes; each takes as many arguments as its name says.
     fn plain(&mut self, words: &[&str], place: Place) -> String {
         let bar = words.iter().position(|word| *word == "|").expect("a bar before type arguments");
         let arguments: Vec<String> =

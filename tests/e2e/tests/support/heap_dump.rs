@@ -1,6 +1,6 @@
-//! The runtime's own heap dump, asked for as `dotnet-gcdump collect` does, and added up by types.
+//! The runtime's own heap dump, requested as by `dotnet-gcdump collect`, and summed by type.
 //!
-//! Layouts of the events by the runtime's manifest (ClrEtwAll.man: BulkType, GCBulkNode, GCBulkEdge, GCEnd).
+//! Event layouts from the runtime's manifest (ClrEtwAll.man: BulkType, GCBulkNode, GCBulkEdge, GCEnd).
 
 use remora_attach::{EventPipeConfig, EventPipeSession, Provider, Rundown, Stacks};
 use remora_nettrace::{Event, Parser, Sink, Trace};
@@ -9,27 +9,27 @@ use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
 
 const PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
-/// Collections, types, and the heap with its roots (dotnet/diagnostics, `EventPipeDotNetHeapDumper`).
+/// GCs, types, and the heap with its roots (dotnet/diagnostics, `EventPipeDotNetHeapDumper`).
 const KEYWORDS: u64 = 0x198_0001;
-/// Collections alone.
+/// GCs alone.
 const COLLECTIONS: u64 = 0x1;
 const VERBOSE: u32 = 5;
 const BUFFER_MEBIBYTES: u32 = 256;
-/// Between two looks at the clock.
+/// Time between two checks of the clock.
 const STEP: Duration = Duration::from_millis(100);
 
 const COLLECTION_ENDS: u32 = 2;
 const TYPES: u32 = 15;
 const OBJECTS: u32 = 18;
 
-/// In the flags of a type: it is an array; and where its rank stands.
+/// In the flags of a type: the array bit, and shift and mask of the rank.
 const ARRAY: u32 = 0x8;
 const RANK: (u32, u32) = (8, 0x3f);
 
-/// Types of an assembly that was loaded from bytes. A snapshot has no names for them, since there is no file to read these from.
+/// Types of an assembly loaded from bytes. A snapshot has no names for them, since there is no file to read them from.
 const IN_NO_FILE: [&str; 2] = ["Loaded.Stray", "Loaded.Lone"];
 
-/// What there is of a type.
+/// The sums for a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub struct Sum {
     pub count: u64,
@@ -38,19 +38,19 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// One more object.
+    /// Adds one object.
     pub fn add(&mut self, bytes: u64, references: u64) {
         self.join(Sum { count: 1, bytes, references });
     }
 
-    /// Whether each of its numbers lies between those of two others.
+    /// Whether each of its numbers is between those of two others.
     pub fn is_between(self, one: Sum, other: Sum) -> bool {
         let numbers = |sum: Sum| [sum.count, sum.bytes, sum.references];
         let ends = numbers(one).into_iter().zip(numbers(other));
         numbers(self).into_iter().zip(ends).all(|(own, (one, other))| (one.min(other)..=one.max(other)).contains(&own))
     }
 
-    /// Those of another one.
+    /// Adds another sum.
     pub fn join(&mut self, other: Sum) {
         self.count += other.count;
         self.bytes += other.bytes;
@@ -66,7 +66,7 @@ struct Described {
     arguments: Vec<u64>,
 }
 
-/// A dump while it comes.
+/// A dump in progress.
 #[derive(Debug, Default)]
 pub struct Dump {
     types: BTreeMap<u64, Described>,
@@ -76,12 +76,12 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Takes one of a process. Before .NET 5 the runtime describes each type in the first one only.
+    /// Takes a dump of a process. Before .NET 5 the runtime describes each type only in the first one.
     pub fn of(process_id: u32) -> Dump {
         Dump::collected(process_id, KEYWORDS, |dump| dump.has_ended)
     }
 
-    /// A session without a dump: what the runtime makes in the process for the first session is there afterwards.
+    /// A session without a dump, so that everything the runtime allocates for its first session exists afterwards.
     pub fn rehearse(process_id: u32) {
         Dump::collected(process_id, COLLECTIONS, |_| true);
     }
@@ -109,7 +109,7 @@ impl Dump {
         dump
     }
 
-    /// What there is of each type, by names in their short form: see [`short`].
+    /// The sums by type, with names in short form: see [`short`].
     pub fn by_short_name(&self) -> BTreeMap<String, Sum> {
         let mut sums = BTreeMap::<String, Sum>::new();
         for (id, sum) in &self.sums {
@@ -118,7 +118,7 @@ impl Dump {
         sums
     }
 
-    /// Of a nested type the runtime gives its own name alone, `Inner`1[Kinds.Leaf,Kinds.Plain]`, and all type arguments besides.
+    /// For a nested type the runtime reports only its own name, `Inner`1[Kinds.Leaf,Kinds.Plain]`, with all type arguments.
     fn short(&self, id: u64) -> String {
         let Some(described) = self.types.get(&id) else { return format!("type {id:#x}") };
         let Described { token, flags, name, arguments } = described;
@@ -138,7 +138,7 @@ impl Dump {
     }
 }
 
-/// The short form of a name in C#: without namespace and the types around it, all type arguments behind, none of C#'s own words.
+/// The short form of a name in C#: without namespace and enclosing types, all type arguments at the end, no C# keywords.
 pub fn short(name: &str) -> String {
     let name = name.trim();
     if let Some(inner) = name.strip_suffix('?') {
@@ -155,7 +155,7 @@ pub fn short(name: &str) -> String {
     for (at, letter) in name.char_indices() {
         match letter {
             '.' if depth == 0 => own.clear(),
-            // At its beginning it belongs to the name: `<>c`.
+            // At the start it belongs to the name: `<>c`.
             '<' | '(' if depth > 0 || !own.is_empty() && !own.starts_with('<') => {
                 depth += 1;
                 begun = if depth == 1 { at + 1 } else { begun };
@@ -174,7 +174,7 @@ pub fn short(name: &str) -> String {
     with_arguments(word.map_or(&own, |(name, _)| name), &arguments)
 }
 
-/// What C# calls the types that it has words for.
+/// Types with C# keywords.
 const WORDS: [(&str, &str); 15] = [
     ("Boolean", "bool"),
     ("Byte", "byte"),
@@ -260,7 +260,7 @@ impl Dump {
     }
 }
 
-/// The fields of an event, one behind the other.
+/// The fields of an event in order.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -286,7 +286,7 @@ impl Fields<'_> {
         u64::from_le_bytes(self.take())
     }
 
-    /// In UTF-16, up to a zero.
+    /// A zero-terminated UTF-16 string.
     fn text(&mut self) -> String {
         let units: Vec<u16> = std::iter::from_fn(|| Some(self.u16()).filter(|unit| *unit != 0)).collect();
         String::from_utf16_lossy(&units)

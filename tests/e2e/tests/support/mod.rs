@@ -1,6 +1,6 @@
-//! What the tests of bad input and of unusual places share: made-up programs, and the proof that a target is as it was.
+//! Shared by the tests of bad input and of unusual places: made-up programs, and the check that a target is unchanged.
 //!
-//! They need root: namespaces, other users and mounts are what they are about.
+//! They need root for namespaces, other users and mounts.
 
 #![allow(dead_code, reason = "each test program uses its part of it")]
 
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The words that make what follows run as a user without rights, who can read what root can read.
+/// Runs the following command as an unprivileged user that can read everything root can.
 pub const AS_NOBODY: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps -all,+dac_read_search --ambient-caps +dac_read_search";
 
 /// CPU time of a target in which any engine takes samples.
 const ENOUGH: Duration = Duration::from_millis(500);
 
-/// More signals than any thread that has begun to work blocks.
+/// More signals than any working thread blocks.
 const ALMOST_ALL_SIGNALS: u32 = 56;
 
-/// A folder that every user may enter, and that goes away with the value.
+/// A folder that every user may enter, removed with the value.
 pub fn open_folder() -> tempfile::TempDir {
     let folder = remora_e2e::folder();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
@@ -39,31 +39,31 @@ pub fn compile(source: &str, flags: &[&str], output: &Path) -> PathBuf {
     output.to_owned()
 }
 
-/// A target with a folder of its own for its temporary files, and everything about it that must be so afterwards, too.
+/// A target with a separate temporary folder, and its facts for later comparison.
 pub struct Watched {
-    /// The target, or what was put before it.
+    /// The target, or the command before it.
     pub target: Target,
-    /// The process that is meant.
+    /// The target's process id.
     pub pid: u32,
-    /// Where its temporary files are.
+    /// Its temporary files.
     pub temporary: tempfile::TempDir,
     before: Option<(Facts, BTreeSet<OsString>)>,
 }
 
 impl Watched {
-    /// Starts `busy` on this runtime; `change` may put variables and arguments to it.
+    /// Starts `busy` on this runtime; `change` may add variables and arguments.
     pub fn busy(runtime: &Runtime, change: impl FnOnce(Start) -> Start) -> Watched {
         Watched::start(Start::managed(runtime, "busy").arg("1"), change)
     }
 
-    /// Starts `busy` behind the words of a shell script, which ends in `exec "$@"`.
+    /// Starts `busy` through a shell script that ends in `exec "$@"`.
     pub fn behind(script: &str, runtime: &Runtime, change: impl FnOnce(Start) -> Start) -> Watched {
         let mut command = Command::new("unshare");
         command.args(["-m", "sh", "-ec", script, "sh"]).arg(runtime.launcher()).arg(Target::assembly("busy")).arg("1");
         Watched::start(Start::of(command, &format!("busy on {} behind `{script}`", runtime.name())), change)
     }
 
-    /// Starts a program with a folder of its own for its temporary files.
+    /// Starts a program with a separate temporary folder.
     pub fn start(start: Start, change: impl FnOnce(Start) -> Start) -> Watched {
         let temporary = open_folder();
         let target = change(start.env("TMPDIR", temporary.path())).ready();
@@ -73,9 +73,9 @@ impl Watched {
         watched
     }
 
-    /// What is so now must be so later.
+    /// Records the state that must be the same later.
     pub fn look(&mut self) {
-        // A thread that is just being born blocks every signal for a moment.
+        // A thread that is just being created blocks every signal for a moment.
         let mut facts = Facts::of(self.pid);
         until("no thread is being born", || {
             facts = Facts::of(self.pid);
@@ -84,24 +84,24 @@ impl Watched {
         self.before = Some((facts, self.files()));
     }
 
-    /// Panics unless the target is as it was when it was looked at.
+    /// Panics unless the target is as it was at the last `look`.
     #[track_caller]
     pub fn is_untouched(&mut self) {
         assert!(self.target.is_alive(), "the target has ended: {}", self.target.errors());
         let Some((facts, files)) = &self.before else { panic!("it was not looked at") };
         assert_eq!(Facts::of(self.pid).left_since(facts), Vec::<String>::new());
-        // The files of other tests come and go in folders that all share.
+        // Other tests' files appear and vanish in shared folders.
         until("nothing is left in its folders", || self.files().is_subset(files));
     }
 
-    /// Panics unless `remora record` of it fails with this code and these words, on one line, and leaves it untouched.
+    /// Panics unless `remora record` fails with this code and these words, on one line, and leaves the target untouched.
     #[track_caller]
     pub fn is_refused(&mut self, flags: &[&str], code: i32, words: &[&str]) {
         refused(&record(self.pid, flags).1, code, words);
         self.is_untouched();
     }
 
-    /// Panics unless `remora check` says with this code that the check `name` failed.
+    /// Panics unless `remora check` reports the failed check `name` with this code.
     #[track_caller]
     pub fn fails_the_check(&mut self, name: &str, code: i32) {
         let checked = remora_e2e::remora(["check", "-p", &self.pid.to_string()]);
@@ -114,7 +114,7 @@ impl Watched {
         self.is_untouched();
     }
 
-    /// Panics unless `remora check` says that the check `name` failed, and that `record` would use the runtime's own sampler instead.
+    /// Panics unless `remora check` reports the failed check `name`, and that `record` would use the runtime's own sampler instead.
     #[track_caller]
     pub fn leaves_the_sampler_only(&mut self, name: &str) {
         let pid = self.pid.to_string();
@@ -130,7 +130,7 @@ impl Watched {
         self.is_untouched();
     }
 
-    /// Panics unless it can be recorded, with nothing left of it.
+    /// Panics unless it can be recorded without leftovers.
     #[track_caller]
     pub fn is_recorded(&mut self, flags: &[&str]) {
         let (folder, finished) = record(self.pid, flags);
@@ -142,13 +142,13 @@ impl Watched {
         self.is_untouched();
     }
 
-    /// The program counts on.
+    /// Waits until the program's counter changes.
     pub fn goes_on(&mut self) {
         let first = self.target.ask_number("count");
         while self.target.ask_number("count") == first {}
     }
 
-    /// Names in the folders where Remora could have put something, of its own kind where others use the folder, too.
+    /// Names in the folders where Remora could have put files; in shared folders only names like ours.
     fn files(&self) -> BTreeSet<OsString> {
         let root = PathBuf::from(format!("/proc/{}/root", self.pid));
         let apart = std::fs::read_link(format!("/proc/{}/ns/mnt", self.pid)).ok()
@@ -173,7 +173,8 @@ impl Watched {
     }
 }
 
-/// Runs `remora record` on a busy process until that has used some CPU time; the folder with `recording.remora` and `receipt.json`, and how it ended.
+/// Runs `remora record` on a busy process until that has used some CPU time; returns the folder with `recording.remora` and
+/// `receipt.json`, and the result.
 pub fn record(pid: u32, flags: &[&str]) -> (tempfile::TempDir, Finished) {
     let folder = remora_e2e::folder();
     let mut command = Remora::command();
@@ -194,14 +195,14 @@ pub fn ended_when_busy(command: Command, pid: u32) -> Finished {
     remora.finish()
 }
 
-/// Panics unless `remora report` reads the recording to its end; the samples in it.
+/// Panics unless `remora report` reads the whole recording; returns its number of samples.
 #[track_caller]
 pub fn samples_in(file: &Path) -> u64 {
     let finished = remora_e2e::remora([OsStr::new("report"), file.as_os_str(), "--json".as_ref()]).succeeded();
     finished.json()["samples"].as_u64().unwrap_or_else(|| panic!("no samples are told: {finished}"))
 }
 
-/// Panics unless it failed with this code and one line that says why and what to do.
+/// Panics unless it failed with this code and one line with cause and fix.
 #[track_caller]
 pub fn refused(finished: &Finished, code: i32, words: &[&str]) {
     assert_eq!(finished.code(), code, "{finished}");
@@ -212,7 +213,7 @@ pub fn refused(finished: &Finished, code: i32, words: &[&str]) {
     }
 }
 
-/// Runs `remora` behind a shell script, which ends in `"$@"`.
+/// Runs `remora` through a shell script that ends in `"$@"`.
 pub fn remora_behind<A: AsRef<OsStr>>(script: &str, arguments: impl IntoIterator<Item = A>) -> Finished {
     Remora::spawn(behind(script, arguments)).finish()
 }
@@ -231,7 +232,7 @@ pub fn names(folder: &Path) -> BTreeSet<OsString> {
         .unwrap_or_default()
 }
 
-/// The process at the end of a chain of only children: what `unshare --fork` was put before.
+/// The process at the end of a chain of only children: the program started by `unshare --fork`.
 fn innermost(pid: u32) -> u32 {
     match Facts::of(pid).children.first() {
         Some(child) => innermost(*child),

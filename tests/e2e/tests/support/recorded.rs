@@ -1,9 +1,9 @@
-//! What the tests of recordings and of names share.
+//! Shared by the tests of recordings and of names.
 
 use remora_e2e::{Recorded, Recording, Target, until_used};
 use std::time::Duration;
 
-/// It answers and ends as it should.
+/// Checks that it answers and ends normally.
 #[track_caller]
 pub fn target_is_well(target: &mut Target) {
     let first = target.ask_number("count");
@@ -11,7 +11,7 @@ pub fn target_is_well(target: &mut Target) {
     assert!(target.is_alive());
 }
 
-/// Records until the target has used so many milliseconds of processor time.
+/// Records until the target has used this many milliseconds of CPU time.
 #[track_caller]
 pub fn recorded_while_it_uses(target: &Target, milliseconds: u64, arguments: &[&str]) -> Recorded {
     let recording = Recording::begun(target, arguments);

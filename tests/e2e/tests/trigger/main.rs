@@ -50,7 +50,7 @@ fn att_03_a_runtime_inside_another_program_is_found_by_the_version_inside() {
         let process = sleeper.find();
         let runtime = process.runtime().expect("found");
         assert_eq!((runtime.kind, runtime.deployment), (RuntimeKind::CoreClr, Deployment::Private));
-        // The oldest runtimes carry only the release inside.
+        // The oldest runtimes have only the release in their file.
         let inside = Version { patch: root.version().patch.filter(|_| root.version().major > 3), ..root.version() };
         assert_eq!(runtime.version, Some(inside));
         assert_eq!((process.entry_assembly.as_deref(), process.name().as_str()), (None, "host"));
@@ -145,7 +145,7 @@ fn att_06_a_directory_mounted_noexec_is_passed_over() {
     });
 }
 
-/// Makes every directory that could hold the library read-only, but leaves the runtime one for its socket.
+/// Makes every directory for the library read-only, but leaves the runtime one for its socket.
 const ALL_READ_ONLY: &str = "mount -o remount,bind,ro / && mount -t tmpfs -o noexec tmpfs /tmp && \
     for each in /var/tmp /dev/shm /dev; do mount -o bind,ro $each $each && mount -o remount,bind,ro $each || exit 1; done && \
     export TMPDIR=/tmp && exec \"$@\"";
@@ -198,7 +198,7 @@ fn att_15_a_failed_attach_is_told_to_whoever_listens_to_the_runtimes_events() {
             let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
             bytes.windows(units.len()).any(|window| window == units)
         };
-        // .NET Core 3.1 tells nobody.
+        // .NET Core 3.1 reports nothing.
         let expected = root.version().major > 3;
         assert_eq!(is_told("received a request to attach a profiler"), expected, "on {}", root.version());
         assert_eq!(is_told("HRESULT: 0x8007007e"), expected, "on {}", root.version());
@@ -293,7 +293,7 @@ fn att_04_a_program_is_held_at_its_start_and_attached_to_when_it_goes_on() {
         let waiting = port.accept(PATIENT).expect("it connects");
         assert_eq!(waiting.advertisement().pid, u64::from(sleeper.pid()));
         let info = waiting.process_info(ProcessInfoVersion::One, PATIENT).expect("answered");
-        // Its arguments are not known to the runtime yet.
+        // The runtime does not know its arguments yet.
         assert!(info.command_line.contains("dotnet"), "{info:?}");
         let too_early = port.accept(PATIENT).expect("it connects again").attach(&Attach::new(Guid([1; 16]), "/x.so"));
         assert!(too_early.as_ref().is_err_and(Error::is_too_early), "{too_early:?}");

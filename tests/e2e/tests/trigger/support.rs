@@ -1,4 +1,4 @@
-//! Runtimes, and programs that run until they are told to stop.
+//! Runtimes, and programs that run until the test ends them.
 
 use remora_attach::{Attach, Error, Guid, HResult, Process, Version, attach, place_library, processes};
 use remora_e2e::{Runtime, on_runtimes};
@@ -17,7 +17,7 @@ const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trigger/fixtu
 
 /// An installation of .NET.
 pub struct Root {
-    /// Directory that holds `dotnet`.
+    /// Directory with `dotnet`.
     pub directory: PathBuf,
 }
 
@@ -67,7 +67,7 @@ fn compile(source: &str, options: &[&str]) -> Vec<u8> {
     std::fs::read(output).expect("readable")
 }
 
-/// Places the probe, attaches it, and reads from the refusal that the target has loaded it.
+/// Places the probe, attaches it, and checks by the refusal that the target has loaded it.
 pub fn library_loads(process: &Process) {
     let library = place_library(process, &probe()).expect("placed");
     let request = Attach { timeout: PATIENT, ..Attach::new(Guid([1; 16]), library.target_path.clone()) };
@@ -90,7 +90,7 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// Starts one behind the words of `prefix`, and waits until managed code runs in it.
+    /// Starts one through the command `prefix`, and waits until managed code runs in it.
     pub fn start(root: &Root, prefix: &[&str], environment: &[(&str, &str)]) -> Sleeper {
         let mut sleeper = Sleeper::start_without_waiting(root, prefix, environment);
         sleeper.wait_until_ready();
@@ -122,14 +122,14 @@ impl Sleeper {
         Sleeper { child, input, output, mark, _program: program }
     }
 
-    /// Starts one inside another program that hosts the runtime, from a copy of the runtime of its own.
+    /// Starts one inside another program that hosts the runtime, from a separate copy of the runtime.
     pub fn start_hosted(root: &Root) -> Sleeper {
         let program = program();
         let runtime = program.path().join("runtime");
         std::fs::create_dir(&runtime).expect("made");
         for entry in std::fs::read_dir(root.framework()).expect("readable") {
             let entry = entry.expect("entry");
-            // The kernel names a mapped file by where it really lies, so that one must be a copy.
+            // The kernel reports the real path of a mapped file, so that one must be a copy.
             match entry.file_name() == "libcoreclr.so" {
                 true => drop(std::fs::copy(entry.path(), runtime.join(entry.file_name())).expect("copied")),
                 false => std::os::unix::fs::symlink(entry.path(), runtime.join(entry.file_name())).expect("linked"),
@@ -151,15 +151,15 @@ impl Sleeper {
         assert_eq!(line, "ready\n", "the program starts");
     }
 
-    /// Its id, if nothing was put before it.
+    /// Its id, if it was started without a prefix.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The process that runs .NET, which may be a child of what was started.
+    /// The process that runs .NET, which may be a child of the started one.
     pub fn find(&self) -> Process {
         let mut all = processes().expect("listed");
-        // What was put before it has the mark too, and more words.
+        // The prefix command has the mark, too, and more words.
         all.retain(|process| process.command_line.last() == Some(&self.mark) && process.command_line.len() <= 4);
         assert_eq!(all.len(), 1, "{all:?}");
         all.remove(0)
@@ -186,7 +186,7 @@ impl Sleeper {
 
 impl Drop for Sleeper {
     fn drop(&mut self) {
-        // The program ends by itself when its input does; killing is for those that cannot hear.
+        // The program ends with its input; killing is for those that cannot read it.
         drop(self.input.take());
         if std::thread::panicking() {
             let _ = self.child.kill();

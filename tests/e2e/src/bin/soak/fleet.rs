@@ -1,4 +1,5 @@
-//! The targets: each program on each runtime, started when its first round comes, stopped between its rounds, and asked to end at the last.
+//! The targets: each program on each runtime. A target starts with its first round, is stopped between rounds, and is asked to end after
+//! the last.
 
 use crate::growth::{self, Window};
 use crate::place::{self, Place};
@@ -7,8 +8,8 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-/// The programs, with their arguments: allocation, exceptions, types and methods that are thrown away, threads that come and go, and child
-/// processes. No null references: docs/guide/live-server.md says what these do.
+/// The programs with their arguments: allocation, exceptions, discarded types and methods, short-lived threads, and child processes. No
+/// null references: docs/guide/live-server.md says what these do.
 const PROGRAMS: [(&str, &[&str]); 6] = [
     ("gc", &["2"]),
     ("exceptions", &[]),
@@ -17,61 +18,61 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
     ("short_threads", &["2", "5"]),
     (UNSTEADY, &[]),
 ];
-/// Rounds after which what comes once has come.
+/// Rounds after which one-time growth is over.
 const SETTLED: u64 = 3;
-/// It starts threads and children when it is asked to.
+/// It starts threads and children on request.
 const UNSTEADY: &str = "unsteady";
-/// It ends as it is told.
+/// It ends as requested.
 const MORTAL: &str = "crash";
-/// A user that nobody else is. Every third target is this user's: Remora then works with that user's rights for files.
+/// A user without other processes. Every third target runs as this user: Remora then works with that user's file permissions.
 const USER: u32 = 64_203;
 
 /// A target of many rounds.
 pub struct Seat {
-    /// What it runs on.
+    /// Its runtime.
     pub runtime: Runtime,
-    /// What it runs.
+    /// Its program.
     pub program: &'static str,
     arguments: &'static [&'static str],
-    /// Whose it is, if not root's.
+    /// Its user, if not root.
     pub user: Option<u32>,
-    /// Where it has its temporary files.
+    /// Its folder for temporary files.
     pub temporary: PathBuf,
-    /// What runs, once a round has wanted it.
+    /// The running target, once a round has needed it.
     pub running: Option<Running>,
 }
 
-/// What runs in a seat.
+/// A running target.
 pub struct Running {
     /// The process.
     pub target: Target,
-    /// What it took before Remora came.
+    /// Its resources before the first attach.
     pub control: Window,
-    /// What it took after [`SETTLED`] rounds, once there have been so many.
+    /// Its resources after [`SETTLED`] rounds.
     pub settled: Option<Window>,
     /// Rounds so far.
     pub rounds: u64,
-    /// Main profilers that were killed and of which no receipt has told yet.
+    /// Killed main profilers that no receipt has reported yet.
     pub owed: u64,
 }
 
-/// What a target's line in the table says.
+/// A target's line in the table.
 pub struct Ended {
     /// Program and runtime.
     pub name: String,
     /// Its rounds.
     pub rounds: u64,
-    /// Before Remora came.
+    /// Before the first attach.
     pub control: Window,
     /// After [`SETTLED`] rounds, if there were more.
     pub settled: Option<Window>,
     /// After the last round.
     pub end: Window,
-    /// What is wrong with it.
+    /// Its faults.
     pub faults: Vec<String>,
 }
 
-/// The seats of one lane out of so many.
+/// The seats of one of `lanes` lanes.
 pub fn of_lane(lane: usize, lanes: usize, place: &Place) -> Vec<Seat> {
     let runtimes = Runtime::all();
     let all = PROGRAMS.iter().flat_map(|program| runtimes.iter().map(move |runtime| (program, runtime)));
@@ -94,7 +95,7 @@ impl Seat {
         format!("{} on {}{whose}", self.program, self.runtime.name())
     }
 
-    /// Lets the target work, and starts it if it is not there yet.
+    /// Resumes the target, and starts it if necessary.
     pub fn rouse(&mut self) -> &mut Running {
         let Seat { runtime, program, arguments, user, temporary, running } = self;
         if let Some(running) = running {
@@ -106,14 +107,14 @@ impl Seat {
         }
         let mut target = start(Start::managed(runtime, program).args(*arguments), *user, temporary);
         if *program == UNSTEADY {
-            // Only then the runtime listens for the end of children.
+            // Only after this the runtime listens for the end of children.
             assert_eq!(target.ask("run 1"), "run 1");
         }
         let control = Window::of(&target);
         running.insert(Running { target, control, settled: None, rounds: 0, owed: 0 })
     }
 
-    /// Asks the target to end, and says what it has been through.
+    /// Asks the target to end, and returns its measurements.
     pub fn end(mut self) -> Option<Ended> {
         let name = self.name();
         let Running { target, control, settled, rounds, .. } = self.running.take()?;
@@ -128,19 +129,19 @@ impl Seat {
         Some(Ended { name, rounds, control, settled, end, faults })
     }
 
-    /// A target that one round takes to its end.
+    /// A target that one round ends.
     pub fn mortal(&self) -> Target {
         start(Start::managed(&self.runtime, MORTAL), self.user, &self.temporary.with_extension("mortal"))
     }
 
-    /// Where [`Seat::mortal`] has its temporary files.
+    /// The folder for the temporary files of [`Seat::mortal`].
     pub fn mortals_folder(&self) -> PathBuf {
         self.temporary.with_extension("mortal")
     }
 }
 
 impl Running {
-    /// Has it do what it does only when asked.
+    /// Makes it do the actions that it performs only on request.
     pub fn stir(&mut self, program: &str) {
         if program == UNSTEADY {
             for order in ["start 20", "run 3"] {
@@ -149,7 +150,7 @@ impl Running {
         }
     }
 
-    /// Waits until its counter has moved.
+    /// Waits until its counter changes.
     pub fn goes_on(&mut self) {
         let first = self.target.ask_number("count");
         until("the target's counter moves", || self.target.ask_number("count") != first);
@@ -160,7 +161,7 @@ fn start(start: Start, user: Option<u32>, temporary: &Path) -> Target {
     place::make(temporary).unwrap_or_else(|error| panic!("{error}"));
     chown(temporary, user, user).unwrap_or_else(|error| panic!("cannot give {} away: {error}", temporary.display()));
     let mut start = start.env("TMPDIR", temporary);
-    // Collections come often, which is harder on a sampler, and what a heap swings by hides no growth. Each version knows one of the names.
+    // Frequent GCs are harder on a sampler, and a small heap's swings hide no growth. Each version knows one of the names.
     for (name, bytes) in [("GCgen0size", "400000"), ("GCgen0MaxBudget", "600000")] {
         start = start.env(format!("DOTNET_{name}"), bytes).env(format!("COMPlus_{name}"), bytes);
     }

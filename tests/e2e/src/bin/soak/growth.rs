@@ -1,23 +1,24 @@
-//! What a target takes from the machine: before Remora came, and after the last round.
+//! A target's resources: before the first attach, and after the last round.
 //!
-//! Each window is some hundreds of milliseconds of the target's own CPU time. Medians are compared, since a collector at work grows and
-//! shrinks; what it swings by without Remora is not called growth.
+//! Each window is some hundreds of milliseconds of the target's CPU time. Medians are compared, since a busy GC heap grows and shrinks;
+//! swings that also occur without Remora are not growth.
 
 use remora_e2e::{Facts, Target, until_used};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Looks in a window.
+/// Measurements in a window.
 const LOOKS: usize = 9;
-/// The target's CPU time between two looks.
+/// The target's CPU time between two measurements.
 const BETWEEN: Duration = Duration::from_millis(60);
 
-/// What is measured, and by how much it may be more at the end.
+/// The measured kinds, and the allowed growth of each.
 ///
-/// The first attach loads a part of the runtime that was not needed before and makes its detach thread; each round of a collector that
-/// was stopped leaves its pools a little different. A ring is 8 MiB and one mapping a round, a stack 8 MiB of addresses and two. The most
-/// that was measured (docs/internals/soak.md) is 19 MiB, 97 mappings, 2 descriptors and 2 threads in all, and since the third round 12 MiB,
-/// 70 mappings, no descriptor and 2 threads: the bounds are that and a third or more, and one or two of what there are few of.
+/// The first attach loads a part of the runtime and creates its detach thread. Each round on a stopped GC heap changes its pools a
+/// little.
+/// A leaked ring would be 8 MiB and one mapping a round, a leaked stack 8 MiB of addresses and two.
+/// The measured maximum (docs/internals/soak.md) is 19 MiB, 97 mappings, 2 descriptors and 2 threads in all. Since the third round it is
+/// 12 MiB, 70 mappings, no descriptor and 2 threads. The bounds add a third or more, and one or two for small counts.
 pub const KINDS: [Kind; 4] = [
     Kind { name: "resident", unit: "KiB", once: 24 * 1024, later: 18 * 1024, each: 1024 },
     Kind { name: "mappings", unit: "", once: 128, later: 96, each: 8 },
@@ -27,31 +28,31 @@ pub const KINDS: [Kind; 4] = [
 
 /// One of [`KINDS`].
 pub struct Kind {
-    /// How it is called.
+    /// Its name.
     pub name: &'static str,
     /// Its unit, if it is no count.
     pub unit: &'static str,
-    /// What may come for good since before the first round, however many there were.
+    /// Allowed permanent growth since before the first round, for any number of rounds.
     once: u64,
     /// The same since the target had settled.
     later: u64,
-    /// What a library that stays takes.
+    /// Growth for each library that stays.
     each: u64,
 }
 
-/// What was measured in one window.
+/// The measurements of one window.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
-    /// The least, the median, and the most, in the order of [`KINDS`].
+    /// Minimum, median and maximum, in the order of [`KINDS`].
     pub kinds: [[u64; 3]; KINDS.len()],
     /// Libraries that stay on purpose.
     pub staying: u64,
-    /// To what its descriptors lead, with their number.
+    /// The targets of its descriptors, with their number.
     pub leads_to: BTreeMap<String, u64>,
 }
 
 impl Window {
-    /// Looks at a target that works.
+    /// Measures a running target.
     pub fn of(target: &Target) -> Window {
         let mut looks = [[0; LOOKS]; KINDS.len()];
         let (mut libraries, mut leads_to) = (0, BTreeMap::new());
@@ -79,7 +80,7 @@ impl Window {
     }
 }
 
-/// What has grown beyond its bound since before the first round, a line each.
+/// Growth beyond the bounds since before the first round, one line each.
 pub fn since_control(control: &Window, end: &Window) -> Vec<String> {
     beyond(control, end, |kind| kind.once)
 }
@@ -106,7 +107,7 @@ fn beyond(earlier: &Window, end: &Window, may_come: impl Fn(&Kind) -> u64) -> Ve
     grown.collect()
 }
 
-/// The libraries that stay on purpose, as they are mapped.
+/// The mapped libraries that stay on purpose.
 pub fn staying(facts: &Facts) -> BTreeSet<&str> {
     facts.maps.iter().map(|map| map.name.as_str()).filter(|name| name.contains("-stays.so")).collect()
 }

@@ -1,4 +1,4 @@
-//! Whether the commands of a round ended as docs/reference/exit-codes.md has it, with a clean receipt and files that can be read.
+//! Checks that a round's commands ended as docs/reference/exit-codes.md documents, with a clean receipt and readable files.
 
 use crate::plan::{End, Plan, Task};
 use crate::round::{Act, RECEIPT};
@@ -24,33 +24,33 @@ const TARGET_ENDED: i32 = 41;
 const PART: i32 = 42;
 const INTERRUPTED: i32 = 130;
 
-/// A killed command's code, as [`Finished::code`] has it.
+/// The code of a killed command, from [`Finished::code`].
 const KILLED: i32 = -1;
 
-/// What the receipt says of a library that stays because an earlier command was killed, and of its place.
+/// The receipt's reasons for a library that stays because of a killed command, and for its slot.
 const OF_A_KILLED_ONE: [&str; 2] = ["a main profiler had left before", "with it the next one was called"];
 
-/// What it says of the copy of a process that has replaced its program: the kernel keeps the copy's exit status for the new program, which
-/// knows of no such child.
+/// The receipt's reason for a forked copy after an exec. The kernel keeps the copy's exit status for the new program, which does not know
+/// this child.
 const OF_A_COPY: &str = "it ended, but nobody asked for its exit status";
 
-/// What is known of the target.
+/// Facts about the target.
 pub struct Known {
-    /// Whether its runtime counts profilers beside the main one, so that something stays.
+    /// Whether its runtime counts profilers beside the main one, so that a library may stay.
     pub counts_profilers: bool,
 }
 
-/// A round that is over.
+/// A finished round.
 pub struct Case<'a> {
-    /// What was planned.
+    /// Its plan.
     pub plan: &'a Plan,
-    /// What was done.
+    /// Its commands.
     pub acts: &'a [Act],
-    /// Of the target.
+    /// Facts about its target.
     pub known: Known,
 }
 
-/// What is wrong; `owed` are the killed commands for which a library may stay, fewer when a receipt has told of them.
+/// Returns the faults. `owed` counts killed commands for which a library may stay; a receipt that reports one lowers it.
 pub fn judge(case: &Case, owed: &mut u64) -> Vec<String> {
     let mut faults = Vec::new();
     for act in case.acts {
@@ -80,29 +80,29 @@ fn allowed(case: &Case, act: &Act) -> Vec<i32> {
     let looks_only = matches!(task, Task::Check | Task::Detach);
     let mut codes = vec![0];
     let mut add = |when: bool, more: &[i32]| codes.extend(more.iter().filter(|_| when));
-    // A target that is stopped cannot be attached to. One that runs answers in time, however busy the machine is.
+    // A stopped target cannot be attached to. A running one answers in time, however busy the machine is.
     add(plan.halt.is_some(), &[NO_ANSWER]);
     add(is_killed(act), &[KILLED]);
-    // Until a command listens to signals, they end it as any other; it has then said nothing, and must have left nothing.
+    // Before a command installs its signal handlers, a signal kills it. It has then printed nothing, and must have left nothing.
     let is_silent = act.finished.stdout.is_empty() && act.finished.stderr.is_empty();
     add(is_silent && act.actor.end != End::ByItself, &[KILLED]);
     add(matches!(act.actor.end, End::Asked { .. } | End::Twice { .. }), &[INTERRUPTED]);
-    // Those do not listen to signals, which end them as any command.
+    // These install no signal handlers, so signals kill them.
     add(looks_only && act.actor.end != End::ByItself, &[KILLED]);
     add(heap && (act.actor.end != End::ByItself || plan.disk.is_some()), &[PART]);
     add(matches!(task, Task::Watch { .. }), &[PART]);
     add(plan.disk.is_some() && !looks_only, &[OUTPUT, DISK_FULL]);
     add(case.acts.len() > 1, &[HELD]);
-    // The other one of several that has just been killed is still there.
+    // A rival's agent may still be attached just after its command was killed.
     add(case.acts.len() > 1 && !looks_only, &[PLACE_TAKEN, REFUSED]);
     codes.extend(plan.death.iter().flat_map(|(order, _)| of_a_death(order)));
     codes
 }
 
-/// The codes of a target that ends by this order: before it is found, before the attach, and during the recording.
+/// The codes for a target that ends by this order: before it is found, before the attach, and during the recording.
 fn of_a_death(order: &str) -> &'static [i32] {
     match order {
-        // The kernel shows that it ends before it closes its sockets.
+        // The kernel shows its end before it closes its sockets.
         "kill" => &[NO_PROCESS, TARGET_ENDED],
         // The runtime deletes its socket, and ends later.
         "exit" | "segfault" => &[NO_PROCESS, SOCKET_GONE, TARGET_ENDED],
@@ -112,12 +112,12 @@ fn of_a_death(order: &str) -> &'static [i32] {
     }
 }
 
-/// Whether each thing that the receipt says was left is a library that a killed command has left us no choice about.
+/// Whether every leftover in the receipt is a library that stays because of a killed command.
 fn is_explained(case: &Case, act: &Act, owed: &mut u64) -> bool {
     let receipt = receipt_of(act);
     let left = receipt["left"].as_array().map(Vec::as_slice).unwrap_or_default();
     if case.plan.halt.is_some() && act.actor.task.is_main() {
-        // A stopped runtime could not be asked to count right: the next command sees to that, and then tells what stays.
+        // A stopped runtime could not repair its count. The next command does, and then reports the library that stays.
         *owed += 1;
         return left.iter().all(|left| left["kind"] == "profiler-slot" || left["kind"] == "mapping");
     }
@@ -134,7 +134,7 @@ fn is_explained(case: &Case, act: &Act, owed: &mut u64) -> bool {
     so
 }
 
-/// Nothing may be left where the command says that all is well.
+/// A successful command must not report leftovers.
 fn unclean(act: &Act) -> Option<String> {
     let receipt = receipt_of(act);
     if receipt.is_null() || act.finished.code() == UNCLEAN {
@@ -144,7 +144,7 @@ fn unclean(act: &Act) -> Option<String> {
     (receipt["clean"] != true || left > 0).then(|| format!("the receipt is not clean: {receipt:#}"))
 }
 
-/// From its file; from standard output where there was no room for that; else null.
+/// From its file; from standard output if the file did not fit on the disk; otherwise null.
 fn receipt_of(act: &Act) -> Value {
     let file = std::fs::read(act.folder.join(RECEIPT)).ok();
     let receipt = file.and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -155,7 +155,7 @@ fn is_killed(act: &Act) -> bool {
     matches!(act.actor.end, End::Killed { .. })
 }
 
-/// What the round has written must be readable, and its account must add up.
+/// The round's files must be readable, and their counts must add up.
 fn files(act: &Act) -> Vec<String> {
     let code = act.finished.code();
     let entries = std::fs::read_dir(&act.folder).into_iter().flatten().flatten();
@@ -224,14 +224,14 @@ fn snapshot(path: &Path, code: i32) -> Vec<String> {
     vec![format!("`remora heap report` of {} ends with {}: {}", path.display(), report.code(), report.stderr)]
 }
 
-/// Whether the message names one of the others.
+/// Whether the message names a rival.
 fn names_a_rival(case: &Case, act: &Act) -> bool {
     let rivals = case.acts.iter().filter(|rival| rival.pid != act.pid);
     let said = format!("{}{}", act.finished.stderr, act.finished.text());
     rivals.into_iter().any(|rival| said.contains(&format!("process {} (", rival.pid)))
 }
 
-/// What a command has told; null if that is nothing.
+/// A command's JSON output, or null.
 fn json(finished: &Finished) -> Value {
     serde_json::from_slice(&finished.stdout).unwrap_or(Value::Null)
 }

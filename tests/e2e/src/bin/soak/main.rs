@@ -1,15 +1,15 @@
-//! `cargo xtask soak`: Remora attached, interrupted and killed at random moments, against many targets under load, for hours.
+//! `cargo xtask soak`: Remora attached, interrupted and killed at random moments, on many targets under load, for hours.
 //!
 //! # Purpose
-//! What no single test foresees: orders and instants that only many rounds meet, and what grows by a little in each.
+//! Finds what no single test foresees: rare orders and instants, and slow growth.
 //!
 //! # Design constraints
-//! A round is made of the seed and its number ([`plan`]), so that a fault comes with the command that brings it back. Instants are the wall
-//! clock's, which the kernel may meet or not. It runs in a mount namespace of its own, with its own `/tmp` and `/run`: whatever is left there
-//! is ours, and full disks are small ones.
+//! Seed and round number determine a round ([`plan`]), so a fault is printed with the command that repeats it. Instants use the wall
+//! clock, so the kernel may hit them or not. The soak runs in a separate mount namespace, with its own `/tmp` and `/run`: every leftover
+//! there is ours, and full disks are small ones.
 //!
 //! # Rejected
-//! Going on after a fault: later rounds would tell of the first one's harm.
+//! Continuing after a fault: later rounds would report its consequences.
 #![forbid(unsafe_code)]
 // The purpose of this program is to print its result.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -36,12 +36,12 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use tally::Tally;
 
-/// Rounds at a time. Each has one target that works; more would only make all of them wait.
+/// Rounds at a time. Each has one busy target; more would only wait for CPUs.
 const LANES: usize = 3;
-/// How often the line of progress changes.
+/// Update interval of the progress line.
 const PROGRESS: Duration = Duration::from_millis(500);
 
-/// What the arguments say.
+/// The parsed arguments.
 struct Order {
     until: Instant,
     rounds: u64,
@@ -49,7 +49,7 @@ struct Order {
     first: u64,
 }
 
-/// What the lanes share.
+/// State shared by the lanes.
 struct Shared {
     order: Order,
     stop: Arc<AtomicBool>,
@@ -167,7 +167,7 @@ impl Shared {
         self.found_in(&format!("round {round}: {whose}\nagain: {again}"), faults);
     }
 
-    /// Takes a fault down, and ends all lanes.
+    /// Records a fault, and ends all lanes.
     fn found_in(&self, whose: &str, faults: &[String]) {
         if !faults.is_empty() {
             let text = format!("{whose}\n  {}", faults.join("\n  "));
@@ -177,10 +177,10 @@ impl Shared {
         }
     }
 
-    /// Nothing of ours may be there any more, whichever lane it came from.
+    /// Checks that nothing of ours is left, whichever lane it came from.
     fn left_in_shared_folders(&self) {
         for folder in place::SHARED {
-            // What a full disk has kept of a recording is there on purpose: the command has said where.
+            // A recording kept because of a full disk is there on purpose: the command has named it.
             let ours = |name: &std::ffi::OsString| {
                 let name = name.to_string_lossy();
                 name.contains("remora") && !name.contains(".unfinished.")
@@ -203,7 +203,7 @@ impl Shared {
         if std::io::stdout().is_terminal() {
             let rounds = self.tally().rounds;
             print!("\r{rounds} rounds, {} s ", begun.elapsed().as_secs());
-            // A terminal that does not show it is no reason to end.
+            // A failed write to the terminal is no reason to end.
             let _ = std::io::stdout().flush();
         }
     }

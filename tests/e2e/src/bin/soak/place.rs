@@ -1,4 +1,4 @@
-//! File systems of the soak's own: nothing of another process is in them, they can be filled, and they go with the mount namespace.
+//! File systems for the soak alone: they have no other process's files, can be filled, and vanish with the mount namespace.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -7,19 +7,19 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folders where Remora puts files for a target, or locks: each is empty at the beginning, and must be at the end.
+/// The folders where Remora puts files for a target, or locks. Each must be empty at the beginning and at the end.
 pub const SHARED: [&str; 4] = ["/tmp", "/dev/shm", "/var/tmp", "/run"];
 /// Size of the disk for outputs, MiB.
 const DISK: u32 = 24;
 /// Size of the folder for a lane's temporary files, MiB.
 const PLACE: u32 = 4;
-/// What takes the room.
+/// The file that fills a disk.
 const FILLER: &str = "filler";
 
-/// Puts an empty file system over each of [`SHARED`].
+/// Mounts an empty file system over each of [`SHARED`].
 ///
 /// # Errors
-/// This process has not a mount namespace of its own, or may not mount.
+/// This process has no mount namespace of its own, or may not mount.
 pub fn take_the_shared_folders() -> Result<(), String> {
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt"));
     let (own, parent) = (namespace("self"), namespace(&std::os::unix::process::parent_id().to_string()));
@@ -31,16 +31,16 @@ pub fn take_the_shared_folders() -> Result<(), String> {
 
 /// The file systems of one lane.
 pub struct Place {
-    /// For what commands write, small.
+    /// A small disk for the commands' output.
     pub disk: PathBuf,
-    /// The same, with room.
+    /// The same, with enough space.
     pub roomy: PathBuf,
     /// For the temporary files of targets.
     pub temporary: PathBuf,
 }
 
 impl Place {
-    /// Makes them.
+    /// Mounts them.
     ///
     /// # Errors
     /// They cannot be mounted.
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-/// Makes a folder.
+/// Creates a folder.
 ///
 /// # Errors
 /// The system's.
@@ -64,10 +64,10 @@ pub fn make(folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))
 }
 
-/// Takes all of the room in a file system but so many KiB.
+/// Fills a file system up to `but` KiB.
 ///
 /// # Panics
-/// The file system cannot be asked.
+/// The file system cannot be queried.
 pub fn fill(folder: &Path, but: u64) {
     let facts = rustix::fs::statvfs(folder).unwrap_or_else(|error| panic!("cannot ask {}: {error}", folder.display()));
     let mut rest = (facts.f_bavail * facts.f_frsize).saturating_sub(but * 1024);
@@ -75,7 +75,7 @@ pub fn fill(folder: &Path, but: u64) {
     let Ok(mut file) = fs::File::options().create(true).append(true).open(folder.join(FILLER)) else { return };
     while rest > 0 {
         let length = rest.min(piece.len() as u64);
-        // Others write meanwhile: what does not fit is not needed.
+        // Others write concurrently: if a write fails, the disk is full enough.
         if file.write_all(&piece[..length as usize]).is_err() {
             return;
         }
@@ -83,13 +83,13 @@ pub fn fill(folder: &Path, but: u64) {
     }
 }
 
-/// Gives back what [`fill`] took.
+/// Removes the file of [`fill`].
 pub fn empty(folder: &Path) {
-    // It may not have been filled.
+    // It may not exist.
     let _ = fs::remove_file(folder.join(FILLER));
 }
 
-/// The names in a folder; none if there is no such folder.
+/// The names in a folder; none if it does not exist.
 pub fn names(folder: &Path) -> BTreeSet<OsString> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
 }

@@ -1,20 +1,20 @@
-//! What a round does: made of the seed and the round's number alone, so that both together bring a round back.
+//! The plan of a round, made of the seed and the round's number alone, so that both together repeat a round.
 
-/// Longest time that a command is let run before something happens to it, milliseconds: beyond attach, recording and detach.
+/// Longest time before a running command is interfered with, milliseconds: beyond attach, recording and detach.
 const LATE: u64 = 1600;
 /// Within this time it attaches.
 const EARLY: u64 = 120;
-/// In thousands of bytes: the disk of a round that has a small one. A recording is not begun with less than 16 MiB.
+/// Size of a small disk, in thousands of bytes. A recording needs at least 16 MiB to start.
 const SMALL_DISK: u64 = 24 * 1024;
 
-/// What one command is asked for.
+/// The task of one command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// `remora record`; the frequency in hertz, the duration in milliseconds.
     Record { engine: &'static str, event: &'static str, frequency: u64, duration: u64 },
     /// `remora heap`.
     Snapshot { roots: bool, values: bool },
-    /// `remora heap --watch`, for so many milliseconds.
+    /// `remora heap --watch`, for `duration` milliseconds.
     Watch { duration: u64 },
     /// `remora check`.
     Check,
@@ -36,7 +36,7 @@ impl Task {
         }
     }
 
-    /// Whether it takes the main profiler's place.
+    /// Whether it takes the main profiler's slot.
     pub fn is_main(self) -> bool {
         matches!(self, Task::Snapshot { roots: true, .. } | Task::Watch { .. })
     }
@@ -45,15 +45,15 @@ impl Task {
 /// How one command ends. All times are milliseconds since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// When its work is done.
+    /// When it is finished.
     ByItself,
     /// By a signal that ends it properly.
     Asked { signal: &'static str, after: u64 },
-    /// By a second signal, so much later.
+    /// By a second signal, after `gap`.
     Twice { after: u64, gap: u64 },
     /// By SIGKILL.
     Killed { after: u64 },
-    /// When its work is done, after it was stopped for a while.
+    /// When it is finished, after a pause by SIGSTOP.
     Halted { after: u64, pause: u64 },
 }
 
@@ -73,37 +73,37 @@ impl End {
 /// One command of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Actor {
-    /// What it is asked for.
+    /// Its task.
     pub task: Task,
     /// How it ends.
     pub end: End,
-    /// Milliseconds after the round's beginning.
+    /// Milliseconds after the start of the round.
     pub start: u64,
 }
 
-/// A disk that is nearly full.
+/// A nearly full disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disk {
     /// KiB free at the beginning.
     pub free: u64,
-    /// Milliseconds after which hardly anything is free.
+    /// Milliseconds until the disk is filled.
     pub full_after: Option<u64>,
 }
 
 /// A round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Which target, as a number for [`crate::fleet`].
+    /// The target, as a number for [`crate::fleet`].
     pub seat: u64,
     /// Its commands.
     pub actors: Vec<Actor>,
-    /// Where the commands write, if that is a small disk.
+    /// The small disk for the commands' output, if any.
     pub disk: Option<Disk>,
-    /// KiB free in the target's folder for temporary files, if that is nearly full.
+    /// KiB free in the target's folder for temporary files, if it is nearly full.
     pub place: Option<u64>,
     /// When the target is stopped, and for how long, milliseconds.
     pub halt: Option<(u64, u64)>,
-    /// By which order a target of its own ends, and after how many milliseconds.
+    /// The order that ends a separate target, and when, milliseconds.
     pub death: Option<(&'static str, u64)>,
 }
 
@@ -135,7 +135,7 @@ impl Plan {
     }
 }
 
-/// Numbers that look random and are the same for the same seed: splitmix64.
+/// Pseudo-random numbers, the same for the same seed: splitmix64.
 struct Numbers(u64);
 
 impl Numbers {
@@ -164,7 +164,7 @@ impl Numbers {
         choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// While it attaches as often as at any later time.
+    /// An instant that hits the attach as often as any later time.
     fn instant(&mut self) -> u64 {
         let limit = self.pick(&[EARLY, LATE / 2, LATE]);
         self.below(limit)
@@ -179,7 +179,7 @@ impl Numbers {
         }
     }
 
-    /// One that is at work for a while.
+    /// A task that takes a while.
     fn long_task(&mut self) -> Task {
         match self.below(16) {
             0..=10 => self.record(),
@@ -210,7 +210,7 @@ impl Numbers {
         }
     }
 
-    /// One of several that want the same target at once.
+    /// One of several commands that want the same target at once.
     fn rival(&mut self) -> Actor {
         let end = match self.below(8) {
             0 => End::Killed { after: self.instant() },

@@ -1,4 +1,4 @@
-//! One round: its commands run and are interfered with as the plan says, and then everything is looked at.
+//! One round: runs its commands, interferes with them as planned, and then checks everything.
 
 use crate::fleet::Seat;
 use crate::growth;
@@ -13,22 +13,22 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-/// Looks for what is left: a thread inside a handler of the application's own blocks a signal for a moment, and the runtime closes its end
-/// of a connection later than we do.
+/// Checks for leftovers. A thread inside the application's signal handler blocks that signal for a moment. The runtime closes its end of
+/// a connection later than we do.
 const LOOKS: u32 = 300;
-/// The first version that ends a session of its own without a deadlock.
+/// The first version that ends an EventPipe session without a deadlock.
 const FIRST_THAT_ENDS_SESSIONS: u32 = 5;
 /// The program that the end of a session can crash, in every version: docs/guide/live-server.md says why.
 const UNLOADS: &str = "collectible";
-/// Time between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The receipt's name in a command's folder.
 pub const RECEIPT: &str = "receipt.json";
 
-/// What a command did, and where it wrote.
+/// A command's result and output folder.
 pub struct Act {
-    /// What was planned.
+    /// Its plan.
     pub actor: Actor,
     /// Its process id.
     pub pid: u32,
@@ -38,18 +38,18 @@ pub struct Act {
     pub folder: PathBuf,
 }
 
-/// What came of a round.
+/// The result of a round.
 pub struct Done {
     /// Its commands.
     pub acts: Vec<Act>,
     /// How `remora detach` ended, where it was needed.
     pub detached: Option<i32>,
-    /// What is wrong.
+    /// Its faults.
     pub faults: Vec<String>,
 }
 
 impl Done {
-    /// Exit codes, as the log has them.
+    /// Exit codes for the log.
     pub fn codes(&self) -> String {
         let codes = self.acts.iter().map(|act| act.finished.code().to_string()).collect::<Vec<_>>().join(" ");
         self.detached.map_or(codes.clone(), |code| format!("{codes}, detach {code}"))
@@ -68,7 +68,7 @@ pub fn run(plan: &Plan, seat: &mut Seat, place: &Place) -> Done {
     };
     place::empty(&place.disk);
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        // What cannot be removed takes room, which the next round will tell of.
+        // If a file cannot be removed, the next round reports the missing space.
         let _ = std::fs::remove_dir_all(entry.path());
     }
     done
@@ -130,7 +130,7 @@ fn with_the_target(plan: &Plan, seat: &mut Seat, place: &Place, folder: &Path) -
     done
 }
 
-/// A target of its own, which ends in the middle.
+/// Uses a separate target that ends in the middle.
 fn with_a_mortal(plan: &Plan, seat: &Seat, place: &Place, (folder, (order, after)): (&Path, (&str, u64))) -> Done {
     let known = Known { counts_profilers: seat.runtime.major() >= 6 };
     let (mut target, actors) = (seat.mortal(), actors(plan, seat));
@@ -161,14 +161,14 @@ fn with_a_mortal(plan: &Plan, seat: &Seat, place: &Place, (folder, (order, after
     Done { acts, detached: None, faults }
 }
 
-/// It has replaced itself by `cat`, which knows nothing of Remora.
+/// The target has replaced itself by `cat`, which must have nothing of Remora.
 fn other_program(target: &mut Target) -> Vec<String> {
     assert_eq!(target.ask("are you there?"), "are you there?", "cat repeats what it reads");
     Facts::of(target.pid()).remora().into_iter().map(|what| format!("left in the other program: {what}")).collect()
 }
 
-/// The plan's commands, by the agent alone where a session of the runtime's own can end in a crash, or in a deadlock of threads that write
-/// events with the one that ends it: <https://github.com/dotnet/runtime/issues/51579>, in every .NET Core 3.1.
+/// The plan's commands. Where ending an EventPipe session can crash the target, only the agent is used. In every .NET Core 3.1 it can
+/// also deadlock with threads that write events: <https://github.com/dotnet/runtime/issues/51579>.
 fn actors(plan: &Plan, seat: &Seat) -> Vec<Actor> {
     let mut actors = plan.actors.clone();
     if seat.program == UNLOADS || seat.runtime.major() < FIRST_THAT_ENDS_SESSIONS {
@@ -181,7 +181,7 @@ fn actors(plan: &Plan, seat: &Seat) -> Vec<Actor> {
     actors
 }
 
-/// Whether nobody of ours saw to it that the agent left.
+/// Whether no command of ours saw the agent detach.
 fn is_cut_off(act: &Act) -> bool {
     use std::os::unix::process::ExitStatusExt;
     let killed = act.finished.status.signal() == Some(Signal::KILL.as_raw());
@@ -264,7 +264,7 @@ fn interfere(running: &Remora, end: End) {
     }
 }
 
-/// Fills the disk while the commands are at work.
+/// Fills the disk while the commands run.
 fn full_later<'scope>(scope: &'scope Scope<'scope, '_>, plan: &Plan, place: &Place) {
     if let Some(after) = plan.disk.and_then(|disk| disk.full_after) {
         let disk = place.disk.clone();
@@ -275,7 +275,7 @@ fn full_later<'scope>(scope: &'scope Scope<'scope, '_>, plan: &Plan, place: &Pla
     }
 }
 
-/// What is left, once looks at it have come to nothing or all say the same.
+/// The leftovers, once checks find none or all checks find the same.
 fn left(pid: u32, before: &Facts) -> Vec<String> {
     let staying = growth::staying(before).len();
     let mut before = before.clone();
@@ -300,7 +300,7 @@ fn left(pid: u32, before: &Facts) -> Vec<String> {
     left
 }
 
-/// Files of ours that lock this process.
+/// Our lock files for this process.
 fn locks_of(pid: u32) -> Vec<String> {
     let names: BTreeSet<_> = place::names(Path::new("/run/remora"));
     let part = format!("-{pid}-");
@@ -312,7 +312,7 @@ fn joined(act: ScopedJoinHandle<'_, Act>) -> Act {
     act.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
 }
 
-/// The plan's clock is the wall's: what it meets at that instant is the kernel's choice.
+/// Waits by the wall clock: the kernel decides what happens at that instant.
 fn wait(milliseconds: u64) {
     thread::sleep(Duration::from_millis(milliseconds));
 }

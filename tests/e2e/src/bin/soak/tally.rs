@@ -1,4 +1,4 @@
-//! What is told at the end: commands by kind and end, and the growth of each target.
+//! The final tables: commands by kind and end, and the growth of each target.
 
 use crate::fleet::Ended;
 use crate::growth::KINDS;
@@ -13,7 +13,7 @@ const ENDS: [&str; 5] = ["by itself", "signal", "twice", "kill -9", "halted"];
 /// Counts of all lanes.
 #[derive(Default)]
 pub struct Tally {
-    /// Rounds that are over.
+    /// Finished rounds.
     pub rounds: u64,
     commands: BTreeMap<(&'static str, &'static str), u64>,
     codes: BTreeMap<i32, u64>,
@@ -42,7 +42,7 @@ impl Tally {
         }
     }
 
-    /// All of it, as text.
+    /// All tables, as text.
     pub fn table(&self) -> String {
         let mut text = format!("{:<20}", "commands");
         ENDS.iter().for_each(|end| line(&mut text, &format!("{end:>11}")));
