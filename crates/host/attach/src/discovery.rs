@@ -4,7 +4,8 @@
 //! socket betrays it.
 
 use crate::error::{Error, Reason};
-use crate::proc::{Proc, is_gone};
+use crate::proc::{Proc, is_out_of_descriptors};
+use crate::process::refusal;
 use crate::process::{Process, has_ended, inspect, unexamined};
 use crate::survey::Survey;
 use crate::windowed::Limit;
@@ -49,14 +50,12 @@ pub fn processes() -> Result<Vec<Process>, Error> {
 
 /// Like [`find`], in another `/proc`.
 pub fn find_in(proc: &Proc, pid: u32) -> Result<Process, Error> {
-    let gone = |_| Error::NoSuchProcess { pid };
-    let pid =
-        proc.status(pid).map(|status| if status.process_id == 0 { pid } else { status.process_id }).map_err(gone)?;
-    match inspect_within(TIME_ALONE, proc, pid, &Arc::new(Survey::begin())) {
-        Ok(Some(process)) => Ok(process),
-        Ok(None) => Err(unrecognised(proc, pid)),
-        Err(error) if is_gone(&error) => Err(gone(error)),
-        Err(error) => Err(Error::io("read", proc.path(pid, ""), error)),
+    let unread = |error| Error::unread(proc, pid, error);
+    let status = proc.status(pid).map_err(unread)?;
+    let pid = if status.process_id == 0 { pid } else { status.process_id };
+    match inspect_within(TIME_ALONE, proc, pid, &Arc::new(Survey::begin())).map_err(unread)? {
+        Some(process) => Ok(process),
+        None => Err(unrecognised(proc, pid)),
     }
 }
 
@@ -65,11 +64,16 @@ pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
     let survey = Arc::new(Survey::begin());
     let ourselves = std::process::id();
     let pids = proc.pids().map_err(|error| Error::io("read", proc.path(0, "").join(".."), error))?;
-    Ok(pids
-        .into_iter()
-        .filter(|pid| *pid != ourselves)
-        .filter_map(|pid| inspect_within(TIME_IN_A_LIST, proc, pid, &survey).ok().flatten())
-        .collect())
+    let mut found = Vec::new();
+    for pid in pids.into_iter().filter(|pid| *pid != ourselves) {
+        match inspect_within(TIME_IN_A_LIST, proc, pid, &survey) {
+            Ok(process) => found.extend(process),
+            // Without descriptors none is seen, which is not to say that there is none.
+            Err(error) if is_out_of_descriptors(&error) => return Err(Error::unread(proc, pid, error)),
+            Err(_) => {}
+        }
+    }
+    Ok(found)
 }
 
 /// Looks at a process, and at its files for this long, in a thread of its own. The thread is left behind if it takes longer. A process can keep whoever reads its files in `/proc`
@@ -91,20 +95,19 @@ fn inspect_within(time: Duration, proc: &Proc, pid: u32, survey: &Arc<Survey>) -
 
 /// No sign of .NET: because there is none, or because we may not look?
 fn unrecognised(proc: &Proc, pid: u32) -> Error {
-    let viewer = proc.viewer();
-    match (proc.maps(pid), proc.status(pid)) {
-        (Err(error), _) if is_gone(&error) => Error::NoSuchProcess { pid },
-        (Err(_), Ok(status)) if !viewer.may_act_for(status.effective_uid) => {
-            let owner = format!("user {}", status.effective_uid);
-            Error::NotAttachable { pid, reason: Reason::NotOwner { owner, viewer: viewer.uid } }
-        }
-        _ => {
-            let name = proc.stat(pid).map(|stat| stat.name).unwrap_or_default();
-            if proc.stat(pid).is_ok_and(|stat| has_ended(&stat)) {
-                return Error::NotAttachable { pid, reason: Reason::Ended };
-            }
-            Error::NotDotNet { pid, name }
-        }
+    let (stat, status) = match (proc.stat(pid), proc.status(pid)) {
+        (Ok(stat), Ok(status)) => (stat, status),
+        (Err(error), _) | (_, Err(error)) => return Error::unread(proc, pid, error),
+    };
+    let not_attachable = |reason| Error::NotAttachable { pid, reason };
+    match proc.maps(pid) {
+        _ if has_ended(&stat) => not_attachable(Reason::Ended),
+        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Error::unread(proc, pid, error),
+        maps => match refusal(proc, pid, &status, &format!("user {}", status.effective_uid)) {
+            Some(reason @ Reason::LacksCapability { .. }) => not_attachable(reason),
+            Some(reason) if maps.is_err() => not_attachable(reason),
+            _ => Error::NotDotNet { pid, name: stat.name },
+        },
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a user can do about an error or a failed check. The command puts it into words.
 
+use crate::proc::Capability;
+
 /// One thing to do. Of several in a list, any one helps.
 #[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
@@ -38,8 +40,11 @@ pub enum Remedy {
     RunAsOwner,
     /// Run as the target's user, and not as root.
     RunAsTargetUser,
-    /// Give the recorder CAP_SETUID and CAP_SETGID.
-    AddCapabilities,
+    /// Give the recorder these capabilities.
+    AddCapabilities {
+        /// Those that it lacks.
+        missing: Vec<Capability>,
+    },
     /// See what the target has mounted.
     LookAtMounts {
         /// The target.
@@ -89,6 +94,8 @@ pub enum Remedy {
         /// The target.
         pid: u32,
     },
+    /// Raise the recorder's own limit of open files.
+    RaiseOwnOpenFiles,
     /// Start the program without the other profiler.
     RestartWithoutProfiler,
     /// Have other profilers detached.

@@ -3,6 +3,7 @@
 //! The root may be another directory, so that tests can make up processes.
 //! A process that vanishes while it is read gives an error of kind `NotFound` (or ESRCH), never a panic.
 
+mod locks;
 mod mounts;
 mod sockets;
 mod stat;
@@ -41,26 +42,25 @@ pub struct Proc {
 pub struct Viewer {
     /// Effective user id.
     pub uid: u32,
-    /// Whether permissions of files do not bind it.
-    pub overrides_permissions: bool,
-    /// Whether it can take the rights of another user (`CAP_SETUID`, `CAP_SETGID`).
-    pub takes_rights: bool,
+    /// Effective capabilities, as the bits of `CapEff`.
+    pub capabilities: u64,
 }
 
 impl Viewer {
     /// This process.
     pub fn ourselves() -> Viewer {
         let status = read_bounded(Path::new("/proc/self/status")).map(|bytes| parse_status(&bytes)).unwrap_or_default();
-        Viewer {
-            uid: rustix::process::geteuid().as_raw(),
-            overrides_permissions: status.is_capable(Capability::DacOverride),
-            takes_rights: status.is_capable(Capability::SetUid) && status.is_capable(Capability::SetGid),
-        }
+        Viewer { uid: rustix::process::geteuid().as_raw(), capabilities: status.capabilities }
     }
 
     /// Whether it may use what belongs to `owner` alone.
     pub fn may_act_for(self, owner: u32) -> bool {
-        self.uid == owner || self.overrides_permissions
+        self.uid == owner || self.is_capable(Capability::DacOverride)
+    }
+
+    /// Whether it has this capability.
+    pub fn is_capable(self, capability: Capability) -> bool {
+        capability.is_in(self.capabilities)
     }
 }
 
@@ -99,6 +99,12 @@ impl Proc {
     /// Who looks.
     pub fn viewer(&self) -> Viewer {
         self.viewer.unwrap_or_else(Viewer::ourselves)
+    }
+
+    /// Who has locked the file of this device and inode by flock(2), if that can be seen.
+    pub fn lock_holder(&self, device: u64, inode: u64) -> Option<u32> {
+        let locks = read_bounded(&self.root.join("locks")).ok()?;
+        locks::parse_lock_holder(&String::from_utf8_lossy(&locks), device, inode)
     }
 
     /// All process ids, in order; those that vanish meanwhile are no error.
@@ -260,6 +266,11 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(LARGEST_FILE).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Whether an error means that this process, or the system, has no descriptor left: then nothing is known of what was to be opened.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].iter().any(|out| error.raw_os_error() == Some(out.raw_os_error()))
 }
 
 /// Whether an error means that the process is gone.
