@@ -28,7 +28,8 @@ struct Told<'a> {
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     name: &'static str,
-    passed: bool,
+    /// `null`: it could not be looked at.
+    passed: Option<bool>,
     found: &'a str,
     remedy: Option<String>,
 }
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         (Ok(process), _) => process,
         (Err(failure), Some(process_id)) if args.json => {
             let checks = check_pid(process_id, &requirements(FOR_RECORDINGS)?);
-            let why = checks.iter().find(|check| !check.passed).map_or("", |check| &check.found);
+            let why = checks.iter().find(|check| check.has_failed()).map_or("", |check| &check.found);
             out(&json(process_id, &checks, &Verdict::Fails(why, failure.code())))?;
             return Ok(failure.exit());
         }
@@ -118,7 +119,11 @@ fn text(checks: &[Check], verdict: &Verdict<'_>) -> Page {
     let width = checks.iter().map(|check| check.subject.name().len()).max().unwrap_or(0);
     let mut text = Page::default();
     for check in checks {
-        let mark = if check.passed { "passed" } else { "FAILED" };
+        let mark = match check.passed {
+            Some(true) => "passed ",
+            Some(false) => "FAILED ",
+            None => "unknown",
+        };
         let remedy = in_words(&check.remedies, Goal::Recording).map_or(String::new(), |remedy| format!("; {remedy}"));
         text += line(format!("{mark}  {:width$}  {}{remedy}", check.subject.name(), check.found));
     }

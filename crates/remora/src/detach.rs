@@ -28,7 +28,9 @@ struct Outcome {
     clean: bool,
     removed: Vec<String>,
     in_use: Vec<String>,
-    /// Inert libraries that cannot be removed: announced to stay, or loaded to repair the runtime's count after a killed recorder.
+    /// The recorders of those in use, in the same order; of one that cannot be seen, `null`.
+    used_by: Vec<Option<u32>>,
+    /// Libraries that do nothing and cannot be removed: said beforehand to stay, or come to set right what was killed.
     stays: Vec<String>,
     left: Vec<LeftRow>,
 }
@@ -44,7 +46,7 @@ struct LeftRow {
 pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     let mut process = find(args.process_id)?;
     process.library_directory = args.library_directory.clone().map(TargetPath::from);
-    if let Err(reason @ Reason::NotOwner { .. }) = &process.attachable {
+    if let Err(reason @ (Reason::NotOwner { .. } | Reason::LacksCapability { .. })) = &process.attachable {
         return Err(Error::NotAttachable { pid: process.pid, reason: reason.clone() }.into());
     }
     if let Some(holder) = holder::of(&process) {
@@ -76,6 +78,7 @@ fn settled<T>(patience: Duration, mut look: impl FnMut() -> Vec<T>) -> Vec<T> {
 
 impl Outcome {
     fn of(process_id: u32, swept: Swept, left: Vec<Left>, stays: Vec<String>) -> Outcome {
+        let (in_use, used_by): (Vec<_>, Vec<_>) = swept.in_use.into_iter().unzip();
         let shown = |paths: Vec<TargetPath>| paths.iter().map(TargetPath::to_string).collect();
         let mut rows: Vec<LeftRow> =
             left.into_iter().map(|left| LeftRow { kind: left.kind.name(), what: left.what, why: left.why }).collect();
@@ -85,7 +88,8 @@ impl Outcome {
             process_id,
             clean: rows.is_empty(),
             removed: shown(swept.removed),
-            in_use: shown(swept.in_use),
+            in_use: shown(in_use),
+            used_by,
             stays,
             left: rows,
         }
@@ -96,8 +100,9 @@ impl Outcome {
         for path in &self.removed {
             text += line(format!("removed {path}"));
         }
-        for path in &self.in_use {
-            text += line(format!("kept {path}: a recording that is alive uses it"));
+        for (path, user) in self.in_use.iter().zip(&self.used_by) {
+            let user = holder::shown(user.unwrap_or(0));
+            text += line(format!("kept {path}: it belongs to a recording by {user}"));
         }
         for left in &self.left {
             text += line(format!("left: {} {}: {}", left.kind, left.what, left.why));
@@ -156,6 +161,21 @@ mod tests {
         );
         assert!(lines[0].starts_with("stays: /tmp/libremora_agent-1-stays.so (deleted): it does nothing"), "{told}");
         assert_eq!(lines[1..], ["nothing else of Remora is in process 7"]);
+    }
+
+    #[test]
+    fn a_file_that_is_in_use_was_kept_without_saying_for_whom() {
+        let path = |number| TargetPath::from(format!("/tmp/libremora_agent-{number}.so"));
+        let mut swept = Swept::default();
+        swept.in_use = vec![(path(1), Some(std::process::id())), (path(2), None)];
+        let told = Outcome::of(7, swept, vec![], vec![]).text();
+        let own =
+            format!("kept /tmp/libremora_agent-1.so: it belongs to a recording by process {} (", std::process::id());
+        assert!(told.starts_with(&own), "{told}");
+        assert!(
+            told.contains("agent-2.so: it belongs to a recording by a process that cannot be seen from here"),
+            "{told}"
+        );
     }
 
     #[test]

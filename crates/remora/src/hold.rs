@@ -1,11 +1,12 @@
 //! The instance lock: one recording of a process at a time. It is a locked file, so of two commands that start at the same instant only
 //! one attaches.
 //!
-//! The file is in a directory of the recording user that no other user can write to: `/run/remora` for root, `/run/user/UID/remora` or
-//! `/tmp/remora-UID` for others. Only that user and root can open it, because a process that can read a file can lock it.
-//! A recording respects the lock of its own user, and of root where that file is visible. Otherwise the agent's memory shows the recorder
-//! ([`crate::holder`]).
-//! Other users only report the lock of the target's own user: that user can lock any process, and write any recorder's id.
+//! The file lies in a directory of the recording user, which nobody else can write to: `/run/remora` for root, `/run/user/UID/remora` or
+//! `/tmp/remora-UID` for others. Only that user and root can open it: who can read a file can lock it. A recording is refused for the lock
+//! of its own user, and of root: who cannot open the file sees in `/proc/locks` whether it is locked. The lock of a process's own
+//! user is only told of, to others: that user can lock any process, and name any holder. The kernel gives the lock back when its holder
+//! ends, however that ends. A file that nobody locks, of a process that is gone, is removed by the next recording. The file's name is made of the process's innermost id, that id's namespace and the start time, so it is the same from another pid namespace. Who has another
+//! `/run` does not see the files; such recordings are told apart by the agent's memory only ([`crate::holder`]).
 //!
 //! The kernel releases the lock when its owner ends, in any way. The file name has the process's innermost id, that id's namespace and
 //! the start time, so it is the same from another pid namespace.
@@ -18,6 +19,7 @@
 use crate::console::note;
 use crate::failure::Failure;
 use remora_attach::Process;
+use remora_attach::proc::Proc;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -31,7 +33,11 @@ use std::time::Duration;
 const TRIES: usize = 16;
 /// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Bytes that are read of a lock file: the owner's id, and the namespace of that id.
+/// How the files' names begin.
+const START: &str = "recording-";
+/// Files that are looked at in a directory at a time, in search of those that a killed recorder left.
+const MOST_FILES: usize = 256;
+/// The longest text that is read of a holder: its id, and the namespace of that id.
 const LONGEST_TEXT: u64 = 64;
 
 /// The instance lock. It is released with the value, or when this process ends.
@@ -64,6 +70,7 @@ impl Hold {
         for _ in 0..TRIES {
             match lock(own, &name) {
                 Ok(locked) => {
+                    remove_those_of_ended_processes(own);
                     if own != 0
                         && let Some(holder) = holder_among(0, &name)
                     {
@@ -112,9 +119,13 @@ pub(crate) fn holder(process: &Process) -> Option<u32> {
 }
 
 fn name(process: &Process) -> String {
-    // A process that cannot read the namespace cannot record the target either.
-    let namespace = std::fs::metadata(format!("/proc/{}/ns/pid", process.pid)).map_or(0, |facts| facts.ino());
-    format!("recording-{namespace}-{}-{}", process.namespaced_pid, process.start_time)
+    name_of(process.pid, process.namespaced_pid, process.start_time)
+}
+
+fn name_of(process_id: u32, namespaced_pid: u32, start_time: u64) -> String {
+    // Who may not know the namespace may not record the process either.
+    let namespace = std::fs::metadata(format!("/proc/{process_id}/ns/pid")).map_or(0, |facts| facts.ino());
+    format!("{START}{namespace}-{namespaced_pid}-{start_time}")
 }
 
 /// Directories for a user's lock files, best first.
@@ -126,6 +137,44 @@ fn directories(user: u32) -> [PathBuf; 2] {
 /// Removes the lock file of a killed recorder of this process; returns its path if there was one.
 pub(crate) fn remove_stale(process: &Process) -> Option<PathBuf> {
     remove(rustix::process::geteuid().as_raw(), &name(process))
+}
+
+/// Removes this user's lock files that nobody holds, of processes that are gone: no later recording has their name.
+fn remove_those_of_ended_processes(user: u32) {
+    let free: Vec<String> = directories(user).iter().flat_map(|path| files_in(path, user)).collect();
+    if free.is_empty() {
+        return;
+    }
+    let proc = Proc::default();
+    let name = |pid: u32| {
+        let (status, stat) = (proc.status(pid).ok()?, proc.stat(pid).ok()?);
+        Some(name_of(pid, status.namespaced_pid.unwrap_or(pid), stat.start_time))
+    };
+    let Ok(pids) = proc.pids() else { return };
+    let running: Vec<String> = pids.into_iter().filter_map(name).collect();
+    for name in free.iter().filter(|name| !running.contains(name)) {
+        remove(user, name);
+    }
+}
+
+/// Names of this user's lock files that nobody holds.
+fn files_in(path: &Path, user: u32) -> Vec<String> {
+    let Some(directory) = open_directory(path, user) else { return Vec::new() };
+    let Ok(entries) = rustix::fs::Dir::read_from(&directory.descriptor) else { return Vec::new() };
+    let names =
+        entries.flatten().take(MOST_FILES).filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+    let is_own_file = |name: &String| {
+        name.starts_with(START)
+            && rustix::fs::statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|facts| {
+                facts.st_uid == user && FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile
+            })
+    };
+    let is_free = |name: &String| {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::empty());
+        file.is_ok_and(|file| rustix::fs::flock(file, FlockOperation::NonBlockingLockShared).is_ok())
+    };
+    names.filter(is_own_file).filter(is_free).collect()
 }
 
 fn remove(user: u32, name: &str) -> Option<PathBuf> {
@@ -186,6 +235,26 @@ fn make_directory(path: &Path) -> Result<(), Errno> {
 
 /// The owner of this user's lock; 0 if it is not visible from here, or has not written its id.
 fn holder_among(user: u32, name: &str) -> Option<u32> {
+    holder_as_written(user, name).or_else(|| holder_of_a_closed_file(user, name))
+}
+
+/// Who has locked a file of this user that we may not open; 0 for a process that cannot be seen from here.
+fn holder_of_a_closed_file(user: u32, name: &str) -> Option<u32> {
+    directories(user).iter().find_map(|path| {
+        let directory = open_directory(path, user)?;
+        let facts = rustix::fs::statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let is_file = FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile && facts.st_uid == user;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&directory.descriptor, name, flags, Mode::empty());
+        if !is_file || opened.err() != Some(Errno::ACCESS) {
+            return None;
+        }
+        Proc::default().lock_holder(facts.st_dev, facts.st_ino)
+    })
+}
+
+/// Who has locked a file of this user, as that file says.
+fn holder_as_written(user: u32, name: &str) -> Option<u32> {
     for _ in 0..TRIES {
         let text = text_of_holder(user, name)?;
         let (holder, namespace) = text.split_once(' ').unwrap_or_default();
@@ -302,6 +371,25 @@ mod tests {
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         std::fs::write(&path, format!("7 {}", own_namespace())).expect("written");
         assert_eq!((remove(user, &name), path.exists()), (Some(path.clone()), false));
+    }
+
+    #[test]
+    fn lock_files_of_ended_processes_piled_up() {
+        let user = rustix::process::geteuid().as_raw();
+        let held = lock(user, &own("beside")).expect("it is free");
+        let folder = held.directory.path.clone();
+        let gone = format!("{START}{}-4194999-{}", own_namespace(), std::process::id());
+        let (proc, pid) = (Proc::default(), std::process::id());
+        let running = name_of(pid, pid, proc.stat(pid).expect("it lives").start_time);
+        for name in [&gone, &running] {
+            std::fs::write(folder.join(name), format!("7 {}", own_namespace())).expect("written");
+        }
+        let other = lock_in(open_directory(&folder, user).expect("ours"), &format!("{gone}1"), OFlags::CREATE);
+        remove_those_of_ended_processes(user);
+        let left = [&gone, &running, &format!("{gone}1")].map(|name| folder.join(name).exists());
+        drop(other);
+        assert_eq!(remove(user, &running), Some(folder.join(&running)));
+        assert_eq!(left, [false, true, true], "ended, running, held by somebody");
     }
 
     #[test]

@@ -21,10 +21,9 @@ pub(crate) fn shown(holder: u32) -> String {
     let command = proc.command_line(holder).unwrap_or_default().join(" ");
     // A process chooses its own name; the kernel reports its user.
     let own = rustix::process::geteuid().as_raw();
-    match proc.status(holder) {
-        Ok(status) if ![0, own].contains(&status.effective_uid) => {
-            format!("process {holder} of user {} ({command})", status.effective_uid)
-        }
+    match proc.status(holder).map(|status| status.effective_uid) {
+        Ok(0) if own != 0 => format!("another user: process {holder} of root ({command})"),
+        Ok(user) if user != own => format!("another user: process {holder} of user {user} ({command})"),
         _ => format!("process {holder} ({command})"),
     }
 }

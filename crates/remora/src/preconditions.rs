@@ -26,10 +26,10 @@ pub(crate) fn examine(process: &Process, library: &[u8], slot: Slot) -> Result<V
     let mut checks = check(process, &requirements(library)?.for_slot(slot));
     // Before its agent has attached, or with the runtime's own sampler, another recording leaves no sign in the process.
     let held = hold::holder(process).is_some();
-    for check in checks.iter_mut().filter(|check| check.subject == Subject::OwnAgent && (held || !check.passed)) {
+    for check in checks.iter_mut().filter(|check| check.subject == Subject::OwnAgent && (held || check.has_failed())) {
         judge_own_agent(process, check);
     }
-    if checks.iter().all(|check| check.passed || check.subject.concerns_the_agent_only()) {
+    if checks.iter().all(|check| !check.has_failed() || check.subject.concerns_the_agent_only()) {
         checks.push(check_answer(process, PATIENCE));
     }
     Ok(checks)
@@ -37,7 +37,7 @@ pub(crate) fn examine(process: &Process, library: &[u8], slot: Slot) -> Result<V
 
 /// The first obstacle, if any: obstacles for every engine come before those for the agent only.
 pub(crate) fn obstacle(process: &Process, checks: &[Check]) -> Option<Obstacle> {
-    let failed = || checks.iter().filter(|check| !check.passed);
+    let failed = || checks.iter().filter(|check| check.has_failed());
     let first = failed().find(|check| !check.subject.concerns_the_agent_only()).or_else(|| failed().next())?;
     if let Some(failure) = ended(process.pid) {
         return Some(Obstacle { found: failure.to_string(), failure, agent_only: false });
@@ -74,12 +74,12 @@ fn ended(process_id: u32) -> Option<Failure> {
 fn judge_own_agent(process: &Process, check: &mut Check) {
     match holder::of(process) {
         Some(holder) => {
-            check.passed = false;
+            check.passed = Some(false);
             check.found = format!("it is being recorded by {holder}");
             check.remedies = vec![Remedy::WaitForRecording];
         }
         None if !holder::agent_lives(process.pid) => {
-            check.passed = true;
+            check.passed = Some(true);
             check.found = "an earlier one is mapped and inert".to_owned();
             check.remedies = vec![Remedy::Nothing];
         }

@@ -26,6 +26,7 @@ const DIAGNOSTICS_OFF: i32 = 14;
 const NO_ANSWER: i32 = 15;
 const CANNOT_LOAD: i32 = 16;
 const SLOT_TAKEN: i32 = 17;
+const REFUSED: i32 = 19;
 const OUTPUT_REFUSED: i32 = 20;
 const DISK_FULL: i32 = 21;
 const NOT_A_RECORDING: i32 = 30;
@@ -44,6 +45,27 @@ fn a_process_that_does_not_exist() {
     refused(&remora(["check", "-p", &pid]), NO_PROCESS, &words);
     refused(&remora(["detach", "-p", &pid]), NO_PROCESS, &words);
     refused(&remora(["record", "-n", "no such program"]), NO_PROCESS, &["no .NET process is called", "`remora ps`"]);
+}
+
+/// A process that lives was said to have ended.
+#[test]
+fn a_remora_without_descriptors_says_so_and_not_that_the_process_has_ended() {
+    let target = Start::of(Command::new(remora_e2e::native("burn")), "burn").ready();
+    let pid = target.pid().to_string();
+    let limited = |limit: u32, arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!(r#"ulimit -n {limit} && exec "$0" "$@""#)]);
+        command.arg(Remora::command().get_program()).args(arguments);
+        Remora::spawn(command).finish()
+    };
+    for limit in [5, 6, 8, 10, 12, 16, 24, 32] {
+        for command in ["check", "detach", "record"] {
+            let words = ["Too many open files", "raise the limit of open files for remora"];
+            refused(&limited(limit, &[command, "-p", &pid]), REFUSED, &words);
+        }
+        refused(&limited(limit, &["ps"]), REFUSED, &["Too many open files"]);
+    }
+    refused(&limited(64, &["check", "-p", &pid]), NOT_DOTNET, &["has not loaded a .NET runtime"]);
 }
 
 #[test]

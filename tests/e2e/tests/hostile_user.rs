@@ -18,7 +18,8 @@ use support::{compile, open_folder};
 const USER: u32 = 64_201;
 const STRANGER: u32 = 64_202;
 
-/// Exit codes: no answer, another recorder, refused by the target, unwritable output, leftovers in the target.
+/// Exit codes: not allowed, nobody answers, another command records it, the target refuses, the output cannot be written, something stays in the target.
+const NO_PERMISSION: i32 = 13;
 const NO_ANSWER: i32 = 15;
 const HELD: i32 = 18;
 const REFUSED: i32 = 19;
@@ -272,7 +273,68 @@ fn a_lock_that_another_user_holds_in_the_place_of_roots_holds_nobody() {
     record().failed_with(REFUSED, &["the runtime refused"]);
 }
 
-/// Once, root was refused, with an innocent process named as the recorder.
+/// The user was told of leftovers after ten seconds, and to detach what a recording of root's was using.
+#[test]
+fn a_recording_by_root_is_told_to_the_targets_user_at_once_and_one_that_was_killed_is_not() {
+    let hostile = Hostile::of_today("", "refusing", &[]);
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let (locks, program) = (folder.path().join("locks"), folder.path().join("remora"));
+    fs::create_dir(&locks).unwrap();
+    fs::set_permissions(&locks, PermissionsExt::from_mode(0o755)).unwrap();
+    fs::copy(Remora::command().get_program(), &program).unwrap();
+    let path = locks.join(lock_name(&hostile));
+    let lock = fs::File::create(&path).unwrap();
+    fs::set_permissions(path, PermissionsExt::from_mode(0o600)).unwrap();
+    let as_user = |arguments: &[&str]| {
+        let script = r#"mount -t tmpfs -o mode=1777 none /tmp && mkdir /tmp/remora-0 && mount --bind "$0" /tmp/remora-0 && exec "$@""#;
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-ec", script]).arg(&locks).arg("setpriv");
+        command.arg(format!("--reuid={USER}")).arg(format!("--regid={USER}")).arg("--clear-groups").arg(&program);
+        command.args(arguments).args(["-p", &hostile.pid()]);
+        Remora::spawn(command).finish()
+    };
+    as_user(&["detach"]).succeeded();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let holder = format!("another user: process {} of root", std::process::id());
+    as_user(&["detach"]).failed_with(HELD, &[&holder]);
+    as_user(&["record", "-d", "1s", "-o", "/tmp/out.remora"]).failed_with(HELD, &[&holder]);
+    as_user(&["heap", "-o", "/tmp/out.remora-heap"]).failed_with(HELD, &[&holder]);
+}
+
+/// Root that lacks a capability was told that the socket had been deleted, or to run as root.
+#[test]
+fn root_without_a_capability_is_told_which_one_it_lacks() {
+    let hostile = Hostile::of_today("", "refusing", &[]);
+    let out = hostile.folder.path().join("out.remora");
+    let out = out.to_str().unwrap();
+    let closed = format!("cannot open /proc/{}/root: Remora lacks CAP_SYS_PTRACE", hostile.pid());
+    let cases = [
+        ("-sys_ptrace", &*closed, "--cap-add SYS_PTRACE"),
+        ("-dac_override", "Remora lacks CAP_DAC_OVERRIDE", "--cap-add DAC_OVERRIDE"),
+        ("-setuid", "Remora lacks CAP_SETUID", "--cap-add SETUID"),
+        ("-setgid", "Remora lacks CAP_SETGID", "--cap-add SETGID"),
+    ];
+    for (capability, cause, remedy) in cases {
+        let run = |arguments: &[&str]| {
+            let mut command = Command::new("setpriv");
+            command.args(["--bounding-set", capability, "--inh-caps", capability]);
+            command.arg(Remora::command().get_program()).args(arguments).args(["-p", &hostile.pid()]);
+            Remora::spawn(command).finish()
+        };
+        for arguments in [&["detach"][..], &["record", "-d", "1s", "-o", out]] {
+            run(arguments).failed_with(NO_PERMISSION, &[cause, remedy, "run remora as the target's user"]);
+        }
+        let checked = run(&["check", "--json"]);
+        assert_eq!(checked.code(), NO_PERMISSION, "{checked}");
+        let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
+        assert_eq!(checked["code"], "lacks-capability", "{checked:#}");
+        let rights = checked["checks"].as_array().unwrap().iter().find(|check| check["name"] == "rights").unwrap();
+        assert_eq!((&rights["passed"], rights["found"].as_str().unwrap().contains(cause)), (&Value::Bool(false), true));
+    }
+}
+
+/// Root was refused, and told that a process which does nothing of that kind records it.
 #[test]
 fn a_lock_of_the_targets_user_does_not_keep_root_from_recording_and_names_no_holder() {
     let hostile = Hostile::of_today("", "refusing", &[]);

@@ -96,9 +96,9 @@ impl Subject {
 pub struct Check {
     /// Its subject.
     pub subject: Subject,
-    /// Whether recording is possible as far as this check goes.
-    pub passed: bool,
-    /// The finding.
+    /// Whether recording is possible as far as this goes; `None` if it could not be looked at.
+    pub passed: Option<bool>,
+    /// What was found.
     pub found: String,
     /// Remedies; for a passed check, hints.
     pub remedies: Vec<Remedy>,
@@ -106,15 +106,24 @@ pub struct Check {
 
 impl Check {
     fn passed(subject: Subject, found: impl Into<String>) -> Check {
-        Check { subject, passed: true, found: found.into(), remedies: Vec::new() }
+        Check { subject, passed: Some(true), found: found.into(), remedies: Vec::new() }
     }
 
     fn failed(subject: Subject, found: impl Into<String>, remedies: impl Into<Vec<Remedy>>) -> Check {
-        Check { subject, passed: false, found: found.into(), remedies: remedies.into() }
+        Check { subject, passed: Some(false), found: found.into(), remedies: remedies.into() }
     }
 
     fn noted(subject: Subject, found: impl Into<String>, remedies: impl Into<Vec<Remedy>>) -> Check {
-        Check { passed: true, ..Check::failed(subject, found, remedies) }
+        Check { passed: Some(true), ..Check::failed(subject, found, remedies) }
+    }
+
+    fn unknown(subject: Subject, found: impl Into<String>, remedies: impl Into<Vec<Remedy>>) -> Check {
+        Check { passed: None, ..Check::failed(subject, found, remedies) }
+    }
+
+    /// Whether recording is not possible.
+    pub fn has_failed(&self) -> bool {
+        self.passed == Some(false)
     }
 }
 
@@ -138,13 +147,14 @@ pub fn check(process: &Process, requirements: &Requirements) -> Vec<Check> {
         Ok(maps) => (maps, None),
         Err(error) => (Vec::new(), Some(error)),
     };
-    let Ok(status) = process.proc.status(process.pid) else {
-        return vec![unfound(&Error::NoSuchProcess { pid: process.pid })];
+    let status = match process.proc.status(process.pid) {
+        Ok(status) => status,
+        Err(error) => return vec![unfound(&Error::unread(&process.proc, process.pid, error))],
     };
     let mut checks = vec![
         Check::passed(Subject::Process, format!("{} ({})", process.pid, process.name())),
         runtime(process),
-        rights(process, &status),
+        rights(process),
         port(process),
         stopped(process),
     ];
@@ -180,12 +190,20 @@ pub fn check_answer(process: &Process, timeout: Duration) -> Check {
     }
 }
 
-/// Fails if a reason against attaching concerns this check, else passes.
-fn attachable(process: &Process, subject: Subject, concerns: fn(&Reason) -> bool, found: String) -> Check {
+/// The attachability that concerns one check, or that it passes; `Err`: what it was not possible to look at.
+fn attachable(
+    process: &Process,
+    subject: Subject,
+    concerns: fn(&Reason) -> bool,
+    found: Result<String, &str>,
+) -> Check {
     let reasons = process.attachable.as_ref().err().into_iter().chain(process.diagnostics.as_ref().err());
     match reasons.into_iter().find(|reason| concerns(reason)) {
         Some(reason) => Check::failed(subject, reason.to_string(), reason.remedies()),
-        None => Check::passed(subject, found),
+        None => match found {
+            Ok(found) => Check::passed(subject, found),
+            Err(unseen) => Check::unknown(subject, unseen, []),
+        },
     }
 }
 
@@ -211,21 +229,14 @@ fn runtime(process: &Process) -> Check {
         process,
         Subject::Runtime,
         concerns,
-        if all.is_empty() { "hidden from you".to_owned() } else { all.join(", ") },
+        if all.is_empty() { Err("hidden from you") } else { Ok(all.join(", ")) },
     )
 }
 
-fn rights(process: &Process, status: &Status) -> Check {
+fn rights(process: &Process) -> Check {
     let owner = process.user.clone().unwrap_or_else(|| process.uid.to_string());
-    let viewer = process.proc.viewer();
-    if viewer.may_act_for(process.uid) && viewer.uid != status.file_uid && !viewer.takes_rights {
-        return Check::failed(
-            Subject::Rights,
-            format!("runs as {owner}, and remora cannot take that user's rights: it lacks CAP_SETUID or CAP_SETGID"),
-            [Remedy::AddCapabilities, Remedy::RunAsTargetUser],
-        );
-    }
-    attachable(process, Subject::Rights, |reason| matches!(reason, Reason::NotOwner { .. }), format!("runs as {owner}"))
+    let concerns = |reason: &Reason| matches!(reason, Reason::NotOwner { .. } | Reason::LacksCapability { .. });
+    attachable(process, Subject::Rights, concerns, Ok(format!("runs as {owner}")))
 }
 
 fn port(process: &Process) -> Check {
@@ -239,7 +250,7 @@ fn port(process: &Process) -> Check {
         )
     };
     let found = process.diagnostics.as_ref().map(|socket| format!("listens on {}", socket.target_path));
-    attachable(process, Subject::DiagnosticsPort, concerns, found.unwrap_or_else(|_| "not looked for".to_owned()))
+    attachable(process, Subject::DiagnosticsPort, concerns, found.map_err(|_| "not looked for"))
 }
 
 fn stopped(process: &Process) -> Check {
@@ -258,7 +269,7 @@ fn architecture(process: &Process, requirements: &Requirements) -> Check {
             [Remedy::UseEventPipe],
         ),
         (Some(theirs), _) => Check::passed(SUBJECT, theirs.to_string()),
-        (None, _) => Check::noted(SUBJECT, "the executable cannot be read", [Remedy::CheckArchitecture]),
+        (None, _) => Check::unknown(SUBJECT, "the executable cannot be read", [Remedy::CheckArchitecture]),
     }
 }
 
@@ -271,7 +282,7 @@ fn libc(process: &Process, requirements: &Requirements, maps: &[MapEntry]) -> Ch
             [Remedy::UsePortableBuild, Remedy::UseEventPipe],
         ),
         (Libc::Musl { file }, _) => musl(process, file, requirements, maps),
-        (Libc::Unknown, _) => Check::noted(SUBJECT, "not recognised", [Remedy::UseEventPipe]),
+        (Libc::Unknown, _) => Check::unknown(SUBJECT, "not recognised", [Remedy::UseEventPipe]),
         (known, Some(needed)) => Check::passed(SUBJECT, format!("{known}; the library needs {needed}")),
         (known, None) => Check::passed(SUBJECT, known.to_string()),
     }
@@ -287,7 +298,7 @@ fn musl(process: &Process, file: &TargetPath, requirements: &Requirements, maps:
     let exported =
         |path: &TargetPath| with_elf(&budget, || process.proc.open(process.pid, path), |elf| elf.exported_of(&wanted));
     let Some(mut there) = exported(file) else {
-        return Check::noted(SUBJECT, "musl, whose file cannot be read", [Remedy::UseEventPipe]);
+        return Check::unknown(SUBJECT, "musl, whose file cannot be read", [Remedy::UseEventPipe]);
     };
     for library in &requirements.libraries {
         let mapped = maps.iter().find(|mapping| mapping.file_name() == library);
@@ -350,7 +361,7 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntr
                 format!("no other profiler is loaded, although {key}={value} is set"),
                 [Remedy::DetachedLeavesNoSign],
             ),
-            None if budget.reached().is_some() => Check::noted(
+            None if budget.reached().is_some() => Check::unknown(
                 SUBJECT,
                 "no other profiler was seen, and not all libraries could be looked at: what they claim is more than is read of them",
                 [Remedy::UseEventPipe],
@@ -414,7 +425,7 @@ fn signals(status: &Status) -> Check {
             [Remedy::RaiseQueuedSignals, Remedy::UseEventPipe],
         ),
         Some((used, limit)) => Check::passed(SUBJECT, format!("{used} of {limit} queued signals in use")),
-        None => Check::passed(SUBJECT, "no limit is told"),
+        None => Check::unknown(SUBJECT, "no limit is told", []),
     }
 }
 
@@ -429,10 +440,10 @@ const NEEDED_BY_ANYBODY: u64 = 4;
 fn descriptors(process: &Process) -> Check {
     const SUBJECT: Subject = Subject::Descriptors;
     let Some(limit) = process.proc.read(process.pid, "limits").ok().and_then(|bytes| open_files(&bytes)) else {
-        return Check::passed(SUBJECT, "how many there may be cannot be read");
+        return Check::unknown(SUBJECT, "how many there may be cannot be read", []);
     };
     let Ok(entries) = std::fs::read_dir(process.proc.path(process.pid, "fd")) else {
-        return Check::passed(SUBJECT, format!("{limit} at most; how many there are cannot be read"));
+        return Check::unknown(SUBJECT, format!("{limit} at most; how many there are cannot be read"), []);
     };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
     let free = limit - numbers.filter(|number| *number < limit).count() as u64;

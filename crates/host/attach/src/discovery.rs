@@ -3,14 +3,14 @@
 //! A process that ends meanwhile is omitted; one without read permission is listed as far as its socket reveals it.
 
 use crate::error::{Error, Reason};
-use crate::proc::{Proc, is_gone};
-use crate::process::{Process, has_ended, inspect, unexamined};
+use crate::proc::{Proc, is_out_of_descriptors};
+use crate::process::{Process, has_ended, inspect, refusal, unexamined};
 use crate::survey::Survey;
 use crate::windowed::Limit;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time limit for the files of one of many processes.
@@ -20,7 +20,7 @@ const TIME_ALONE: Duration = Duration::from_secs(10);
 /// Time for a whole list, beyond what has begun by then. Those that are left are listed without a look.
 const TIME_OF_A_LIST: Duration = Duration::from_secs(15);
 /// Processes of a list that are looked at at a time: each may keep us waiting.
-const AT_A_TIME: usize = 8;
+const AT_A_TIME: usize = 4;
 /// Time for all else that is read of a process: little, unless it keeps us waiting.
 const TIME_BESIDE: Duration = Duration::from_secs(1);
 
@@ -53,14 +53,12 @@ pub fn processes() -> Result<Vec<Process>, Error> {
 
 /// Like [`find`], in another `/proc`.
 pub fn find_in(proc: &Proc, pid: u32) -> Result<Process, Error> {
-    let gone = |_| Error::NoSuchProcess { pid };
-    let pid =
-        proc.status(pid).map(|status| if status.process_id == 0 { pid } else { status.process_id }).map_err(gone)?;
-    match inspect_within(TIME_ALONE, proc, pid, &Arc::new(Survey::begin())) {
-        Ok(Some(process)) => Ok(process),
-        Ok(None) => Err(unrecognised(proc, pid)),
-        Err(error) if is_gone(&error) => Err(gone(error)),
-        Err(error) => Err(Error::io("read", proc.path(pid, ""), error)),
+    let unread = |error| Error::unread(proc, pid, error);
+    let status = proc.status(pid).map_err(unread)?;
+    let pid = if status.process_id == 0 { pid } else { status.process_id };
+    match inspect_within(TIME_ALONE, proc, pid, &Arc::new(Survey::begin())).map_err(unread)? {
+        Some(process) => Ok(process),
+        None => Err(unrecognised(proc, pid)),
     }
 }
 
@@ -70,23 +68,38 @@ pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
     let ourselves = std::process::id();
     let pids = proc.pids().map_err(|error| Error::io("read", proc.path(0, "").join(".."), error))?;
     let pids: Vec<u32> = pids.into_iter().filter(|pid| *pid != ourselves).collect();
-    let (next, found, deadline) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Instant::now() + TIME_OF_A_LIST);
+    let (next, deadline) = (AtomicUsize::new(0), Instant::now() + TIME_OF_A_LIST);
+    let (found, failed) = (Mutex::new(Vec::new()), Mutex::new(None));
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
                 while let Some(pid) = pids.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let process = match Instant::now() < deadline {
-                        true => inspect_within(TIME_IN_A_LIST, proc, *pid, &survey).ok().flatten(),
-                        false => unexamined(proc, *pid, Limit::Time),
+                        true => inspect_within(TIME_IN_A_LIST, proc, *pid, &survey),
+                        false => Ok(unexamined(proc, *pid, Limit::Time)),
                     };
-                    found.lock().unwrap_or_else(PoisonError::into_inner).extend(process);
+                    match process {
+                        Ok(process) => lock(&found).extend(process),
+                        // Without descriptors no process is seen, which does not mean that there is none.
+                        Err(error) if is_out_of_descriptors(&error) => {
+                            lock(&failed).get_or_insert(Error::unread(proc, *pid, error));
+                        }
+                        Err(_) => {}
+                    }
                 }
             });
         }
     });
+    if let Some(error) = lock(&failed).take() {
+        return Err(error);
+    }
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_by_key(|process| process.pid);
     Ok(found)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Examines a process, and its files for this long, in a separate thread, which is abandoned if it takes longer.
@@ -107,20 +120,19 @@ fn inspect_within(time: Duration, proc: &Proc, pid: u32, survey: &Arc<Survey>) -
 
 /// Distinguishes a process without .NET from one that we may not examine.
 fn unrecognised(proc: &Proc, pid: u32) -> Error {
-    let viewer = proc.viewer();
-    match (proc.maps(pid), proc.status(pid)) {
-        (Err(error), _) if is_gone(&error) => Error::NoSuchProcess { pid },
-        (Err(_), Ok(status)) if !viewer.may_act_for(status.effective_uid) => {
-            let owner = format!("user {}", status.effective_uid);
-            Error::NotAttachable { pid, reason: Reason::NotOwner { owner, viewer: viewer.uid } }
-        }
-        _ => {
-            let name = proc.stat(pid).map(|stat| stat.name).unwrap_or_default();
-            if proc.stat(pid).is_ok_and(|stat| has_ended(&stat)) {
-                return Error::NotAttachable { pid, reason: Reason::Ended };
-            }
-            Error::NotDotNet { pid, name }
-        }
+    let (stat, status) = match (proc.stat(pid), proc.status(pid)) {
+        (Ok(stat), Ok(status)) => (stat, status),
+        (Err(error), _) | (_, Err(error)) => return Error::unread(proc, pid, error),
+    };
+    let not_attachable = |reason| Error::NotAttachable { pid, reason };
+    match proc.maps(pid) {
+        _ if has_ended(&stat) => not_attachable(Reason::Ended),
+        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Error::unread(proc, pid, error),
+        maps => match refusal(proc, pid, &status, &format!("user {}", status.effective_uid)) {
+            Some(reason @ Reason::LacksCapability { .. }) => not_attachable(reason),
+            Some(reason) if maps.is_err() => not_attachable(reason),
+            _ => Error::NotDotNet { pid, name: stat.name },
+        },
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::codec::CodecError;
 use crate::hresult::HResult;
+use crate::proc::{Capability, Proc, is_gone, is_out_of_descriptors};
 use crate::remedy::Remedy;
 use crate::runtime::Version;
 use crate::windowed::Limit;
@@ -48,6 +49,14 @@ pub enum Reason {
         /// Our own user id.
         viewer: u32,
     },
+    /// We are root, or its own user, and lack what that takes here.
+    #[error("cannot {what}: {}", denied(missing))]
+    LacksCapability {
+        /// What could not be done.
+        what: String,
+        /// What is missing for all that an attach needs; empty where we have it, and it does not help.
+        missing: Vec<Capability>,
+    },
     /// Diagnostics were switched off at its start.
     #[error("diagnostics are switched off in it by {variable}")]
     DiagnosticsDisabled {
@@ -83,6 +92,16 @@ pub enum Reason {
     },
 }
 
+fn denied(missing: &[Capability]) -> String {
+    match missing {
+        [] => "a security module or a user namespace denies it".to_owned(),
+        missing => {
+            let names: Vec<String> = missing.iter().map(|capability| format!("CAP_{capability}")).collect();
+            format!("Remora lacks {}", names.join(" and "))
+        }
+    }
+}
+
 fn shown(listener: Option<u32>) -> String {
     listener.map_or("a process that cannot be seen from here".to_owned(), |pid| format!("process {pid}"))
 }
@@ -103,6 +122,10 @@ impl Reason {
             Reason::RuntimeNotLoaded => vec![Remedy::TryAgain, Remedy::RecordFromStart],
             Reason::NotExamined { .. } => vec![Remedy::LookAtTarget],
             Reason::NotOwner { owner, .. } => vec![Remedy::RunAs { user: owner.clone() }],
+            Reason::LacksCapability { missing, .. } if missing.is_empty() => vec![Remedy::RunAsTargetUser],
+            Reason::LacksCapability { missing, .. } => {
+                vec![Remedy::AddCapabilities { missing: missing.clone() }, Remedy::RunAsTargetUser]
+            }
             Reason::DiagnosticsDisabled { variable } => vec![Remedy::RestartWithout { variable: variable.clone() }],
             Reason::SocketDeleted { .. } => vec![Remedy::RestartWithStableTmpdir],
             Reason::SocketStale { .. } => vec![Remedy::Restart],
@@ -234,7 +257,12 @@ impl Error {
         Error::Io { what, path: path.into(), source: source.into() }
     }
 
-    /// A permanent name, in kebab case.
+    /// A file of a process in `/proc` could not be read: because it has ended, or for another reason.
+    pub(crate) fn unread(proc: &Proc, pid: u32, error: std::io::Error) -> Error {
+        if is_gone(&error) { Error::NoSuchProcess { pid } } else { Error::io("read", proc.path(pid, ""), error) }
+    }
+
+    /// A name that keeps its meaning, in kebab case.
     pub fn code(&self) -> &'static str {
         match self {
             Error::NotAttachable { reason, .. } => reason.code(),
@@ -246,7 +274,7 @@ impl Error {
     pub fn remedies(&self) -> Vec<Remedy> {
         match self {
             Error::NoSuchProcess { .. } | Error::Changed { .. } => vec![Remedy::ListProcesses],
-            Error::NotDotNet { .. } => vec![Remedy::RecordFromStart],
+            Error::NotDotNet { .. } => vec![Remedy::ListProcesses, Remedy::RecordFromStart],
             Error::NotAttachable { reason, .. } => reason.remedies(),
             Error::Connect { .. } | Error::Broken { .. } => vec![Remedy::CheckProcess],
             Error::SocketOfAnother { pid, .. } => vec![Remedy::LookAtMounts { pid: *pid }, Remedy::Restart],
@@ -256,6 +284,7 @@ impl Error {
             Error::NoLibraryPlace { .. } => vec![Remedy::GiveLibraryDirectory, Remedy::UseEventPipe],
             Error::NoSocketPlace { .. } => vec![Remedy::GiveSocketDirectory, Remedy::UseEventPipe],
             Error::BadLibrary { .. } => vec![Remedy::ReinstallRemora],
+            Error::Io { source, .. } if is_out_of_descriptors(source) => vec![Remedy::RaiseOwnOpenFiles],
             Error::Io { .. } => vec![Remedy::CheckPermissions],
         }
     }

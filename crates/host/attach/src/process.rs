@@ -8,7 +8,7 @@ use crate::elf::Architecture;
 use crate::error::{Error, Reason};
 use crate::libc_kind::Libc;
 use crate::memory;
-use crate::proc::{Proc, Stat, Status, is_gone};
+use crate::proc::{Capability, Proc, Stat, Status, is_gone, is_out_of_descriptors};
 use crate::runtime::{self, Deployment, Runtime, RuntimeKind};
 use crate::socket::{self, DiagnosticsSocket};
 use crate::survey::Survey;
@@ -127,6 +127,8 @@ impl Process {
     pub fn fate(&self) -> Fate {
         match self.proc.stat(self.pid) {
             Ok(stat) if stat.start_time == self.start_time && !has_ended(&stat) => {}
+            // Nothing is known; whatever is done to it will fail for the same reason, and tell it.
+            Err(error) if is_out_of_descriptors(&error) => return Fate::Same,
             Ok(_) | Err(_) => return Fate::Ended,
         }
         match (&self.vector, self.proc.read(self.pid, "auxv")) {
@@ -205,7 +207,8 @@ const ENDING_PAUSE: Duration = Duration::from_millis(5);
 pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) -> std::io::Result<Option<Process>> {
     let status = proc.status(pid)?;
     let stat = proc.stat(pid)?;
-    // Before everything else that is read of its program.
+    require_descriptors()?;
+    // Before all that is read of its program.
     let vector = proc.read(pid, "auxv").ok();
     let command_line = proc.command_line(pid)?;
     let (maps, hidden) = match proc.maps(pid) {
@@ -223,13 +226,15 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) ->
     if !shows_dotnet && budget.reached().is_none() {
         return Ok(None);
     }
-    let viewer = proc.viewer();
     let owner = survey.users.name(status.effective_uid);
-    if diagnostics.is_err() && hidden {
-        diagnostics = Err(Reason::NotOwner {
-            owner: owner.clone().unwrap_or_else(|| format!("user {}", status.effective_uid)),
-            viewer: viewer.uid,
-        });
+    let owner_name = owner.clone().unwrap_or_else(|| format!("user {}", status.effective_uid));
+    let refused = refusal(proc, pid, &status, &owner_name);
+    match &refused {
+        Some(reason @ Reason::LacksCapability { .. }) if diagnostics.is_err() => diagnostics = Err(reason.clone()),
+        _ if diagnostics.is_err() && hidden => {
+            diagnostics = Err(Reason::NotOwner { owner: owner_name, viewer: proc.viewer().uid });
+        }
+        _ => {}
     }
     let mut process = Process {
         pid,
@@ -254,12 +259,51 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) ->
     process.limit = budget.reached();
     process.attachable = match process.limit {
         Some(limit) if !shows_dotnet => Err(Reason::NotExamined { limit }),
+        _ if has_ended(&stat) => Err(Reason::Ended),
+        _ if matches!(refused, Some(Reason::LacksCapability { .. })) => refused.map_or(Ok(()), Err),
         _ => attachable(&process, (&stat, &status), &maps),
     };
     Ok(Some(process))
 }
 
-/// A socket, or a trace of one, can only come from a runtime.
+/// Descriptors that a look at a process and a recording have open at a time, and some more.
+const DESCRIPTORS: usize = 32;
+
+/// Without descriptors most of a process could not be read, and would seem not to be there.
+///
+/// # Errors
+/// `EMFILE` or `ENFILE`.
+fn require_descriptors() -> std::io::Result<()> {
+    let open = |_| std::fs::File::open("/dev/null");
+    match (0..DESCRIPTORS).map(open).collect::<std::io::Result<Vec<_>>>() {
+        Err(error) if is_out_of_descriptors(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Why we may not look into a process or act for its user, `owner`; `None` if we may.
+pub(crate) fn refusal(proc: &Proc, pid: u32, status: &Status, owner: &str) -> Option<Reason> {
+    let (viewer, uid) = (proc.viewer(), status.effective_uid);
+    let is_privileged = viewer.uid == 0 || viewer.is_capable(Capability::DacOverride);
+    if viewer.uid != uid && !is_privileged {
+        return Some(Reason::NotOwner { owner: owner.to_owned(), viewer: viewer.uid });
+    }
+    // The kernel closes it to who lacks a capability that the process has, too, if both are of one user.
+    let is_closed = proc.link(pid, "root").is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    let root = || format!("open {}", proc.path(pid, "root").display());
+    let needs = [
+        (is_closed, Capability::SysPtrace, root()),
+        (viewer.uid != uid, Capability::DacOverride, format!("use the diagnostics socket of {owner}")),
+        (viewer.uid != status.file_uid, Capability::SetUid, format!("take the rights of {owner}")),
+        (viewer.uid != status.file_uid, Capability::SetGid, format!("take the rights of {owner}")),
+    ];
+    let lacking = needs.into_iter().filter(|(needed, capability, _)| *needed && !viewer.is_capable(*capability));
+    let (missing, whats): (Vec<Capability>, Vec<String>) = lacking.map(|(_, missing, what)| (missing, what)).unzip();
+    let what = whats.into_iter().next().or_else(|| is_closed.then(root))?;
+    Some(Reason::LacksCapability { what, missing })
+}
+
+/// A socket, or the mark of one, can only come from a runtime.
 fn shows_a_port(diagnostics: &Result<DiagnosticsSocket, Reason>) -> bool {
     matches!(diagnostics, Ok(_) | Err(Reason::SocketDeleted { .. }))
 }
@@ -291,9 +335,6 @@ pub(crate) fn unexamined(proc: &Proc, pid: u32, limit: Limit) -> Option<Process>
 }
 
 fn attachable(process: &Process, (stat, status): (&Stat, &Status), maps: &[MapEntry]) -> Result<(), Reason> {
-    if has_ended(stat) {
-        return Err(Reason::Ended);
-    }
     match process.runtime() {
         Some(Runtime { kind: RuntimeKind::NativeAot, .. }) => return Err(Reason::NativeAot),
         Some(Runtime { kind: RuntimeKind::Mono, .. }) => return Err(Reason::Mono),

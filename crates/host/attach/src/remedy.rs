@@ -1,6 +1,8 @@
 //! Remedies for an error or a failed check. The command has their texts.
 
-/// One remedy. Of several in a list, any one helps.
+use crate::proc::Capability;
+
+/// One thing to do. Of several in a list, any one helps.
 #[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Remedy {
@@ -38,9 +40,12 @@ pub enum Remedy {
     RunAsOwner,
     /// Run as the target's user, and not as root.
     RunAsTargetUser,
-    /// Give the recorder CAP_SETUID and CAP_SETGID.
-    AddCapabilities,
-    /// List the target's mounts.
+    /// Give the recorder these capabilities.
+    AddCapabilities {
+        /// Those that it lacks.
+        missing: Vec<Capability>,
+    },
+    /// See what the target has mounted.
     LookAtMounts {
         /// The target.
         pid: u32,
@@ -89,7 +94,9 @@ pub enum Remedy {
         /// The target.
         pid: u32,
     },
-    /// Start the application without the other profiler.
+    /// Raise the recorder's own limit of open files.
+    RaiseOwnOpenFiles,
+    /// Start the program without the other profiler.
     RestartWithoutProfiler,
     /// Detach other profilers.
     DetachOthers,

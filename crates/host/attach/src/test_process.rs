@@ -177,7 +177,7 @@ impl MadeUp {
 
     /// The made-up `/proc`.
     pub(crate) fn proc(&self) -> Proc {
-        Proc::at(self.directory.path()).seen_by(Viewer { uid: 0, overrides_permissions: true, takes_rights: true })
+        Proc::at(self.directory.path()).seen_by(Viewer { uid: 0, capabilities: u64::MAX })
     }
 
     /// Finds the process.

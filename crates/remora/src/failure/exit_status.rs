@@ -119,7 +119,7 @@ fn attach_exit(error: &remora_attach::Error) -> Exit {
             Reason::Ended => Exit::NoProcess,
             Reason::RuntimeNotLoaded => Exit::NotDotnet,
             Reason::NativeAot | Reason::Mono | Reason::TooOld { .. } => Exit::Unsupported,
-            Reason::NotOwner { .. } => Exit::NoPermission,
+            Reason::NotOwner { .. } | Reason::LacksCapability { .. } => Exit::NoPermission,
             Reason::Stopped { .. } | Reason::NotExamined { .. } => Exit::NoAnswer,
             // Diagnostics are off, or the socket is missing for another reason.
             _ => Exit::DiagnosticsOff,

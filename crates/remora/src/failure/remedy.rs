@@ -52,7 +52,10 @@ fn words(remedy: &Remedy) -> String {
         Remedy::RunAs { user } => return format!("run remora as {user} or as root"),
         Remedy::RunAsOwner => "run remora as the target's user or as root",
         Remedy::RunAsTargetUser => "run remora as the target's user",
-        Remedy::AddCapabilities => "give remora both capabilities (`docker run --cap-add SETUID --cap-add SETGID`)",
+        Remedy::AddCapabilities { missing } => {
+            let flags: String = missing.iter().map(|capability| format!(" --cap-add {capability}")).collect();
+            return format!("give remora {} (`docker run{flags}`)", if missing.len() > 1 { "them" } else { "it" });
+        }
         Remedy::LookAtMounts { pid } => {
             return format!("see what the target has mounted there (`/proc/{pid}/mountinfo`)");
         }
@@ -82,6 +85,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::RaiseOpenFiles { pid } => {
             return format!("raise the limit, which needs no restart: prlimit --pid {pid} --nofile=65536");
         }
+        Remedy::RaiseOwnOpenFiles => "raise the limit of open files for remora (`ulimit -n 1024`)",
         Remedy::RestartWithoutProfiler => "start the program without the other profiler",
         Remedy::DetachOthers => "have other profilers detached",
         Remedy::AttachNotificationOnly => "attach as a notification-only profiler (.NET 6 and later)",

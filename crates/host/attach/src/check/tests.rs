@@ -14,7 +14,7 @@ fn failed(made: &MadeUp, requirements: &Requirements) -> Vec<Check> {
         Err(error) => vec![unfound(&error)],
     }
     .into_iter()
-    .filter(|check| !check.passed)
+    .filter(Check::has_failed)
     .collect()
 }
 
@@ -118,10 +118,10 @@ fn att_16_a_stopped_target_is_seen_before_it_is_asked() {
 #[test]
 fn att_05_another_users_process_is_refused_with_the_user_to_be() {
     let made = MadeUp::core_clr();
-    let stranger = crate::proc::Viewer { uid: 4_000_000, overrides_permissions: false, takes_rights: false };
+    let stranger = crate::proc::Viewer { uid: 4_000_000, capabilities: 0 };
     let process = crate::discovery::find_in(&made.proc().seen_by(stranger), crate::test_process::PID).expect("found");
     assert!(matches!(process.attachable, Err(Reason::NotOwner { viewer: 4_000_000, .. })), "{:?}", process.attachable);
-    let failed: Vec<Check> = check(&process, &needs(|_| {})).into_iter().filter(|check| !check.passed).collect();
+    let failed: Vec<Check> = check(&process, &needs(|_| {})).into_iter().filter(Check::has_failed).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert_eq!((failed[0].subject.name(), failed[0].found.contains("access denied")), ("rights", true));
 }
@@ -129,17 +129,45 @@ fn att_05_another_users_process_is_refused_with_the_user_to_be() {
 #[test]
 fn att_05_a_container_that_may_not_take_another_users_rights_is_told_which_capabilities_it_lacks() {
     let made = MadeUp::core_clr();
-    let viewer = |takes_rights| crate::proc::Viewer { uid: 0, overrides_permissions: true, takes_rights };
-    for (uid, takes_rights, expected) in [(0, false, true), (1, true, true), (1, false, false)] {
+    use crate::proc::Capability::{DacOverride, SetGid, SetUid};
+    let without = |missing: &[crate::proc::Capability]| {
+        let capabilities = missing.iter().fold(u64::MAX, |all, capability| all & !(1 << *capability as u32));
+        crate::proc::Viewer { uid: 0, capabilities }
+    };
+    let cases: [(u32, &[_], &str); 6] = [
+        (0, &[DacOverride, SetGid, SetUid], ""),
+        (1, &[], ""),
+        (1, &[SetUid], "cannot take the rights of daemon: Remora lacks CAP_SETUID"),
+        (1, &[SetGid], "cannot take the rights of daemon: Remora lacks CAP_SETGID"),
+        (1, &[SetUid, SetGid], "cannot take the rights of daemon: Remora lacks CAP_SETUID and CAP_SETGID"),
+        (1, &[DacOverride], "cannot use the diagnostics socket of daemon: Remora lacks CAP_DAC_OVERRIDE"),
+    ];
+    for (uid, missing, cause) in cases {
         made.identity('S', 0, uid);
-        let proc = made.proc().seen_by(viewer(takes_rights));
+        let proc = made.proc().seen_by(without(missing));
         let process = crate::discovery::find_in(&proc, crate::test_process::PID).expect("found");
         let checks = check(&process, &needs(|_| {}));
         let rights = checks.iter().find(|check| check.subject == Subject::Rights).expect("it is checked");
-        assert_eq!(rights.passed, expected, "user {uid}, {takes_rights}: {rights:?}");
-        assert_eq!(rights.found.contains("CAP_SETUID"), !expected);
-        assert_eq!(rights.remedies.contains(&Remedy::RunAsTargetUser), !expected);
+        assert_eq!(rights.passed, Some(cause.is_empty()), "user {uid}: {rights:?}");
+        assert!(cause.is_empty() || rights.found == cause, "{rights:?}");
+        let remedies = [Remedy::AddCapabilities { missing: missing.to_vec() }, Remedy::RunAsTargetUser];
+        assert!(cause.is_empty() || rights.remedies == remedies, "{rights:?}");
     }
+}
+
+#[test]
+fn what_could_not_be_looked_at_was_said_to_have_passed() {
+    let made = MadeUp::core_clr();
+    made.remove("exe");
+    let checks = check(&made.find(), &needs(|_| {}));
+    let unknown = |subject: Subject| checks.iter().any(|check| check.subject == subject && check.passed.is_none());
+    assert!(unknown(Subject::Architecture) && unknown(Subject::Libc) && unknown(Subject::Descriptors), "{checks:?}");
+    let stranger = crate::proc::Viewer { uid: 4_000_000, capabilities: 0 };
+    made.hide("maps");
+    let hidden = crate::discovery::find_in(&made.proc().seen_by(stranger), crate::test_process::PID).expect("found");
+    let checks = check(&hidden, &needs(|_| {}));
+    let runtime = checks.iter().find(|check| check.subject == Subject::Runtime).expect("it is checked");
+    assert_eq!((runtime.passed, &*runtime.found), (None, "hidden from you"));
 }
 
 #[test]

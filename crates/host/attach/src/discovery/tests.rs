@@ -134,7 +134,7 @@ fn att_04_a_host_without_a_runtime_is_told_apart() {
     assert_eq!(made.find().attachable, Err(Reason::RuntimeNotLoaded));
     let error = MadeUp::plain().try_find().expect_err("no .NET");
     assert!(matches!(error, Error::NotDotNet { pid: PID, .. }), "{error:?}");
-    assert_eq!(error.remedies(), [crate::Remedy::RecordFromStart]);
+    assert_eq!(error.remedies(), [crate::Remedy::ListProcesses, crate::Remedy::RecordFromStart]);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn att_05_what_may_not_be_looked_into_is_listed_by_its_socket_alone() {
     let made = MadeUp::core_clr();
     made.hide("maps");
     made.identity('S', 0, 1_000);
-    let stranger = Viewer { uid: 4_000_000, overrides_permissions: false, takes_rights: false };
+    let stranger = Viewer { uid: 4_000_000, capabilities: 0 };
     let found = processes_in(&made.proc().seen_by(stranger)).expect("listed");
     assert_eq!(found.len(), 1);
     assert!(found[0].runtimes.is_empty());

@@ -23,9 +23,9 @@ use std::time::Duration;
 pub struct Swept {
     /// Deleted.
     pub removed: Vec<TargetPath>,
-    /// In use by a live run.
-    pub in_use: Vec<TargetPath>,
-    /// Not deleted, with the reason.
+    /// Belongs to a run that is alive, and by which process, if that can be seen.
+    pub in_use: Vec<(TargetPath, Option<u32>)>,
+    /// Could not be deleted, and why.
     pub failed: Vec<(TargetPath, String)>,
 }
 
@@ -47,7 +47,7 @@ pub fn sweep(process: &Process) -> Result<Swept, Error> {
     let listening = listening_names(process);
     for Suspect { directory, name } in &suspects {
         match judge(directory, name, &listening) {
-            Some(true) => swept.in_use.push(directory.path().join(name)),
+            Some(true) => swept.in_use.push((directory.path().join(name), user_of(directory, name))),
             Some(false) => remove(directory, name, &mut swept),
             None => {}
         }
@@ -75,7 +75,7 @@ fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swe
         let directory = Rc::new(directory);
         for name in directory.names(rights, |name| is_ours(name).is_some()).unwrap_or_default() {
             match judge(&directory, &name, &listening) {
-                Some(true) => swept.in_use.push(directory.path().join(name)),
+                Some(true) => swept.in_use.push((directory.path().join(&name), user_of(&directory, &name))),
                 Some(false) => suspects.push(Suspect { directory: Rc::clone(&directory), name }),
                 None => {}
             }
@@ -113,6 +113,12 @@ fn remove(directory: &Directory, name: &OsStr, swept: &mut Swept) {
         Err(Errno::NOENT) => {}
         Err(errno) => swept.failed.push((path, errno.to_string())),
     }
+}
+
+/// The process that has locked a file.
+fn user_of(directory: &Directory, name: &OsStr) -> Option<u32> {
+    let stat = directory.stat(name).ok()?;
+    crate::proc::Proc::default().lock_holder(stat.st_dev, stat.st_ino)
 }
 
 fn is_locked(directory: &Directory, name: &OsStr) -> bool {

@@ -3,6 +3,7 @@
 //! The root may be another directory, so that tests can make up processes.
 //! A process that vanishes meanwhile gives an error of kind `NotFound` (or ESRCH), never a panic.
 
+mod locks;
 mod mounts;
 mod sockets;
 mod stat;
@@ -47,26 +48,25 @@ pub struct Proc {
 pub struct Viewer {
     /// Effective user id.
     pub uid: u32,
-    /// Whether file permissions do not apply to it.
-    pub overrides_permissions: bool,
-    /// Whether it can take the rights of another user (`CAP_SETUID`, `CAP_SETGID`).
-    pub takes_rights: bool,
+    /// Effective capabilities, as the bits of `CapEff`.
+    pub capabilities: u64,
 }
 
 impl Viewer {
     /// This process.
     pub fn ourselves() -> Viewer {
         let status = read_bounded(Path::new("/proc/self/status")).map(|bytes| parse_status(&bytes)).unwrap_or_default();
-        Viewer {
-            uid: rustix::process::geteuid().as_raw(),
-            overrides_permissions: status.is_capable(Capability::DacOverride),
-            takes_rights: status.is_capable(Capability::SetUid) && status.is_capable(Capability::SetGid),
-        }
+        Viewer { uid: rustix::process::geteuid().as_raw(), capabilities: status.capabilities }
     }
 
     /// Whether it may use files that belong to `owner` only.
     pub fn may_act_for(self, owner: u32) -> bool {
-        self.uid == owner || self.overrides_permissions
+        self.uid == owner || self.is_capable(Capability::DacOverride)
+    }
+
+    /// Whether it has this capability.
+    pub fn is_capable(self, capability: Capability) -> bool {
+        capability.is_in(self.capabilities)
     }
 }
 
@@ -107,7 +107,13 @@ impl Proc {
         self.viewer.unwrap_or_else(Viewer::ourselves)
     }
 
-    /// All process ids, in order; a process that vanishes meanwhile is no error.
+    /// Who has locked the file of this device and inode by flock(2), if that can be seen.
+    pub fn lock_holder(&self, device: u64, inode: u64) -> Option<u32> {
+        let locks = read_bounded(&self.root.join("locks")).ok()?;
+        locks::parse_lock_holder(&String::from_utf8_lossy(&locks), device, inode)
+    }
+
+    /// All process ids, in order; those that vanish meanwhile are no error.
     pub fn pids(&self) -> io::Result<Vec<u32>> {
         let mut pids: Vec<u32> =
             std::fs::read_dir(&self.root)?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
@@ -277,7 +283,12 @@ fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether an error means that the process has ended.
+/// Whether an error means that this process, or the system, has no descriptor left: then nothing is known of what was to be opened.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].iter().any(|out| error.raw_os_error() == Some(out.raw_os_error()))
+}
+
+/// Whether an error means that the process is gone.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }

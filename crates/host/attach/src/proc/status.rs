@@ -2,22 +2,32 @@
 //!
 //! A missing line (an older kernel) leaves its field at the default; nothing is refused.
 
-/// A capability relevant to access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A capability that matters to access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum Capability {
     /// Ignores file permissions.
     DacOverride = 1,
     /// Ignores read permission of files and search permission of directories.
     DacReadSearch = 2,
     /// Takes the group of another user.
+    #[strum(serialize = "SETGID")]
     SetGid = 6,
     /// Takes the rights of another user.
+    #[strum(serialize = "SETUID")]
     SetUid = 7,
     /// May examine other users' processes.
     SysPtrace = 19,
 }
 
-/// Fields of `status`.
+impl Capability {
+    /// Whether it is among these, as the bits of `CapEff`.
+    pub(crate) fn is_in(self, capabilities: u64) -> bool {
+        capabilities & (1 << self as u32) != 0
+    }
+}
+
+/// What is read of `status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
     /// Process id of the thread's process; differs from the thread's own id for all but the first.
@@ -53,7 +63,7 @@ pub struct Status {
 impl Status {
     /// Whether the process has the capability.
     pub fn is_capable(&self, capability: Capability) -> bool {
-        self.capabilities & (1 << capability as u32) != 0
+        capability.is_in(self.capabilities)
     }
 }
 
