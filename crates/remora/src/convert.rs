@@ -3,7 +3,7 @@
 use crate::args::ConvertArgs;
 use crate::console::note;
 use crate::failure::Failure;
-use crate::output::{Destination, Output};
+use crate::output::Output;
 use crate::report::{open, told_if_incomplete};
 
 /// Runs the command.
@@ -12,7 +12,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     output.check()?;
     let recording = open(&args.file)?;
     output.write(&recording.profile)?;
-    if let Destination::File { path, .. } = &output.destination {
+    if let Some(path) = output.destination.path() {
         note(&format!("wrote {}", path.display()));
     }
     if recording.unknown_chunks > 0 {

@@ -172,16 +172,16 @@ pub(crate) enum Failure {
     Saved {
         /// What happened.
         failure: Box<Failure>,
-        /// The other file.
-        path: PathBuf,
+        /// Where it is; `None` where its file was removed, and nothing took a copy.
+        path: Option<PathBuf>,
     },
     /// A snapshot could not be written to its output, and is in another file.
     #[error("{failure}")]
     Kept {
         /// What happened.
         failure: Box<Failure>,
-        /// The other file.
-        path: PathBuf,
+        /// Where it is; `None` as for [`Failure::Saved`].
+        path: Option<PathBuf>,
     },
     /// The heap mirror, updated through GCs, differs from the second snapshot.
     #[strum(serialize = "heap-tracking-lost-events")]
@@ -254,7 +254,10 @@ pub(crate) enum Failure {
     #[strum(serialize = "output-exists")]
     #[error("{0} exists and is not overwritten")]
     Exists(Place),
-    /// The output is a directory.
+    /// The output is a pipe without a reader.
+    #[error("{0} is a pipe that nobody reads")]
+    NoReader(Place),
+    /// The output is a directory, or its name is one of a directory.
     #[strum(serialize = "output-is-directory")]
     #[error("{0} is a directory")]
     IsDirectory(Place),
@@ -416,6 +419,8 @@ pub(crate) enum Place {
     File(PathBuf),
     /// A file that --receipt names.
     Receipt(PathBuf),
+    /// The directory for temporary files, where a recording is kept whose output is no regular file.
+    Temporary(PathBuf),
 }
 
 impl Place {
@@ -425,6 +430,7 @@ impl Place {
             Place::StandardOutput => "redirect it to",
             Place::File(_) => "give -o",
             Place::Receipt(_) => "give --receipt",
+            Place::Temporary(_) => "set TMPDIR to",
         }
     }
 }
@@ -434,6 +440,7 @@ impl fmt::Display for Place {
         match self {
             Place::StandardOutput => out.write_str("standard output"),
             Place::File(path) | Place::Receipt(path) => path.display().fmt(out),
+            Place::Temporary(path) => write!(out, "the directory for temporary files, {} (TMPDIR),", path.display()),
         }
     }
 }
@@ -492,14 +499,14 @@ impl Failure {
         Failure::TooLargeToRead { file: file.to_owned(), part }
     }
 
-    /// Adds the file that has the recording instead.
-    pub(crate) fn saved_in(self, path: &Path) -> Failure {
-        Failure::Saved { failure: Box::new(self), path: path.to_owned() }
+    /// The same, with where what was recorded is instead.
+    pub(crate) fn saved_in(self, path: Option<PathBuf>) -> Failure {
+        Failure::Saved { failure: Box::new(self), path }
     }
 
-    /// Adds the file that has the snapshot instead.
-    pub(crate) fn kept_in(self, path: &Path) -> Failure {
-        Failure::Kept { failure: Box::new(self), path: path.to_owned() }
+    /// The same, with where the snapshot is instead.
+    pub(crate) fn kept_in(self, path: Option<PathBuf>) -> Failure {
+        Failure::Kept { failure: Box::new(self), path }
     }
 
     /// Drops remedies that do not lead to a snapshot.

@@ -287,6 +287,28 @@ fn an_output_without_a_place_is_refused() {
 }
 
 #[test]
+fn regression_a_slash_at_the_end_of_the_output_was_left_out() {
+    let directory = Directory::new();
+    for end in ["/", "/."] {
+        let output = directory.path("out.folded") + end;
+        let message = remora(["convert", golden(), "--format", "folded", "-o", &output]).fails(20);
+        assert_eq!(message, format!("remora: {output} is a directory; give -o the name of a file in it"));
+        assert_eq!(directory.names(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_is_refused() {
+    let directory = Directory::new();
+    let pipe = directory.path("out.folded");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+    assert_eq!(
+        remora(["convert", golden(), "-o", &pipe]).fails(20),
+        format!("remora: {pipe} is a pipe that nobody reads; start its reader first")
+    );
+}
+
+#[test]
 fn a_directory_without_rights_is_refused() {
     let directory = Directory::new();
     let file = directory.path("out.folded");

@@ -16,6 +16,7 @@ use std::time::Duration;
 /// Exit codes of `remora`, from docs/reference/exit-codes.md.
 const USAGE: i32 = 2;
 const NO_PROCESS: i32 = 10;
+const OUTPUT_REFUSED: i32 = 20;
 
 /// A way to end a recording.
 type End = fn(&mut Remora);
@@ -323,4 +324,59 @@ fn started_by_remora(runtime: &Runtime, name: &str, arguments: &[&str], output: 
     command.args(["record", "--frequency", "500", "-o"]).arg(output).arg("--receipt").arg(receipt).arg("--");
     command.arg(runtime.launcher()).arg(Target::assembly(name)).args(arguments);
     command
+}
+
+#[test]
+fn regression_a_recording_whose_folder_was_removed_was_lost_and_the_message_named_a_file_that_was_gone() {
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "busy", &["1"]);
+        for (engine, name) in [("agent", "a.remora"), ("agent", "a.html"), ("eventpipe", "a.html")] {
+            let folder = remora_e2e::folder();
+            let mut command = Remora::command();
+            command.args(["record", "--engine", engine, "-p", &target.pid().to_string(), "-o"]);
+            command.arg(folder.path().join(name));
+            let mut remora = Remora::spawn(command);
+            remora.wait_until_it_says("recording busy");
+            until_used(target.pid(), Duration::from_millis(200));
+            std::fs::remove_dir_all(folder.path()).unwrap();
+            remora.signal(Signal::INT);
+            let finished = remora.finish();
+            assert_eq!(finished.code(), OUTPUT_REFUSED, "{finished}");
+            let rest = finished.stderr.split_once("what was recorded is in ").unwrap_or_else(|| panic!("{finished}")).1;
+            let saved = Path::new(rest.split_once(':').unwrap().0);
+            let recorded = report(saved);
+            std::fs::remove_file(saved).unwrap();
+            assert!(number(&recorded["samples"]) > 0, "{recorded:#}");
+        }
+    });
+}
+
+/// The reader of a pipe that was checked once took the end of the check for the end of the result, and nobody read the result.
+#[test]
+fn regression_a_recording_into_a_pipe_waited_for_a_second_reader() {
+    let target = Target::start(&Runtime::newest(), "busy", &["1"]);
+    let folder = remora_e2e::folder();
+    let pipe = folder.path().join("a.folded");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    let (here, there) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || {
+            use std::io::Read;
+            let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+            let opened = rustix::fs::open(&pipe, flags, rustix::fs::Mode::empty()).unwrap();
+            here.send(()).unwrap();
+            // From the first writer's opening to its end, as `cat` reads.
+            let mut polled = [rustix::event::PollFd::new(&opened, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut polled, None).unwrap();
+            rustix::fs::fcntl_setfl(&opened, rustix::fs::OFlags::empty()).unwrap();
+            let mut text = String::new();
+            std::fs::File::from(opened).read_to_string(&mut text).unwrap();
+            text
+        }
+    });
+    there.recv().unwrap();
+    let finished = remora(["record", "-d", "300ms", "-p", &target.pid().to_string(), "-o", pipe.to_str().unwrap()]);
+    assert_eq!(finished.code(), 0, "{finished}");
+    assert!(reader.join().unwrap().contains("Busy"), "the recording came");
 }

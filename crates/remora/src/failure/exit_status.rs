@@ -48,7 +48,7 @@ impl Failure {
             | Failure::TablesToStdout => Exit::Usage,
             Failure::NoThread { .. } | Failure::Library { .. } | Failure::Laboratory(_) => Exit::Usage,
             Failure::BinaryToTerminal { .. } | Failure::Exists(_) | Failure::IsDirectory(_) => Exit::OutputRefused,
-            Failure::NoDirectory { .. } | Failure::Output { .. } => Exit::OutputRefused,
+            Failure::NoDirectory { .. } | Failure::NoReader(_) | Failure::Output { .. } => Exit::OutputRefused,
             Failure::DiskFull { .. } => Exit::DiskFull,
             Failure::Input { .. }
             | Failure::NotAFile { .. }

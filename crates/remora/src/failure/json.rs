@@ -61,7 +61,7 @@ impl Failure {
             }
             Failure::Saved { failure, path } | Failure::Kept { failure, path } => {
                 let mut facts = failure.facts();
-                facts.push(("result", shown(path)));
+                facts.extend(path.as_deref().map(|path| ("result", shown(path))));
                 facts
             }
             Failure::Command { error, .. } | Failure::Signals(error) => vec![errno(error)],

@@ -131,13 +131,17 @@ impl Failure {
                 let own = "the receipt lists it";
                 return Some(failure.remedy_for(goal).map_or(own.to_owned(), |remedy| format!("{remedy}; {own}")));
             }
-            Failure::Saved { failure, path } => {
+            Failure::Saved { failure, path: None } | Failure::Kept { failure, path: None } => {
+                let own = "what was recorded is lost, since its file was removed meanwhile";
+                return Some(after(failure.remedy_for(goal), own.to_owned()));
+            }
+            Failure::Saved { failure, path: Some(path) } => {
                 let path = path.display();
                 let own =
                     format!("what was recorded is in {path}: `remora convert {path} -o FILE` makes any format from it");
                 return Some(after(failure.remedy_for(goal), own));
             }
-            Failure::Kept { failure, path } => {
+            Failure::Kept { failure, path: Some(path) } => {
                 let path = path.display();
                 let own = format!("the snapshot is in {path}: `remora heap report {path}` shows it");
                 return Some(after(failure.remedy_for(goal), own));
@@ -206,6 +210,7 @@ impl Failure {
             Failure::UnknownFormat { .. } => {
                 "give -o a file with one of these extensions, or --format one of these names"
             }
+            Failure::NoReader(_) => "start its reader first",
             Failure::TablesToStdout => "give -o a name, FILE.parquet",
             Failure::BinaryToTerminal { .. } => "redirect it or use `-o FILE`",
             Failure::Input { .. } | Failure::Library { .. } => "check the name and the permissions",

@@ -44,7 +44,7 @@ fn one(args: &HeapConvertArgs, destination: &Destination, format: Format) -> Res
         remora_heap_export::write(&snapshot.graph, &about(&snapshot), format, &mut out)?;
         out.flush()
     })?;
-    if let Destination::File { path, .. } = destination {
+    if let Some(path) = destination.path() {
         note(&format!("wrote {}", path.display()));
     }
     told_if_incomplete(&args.file, &snapshot)
@@ -62,7 +62,7 @@ fn tables(args: &HeapConvertArgs) -> Result<(), Failure> {
             table.write(&snapshot.graph, &tree, &mut out)?;
             out.flush()
         })?;
-        note(&format!("wrote {place}"));
+        note(&format!("wrote {}", place.path().unwrap_or_default().display()));
     }
     told_if_incomplete(&args.file, &snapshot)
 }

@@ -4,7 +4,7 @@
 //! Other targets (a pipe, `/dev/null`) are written directly: there is nothing to overwrite.
 //! The folder is opened once, at the first check, and kept open ([`Folder`]).
 
-use super::folder::{Folder, Unfinished};
+use super::folder::{DIGITS, Folder, UNFINISHED, Unfinished};
 use crate::failure::{Failure, Place};
 use rustix::fs::{AtFlags, FileType, Mode, fstatvfs};
 use rustix::io::Errno;
@@ -13,6 +13,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Minimum free space to start a recording, bytes.
 const SPACE_NEEDED: u64 = 16 << 20;
@@ -32,6 +33,8 @@ pub(crate) enum Destination {
         flag: Flag,
         /// The folder, once it was opened.
         folder: OnceCell<Folder>,
+        /// What is no regular file, once it was checked: the reader of a pipe would take its end for the end of the result.
+        special: OnceCell<Arc<File>>,
     },
 }
 
@@ -85,7 +88,7 @@ impl Destination {
         if path == Path::new("-") {
             return Destination::Stdout;
         }
-        Destination::File { path: path.to_owned(), force, flag, folder: OnceCell::new() }
+        Destination::File { path: path.to_owned(), force, flag, folder: OnceCell::new(), special: OnceCell::new() }
     }
 
     /// Whether this is or will be a regular file; anything else is written directly.
@@ -94,12 +97,22 @@ impl Destination {
         matches!(self, Destination::File { .. }) && !matches!(self.entry(), Ok(Some(entry)) if entry.is_special())
     }
 
-    /// Checks whether it can be written: does not exist yet, in a writable directory, on a disk with free space.
+    /// Where what was written is, for messages; `None` for standard output.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        let Destination::File { path, .. } = self else { return None };
+        match self.entry() {
+            Ok(Some(entry)) if !entry.is_special() => Some(entry.folder.path_of(entry.name, path.clone())),
+            _ => Some(path.clone()),
+        }
+    }
+
+    /// Whether it can be written: not there already, in a directory that can be written to, on a disk with room.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let Some(entry) = self.entry()? else { return Ok(()) };
         match entry.type_of() {
             Some(FileType::Directory) => return Err(Failure::IsDirectory(entry.place())),
-            _ if entry.is_special() => return entry.open_special().map(drop).map_err(|error| entry.failed(error)),
+            _ if entry.is_special() => return entry.open_special().map(drop),
+            None if entry.is_too_long() => return Err(entry.failed(Errno::NAMETOOLONG.into())),
             _ if !entry.force && entry.is_there() => return Err(Failure::Exists(entry.place())),
             _ => {}
         }
@@ -117,8 +130,8 @@ impl Destination {
                 .map_err(|error| Failure::output(Place::StandardOutput, error));
         };
         if entry.is_special() {
-            let written = entry.open_special().and_then(|mut file| write(&mut file));
-            return read_enough(written).map_err(|error| entry.failed(error));
+            let file = entry.open_special()?;
+            return read_enough(write(&mut &*file)).map_err(|error| entry.failed(error));
         }
         let (before, after) = entry.part();
         let created = entry.folder.create(&before, after, Mode::from_raw_mode(0o666));
@@ -140,20 +153,24 @@ impl Destination {
     /// Creates a file beside the destination that remains if this process is killed: its name says what it is. If the destination is no
     /// regular file, the file is in the temporary directory, readable by its owner only.
     pub(super) fn begin(&self, ending: &str, mode: Mode) -> Result<(Unfinished, File), Failure> {
-        let after = format!(".unfinished.{ending}");
+        let after = format!("{UNFINISHED}{ending}");
         if let Some(entry) = self.entry()?.filter(|entry| !entry.is_special()) {
-            let before = format!("{}.", entry.name.to_string_lossy());
+            let before = format!("{}.", entry.stem(".".len() + after.len()));
             return entry.folder.create(&before, &after, mode).map_err(|error| entry.failed(error));
         }
         let directory = std::env::temp_dir();
         let created = Folder::open(&directory).and_then(|folder| folder.create("remora-", &after, mode & Mode::RWXU));
-        created.map_err(|error| Failure::output(Place::File(directory), error))
+        created.map_err(|error| Failure::output(Place::Temporary(directory), error))
     }
 
     /// The name with its folder, which is opened if necessary; `None` for standard output.
     fn entry(&self) -> Result<Option<Entry<'_>>, Failure> {
-        let Destination::File { path, force, flag, folder } = self else { return Ok(None) };
-        let Some(name) = path.file_name() else { return Err(Failure::IsDirectory(flag.place(path))) };
+        let Destination::File { path, force, flag, folder, special } = self else { return Ok(None) };
+        // Components leave a slash at the end out, and a dot behind it.
+        let is_a_folders = [&b"/"[..], b"/."].iter().any(|end| path.as_os_str().as_encoded_bytes().ends_with(end));
+        let Some(name) = path.file_name().filter(|_| !is_a_folders) else {
+            return Err(Failure::IsDirectory(flag.place(path)));
+        };
         if folder.get().is_none() {
             let directory = directory_of(path);
             let opened = Folder::open(&directory).map_err(|error| match error.kind() {
@@ -164,7 +181,7 @@ impl Destination {
             });
             let _ = folder.set(opened?);
         }
-        Ok(folder.get().map(|folder| Entry { path, force: *force, flag: *flag, folder, name }))
+        Ok(folder.get().map(|folder| Entry { path, force: *force, flag: *flag, folder, special, name }))
     }
 }
 
@@ -174,6 +191,7 @@ struct Entry<'a> {
     force: bool,
     flag: Flag,
     folder: &'a Folder,
+    special: &'a OnceCell<Arc<File>>,
     name: &'a OsStr,
 }
 
@@ -196,16 +214,42 @@ impl Entry<'_> {
     }
 
     fn is_special(&self) -> bool {
-        self.type_of().is_some_and(|found| ![FileType::RegularFile, FileType::Directory].contains(&found))
+        self.special.get().is_some()
+            || self.type_of().is_some_and(|found| ![FileType::RegularFile, FileType::Directory].contains(&found))
     }
 
-    fn open_special(&self) -> io::Result<File> {
-        self.folder.find(self.name)?.open_special()
+    /// Opens what is no regular file, once: for the check and for the result.
+    fn open_special(&self) -> Result<Arc<File>, Failure> {
+        if let Some(opened) = self.special.get() {
+            return Ok(Arc::clone(opened));
+        }
+        let opened = self.folder.find(self.name).and_then(|found| found.open_special()).map_err(|error| {
+            match (self.type_of(), Errno::from_io_error(&error)) {
+                (Some(FileType::Fifo), Some(Errno::NXIO)) => Failure::NoReader(self.place()),
+                _ => self.failed(error),
+            }
+        })?;
+        Ok(Arc::clone(self.special.get_or_init(|| Arc::new(opened))))
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.name.len() > self.folder.longest_name()
+    }
+
+    /// The name, shortened so that random digits and this many bytes fit beside it.
+    fn stem(&self, beside: usize) -> String {
+        let mut stem = self.name.to_string_lossy().into_owned();
+        let room = self.folder.longest_name().saturating_sub(DIGITS + beside);
+        while stem.len() > room {
+            stem.pop();
+        }
+        stem
     }
 
     /// Prefix and suffix of the name until the file is complete.
     fn part(&self) -> (String, &'static str) {
-        (format!(".{}.", self.name.to_string_lossy()), ".part")
+        let after = ".part";
+        (format!(".{}.", self.stem("..".len() + after.len())), after)
     }
 
     fn put(&self, part: &Unfinished) -> Result<(), Failure> {
@@ -311,9 +355,13 @@ mod tests {
             // Opens the file that was found.
             found.open_special().expect("the pipe").write_all(b"ours").expect("written");
             assert_eq!(rustix::io::read(&reader, &mut [0; 10]).expect("it came"), 4);
-            // A file that replaced it is not opened.
-            assert_eq!(entry.open_special().expect_err("a file").kind(), io::ErrorKind::AlreadyExists);
-            assert_eq!(destination.write(|out| out.write_all(b"ours")).is_ok(), force, "another file has the name");
+            // And who finds the other one does not open it.
+            let other = file(&directory, force);
+            let other = other.entry().expect("opened").expect("a file");
+            let refused = other.folder.find(other.name).expect("there").open_special().expect_err("a file");
+            assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+            destination.write(|out| out.write_all(b"ours")).expect("the pipe was opened at the check");
+            assert_eq!(rustix::io::read(&reader, &mut [0; 10]).expect("it came"), 4);
             assert_eq!(std::fs::read(directory.path().join("precious")).expect("there"), b"precious");
             std::fs::remove_file(&path).expect("removed");
         }
@@ -379,12 +427,67 @@ mod tests {
                 }
             }
             assert_eq!(std::fs::read(moved.join("out.html")).expect("it is there"), b"ours");
+            assert_eq!(destination.path(), Some(moved.join("out.html")), "whoever looks for it finds it");
             for (folder, count) in [(&foreign, 0), (&moved, 1)] {
                 assert_eq!(std::fs::read_dir(folder).expect("there").count(), count, "{}", folder.display());
                 std::fs::remove_dir_all(folder).expect("removed");
             }
             std::fs::remove_file(&folder).expect("removed");
         }
+    }
+
+    #[test]
+    fn regression_the_reader_of_a_pipe_took_the_end_of_the_check_for_the_end_of_the_result() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("out.html");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).expect("made");
+        let destination = file(&directory, false);
+        assert!(matches!(destination.check(), Err(Failure::NoReader(_))), "it is not waited for");
+        let reader = rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).expect("opened");
+        destination.check().expect("somebody reads it");
+        // A command keeps a copy of what it checked.
+        let destination = destination.clone();
+        assert_eq!(rustix::io::read(&reader, &mut [0; 10]), Err(Errno::AGAIN), "more may come");
+        destination.write(|out| out.write_all(b"ours")).expect("written");
+        assert_eq!(rustix::io::read(&reader, &mut [0; 10]), Ok(4));
+    }
+
+    #[test]
+    fn regression_a_long_name_was_refused_since_that_of_the_unfinished_file_was_too_long() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for stem in ["a".repeat(250), "\u{f6}".repeat(125)] {
+            let name = format!("{stem}.html");
+            let destination = Destination::of(&directory.path().join(&name), true);
+            destination.check().expect("the name is just not too long");
+            let (part, _) = destination.begin("remora-heap", Mode::RUSR).expect("begun");
+            assert!(part.path().to_string_lossy().ends_with(".unfinished.remora-heap"));
+            destination.put(&part).expect("renamed");
+            destination.write(|out| out.write_all(b"ours")).expect("written");
+            assert!(names(&directory).contains(&name));
+            let destination = Destination::of(&directory.path().join(stem + ".folded"), true);
+            assert!(
+                matches!(destination.check(), Err(Failure::Output { .. })),
+                "too long, which is not found at the end only"
+            );
+        }
+    }
+
+    const NO_TEMPORARY: &str = "/dev/null/none";
+    const THIS: &str = "output::destination::tests::regression_an_error_of_the_temporary_directory_did_not_name_tmpdir";
+
+    /// Runs itself again with a TMPDIR that is none.
+    #[test]
+    fn regression_an_error_of_the_temporary_directory_did_not_name_tmpdir() {
+        if std::env::temp_dir() == Path::new(NO_TEMPORARY) {
+            let failure = Destination::Stdout.begin("remora", Mode::RUSR).expect_err("there is no such directory");
+            let expected = "the directory for temporary files, /dev/null/none (TMPDIR), cannot be written: \
+                            Not a directory (os error 20); check its permissions, or set TMPDIR to another place";
+            return assert_eq!(failure.line(), expected);
+        }
+        let mut command = std::process::Command::new(std::env::current_exe().expect("this test"));
+        let ran = command.args(["--exact", THIS]).env("TMPDIR", NO_TEMPORARY).output().expect("it runs");
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&ran.stderr));
     }
 
     #[test]

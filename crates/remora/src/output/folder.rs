@@ -4,11 +4,11 @@
 //! only if it belongs to root or to us: another user's link would redirect root's output.
 //! This is stricter than the kernel's `protected_symlinks`, which applies to sticky directories only.
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -20,7 +20,13 @@ const MOST_LINKS: usize = 40;
 /// Attempts to name a new file. Names are random: one that exists already is no accident.
 const MOST_NAMES: usize = 8;
 
-/// The inode number of the root of every mounted `/proc` (PROC_ROOT_INO of Linux, `include/linux/proc_ns.h`).
+/// Longest name of a file where the file system does not say it, bytes (NAME_MAX of Linux, `include/uapi/linux/limits.h`).
+const LONGEST_NAME: usize = 255;
+
+/// What the name of a file has that is not whole.
+pub(super) const UNFINISHED: &str = ".unfinished.";
+
+/// The number of the root of `/proc`, of each that is mounted (PROC_ROOT_INO of Linux, `include/linux/proc_ns.h`).
 const PROC_ROOT: u64 = 1;
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
@@ -49,14 +55,32 @@ impl Folder {
         Some(FileType::from_raw_mode(facts.st_mode))
     }
 
-    /// Creates a file whose name cannot be guessed, so no other user can create it first: `before`, random digits, `after`.
+    /// Longest name that a file may have here, bytes.
+    pub(super) fn longest_name(&self) -> usize {
+        rustix::fs::fstatvfs(self).map_or(LONGEST_NAME, |disk| disk.f_namemax as usize)
+    }
+
+    /// Where what has this name is now: at `path`, unless the folder was moved and that leads to something else or to nothing.
+    pub(super) fn path_of(&self, name: &OsStr, path: PathBuf) -> PathBuf {
+        let Ok(ours) = rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW) else { return path };
+        match rustix::fs::lstat(&path) {
+            Ok(found) if is_same(&found, &ours) => path,
+            _ => std::fs::read_link(by_descriptor(&self.descriptor)).map_or(path, |folder| folder.join(name)),
+        }
+    }
+
+    /// Creates a file with a name that nobody can guess, and so nobody can take before: `before`, random digits, `after`.
     pub(crate) fn create(&self, before: &str, after: &str, mode: Mode) -> io::Result<(Unfinished, File)> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        // Readable, since the descriptor is all that is left of it where somebody removes it: [`Unfinished::kept`].
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mut refused = Errno::EXIST;
         for _ in 0..MOST_NAMES {
             let name = OsString::from(format!("{before}{}{after}", random()?));
             match rustix::fs::openat(self, &name, flags, mode) {
-                Ok(file) => return Ok((Unfinished { folder: self.clone(), name }, file.into())),
+                Ok(file) => {
+                    let file = File::from(file);
+                    return Ok((Unfinished { folder: self.clone(), name, file: file.try_clone()? }, file));
+                }
                 Err(Errno::EXIST) => {}
                 Err(errno) => {
                     refused = errno;
@@ -93,12 +117,17 @@ impl AsFd for Folder {
 pub(super) struct Found(OwnedFd);
 
 impl Found {
-    /// Opens it for writing, unless it is a regular file: another user may have replaced a pipe with one.
+    /// Opens it for writing, unless it is a regular file: another user may have put one in the place of a pipe.
+    /// A pipe that nobody reads is refused with `ENXIO`, rather than waited for.
     pub(super) fn open_special(&self) -> io::Result<File> {
         if file_type(&self.0)? == FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another file was put in its place"));
         }
-        File::options().write(true).open(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::open(by_descriptor(&self.0), flags, Mode::empty())?;
+        // A reader who is slow is waited for.
+        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+        Ok(file.into())
     }
 }
 
@@ -107,15 +136,39 @@ impl Found {
 pub(crate) struct Unfinished {
     folder: Folder,
     name: OsString,
+    file: File,
 }
 
 impl Unfinished {
-    /// Its path, for messages.
+    /// Where it was created, for messages.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path.join(&self.name)
     }
 
-    /// Removes the file.
+    /// Where a reader finds what was written: in the file, or if that was removed, in a copy in the temporary directory.
+    pub(crate) fn kept(&self) -> Option<PathBuf> {
+        let written = rustix::fs::fstat(&self.file).ok()?;
+        match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if is_same(&found, &written) => Some(self.folder.path_of(&self.name, self.path())),
+            _ => self.copy(Mode::from_raw_mode(written.st_mode)).ok(),
+        }
+    }
+
+    fn copy(&self, mode: Mode) -> io::Result<PathBuf> {
+        let name = self.name.to_string_lossy();
+        let ending = name.find(UNFINISHED).map_or("", |at| &name[at..]);
+        let temporary = Folder::open(&std::env::temp_dir())?;
+        let (copy, mut to) = temporary.create("remora-", ending, mode & Mode::RWXU)?;
+        let mut from = &self.file;
+        let copied = from.rewind().and_then(|()| io::copy(&mut from, &mut to));
+        if let Err(error) = copied {
+            let _ = copy.remove();
+            return Err(error);
+        }
+        Ok(copy.path())
+    }
+
+    /// Takes it away.
     pub(crate) fn remove(&self) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())?)
     }
@@ -183,11 +236,23 @@ fn step(folder: OwnedFd, name: &OsStr, links: &mut usize) -> io::Result<OwnedFd>
     walk(folder.as_fd(), Path::new(OsStr::from_bytes(text.as_bytes())), links)
 }
 
+/// The path that opens what a descriptor refers to.
+fn by_descriptor(descriptor: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+}
+
+fn is_same(one: &Stat, other: &Stat) -> bool {
+    (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+}
+
 fn file_type(descriptor: &OwnedFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(descriptor)?.st_mode))
 }
 
-/// Eight random hexadecimal digits.
+/// Digits in a name that make it one of its own.
+pub(super) const DIGITS: usize = 8;
+
+/// Digits that nobody can guess, [`DIGITS`] of them.
 fn random() -> io::Result<String> {
     let mut bytes = [0; 4];
     // The kernel returns so few bytes completely, once its generator is seeded.
@@ -230,6 +295,27 @@ mod tests {
         // Other users' folders are allowed as components.
         std::os::unix::fs::chown(at("real"), Some(STRANGER), None).expect("given away");
         assert_eq!(kind("real/inner"), Ok(()));
+    }
+
+    #[test]
+    fn regression_a_message_named_an_unfinished_file_that_was_removed() {
+        use std::io::Write;
+        let directory = tempfile::tempdir().expect("a directory");
+        let [path, moved] = ["folder", "moved"].map(|name| directory.path().join(name));
+        std::fs::create_dir(&path).expect("made");
+        let folder = Folder::open(&path).expect("it is there");
+        let (part, mut file) = folder.create("out.", ".unfinished.nettrace", Mode::RUSR).expect("created");
+        file.write_all(b"ours").expect("written");
+        assert_eq!(part.kept(), Some(part.path()));
+        std::fs::rename(&path, &moved).expect("moved");
+        std::fs::create_dir(&path).expect("made");
+        assert_eq!(part.kept(), Some(moved.join(&part.name)), "where it is now");
+        std::fs::remove_dir_all(&moved).expect("removed");
+        let copy = part.kept().expect("the descriptor still has it");
+        let content = std::fs::read(&copy).expect("it is there");
+        std::fs::remove_file(&copy).expect("removed");
+        assert_eq!(content, b"ours");
+        assert!(copy.starts_with(std::env::temp_dir()) && copy.to_string_lossy().ends_with(".unfinished.nettrace"));
     }
 
     #[test]

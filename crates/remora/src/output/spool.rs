@@ -179,10 +179,9 @@ impl HeapSpool {
         state: &State,
         destination: &Destination,
     ) -> Result<PathBuf, Failure> {
-        let unfinished = self.part.path();
-        let refused = |error| unkept(&self.part, error).kept_in(&unfinished);
+        let refused = |error| unkept(&self.part, error).kept_in(self.part.kept());
         if let Some(failure) = self.failed {
-            return Err(failure.kept_in(&unfinished));
+            return Err(failure.kept_in(self.part.kept()));
         }
         self.writer.types(named.types).map_err(refused)?;
         self.writer.methods(named.methods).map_err(refused)?;
@@ -191,10 +190,10 @@ impl HeapSpool {
         let reserved = self.writer.finish(state).map_err(refused)?;
         let path = match destination {
             Destination::File { path, .. } if destination.is_regular() => {
-                destination.put(&self.part).map_err(|failure| failure.kept_in(&unfinished))?;
-                path.to_owned()
+                destination.put(&self.part).map_err(|failure| failure.kept_in(self.part.kept()))?;
+                destination.path().unwrap_or_else(|| path.to_owned())
             }
-            _ => unfinished,
+            _ => self.part.path(),
         };
         // Frees the rest of the reserve, which takes some milliseconds. The file is complete without it, so readers need not wait.
         let _ = reserved.file.set_len(reserved.position);

@@ -122,7 +122,8 @@ impl EventPipe {
         self.spool.is_low()
     }
 
-    /// Stops the session and receives the runtime's final list, up to the timeouts or a second interrupt.
+    /// Stops the session and takes what the runtime lists at its end: not longer than that may take, and where somebody is in a
+    /// hurry, only as long as something comes.
     pub(crate) fn end(mut self, hurried: impl Fn() -> bool) -> Ended {
         self.facts.recording = nanoseconds(self.begun.elapsed());
         let asked = Instant::now();
@@ -173,13 +174,15 @@ impl EventPipe {
     }
 
     fn take_the_end(&mut self, asked: Instant, hurried: impl Fn() -> bool) -> Result<(), String> {
-        let mut end = End { asked, last: asked, named: self.sampled.named() };
+        let mut end = End::new(asked, self.sampled.named());
         while !self.over {
             let now = Instant::now();
             if let Some(after) = end.is_late(now, self.sampled.named(), self.is_unreadable) {
                 return Err(Error::TimedOut { step: "end its session of events", after }.to_string());
             }
-            if let Some(why) = hurried().then(|| "interrupted".to_owned()).or_else(|| self.limit.exceeded()) {
+            let taken = self.sampled.named() + self.sampled.samples();
+            let interrupted = end.is_interrupted(now, taken, hurried()).then(|| "interrupted".to_owned());
+            if let Some(why) = interrupted.or_else(|| self.limit.exceeded()) {
                 return Err(why);
             }
             self.take(now + LOOK).map_err(|failure| failure.to_string())?;
@@ -236,10 +239,30 @@ struct End {
     last: Instant,
     /// The number of names by then.
     named: usize,
+    /// Once somebody is in a hurry: what was taken by then, and since when it is not more.
+    hurry: Option<(usize, Instant)>,
 }
 
 impl End {
-    /// Which timeout has expired, if any, with `named` names so far.
+    fn new(asked: Instant, named: usize) -> End {
+        End { asked, last: asked, named, hurry: None }
+    }
+
+    /// Whether somebody is in a hurry, and nothing more was taken for a short while: names, or samples from the runtime's buffer.
+    /// A first signal asks for the end, which is under way here: names that still come are worth more than the moment they take.
+    /// Only a second one ends the wait at once, with the command.
+    fn is_interrupted(&mut self, now: Instant, taken: usize, is_hurried: bool) -> bool {
+        if !is_hurried {
+            return false;
+        }
+        let (most, since) = self.hurry.get_or_insert((taken, now));
+        if taken > *most {
+            (*most, *since) = (taken, now);
+        }
+        now >= *since + SHORT_PATIENCE
+    }
+
+    /// Which patience has come to its end, if one has, when so much is named.
     fn is_late(&mut self, now: Instant, named: usize, is_unreadable: bool) -> Option<Duration> {
         if named > self.named {
             (self.named, self.last) = (named, now);
@@ -300,14 +323,26 @@ mod tests {
     fn the_end_of_a_session_is_waited_for_as_long_as_something_is_named_and_not_for_ever() {
         let asked = Instant::now();
         let after = |seconds| asked + Duration::from_secs(seconds);
-        let mut end = End { asked, last: asked, named: 7 };
+        let mut end = End::new(asked, 7);
         assert_eq!(end.is_late(after(14), 7, false), None);
         assert_eq!(end.is_late(after(14), 8, false), None);
         assert_eq!(end.is_late(after(28), 8, false), None, "another one was named");
         assert_eq!(end.is_late(after(29), 8, false), Some(QUIET_PATIENCE));
         assert_eq!(end.is_late(after(59), 9, false), None);
         assert_eq!(end.is_late(after(60), 10, false), Some(STOP_PATIENCE), "whatever is named");
-        let mut end = End { asked, last: asked, named: 7 };
+        let mut end = End::new(asked, 7);
         assert_eq!(end.is_late(after(1), 7, true), Some(SHORT_PATIENCE), "nothing more can be named");
+    }
+
+    #[test]
+    fn regression_the_first_ctrl_c_after_the_end_of_the_time_took_the_names() {
+        let asked = Instant::now();
+        let after = |milliseconds| asked + Duration::from_millis(milliseconds);
+        let mut end = End::new(asked, 0);
+        assert!(!end.is_interrupted(after(5000), 7, false), "nobody is in a hurry");
+        assert!(!end.is_interrupted(after(5000), 7, true), "the end is under way");
+        assert!(!end.is_interrupted(after(5900), 8, true), "something came");
+        assert!(!end.is_interrupted(after(6800), 8, true), "a moment ago");
+        assert!(end.is_interrupted(after(6900), 8, true), "nothing more comes");
     }
 }

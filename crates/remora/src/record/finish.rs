@@ -13,6 +13,7 @@ use crate::output::{Destination, FileFormat, Output, Spool};
 use crate::proof::{Before, verdict, write_receipt};
 use remora_profile::{Event, Profile};
 use remora_receipt::Facts;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -128,29 +129,26 @@ fn write(output: &Output, kept: Kept, profile: &Profile) -> Result<(), Failure> 
         Kept::Recording(spool) => {
             let (part, finished) = spool.finish(profile);
             if finished.is_ok() && output.format == FileFormat::Remora && output.destination.is_regular() {
-                return output.destination.put(&part).map_err(|failure| failure.saved_in(&part.path()));
+                let saved = || part.kept().or_else(|| elsewhere(profile));
+                return output.destination.put(&part).map_err(|failure| failure.saved_in(saved()));
             }
             (part, finished.is_ok())
         }
         Kept::Stream(stream) => (stream.into_file(), true),
     };
-    let path = part.path();
-    match output.write(profile) {
-        Ok(()) => {
-            if part.remove().is_err() {
-                note(&format!("{} could not be removed; it is not needed any more", path.display()));
-            }
-            Ok(())
-        }
-        Err(failure) if whole => Err(failure.saved_in(&path)),
-        Err(failure) => match elsewhere(profile) {
-            Some(saved) => {
+    output.write(profile).map_err(|failure| {
+        let kept = if whole { part.kept() } else { None };
+        let saved = kept.or_else(|| {
+            elsewhere(profile).inspect(|_| {
                 let _ = part.remove();
-                Err(failure.saved_in(&saved))
-            }
-            None => Err(failure.saved_in(&path)),
-        },
+            })
+        });
+        failure.saved_in(saved.or_else(|| part.kept()))
+    })?;
+    if part.remove().is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+        note(&format!("{} could not be removed; it is not needed any more", part.path().display()));
     }
+    Ok(())
 }
 
 /// Saves the recording in the first directory that can store it.

@@ -87,12 +87,7 @@ fn print(text: &Page, output: &Output, receipt_file: Option<&Destination>) -> Re
 
 /// Paths of the written files.
 fn written<'a>(places: impl Iterator<Item = &'a Destination>) -> Vec<String> {
-    places
-        .filter_map(|place| match place {
-            Destination::File { path, .. } => Some(path.display().to_string()),
-            Destination::Stdout => None,
-        })
-        .collect()
+    places.filter_map(|place| Some(place.path()?.display().to_string())).collect()
 }
 
 fn wrote(files: &[String]) -> Page {
