@@ -29,6 +29,9 @@ pub(super) const UNFINISHED: &str = ".unfinished.";
 /// The number of the root of `/proc`, of each that is mounted (PROC_ROOT_INO of Linux, `include/linux/proc_ns.h`).
 const PROC_ROOT: u64 = 1;
 
+/// The file system of pipes without a name (PIPEFS_MAGIC of Linux, `include/uapi/linux/magic.h`).
+const PIPE_FILE_SYSTEM: i64 = 0x5049_5045;
+
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// A directory.
@@ -120,8 +123,16 @@ impl Found {
     /// Opens it for writing, unless it is a regular file: another user may have put one in the place of a pipe.
     /// A pipe that nobody reads is refused with `ENXIO`, rather than waited for.
     pub(super) fn open_special(&self) -> io::Result<File> {
-        if file_type(&self.0)? == FileType::RegularFile {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another file was put in its place"));
+        let facts = rustix::fs::fstat(&self.0)?;
+        match FileType::from_raw_mode(facts.st_mode) {
+            FileType::RegularFile => {
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another file was put in its place"));
+            }
+            // A shell's pipe has no name, and comes as a descriptor: whoever passed it on meant it.
+            FileType::Fifo if !is_ours(&facts) && rustix::fs::fstatfs(&self.0)?.f_type != PIPE_FILE_SYSTEM => {
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the pipe belongs to another user"));
+            }
+            _ => {}
         }
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::open(by_descriptor(&self.0), flags, Mode::empty())?;
@@ -220,7 +231,7 @@ fn step(folder: OwnedFd, name: &OsStr, links: &mut usize) -> io::Result<OwnedFd>
     let is_in_proc = rustix::fs::fstatfs(&found)?.f_type == PROC_SUPER_MAGIC;
     // Links of `/proc` itself (`self`) belong to the kernel, though in a user namespace their owner may look like nobody.
     let is_the_kernels = is_in_proc && rustix::fs::fstat(&folder)?.st_ino == PROC_ROOT;
-    if !is_the_kernels && ![0, rustix::process::geteuid().as_raw()].contains(&facts.st_uid) {
+    if !is_the_kernels && !is_ours(&facts) {
         let why = format!("{} is a link of another user", Path::new(name).display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
@@ -239,6 +250,11 @@ fn step(folder: OwnedFd, name: &OsStr, links: &mut usize) -> io::Result<OwnedFd>
 /// The path that opens what a descriptor refers to.
 fn by_descriptor(descriptor: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+}
+
+/// Whether only root and our own user decide about a file.
+fn is_ours(facts: &Stat) -> bool {
+    [0, rustix::process::geteuid().as_raw()].contains(&facts.st_uid)
 }
 
 fn is_same(one: &Stat, other: &Stat) -> bool {
@@ -266,6 +282,25 @@ mod tests {
     use std::os::unix::fs::{lchown, symlink};
 
     const STRANGER: u32 = 65_534;
+
+    #[test]
+    fn a_pipe_of_another_user_gets_no_result_but_one_without_a_name_does() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("pipe");
+        rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("made");
+        let reader = std::fs::File::options().read(true).write(true).open(&path).expect("opened");
+        let folder = Folder::open(directory.path()).expect("opened");
+        let open = || folder.find(OsStr::new("pipe")).expect("it is there").open_special();
+        open().expect("ours");
+        std::os::unix::fs::chown(&path, Some(4_000_001), None).expect("given");
+        assert_eq!(open().expect_err("another user's").kind(), io::ErrorKind::PermissionDenied);
+        drop(reader);
+        let (_reader, writer) = io::pipe().expect("a pipe");
+        rustix::fs::fchown(&writer, Some(rustix::fs::Uid::from_raw(4_000_001)), None).expect("given");
+        let link = Folder::open(Path::new("/proc/self/fd")).expect("opened");
+        let found = link.find(OsStr::new(&writer.as_raw_fd().to_string())).expect("it is there");
+        found.open_special().expect("passed on as a descriptor");
+    }
 
     #[test]
     fn a_way_through_a_link_of_another_user_is_refused_wherever_the_link_is() {
