@@ -156,10 +156,10 @@ pub(crate) enum Failure {
     #[error("{0}")]
     TargetEnded(String),
     /// The recording ended because the disk was nearly full; it was written.
-    #[error("the recording ended early because the disk is full: what was recorded until then is complete")]
+    #[error("the recording ended early because the disk is full: the recording until then is complete")]
     EndedByFullDisk,
     /// The recording reached its memory or disk limit; it was written.
-    #[error("the recording ended early, since {0}: what was recorded until then is complete")]
+    #[error("the recording ended early, since {0}: the recording until then is complete")]
     EndedByLimit(String),
     /// The wrapped failure happened, and something of Remora remains in the process; the receipt lists it.
     #[error("{0}, and something of Remora remains in the process")]

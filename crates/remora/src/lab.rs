@@ -68,7 +68,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     show(&report, args.json)?;
     if interrupted.load(Ordering::SeqCst) {
         note(
-            "remora: interrupted: the runs that were under way have been ended, and the verdicts are those of the others",
+            "remora: interrupted: unfinished runs were ended, and the verdicts are those of the other runs",
         );
         return Ok(Exit::Interrupted);
     }

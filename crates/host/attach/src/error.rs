@@ -70,7 +70,7 @@ pub enum Reason {
         path: TargetPath,
     },
     /// The socket's file exists, but no process listens.
-    #[error("nobody listens on the diagnostics socket {path}: the process replaced its program or is going down")]
+    #[error("no process listens on the diagnostics socket {path}: the process replaced its program or is going down")]
     SocketStale {
         /// Its path, in the target's view.
         path: TargetPath,
@@ -197,7 +197,7 @@ pub enum Error {
     },
     /// The runtime did not answer in time. It may still execute the command later.
     #[error(
-        "the target did not {step} within {after:?}: it may be busy, paused or detaching another profiler, and may still do what was asked later"
+        "the target did not {step} within {after:?}: it may be busy, paused or detaching another profiler, and may still answer later"
     )]
     TimedOut {
         /// The awaited step.
@@ -228,7 +228,7 @@ pub enum Error {
         tried: String,
     },
     /// No directory is suitable for the socket.
-    #[error("no directory in which the target can reach a socket: {tried}")]
+    #[error("no directory where the target can reach a socket: {tried}")]
     NoSocketPlace {
         /// Each directory with its obstacle.
         tried: String,

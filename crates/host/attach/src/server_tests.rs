@@ -94,7 +94,7 @@ fn att_08_a_target_that_does_not_answer_in_time_may_still_do_it_later() {
     });
     let error = attach(&made.find_served(), &request(IMPATIENT)).expect_err("no answer");
     assert!(matches!(error, Error::TimedOut { step: "answer", after: IMPATIENT }), "{error:?}");
-    assert!(error.to_string().contains("may still do what was asked later"), "{error}");
+    assert!(error.to_string().contains("may still answer later"), "{error}");
     server.join().expect("served");
 }
 

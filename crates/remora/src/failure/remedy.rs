@@ -28,7 +28,7 @@ pub(crate) fn in_words(remedies: &[Remedy], goal: Goal) -> Option<String> {
     let words: Vec<String> = remedies.iter().filter(leads).map(words).collect();
     match (words.is_empty(), remedies.is_empty()) {
         (false, _) => Some(words.join(", or ")),
-        (true, false) => Some("take the snapshot once that has changed: only the agent can take one".to_owned()),
+        (true, false) => Some("take the snapshot after that has changed: only the agent can take one".to_owned()),
         (true, true) => None,
     }
 }
@@ -36,7 +36,7 @@ pub(crate) fn in_words(remedies: &[Remedy], goal: Goal) -> Option<String> {
 fn words(remedy: &Remedy) -> String {
     let fixed = match remedy {
         Remedy::ListProcesses => "`remora ps` lists the processes that can be recorded",
-        Remedy::CheckProcess => "run `remora check -p PID`, which tells the causes apart",
+        Remedy::CheckProcess => "run `remora check -p PID`, which distinguishes the causes",
         Remedy::TryAgain => "try again in a few seconds",
         Remedy::RepeatCommand => "give the same command again",
         Remedy::TryAgainWhenItRuns => "try again when the program runs",
@@ -62,7 +62,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::Resume => "let it continue (`kill -CONT PID`, or leave the debugger)",
         Remedy::Restart => "start the program again",
         Remedy::RestartWithout { variable } => return format!("start the program again without {variable}"),
-        Remedy::RestartWithStableTmpdir => "start the program again, with TMPDIR in a directory that nobody cleans",
+        Remedy::RestartWithStableTmpdir => "start the program again, with TMPDIR in a directory that no job cleans",
         Remedy::LookForDiagnosticsSetting => "look for EnableDiagnostics in its runtimeconfig.json",
         Remedy::UseNewerRuntime => "move the application to a newer .NET",
         Remedy::UseCoreClr => "run the program on CoreCLR (.NET 6 or later)",

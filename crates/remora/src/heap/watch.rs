@@ -80,7 +80,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let ended = match broke.or(failure) {
         _ if target_ended => Err(Failure::TargetEnded(
             match has_begun {
-                true => "the target ended during the watch; what was told until then is complete",
+                true => "the target ended during the watch; the result until then is complete",
                 false => "the target ended before the watch had its first snapshot: nothing is known of its heap",
             }
             .to_owned(),

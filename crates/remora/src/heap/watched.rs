@@ -234,7 +234,7 @@ impl Watched {
         (0..6).for_each(|column| table.align_right(column));
         let mut types: Vec<&TypeTold> = self.told.types.iter().filter(|one| one.made() > 0).collect();
         if types.is_empty() {
-            return line("none, as far as the collections tell");
+            return line("none, as far as the GCs report");
         }
         types.sort_by_key(|one| std::cmp::Reverse(one.made()));
         for one in types.iter().take(top) {

@@ -114,7 +114,7 @@ impl Child {
 
 fn told_unrecorded(time: Duration) -> String {
     format!(
-        "the recording began {} after the command was started: what ran before that is not in it",
+        "the recording began {} after the command was started: it misses everything before",
         show(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
     )
 }

@@ -215,7 +215,7 @@ impl EventPipe {
                 } else if let Some(why) = self.limit.exceeded() {
                     self.ended = Some((Why::Limit, why));
                 } else if self.spool.is_cut() {
-                    let why = "the runtime's stream takes more than half of what was free on the disk";
+                    let why = "the runtime's stream takes more than half of the free disk space";
                     self.ended = Some((Why::Limit, why.to_owned()));
                 }
             }

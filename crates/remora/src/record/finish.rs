@@ -182,9 +182,9 @@ fn ended(why: Why, of_a_command: bool) -> Result<(), Failure> {
         Why::Failed(failure) => Err(failure),
         Why::DiskFull => Err(Failure::EndedByFullDisk),
         Why::Limit(why) => Err(Failure::EndedByLimit(why)),
-        Why::Unreadable(why) => Err(Failure::TargetEnded(format!("{why}; what was recorded until then is complete"))),
+        Why::Unreadable(why) => Err(Failure::TargetEnded(format!("{why}; the recording until then is complete"))),
         Why::TargetEnded(why) if !of_a_command => {
-            Err(Failure::TargetEnded(format!("{why}; what was recorded until then is complete")))
+            Err(Failure::TargetEnded(format!("{why}; the recording until then is complete")))
         }
         Why::TargetEnded(_) | Why::TimeIsOver | Why::Asked => Ok(()),
     }
