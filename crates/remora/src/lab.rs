@@ -67,9 +67,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     .run();
     show(&report, args.json)?;
     if interrupted.load(Ordering::SeqCst) {
-        note(
-            "remora: interrupted: unfinished runs were ended, and the verdicts are those of the other runs",
-        );
+        note("remora: interrupted: unfinished runs were ended, and the verdicts are those of the other runs");
         return Ok(Exit::Interrupted);
     }
     if !report.failures.is_empty() {

@@ -131,10 +131,7 @@ fn attach(process: &Process, plan: &Plan, chosen: Chosen, beside: &Destination) 
 
 /// Reports the fallback at once; the recording's notes have the reason, too.
 fn fallback(failure: &Failure, facts: Option<Box<Facts>>) -> InPlaceOf {
-    note(&format!(
-        "{}; using the runtime's own sampler instead; the notes below list its limits",
-        failure.line()
-    ));
+    note(&format!("{}; using the runtime's own sampler instead; the notes below list its limits", failure.line()));
     InPlaceOf { because: failure.to_string(), facts }
 }
 

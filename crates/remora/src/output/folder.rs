@@ -52,6 +52,13 @@ impl Folder {
         }
     }
 
+    /// Whether a name is a link to an open file of a process: in `/proc`, or with a text that leads there.
+    pub(super) fn is_descriptor(&self, name: &OsStr) -> bool {
+        let text = rustix::fs::readlinkat(self, name, Vec::new());
+        let is_in_proc = || rustix::fs::fstatfs(self).is_ok_and(|disk| disk.f_type == PROC_SUPER_MAGIC);
+        text.is_ok_and(|text| is_in_proc() || text.as_bytes().starts_with(b"/proc/"))
+    }
+
     /// The type of a file, or of a link's target.
     pub(super) fn type_of(&self, name: &OsStr, flags: AtFlags) -> Option<FileType> {
         let facts = rustix::fs::statat(self, name, flags).ok()?;
