@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 /// The programs with their arguments: allocation, exceptions, discarded types and methods, short-lived threads, and child processes. No
-/// null references: docs/guide/live-server.md says what these do.
+/// null references: docs/guide/risks.md says what these do.
 const PROGRAMS: [(&str, &[&str]); 6] = [
     ("gc", &["2"]),
     ("exceptions", &[]),

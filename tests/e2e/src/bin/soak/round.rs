@@ -18,7 +18,7 @@ use std::time::Duration;
 const LOOKS: u32 = 300;
 /// The first version that ends an EventPipe session without a deadlock.
 const FIRST_THAT_ENDS_SESSIONS: u32 = 5;
-/// The program that the end of a session can crash, in every version: docs/guide/live-server.md says why.
+/// The program that the end of a session can crash, in every version: docs/guide/risks.md says why.
 const UNLOADS: &str = "collectible";
 /// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(10);
