@@ -9,7 +9,7 @@ use crate::args::DetachArgs;
 use crate::console::{Page, line, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::{hold, holder};
+use crate::{instance_lock, lock_holder};
 use remora_attach::{Error, MUSL_SUFFIX, Reason, STAYING_SUFFIX, Swept, TargetPath, find, sweep};
 use remora_receipt::{Left, find_left_overs, find_what_musl_keeps, find_what_stays};
 use serde::Serialize;
@@ -49,12 +49,12 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     if let Err(reason @ (Reason::NotOwner { .. } | Reason::LacksCapability { .. })) = &process.attachable {
         return Err(Error::NotAttachable { pid: process.pid, reason: reason.clone() }.into());
     }
-    if let Some(holder) = holder::of(&process) {
+    if let Some(holder) = lock_holder::of(&process) {
         return Err(Failure::Held { process_id: process.pid, holder });
     }
     let left = settled(PATIENCE, || find_left_overs(Path::new("/proc"), process.pid));
     let mut swept = sweep(&process)?;
-    swept.removed.extend(hold::remove_stale(&process).map(TargetPath::from));
+    swept.removed.extend(instance_lock::remove_stale(&process).map(TargetPath::from));
     let mut stays = find_what_stays(Path::new("/proc"), process.pid);
     stays.extend(find_what_musl_keeps(Path::new("/proc"), process.pid));
     let (in_memory, left): (Vec<_>, Vec<_>) = left.into_iter().partition(Left::may_stay_on_purpose);
@@ -101,7 +101,7 @@ impl Outcome {
             text += line(format!("removed {path}"));
         }
         for (path, user) in self.in_use.iter().zip(&self.used_by) {
-            let user = holder::shown(user.unwrap_or(0));
+            let user = lock_holder::shown(user.unwrap_or(0));
             text += line(format!("kept {path}: it belongs to a recording by {user}"));
         }
         for left in &self.left {

@@ -1,15 +1,15 @@
 //! `remora heap`: takes heap snapshots in a forked copy while the application runs, and analyses them.
 
 mod allowance;
-mod both;
 mod convert;
-mod dear;
+pub(crate) mod next_steps;
 mod renewal;
-pub(crate) mod rest;
+mod snapshot_pair;
 mod take;
+mod too_expensive;
+mod tracking_report;
 mod view;
 mod watch;
-mod watched;
 
 use crate::args::{HeapArgs, HeapCommand, HeapDiffArgs, HeapReportArgs, HeapShowArgs};
 use crate::bounded::{Bounded, PART_FOR_MORE, may_take};

@@ -12,23 +12,23 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod baseline;
 mod bounded;
 mod check;
 mod console;
 mod convert;
 mod detach;
+mod detach_wait;
 mod exit;
 mod failure;
 mod heap;
-mod hold;
-mod holder;
+mod instance_lock;
 mod kind;
 mod lab;
-mod leaving;
 mod library;
+mod lock_holder;
 mod output;
 mod preconditions;
-mod proof;
 mod ps;
 mod record;
 mod report;

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Remedies};
 use crate::library::requirements;
-use crate::{hold, holder};
+use crate::{instance_lock, lock_holder};
 use remora_attach::proc::Proc;
 use remora_attach::{Check, Error, Process, Reason, Remedy, Slot, Subject, check, check_answer, find};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) struct Obstacle {
 pub(crate) fn examine(process: &Process, library: &[u8], slot: Slot) -> Result<Vec<Check>, Failure> {
     let mut checks = check(process, &requirements(library)?.for_slot(slot));
     // Before its agent has attached, or with the runtime's own sampler, another recording leaves no sign in the process.
-    let held = hold::holder(process).is_some();
+    let held = instance_lock::holder(process).is_some();
     for check in checks.iter_mut().filter(|check| check.subject == Subject::OwnAgent && (held || check.has_failed())) {
         judge_own_agent(process, check);
     }
@@ -72,13 +72,13 @@ fn ended(process_id: u32) -> Option<Failure> {
 
 /// Our library in the process is either recording for another command, or inert; beside an inert one another agent works normally.
 fn judge_own_agent(process: &Process, check: &mut Check) {
-    match holder::of(process) {
+    match lock_holder::of(process) {
         Some(holder) => {
             check.passed = Some(false);
             check.found = format!("it is being recorded by {holder}");
             check.remedies = vec![Remedy::WaitForRecording];
         }
-        None if !holder::agent_lives(process.pid) => {
+        None if !lock_holder::agent_lives(process.pid) => {
             check.passed = Some(true);
             check.found = "an earlier one is mapped and inert".to_owned();
             check.remedies = vec![Remedy::Nothing];

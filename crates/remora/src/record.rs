@@ -13,16 +13,16 @@ mod progress;
 mod result;
 
 use crate::args::RecordArgs;
+use crate::baseline::Baseline;
 use crate::console::note;
+use crate::detach_wait::wait_for_an_earlier_one;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::hold::Hold;
-use crate::leaving::wait_for_an_earlier_one;
+use crate::instance_lock::InstanceLock;
 use crate::library;
 use crate::output::Destination;
 use crate::preconditions::{Obstacle, examine, obstacle};
-use crate::proof::Before;
-use crate::stop::{Input, Stop, Wish};
+use crate::stop::{Input, Stop, StopRequest};
 use crate::target::{choose, unless_it_ended};
 use child::Child;
 use engine::{Engine, NotStarted, Step};
@@ -65,8 +65,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     };
     let choice = choose_engine(&plan, &process).map_err(|failure| unless_it_ended(&process, failure))?;
     let output = plan.output_for(&process)?;
-    let _hold = Hold::take(&process)?;
-    let before = Before::of(&process)?;
+    let _hold = InstanceLock::take(&process)?;
+    let before = Baseline::of(&process)?;
     let mut processor = Processor::watch(process.pid);
     let attached = attach(&process, &plan, choice, &output.destination);
     let unrecorded = child.as_ref().map(Child::unrecorded);
@@ -162,8 +162,8 @@ fn sample(engine: &mut Engine, plan: &Plan, stop: &mut Stop, processor: &mut Pro
             None => {}
         }
         match stop.wish() {
-            Some(Wish::End) => return Why::Asked,
-            Some(Wish::Frequency(hertz)) => engine.set_frequency(hertz),
+            Some(StopRequest::End) => return Why::Asked,
+            Some(StopRequest::Frequency(hertz)) => engine.set_frequency(hertz),
             None => {}
         }
     }

@@ -43,7 +43,7 @@ impl Input {
 
 /// A user's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum StopRequest {
     /// End the recording.
     End,
     /// Continue at this frequency.
@@ -94,9 +94,9 @@ impl Stop {
     }
 
     /// The next request since the last call.
-    pub(crate) fn wish(&mut self) -> Option<Wish> {
+    pub(crate) fn wish(&mut self) -> Option<StopRequest> {
         if self.is_signalled() {
-            return Some(Wish::End);
+            return Some(StopRequest::End);
         }
         self.read();
         let end = self.line.iter().position(|byte| *byte == b'\n')?;
@@ -140,11 +140,11 @@ fn leave_at_the_second(mut signals: Signals) {
 }
 
 /// A number is a frequency; any other line, even an empty one, ends the recording.
-fn meaning(line: &[u8]) -> Wish {
+fn meaning(line: &[u8]) -> StopRequest {
     let number = std::str::from_utf8(line).ok().and_then(|text| text.trim().parse().ok());
     match number {
-        Some(hertz @ 1..=MOST_HERTZ) => Wish::Frequency(hertz),
-        _ => Wish::End,
+        Some(hertz @ 1..=MOST_HERTZ) => StopRequest::Frequency(hertz),
+        _ => StopRequest::End,
     }
 }
 
@@ -178,10 +178,10 @@ mod tests {
 
     #[test]
     fn a_number_is_a_frequency_and_anything_else_the_end() {
-        assert_eq!(meaning(b"250\n"), Wish::Frequency(250));
-        assert_eq!(meaning(b"  1 \r\n"), Wish::Frequency(1));
+        assert_eq!(meaning(b"250\n"), StopRequest::Frequency(250));
+        assert_eq!(meaning(b"  1 \r\n"), StopRequest::Frequency(1));
         for line in [&b"\n"[..], b"q\n", b"0\n", b"10001\n", b"-5\n", b"\xff\n", b"99 99\n"] {
-            assert_eq!(meaning(line), Wish::End, "{line:?}");
+            assert_eq!(meaning(line), StopRequest::End, "{line:?}");
         }
     }
 }

@@ -23,7 +23,7 @@ const LIBRARY: &str = "libremora_agent";
 /// The end of that name for a library that stays on purpose.
 const STAYS: &str = "-stays.so";
 
-/// How often the agent attaches until it gets callbacks (crates/host/collector/src/count.rs).
+/// How often the agent attaches until it gets callbacks (crates/host/collector/src/profiler_count.rs).
 const MOST_COMINGS: usize = 5;
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// A message.
     Message(FromAgent),
     /// No message at the moment.
@@ -61,19 +61,19 @@ impl Control {
     }
 
     /// The next message, if it has arrived completely.
-    pub fn hear(&mut self) -> Heard {
+    pub fn hear(&mut self) -> Received {
         loop {
             match self.frame.take().map(|body| body.map(|body| FromAgent::decode(&body))) {
-                Ok(Some(Ok(message))) => return Heard::Message(message),
-                Ok(None) if self.hung_up => return Heard::HungUp,
+                Ok(Some(Ok(message))) => return Received::Message(message),
+                Ok(None) if self.hung_up => return Received::HungUp,
                 Ok(None) => {}
-                Ok(Some(Err(_))) | Err(_) => return Heard::HungUp,
+                Ok(Some(Err(_))) | Err(_) => return Received::HungUp,
             }
             let mut bytes = [0; 4096];
             match self.stream.read(&mut bytes) {
                 Ok(0) => self.hung_up = true,
                 Ok(length) => self.frame.push(bytes.get(..length).unwrap_or_default()),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Received::Nothing,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => self.hung_up = true,
             }
@@ -84,11 +84,11 @@ impl Control {
     ///
     /// # Errors
     /// [`Error::Channel`].
-    pub fn hear_until(&mut self, deadline: Instant) -> Result<Heard, Error> {
+    pub fn hear_until(&mut self, deadline: Instant) -> Result<Received, Error> {
         loop {
             let heard = self.hear();
             let left = deadline.saturating_duration_since(Instant::now());
-            if heard != Heard::Nothing || left.is_zero() {
+            if heard != Received::Nothing || left.is_zero() {
                 return Ok(heard);
             }
             self.wait(left)?;

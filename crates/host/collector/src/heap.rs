@@ -1,20 +1,21 @@
 //! One heap snapshot by the agent: attach, fork the process, read the copy's stream, detach.
 
-mod told;
+mod agent_reports;
 
-pub(crate) use told::{ended_for_memory, how_it_ended};
+pub(crate) use agent_reports::{ended_for_memory, how_it_ended};
 
+use crate::attached_agent::AttachedAgent;
 use crate::copy_cost::CopyCost;
-use crate::count::arrive_heard;
 use crate::files::Files;
 use crate::limits::{Allowance, Deadlines, MemoryLimit, longest_stream};
 use crate::meanings::Meanings;
 use crate::methods::Methods;
 use crate::names::Names;
-use crate::presence::Presence;
+use crate::profiler_count::attach_agent_with_callbacks;
 use crate::shared_memory::SharedMemory;
 use crate::statics::Statics;
 use crate::{Error, NotAttached};
+use agent_reports::AgentReports;
 use remora_attach::Process;
 use remora_heap::StaticField;
 use remora_heap::layout::Layouts;
@@ -23,7 +24,6 @@ use remora_wire::heap::{ANSWERS, BESIDE, ClassFacts, HeapDecoder, HeapVisitor, L
 use remora_wire::{AgentErrorCode, Contents, HeapSnapshot, Message, Task, TypeKind, layout};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use told::Told;
 
 /// Maximum wait for the control channel when neither ring has data.
 const LOOK: Duration = Duration::from_millis(2);
@@ -95,8 +95,8 @@ pub struct HeapFinished {
 
 /// A snapshot in progress.
 pub struct HeapSession {
-    presence: Presence,
-    told: Told,
+    agent: AttachedAgent,
+    reports: AgentReports,
     classes: Classes,
     stream: Stream,
     cost: CopyCost,
@@ -127,8 +127,8 @@ impl HeapSession {
         wanted: HeapSnapshot,
         timeout: Duration,
     ) -> Result<HeapSession, NotAttached> {
-        let (mut presence, _) = arrive_heard(process, library, Task::HeapSnapshot(wanted), None, timeout)?;
-        presence.limit = Some(MemoryLimit::half());
+        let (mut agent, _) = attach_agent_with_callbacks(process, library, Task::HeapSnapshot(wanted), None, timeout)?;
+        agent.limit = Some(MemoryLimit::half());
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let methods = Methods::new(files.for_another());
@@ -136,8 +136,8 @@ impl HeapSession {
         classes.statics = Statics::new(wanted.contents == Contents::Values);
         classes.major = process.runtime().and_then(|runtime| runtime.version).map(|version| version.major);
         Ok(HeapSession {
-            presence,
-            told: Told::default(),
+            agent,
+            reports: AgentReports::default(),
             classes,
             stream: Stream { left: longest_stream(process.pid), ..Stream::default() },
             cost: CopyCost::of(process),
@@ -152,29 +152,29 @@ impl HeapSession {
     pub fn step(&mut self, patience: Duration, sink: &mut impl FnMut(&[u8])) -> Result<HeapProgress, Error> {
         let deadline = Instant::now() + patience;
         loop {
-            let before = self.told.milestones();
-            self.presence.listen(|message| self.told.take(message));
-            let mut took = match self.presence.is_taken_from() {
-                true => self.stream.drain(&mut self.presence.memory, &mut self.classes, sink),
+            let before = self.reports.milestones();
+            self.agent.listen(|message| self.reports.take(message));
+            let mut took = match self.agent.is_taken_from() {
+                true => self.stream.drain(&mut self.agent.memory, &mut self.classes, sink),
                 false => 0,
             };
             let is_walked = self.stream.beside.has_ended();
-            took += usize::from(self.told.described && self.classes.ask_on(&self.presence.memory, is_walked));
-            if let Some(child) = self.told.child.take() {
-                self.presence.facts.children.push(child);
+            took += usize::from(self.reports.described && self.classes.ask_on(&self.agent.memory, is_walked));
+            if let Some(child) = self.reports.child.take() {
+                self.agent.facts.children.push(child);
                 self.cost.begins(child);
             }
             self.cost.look();
-            self.keep_deadlines(took > 0 || self.told.milestones() > before);
+            self.keep_deadlines(took > 0 || self.reports.milestones() > before);
             let progress = self.progress();
             let left = deadline.saturating_duration_since(Instant::now());
             if progress.ended && took == 0 || left.is_zero() {
                 return Ok(progress);
             }
             // During the GC a CPU is idle here: most metadata that names need is read by its end.
-            let is_idle = took == 0 && !(self.told.collection.is_none() && self.classes.read_ahead());
+            let is_idle = took == 0 && !(self.reports.collection.is_none() && self.classes.read_ahead());
             if is_idle {
-                self.presence.control.wait(left.min(self.stream.look()))?;
+                self.agent.control.wait(left.min(self.stream.look()))?;
             }
         }
     }
@@ -185,14 +185,14 @@ impl HeapSession {
         if came {
             self.deadlines.something_came(now);
         }
-        if self.presence.reason_to_end().is_none() {
-            self.presence.cut = self.deadlines.exceeded(now);
+        if self.agent.reason_to_end().is_none() {
+            self.agent.cut = self.deadlines.exceeded(now);
         }
     }
 
     /// Asks the agent to detach and, if the copy still walks, to kill it. Does not wait for either.
     pub fn begin_detach(&mut self) {
-        self.presence.ask_to_leave();
+        self.agent.ask_to_leave();
     }
 
     /// The classes received so far.
@@ -203,35 +203,35 @@ impl HeapSession {
     /// Detaches like [`HeapSession::begin_detach`], and waits until the library is unmapped. The wait is bounded, and short if the caller
     /// is in a hurry.
     pub fn detach(mut self, sink: &mut impl FnMut(&[u8]), hurried: impl Fn() -> bool) -> HeapFinished {
-        let HeapSession { presence, told, classes, stream, .. } = &mut self;
+        let HeapSession { agent, reports, classes, stream, .. } = &mut self;
         let failure =
-            presence.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| told.take(message), hurried);
-        self.presence.facts.children.extend(self.told.child.take());
+            agent.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| reports.take(message), hurried);
+        self.agent.facts.children.extend(self.reports.child.take());
         let about = self.about();
-        let HeapSession { presence, classes, told, .. } = self;
-        let (facts, target_ended) = (presence.facts, presence.target_ended);
-        HeapFinished { facts, classes, about, target_ended, failed: told.failed, failure }
+        let HeapSession { agent, classes, reports, .. } = self;
+        let (facts, target_ended) = (agent.facts, agent.target_ended);
+        HeapFinished { facts, classes, about, target_ended, failed: reports.failed, failure }
     }
 
     fn progress(&self) -> HeapProgress {
         HeapProgress {
-            objects: self.presence.memory.counter(layout::HEAP_OBJECTS),
-            bytes: self.presence.memory.counter(layout::HEAP_BYTES),
-            bytes_in_all: self.presence.memory.counter(layout::HEAP_BYTES_IN_ALL),
+            objects: self.agent.memory.counter(layout::HEAP_OBJECTS),
+            bytes: self.agent.memory.counter(layout::HEAP_BYTES),
+            bytes_in_all: self.agent.memory.counter(layout::HEAP_BYTES_IN_ALL),
             extra_memory: self.cost.most(),
-            ended: self.presence.reason_to_end().is_some()
+            ended: self.agent.reason_to_end().is_some()
                 || self.stream.left == 0
                 // The agent sends the modules' ids before it reports that the copy has ended. The copy's stream may have ended long before.
-                || self.told.has_ended()
+                || self.reports.has_ended()
                 || self.stream.damaged
-                || self.stream.beside.has_ended() && self.told.described && self.classes.statics.has_ended(),
+                || self.stream.beside.has_ended() && self.reports.described && self.classes.statics.has_ended(),
         }
     }
 
     /// The facts known so far.
     pub fn about(&self) -> HeapAbout {
-        let counter = |which| self.presence.memory.counter(which);
-        let mut notes = self.told.notes.clone();
+        let counter = |which| self.agent.memory.counter(which);
+        let mut notes = self.reports.notes.clone();
         notes.extend(
             self.stream
                 .damaged
@@ -285,21 +285,21 @@ impl HeapSession {
             (!is_told).then(|| "not all static fields were told: the copy of the process waits for what is asked about them, and then ends".to_owned()),
         );
         notes.extend(self.classes.statics.notes());
-        notes.extend(self.told.walked.and_then(|status| how_it_ended(status, &self.presence.memory)));
-        notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
+        notes.extend(self.reports.walked.and_then(|status| how_it_ended(status, &self.agent.memory)));
+        notes.extend(self.agent.ended_before_its_time().map(str::to_owned));
         HeapAbout {
             objects: counter(layout::HEAP_OBJECTS),
             ranges_unwalked: counter(layout::HEAP_BROKEN).saturating_add(counter(layout::HEAP_LEFT_OUT)),
             objects_unwalked: counter(layout::HEAP_WITHOUT_CLASS),
             complete: self.stream.beside.has_ended()
-                && self.told.described
+                && self.reports.described
                 && counted[..3].iter().all(|(which, _)| counter(*which) == 0),
             static_fields: self.classes.statics.are_whole() && counter(layout::HEAP_QUESTIONS_GIVEN_UP) == 0,
             notes,
-            collection: self.told.collection,
-            fork: self.told.fork,
+            collection: self.reports.collection,
+            fork: self.reports.fork,
             extra_memory: self.cost.most(),
-            runtime: self.presence.facts.runtime.clone(),
+            runtime: self.agent.facts.runtime.clone(),
         }
     }
 }
@@ -494,7 +494,7 @@ impl Classes {
         }
     }
 
-    /// Runs late: a class may arrive before its arguments, and before the modules' ids.
+    /// Runs late: a class may attach_agent before its arguments, and before the modules' ids.
     fn describe(&mut self) {
         let meanings = &self.meanings;
         let number = |class: u32, id: &u64| meanings.named_by(class, *id).unwrap_or(u32::MAX);

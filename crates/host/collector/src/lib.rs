@@ -13,12 +13,12 @@
 
 mod account;
 mod agent_error;
-mod arrival;
 mod assembler;
+mod attach;
+mod attached_agent;
 mod bundle;
 mod control;
 mod copy_cost;
-mod count;
 mod declared;
 mod error;
 mod files;
@@ -28,7 +28,7 @@ mod limits;
 mod meanings;
 mod methods;
 mod names;
-mod presence;
+mod profiler_count;
 mod rate;
 mod scaling;
 mod session;
@@ -39,9 +39,9 @@ mod target;
 mod unwinding;
 mod watch;
 
-pub use count::{has_places_for_a_main_one, set_count_right};
 pub use error::{Error, NotAttached};
 pub use heap::{Called, Classes, HeapAbout, HeapFinished, HeapProgress, HeapSession, LaidOut};
 pub use limits::MemoryLimit;
+pub use profiler_count::{has_places_for_a_main_one, set_count_right};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, WALL_BUDGET};
 pub use watch::{EndedSnapshot, WatchFinished, WatchSession, WatchState, Watched};

@@ -123,7 +123,7 @@ mod tests {
         in_collection(&mut meanings, 1, (1, LIST), 4);
         in_collection(&mut meanings, 2, (0, CLASS), 5);
         in_collection(&mut meanings, 3, (1, LIST), 5);
-        // Module ids arrive later than the classes.
+        // Module ids attach_agent later than the classes.
         assert_eq!(meanings.module_of(0, MODULE), None);
         meanings.module(MODULE, 0, Some(1));
         meanings.module(MODULE, 5, None);

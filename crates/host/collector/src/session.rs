@@ -2,13 +2,13 @@
 
 use crate::account;
 use crate::agent_error::words;
-use crate::arrival::{Began, monotonic, shown_runtime};
 use crate::assembler::{Assembler, MOST_TIME};
-use crate::count::arrive_heard;
+use crate::attach::{Started, monotonic, shown_runtime};
+use crate::attached_agent::AttachedAgent;
 use crate::files::Files;
 use crate::limits::{Allowance, MemoryLimit, keep_note};
 use crate::names::Names;
-use crate::presence::Presence;
+use crate::profiler_count::attach_agent_with_callbacks;
 use crate::rate;
 use crate::scaling::scale;
 use crate::shared_memory::SharedMemory;
@@ -84,7 +84,7 @@ pub struct Finished {
 
 /// A recording in progress.
 pub struct Session {
-    presence: Presence,
+    agent: AttachedAgent,
     assembler: Assembler,
     unwinding: Unwinding,
     words: Vec<u64>,
@@ -101,12 +101,13 @@ impl Session {
         let mut files = Files::of(process.pid);
         let mut unwinding = Unwinding::of(files.for_another());
         let table = unwinding.prepare();
-        let (mut presence, began) = arrive_heard(process, library, task(options), table.as_ref(), options.timeout)?;
+        let (mut agent, began) =
+            attach_agent_with_callbacks(process, library, task(options), table.as_ref(), options.timeout)?;
         let meta = meta(process, options, &began);
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
-        presence.limit = Some(MemoryLimit::half());
-        Ok(Session { presence, assembler, unwinding, words: Vec::new(), frequency_changed: false })
+        agent.limit = Some(MemoryLimit::half());
+        Ok(Session { agent, assembler, unwinding, words: Vec::new(), frequency_changed: false })
     }
 
     /// Takes new data, and waits at most `patience`. Call it repeatedly while recording.
@@ -117,15 +118,15 @@ impl Session {
         let deadline = Instant::now() + patience;
         loop {
             let took = self.drain();
-            self.unwinding.step(&mut self.presence.control);
+            self.unwinding.step(&mut self.agent.control);
             self.listen();
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.presence.reason_to_end().is_some() || left.is_zero() {
+            if self.agent.reason_to_end().is_some() || left.is_zero() {
                 return Ok(self.progress());
             }
             if took == 0 {
                 // The ring sends no wakeups: the next pass finds its new data.
-                self.presence.control.wait(left.min(LOOK))?;
+                self.agent.control.wait(left.min(LOOK))?;
             }
         }
     }
@@ -138,17 +139,17 @@ impl Session {
     /// Changes the frequency, hertz.
     pub fn set_frequency(&mut self, hertz: u32) {
         self.frequency_changed = true;
-        self.presence.control.say(&ToAgent::SetFrequency(hertz));
+        self.agent.control.say(&ToAgent::SetFrequency(hertz));
     }
 
     /// Stops sampling, detaches, waits until the library is unmapped, and closes the loss account. The wait is bounded, and short if the
     /// caller is in a hurry. An error on the way is part of the result, beside the profile and the facts about leftovers.
     pub fn detach(mut self, hurried: impl Fn() -> bool) -> Finished {
-        let Session { presence, assembler, words, .. } = &mut self;
-        assembler.profile.meta.duration = presence.begun.elapsed().as_nanos() as u64;
-        assembler.profile.meta.target_cpu = presence.target.used();
+        let Session { agent, assembler, words, .. } = &mut self;
+        assembler.profile.meta.duration = agent.begun.elapsed().as_nanos() as u64;
+        assembler.profile.meta.target_cpu = agent.target.used();
         let mut notes = Vec::new();
-        let failure = presence.leave(
+        let failure = agent.leave(
             LEAVING_LOOK,
             |memory| drain(memory, words, assembler),
             |message| keep_note(&mut notes, said(message)),
@@ -159,36 +160,36 @@ impl Session {
     }
 
     fn drain(&mut self) -> usize {
-        if !self.presence.is_taken_from() {
+        if !self.agent.is_taken_from() {
             return 0;
         }
-        drain(&mut self.presence.memory, &mut self.words, &mut self.assembler)
+        drain(&mut self.agent.memory, &mut self.words, &mut self.assembler)
     }
 
     fn listen(&mut self) {
         let notes = &mut self.assembler.profile.meta.notes;
-        self.presence.listen(|message| keep_note(notes, said(message)));
+        self.agent.listen(|message| keep_note(notes, said(message)));
     }
 
     fn progress(&mut self) -> Progress {
         let loss = &self.assembler.profile.loss;
-        let seconds = self.presence.begun.elapsed().as_secs_f64();
+        let seconds = self.agent.begun.elapsed().as_secs_f64();
         Progress {
             samples: loss.delivered,
             lost: [layout::LOST_RING_FULL, layout::LOST_TRANSPORT_FULL, layout::LOST_THREAD_SILENT]
                 .into_iter()
-                .map(|which| self.presence.memory.counter(which))
+                .map(|which| self.agent.memory.counter(which))
                 .fold(loss.total_lost(), u64::saturating_add),
             threads: self.assembler.profile.threads().len(),
             effective_rate: if seconds > 0.0 { loss.delivered as f64 / seconds } else { 0.0 },
-            target_cpu: self.presence.target.used_since_last(),
-            ended: self.presence.reason_to_end().map(str::to_owned),
-            is_cut: self.presence.ended.is_none() && self.presence.cut.is_some(),
+            target_cpu: self.agent.target.used_since_last(),
+            ended: self.agent.reason_to_end().map(str::to_owned),
+            is_cut: self.agent.ended.is_none() && self.agent.cut.is_some(),
         }
     }
 
     fn finish(mut self, failure: Option<Error>) -> Finished {
-        let counter = |which| self.presence.memory.counter(which);
+        let counter = |which| self.agent.memory.counter(which);
         let used = self.assembler.used.take();
         let unread = self.assembler.note();
         let profile = &mut self.assembler.profile;
@@ -197,8 +198,8 @@ impl Session {
         if let Some(used) = &used {
             profile.meta.target_cpu = Some(used.process);
         }
-        account::close(&mut profile.loss, counter, self.presence.target_ended);
-        let mut notes = account::notes(counter, self.presence.leaving.unwrap_or_default().impatient_unloads);
+        account::close(&mut profile.loss, counter, self.agent.target_ended);
+        let mut notes = account::notes(counter, self.agent.leaving.unwrap_or_default().impatient_unloads);
         if !self.frequency_changed {
             notes.extend(rate::notes(profile, counter));
         }
@@ -207,14 +208,14 @@ impl Session {
             None => (profile.loss.delivered > 0).then(|| account::NOT_SCALED.to_owned()),
         });
         notes.extend(unread);
-        notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
+        notes.extend(self.agent.ended_before_its_time().map(str::to_owned));
         profile.meta.notes.extend(notes);
         Finished {
-            first_sample: self.assembler.first_sample.map(|time| time.saturating_sub(self.presence.requested)),
-            managed_frames: self.assembler.managed_frames(self.presence.memory.counter(layout::FAILED_LOOKUPS)),
+            first_sample: self.assembler.first_sample.map(|time| time.saturating_sub(self.agent.requested)),
+            managed_frames: self.assembler.managed_frames(self.agent.memory.counter(layout::FAILED_LOOKUPS)),
             profile: self.assembler.profile,
-            facts: self.presence.facts,
-            target_ended: self.presence.target_ended,
+            facts: self.agent.facts,
+            target_ended: self.agent.target_ended,
             failure,
         }
     }
@@ -257,7 +258,7 @@ fn cpu_budget(frequency: u32) -> u32 {
     frequency.saturating_mul(processors).max(CPU_BUDGET)
 }
 
-fn meta(process: &Process, options: &Options, began: &Began) -> Meta {
+fn meta(process: &Process, options: &Options, began: &Started) -> Meta {
     let since = monotonic().saturating_sub(began.time);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
     Meta {

@@ -24,7 +24,7 @@ const NOT_INITIALIZED: u32 = 0x8013_1351;
 
 /// A field that the copy has located.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told {
+pub(crate) struct StaticAnswer {
     /// Index of the module that defines its class.
     pub(crate) module: u32,
     /// Token of the class there.
@@ -55,7 +55,7 @@ pub(crate) struct Statics {
     is_asked: bool,
     /// Number of fields not asked about for lack of space.
     unasked: u64,
-    told: Vec<Told>,
+    answers: Vec<StaticAnswer>,
     /// Number of fields of initialized classes that the runtime does not locate.
     untold: u64,
     has_ended: bool,
@@ -80,8 +80,8 @@ impl Statics {
     }
 
     /// The located fields.
-    pub(crate) fn told(&self) -> &[Told] {
-        &self.told
+    pub(crate) fn told(&self) -> &[StaticAnswer] {
+        &self.answers
     }
 
     /// Notes on missing fields.
@@ -178,14 +178,16 @@ impl Statics {
                 let question = usize::try_from(question).ok().and_then(|at| self.questions.get(at)).ok_or(Malformed)?;
                 let first = usize::try_from(first).map_err(|_| Malformed)?;
                 let fields = question.fields.get(first..).and_then(|rest| rest.get(..places.len())).ok_or(Malformed)?;
-                if self.told.len() + fields.len() > MOST_ANSWERS {
+                if self.answers.len() + fields.len() > MOST_ANSWERS {
                     return Err(Malformed);
                 }
                 let Question { module, type_token, class, .. } = *question;
                 for ((field, is_reference), place) in fields.iter().zip(places) {
                     let (field, is_reference) = (*field, *is_reference);
                     match place {
-                        Ok(place) => self.told.push(Told { module, type_token, class, field, is_reference, place }),
+                        Ok(place) => {
+                            self.answers.push(StaticAnswer { module, type_token, class, field, is_reference, place })
+                        }
                         Err(NOT_INITIALIZED) => {}
                         Err(_) => self.untold += 1,
                     }

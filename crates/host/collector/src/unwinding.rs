@@ -77,7 +77,7 @@ impl Unwinding {
         }
         self.much = 1;
         if !self.send(control) {
-            // One large module at a time, because samples arrive during the pause.
+            // One large module at a time, because samples attach_agent during the pause.
             self.due = Instant::now() + REST;
             return;
         }

@@ -2,14 +2,14 @@
 //! `remora-heap-tracking` interprets it.
 
 use crate::agent_error::words;
-use crate::arrival::arrive;
+use crate::attach::attach_agent;
+use crate::attached_agent::AttachedAgent;
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
 use crate::heap::{TOO_LONG, ended_for_memory, how_it_ended};
 use crate::limits::{Allowance, Deadlines, MemoryLimit, longest_stream};
 use crate::methods::Methods;
 use crate::names::Names;
-use crate::presence::Presence;
 use crate::{Classes, Error, NotAttached};
 use remora_attach::Process;
 use remora_receipt::Facts;
@@ -82,8 +82,8 @@ pub struct WatchFinished {
 
 /// Heap tracking in progress.
 pub struct WatchSession {
-    presence: Presence,
-    told: Told,
+    agent: AttachedAgent,
+    reports: AgentReports,
     classes: Classes,
     beside: HeapDecoder,
     /// The classes of the current snapshot.
@@ -101,7 +101,7 @@ pub struct WatchSession {
 
 /// State from the agent's messages.
 #[derive(Default)]
-struct Told {
+struct AgentReports {
     /// Number of messages.
     messages: u64,
     child: Option<u32>,
@@ -124,18 +124,18 @@ impl WatchSession {
     /// # Errors
     /// [`NotAttached`]; its facts name everything that stays or is still unloading.
     pub fn attach(process: &Process, library: &[u8], timeout: Duration) -> Result<WatchSession, NotAttached> {
-        let (mut presence, _) = arrive(process, library, Task::HeapTracking, None, timeout)?;
-        presence.limit = Some(MemoryLimit::half());
+        let (mut agent, _) = attach_agent(process, library, Task::HeapTracking, None, timeout)?;
+        agent.limit = Some(MemoryLimit::half());
         // No questions about static fields: their values change during heap tracking.
-        presence.memory.ask(&[]);
+        agent.memory.ask(&[]);
         let mut files = Files::of(process.pid);
         files.refresh_maps();
         let methods = Methods::new(files.for_another());
         let mut classes = Classes::new(Names::new(files), methods);
         let telling = classes.meanings.snapshot_begins();
         Ok(WatchSession {
-            presence,
-            told: Told { is_taking: true, ..Told::default() },
+            agent,
+            reports: AgentReports { is_taking: true, ..AgentReports::default() },
             classes,
             telling,
             beside: HeapDecoder::default(),
@@ -156,15 +156,15 @@ impl WatchSession {
     pub fn step(&mut self, patience: Duration, sink: &mut impl FnMut(Watched<'_>)) -> Result<WatchState, Error> {
         let deadline = Instant::now() + patience;
         loop {
-            let before = self.told.messages;
-            self.presence.listen(|message| self.told.take(message));
-            if let Some(child) = self.told.child.take() {
-                self.presence.facts.children.push(child);
+            let before = self.reports.messages;
+            self.agent.listen(|message| self.reports.take(message));
+            if let Some(child) = self.reports.child.take() {
+                self.agent.facts.children.push(child);
                 self.cost.begins(child);
             }
             self.cost.look();
-            let (took, is_all) = if self.presence.is_taken_from() { self.drain(sink) } else { (0, true) };
-            self.keep_deadlines(took > 0 || self.told.messages > before);
+            let (took, is_all) = if self.agent.is_taken_from() { self.drain(sink) } else { (0, true) };
+            self.keep_deadlines(took > 0 || self.reports.messages > before);
             // The copy's data was in the ring before the agent reported its end, but one pass may not have taken everything.
             if is_all && self.copy_ended() {
                 self.snapshot_ended(sink);
@@ -176,7 +176,7 @@ impl WatchSession {
                 return Ok(state);
             }
             if took == 0 {
-                self.presence.control.wait(left.min(LOOK))?;
+                self.agent.control.wait(left.min(LOOK))?;
             }
         }
     }
@@ -188,65 +188,65 @@ impl WatchSession {
         if came {
             self.deadlines.something_came(now);
         }
-        if self.told.is_taking && self.presence.reason_to_end().is_none() {
-            self.presence.cut = self.deadlines.exceeded(now);
+        if self.reports.is_taking && self.agent.reason_to_end().is_none() {
+            self.agent.cut = self.deadlines.exceeded(now);
         }
     }
 
     /// Whether the copy has ended. Notes how it ended.
     fn copy_ended(&mut self) -> bool {
-        let Some(status) = self.told.walked.take() else { return false };
-        self.told.notes.extend(how_it_ended(status, &self.presence.memory));
-        self.told.lacked_memory |= ended_for_memory(status);
+        let Some(status) = self.reports.walked.take() else { return false };
+        self.reports.notes.extend(how_it_ended(status, &self.agent.memory));
+        self.reports.lacked_memory |= ended_for_memory(status);
         true
     }
 
     /// Requests another snapshot. The one before must have ended.
     pub fn take_another(&mut self) {
-        self.deadlines = Deadlines::of(self.presence.target.process_id);
-        self.told.is_taking = true;
-        self.presence.control.say(&ToAgent::TakeAnother);
+        self.deadlines = Deadlines::of(self.agent.target.process_id);
+        self.reports.is_taking = true;
+        self.agent.control.say(&ToAgent::TakeAnother);
     }
 
     /// Detaches the agent, and waits until the library is unmapped. The wait is bounded, and short if the caller is in a hurry.
     pub fn detach(mut self, sink: &mut impl FnMut(Watched<'_>), hurried: impl Fn() -> bool) -> WatchFinished {
-        self.presence.ask_to_leave();
-        let WatchSession { presence, told, classes, beside, numbers, telling, words, bytes, damaged, left, .. } =
+        self.agent.ask_to_leave();
+        let WatchSession { agent, reports, classes, beside, numbers, telling, words, bytes, damaged, left, .. } =
             &mut self;
         let telling = *telling;
         let drain = |memory: &mut crate::shared_memory::SharedMemory| {
             let allowance = Allowance::of(memory);
             Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance }.all(sink)
         };
-        let failure = presence.leave(LOOK, drain, |message| told.take(message), hurried);
-        self.presence.facts.children.extend(self.told.child.take());
+        let failure = agent.leave(LOOK, drain, |message| reports.take(message), hurried);
+        self.agent.facts.children.extend(self.reports.child.take());
         self.copy_ended();
-        let lost = self.presence.memory.counter(layout::WATCH_LOST);
-        let mut notes = std::mem::take(&mut self.told.notes);
+        let lost = self.agent.memory.counter(layout::WATCH_LOST);
+        let mut notes = std::mem::take(&mut self.reports.notes);
         notes.extend(self.damaged.then(|| "what the agent told makes no sense from some point on".to_owned()));
         notes.extend((self.left == 0).then(|| TOO_LONG.to_owned()));
-        notes.extend(self.presence.ended_before_its_time().map(str::to_owned));
-        let WatchSession { presence, classes, told, .. } = self;
+        notes.extend(self.agent.ended_before_its_time().map(str::to_owned));
+        let WatchSession { agent, classes, reports, .. } = self;
         WatchFinished {
-            facts: presence.facts,
+            facts: agent.facts,
             classes,
             notes,
-            stood: told.stood,
+            stood: reports.stood,
             lost,
-            target_ended: presence.target_ended,
-            failed: told.failed,
+            target_ended: agent.target_ended,
+            failed: reports.failed,
             failure,
         }
     }
 
     fn state(&self) -> WatchState {
         WatchState {
-            objects: self.presence.memory.counter(layout::HEAP_OBJECTS),
-            is_taking: self.told.is_taking,
+            objects: self.agent.memory.counter(layout::HEAP_OBJECTS),
+            is_taking: self.reports.is_taking,
             extra_memory: self.cost.most(),
-            ended: self.presence.reason_to_end().is_some()
-                || self.told.failed.is_some()
-                || self.told.lacked_memory
+            ended: self.agent.reason_to_end().is_some()
+                || self.reports.failed.is_some()
+                || self.reports.lacked_memory
                 || self.damaged
                 || self.left == 0,
         }
@@ -254,8 +254,8 @@ impl WatchSession {
 
     /// Number of pieces taken, and whether that was everything.
     fn drain(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> (usize, bool) {
-        let WatchSession { presence, classes, beside, numbers, telling, words, bytes, damaged, left, .. } = self;
-        let (telling, memory) = (*telling, &mut presence.memory);
+        let WatchSession { agent, classes, beside, numbers, telling, words, bytes, damaged, left, .. } = self;
+        let (telling, memory) = (*telling, &mut agent.memory);
         let allowance = Allowance::of(memory);
         let mut draining =
             Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance };
@@ -264,16 +264,16 @@ impl WatchSession {
     }
 
     fn snapshot_ended(&mut self, sink: &mut impl FnMut(Watched<'_>)) {
-        self.told.is_taking = false;
+        self.reports.is_taking = false;
         // Its copy has ended, and the next one starts only with the next request.
-        self.presence.memory.give_up_rest_of_heap();
+        self.agent.memory.give_up_rest_of_heap();
         let is_whole = std::mem::take(&mut self.beside).has_ended();
         let classes = std::mem::take(&mut self.numbers);
-        self.classes.meanings.were_told(&classes, self.told.at.take());
+        self.classes.meanings.were_told(&classes, self.reports.at.take());
         self.telling = self.classes.meanings.snapshot_begins();
         // The heap may have grown.
-        self.left = longest_stream(self.presence.target.process_id);
-        sink(Watched::Snapshot(EndedSnapshot { is_whole, classes, stood: self.told.stood.last().copied() }));
+        self.left = longest_stream(self.agent.target.process_id);
+        sink(Watched::Snapshot(EndedSnapshot { is_whole, classes, stood: self.reports.stood.last().copied() }));
     }
 }
 
@@ -374,7 +374,7 @@ fn unpacked(words: &[u64], into: &mut Vec<u8>) -> bool {
     is_there
 }
 
-impl Told {
+impl AgentReports {
     fn take(&mut self, message: FromAgent) {
         self.messages += 1;
         match message {

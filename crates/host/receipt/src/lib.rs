@@ -20,23 +20,23 @@
 //! Asking the target anything, stopping it, or reading its memory: a proof must not disturb what it proves.
 #![forbid(unsafe_code)]
 
+mod comparison;
 mod error;
 mod facts;
-mod judge;
-mod judge_signals;
 mod left;
-mod left_overs;
+mod leftovers;
 mod parse;
 mod proc_tree;
 mod receipt;
 mod receipt_json;
 mod receipt_text;
+mod signal_comparison;
 mod snapshot;
 
 pub use error::{Error, Result};
 pub use facts::{AgentThread, EventSession, Facts, GcMode, ProfilerCount, ProfilerSlot, Task};
 pub use left::{Kind, Left};
-pub use left_overs::{find_left_overs, find_what_musl_keeps, find_what_stays};
+pub use leftovers::{find_left_overs, find_what_musl_keeps, find_what_stays};
 pub use parse::parse_anything;
 pub use receipt::{Outcome, Receipt, Verdict};
 pub use snapshot::{

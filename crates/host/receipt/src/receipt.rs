@@ -1,6 +1,6 @@
 //! The receipt: compares two snapshots, given the facts.
 
-use crate::judge::{Case, why_not_looked_at};
+use crate::comparison::{Case, why_not_looked_at};
 use crate::{Facts, Kind, Left, Snapshot, Task, Totals};
 
 /// State of the process after the recording.

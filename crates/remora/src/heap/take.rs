@@ -2,18 +2,18 @@
 
 use super::allowance::Allowance;
 use super::convert::Target;
-use super::rest::kept;
+use super::next_steps::kept;
 use super::{dominators, end_of_report, open};
 use crate::args::HeapTakeArgs;
+use crate::baseline::{Baseline, receipt_text, verdict, write_receipt};
 use crate::console::{Page, StatusLine, counted, grouped, line, note, note_all, out};
+use crate::detach_wait::wait_for_an_earlier_one;
 use crate::exit::Exit;
 use crate::failure::{Cut, Failure, Remedies};
-use crate::hold::Hold;
-use crate::leaving::wait_for_an_earlier_one;
+use crate::instance_lock::InstanceLock;
 use crate::library;
 use crate::output::{Destination, FileFormat, HeapSpool, Named, default_output};
 use crate::preconditions::{examine, obstacle};
-use crate::proof::{Before, receipt_text, verdict, write_receipt};
 use crate::stop::{Input, Stop};
 use crate::target::{choose, unless_it_ended};
 use jiff::Zoned;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
             if args.roots && process.require_same().is_ok() {
                 set_right(&before, &process, &mut facts);
             }
-            let receipt = before.prove(&facts, false);
+            let receipt = before.verify(&facts, false);
             note_all(&receipt_text(&receipt));
             return verdict(Err(failure), receipt.clean());
         }
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     if args.roots && !finished.target_ended {
         set_right(&before, &process, &mut finished.facts);
     }
-    let receipt = before.prove(&finished.facts, finished.target_ended);
+    let receipt = before.verify(&finished.facts, finished.target_ended);
     let written = write_receipt(&receipt, places.receipt.as_ref());
     let (about, mut classes) = (finished.about, finished.classes);
     let kept = match spooled {
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
 }
 
 /// Runs every check that can fail before the process is contacted.
-fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, Before), Failure> {
+fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, InstanceLock, Baseline), Failure> {
     let slot = if args.roots { Slot::Main } else { Slot::Beside };
     if let Some(obstacle) = obstacle(process, &examine(process, library::FOR_HEAPS, slot)?) {
         return Err(beside_another(args, obstacle.failure));
@@ -137,7 +137,7 @@ fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, B
     if args.roots {
         has_a_place(process)?;
     }
-    Ok((Allowance::of(process, args.max_extra_memory)?, Hold::take(process)?, Before::of(process)?))
+    Ok((Allowance::of(process, args.max_extra_memory)?, InstanceLock::take(process)?, Baseline::of(process)?))
 }
 
 /// First version that counts the profilers beside the main one.
@@ -168,7 +168,7 @@ pub(super) fn say_what_stays(process: &Process) {
 
 /// Repairs the runtime's profiler count after a main profiler, whether it attached or was refused. A profiler still in the process
 /// prevents the repair.
-pub(super) fn set_right(before: &Before, process: &Process, facts: &mut Facts) {
+pub(super) fn set_right(before: &Baseline, process: &Process, facts: &mut Facts) {
     let stays = facts.inert.is_some() || facts.attach_completed && !facts.detach_confirmed;
     if stays || !before.wait_for_the_agent(facts) {
         return;

@@ -2,21 +2,21 @@
 //! snapshot.
 
 use super::allowance::Allowance;
-use super::both::Both;
-use super::dear::too_dear;
 use super::renewal::{Due, MOST_IN_A_ROW, Renewal};
+use super::snapshot_pair::SnapshotPair;
 use super::take::{has_a_place, receipt_alone, say_what_stays, set_right};
-use super::watched::Watched;
+use super::too_expensive::too_expensive;
+use super::tracking_report::TrackingReport;
 use crate::args::HeapTakeArgs;
+use crate::baseline::{Baseline, receipt_text, verdict, write_receipt};
 use crate::console::{StatusLine, counted, grouped, note, note_all};
+use crate::detach_wait::wait_for_an_earlier_one;
 use crate::exit::Exit;
 use crate::failure::{Cut, Failure, Remedies};
-use crate::hold::Hold;
-use crate::leaving::wait_for_an_earlier_one;
+use crate::instance_lock::InstanceLock;
 use crate::library;
 use crate::output::Destination;
 use crate::preconditions::{examine, obstacle};
-use crate::proof::{Before, receipt_text, verdict, write_receipt};
 use crate::stop::{Input, Stop};
 use crate::target::{choose, unless_it_ended};
 use remora_attach::{Process, Slot, Subject};
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let process = choose(&args.target)?;
     wait_for_an_earlier_one(&process, &mut stop)?;
     let destination = receipt_place(args)?;
-    let both = args.output.as_deref().map(|file| Both::beside(file, args.force)).transpose()?;
+    let both = args.output.as_deref().map(|file| SnapshotPair::beside(file, args.force)).transpose()?;
     let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
     let (allowance, _hold, before) = prepared;
     say_beforehand(&process);
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     if !finished.target_ended {
         set_right(&before, &process, &mut finished.facts);
     }
-    let receipt = before.prove(&finished.facts, finished.target_ended);
+    let receipt = before.verify(&finished.facts, finished.target_ended);
     let written = write_receipt(&receipt, destination.as_ref());
     let target_ended = finished.target_ended;
     let failure = finished.failure.take().map(Failure::from);
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let has_begun = watch.cache().is_some();
     let told = if has_begun {
         let files = kept.as_deref().unwrap_or_default();
-        Watched::new(&process, watch, finished, end, lasted).tell(args, files, &receipt)
+        TrackingReport::new(&process, watch, finished, end, lasted).tell(args, files, &receipt)
     } else {
         receipt_alone(args, &receipt)?;
         Err(match stop.wish() {
@@ -92,12 +92,12 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
 }
 
 /// Runs every check that can fail before the process is contacted.
-fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, Hold, Before), Failure> {
+fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, InstanceLock, Baseline), Failure> {
     if let Some(obstacle) = obstacle(process, &examine(process, library::FOR_HEAPS, Slot::Main)?) {
         return Err(beside_another(obstacle.failure));
     }
     has_a_place(process)?;
-    Ok((Allowance::of(process, args.max_extra_memory)?, Hold::take(process)?, Before::of(process)?))
+    Ok((Allowance::of(process, args.max_extra_memory)?, InstanceLock::take(process)?, Baseline::of(process)?))
 }
 
 fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
@@ -111,11 +111,11 @@ fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
     Ok(place)
 }
 
-fn not_attached(before: &Before, process: &Process, facts: &mut Facts, failure: Failure) -> Result<Exit, Failure> {
+fn not_attached(before: &Baseline, process: &Process, facts: &mut Facts, failure: Failure) -> Result<Exit, Failure> {
     if process.require_same().is_ok() {
         set_right(before, process, facts);
     }
-    let receipt = before.prove(facts, false);
+    let receipt = before.verify(facts, false);
     note_all(&receipt_text(&receipt));
     verdict(Err(failure), receipt.clean())
 }
@@ -151,7 +151,7 @@ fn beside_another(failure: Failure) -> Failure {
 /// The heap mirror, and the stored snapshots.
 struct Picture {
     watch: Watch,
-    both: Option<Both>,
+    both: Option<SnapshotPair>,
 }
 
 impl Picture {
@@ -218,7 +218,7 @@ impl Course {
         process: &Process,
         session: WatchSession,
         (duration, allowance): (Duration, Allowance),
-        both: Option<Both>,
+        both: Option<SnapshotPair>,
     ) -> Course {
         Course {
             session,
@@ -248,10 +248,10 @@ impl Course {
             }
             line.show(&self.progressed(&state));
             self.cut = self.cut.take().or_else(|| self.allowance.exceeded(&progress(&state)).map(Cut::Limit));
-            if self.picture.both.as_ref().is_some_and(Both::must_end) {
+            if self.picture.both.as_ref().is_some_and(SnapshotPair::must_end) {
                 self.cut = Some(Cut::FullDisk);
             }
-            self.cut = self.cut.take().or_else(|| too_dear(self.picture.watch.dearest()).map(Cut::Limit));
+            self.cut = self.cut.take().or_else(|| too_expensive(self.picture.watch.dearest()).map(Cut::Limit));
             let wishes_end = stop.wish().is_some();
             if state.ended || self.cut.is_some() || wishes_end && self.begun.is_none() {
                 break;

@@ -6,11 +6,11 @@ use super::plan::Plan;
 use super::processor::Processor;
 use super::progress::IDLE_SHARE;
 use super::result::{Outcome, tell_of_nothing};
+use crate::baseline::{Baseline, verdict, write_receipt};
 use crate::console::note;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Destination, FileFormat, Output, Spool};
-use crate::proof::{Before, verdict, write_receipt};
 use remora_profile::{Event, Profile};
 use remora_receipt::Facts;
 use std::io;
@@ -43,7 +43,7 @@ pub(crate) enum Why {
 pub(crate) struct Finish<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) output: Output,
-    pub(crate) before: Before,
+    pub(crate) before: Baseline,
 }
 
 /// How the recording ended.
@@ -64,7 +64,7 @@ impl Finish<'_> {
             end.why = Why::Failed(failure);
         }
         complete(&mut profile, &mut end);
-        let receipt = self.before.prove(&facts, target_ended || matches!(end.why, Why::TargetEnded(_)));
+        let receipt = self.before.verify(&facts, target_ended || matches!(end.why, Why::TargetEnded(_)));
         let written = write(&self.output, kept, &profile);
         let receipt_written = write_receipt(&receipt, self.plan.receipt.as_ref());
         let outcome = Outcome {
@@ -88,7 +88,7 @@ impl Finish<'_> {
     /// Finishes a recording that did not start. If the runtime was contacted, something may be in the process.
     pub(crate) fn of_nothing(self, failure: Failure, facts: Option<Box<Facts>>) -> Failure {
         let Some(facts) = facts else { return failure };
-        let receipt = self.before.prove(&facts, false);
+        let receipt = self.before.verify(&facts, false);
         let written = write_receipt(&receipt, self.plan.receipt.as_ref());
         let file = self.plan.receipt.as_ref().filter(|_| written.is_ok());
         let told = tell_of_nothing(&receipt, &failure, file, (self.plan.json, &self.output));

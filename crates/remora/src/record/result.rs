@@ -1,10 +1,10 @@
 //! The summary printed at the end of a recording.
 
 use super::finish::Why;
+use crate::baseline::receipt_text;
 use crate::console::{Page, line, note_all, out};
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
-use crate::proof::receipt_text;
 use crate::report::{Part, Summed, head, hottest};
 use remora_profile::{Profile, Summary};
 use remora_receipt::Receipt;

@@ -2,7 +2,7 @@
 
 use super::Making;
 use super::resolve::Known;
-use crate::statics::Told;
+use crate::statics::StaticAnswer;
 use remora_heap::layout::{Shape, Slot, SlotKind};
 use remora_heap::{StaticContent, StaticField};
 use remora_symbols::{Field, TypeNature};
@@ -22,7 +22,7 @@ struct Owner {
 
 impl Making<'_> {
     /// All static fields with a name. Without values: only those that can hold objects, because no others were read.
-    pub(super) fn statics(&mut self, told: &[Told], has_values: bool) -> Vec<StaticField> {
+    pub(super) fn statics(&mut self, told: &[StaticAnswer], has_values: bool) -> Vec<StaticField> {
         let (mut all, mut owner): (Vec<StaticField>, Option<Owner>) = (Vec::new(), None);
         for field in told {
             let of = (field.module, field.type_token, field.class);
@@ -47,7 +47,7 @@ impl Making<'_> {
         Some(Owner { of, known, name, assembly, fields })
     }
 
-    fn field(&mut self, owner: &Owner, told: &Told, has_values: bool) -> Option<StaticField> {
+    fn field(&mut self, owner: &Owner, told: &StaticAnswer, has_values: bool) -> Option<StaticField> {
         let declared = owner.fields.iter().find(|field| field.token == told.field)?;
         let arguments = match &owner.known {
             Known::Defined { arguments, .. } => &arguments[..],

@@ -1,6 +1,6 @@
 //! Checks of signals and timers: only for the recording's signal, since an application has its own.
 
-use crate::judge::{Case, named};
+use crate::comparison::{Case, named};
 use crate::{Kind, Left};
 
 /// Signals 34 to 64. A thread that blocks all of them does not block one of them on purpose.

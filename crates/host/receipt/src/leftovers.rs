@@ -1,6 +1,6 @@
 //! Finds what an interrupted recording left in a process. Only names identify it: there is no baseline, and there are no facts.
 
-use crate::judge::{could_not_be_read, has_no_file, is_agents, is_library, named, paths_of_ours};
+use crate::comparison::{could_not_be_read, has_no_file, is_agents, is_library, named, paths_of_ours};
 use crate::left::{is_ours, stays_on_musl, stays_on_purpose};
 use crate::{Error, Kind, Left, Snapshot, Thread};
 use std::path::Path;

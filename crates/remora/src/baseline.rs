@@ -23,7 +23,7 @@ const LEAVING_LOOK: Duration = Duration::from_millis(20);
 const MASK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The baseline: a process before the attach.
-pub(crate) struct Before {
+pub(crate) struct Baseline {
     snapshot: Snapshot,
     target: Target,
 }
@@ -38,16 +38,16 @@ pub(crate) fn write_receipt(receipt: &Receipt, place: Option<&Destination>) -> R
     place.map_or(Ok(()), |place| place.write(|out| out.write_all(harmless_json(&receipt.to_json()).as_bytes())))
 }
 
-impl Before {
+impl Baseline {
     /// Takes the baseline.
-    pub(crate) fn of(process: &Process) -> Result<Before, Failure> {
+    pub(crate) fn of(process: &Process) -> Result<Baseline, Failure> {
         let target = Target::hold(process)?;
         let snapshot = Snapshot::take(Path::new("/proc"), process.pid).map_err(Failure::Snapshot)?;
-        Ok(Before { snapshot, target })
+        Ok(Baseline { snapshot, target })
     }
 
     /// Compares the process with the baseline.
-    pub(crate) fn prove(&self, facts: &Facts, target_ended: bool) -> Receipt {
+    pub(crate) fn verify(&self, facts: &Facts, target_ended: bool) -> Receipt {
         if target_ended && self.target.fate() == Fate::Same {
             // The receipt reports its exit, so wait for it.
             self.target.wait(ENDING_PATIENCE);

@@ -1,12 +1,12 @@
 //! The report of a watch, as text or JSON.
 
+use super::next_steps::kept;
 use super::renewal::MOST_IN_A_ROW;
-use super::rest::kept;
 use super::watch::{End, name_of};
 use crate::args::HeapTakeArgs;
+use crate::baseline::receipt_text;
 use crate::console::{Page, counted, grouped, line, out, titled};
 use crate::failure::Failure;
-use crate::proof::receipt_text;
 use remora_attach::Process;
 use remora_collector::{Called, Classes, WatchFinished};
 use remora_heap_report::more;
@@ -28,9 +28,9 @@ struct Told {
     runtime: String,
     /// From the first snapshot to the last.
     seconds: f64,
-    collections: CollectionsTold,
-    picture: PictureTold,
-    types: Vec<TypeTold>,
+    collections: CollectionsJson,
+    picture: PictureJson,
+    types: Vec<TypeJson>,
     notes: Vec<String>,
     /// The files of the first and the last snapshot.
     files: Vec<PathBuf>,
@@ -38,7 +38,7 @@ struct Told {
 }
 
 #[derive(Debug, Serialize)]
-struct CollectionsTold {
+struct CollectionsJson {
     generation_0: u64,
     generation_1: u64,
     generation_2: u64,
@@ -48,7 +48,7 @@ struct CollectionsTold {
 }
 
 #[derive(Debug, Serialize)]
-struct PictureTold {
+struct PictureJson {
     /// Whether the mirror equals the last snapshot, and no events were lost.
     is_true: bool,
     /// How often events were lost, so that the mirror was rebuilt.
@@ -76,7 +76,7 @@ struct PictureTold {
 
 /// One type. Classes with the same name and assembly are merged.
 #[derive(Debug, Serialize)]
-struct TypeTold {
+struct TypeJson {
     r#type: String,
     assembly: String,
     objects_at_start: u64,
@@ -94,11 +94,11 @@ struct TypeTold {
     /// Objects of the first snapshot that have died.
     died_of_start: u64,
     /// GCs survived by objects that were allocated and died during the watch.
-    died_after: AgesTold,
+    died_after: AgesJson,
     bytes_per_minute: f64,
 }
 
-impl TypeTold {
+impl TypeJson {
     /// Objects allocated, as far as known.
     fn made(&self) -> u64 {
         self.allocated.saturating_add(self.born_large).max(self.born)
@@ -106,7 +106,7 @@ impl TypeTold {
 }
 
 #[derive(Debug, Default, Serialize)]
-struct AgesTold {
+struct AgesJson {
     none: u64,
     one: u64,
     two_to_five: u64,
@@ -114,12 +114,12 @@ struct AgesTold {
 }
 
 /// The report's data.
-pub(crate) struct Watched {
+pub(crate) struct TrackingReport {
     told: Told,
     stood: Vec<(u64, u64)>,
 }
 
-impl Watched {
+impl TrackingReport {
     /// Computes the report.
     pub(crate) fn new(
         process: &Process,
@@ -127,7 +127,7 @@ impl Watched {
         mut finished: WatchFinished,
         end: End,
         lasted: Duration,
-    ) -> Watched {
+    ) -> TrackingReport {
         let mut notes = notes(&watch, &finished, end);
         let (types, otherwise) = types(&mut watch, &mut finished.classes, lasted);
         notes.extend((otherwise > 0).then(|| {
@@ -144,14 +144,14 @@ impl Watched {
             application: name_of(process),
             runtime: finished.facts.runtime.clone(),
             seconds: lasted.as_secs_f64(),
-            collections: CollectionsTold { generation_0, generation_1, generation_2, nanoseconds, extra_nanoseconds },
+            collections: CollectionsJson { generation_0, generation_1, generation_2, nanoseconds, extra_nanoseconds },
             picture: picture(&watch, end),
             types,
             notes,
             files: Vec::new(),
             receipt: serde_json::Value::Null,
         };
-        Watched { told, stood: finished.stood }
+        TrackingReport { told, stood: finished.stood }
     }
 
     /// Prints the report; fails if it is not reliable.
@@ -195,7 +195,7 @@ impl Watched {
 
     fn head(&self) -> Page {
         let told = &self.told;
-        let sum = |of: fn(&TypeTold) -> u64| told.types.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&TypeJson) -> u64| told.types.iter().map(of).sum::<u64>();
         let watched =
             format!("{} ({}), {}, watched for {:.1} s", told.application, told.process_id, told.runtime, told.seconds);
         let sizes = format!(
@@ -211,7 +211,7 @@ impl Watched {
     fn growth(&self, top: usize) -> Page {
         let mut table = Table::new(&["a minute", "grown", "now", "objects", "new there", "old died", "type"]);
         (0..6).for_each(|column| table.align_right(column));
-        let changed: Vec<&TypeTold> = self.told.types.iter().filter(|one| one.bytes != one.bytes_at_start).collect();
+        let changed: Vec<&TypeJson> = self.told.types.iter().filter(|one| one.bytes != one.bytes_at_start).collect();
         if changed.is_empty() {
             return line("none: each takes as much at the end as at the beginning");
         }
@@ -232,13 +232,13 @@ impl Watched {
     fn lives(&self, top: usize) -> Page {
         let mut table = Table::new(&["made", "died after 0", "1", "2-5", "more", "still there", "type"]);
         (0..6).for_each(|column| table.align_right(column));
-        let mut types: Vec<&TypeTold> = self.told.types.iter().filter(|one| one.made() > 0).collect();
+        let mut types: Vec<&TypeJson> = self.told.types.iter().filter(|one| one.made() > 0).collect();
         if types.is_empty() {
             return line("none, as far as the GCs report");
         }
         types.sort_by_key(|one| std::cmp::Reverse(one.made()));
         for one in types.iter().take(top) {
-            let AgesTold { none, one: first, two_to_five, more } = &one.died_after;
+            let AgesJson { none, one: first, two_to_five, more } = &one.died_after;
             table.row([
                 grouped(one.made()),
                 grouped(*none),
@@ -253,7 +253,7 @@ impl Watched {
     }
 }
 
-impl PictureTold {
+impl PictureJson {
     fn why_not(&self) -> Option<String> {
         match (self.is_true, self.same) {
             (true, _) => None,
@@ -289,10 +289,10 @@ fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{} times", grouped(count)) }
 }
 
-fn picture(watch: &Watch, end: End) -> PictureTold {
+fn picture(watch: &Watch, end: End) -> PictureJson {
     let difference = end.difference;
     let is_same = difference.is_some_and(|difference| difference.is_none());
-    PictureTold {
+    PictureJson {
         is_true: is_same && watch.stales() == 0 && watch.sum().contradictions == 0 && watch.is_complete(),
         lost: watch.stales(),
         given_up: end.was_given_up,
@@ -322,7 +322,7 @@ fn notes(watch: &Watch, finished: &WatchFinished, end: End) -> Vec<String> {
 }
 
 /// All types that had an object, fastest growth first; and the number of objects that changed their type.
-fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> (Vec<TypeTold>, u64) {
+fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> (Vec<TypeJson>, u64) {
     let tallies = watch.account().tallies().to_vec();
     let mut otherwise = 0;
     let mut by_name: BTreeMap<(String, String), Tally> = BTreeMap::new();
@@ -340,14 +340,14 @@ fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> (Vec<TypeT
         by_name.entry((name, assembly)).or_default().add(tally);
     }
     let minutes = (lasted.as_secs_f64() / 60.0).max(f64::MIN_POSITIVE);
-    let mut types: Vec<TypeTold> = by_name.into_iter().map(|(name, tally)| told(name, &tally, minutes)).collect();
+    let mut types: Vec<TypeJson> = by_name.into_iter().map(|(name, tally)| told(name, &tally, minutes)).collect();
     types.sort_by_key(|one| std::cmp::Reverse(i128::from(one.bytes) - i128::from(one.bytes_at_start)));
     (types, otherwise)
 }
 
-fn told((name, assembly): (String, String), tally: &Tally, minutes: f64) -> TypeTold {
+fn told((name, assembly): (String, String), tally: &Tally, minutes: f64) -> TypeJson {
     let grown = tally.bytes as f64 - tally.bytes_at_start as f64;
-    TypeTold {
+    TypeJson {
         r#type: name,
         assembly,
         objects_at_start: tally.objects_at_start,
@@ -359,7 +359,7 @@ fn told((name, assembly): (String, String), tally: &Tally, minutes: f64) -> Type
         born_large: tally.born_large,
         born_and_there: tally.born.saturating_sub(tally.born_died),
         died_of_start: tally.start_died,
-        died_after: AgesTold {
+        died_after: AgesJson {
             none: tally.ages.none,
             one: tally.ages.one,
             two_to_five: tally.ages.some,

@@ -5,8 +5,8 @@
 //! callbacks, and its detach crashes the process (measured on 8, 9 and 10). A placeholder profiler that attaches and stays, inert, corrects
 //! the count.
 
-use crate::arrival::{Began, arrive, can_stand_beside};
-use crate::presence::Presence;
+use crate::attach::{Started, attach_agent, can_stand_beside};
+use crate::attached_agent::AttachedAgent;
 use crate::{Error, NotAttached};
 use remora_attach::Process;
 use remora_receipt::{Facts, ProfilerCount, ProfilerSlot, find_what_stays};
@@ -45,26 +45,26 @@ fn has_places(held: usize) -> bool {
     held + NEEDED_AFTERWARDS <= PLACES
 }
 
-/// Attaches like [`arrive`], again if the agent gets no callbacks. Earlier main profilers may have left the count wrong, for example in a
+/// Attaches like [`attach_agent`], again if the agent gets no callbacks. Earlier main profilers may have left the count wrong, for example in a
 /// killed `remora`. The first agent then gets no callbacks and must stay: that corrects the count by one, and another agent attaches.
 ///
 /// # Errors
-/// Those of [`arrive`]; the facts list the agents that stay.
-pub(crate) fn arrive_heard(
+/// Those of [`attach_agent`]; the facts list the agents that stay.
+pub(crate) fn attach_agent_with_callbacks(
     process: &Process,
     library: &[u8],
     task: Task,
     table: Option<&OwnedFd>,
     timeout: Duration,
-) -> Result<(Presence, Began), NotAttached> {
+) -> Result<(AttachedAgent, Started), NotAttached> {
     let mut lost: Option<Box<Facts>> = None;
     loop {
-        let NotAttached { error, facts } = match arrive(process, library, task, table, timeout) {
-            Ok((mut presence, began)) => {
+        let NotAttached { error, facts } = match attach_agent(process, library, task, table, timeout) {
+            Ok((mut agent, began)) => {
                 if let Some(lost) = lost {
-                    presence.facts.absorb(*lost);
+                    agent.facts.absorb(*lost);
                 }
-                return Ok((presence, began));
+                return Ok((agent, began));
             }
             Err(failed) => failed,
         };
@@ -116,9 +116,9 @@ pub fn set_count_right(process: &Process, library: &[u8], timeout: Duration, fac
 /// Attaches a notification-only profiler that stays. Its callbacks prove nothing: if another profiler attached in between, the runtime
 /// calls this one although the count is too small. The other one then gets no callbacks once this one has detached (seen on 8, 9 and 10).
 fn one_stays(process: &Process, library: &[u8], timeout: Duration, facts: &mut Facts) -> Result<(), Error> {
-    let (came, stays) = match arrive(process, library, Task::Placeholder, None, timeout) {
+    let (came, stays) = match attach_agent(process, library, Task::Placeholder, None, timeout) {
         // A working agent is not the requested placeholder.
-        Ok((presence, _)) => (Some(presence.facts), Err("it did not stay".to_owned())),
+        Ok((agent, _)) => (Some(agent.facts), Err("it did not stay".to_owned())),
         Err(NotAttached { error: Error::Inert(_), facts }) => (facts.map(|facts| *facts), Ok(())),
         Err(NotAttached { error, facts }) => (facts.map(|facts| *facts), Err(error.to_string())),
     };
@@ -132,18 +132,18 @@ fn one_stays(process: &Process, library: &[u8], timeout: Duration, facts: &mut F
 /// profiler (of a killed command) was never corrected: then this agent stays, too, and another one attaches. Beside another vendor's
 /// notification-only profiler it gets callbacks in any case, and proves nothing.
 fn one_is_called(process: &Process, library: &[u8], timeout: Duration, facts: &mut Facts) -> Result<(), Error> {
-    let (came, ended) = match arrive_heard(process, library, Task::CallbackCheck, None, timeout) {
-        Ok((presence, _)) => leaves(presence),
+    let (came, ended) = match attach_agent_with_callbacks(process, library, Task::CallbackCheck, None, timeout) {
+        Ok((agent, _)) => leaves(agent),
         Err(NotAttached { error, facts }) => (facts.map(|facts| *facts).unwrap_or_default(), Err(error)),
     };
     facts.absorb(came);
     ended
 }
 
-fn leaves(mut presence: Presence) -> (Facts, Result<(), Error>) {
-    let failure = presence.leave(LOOK, |_| 0, |_| {}, || false);
-    let has_left = presence.detached || !presence.target.maps(&presence.library);
-    let Presence { mut facts, library, .. } = presence;
+fn leaves(mut agent: AttachedAgent) -> (Facts, Result<(), Error>) {
+    let failure = agent.leave(LOOK, |_| 0, |_| {}, || false);
+    let has_left = agent.detached || !agent.target.maps(&agent.library);
+    let AttachedAgent { mut facts, library, .. } = agent;
     let ended = match (failure, facts.inert.clone()) {
         (Some(failure), _) => Err(failure),
         (None, Some(reason)) => Err(Error::Inert(reason)),

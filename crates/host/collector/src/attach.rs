@@ -1,8 +1,8 @@
 //! Attaches the agent: places the library, asks the runtime, checks the peer, sends the welcome.
 
 use crate::agent_error::words;
-use crate::control::{Control, Heard};
-use crate::presence::Presence;
+use crate::attached_agent::AttachedAgent;
+use crate::control::{Control, Received};
 use crate::shared_memory::SharedMemory;
 use crate::target::Target;
 use crate::{Error, NotAttached};
@@ -26,13 +26,13 @@ const LOOK: Duration = Duration::from_millis(40);
 ///
 /// # Errors
 /// [`NotAttached`]; its facts name everything that stays or is still unloading.
-pub(crate) fn arrive(
+pub(crate) fn attach_agent(
     process: &Process,
     library: &[u8],
     task: Task,
     table: Option<&OwnedFd>,
     timeout: Duration,
-) -> Result<(Presence, Began), NotAttached> {
+) -> Result<(AttachedAgent, Started), NotAttached> {
     let memory = SharedMemory::new(task == Task::HeapTracking)?;
     let (listener, socket) = remora_attach::place_socket(process)?;
     let placed = match task {
@@ -82,7 +82,7 @@ pub(crate) fn arrive(
     facts.attach = asked.elapsed().as_nanos() as u64;
     target.begin();
     facts.socket_inodes = control.peer_inode().into_iter().collect();
-    let whole = Presence {
+    let whole = AttachedAgent {
         control,
         memory,
         target,
@@ -134,7 +134,7 @@ fn facts(process: &Process, slot: ProfilerSlot, task: Task, placed: Vec<PathBuf>
 }
 
 /// The agent's start message.
-pub(crate) struct Began {
+pub(crate) struct Started {
     /// Monotonic, nanoseconds.
     pub(crate) time: u64,
     pub(crate) engine: String,
@@ -200,8 +200,12 @@ fn late(listener: &UnixListener, target: &Target) -> Result<Control, Error> {
 fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
     let peer = control.peer();
     let heard = control.hear_until(Instant::now() + HELLO_PATIENCE)?;
-    let Heard::Message(FromAgent::Hello { version, nonce }) = heard else {
-        return Err(if heard == Heard::HungUp { Error::TargetEnded } else { Error::NoHello(HELLO_PATIENCE.as_secs()) });
+    let Received::Message(FromAgent::Hello { version, nonce }) = heard else {
+        return Err(if heard == Received::HungUp {
+            Error::TargetEnded
+        } else {
+            Error::NoHello(HELLO_PATIENCE.as_secs())
+        });
     };
     let known = peer.is_none_or(|peer| peer == expected.process.pid);
     if version != remora_wire::VERSION || nonce != expected.config.nonce || !known {
@@ -215,21 +219,21 @@ fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
 }
 
 /// Waits until the agent reports that sampling has begun.
-fn start(control: &mut Control, facts: &mut Facts) -> Result<Began, Error> {
+fn start(control: &mut Control, facts: &mut Facts) -> Result<Started, Error> {
     match control.hear_until(Instant::now() + HELLO_PATIENCE)? {
-        Heard::Message(FromAgent::Started { signal, thread, time, engine, .. }) => {
+        Received::Message(FromAgent::Started { signal, thread, time, engine, .. }) => {
             facts.signal = (signal != 0).then_some(signal);
             facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
-            Ok(Began { time, engine })
+            Ok(Started { time, engine })
         }
-        Heard::Message(FromAgent::Inert(reason)) => {
+        Received::Message(FromAgent::Inert(reason)) => {
             facts.inert = Some(words(reason));
             Err(Error::Inert(words(reason)))
         }
-        Heard::Message(FromAgent::Failed(error)) => Err(Error::of_the_agent(error)),
-        Heard::Message(other) => Err(Error::AgentRefused(format!("it answered out of turn: {other:?}"))),
-        Heard::HungUp => Err(Error::TargetEnded),
-        Heard::Nothing => Err(Error::NoHello(HELLO_PATIENCE.as_secs())),
+        Received::Message(FromAgent::Failed(error)) => Err(Error::of_the_agent(error)),
+        Received::Message(other) => Err(Error::AgentRefused(format!("it answered out of turn: {other:?}"))),
+        Received::HungUp => Err(Error::TargetEnded),
+        Received::Nothing => Err(Error::NoHello(HELLO_PATIENCE.as_secs())),
     }
 }
 

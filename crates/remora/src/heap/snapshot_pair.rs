@@ -16,7 +16,7 @@ const NO_STATIC_FIELDS: &str = "a watch does not ask about static fields: which 
                                 without --watch says it";
 
 /// Destinations of the first and the last snapshot.
-pub(crate) struct Both {
+pub(crate) struct SnapshotPair {
     places: [Destination; 2],
     /// The snapshot in progress.
     current: Option<HeapSpool>,
@@ -33,9 +33,9 @@ struct Whole {
     taken: u64,
 }
 
-impl Both {
+impl SnapshotPair {
     /// Beside the requested file: `FILE.before.remora-heap` and `FILE.after.remora-heap`.
-    pub(crate) fn beside(file: &Path, force: bool) -> Result<Both, Failure> {
+    pub(crate) fn beside(file: &Path, force: bool) -> Result<SnapshotPair, Failure> {
         let asked = Destination::of(file, force);
         let is_folder = file.is_dir() || file.as_os_str().as_encoded_bytes().ends_with(b"/");
         let places = ["before", "after"].map(|which| Destination::of(&named(file, which), force));
@@ -44,7 +44,7 @@ impl Both {
             return Err(Failure::Usage(advice.to_owned()));
         }
         places.iter().try_for_each(Destination::check)?;
-        Ok(Both { places, current: None, first: None, last: None, failed: None })
+        Ok(SnapshotPair { places, current: None, first: None, last: None, failed: None })
     }
 
     /// Stores the next bytes of a snapshot.

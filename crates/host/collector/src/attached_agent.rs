@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::agent_error::words;
-use crate::control::{Control, Heard};
+use crate::control::{Control, Received};
 use crate::limits::MemoryLimit;
 use crate::shared_memory::SharedMemory;
 use crate::target::Target;
@@ -25,7 +25,7 @@ const MOST_MESSAGES: usize = 256;
 const UNMAPPED_LOOK: Duration = Duration::from_millis(1);
 
 /// An attached agent.
-pub(crate) struct Presence {
+pub(crate) struct AttachedAgent {
     pub(crate) control: Control,
     pub(crate) memory: SharedMemory,
     pub(crate) target: Target,
@@ -77,24 +77,24 @@ impl Patience {
     }
 }
 
-impl Presence {
+impl AttachedAgent {
     /// Handles the agent's messages. Passes those about its task to `task`, and handles those about attach and detach here.
     pub(crate) fn listen(&mut self, mut task: impl FnMut(FromAgent)) {
         for _ in 0..MOST_MESSAGES {
             match self.control.hear() {
-                Heard::Message(FromAgent::Leaving { impatient_unloads, .. }) => {
+                Received::Message(FromAgent::Leaving { impatient_unloads, .. }) => {
                     self.leaving = Some(Leaving { impatient_unloads });
                 }
-                Heard::Message(FromAgent::Detached) => self.detached = true,
-                Heard::Message(FromAgent::Inert(reason)) => self.facts.inert = Some(words(reason)),
-                Heard::Message(FromAgent::DetachRefused { code }) => {
+                Received::Message(FromAgent::Detached) => self.detached = true,
+                Received::Message(FromAgent::Inert(reason)) => self.facts.inert = Some(words(reason)),
+                Received::Message(FromAgent::DetachRefused { code }) => {
                     let code = remora_attach::HResult(code);
                     self.facts.inert = Some(format!("the runtime refused the detach with {code}"));
                 }
-                Heard::Message(FromAgent::Hello { .. } | FromAgent::Started { .. }) => {}
-                Heard::Message(about_the_task) => task(about_the_task),
-                Heard::Nothing => return,
-                Heard::HungUp => return self.hung_up(),
+                Received::Message(FromAgent::Hello { .. } | FromAgent::Started { .. }) => {}
+                Received::Message(about_the_task) => task(about_the_task),
+                Received::Nothing => return,
+                Received::HungUp => return self.hung_up(),
             }
         }
     }
@@ -144,7 +144,7 @@ impl Presence {
     ) -> Option<Error> {
         let asked = self.ask_to_leave();
         let mut patience = Patience { asked, hurried: None };
-        let mut is_over = |presence: &Presence| {
+        let mut is_over = |presence: &AttachedAgent| {
             // A main profiler whose detach is missed would leave the runtime's count wrong.
             let may_hurry = presence.facts.slot != ProfilerSlot::Main;
             // This takes no more data from a cut-off agent: only its end matters.

@@ -7,7 +7,7 @@ use remora_wire::{AgentErrorCode, FromAgent, layout};
 
 /// State of the snapshot, from the agent's messages.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct AgentReports {
     /// The newest copy, until it is taken out.
     pub(super) child: Option<u32>,
     pub(super) collection: Option<u64>,
@@ -21,7 +21,7 @@ pub(super) struct Told {
     pub(super) notes: Vec<String>,
 }
 
-impl Told {
+impl AgentReports {
     pub(super) fn take(&mut self, message: FromAgent) {
         match message {
             FromAgent::Forked { child, collection, fork, .. } => {

@@ -3,8 +3,8 @@
 
 use crate::console::StatusLine;
 use crate::failure::Failure;
-use crate::holder;
-use crate::stop::{Stop, Wish};
+use crate::lock_holder;
+use crate::stop::{Stop, StopRequest};
 use remora_attach::Process;
 use remora_attach::proc::Proc;
 use remora_receipt::{Kind, Left, find_left_overs};
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) fn wait_for_an_earlier_one(process: &Process, stop: &mut Stop) -> Result<(), Failure> {
     let look = || find_left_overs(Path::new("/proc"), process.pid);
     // Most processes have no library of ours. Their mappings show that without a look at threads and descriptors.
-    if !has_a_library(process.pid) || state(&look()) == State::NotThere || holder::of(process).is_some() {
+    if !has_a_library(process.pid) || state(&look()) == State::NotThere || lock_holder::of(process).is_some() {
         return Ok(());
     }
     let mut line = StatusLine::new();
@@ -44,7 +44,7 @@ pub(crate) fn wait_for_an_earlier_one(process: &Process, stop: &mut Stop) -> Res
                 }
             }
         }
-        if stop.wish() == Some(Wish::End) {
+        if stop.wish() == Some(StopRequest::End) {
             return Err(Failure::Interrupted);
         }
         line.show("an earlier agent is leaving · Ctrl-C gives up");

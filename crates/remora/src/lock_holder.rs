@@ -1,7 +1,7 @@
-//! Finds the current recorder of a process: the owner of its instance lock ([`crate::hold`]), or the process that maps the agent's shared
+//! Finds the current recorder of a process: the owner of its instance lock ([`crate::instance_lock`]), or the process that maps the agent's shared
 //! memory.
 
-use crate::hold;
+use crate::instance_lock;
 use remora_attach::Process;
 use remora_attach::proc::Proc;
 use remora_wire::{MEMORY_NAME, THREAD_NAME};
@@ -9,7 +9,7 @@ use std::fs;
 
 /// The recorder, as text: `process 4711 (remora record -p 42)`.
 pub(crate) fn of(process: &Process) -> Option<String> {
-    hold::holder(process).or_else(|| by_memory(process.pid)).map(shown)
+    instance_lock::holder(process).or_else(|| by_memory(process.pid)).map(shown)
 }
 
 /// A recorder, as text.

@@ -6,11 +6,11 @@
 //! of its own user, and of root: who cannot open the file sees in `/proc/locks` whether it is locked. The lock of a process's own
 //! user is only told of, to others: that user can lock any process, and name any holder. The kernel gives the lock back when its holder
 //! ends, however that ends. A file that nobody locks, of a process that is gone, is removed by the next recording. The file's name is made of the process's innermost id, that id's namespace and the start time, so it is the same from another pid namespace. Who has another
-//! `/run` does not see the files; such recordings are told apart by the agent's memory only ([`crate::holder`]).
+//! `/run` does not see the files; such recordings are told apart by the agent's memory only ([`crate::lock_holder`]).
 //!
 //! The kernel releases the lock when its owner ends, in any way. The file name has the process's innermost id, that id's namespace and
 //! the start time, so it is the same from another pid namespace.
-//! A command with another `/run` does not see the files; only the agent's memory shows such recordings ([`crate::holder`]).
+//! A command with another `/run` does not see the files; only the agent's memory shows such recordings ([`crate::lock_holder`]).
 //!
 //! The lock applies to every engine: one recording would stop or signal the threads that the other measures.
 //!
@@ -42,7 +42,7 @@ const LONGEST_TEXT: u64 = 64;
 
 /// The instance lock. It is released with the value, or when this process ends.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct InstanceLock {
     /// `None` where locking failed for a reason that does not concern other recordings.
     _locked: Option<Locked>,
 }
@@ -62,11 +62,11 @@ struct Directory {
     path: PathBuf,
 }
 
-impl Hold {
+impl InstanceLock {
     /// Takes the lock, or fails with its owner.
-    pub(crate) fn take(process: &Process) -> Result<Hold, Failure> {
+    pub(crate) fn take(process: &Process) -> Result<InstanceLock, Failure> {
         let (name, own) = (name(process), rustix::process::geteuid().as_raw());
-        let held = |holder| Err(Failure::Held { process_id: process.pid, holder: crate::holder::shown(holder) });
+        let held = |holder| Err(Failure::Held { process_id: process.pid, holder: crate::lock_holder::shown(holder) });
         for _ in 0..TRIES {
             match lock(own, &name) {
                 Ok(locked) => {
@@ -83,7 +83,7 @@ impl Hold {
                             process.pid
                         ));
                     }
-                    return Ok(Hold { _locked: Some(locked) });
+                    return Ok(InstanceLock { _locked: Some(locked) });
                 }
                 Err(Errno::WOULDBLOCK) => {
                     if let Some(holder) = holder_among(own, &name) {
@@ -100,7 +100,7 @@ impl Hold {
             }
             std::thread::sleep(PAUSE);
         }
-        Ok(Hold { _locked: None })
+        Ok(InstanceLock { _locked: None })
     }
 }
 

@@ -11,7 +11,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// Why the watch ends, if it prolonged one GC pause by `dearest` nanoseconds. It ends at once and without a last snapshot: the GC of that
 /// snapshot would be counted, too.
-pub(super) fn too_dear(dearest: u64) -> Option<String> {
+pub(super) fn too_expensive(dearest: u64) -> Option<String> {
     let dearest = Duration::from_nanos(dearest);
     (dearest > LONGEST).then(|| {
         format!(
@@ -28,9 +28,9 @@ mod tests {
 
     #[test]
     fn a_watch_ends_after_a_collection_that_it_prolonged_by_more_than_a_second() {
-        assert_eq!(too_dear(0), None);
-        assert_eq!(too_dear(1_000_000_000), None);
-        let why = too_dear(2_340_000_000).expect("too dear");
+        assert_eq!(too_expensive(0), None);
+        assert_eq!(too_expensive(1_000_000_000), None);
+        let why = too_expensive(2_340_000_000).expect("too dear");
         assert!(why.contains("paused the application 2.3 s longer"), "{why}");
     }
 }
