@@ -383,7 +383,7 @@ fn says_that_it_stays(recording: Recording) {
     assert!(recorded.readable() > 0);
     let left = recorded.left();
     assert!(left.contains("mapping: ") && left.contains("libremora_agent"), "{left}");
-    assert!(left.contains("another profiler has come or gone"), "{left}");
+    assert!(left.contains("another profiler came or went"), "{left}");
 }
 
 /// The library is mapped, and nothing else of ours exists: no memory, thread, timer or handler. `remora detach` reports the same.
