@@ -7,7 +7,7 @@ use remora_heap::tables::{TypeRow, by_type};
 use remora_heap_file::{Snapshot, State};
 use remora_terminal::Table;
 use remora_terminal::size::shown;
-use remora_terminal::{Page, counted, grouped, line};
+use remora_terminal::{Page, counted, grouped, line, signed};
 use serde::Serialize;
 
 /// The JSON output. A field keeps its name and meaning; new ones may be added.
@@ -161,14 +161,4 @@ fn text(rows: &[DiffRow], top: usize) -> Page {
         text += line(format!("not shown: {types} that changed less ({together} together); --top shows more"));
     }
     text
-}
-
-/// `+1.50 GiB`.
-fn signed(number: i128, show: impl Fn(u64) -> String) -> String {
-    let size = u64::try_from(number.unsigned_abs()).unwrap_or(u64::MAX);
-    match number {
-        0 => "0".to_owned(),
-        1.. => format!("+{}", show(size)),
-        _ => format!("-{}", show(size)),
-    }
 }

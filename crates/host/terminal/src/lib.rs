@@ -9,6 +9,6 @@ mod page;
 pub mod size;
 mod table;
 
-pub use numbers::{counted, grouped, percent};
+pub use numbers::{counted, grouped, percent, signed};
 pub use page::{Page, harmless_json, line, plain, titled};
 pub use table::Table;

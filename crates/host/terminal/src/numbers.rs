@@ -23,9 +23,24 @@ pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}%", part as f64 / whole as f64 * 100.0) }
 }
 
+/// A change with its sign, as `+1.50 GiB`; no change is `0`.
+pub fn signed(number: i128, show: impl Fn(u64) -> String) -> String {
+    let size = u64::try_from(number.unsigned_abs()).unwrap_or(u64::MAX);
+    match number {
+        0 => "0".to_owned(),
+        1.. => format!("+{}", show(size)),
+        _ => format!("-{}", show(size)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_has_its_sign() {
+        assert_eq!([-1234, 0, 5].map(|number| signed(number, grouped)), ["-1,234", "0", "+5"]);
+    }
 
     #[test]
     fn numbers_are_grouped() {

@@ -14,6 +14,7 @@ use remora_heap_tracking::{Tally, Watch};
 use remora_receipt::Receipt;
 use remora_terminal::Table;
 use remora_terminal::duration::show;
+use remora_terminal::signed;
 use remora_terminal::size::shown;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -366,15 +367,5 @@ fn told((name, assembly): (String, String), tally: &Tally, minutes: f64) -> Type
             more: tally.ages.more,
         },
         bytes_per_minute: grown / minutes,
-    }
-}
-
-/// `+1.50 GiB`.
-fn signed(number: i128, show: impl Fn(u64) -> String) -> String {
-    let size = u64::try_from(number.unsigned_abs()).unwrap_or(u64::MAX);
-    match number {
-        0 => "0".to_owned(),
-        1.. => format!("+{}", show(size)),
-        _ => format!("-{}", show(size)),
     }
 }

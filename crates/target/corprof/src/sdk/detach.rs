@@ -7,6 +7,7 @@
 use super::adapter::{Core, Living};
 use super::callback_guard::CallbacksInside;
 use super::policy::Role;
+use super::resource::until;
 use super::resource_registry::{AllClosed, CloseError};
 use super::session::{Events, Runtime, Session};
 use super::slots::Profiler;
@@ -452,15 +453,4 @@ fn stop_once(session: &Session<'_>, timeout: Duration) -> Result<(), HResult> {
             other => return other.map(drop),
         }
     }
-}
-
-fn until(timeout: Duration, holds: impl Fn() -> bool) -> bool {
-    let end = Instant::now() + timeout;
-    while !holds() {
-        if Instant::now() >= end {
-            return false;
-        }
-        std::thread::sleep(LOOK);
-    }
-    true
 }

@@ -203,7 +203,8 @@ fn blocked_by(thread: u32) -> Option<u64> {
     u64::from_str_radix(mask.trim(), 16).ok()
 }
 
-fn until(timeout: Duration, holds: impl Fn() -> bool) -> bool {
+/// Whether the condition holds before the timeout ends. Not for callbacks: it sleeps.
+pub(super) fn until(timeout: Duration, holds: impl Fn() -> bool) -> bool {
     let end = Instant::now() + timeout;
     while !holds() {
         if Instant::now() >= end {
