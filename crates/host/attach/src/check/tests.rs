@@ -89,7 +89,7 @@ fn switched_off_diagnostics_name_the_variable() {
 fn stale_deleted_and_absent_sockets_are_told_apart() {
     let stale = MadeUp::core_clr();
     stale.listening(&[]);
-    only(&stale, &needs(|_| {}), "diagnostics port", "nobody listens");
+    only(&stale, &needs(|_| {}), "diagnostics port", "no process listens");
     let deleted = MadeUp::core_clr();
     std::fs::remove_file(deleted.in_root("tmp").join(socket_name())).expect("removed");
     only(&deleted, &needs(|_| {}), "diagnostics port", "was deleted");
