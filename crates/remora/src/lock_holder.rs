@@ -2,8 +2,8 @@
 //! memory.
 
 use crate::instance_lock;
-use remora_attach::Process;
 use remora_attach::proc::Proc;
+use remora_attach::{Process, TargetText};
 use remora_wire::{MEMORY_NAME, THREAD_NAME};
 use std::fs;
 
@@ -18,7 +18,7 @@ pub(crate) fn shown(holder: u32) -> String {
         return "a process that cannot be seen from here".to_owned();
     }
     let proc = Proc::default();
-    let command = proc.command_line(holder).unwrap_or_default().join(" ");
+    let command = TargetText::joined(&proc.command_line(holder).unwrap_or_default());
     // A process chooses its own name; the kernel reports its user.
     let own = rustix::process::geteuid().as_raw();
     match proc.status(holder).map(|status| status.effective_uid) {

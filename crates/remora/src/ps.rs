@@ -3,7 +3,7 @@
 use crate::args::PsArgs;
 use crate::console::{Page, line, out};
 use crate::failure::Failure;
-use remora_attach::{Process, Runtime, RuntimeKind, processes};
+use remora_attach::{Process, Runtime, RuntimeKind, TargetText, processes};
 use remora_terminal::Table;
 use serde::Serialize;
 
@@ -51,16 +51,17 @@ struct RuntimeRow {
 
 impl Row {
     fn of(process: &Process) -> Row {
+        let within = |text: &TargetText| text.within(TargetText::LONGEST);
         let version = |runtime: &Runtime| runtime.version.map(|version| version.to_string());
         Row {
             process_id: process.pid,
             namespaced_process_id: process.namespaced_pid,
             user: process.user.clone(),
             user_id: process.uid,
-            name: process.name(),
-            entry_assembly: process.entry_assembly.clone(),
+            name: process.name().within(TargetText::LONGEST),
+            entry_assembly: process.entry_assembly.as_ref().map(within),
             executable: process.executable.as_ref().map(ToString::to_string),
-            command_line: process.command_line.clone(),
+            command_line: process.command_line.iter().map(within).collect(),
             runtimes: process
                 .runtimes
                 .iter()
@@ -119,8 +120,8 @@ fn text(processes: &[Process]) -> Page {
             process.libc.to_string(),
             process.container.as_ref().map_or("-".to_owned(), ToString::to_string),
             if process.attachable.is_ok() { "yes" } else { "no" }.to_owned(),
-            process.name(),
-            process.command_line.join(" "),
+            process.name().to_string(),
+            process.command_text(),
         ]);
     }
     let mut text = table.render();

@@ -32,15 +32,15 @@ pub(crate) fn label(process: &Process) -> String {
 /// Compares exactly: the entry assembly with or without its extension, or the executable.
 fn is_called(process: &Process, name: &str) -> bool {
     let executable = process.executable.as_ref().map(TargetPath::file_name);
-    let assembly = process.entry_assembly.as_deref();
-    executable == Some(name) || (assembly.is_some() && assembly == Some(name.strip_suffix(".dll").unwrap_or(name)))
+    let assembly = process.entry_assembly.as_ref();
+    executable == Some(name) || assembly.is_some_and(|assembly| *assembly == name.strip_suffix(".dll").unwrap_or(name))
 }
 
 /// The one process of this name.
 fn named(running: Vec<Process>, name: &str) -> Result<Process, Failure> {
     let (called, others): (Vec<_>, Vec<_>) = running.into_iter().partition(|process| is_called(process, name));
     if called.is_empty() {
-        let hint = other_name(name, others.iter().map(Process::name));
+        let hint = other_name(name, others.iter().map(|other| other.name().to_string()));
         return Err(Failure::NoSuchName { name: name.to_owned(), hint });
     }
     unnamed(called)

@@ -9,7 +9,7 @@ use std::time::Duration;
 const SOME_SAMPLES: Duration = Duration::from_millis(60);
 
 /// The same for an idle target: samples of blocked threads.
-const ENOUGH_SENT: u64 = 500;
+const ENOUGH_SENT: u64 = 30;
 
 /// Samples lost because the ring between the agent and this `remora` was full, an index for [`Recording::counter`].
 pub const LOST_TRANSPORT_FULL: u64 = 11;

@@ -181,7 +181,7 @@ pub fn check_answer(process: &Process, timeout: Duration) -> Check {
     const SUBJECT: Subject = Subject::Answer;
     match ask(process, timeout) {
         Ok(info) => {
-            let version = info.runtime_version.unwrap_or_else(|| "5".to_owned());
+            let version = info.runtime_version.unwrap_or_else(|| "5".into());
             Check::passed(SUBJECT, format!("the runtime answers: .NET {version}, {}", info.architecture))
         }
         // .NET Core 3.1 answers that it does not know the command, which is an answer.
@@ -343,7 +343,7 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntr
     let budget = Budget::new(TIME);
     let others = other_profilers(process, maps, &budget);
     let environment = process.proc.environment(process.pid).unwrap_or_default();
-    let asked = environment.iter().find(|(key, value)| PROFILING_SWITCHES.contains(&key.as_str()) && value == "1");
+    let asked = environment.iter().find(|(key, value)| key.is_one_of(&PROFILING_SWITCHES) && *value == "1");
     let has_room = process
         .runtime()
         .and_then(|runtime| runtime.version)

@@ -7,7 +7,7 @@ use crate::proc::{Capability, Proc, is_gone, is_out_of_descriptors};
 use crate::remedy::Remedy;
 use crate::runtime::Version;
 use crate::windowed::Limit;
-use remora_symbols::TargetPath;
+use remora_symbols::{TargetPath, TargetText};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -154,7 +154,7 @@ pub enum Error {
         /// The process.
         pid: u32,
         /// Its name.
-        name: String,
+        name: TargetText,
     },
     /// It runs .NET, but cannot be attached to.
     #[error("cannot attach to process {pid}: {reason}")]

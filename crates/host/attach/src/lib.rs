@@ -66,7 +66,7 @@ pub use placement::{
 };
 pub use process::Process;
 pub use remedy::{ProfilerFix, Remedy};
-pub use remora_symbols::{MapEntry, TargetPath};
+pub use remora_symbols::{MapEntry, TargetPath, TargetText};
 pub use requirements::{Requirements, Slot};
 pub use reverse::{PORTS_VARIABLE, ReversePort, WaitingRuntime};
 pub use rights::Rights;

@@ -14,10 +14,8 @@ use crate::socket::{self, DiagnosticsSocket};
 use crate::survey::Survey;
 use crate::target::Fate;
 use crate::windowed::{Budget, Limit};
-use remora_symbols::{MapEntry, TargetPath};
-use std::ffi::OsStr;
+use remora_symbols::{MapEntry, TargetPath, TargetText};
 use std::io::{ErrorKind, Read};
-use std::path::Path;
 use std::time::Duration;
 
 /// Options of the `dotnet` command with a value.
@@ -43,9 +41,9 @@ pub struct Process {
     /// Its executable in its own view, if readable.
     pub executable: Option<TargetPath>,
     /// Its arguments.
-    pub command_line: Vec<String>,
+    pub command_line: Vec<TargetText>,
     /// Name of the entry assembly without extension, as far as the command line shows it.
-    pub entry_assembly: Option<String>,
+    pub entry_assembly: Option<TargetText>,
     /// Its runtimes; empty if none is loaded yet, or if unreadable.
     pub runtimes: Vec<Runtime>,
     /// Its architecture.
@@ -72,10 +70,15 @@ impl Process {
         self.runtimes.iter().find(|runtime| runtime.kind == RuntimeKind::CoreClr).or(self.runtimes.first())
     }
 
-    /// Its displayed name: entry assembly, else executable, else id.
-    pub fn name(&self) -> String {
+    /// Its name: entry assembly, else executable, else id.
+    pub fn name(&self) -> TargetText {
         let file = self.executable.as_ref().map(TargetPath::file_name).filter(|name| !name.is_empty());
-        self.entry_assembly.clone().or(file.map(str::to_owned)).unwrap_or_else(|| self.pid.to_string())
+        self.entry_assembly.clone().or(file.map(TargetText::from)).unwrap_or_else(|| self.pid.to_string().into())
+    }
+
+    /// Its arguments as one text.
+    pub fn command_text(&self) -> String {
+        TargetText::joined(&self.command_line).within(TargetText::LONGEST)
     }
 
     /// Its socket, if it is still the same process and can answer now.
@@ -378,18 +381,22 @@ fn architecture(proc: &Proc, pid: u32) -> Option<Architecture> {
     Architecture::of_header(&header)
 }
 
-fn entry_assembly(arguments: &[String], executable: Option<&TargetPath>, runtimes: &[Runtime]) -> Option<String> {
-    let stem = |path: &str| Path::new(path).file_stem().and_then(OsStr::to_str).map(str::to_owned);
-    let program = executable.map(TargetPath::file_name).filter(|name| !name.is_empty());
-    let program = program.or_else(|| Path::new(arguments.first()?).file_name()?.to_str())?;
+fn entry_assembly(
+    arguments: &[TargetText],
+    executable: Option<&TargetPath>,
+    runtimes: &[Runtime],
+) -> Option<TargetText> {
+    let is_named = |path: &&TargetPath| !path.file_name().is_empty();
+    let first = arguments.first().map(TargetText::as_path);
+    let program = executable.filter(is_named).or(first.as_ref().filter(is_named))?.file_name();
     if program == "dotnet" {
         let mut left = arguments.iter().skip(1);
         while let Some(argument) = left.next() {
-            if HOST_OPTIONS.contains(&argument.as_str()) {
+            if argument.is_one_of(&HOST_OPTIONS) {
                 left.next();
             } else if argument.ends_with(".dll") || argument.ends_with(".exe") {
-                return stem(argument);
-            } else if argument != "exec" && !argument.starts_with('-') {
+                return argument.as_path().file_stem().map(TargetText::from);
+            } else if *argument != "exec" && !argument.starts_with("-") {
                 return None;
             }
         }
@@ -400,7 +407,7 @@ fn entry_assembly(arguments: &[String], executable: Option<&TargetPath>, runtime
         let beside = runtime.file.parent() == executable.and_then(TargetPath::parent);
         runtime.deployment == Deployment::SingleFile || (beside && runtime.deployment == Deployment::Private)
     });
-    own_host.then(|| program.to_owned())
+    own_host.then(|| program.into())
 }
 
 #[cfg(test)]
@@ -418,9 +425,9 @@ mod tests {
             (&["/usr/bin/nginx", "x.dll"], "/usr/bin/nginx", None),
         ];
         for (arguments, executable, expected) in cases {
-            let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+            let arguments: Vec<TargetText> = arguments.iter().map(|text| (*text).into()).collect();
             let found = entry_assembly(&arguments, Some(&executable.into()), &[]);
-            assert_eq!(found.as_deref(), expected, "{arguments:?}");
+            assert_eq!(found, expected.map(TargetText::from), "{arguments:?}");
         }
     }
 }

@@ -330,7 +330,7 @@ fn att_03_older_runtimes_are_asked_in_older_words() {
         asked
     });
     let info = ask(&made.find_served(), PATIENT).expect("answered");
-    assert_eq!((info.pid, info.command_line.as_str(), info.runtime_version), (77, "dotnet x.dll", None));
+    assert_eq!((info.pid, info.command_line, info.runtime_version), (77, "dotnet x.dll".into(), None));
     assert_eq!(server.join().expect("served"), [[4, 8], [4, 4], [4, 0]]);
 }
 

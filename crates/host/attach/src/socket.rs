@@ -9,7 +9,7 @@ use crate::rights::Rights;
 use crate::survey::Survey;
 use crate::view::Directory;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-use remora_symbols::TargetPath;
+use remora_symbols::{TargetPath, TargetText};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -65,7 +65,7 @@ pub(crate) fn find(
     proc: &Proc,
     pid: u32,
     identity: (&Stat, &Status),
-    (environment, survey): (&[(String, String)], &Survey),
+    (environment, survey): (&[(TargetText, TargetText)], &Survey),
 ) -> Result<DiagnosticsSocket, Reason> {
     let name = Name::of(proc, pid, identity);
     let listening: Option<Vec<TargetPath>> = survey.listening(proc, pid).ok().map(|sockets| {
@@ -74,8 +74,8 @@ pub(crate) fn find(
     });
     let mut directories: Vec<TargetPath> = Vec::new();
     let bound = listening.iter().flatten().filter_map(TargetPath::parent);
-    let told = environment.iter().filter(|(key, value)| key == "TMPDIR" && value.starts_with('/'));
-    for directory in bound.chain(told.map(|(_, value)| value.as_str().into())).chain(["/tmp".into()]) {
+    let told = environment.iter().filter(|(key, value)| *key == "TMPDIR" && value.starts_with("/"));
+    for directory in bound.chain(told.map(|(_, value)| value.as_path())).chain(["/tmp".into()]) {
         if !directories.contains(&directory) {
             directories.push(directory);
         }
@@ -90,9 +90,9 @@ pub(crate) fn find(
     }
 }
 
-fn absent(name: &Name, environment: &[(String, String)], directories: &[TargetPath]) -> Reason {
-    let off = |value: &str| value.trim() == "0" || value.trim().eq_ignore_ascii_case("false");
-    match environment.iter().find(|(key, value)| SWITCHES.contains(&key.as_str()) && off(value)) {
+fn absent(name: &Name, environment: &[(TargetText, TargetText)], directories: &[TargetPath]) -> Reason {
+    let off = |value: &TargetText| value.resembles("0") || value.resembles("false");
+    match environment.iter().find(|(key, value)| key.is_one_of(&SWITCHES) && off(value)) {
         Some((key, value)) => Reason::DiagnosticsDisabled { variable: format!("{key}={value}") },
         None => Reason::NoSocket {
             name: format!("{}{}-socket", name.start, name.start_time.as_deref().unwrap_or("*")),

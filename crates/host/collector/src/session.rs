@@ -14,7 +14,7 @@ use crate::scaling::scale;
 use crate::shared_memory::SharedMemory;
 use crate::unwinding::Unwinding;
 use crate::{Error, NotAttached};
-use remora_attach::Process;
+use remora_attach::{Process, TargetText};
 use remora_profile::{Event, Meta, Profile};
 use remora_receipt::Facts;
 use remora_wire::{FromAgent, Sampling, Task, ToAgent, layout};
@@ -267,8 +267,8 @@ fn meta(process: &Process, options: &Options, began: &Started) -> Meta {
         frequency: options.frequency,
         started_unix_nanoseconds: now.saturating_sub(since),
         process_id: process.pid,
-        application: process.name(),
-        command_line: process.command_line.join(" "),
+        application: process.name().within(TargetText::LONGEST),
+        command_line: process.command_text(),
         runtime: shown_runtime(process),
         ..Meta::default()
     }

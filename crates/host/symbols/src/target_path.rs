@@ -58,6 +58,11 @@ impl TargetPath {
         self.0.rsplit(|byte| *byte == b'/').next().and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
     }
 
+    /// [`TargetPath::file_name`] without its extension; `None` if that is empty.
+    pub fn file_stem(&self) -> Option<&str> {
+        std::path::Path::new(self.file_name()).file_stem()?.to_str()
+    }
+
     /// The directory that contains it; `None` for the root and for a bare name.
     pub fn parent(&self) -> Option<TargetPath> {
         let slash = self.0.iter().rposition(|byte| *byte == b'/').filter(|_| self.0 != b"/")?;

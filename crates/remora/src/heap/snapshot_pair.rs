@@ -3,7 +3,7 @@
 use super::take::{now, rows};
 use crate::failure::Failure;
 use crate::output::{Destination, HeapSpool, Named};
-use remora_attach::Process;
+use remora_attach::{Process, TargetText};
 use remora_collector::{Classes, EndedSnapshot, LaidOut};
 use remora_heap_file::State;
 use std::path::{Path, PathBuf};
@@ -117,8 +117,8 @@ fn state(process: &Process, runtime: &str, whole: &Whole) -> State {
     State {
         taken_unix_nanoseconds: whole.taken,
         process_id: process.pid,
-        application: process.name(),
-        command_line: process.command_line.join(" "),
+        application: process.name().within(TargetText::LONGEST),
+        command_line: process.command_text(),
         runtime: runtime.to_owned(),
         collection_nanoseconds: stood.map(|(collection, _)| collection),
         copy_nanoseconds: stood.map(|(_, copy)| copy),

@@ -17,7 +17,7 @@ use crate::preconditions::{examine, obstacle};
 use crate::stop::{Input, Stop};
 use crate::target::{choose, unless_it_ended};
 use jiff::Zoned;
-use remora_attach::{Process, Slot, Subject, Version, loaded_profilers};
+use remora_attach::{Process, Slot, Subject, TargetText, Version, loaded_profilers};
 use remora_collector::{
     Classes, HeapAbout, HeapProgress, HeapSession, NotAttached, has_places_for_a_main_one, set_count_right,
 };
@@ -382,8 +382,8 @@ impl Keeping<'_> {
         let state = State {
             taken_unix_nanoseconds: now(),
             process_id: self.process.pid,
-            application: self.process.name(),
-            command_line: self.process.command_line.join(" "),
+            application: self.process.name().within(TargetText::LONGEST),
+            command_line: self.process.command_text(),
             runtime: about.runtime,
             collection_nanoseconds: about.collection,
             copy_nanoseconds: about.fork,

@@ -19,7 +19,7 @@ use crate::output::Destination;
 use crate::preconditions::{examine, obstacle};
 use crate::stop::{Input, Stop};
 use crate::target::{choose, unless_it_ended};
-use remora_attach::{Process, Slot, Subject};
+use remora_attach::{Process, Slot, Subject, TargetText};
 use remora_collector::{HeapProgress, NotAttached, WatchSession, WatchState, Watched as Event};
 use remora_heap_tracking::{Compared, Difference, Watch};
 use remora_receipt::Facts;
@@ -336,5 +336,5 @@ fn progress(state: &WatchState) -> HeapProgress {
 
 /// The name of a process.
 pub(crate) fn name_of(process: &Process) -> String {
-    process.name()
+    process.name().within(TargetText::LONGEST)
 }

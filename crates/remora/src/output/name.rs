@@ -1,6 +1,7 @@
 //! The default output name: `<app>_<yyyyMMdd>_<HHmmss>.html`, in the current directory.
 
 use jiff::Zoned;
+use remora_attach::TargetText;
 use std::path::{Path, PathBuf};
 
 /// Maximum length of the application's part, bytes.
@@ -9,7 +10,7 @@ const LONGEST: usize = 100;
 const MOST: usize = 100;
 
 /// A free name for an output of `application` at `now`; numbered if two are created within a second.
-pub(crate) fn default_output(application: &str, now: &Zoned, ending: &str) -> PathBuf {
+pub(crate) fn default_output(application: &TargetText, now: &Zoned, ending: &str) -> PathBuf {
     free(&format!("{}_{}", safe(application), now.strftime("%Y%m%d_%H%M%S")), ending, |path| {
         path.symlink_metadata().is_ok()
     })
@@ -24,15 +25,9 @@ fn free(stem: &str, ending: &str, is_there: impl Fn(&Path) -> bool) -> PathBuf {
 }
 
 /// Reduces an application's name to characters that every shell and file system accept.
-fn safe(application: &str) -> String {
-    let mut name = String::new();
-    for letter in application.chars() {
-        let letter = if letter.is_alphanumeric() || "._-+".contains(letter) { letter } else { '_' };
-        if name.len() + letter.len_utf8() > LONGEST {
-            break;
-        }
-        name.push(letter);
-    }
+fn safe(application: &TargetText) -> String {
+    let accepted = |letter: char| if letter.is_alphanumeric() || "._-+".contains(letter) { letter } else { '_' };
+    let name: String = application.within(LONGEST).chars().map(accepted).collect();
     // Neither a hidden file nor like a flag.
     let name = name.trim_start_matches(['.', '-']);
     if name.is_empty() { "dotnet".to_owned() } else { name.to_owned() }
@@ -55,9 +50,12 @@ mod tests {
     #[test]
     fn the_name_has_the_application_and_the_time() {
         let now = date(2026, 1, 2).at(3, 4, 5, 0).to_zoned(TimeZone::UTC).expect("a time");
-        assert_eq!(default_output("My.Orders", &now, ".html"), PathBuf::from("My.Orders_20260102_030405.html"));
-        assert_eq!(default_output("../a b;$(c)", &now, ".remora"), PathBuf::from("_a_b___c__20260102_030405.remora"));
-        assert_eq!(default_output("", &now, ".html"), PathBuf::from("dotnet_20260102_030405.html"));
-        assert!(default_output(&"ö".repeat(300), &now, ".html").as_os_str().len() < 200);
+        assert_eq!(default_output(&"My.Orders".into(), &now, ".html"), PathBuf::from("My.Orders_20260102_030405.html"));
+        assert_eq!(
+            default_output(&"../a b;$(c)".into(), &now, ".remora"),
+            PathBuf::from("_a_b___c__20260102_030405.remora")
+        );
+        assert_eq!(default_output(&"".into(), &now, ".html"), PathBuf::from("dotnet_20260102_030405.html"));
+        assert!(default_output(&"ö".repeat(300).into(), &now, ".html").as_os_str().len() < 200);
     }
 }

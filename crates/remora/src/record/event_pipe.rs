@@ -10,7 +10,7 @@ use crate::args::HERTZ;
 use crate::failure::Failure;
 use crate::output::{Destination, StreamSpool};
 use crate::ps;
-use remora_attach::{Error, EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks};
+use remora_attach::{Error, EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks, TargetText};
 use remora_collector::MemoryLimit;
 use remora_nettrace::{SampledProfile, providers};
 use remora_profile::{Meta, Profile, ThreadIx};
@@ -142,8 +142,8 @@ impl EventPipe {
         let mut profile = self.sampled.finish(Meta {
             duration: self.facts.recording,
             process_id: self.process.pid,
-            application: self.process.name(),
-            command_line: self.process.command_line.join(" "),
+            application: self.process.name().within(TargetText::LONGEST),
+            command_line: self.process.command_text(),
             runtime: self.facts.runtime.clone(),
             notes: self.notes,
             ..Meta::default()

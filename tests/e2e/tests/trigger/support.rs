@@ -160,7 +160,9 @@ impl Sleeper {
     pub fn find(&self) -> Process {
         let mut all = processes().expect("listed");
         // The prefix command has the mark, too, and more words.
-        all.retain(|process| process.command_line.last() == Some(&self.mark) && process.command_line.len() <= 4);
+        all.retain(|process| {
+            process.command_line.last().is_some_and(|last| *last == *self.mark) && process.command_line.len() <= 4
+        });
         assert_eq!(all.len(), 1, "{all:?}");
         all.remove(0)
     }

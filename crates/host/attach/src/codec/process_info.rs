@@ -4,6 +4,7 @@
 
 use super::text::Cursor;
 use super::{CodecError, Guid};
+use remora_symbols::TargetText;
 
 /// The form of process information.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,17 +45,17 @@ pub struct ProcessInfo {
     /// Unique for each start of a runtime.
     pub cookie: Guid,
     /// The command line as one text.
-    pub command_line: String,
+    pub command_line: TargetText,
     /// Operating system, as the runtime names it.
-    pub operating_system: String,
+    pub operating_system: TargetText,
     /// Architecture, as the runtime names it.
-    pub architecture: String,
+    pub architecture: TargetText,
     /// Name of the entry assembly, without extension.
-    pub entry_assembly: Option<String>,
+    pub entry_assembly: Option<TargetText>,
     /// Version of the runtime with its commit.
-    pub runtime_version: Option<String>,
+    pub runtime_version: Option<TargetText>,
     /// Runtime identifier, `linux-x64` for example.
-    pub runtime_identifier: Option<String>,
+    pub runtime_identifier: Option<TargetText>,
 }
 
 impl ProcessInfo {
@@ -85,6 +86,6 @@ impl ProcessInfo {
     }
 }
 
-fn present(text: String) -> Option<String> {
+fn present(text: TargetText) -> Option<TargetText> {
     (!text.is_empty()).then_some(text)
 }

@@ -100,9 +100,9 @@ fn process_info_payload(version: ProcessInfoVersion) -> Vec<u8> {
 fn process_info_reads_all_three_forms() {
     for version in [ProcessInfoVersion::One, ProcessInfoVersion::Two, ProcessInfoVersion::Three] {
         let info = ProcessInfo::decode(version, &process_info_payload(version)).expect("valid");
-        assert_eq!((info.pid, info.cookie, info.command_line.as_str()), (42, Guid([7; 16]), "dotnet app.dll"));
+        assert_eq!((info.pid, info.cookie, info.command_line), (42, Guid([7; 16]), "dotnet app.dll".into()));
         assert_eq!(info.entry_assembly.is_some(), version >= ProcessInfoVersion::Two);
-        assert_eq!(info.runtime_identifier.as_deref(), (version == ProcessInfoVersion::Three).then_some("linux-x64"));
+        assert_eq!(info.runtime_identifier, (version == ProcessInfoVersion::Three).then(|| "linux-x64".into()));
     }
 }
 

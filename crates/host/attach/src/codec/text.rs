@@ -3,6 +3,7 @@
 //! Writing never fails (the message's size is checked as a whole); reading past the end fails.
 
 use super::CodecError;
+use remora_symbols::TargetText;
 
 /// Appends a string: its length in UTF-16 units including the final zero, then the units.
 pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
@@ -54,13 +55,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string: invalid UTF-16 becomes U+FFFD, the final zero is dropped, and may be missing.
-    pub(super) fn string(&mut self) -> Result<String, CodecError> {
+    pub(super) fn string(&mut self) -> Result<TargetText, CodecError> {
         let units = self.u32()? as usize;
         let bytes = self.take(units.saturating_mul(2))?;
         let mut units: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
         if units.last() == Some(&0) {
             units.pop();
         }
-        Ok(String::from_utf16_lossy(&units))
+        Ok(String::from_utf16_lossy(&units).into())
     }
 }

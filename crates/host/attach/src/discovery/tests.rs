@@ -34,7 +34,7 @@ fn att_03_single_file_programs_are_known_by_what_they_export() {
         made.socket_in("tmp");
         made.listening(&["/tmp"]);
         assert_eq!(kind_and_version(&made), (RuntimeKind::CoreClr, Some("8.0.4".into()), Deployment::SingleFile));
-        assert_eq!(made.find().entry_assembly.as_deref(), Some("service"));
+        assert_eq!(made.find().entry_assembly, Some("service".into()));
         assert_eq!(made.find().attachable, Ok(()));
     }
 }
@@ -68,7 +68,7 @@ fn att_03_self_contained_programs_are_known_by_the_version_inside() {
     made.write("opt/app", "libcoreclr.so", &library_with("coreclr_initialize", VERSION_8));
     map(&made, "/opt/app/libcoreclr.so");
     assert_eq!(kind_and_version(&made), (RuntimeKind::CoreClr, Some("8.0.4".into()), Deployment::Private));
-    assert_eq!(made.find().entry_assembly.as_deref(), Some("program"));
+    assert_eq!(made.find().entry_assembly, Some("program".into()));
 }
 
 #[test]

@@ -77,15 +77,15 @@ pub(super) fn for_the_library(process: &Process) -> Vec<TargetPath> {
 pub(super) fn directories(process: &Process) -> Vec<TargetPath> {
     let environment = process.proc.environment(process.pid).unwrap_or_default();
     let named = |names: &[&str]| -> Vec<TargetPath> {
-        let values = names.iter().filter_map(|name| environment.iter().find(|(key, _)| key == name));
-        values.map(|(_, value)| TargetPath::from(value.as_str())).filter(TargetPath::is_absolute).collect()
+        let values = names.iter().filter_map(|name| environment.iter().find(|(key, _)| *key == **name));
+        values.map(|(_, value)| value.as_path()).filter(TargetPath::is_absolute).collect()
     };
     let own = process.executable.iter().chain(process.runtime().map(|runtime| &runtime.file));
     let own = own.filter_map(TargetPath::parent);
     let working = process.proc.link_in_view(process.pid, "cwd").ok();
     let mounts = process.proc.mounts(process.pid).unwrap_or_default().into_iter();
     let mounts = mounts
-        .filter(|mount| !mount.no_execute && !mount.read_only && WRITABLE_KINDS.contains(&mount.kind.as_str()))
+        .filter(|mount| !mount.no_execute && !mount.read_only && mount.kind.is_one_of(&WRITABLE_KINDS))
         .filter(|mount| !SYSTEM.iter().any(|system| mount.point.below(&(*system).into()).is_some()))
         .map(|mount| mount.point)
         .take(MOST_MOUNTS);

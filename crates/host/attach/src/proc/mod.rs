@@ -16,7 +16,7 @@ pub use status::{Capability, Status, parse_status};
 
 use crate::foreign::{open_in_root, open_link};
 use crate::rights::Rights;
-use remora_symbols::{MapEntry, TargetPath, parse_maps};
+use remora_symbols::{MapEntry, TargetPath, TargetText, parse_maps};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
@@ -189,20 +189,19 @@ impl Proc {
     }
 
     /// The arguments that the process was started with: the first 256 KiB or 4,096 of them. `…` stands for the rest.
-    pub fn command_line(&self, pid: u32) -> io::Result<Vec<String>> {
+    pub fn command_line(&self, pid: u32) -> io::Result<Vec<TargetText>> {
         let bytes = read_up_to(&self.path(pid, "cmdline"), MOST_ARGUMENT_BYTES)?;
         let whole = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
         let mut parts = whole.split(|byte| *byte == 0).filter(|_| !bytes.is_empty());
-        let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
-        let mut arguments: Vec<String> = parts.by_ref().take(MOST_TEXTS).map(text).collect();
+        let mut arguments: Vec<TargetText> = parts.by_ref().take(MOST_TEXTS).map(TargetText::from_bytes).collect();
         if parts.next().is_some() || bytes.len() as u64 == MOST_ARGUMENT_BYTES {
-            arguments.push("…".to_owned());
+            arguments.push("…".into());
         }
         Ok(arguments)
     }
 
     /// The environment at the start of the process.
-    pub fn environment(&self, pid: u32) -> io::Result<Vec<(String, String)>> {
+    pub fn environment(&self, pid: u32) -> io::Result<Vec<(TargetText, TargetText)>> {
         let bytes = read_up_to(&self.path(pid, "environ"), MOST_ENVIRONMENT_BYTES)?;
         Ok(bytes
             .split(|byte| *byte == 0)
@@ -210,8 +209,7 @@ impl Proc {
             .take(MOST_TEXTS)
             .filter_map(|part| {
                 let at = part.iter().position(|byte| *byte == b'=')?;
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                Some((text(&part[..at]), text(&part[at + 1..])))
+                Some((TargetText::from_bytes(&part[..at]), TargetText::from_bytes(&part[at + 1..])))
             })
             .collect())
     }

@@ -1,6 +1,6 @@
 //! `/proc/PID/mountinfo`: where a process may write and execute.
 
-use remora_symbols::TargetPath;
+use remora_symbols::{TargetPath, TargetText};
 
 /// A mount in the process's view.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct Mount {
     /// Its mount point, relative to the process's root.
     pub point: TargetPath,
     /// File system type.
-    pub kind: String,
+    pub kind: TargetText,
     /// Whether it is mounted noexec.
     pub no_execute: bool,
     /// Whether it is read-only.
@@ -27,7 +27,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let (options, of_file_system) = (words.get(5)?, words.get(dash + 3)?);
     Some(Mount {
         point: super::unescape(words.get(4)?),
-        kind: String::from_utf8_lossy(words.get(dash + 1)?).into_owned(),
+        kind: TargetText::from_bytes(words.get(dash + 1)?),
         no_execute: has(options, b"noexec"),
         read_only: has(options, b"ro") || has(of_file_system, b"ro"),
     })

@@ -1,5 +1,7 @@
 //! `/proc/PID/stat`: the state, and the start time that distinguishes a process from a later one with its id.
 
+use remora_symbols::TargetText;
+
 /// The kernel's flag of a task that is ending (Linux `include/linux/sched.h`).
 const PF_EXITING: u64 = 4;
 
@@ -7,7 +9,7 @@ const PF_EXITING: u64 = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
     /// Name of the main thread, at most 15 bytes.
-    pub name: String,
+    pub name: TargetText,
     /// State letter: `R`, `S`, `D`, `T` stopped, `t` traced, `Z` zombie.
     pub state: char,
     /// Whether it is ending: its mappings vanish while its state is still that of a live process.
@@ -35,7 +37,7 @@ pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let flags: u64 = fields.nth(5)?.parse().ok()?;
     let (user, kernel): (u64, u64) = (fields.nth(4)?.parse().ok()?, fields.next()?.parse().ok()?);
     let start_time = fields.nth(6)?.parse().ok()?;
-    let name = text.get(open + 1..close)?.to_owned();
+    let name = text.get(open + 1..close)?.into();
     let processor_time = user.saturating_add(kernel);
     Some(Stat { name, state, exiting: flags & PF_EXITING != 0, processor_time, start_time })
 }

@@ -7,7 +7,7 @@ use crate::test_process::{MadeUp, PID};
 fn a_name_with_parentheses_does_not_shift_the_start_time() {
     let line = b"77 (a) b \xff(c)) T 1 77 77 0 -1 4194304 1 0 0 0 5 6 0 0 20 0 21 0 123456 1 2 18446744073709551615 1";
     let stat = parse_stat(line).expect("valid");
-    assert_eq!((stat.name.as_str(), stat.state, stat.start_time), ("a) b \u{fffd}(c)", 'T', 123_456));
+    assert_eq!((stat.name.to_string().as_str(), stat.state, stat.start_time), ("a) b \u{fffd}(c)", 'T', 123_456));
     assert_eq!((stat.processor_time, stat.exiting, stat.is_ending()), (11, false, false));
     let digits = line.windows(6).position(|window| window == b"123456").expect("there");
     for end in 0..digits {
@@ -38,7 +38,10 @@ fn mounts_tell_noexec_and_read_only() {
     );
     assert_eq!(mounts.len(), 2);
     assert_eq!((mounts[0].point.to_str(), mounts[0].no_execute, mounts[0].read_only), (Some("/my tmp"), true, false));
-    assert_eq!((mounts[1].kind.as_str(), mounts[1].no_execute, mounts[1].read_only), ("overlay", false, true));
+    assert_eq!(
+        (mounts[1].kind.to_string(), mounts[1].no_execute, mounts[1].read_only),
+        ("overlay".to_owned(), false, true)
+    );
 }
 
 #[test]
@@ -112,11 +115,11 @@ fn arguments_without_end_are_kept_up_to_a_sum() {
         let arguments = made.proc().command_line(PID).expect("it is there");
         (arguments, made.proc().environment(PID).expect("it is there").len())
     };
-    assert_eq!(kept(b"a\0\0b\0"), (["a", "", "b"].map(str::to_owned).into(), 0));
+    assert_eq!(kept(b"a\0\0b\0"), (["a", "", "b"].map(TargetText::from).into(), 0));
     assert_eq!(kept(b""), (Vec::new(), 0));
     let (arguments, _) = kept(&vec![0; 8 << 20]);
-    assert_eq!((arguments.len(), arguments.last().map(String::as_str)), (MOST_TEXTS + 1, Some("…")));
+    assert_eq!((arguments.len(), arguments.last().cloned()), (MOST_TEXTS + 1, Some("…".into())));
     let (arguments, _) = kept(&vec![b'x'; 8 << 20]);
-    assert_eq!((arguments.len(), arguments[0].len() as u64), (2, MOST_ARGUMENT_BYTES));
+    assert_eq!((arguments.len(), arguments[0].to_string().len() as u64), (2, MOST_ARGUMENT_BYTES));
     assert_eq!(kept(&b"a=\0".repeat(1 << 20)).1, MOST_TEXTS);
 }
