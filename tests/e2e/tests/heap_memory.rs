@@ -12,6 +12,9 @@ const LIMIT: u64 = 320 << 20;
 /// Objects of the target: 176 MB.
 const NODES: u64 = 4_000_000;
 
+/// Exit status of a file that takes too much memory.
+const TOO_LARGE: i32 = 34;
+
 /// A target that fits into its group only once. Its runtime may use nearly all of the limit.
 fn target_in(group: &MemoryGroup, runtime: &Runtime) -> Target {
     let mut start = Start::managed(runtime, "heap").arg(NODES.to_string());
@@ -80,10 +83,37 @@ fn regression_a_snapshot_that_is_too_large_to_be_shown_is_kept_and_that_is_said(
     let mut command = group.command();
     command.arg(Remora::command().get_program()).args(["heap", "-p", &process, "--json", "-o", file]);
     let finished = Remora::spawn(command).finish();
-    assert_eq!(finished.code(), 34, "{finished}");
+    assert_eq!(finished.code(), TOO_LARGE, "{finished}");
     assert!(finished.stderr.contains("the snapshot is kept and not shown"), "{finished}");
     assert!(finished.stderr.contains(&format!("`remora heap report {file}` shows it")), "{finished}");
     assert_eq!(finished.json()["receipt"]["clean"], true, "{finished}");
     assert_eq!(group.kills(), 0);
     remora(["heap", "report", file]).succeeded();
+}
+
+#[test]
+fn a_report_in_any_control_group_is_given_or_refused_before_the_kernel_ends_it() {
+    let target = Target::start(&Runtime::newest(), "heap", &["1000000"]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("some.remora-heap");
+    let (process, file) = (target.pid().to_string(), file.to_str().unwrap());
+    remora(["heap", "-p", &process, "-o", file]).succeeded();
+    let mut answers = [0; 3];
+    // The shares are of what is free: half of it to read the objects, three quarters of the rest for retained sizes.
+    for limit in (24..=480).step_by(24) {
+        let group = MemoryGroup::new(limit << 20);
+        let mut command = group.command();
+        command.arg(Remora::command().get_program()).args(["heap", "report", file]);
+        let finished = Remora::spawn(command).finish();
+        let said = |words| finished.stderr.contains(words);
+        let answer = match finished.code() {
+            0 => 0,
+            TOO_LARGE if said("more than half of the free memory") => 1,
+            TOO_LARGE if said("more than three quarters of the free memory") => 2,
+            _ => panic!("with {limit} MiB: {finished}"),
+        };
+        answers[answer] += 1;
+        assert_eq!(group.kills(), 0, "with {limit} MiB: {finished}");
+    }
+    assert!(answers.iter().all(|count| *count > 0), "{answers:?}");
 }

@@ -140,7 +140,7 @@ fn ctrl_c_during_a_recording_of_an_agent_whose_records_are_expensive_is_obeyed()
 #[test]
 fn a_recorder_whose_memory_an_agent_fills_ends_the_recording_before_the_kernel_ends_it() {
     let hostile = Hostile::start("growing");
-    // Half of that is below the recorder's minimum limit: 256 MiB, while an array of samples grows to twice that.
+    // The recorder may take half of that. An array of samples grows to twice its size at a time.
     let group = MemoryGroup::new(640 << 20);
     let mut command = group.command();
     let (process, file) = (hostile.target.pid().to_string(), hostile.folder.path().join("out.remora"));

@@ -4,7 +4,7 @@ use crate::shared_memory::SharedMemory;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Minimum growth allowed to this process while it collects, bytes. A sample takes 40.
+/// Growth allowed to this process in any case, bytes, unless that is more than half of the free memory. A sample takes 40.
 const LEAST_LIMIT: u64 = 256 << 20;
 /// Bytes of a heap stream beyond those computed from the process's memory.
 const SPARE_STREAM: u64 = 256 << 20;
@@ -62,20 +62,21 @@ pub struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// Half of the free memory, and at least 256 MiB.
+    /// Half of the free memory.
     pub fn half() -> MemoryLimit {
         MemoryLimit::part(2, "half")
     }
 
-    /// An eighth of the free memory, and at least 256 MiB: for data that later becomes something larger.
+    /// An eighth of the free memory, and at least 256 MiB or half of it: for data that later becomes something larger.
     pub fn eighth() -> MemoryLimit {
         MemoryLimit::part(8, "an eighth")
     }
 
     fn part(divisor: u64, part: &'static str) -> MemoryLimit {
-        // The machine's free memory, or less in a control group.
-        let free = remora_attach::own_room().map_or(0, |room| room.bytes);
-        MemoryLimit::of((free / divisor).max(LEAST_LIMIT), part)
+        // The machine's free memory, or less in a control group. Beyond it, the kernel would end this process or one beside it.
+        let growth = remora_attach::own_room()
+            .map_or(LEAST_LIMIT, |room| (room.bytes / divisor).max(LEAST_LIMIT.min(room.bytes / 2)));
+        MemoryLimit::of(growth, part)
     }
 
     /// A limit of this many bytes; `part` names the fraction of free memory.

@@ -143,8 +143,8 @@ impl Places {
             let _ = part.unfinished.remove();
         }
         made?;
-        let opened = File::open(place).map_err(Error::Read).and_then(|file| Index::open(file, key));
-        opened.map_err(|error| Trouble::Other(Failure::Index(error)))
+        // Read through the descriptor that wrote it: what has its name by now may be another file.
+        Index::open(part.file, key).map_err(|error| Trouble::Other(Failure::Index(error)))
     }
 
     fn fill(&self, part: &Part, key: Key, goes_on: &dyn Fn() -> bool) -> Result<(), Trouble> {
