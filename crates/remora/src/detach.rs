@@ -101,7 +101,7 @@ impl Outcome {
             text += line(format!("removed {path}"));
         }
         for (path, user) in self.in_use.iter().zip(&self.used_by) {
-            let user = lock_holder::shown(user.unwrap_or(0));
+            let user = instance_lock::holder_text(user.unwrap_or(0));
             text += line(format!("kept {path}: it belongs to a recording by {user}"));
         }
         for left in &self.left {

@@ -3,10 +3,8 @@
 //!
 //! The file lies in a directory of the recording user, which nobody else can write to: `/run/remora` for root, `/run/user/UID/remora` or
 //! `/tmp/remora-UID` for others. Only that user and root can open it: who can read a file can lock it. A recording is refused for the lock
-//! of its own user, and of root: who cannot open the file sees in `/proc/locks` whether it is locked. The lock of a process's own
-//! user is only told of, to others: that user can lock any process, and name any holder. The kernel gives the lock back when its holder
-//! ends, however that ends. A file that nobody locks, of a process that is gone, is removed by the next recording. The file's name is made of the process's innermost id, that id's namespace and the start time, so it is the same from another pid namespace. Who has another
-//! `/run` does not see the files; such recordings are told apart by the agent's memory only ([`crate::lock_holder`]).
+//! of its own user, and of root. Others see in `/proc/locks` whether root's file is locked. For the lock of the process's own user there is
+//! only a note: that user can lock any process, and name any holder. The next recording removes unlocked files of ended processes.
 //!
 //! The kernel releases the lock when its owner ends, in any way. The file name has the process's innermost id, that id's namespace and
 //! the start time, so it is the same from another pid namespace.
@@ -18,8 +16,8 @@
 
 use crate::console::note;
 use crate::failure::Failure;
-use remora_attach::Process;
 use remora_attach::proc::Proc;
+use remora_attach::{Process, TargetText};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -66,7 +64,7 @@ impl InstanceLock {
     /// Takes the lock, or fails with its owner.
     pub(crate) fn take(process: &Process) -> Result<InstanceLock, Failure> {
         let (name, own) = (name(process), rustix::process::geteuid().as_raw());
-        let held = |holder| Err(Failure::Held { process_id: process.pid, holder: crate::lock_holder::shown(holder) });
+        let held = |holder| Err(Failure::Held { process_id: process.pid, holder: holder_text(holder) });
         for _ in 0..TRIES {
             match lock(own, &name) {
                 Ok(locked) => {
@@ -116,6 +114,22 @@ impl Drop for Locked {
 pub(crate) fn holder(process: &Process) -> Option<u32> {
     let (name, own) = (name(process), rustix::process::geteuid().as_raw());
     holder_among(own, &name).or_else(|| holder_among(0, &name)).filter(|holder| *holder != std::process::id())
+}
+
+/// A recorder, as text.
+pub(crate) fn holder_text(holder: u32) -> String {
+    if holder == 0 {
+        return "a process that cannot be seen from here".to_owned();
+    }
+    let proc = Proc::default();
+    let command = TargetText::joined(&proc.command_line(holder).unwrap_or_default());
+    // A process chooses its own name; the kernel reports its user.
+    let own = rustix::process::geteuid().as_raw();
+    match proc.status(holder).map(|status| status.effective_uid) {
+        Ok(0) if own != 0 => format!("another user: process {holder} of root ({command})"),
+        Ok(user) if user != own => format!("another user: process {holder} of user {user} ({command})"),
+        _ => format!("process {holder} ({command})"),
+    }
 }
 
 fn name(process: &Process) -> String {

@@ -2,30 +2,14 @@
 //! memory.
 
 use crate::instance_lock;
+use remora_attach::Process;
 use remora_attach::proc::Proc;
-use remora_attach::{Process, TargetText};
 use remora_wire::{MEMORY_NAME, THREAD_NAME};
 use std::fs;
 
 /// The recorder, as text: `process 4711 (remora record -p 42)`.
 pub(crate) fn of(process: &Process) -> Option<String> {
-    instance_lock::holder(process).or_else(|| by_memory(process.pid)).map(shown)
-}
-
-/// A recorder, as text.
-pub(crate) fn shown(holder: u32) -> String {
-    if holder == 0 {
-        return "a process that cannot be seen from here".to_owned();
-    }
-    let proc = Proc::default();
-    let command = TargetText::joined(&proc.command_line(holder).unwrap_or_default());
-    // A process chooses its own name; the kernel reports its user.
-    let own = rustix::process::geteuid().as_raw();
-    match proc.status(holder).map(|status| status.effective_uid) {
-        Ok(0) if own != 0 => format!("another user: process {holder} of root ({command})"),
-        Ok(user) if user != own => format!("another user: process {holder} of user {user} ({command})"),
-        _ => format!("process {holder} ({command})"),
-    }
+    instance_lock::holder(process).or_else(|| by_memory(process.pid)).map(instance_lock::holder_text)
 }
 
 fn by_memory(process_id: u32) -> Option<u32> {

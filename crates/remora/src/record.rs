@@ -5,6 +5,7 @@
 
 mod child;
 mod engine;
+mod engine_step;
 mod event_pipe;
 mod finish;
 mod plan;
@@ -25,9 +26,10 @@ use crate::preconditions::{Obstacle, examine, obstacle};
 use crate::stop::{Input, Stop, StopRequest};
 use crate::target::{choose, unless_it_ended};
 use child::Child;
-use engine::{Engine, NotStarted, Step};
+use engine::Engine;
+use engine_step::{EndReason, NotStarted, Step};
 use event_pipe::{EventPipe, InPlaceOf};
-use finish::{End, Finish, Why};
+use finish::{End, Finish};
 use plan::{Choice, Plan};
 use processor::Processor;
 use progress::{Numbers, Progress};
@@ -136,7 +138,7 @@ fn fallback(failure: &Failure, facts: Option<Box<Facts>>) -> InPlaceOf {
 }
 
 /// Records until the recording ends; returns why.
-fn sample(engine: &mut Engine, plan: &Plan, stop: &mut Stop, processor: &mut Processor) -> Why {
+fn sample(engine: &mut Engine, plan: &Plan, stop: &mut Stop, processor: &mut Processor) -> EndReason {
     let begun = Instant::now();
     let mut progress = Progress::new(plan.duration);
     let mut spooled = begun;
@@ -144,25 +146,25 @@ fn sample(engine: &mut Engine, plan: &Plan, stop: &mut Stop, processor: &mut Pro
         let left = plan.duration.map(|duration| duration.saturating_sub(begun.elapsed()));
         let Step { samples, lost, rate, ended } = match engine.step(left.map_or(STEP, |left| left.min(STEP))) {
             Ok(step) => step,
-            Err(failure) => return Why::Failed(failure),
+            Err(failure) => return EndReason::Failed(failure),
         };
         let wall = plan.event == remora_profile::Event::Wall;
         progress.show(|| Numbers { samples, lost, rate, processor: processor.share(), wall });
         if spooled.elapsed() >= SPOOL_PAUSE {
             spooled = Instant::now();
             match engine.keep() {
-                Err(failure) => return Why::Failed(failure),
-                Ok(false) => return Why::DiskFull,
+                Err(failure) => return EndReason::Failed(failure),
+                Ok(false) => return EndReason::DiskFull,
                 Ok(true) => {}
             }
         }
         match ended {
             Some(why) => return why,
-            None if left.is_some_and(|left| left.is_zero()) => return Why::TimeIsOver,
+            None if left.is_some_and(|left| left.is_zero()) => return EndReason::TimeIsOver,
             None => {}
         }
         match stop.wish() {
-            Some(StopRequest::End) => return Why::Asked,
+            Some(StopRequest::End) => return EndReason::Asked,
             Some(StopRequest::Frequency(hertz)) => engine.set_frequency(hertz),
             None => {}
         }

@@ -47,7 +47,7 @@ pub(crate) fn opened(file: OwnedFd) -> Result<File, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proc::Status;
+    use crate::proc::{Proc, Status};
     use std::io::Read;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -73,7 +73,7 @@ mod tests {
         let mode = Mode::from_raw_mode(0o600);
         let node = |name: &str, kind| rustix::fs::mknodat(rustix::fs::CWD, root.join(name), kind, mode, 0);
         node("pipe", FileType::Fifo).expect("made");
-        let own = Rights::of_process(std::process::id()).expect("it lives");
+        let own = Rights::of(&Proc::default().status(std::process::id()).expect("it lives"));
         let cases = [
             ("/inside", Ok("inside")),
             ("inside", Ok("inside")),

@@ -42,6 +42,7 @@ mod runtime;
 mod server_tests;
 mod session;
 mod socket;
+mod status;
 mod survey;
 mod target;
 #[cfg(test)]
@@ -64,7 +65,7 @@ pub use memory::{Bound, Room, own_room};
 pub use placement::{
     MUSL_SUFFIX, Placed, STAYING_SUFFIX, Swept, place_library, place_library_that_may_stay, place_socket, sweep,
 };
-pub use process::Process;
+pub use process::{Fate, Process};
 pub use remedy::{ProfilerFix, Remedy};
 pub use remora_symbols::{MapEntry, TargetPath, TargetText};
 pub use requirements::{Requirements, Slot};
@@ -73,5 +74,5 @@ pub use rights::Rights;
 pub use runtime::{Deployment, Runtime, RuntimeKind, Version};
 pub use session::EventPipeSession;
 pub use socket::{DiagnosticsSocket, peer};
-pub use target::{Fate, Target};
+pub use target::Target;
 pub use windowed::Limit;

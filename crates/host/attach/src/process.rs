@@ -12,7 +12,6 @@ use crate::proc::{Capability, Proc, Stat, Status, is_gone, is_out_of_descriptors
 use crate::runtime::{self, Deployment, Runtime, RuntimeKind};
 use crate::socket::{self, DiagnosticsSocket};
 use crate::survey::Survey;
-use crate::target::Fate;
 use crate::windowed::{Budget, Limit};
 use remora_symbols::{MapEntry, TargetPath, TargetText};
 use std::io::{ErrorKind, Read};
@@ -62,6 +61,17 @@ pub struct Process {
     /// it: they can then replace the library before the process loads it.
     pub library_directory: Option<TargetPath>,
     pub(crate) proc: Proc,
+}
+
+/// The fate of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It runs the same program.
+    Same,
+    /// It replaced its program by another, or restarted the same one.
+    Replaced,
+    /// It has ended.
+    Ended,
 }
 
 impl Process {

@@ -1,6 +1,6 @@
 //! File access with the rights of the target's user.
 
-use crate::proc::{Proc, Status};
+use crate::status::Status;
 use nix::unistd::{setfsgid, setfsuid};
 use rustix::io::Errno;
 use rustix::process::{
@@ -8,7 +8,6 @@ use rustix::process::{
     set_parent_process_death_signal,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_thread_groups};
-use std::io;
 use std::marker::PhantomData;
 
 /// Capabilities that affect a thread's file access, as in the kernel's `CAP_FS_MASK`.
@@ -31,14 +30,6 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// The present rights of a process.
-    ///
-    /// # Errors
-    /// The process has ended.
-    pub fn of_process(process_id: u32) -> io::Result<Rights> {
-        Proc::default().status(process_id).map(|status| Rights::of(&status))
-    }
-
     /// Those in a process's status.
     ///
     /// A process whose real user is another one is most likely in a set-user-ID program, which its user started: then that user's rights

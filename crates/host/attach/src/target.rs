@@ -3,23 +3,12 @@
 //! Identified by a process descriptor where the kernel supports them, and by the fields of [`Process`].
 
 use crate::error::Error;
-use crate::process::Process;
+use crate::process::{Fate, Process};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
-
-/// The fate of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It runs the same program.
-    Same,
-    /// It replaced its program by another, or restarted the same one.
-    Replaced,
-    /// It has ended.
-    Ended,
-}
 
 /// A process with its descriptor.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 //! An absolute link stays inside the target's root, and `..` cannot leave it.
 //! All further operations use the directory's descriptor, so no process can swap a component afterwards.
 
-use crate::proc::{Capability, Status};
 use crate::rights::Rights;
+use crate::status::{Capability, Status};
 use remora_symbols::TargetPath;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 use rustix::io::Errno;

@@ -2,15 +2,14 @@
 
 use super::next_steps::kept;
 use super::renewal::MOST_IN_A_ROW;
-use super::watch::{End, name_of};
 use crate::args::HeapTakeArgs;
 use crate::baseline::receipt_text;
 use crate::console::{Page, counted, grouped, line, out, titled};
 use crate::failure::Failure;
-use remora_attach::Process;
+use remora_attach::{Process, TargetText};
 use remora_collector::{Called, Classes, WatchFinished};
 use remora_heap_report::more;
-use remora_heap_tracking::{Tally, Watch};
+use remora_heap_tracking::{Difference, Tally, Watch};
 use remora_receipt::Receipt;
 use remora_terminal::Table;
 use remora_terminal::duration::show;
@@ -20,6 +19,17 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// The outcome of the last snapshot.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LastSnapshot {
+    /// Differences between the mirror and the last snapshot; `None` if nothing could be compared.
+    pub(crate) difference: Option<Difference>,
+    /// Whether there was a last snapshot at all.
+    pub(crate) was_taken: bool,
+    /// Whether the watch gave up early, since no mirror stayed valid.
+    pub(crate) was_given_up: bool,
+}
 
 /// JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
@@ -126,7 +136,7 @@ impl TrackingReport {
         process: &Process,
         mut watch: Watch,
         mut finished: WatchFinished,
-        end: End,
+        end: LastSnapshot,
         lasted: Duration,
     ) -> TrackingReport {
         let mut notes = notes(&watch, &finished, end);
@@ -142,7 +152,7 @@ impl TrackingReport {
         let (nanoseconds, extra_nanoseconds) = (all.time, all.extra);
         let told = Told {
             process_id: process.pid,
-            application: name_of(process),
+            application: process.name().within(TargetText::LONGEST),
             runtime: finished.facts.runtime.clone(),
             seconds: lasted.as_secs_f64(),
             collections: CollectionsJson { generation_0, generation_1, generation_2, nanoseconds, extra_nanoseconds },
@@ -290,7 +300,7 @@ fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{} times", grouped(count)) }
 }
 
-fn picture(watch: &Watch, end: End) -> PictureJson {
+fn picture(watch: &Watch, end: LastSnapshot) -> PictureJson {
     let difference = end.difference;
     let is_same = difference.is_some_and(|difference| difference.is_none());
     PictureJson {
@@ -308,7 +318,7 @@ fn picture(watch: &Watch, end: End) -> PictureJson {
     }
 }
 
-fn notes(watch: &Watch, finished: &WatchFinished, end: End) -> Vec<String> {
+fn notes(watch: &Watch, finished: &WatchFinished, end: LastSnapshot) -> Vec<String> {
     let mut notes = finished.notes.clone();
     let frozen = end.difference.map_or(0, |difference| difference.unknown_frozen);
     let counted = [

@@ -6,7 +6,7 @@ use super::renewal::{Due, MOST_IN_A_ROW, Renewal};
 use super::snapshot_pair::SnapshotPair;
 use super::take::{has_a_place, receipt_alone, say_what_stays, set_right};
 use super::too_expensive::too_expensive;
-use super::tracking_report::TrackingReport;
+use super::tracking_report::{LastSnapshot, TrackingReport};
 use crate::args::HeapTakeArgs;
 use crate::baseline::{Baseline, receipt_text, verdict, write_receipt};
 use crate::console::{StatusLine, counted, grouped, note, note_all};
@@ -21,7 +21,7 @@ use crate::stop::{Input, Stop};
 use crate::target::{choose, unless_it_ended};
 use remora_attach::{Process, Slot, Subject, TargetText};
 use remora_collector::{HeapProgress, NotAttached, WatchSession, WatchState, Watched as Event};
-use remora_heap_tracking::{Compared, Difference, Watch};
+use remora_heap_tracking::{Compared, Watch};
 use remora_receipt::Facts;
 use std::time::{Duration, Instant};
 
@@ -181,17 +181,6 @@ impl Picture {
     }
 }
 
-/// The outcome of the last snapshot.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct End {
-    /// Differences between the mirror and the last snapshot; `None` if nothing could be compared.
-    pub(crate) difference: Option<Difference>,
-    /// Whether there was a last snapshot at all.
-    pub(crate) was_taken: bool,
-    /// Whether the watch gave up early, since no mirror stayed valid.
-    pub(crate) was_given_up: bool,
-}
-
 /// A running watch.
 struct Course {
     session: WatchSession,
@@ -206,7 +195,7 @@ struct Course {
     renewal: Renewal,
     /// Whether the last snapshot is being taken.
     is_ending: bool,
-    end: End,
+    end: LastSnapshot,
     /// How long the watch lasted.
     lasted: Duration,
     /// Why it ended early.
@@ -223,14 +212,14 @@ impl Course {
         Course {
             session,
             picture: Picture { watch: Watch::default(), both },
-            name: name_of(process),
+            name: process.name().within(TargetText::LONGEST),
             process_id: process.pid,
             duration,
             allowance,
             begun: None,
             renewal: Renewal::new(Instant::now()),
             is_ending: false,
-            end: End::default(),
+            end: LastSnapshot::default(),
             lasted: Duration::ZERO,
             cut: None,
         }
@@ -332,9 +321,4 @@ impl Course {
 
 fn progress(state: &WatchState) -> HeapProgress {
     HeapProgress { objects: state.objects, extra_memory: state.extra_memory, ..HeapProgress::default() }
-}
-
-/// The name of a process.
-pub(crate) fn name_of(process: &Process) -> String {
-    process.name().within(TargetText::LONGEST)
 }

@@ -1,15 +1,13 @@
 //! The two sampling engines behind one interface for the recording loop: step, check, end.
 
+use super::engine_step::{EndReason, Ended, Kept, NotStarted, Step};
 use super::event_pipe::EventPipe;
-use super::finish::Why;
 use super::plan::Plan;
 use crate::failure::Failure;
 use crate::library;
-use crate::output::{Destination, Spool, StreamSpool};
+use crate::output::{Destination, Spool};
 use remora_attach::Process;
 use remora_collector::{NotAttached, Options, Session};
-use remora_profile::Profile;
-use remora_receipt::Facts;
 use remora_terminal::duration::show;
 use std::time::{Duration, Instant};
 
@@ -32,66 +30,10 @@ pub(crate) struct Agent {
     frequencies: Vec<String>,
 }
 
-/// The state of a recording after a step.
-#[derive(Debug)]
-pub(crate) struct Step {
-    /// Samples so far.
-    pub(crate) samples: u64,
-    /// Samples lost so far.
-    pub(crate) lost: u64,
-    /// Samples a second.
-    pub(crate) rate: Option<f64>,
-    /// Why the recording has ended.
-    pub(crate) ended: Option<Why>,
-}
-
-/// The result of an engine.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    /// The recording.
-    pub(crate) profile: Profile,
-    /// For the receipt.
-    pub(crate) facts: Facts,
-    /// The spool that has the recording until it is written.
-    pub(crate) kept: Kept,
-    /// Managed frames in all samples, and how many of them have a name.
-    pub(crate) managed_frames: Option<(u64, u64)>,
-    /// From the attach request to the first sample, nanoseconds.
-    pub(crate) first_sample: Option<u64>,
-    /// Whether the process ended or replaced its program before the engine had detached.
-    pub(crate) target_ended: bool,
-    /// An error while ending.
-    pub(crate) failure: Option<Failure>,
-}
-
-/// A recording that did not start.
-#[derive(Debug)]
-pub(crate) struct NotStarted {
-    /// Why.
-    pub(crate) failure: Failure,
-    /// Facts about what may be in the target anyway.
-    pub(crate) facts: Option<Box<Facts>>,
-}
-
-impl From<Failure> for NotStarted {
-    fn from(failure: Failure) -> NotStarted {
-        NotStarted { failure, facts: None }
-    }
-}
-
 impl From<EventPipe> for Engine {
     fn from(session: EventPipe) -> Engine {
         Engine::EventPipe(Box::new(session))
     }
-}
-
-/// The data spooled while recording.
-#[derive(Debug)]
-pub(crate) enum Kept {
-    /// A recording, complete up to its last append.
-    Recording(Spool),
-    /// The sampler's stream, complete.
-    Stream(StreamSpool),
 }
 
 impl Engine {
@@ -122,7 +64,7 @@ impl Engine {
         match self {
             Engine::Agent(agent) => {
                 let progress = agent.session.step(patience)?;
-                let why = if progress.is_cut { Why::Limit } else { Why::TargetEnded };
+                let why = if progress.is_cut { EndReason::Limit } else { EndReason::TargetEnded };
                 let (samples, lost, ended) = (progress.samples, progress.lost, progress.ended.map(why));
                 Ok(Step { samples, lost, rate: Some(progress.effective_rate), ended })
             }

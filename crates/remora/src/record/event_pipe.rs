@@ -3,8 +3,7 @@
 //! Names arrive only at the end of the stream, and with them the profile. Until then the raw stream is spooled to disk: `remora report`,
 //! `remora convert` and other tools for .nettrace files read it.
 
-use super::engine::{Ended, Kept, NotStarted, Step};
-use super::finish::Why;
+use super::engine_step::{EndReason, Ended, Kept, NotStarted, Step};
 use super::plan::Plan;
 use crate::args::HERTZ;
 use crate::failure::Failure;
@@ -43,7 +42,7 @@ pub(crate) struct InPlaceOf {
 }
 
 /// Why the recording ended, built from a text.
-type Becomes = fn(String) -> Why;
+type Becomes = fn(String) -> EndReason;
 
 /// A session.
 pub(crate) struct EventPipe {
@@ -211,12 +210,13 @@ impl EventPipe {
                 // An undecodable stream keeps its profile up to that point; the profile's notes say so.
                 self.is_unreadable = self.sampled.push(piece).is_err();
                 if self.is_unreadable {
-                    self.ended = Some((Why::Unreadable, "the runtime's stream cannot be read any further".to_owned()));
+                    self.ended =
+                        Some((EndReason::Unreadable, "the runtime's stream cannot be read any further".to_owned()));
                 } else if let Some(why) = self.limit.exceeded() {
-                    self.ended = Some((Why::Limit, why));
+                    self.ended = Some((EndReason::Limit, why));
                 } else if self.spool.is_cut() {
                     let why = "the runtime's stream takes more than half of the free disk space";
-                    self.ended = Some((Why::Limit, why.to_owned()));
+                    self.ended = Some((EndReason::Limit, why.to_owned()));
                 }
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(false),
@@ -228,7 +228,7 @@ impl EventPipe {
 
     fn is_over(&mut self, why: &str) {
         self.over = true;
-        self.ended = Some((Why::TargetEnded, why.to_owned()));
+        self.ended = Some((EndReason::TargetEnded, why.to_owned()));
     }
 }
 

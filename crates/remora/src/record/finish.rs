@@ -1,7 +1,8 @@
 //! The end of a recording: detach, verify, write, report.
 
 use super::child::Child;
-use super::engine::{Ended, Engine, Kept};
+use super::engine::Engine;
+use super::engine_step::{EndReason, Ended, Kept};
 use super::plan::Plan;
 use super::processor::Processor;
 use super::progress::IDLE_SHARE;
@@ -20,25 +21,6 @@ use std::time::Duration;
 /// Timeout for the command to end after its recorded process. (The command may be another process, and continue.)
 const COMMAND_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Why the recording ended.
-#[derive(Debug)]
-pub(crate) enum Why {
-    /// The duration is over.
-    TimeIsOver,
-    /// The user requested it.
-    Asked,
-    /// The process ended or replaced its program.
-    TargetEnded(String),
-    /// It reached its memory or disk limit.
-    Limit(String),
-    /// The data from the process can no longer be decoded.
-    Unreadable(String),
-    /// The disk is nearly full; the recorded data fits.
-    DiskFull,
-    /// An error.
-    Failed(Failure),
-}
-
 /// Everything needed to finish, collected at the attach.
 pub(crate) struct Finish<'a> {
     pub(crate) plan: &'a Plan,
@@ -48,7 +30,7 @@ pub(crate) struct Finish<'a> {
 
 /// How the recording ended.
 pub(crate) struct End {
-    pub(crate) why: Why,
+    pub(crate) why: EndReason,
     pub(crate) processor: Processor,
     pub(crate) child: Option<Child>,
     /// For a started command: how long it ran unrecorded.
@@ -60,11 +42,11 @@ impl Finish<'_> {
     pub(crate) fn run(self, engine: Engine, mut end: End, hurried: impl Fn() -> bool) -> Result<Exit, Failure> {
         let Ended { mut profile, facts, kept, managed_frames, first_sample, target_ended, failure } =
             engine.end(hurried);
-        if let (Some(failure), false) = (failure, matches!(end.why, Why::Failed(_))) {
-            end.why = Why::Failed(failure);
+        if let (Some(failure), false) = (failure, matches!(end.why, EndReason::Failed(_))) {
+            end.why = EndReason::Failed(failure);
         }
         complete(&mut profile, &mut end);
-        let receipt = self.before.verify(&facts, target_ended || matches!(end.why, Why::TargetEnded(_)));
+        let receipt = self.before.verify(&facts, target_ended || matches!(end.why, EndReason::TargetEnded(_)));
         let written = write(&self.output, kept, &profile);
         let receipt_written = write_receipt(&receipt, self.plan.receipt.as_ref());
         let outcome = Outcome {
@@ -106,8 +88,8 @@ fn complete(profile: &mut Profile, end: &mut End) {
     profile.meta.notes.extend(end.unrecorded.take());
     profile.meta.notes.extend(idle(profile));
     match &end.why {
-        Why::DiskFull => profile.meta.notes.push("the recording ended early: the disk was full".to_owned()),
-        Why::Failed(failure) => profile.meta.notes.push(format!("the recording ended early: {failure}")),
+        EndReason::DiskFull => profile.meta.notes.push("the recording ended early: the disk was full".to_owned()),
+        EndReason::Failed(failure) => profile.meta.notes.push(format!("the recording ended early: {failure}")),
         _ => {}
     }
 }
@@ -166,9 +148,9 @@ fn elsewhere(profile: &Profile) -> Option<PathBuf> {
 }
 
 /// Reports the state of the started command.
-fn tell_of(mut child: Child, why: &Why) {
+fn tell_of(mut child: Child, why: &EndReason) {
     // The event that ended the recording may have ended the command, too: Ctrl-C goes to both.
-    let ending = matches!(why, Why::TargetEnded(_) | Why::Asked);
+    let ending = matches!(why, EndReason::TargetEnded(_) | EndReason::Asked);
     let patience = if ending { COMMAND_PATIENCE } else { Duration::ZERO };
     note(&match child.status_within(patience) {
         Some(status) => format!("{} ended ({status})", child.label()),
@@ -177,16 +159,16 @@ fn tell_of(mut child: Child, why: &Why) {
 }
 
 /// The recording's own outcome. A started command is recorded until it ends: that is no failure.
-fn ended(why: Why, of_a_command: bool) -> Result<(), Failure> {
+fn ended(why: EndReason, of_a_command: bool) -> Result<(), Failure> {
     match why {
-        Why::Failed(failure) => Err(failure),
-        Why::DiskFull => Err(Failure::EndedByFullDisk),
-        Why::Limit(why) => Err(Failure::EndedByLimit(why)),
-        Why::Unreadable(why) => Err(Failure::TargetEnded(format!("{why}; the recording until then is complete"))),
-        Why::TargetEnded(why) if !of_a_command => {
+        EndReason::Failed(failure) => Err(failure),
+        EndReason::DiskFull => Err(Failure::EndedByFullDisk),
+        EndReason::Limit(why) => Err(Failure::EndedByLimit(why)),
+        EndReason::Unreadable(why) => Err(Failure::TargetEnded(format!("{why}; the recording until then is complete"))),
+        EndReason::TargetEnded(why) if !of_a_command => {
             Err(Failure::TargetEnded(format!("{why}; the recording until then is complete")))
         }
-        Why::TargetEnded(_) | Why::TimeIsOver | Why::Asked => Ok(()),
+        EndReason::TargetEnded(_) | EndReason::TimeIsOver | EndReason::Asked => Ok(()),
     }
 }
 
@@ -200,18 +182,24 @@ mod tests {
 
     #[test]
     fn det_14_what_is_left_in_the_process_comes_before_how_the_recording_ended() {
-        let gone = || Why::TargetEnded("the target ended during the recording".into());
-        assert_eq!(code(ended(Why::Asked, false), true), Exit::Done);
+        let gone = || EndReason::TargetEnded("the target ended during the recording".into());
+        assert_eq!(code(ended(EndReason::Asked, false), true), Exit::Done);
         assert_eq!(code(ended(gone(), true), true), Exit::Done, "a command that ends by itself is recorded to its end");
         assert_eq!(code(ended(gone(), false), true), Exit::TargetEnded);
-        assert_eq!(code(ended(Why::DiskFull, false), true), Exit::DiskFull);
-        assert_eq!(code(ended(Why::Limit("too much".into()), true), true), Exit::DiskFull);
-        assert_eq!(code(ended(Why::Unreadable("nonsense".into()), true), true), Exit::TargetEnded);
-        assert_eq!(code(ended(Why::Failed(Failure::Interrupted), false), true), Exit::Interrupted);
-        for why in [Why::TimeIsOver, Why::Asked, gone(), Why::DiskFull, Why::Failed(Failure::Interrupted)] {
+        assert_eq!(code(ended(EndReason::DiskFull, false), true), Exit::DiskFull);
+        assert_eq!(code(ended(EndReason::Limit("too much".into()), true), true), Exit::DiskFull);
+        assert_eq!(code(ended(EndReason::Unreadable("nonsense".into()), true), true), Exit::TargetEnded);
+        assert_eq!(code(ended(EndReason::Failed(Failure::Interrupted), false), true), Exit::Interrupted);
+        for why in [
+            EndReason::TimeIsOver,
+            EndReason::Asked,
+            gone(),
+            EndReason::DiskFull,
+            EndReason::Failed(Failure::Interrupted),
+        ] {
             assert_eq!(code(ended(why, false), false), Exit::Unclean);
         }
-        let told = verdict(ended(Why::DiskFull, false), false).expect_err("two things are to be told").line();
+        let told = verdict(ended(EndReason::DiskFull, false), false).expect_err("two things are to be told").line();
         assert!(told.contains("the disk is full") && told.contains("the receipt lists it"), "{told}");
     }
 

@@ -1,6 +1,6 @@
 //! The summary printed at the end of a recording.
 
-use super::finish::Why;
+use super::engine_step::EndReason;
 use crate::baseline::receipt_text;
 use crate::console::{Page, line, note_all, out};
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ pub(crate) struct Outcome<'a> {
     pub(crate) output: Option<&'a Output>,
     /// The receipt's file, if it could be written.
     pub(crate) receipt_file: Option<&'a Destination>,
-    pub(crate) why: &'a Why,
+    pub(crate) why: &'a EndReason,
     /// Managed frames in all samples, and how many of them have a name.
     pub(crate) managed_frames: Option<(u64, u64)>,
     /// From the attach request to the first sample, nanoseconds.
@@ -111,13 +111,13 @@ impl Outcome<'_> {
         Page::json(&Json {
             clean: self.receipt.clean(),
             ended: match self.why {
-                Why::TimeIsOver => "time-is-over",
-                Why::Asked => "asked",
-                Why::TargetEnded(_) => "target-ended",
-                Why::DiskFull => "disk-full",
-                Why::Limit(_) => "limit",
-                Why::Unreadable(_) => "unreadable",
-                Why::Failed(_) => "failed",
+                EndReason::TimeIsOver => "time-is-over",
+                EndReason::Asked => "asked",
+                EndReason::TargetEnded(_) => "target-ended",
+                EndReason::DiskFull => "disk-full",
+                EndReason::Limit(_) => "limit",
+                EndReason::Unreadable(_) => "unreadable",
+                EndReason::Failed(_) => "failed",
             },
             files: self.files(),
             first_sample_nanoseconds: self.first_sample,

@@ -7,12 +7,11 @@ mod locks;
 mod mounts;
 mod sockets;
 mod stat;
-mod status;
 
+pub use crate::status::{Capability, Status, parse_status};
 pub use mounts::{Mount, parse_mounts};
 pub use sockets::{ListeningSocket, parse_listening};
 pub use stat::{Stat, parse_stat};
-pub use status::{Capability, Status, parse_status};
 
 use crate::foreign::{open_in_root, open_link};
 use crate::rights::Rights;
