@@ -129,6 +129,7 @@ impl Collector {
         match payload {
             Payload::Sample(mode) => {
                 self.samplers.insert(event.written_by);
+                self.samples.visit(event.time, event.thread as u32, self.trace.sampling_interval.into())?;
                 if self.event == remora_profile::Event::Cpu && mode == Mode::External {
                     return Ok(());
                 }
@@ -230,11 +231,11 @@ impl Collector {
         }
         let asked = profile.meta.frequency;
         let seconds = profile.meta.duration as f64 / 1e9;
-        let most = busiest(profile);
-        if seconds > 0.0 && asked > 0 && (most as f64) < 0.9 * f64::from(asked) * seconds {
+        let rounds = self.samples.rounds() as f64;
+        if seconds > 0.0 && asked > 0 && rounds < 0.9 * f64::from(asked) * seconds {
             note(format!(
                 "Of {asked} samples a second and thread, {:.0} came: stopping the runtime takes its time.",
-                most as f64 / seconds
+                rounds / seconds
             ));
         }
         notes
@@ -256,15 +257,6 @@ fn limits_of_the_sampler(event: remora_profile::Event) -> Vec<String> {
         native.to_owned(),
         "Threads that never ran managed code are not seen.".to_owned(),
     ]
-}
-
-/// The sample count of the thread with most.
-fn busiest(profile: &Profile) -> u64 {
-    let mut counts: HashMap<ThreadIx, u64> = HashMap::new();
-    for sample in profile.samples() {
-        *counts.entry(sample.thread).or_default() += 1;
-    }
-    counts.into_values().max().unwrap_or(0)
 }
 
 /// Resolves addresses to frames.

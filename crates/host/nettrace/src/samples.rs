@@ -29,12 +29,23 @@ pub(crate) struct RawSample {
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     all: Vec<RawSample>,
+    rounds: Rounds,
     stacks: Vec<Box<[u64]>>,
     stack_ids: HashMap<Box<[u64]>, u32>,
     addresses: usize,
 }
 
 impl Samples {
+    /// Notes that the sampler visited a thread. Each visit counts, also one whose sample is not used: it ends the time of those before it.
+    pub(crate) fn visit(&mut self, time: u64, thread: u32, interval: u64) -> Result<()> {
+        if self.rounds.starts.len() >= SAMPLE_LIMIT {
+            return Err(Error::TooMany { what: "rounds of the sampler", limit: SAMPLE_LIMIT });
+        }
+        self.rounds.visit(time, thread, or_usual(interval));
+        Ok(())
+    }
+
+    /// Adds the sample of the last visit.
     pub(crate) fn add(&mut self, time: u64, thread: u32, stack: &[u64], mode: Mode) -> Result<()> {
         if self.all.len() >= SAMPLE_LIMIT {
             return Err(Error::TooMany { what: "samples", limit: SAMPLE_LIMIT });
@@ -62,6 +73,11 @@ impl Samples {
         self.all.len()
     }
 
+    /// Rounds of the sampler.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds.starts.len() as u64
+    }
+
     /// The addresses of a stack, leaf first.
     pub(crate) fn stack(&self, id: u32) -> &[u64] {
         &self.stacks[id as usize]
@@ -72,13 +88,12 @@ impl Samples {
     /// place.
     pub(crate) fn weighted(&mut self, interval: u64, dropped: bool) -> Vec<(RawSample, u64)> {
         self.all.sort_by_key(|sample| sample.time);
-        let interval = if interval == 0 { USUAL_INTERVAL } else { interval };
-        let rounds = rounds(&self.all, interval);
-        let mut lengths: Vec<u64> =
-            rounds.windows(2).map(|pair| self.all[pair[1]].time - self.all[pair[0]].time).collect();
+        let starts = &mut self.rounds.starts;
+        starts.sort_unstable();
+        let mut lengths: Vec<u64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mut sorted = lengths.clone();
         sorted.sort_unstable();
-        let usual = sorted.get(sorted.len() / 2).copied().unwrap_or(interval);
+        let usual = sorted.get(sorted.len() / 2).copied().unwrap_or(or_usual(interval));
         if dropped {
             for length in &mut lengths {
                 *length = (*length).min(usual.saturating_mul(HOLE));
@@ -86,32 +101,39 @@ impl Samples {
         }
         // The time before the first round is unknown.
         lengths.insert(0, usual);
-        let mut round = 0;
-        let weigh = |(index, sample): (usize, &RawSample)| {
-            if rounds.get(round + 1).is_some_and(|&next| next <= index) {
-                round += 1;
-            }
+        let weigh = |sample: &RawSample| {
+            let round = starts.partition_point(|start| *start <= sample.time).saturating_sub(1);
             (*sample, lengths[round].min(LONGEST))
         };
-        self.all.iter().enumerate().map(weigh).collect()
+        self.all.iter().map(weigh).collect()
     }
 }
 
-/// Start of each sampler round. A round visits each thread once, then sleeps for the interval.
-fn rounds(samples: &[RawSample], interval: u64) -> Vec<usize> {
-    let mut rounds = Vec::new();
-    let mut visited = HashSet::new();
-    let mut last = 0;
-    for (index, sample) in samples.iter().enumerate() {
-        let slept = sample.time.saturating_sub(last) > interval / 2;
-        if index == 0 || slept || visited.contains(&sample.thread) {
-            rounds.push(index);
-            visited.clear();
+fn or_usual(interval: u64) -> u64 {
+    if interval == 0 { USUAL_INTERVAL } else { interval }
+}
+
+/// The rounds of the sampler. A round visits each thread once, then sleeps for the interval.
+#[derive(Debug, Default)]
+struct Rounds {
+    /// When each began.
+    starts: Vec<u64>,
+    /// The threads of the last one.
+    visited: HashSet<u32>,
+    /// The last visit.
+    last: u64,
+}
+
+impl Rounds {
+    fn visit(&mut self, time: u64, thread: u32, interval: u64) {
+        let slept = time.saturating_sub(self.last) > interval / 2;
+        if self.starts.is_empty() || slept || self.visited.contains(&thread) {
+            self.starts.push(time);
+            self.visited.clear();
         }
-        visited.insert(sample.thread);
-        last = sample.time;
+        self.visited.insert(thread);
+        self.last = time;
     }
-    rounds
 }
 
 #[cfg(test)]
@@ -121,6 +143,7 @@ mod tests {
     fn weights(times: &[(u64, u32)], dropped: bool) -> Vec<u64> {
         let mut samples = Samples::default();
         for &(time, thread) in times {
+            samples.visit(time, thread, 1000).expect("there is room");
             samples.add(time, thread, &[1], Mode::Managed).expect("there is room");
         }
         samples.weighted(1000, dropped).into_iter().map(|(_, weight)| weight).collect()
@@ -138,6 +161,19 @@ mod tests {
         let times = [(1000, 1), (2000, 1), (3000, 1), (503_000, 1)];
         assert_eq!(weights(&times, false), [1000, 1000, 1000, 500_000]);
         assert_eq!(weights(&times, true), [1000, 1000, 1000, 10_000]);
+    }
+
+    #[test]
+    fn the_time_of_a_thread_that_waits_was_charged_to_its_next_managed_sample() {
+        let mut samples = Samples::default();
+        for round in 1..=50 {
+            samples.visit(round * 1000, 1, 1000).expect("there is room");
+            if round % 5 == 0 {
+                samples.add(round * 1000, 1, &[1], Mode::Managed).expect("there is room");
+            }
+        }
+        let weights: Vec<u64> = samples.weighted(1000, false).into_iter().map(|(_, weight)| weight).collect();
+        assert_eq!((weights, samples.rounds()), (vec![1000; 10], 50));
     }
 
     #[test]
