@@ -226,21 +226,18 @@ fn a_running_thread_gets_the_samples_that_were_asked_for() {
 fn regression_the_runtimes_sampler_charged_the_sleep_before_a_burst_to_the_burst() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "bursts", &["sleep:95:-:1:Alpha*5"]);
-        let mut recording = Recording::start(&target, &["--engine", "eventpipe"]);
-        recording.wait_until_it_samples();
         target.ask("reset");
-        until_used(target.pid(), Duration::from_secs(1));
+        let recorded = Recording::start(&target, &["--engine", "eventpipe", "--duration", "3s"]).finish();
         let used = target.ask("nanoseconds");
-        let recorded = recording.stop();
         recorded.is_clean();
         let used: f64 = used.split(' ').find_map(|word| word.strip_prefix("Alpha=")).unwrap().parse().unwrap();
         let (shown, whole) = (
             ReadBack::of(&recorded).weight_under("Bursts.Alpha(long, long)") as f64 / 1e9,
             recorded_seconds(&recorded),
         );
-        // It counts the waits for a CPU within a burst, too; bursts are a twentieth of the time.
+        // It counts the waits for a CPU within a burst, too; bursts are a twentieth of the time. They go on before and after the recording.
         assert!(
-            shown >= used / 1e9 / 2.0 && shown <= whole / 2.0,
+            shown >= used / 1e9 / 3.0 && shown <= whole / 2.0,
             "{shown:.2} s of {whole:.2} s; {used:.0} ns in truth"
         );
     });
