@@ -56,6 +56,8 @@ struct CollectionsJson {
     nanoseconds: u64,
     /// Time that the watch added to these GCs.
     extra_nanoseconds: u64,
+    /// Pauses for the watch's own snapshots: a full GC and the copy.
+    snapshot_nanoseconds: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -150,12 +152,20 @@ impl TrackingReport {
         let all = watch.collections();
         let [generation_0, generation_1, generation_2] = all.by_generation;
         let (nanoseconds, extra_nanoseconds) = (all.time, all.extra);
+        let snapshot_nanoseconds = finished.stood.iter().map(|(pause, _)| *pause).sum();
         let told = Told {
             process_id: process.pid,
             application: process.name().within(TargetText::LONGEST),
             runtime: finished.facts.runtime.clone(),
             seconds: lasted.as_secs_f64(),
-            collections: CollectionsJson { generation_0, generation_1, generation_2, nanoseconds, extra_nanoseconds },
+            collections: CollectionsJson {
+                generation_0,
+                generation_1,
+                generation_2,
+                nanoseconds,
+                extra_nanoseconds,
+                snapshot_nanoseconds,
+            },
             picture: picture(&watch, end),
             types,
             notes,
@@ -184,19 +194,20 @@ impl TrackingReport {
         let told = &self.told;
         let (all, mut text) = (&told.collections, self.head());
         text += line(format!(
-            "{} of generation 0, {} of 1, {} of 2; they took {}, {} of it for the watch",
+            "{} of generation 0, {} of 1, {} of 2; they took {}",
             counted(all.generation_0, "collection"),
             grouped(all.generation_1),
             grouped(all.generation_2),
             show(all.nanoseconds),
+        ));
+        text += line(format!(
+            "the watch paused the application for {} for {} with a full GC, and made collections {} longer",
+            show(all.snapshot_nanoseconds),
+            counted(self.stood.len() as u64, "snapshot"),
             show(all.extra_nanoseconds),
         ));
         for (collection, copy) in self.stood.iter() {
-            text += line(format!(
-                "paused the application for {} for a snapshot (fork: {})",
-                show(*collection),
-                show(*copy)
-            ));
+            text += line(format!("one snapshot: {} (fork: {})", show(*collection), show(*copy)));
         }
         text += line(told.picture.sentence());
         text += titled("types, by how much they have grown") + self.growth(top);

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     if picture.watch.cache().is_some() {
         finished.notes.extend(cut.as_ref().map(Cut::to_string));
     }
-    let Picture { watch, both } = picture;
+    let Picture { watch, both, .. } = picture;
     let runtime = finished.facts.runtime.clone();
     let kept = both.map_or(Ok(Vec::new()), |both| both.keep(&process, &runtime, &mut finished.classes));
     let has_begun = watch.cache().is_some();
@@ -152,6 +152,8 @@ fn beside_another(failure: Failure) -> Failure {
 struct Picture {
     watch: Watch,
     both: Option<SnapshotPair>,
+    /// When the first bytes of the present snapshot came: its copy was made just before.
+    copied: Option<Instant>,
 }
 
 impl Picture {
@@ -161,6 +163,7 @@ impl Picture {
             // On an error the mirror is stale, and reports so.
             Event::Piece(piece) => _ = self.watch.piece(piece),
             Event::Stream(bytes) => {
+                self.copied.get_or_insert_with(Instant::now);
                 self.watch.stream(bytes);
                 if let Some(both) = &mut self.both {
                     both.stream(bytes);
@@ -191,12 +194,14 @@ struct Course {
     allowance: Allowance,
     /// When the first snapshot ended.
     begun: Option<Instant>,
+    /// When its copy was made.
+    first_copied: Option<Instant>,
     /// When to take another snapshot.
     renewal: Renewal,
     /// Whether the last snapshot is being taken.
     is_ending: bool,
     end: LastSnapshot,
-    /// How long the watch lasted.
+    /// Time between the copies of the first and the last snapshot, or until the end.
     lasted: Duration,
     /// Why it ended early.
     cut: Option<Cut>,
@@ -211,12 +216,13 @@ impl Course {
     ) -> Course {
         Course {
             session,
-            picture: Picture { watch: Watch::default(), both },
+            picture: Picture { watch: Watch::default(), both, copied: None },
             name: process.name().within(TargetText::LONGEST),
             process_id: process.pid,
             duration,
             allowance,
             begun: None,
+            first_copied: None,
             renewal: Renewal::new(Instant::now()),
             is_ending: false,
             end: LastSnapshot::default(),
@@ -248,16 +254,17 @@ impl Course {
             self.go_on(&state, wishes_end);
         }
         line.clear();
-        if !self.is_ending {
-            self.lasted = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        if !self.end.was_taken {
+            self.lasted = self.first_copied.map_or(Duration::ZERO, |copied| copied.elapsed());
         }
         Ok(())
     }
 
     fn snapshot_ended(&mut self, compared: Option<Compared>) {
         self.renewal.taken(Instant::now());
+        let copied = self.picture.copied.take();
         if self.begun.is_none() && compared.is_some() {
-            self.begun = Some(Instant::now());
+            (self.begun, self.first_copied) = (Some(Instant::now()), copied);
             note(&format!("watching {} (process {}); Ctrl-C ends it before its time", self.name, self.process_id));
         }
         if !self.is_ending {
@@ -265,6 +272,7 @@ impl Course {
         } else {
             self.picture.watch.end();
             self.end.was_taken = true;
+            self.lasted = copied.zip(self.first_copied).map_or(Duration::ZERO, |(last, first)| last - first);
             if let Some(Compared::With(difference)) = compared {
                 self.end.difference = Some(difference);
             }
@@ -281,10 +289,10 @@ impl Course {
         let is_stale = self.picture.watch.is_stale() || lasted.is_none();
         let due = if is_stale { self.renewal.stale(Instant::now()) } else { Due::Later };
         match (due, lasted) {
-            (_, Some(lasted)) if lasted >= self.duration || wishes_end => self.ends(lasted),
-            (Due::GiveUp, Some(lasted)) => {
+            (_, Some(lasted)) if lasted >= self.duration || wishes_end => self.ends(),
+            (Due::GiveUp, Some(_)) => {
                 self.end.was_given_up = true;
-                self.ends(lasted);
+                self.ends();
             }
             (Due::GiveUp, None) => {
                 self.cut = Some(Cut::Limit(format!("all {MOST_IN_A_ROW} snapshot attempts failed")));
@@ -295,8 +303,8 @@ impl Course {
     }
 
     /// Requests the last snapshot.
-    fn ends(&mut self, lasted: Duration) {
-        (self.is_ending, self.lasted) = (true, lasted);
+    fn ends(&mut self) {
+        self.is_ending = true;
         self.session.take_another();
     }
 
