@@ -23,7 +23,13 @@ struct Told<'a> {
     /// The error code that `record` would end with.
     code: Option<&'static str>,
     checks: Vec<Line<'a>>,
+    /// Known risks of a recording on this machine.
+    risks: Vec<&'static str>,
 }
+
+/// docs/guide/risks.md has the measurement.
+const AVX_512: &str = "this CPU has AVX-512: a sample may crash a process that handles many null references; \
+                       `--engine eventpipe` avoids that (docs/guide/risks.md)";
 
 #[derive(Debug, Serialize)]
 struct Line<'a> {
@@ -84,6 +90,15 @@ impl Verdict<'_> {
         }
     }
 
+    /// Known risks of the recording.
+    fn risks(&self) -> &'static [&'static str] {
+        #[cfg(target_arch = "x86_64")]
+        if matches!(self, Verdict::Agent) && std::arch::is_x86_feature_detected!("avx512f") {
+            return &[AVX_512];
+        }
+        &[]
+    }
+
     /// The error code that `record` would end with.
     fn code(&self) -> Option<&'static str> {
         match self {
@@ -111,8 +126,9 @@ fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>) -> Page {
         remedy: in_words(&check.remedies, Goal::Recording),
     });
     let engine = verdict.engine();
-    let (recordable, code, verdict) = (engine.is_some(), verdict.code(), verdict.to_string());
-    Page::json(&Told { process_id, recordable, engine, verdict, code, checks: lines.collect() })
+    let (recordable, code, risks) = (engine.is_some(), verdict.code(), verdict.risks().to_vec());
+    let (verdict, checks) = (verdict.to_string(), lines.collect());
+    Page::json(&Told { process_id, recordable, engine, verdict, code, checks, risks })
 }
 
 fn text(checks: &[Check], verdict: &Verdict<'_>) -> Page {
@@ -127,7 +143,8 @@ fn text(checks: &[Check], verdict: &Verdict<'_>) -> Page {
         let remedy = in_words(&check.remedies, Goal::Recording).map_or(String::new(), |remedy| format!("; {remedy}"));
         text += line(format!("{mark}  {:width$}  {}{remedy}", check.subject.name(), check.found));
     }
-    text + line(verdict.to_string())
+    let risks: Page = verdict.risks().iter().map(|risk| line(format!("note     {risk}"))).sum();
+    text + risks + line(verdict.to_string())
 }
 
 #[cfg(test)]
@@ -146,7 +163,13 @@ mod tests {
             (Verdict::Fails("it is stopped", "process-stopped"), None, "record would not work: it is stopped"),
         ];
         for (verdict, engine, line) in cases {
-            assert_eq!(&*text(&[], &verdict), format!("{line}\n"));
+            let text = text(&[], &verdict);
+            assert_eq!(text.lines().last(), Some(line));
+            #[cfg(target_arch = "x86_64")]
+            assert_eq!(
+                text.contains("AVX-512"),
+                matches!(verdict, Verdict::Agent) && std::arch::is_x86_feature_detected!("avx512f")
+            );
             let told: serde_json::Value = serde_json::from_str(&json(7, &[], &verdict)).expect("it is JSON");
             assert_eq!(told["engine"].as_str(), engine);
             assert_eq!(told["code"].is_null(), engine.is_some());
