@@ -3,7 +3,7 @@
 //! A row holds the CFA by RSP or RBP, and the place of the saved RBP: enough for almost all x64 code. It also holds the DWARF expressions
 //! that real compilers and assembly code use. Any other expression makes the row *unknown*.
 
-use crate::elf::{Elf, section};
+use crate::elf_file::{open, section, segments};
 use crate::unwind::{ADDRESS_SIZE, Function, each_entry};
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, Encoding, EndianSlice, Format, Operation, Register, RegisterRule, RunTimeEndian,
@@ -17,6 +17,9 @@ const ROW_LIMIT: usize = 1 << 21;
 
 /// Maximum bytes of entries to evaluate. Shared parts count with each entry: a hostile file could make the work quadratic.
 const WORK_LIMIT: usize = 1 << 26;
+
+/// Maximum number of executable segments: each function is searched in them. Linkers make one or two.
+const CODE_SEGMENTS: usize = 16;
 
 /// Nothing executes the fill bytes between two functions. A longer gap is code without an entry.
 const LONGEST_FILL: u64 = 16;
@@ -39,15 +42,18 @@ pub struct UnwindRules {
 }
 
 impl UnwindRules {
-    /// The rules of `file`; `None` if they exceed the limits of a real module, or it is for another architecture.
-    pub(crate) fn read(file: &Elf<'_>, code: Vec<(u64, u64, u64)>) -> Option<UnwindRules> {
+    /// Parses the unwind rules of a file; `None` for anything but a 64-bit ELF file for x64 within the limits of a real module.
+    pub fn parse(bytes: &[u8]) -> Option<UnwindRules> {
+        let file = open(bytes).ok()?;
         if file.architecture() != Architecture::X86_64 {
             return None;
         }
-        let Some((address, bytes, _)) = section(file, ".eh_frame") else {
+        let executable = segments(&file).into_iter().filter(|segment| segment.executable).take(CODE_SEGMENTS);
+        let code = executable.map(|part| (part.address, part.offset, part.file_size)).collect();
+        let Some((address, table, _)) = section(&file, ".eh_frame") else {
             return Some(UnwindRules { code, ..UnwindRules::default() });
         };
-        let compiled = compile(bytes, address, &code)?;
+        let compiled = compile(table, address, &code)?;
         Some(UnwindRules { code, ..compiled })
     }
 }
