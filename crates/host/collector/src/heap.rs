@@ -7,7 +7,7 @@ pub(crate) use agent_reports::{ended_for_memory, how_it_ended};
 use crate::attached_agent::AttachedAgent;
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
-use crate::limits::{Allowance, Deadlines, MemoryLimit, longest_stream};
+use crate::limits::{Deadlines, MemoryLimit, longest_stream};
 use crate::meanings::Meanings;
 use crate::methods::Methods;
 use crate::names::Names;
@@ -312,7 +312,7 @@ impl Stream {
 
     /// Takes new data, and returns the number of pieces.
     fn drain(&mut self, memory: &mut SharedMemory, classes: &mut Classes, sink: &mut impl FnMut(&[u8])) -> usize {
-        let (mut took, mut allowance) = (0, Allowance::of(memory));
+        let (mut took, mut allowance) = (0, memory.allowance(&Instant::now));
         while self.left > 0 && memory.pop_beside_heap(&mut self.words, &mut allowance) {
             took += 1;
             self.left = self.left.saturating_sub(self.words.len() as u64 * 8);
