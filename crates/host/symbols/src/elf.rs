@@ -4,7 +4,7 @@
 //! name. A symbol of size 0 therefore names nothing. The bounds of functions without a symbol are in `unwind.rs`. Among several symbols
 //! that cover an address, the innermost wins. Among aliases, the most public one with the plainest name wins.
 
-use crate::elf_file::{Segment, open, segments};
+use crate::elf_file::{Segment, is_code, open, segments};
 use crate::elf_symbols::{Symbol, symbols};
 use crate::error::SymbolError;
 use crate::plt::plt_symbols;
@@ -134,14 +134,6 @@ impl ElfImage {
 fn preference(symbol: &Symbol) -> (u8, usize, usize, &str) {
     let underscores = symbol.name.len() - symbol.name.trim_start_matches('_').len();
     (symbol.rank, underscores, symbol.name.len(), &symbol.name)
-}
-
-/// Whether the file loads all of a range as code.
-fn is_code(segments: &[Segment], start: u64, length: u64) -> bool {
-    segments.iter().filter(|segment| segment.executable && start >= segment.address).any(|segment| {
-        let before = start - segment.address;
-        segment.file_size.checked_sub(before).is_some_and(|left| length <= left)
-    })
 }
 
 #[cfg(test)]

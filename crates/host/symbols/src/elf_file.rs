@@ -36,6 +36,14 @@ pub(crate) fn segments(file: &Elf<'_>) -> Vec<Segment> {
         .collect()
 }
 
+/// Whether the file loads all of a range as code.
+pub(crate) fn is_code(segments: &[Segment], start: u64, length: u64) -> bool {
+    segments.iter().filter(|segment| segment.executable && start >= segment.address).any(|segment| {
+        let before = start - segment.address;
+        segment.file_size.checked_sub(before).is_some_and(|left| length <= left)
+    })
+}
+
 /// Address, bytes and entry size of the section with this name.
 pub(crate) fn section<'a>(file: &'a Elf<'a>, name: &str) -> Option<(u64, &'a [u8], u64)> {
     let section = file.section_by_name(name)?;
