@@ -1,5 +1,6 @@
 //! Limits on what a target can make this process use: records per pass, memory, bytes of a heap stream, time.
 
+use remora_wire::floor_char_boundary;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -159,8 +160,7 @@ pub(crate) fn keep_note(notes: &mut Vec<String>, note: Option<String>) {
     const LONGEST: usize = 4096;
     let Some(mut note) = note else { return };
     if notes.len() < MOST {
-        let end = (0..=note.len().min(LONGEST)).rev().find(|at| note.is_char_boundary(*at)).unwrap_or(0);
-        note.truncate(end);
+        note.truncate(floor_char_boundary(&note, LONGEST));
         notes.push(note);
     } else if notes.len() == MOST {
         notes.push("further messages of the agent were left out".to_owned());
