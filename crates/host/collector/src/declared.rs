@@ -1,6 +1,6 @@
 //! What metadata adds to the classes of a snapshot: finalizers and events.
 
-use crate::heap::Classes;
+use crate::classes::Classes;
 use remora_symbols::DeclaredEvent;
 use remora_wire::heap::ClassFacts;
 

@@ -4,10 +4,10 @@ mod computed;
 mod fixed;
 mod resolve;
 
-use crate::heap::{Classes, LaidOut};
+use crate::classes::Classes;
 use computed::{Computing, Rules};
-use remora_heap::TypeIx;
 use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
+use remora_heap::{StaticField, TypeIx};
 use remora_symbols::{FieldPlace, FieldType, TypeNature};
 use remora_wire::heap::ClassFacts;
 use resolve::{Known, Modules};
@@ -18,29 +18,40 @@ const HEAD: u32 = 8;
 /// Maximum number of layouts: damaged metadata can nest values endlessly.
 const MOST: usize = 1 << 20;
 
-/// Resolves layouts and static fields of a snapshot's classes.
-pub(crate) fn layouts(classes: &mut Classes) -> LaidOut {
-    let Classes { names, classes, by_id, modules: module_ids, layouts: told, major, statics, .. } = classes;
-    let has_values = statics.reads_values;
-    let module_of = |id: &u64| module_ids.get(id).copied().flatten();
-    let mut making = Making {
-        modules: Modules::of(names),
-        known: Vec::new(),
-        class_of: HashMap::new(),
-        told,
-        parents: HashMap::new(),
-        computing: Rules::of(*major).into_iter().map(Computing::new).collect(),
-        made: HashMap::new(),
-        layouts: Layouts::default(),
-    };
-    making.meet(classes, by_id, module_of);
-    if has_values {
-        making.compare();
-        (0..making.known.len()).for_each(|class| _ = making.of_class(class as u32));
+/// Layouts and static fields, resolved with the metadata of the process's modules.
+#[derive(Debug, Default)]
+pub struct LaidOut {
+    /// How objects are laid out.
+    pub layouts: Layouts,
+    /// Static fields of initialized classes.
+    pub statics: Vec<StaticField>,
+}
+
+impl Classes {
+    /// Layouts and static fields that could be resolved.
+    pub fn laid_out(&mut self) -> LaidOut {
+        let Classes { names, classes, by_id, modules: module_ids, layouts: told, major, statics, .. } = self;
+        let has_values = statics.reads_values;
+        let module_of = |id: &u64| module_ids.get(id).copied().flatten();
+        let mut making = Making {
+            modules: Modules::of(names),
+            known: Vec::new(),
+            class_of: HashMap::new(),
+            told,
+            parents: HashMap::new(),
+            computing: Rules::of(*major).into_iter().map(Computing::new).collect(),
+            made: HashMap::new(),
+            layouts: Layouts::default(),
+        };
+        making.meet(classes, by_id, module_of);
+        if has_values {
+            making.compare();
+            (0..making.known.len()).for_each(|class| _ = making.of_class(class as u32));
+        }
+        let statics = making.statics(statics.told(), has_values);
+        let layouts = if has_values { making.layouts } else { Layouts::default() };
+        LaidOut { layouts, statics }
     }
-    let statics = making.statics(statics.told(), has_values);
-    let layouts = if has_values { making.layouts } else { Layouts::default() };
-    LaidOut { layouts, statics }
 }
 
 struct Making<'a> {

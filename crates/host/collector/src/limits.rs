@@ -1,6 +1,6 @@
 //! Limits on what a target can make this process use: records per pass, memory, bytes of a heap stream, time.
 
-use crate::shared_memory::SharedMemory;
+use remora_wire::floor_char_boundary;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -33,14 +33,9 @@ pub(crate) struct Allowance<'a> {
 }
 
 impl<'a> Allowance<'a> {
-    /// As many words as the rings hold, for [`LONGEST_LOOK`] from now.
-    pub(crate) fn of(memory: &SharedMemory) -> Allowance<'static> {
-        Allowance::by(memory, &Instant::now)
-    }
-
-    /// The same by another clock.
-    pub(crate) fn by(memory: &SharedMemory, clock: &'a dyn Fn() -> Instant) -> Allowance<'a> {
-        Allowance { words: memory.length(), until: clock() + LONGEST_LOOK, clock }
+    /// This many words, for [`LONGEST_LOOK`] from now by this clock.
+    pub(crate) fn of(words: usize, clock: &'a dyn Fn() -> Instant) -> Allowance<'a> {
+        Allowance { words, until: clock() + LONGEST_LOOK, clock }
     }
 
     /// Whether the pass may take another record.
@@ -165,8 +160,7 @@ pub(crate) fn keep_note(notes: &mut Vec<String>, note: Option<String>) {
     const LONGEST: usize = 4096;
     let Some(mut note) = note else { return };
     if notes.len() < MOST {
-        let end = (0..=note.len().min(LONGEST)).rev().find(|at| note.is_char_boundary(*at)).unwrap_or(0);
-        note.truncate(end);
+        note.truncate(floor_char_boundary(&note, LONGEST));
         notes.push(note);
     } else if notes.len() == MOST {
         notes.push("further messages of the agent were left out".to_owned());
@@ -176,6 +170,10 @@ pub(crate) fn keep_note(notes: &mut Vec<String>, note: Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared_memory::SharedMemory;
+    use remora_ring::{HEADER_WORDS, Ring};
+    use remora_wire::layout;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn notes_end_although_an_agent_never_does_and_say_so() {
@@ -187,9 +185,6 @@ mod tests {
         assert_eq!((notes.len(), notes[0].as_str(), notes[1].len()), (65, "first", 4096));
         assert!(notes[64].contains("left out"), "{}", notes[64]);
     }
-    use remora_ring::{HEADER_WORDS, Ring};
-    use remora_wire::layout;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Ends the thread that fills a ring.
     struct Ends<'a>(&'a AtomicBool);
@@ -217,7 +212,7 @@ mod tests {
             let _ends = Ends(&ended);
             let begun = Instant::now();
             let still = || begun;
-            let (mut allowance, mut words, mut taken) = (Allowance::by(&memory, &still), Vec::new(), 0);
+            let (mut allowance, mut words, mut taken) = (memory.allowance(&still), Vec::new(), 0);
             while allowance.is_left() {
                 taken += usize::from(memory.pop(&mut words, &mut allowance));
             }

@@ -224,7 +224,7 @@ impl Session {
 /// Takes the data of one pass, and returns the number of messages.
 fn drain(memory: &mut SharedMemory, words: &mut Vec<u64>, assembler: &mut Assembler) -> usize {
     assembler.look_begins(Instant::now());
-    take(memory, words, assembler, Allowance::of(memory))
+    take(memory, words, assembler, memory.allowance(&Instant::now))
 }
 
 fn take(memory: &SharedMemory, words: &mut Vec<u64>, assembler: &mut Assembler, mut allowance: Allowance<'_>) -> usize {
@@ -298,9 +298,9 @@ mod tests {
             begun + LONGEST_LOOK / 10 * (looks.get() - 1)
         };
         let mut words = Vec::new();
-        assert_eq!(take(&memory, &mut words, &mut assembler, Allowance::by(&memory, &clock)), 9);
+        assert_eq!(take(&memory, &mut words, &mut assembler, memory.allowance(&clock)), 9);
         let still = || begun;
-        assert_eq!(take(&memory, &mut words, &mut assembler, Allowance::by(&memory, &still)), 91);
+        assert_eq!(take(&memory, &mut words, &mut assembler, memory.allowance(&still)), 91);
         assert_eq!(assembler.profile.loss.delivered, 100, "nothing is lost");
     }
 }

@@ -11,6 +11,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_sea
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// The shared memory, mapped here; the agent gets its descriptor.
 pub struct SharedMemory {
@@ -104,9 +105,9 @@ impl SharedMemory {
         is_taken
     }
 
-    /// Length of the whole memory, words.
-    pub(crate) fn length(&self) -> usize {
-        self.words().len()
+    /// What one pass may take from the rings: as many words as they hold.
+    pub(crate) fn allowance<'a>(&self, clock: &'a dyn Fn() -> Instant) -> Allowance<'a> {
+        Allowance::of(self.words().len(), clock)
     }
 
     #[cfg(test)]
@@ -133,7 +134,7 @@ mod tests {
         let words = unsafe { std::slice::from_raw_parts(other.as_ptr().cast::<AtomicU64>(), other.len() / 8) };
         let ring = Ring::new(&words[layout::HEADER_WORDS..]).expect("a ring");
         assert_eq!(ring.push(&[&[1, 2, 3]]), Ok(()));
-        let (mut read, mut allowance) = (Vec::new(), Allowance::of(&memory));
+        let (mut read, mut allowance) = (Vec::new(), memory.allowance(&Instant::now));
         assert!(memory.pop(&mut read, &mut allowance));
         assert_eq!(read, [1, 2, 3]);
         assert!(!memory.pop(&mut read, &mut allowance));
@@ -148,7 +149,7 @@ mod tests {
         ring.push_bytes(3, b"old").expect("room");
         // A producer's last step is to store the piece's length in the first word. Undo it: the piece is unfinished.
         memory.words()[place.start + HEADER_WORDS].store(0, Ordering::SeqCst);
-        let (mut read, mut allowance) = (Vec::new(), Allowance::of(&memory));
+        let (mut read, mut allowance) = (Vec::new(), memory.allowance(&Instant::now));
         assert_eq!(memory.pop_heap(&mut read, &mut allowance), None);
         memory.give_up_rest_of_heap();
         ring.push_bytes(3, b"new").expect("room");

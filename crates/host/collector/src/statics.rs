@@ -7,7 +7,7 @@
 //! initialized, because it checks the definition instead (`GetAppDomainStaticAddress` in `vm/proftoeeinterfaceimpl.cpp`; seen on 3.1, 8, 9
 //! and 10). So there are no questions about these.
 
-use crate::heap::Classes;
+use crate::names::Names;
 use crate::shared_memory::SharedMemory;
 use remora_symbols::{ManagedImage, StaticFields};
 use remora_wire::Malformed;
@@ -37,6 +37,14 @@ pub(crate) struct StaticAnswer {
     pub(crate) is_reference: bool,
     /// Its address, and its value if requested.
     pub(crate) place: Place,
+}
+
+/// What the copy described so far: its modules, its classes, and their names.
+pub(crate) struct Described<'a> {
+    pub(crate) names: &'a mut Names,
+    pub(crate) classes: &'a [ClassFacts],
+    pub(crate) by_id: &'a HashMap<u64, u32>,
+    pub(crate) modules: &'a HashMap<u64, Option<u32>>,
 }
 
 /// Questions and answers of one snapshot.
@@ -98,22 +106,23 @@ impl Statics {
         self.has_ended && self.unasked == 0 && self.untold == 0
     }
 
-    /// See [`Classes::ask_on`].
-    pub(crate) fn ask_on(&mut self, classes: &mut Classes, memory: &SharedMemory, is_walked: bool) -> bool {
+    /// Prepares the questions, one module a call. Sends them when all classes are known: after the walk. Returns whether there was anything
+    /// to do.
+    pub(crate) fn ask_on(&mut self, described: Described<'_>, memory: &SharedMemory, is_walked: bool) -> bool {
         if self.is_asked {
             return false;
         }
         let rest = self.modules.get_or_insert_with(|| {
-            let known = classes.modules.iter().filter_map(|(id, index)| Some((*id, (*index)?)));
+            let known = described.modules.iter().filter_map(|(id, index)| Some((*id, (*index)?)));
             let mut known: Vec<(u64, u32)> = known.collect();
             // `pop` takes them from the end: in the order of their descriptions.
             known.sort_by_key(|(_, index)| Reverse(*index));
             known
         });
         match rest.pop() {
-            Some((id, index)) => self.read_module(classes, id, index),
+            Some((id, index)) => self.read_module(described.names, id, index),
             None if is_walked => {
-                self.ask_about_classes(classes);
+                self.ask_about_classes(&described);
                 memory.ask(&self.words);
                 self.words = Vec::new();
                 self.is_asked = true;
@@ -128,9 +137,9 @@ impl Statics {
         self.ahead.insert(module, image.static_fields().collect());
     }
 
-    fn read_module(&mut self, classes: &mut Classes, id: u64, module: u32) {
+    fn read_module(&mut self, names: &mut Names, id: u64, module: u32) {
         let known = self.ahead.remove(&module);
-        let Some(all) = known.or_else(|| Some(classes.names.image(module)?.static_fields().collect())) else { return };
+        let Some(all) = known.or_else(|| Some(names.image(module)?.static_fields().collect())) else { return };
         for of in all {
             match of.method {
                 Some(method) => {
@@ -143,13 +152,11 @@ impl Statics {
     }
 
     /// Asks about types without methods, if they are among the classes.
-    fn ask_about_classes(&mut self, classes: &Classes) {
-        let ids: HashMap<u32, u64> = classes.by_id.iter().map(|(id, class)| (*class, *id)).collect();
-        for class in 0..classes.count() {
-            let Some(ClassFacts::Plain { module, token, .. }) = classes.facts(class) else {
-                continue;
-            };
-            let Some(Some(module)) = classes.modules.get(module) else { continue };
+    fn ask_about_classes(&mut self, described: &Described<'_>) {
+        let ids: HashMap<u32, u64> = described.by_id.iter().map(|(id, class)| (*class, *id)).collect();
+        for (class, facts) in (0..).zip(described.classes) {
+            let ClassFacts::Plain { module, token, .. } = facts else { continue };
+            let Some(Some(module)) = described.modules.get(module) else { continue };
             let Some(fields) = self.by_class.remove(&(*module, *token)) else { continue };
             let Some(id) = ids.get(&class) else { continue };
             let question = Question { module: *module, type_token: *token, class: Some(class), fields: Vec::new() };

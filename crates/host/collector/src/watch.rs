@@ -215,7 +215,7 @@ impl WatchSession {
             &mut self;
         let telling = *telling;
         let drain = |memory: &mut crate::shared_memory::SharedMemory| {
-            let allowance = Allowance::of(memory);
+            let allowance = memory.allowance(&Instant::now);
             Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance }.all(sink)
         };
         let failure = agent.leave(LOOK, drain, |message| reports.take(message), hurried);
@@ -256,7 +256,7 @@ impl WatchSession {
     fn drain(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> (usize, bool) {
         let WatchSession { agent, classes, beside, numbers, telling, words, bytes, damaged, left, .. } = self;
         let (telling, memory) = (*telling, &mut agent.memory);
-        let allowance = Allowance::of(memory);
+        let allowance = memory.allowance(&Instant::now);
         let mut draining =
             Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance };
         let took = draining.all(sink);

@@ -1,5 +1,6 @@
 //! Properties of a whole snapshot. The boundary type of version 1: frozen, fields are only added.
 
+use remora_wire::floor_char_boundary;
 use serde::{Deserialize, Serialize};
 
 /// Maximum notes, and the longest, bytes.
@@ -60,11 +61,7 @@ impl State {
 /// Cuts a text at a character boundary.
 pub(crate) fn shorten(text: &mut String, longest: usize) {
     if text.len() > longest {
-        let mut end = longest;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(floor_char_boundary(text, longest));
         text.push('…');
     }
 }

@@ -1,7 +1,7 @@
 //! Counts objects, births and deaths of each class during heap tracking.
 
-use crate::cache::Known;
 use crate::collection::Collection;
+use crate::known::Known;
 
 /// Minimum size of a large object, bytes (source: gcconfig.h, GCLOHThreshold), unless the application sets another threshold.
 const LARGE: u64 = 85_000;

@@ -2,25 +2,13 @@
 
 use crate::account::Account;
 use crate::collection::Collection;
+use crate::known::Known;
 use std::collections::BTreeMap;
 
 /// Bits of an address within a page: 1 MiB.
 const PAGE_BITS: u32 = 20;
 /// Alignment of objects.
 const WORD: u64 = 8;
-
-/// A known object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
-    /// Its number in [`crate::Classes`].
-    pub class: u32,
-    /// Its size.
-    pub bytes: u64,
-    /// Number of GCs of its generation that it has survived since it is known.
-    pub survived: u32,
-    /// Whether it was in the first snapshot.
-    pub is_of_the_start: bool,
-}
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {

@@ -23,11 +23,13 @@ mod account;
 mod cache;
 mod classes;
 mod collection;
+mod known;
 mod picture;
 mod watch;
 
 pub use account::{Account, Ages, Collections, Tally};
-pub use cache::{Applied, Difference, Known, ObjectCache};
+pub use cache::{Applied, Difference, ObjectCache};
 pub use classes::Classes;
 pub use collection::{Collection, Gathering, Heard};
+pub use known::Known;
 pub use watch::{Compared, Watch};

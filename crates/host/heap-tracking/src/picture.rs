@@ -1,7 +1,8 @@
 //! Builds a cache from a snapshot's stream.
 
-use crate::cache::{Known, ObjectCache};
+use crate::cache::ObjectCache;
 use crate::classes::Classes;
+use crate::known::Known;
 use remora_wire::heap::{ClassFacts, FROZEN, HeapDecoder, HeapVisitor};
 
 /// A partly received snapshot.

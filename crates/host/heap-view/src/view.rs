@@ -9,31 +9,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Builds a new index.
 type Make = Box<dyn Fn() -> Result<Index, String> + Send + Sync>;
 
-/// Data besides the index.
-#[derive(Debug)]
-pub(crate) struct Told {
-    /// The name of the snapshot's file.
-    pub(crate) file: String,
-}
-
 /// The server's data source.
 pub struct View {
     index: Mutex<Arc<Index>>,
-    told: Told,
+    /// The name of the snapshot's file.
+    file: String,
     make: Make,
 }
 
 impl View {
     /// A view of `index`, for the snapshot file of this name; `make` rebuilds the index if it is damaged.
     pub fn new(index: Index, file: String, make: impl Fn() -> Result<Index, String> + Send + Sync + 'static) -> View {
-        View { index: Mutex::new(Arc::new(index)), told: Told { file }, make: Box::new(make) }
+        View { index: Mutex::new(Arc::new(index)), file, make: Box::new(make) }
     }
 
     pub(crate) fn answer(&self, question: &str, query: &str) -> Result<Value, NoAnswer> {
         let index = self.index();
-        match answer(&index, &self.told, question, query) {
+        match answer(&index, &self.file, question, query) {
             Err(NoAnswer::Index(Error::Damaged(_) | Error::Read(_))) => {
-                answer(&*self.another(&index)?, &self.told, question, query)
+                answer(&*self.another(&index)?, &self.file, question, query)
             }
             answered => answered,
         }
@@ -59,7 +53,7 @@ impl View {
 
 impl fmt::Debug for View {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("View").field("told", &self.told).finish_non_exhaustive()
+        out.debug_struct("View").field("file", &self.file).finish_non_exhaustive()
     }
 }
 

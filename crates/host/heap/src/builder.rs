@@ -2,9 +2,10 @@
 
 use crate::completeness::Completeness;
 use crate::error::Error;
-use crate::graph::{HeapGraph, ObjectIx, Parts, Sizes};
+use crate::graph::{HeapGraph, Parts, Sizes};
 use crate::limits::{ADDRESSES, Limits};
 use crate::lookup::Lookup;
+use crate::object_ix::ObjectIx;
 use crate::order::{ascending, gathered};
 use crate::root::{Root, RootKind};
 use crate::types::{Type, TypeFacts, TypeFlags, TypeIx};

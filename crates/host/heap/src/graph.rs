@@ -1,15 +1,11 @@
 //! The object graph: references by index, in address order.
 
 use crate::completeness::Completeness;
-use crate::inference::source_components;
+use crate::object_ix::ObjectIx;
 use crate::order::gathered;
 use crate::root::{Root, RootKind};
 use crate::types::{Type, TypeFacts, TypeIx};
 use std::collections::BTreeMap;
-
-/// Index of an object in a [`HeapGraph`], in address order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectIx(pub u32);
 
 /// All objects of a heap and their references at one instant.
 #[derive(Debug, Clone)]
@@ -143,18 +139,9 @@ impl HeapGraph {
         &self.parts.completeness
     }
 
-    /// Adds an inferred root wherever an unseen root must exist; returns their number.
-    ///
-    /// Valid only for a heap after a full GC, in which every object is alive.
-    /// Among the objects that no root reaches, some strongly connected component has no reference from the others. So a root outside the
-    /// heap holds it.
-    /// Which object it holds is unknown: the inferred root holds the one at the lowest address that reaches the rest.
-    pub fn infer_roots(&mut self) -> usize {
-        let held = crate::inference::reached(self, self.roots().iter().map(|root| root.object.0));
-        let sources = source_components(self, &held);
-        let inferred = sources.iter().map(|&object| Root { object: ObjectIx(object), kind: RootKind::Inferred });
-        self.parts.roots.extend(inferred);
-        sources.len()
+    /// Adds roots behind the others.
+    pub(crate) fn add_roots(&mut self, roots: impl Iterator<Item = Root>) {
+        self.parts.roots.extend(roots);
     }
 
     /// The targets of an object's references, as numbers.

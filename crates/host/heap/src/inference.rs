@@ -11,12 +11,30 @@
 
 use crate::bits::Bits;
 use crate::graph::HeapGraph;
+use crate::object_ix::ObjectIx;
+use crate::root::{Root, RootKind};
 
 /// Objects whose references are followed together.
 const AT_ONCE: usize = 32;
 
+impl HeapGraph {
+    /// Adds an inferred root wherever an unseen root must exist; returns their number.
+    ///
+    /// Valid only for a heap after a full GC, in which every object is alive.
+    /// Among the objects that no root reaches, some strongly connected component has no reference from the others. So a root outside the
+    /// heap holds it.
+    /// Which object it holds is unknown: the inferred root holds the one at the lowest address that reaches the rest.
+    pub fn infer_roots(&mut self) -> usize {
+        let held = reached(self, self.roots().iter().map(|root| root.object.0));
+        let sources = source_components(self, &held);
+        let inferred = sources.iter().map(|&object| Root { object: ObjectIx(object), kind: RootKind::Inferred });
+        self.add_roots(inferred);
+        sources.len()
+    }
+}
+
 /// All objects that `from` reaches, themselves included.
-pub(crate) fn reached(graph: &HeapGraph, from: impl IntoIterator<Item = u32>) -> Bits {
+fn reached(graph: &HeapGraph, from: impl IntoIterator<Item = u32>) -> Bits {
     let mut marked = Bits::new(graph.object_count());
     let mut waiting = Vec::new();
     for object in from {

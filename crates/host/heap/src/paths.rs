@@ -1,6 +1,7 @@
 //! Shortest paths: why an object is alive.
 
-use crate::graph::{HeapGraph, ObjectIx};
+use crate::graph::HeapGraph;
+use crate::object_ix::ObjectIx;
 use crate::root::Root;
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -1,6 +1,7 @@
 //! Referrers: the references, inverted.
 
-use crate::graph::{HeapGraph, ObjectIx};
+use crate::graph::HeapGraph;
+use crate::object_ix::ObjectIx;
 
 /// For each object the objects that refer to it.
 #[derive(Debug, Clone)]

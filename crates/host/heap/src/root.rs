@@ -1,6 +1,6 @@
 //! Roots: references into the heap from outside.
 
-use crate::graph::ObjectIx;
+use crate::object_ix::ObjectIx;
 
 /// One reference from outside the heap. An object may have several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,7 +1,8 @@
 //! Objects counted by type and by assembly.
 
 use crate::dominators::DominatorTree;
-use crate::graph::{HeapGraph, ObjectIx};
+use crate::graph::HeapGraph;
+use crate::object_ix::ObjectIx;
 use crate::types::TypeIx;
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Reads one process's part of a `/proc` tree. The only file of this crate that touches the file system.
 
 use crate::parse::{self, Stat};
-use crate::snapshot::{Child, Descriptor, Memory, Presence, Signals, Snapshot, Thread, Unread};
+use crate::snapshot::{Child, Descriptor, Memory, Placed, Presence, Signals, Snapshot, Thread, Unread};
 use crate::{Error, Kind, Result};
 use std::fs;
 use std::io::{self, Read};
@@ -21,28 +21,40 @@ const REAL_TIME: u64 = !0 << 33;
 /// Above this resident size in KiB the proportional size is not read: the kernel walks every page for it.
 const CHEAP_RESIDENT_KIB: u64 = 256 << 10;
 
-pub(crate) fn take(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
-    let directory = proc_root.join(process_id.to_string());
-    let stat = identity(&directory, process_id)?;
-    let mut reader = Reader { directory, unread: Vec::new(), settling: SETTLING_OF_ALL };
-    let threads = reader.threads();
-    let Some(place) = living(&reader.directory, &stat) else { return Err(Error::Gone { process_id }) };
-    let mut snapshot = Snapshot { process_id, start_time: stat.start_time, threads, ..Snapshot::default() };
-    reader.address_space(&place, &mut snapshot);
-    reader.process_status(&place, &mut snapshot);
-    snapshot.descriptors = reader.descriptors(&place);
-    snapshot.children = reader.children(proc_root, process_id);
-    snapshot.timers = reader.text(Kind::Timer, "timers").map(|text| parse::timers(&text)).unwrap_or_default();
-    snapshot.unread = reader.unread;
-    // If the process has ended or its id was reused, the data is meaningless, whatever was missing.
-    let directory = proc_root.join(process_id.to_string());
-    let again = identity(&directory, process_id)?;
-    let same = again.start_time == stat.start_time && living(&directory, &again).is_some();
-    if same { Ok(snapshot) } else { Err(Error::Gone { process_id }) }
+impl Snapshot {
+    /// Reads process `process_id` through `proc_root` (`/proc`, or a tree like it). Threads that end meanwhile are skipped; unreadable
+    /// parts are noted in [`Snapshot::unread`].
+    pub fn take(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
+        let directory = proc_root.join(process_id.to_string());
+        let stat = identity(&directory, process_id)?;
+        let mut reader = Reader { directory, unread: Vec::new(), settling: SETTLING_OF_ALL };
+        let threads = reader.threads();
+        let Some(place) = living(&reader.directory, &stat) else { return Err(Error::Gone { process_id }) };
+        let mut snapshot = Snapshot { process_id, start_time: stat.start_time, threads, ..Snapshot::default() };
+        reader.address_space(&place, &mut snapshot);
+        reader.process_status(&place, &mut snapshot);
+        snapshot.descriptors = reader.descriptors(&place);
+        snapshot.children = reader.children(proc_root, process_id);
+        snapshot.timers = reader.text(Kind::Timer, "timers").map(|text| parse::timers(&text)).unwrap_or_default();
+        snapshot.unread = reader.unread;
+        // If the process has ended or its id was reused, the data is meaningless, whatever was missing.
+        let directory = proc_root.join(process_id.to_string());
+        let again = identity(&directory, process_id)?;
+        let same = again.start_time == stat.start_time && living(&directory, &again).is_some();
+        if same { Ok(snapshot) } else { Err(Error::Gone { process_id }) }
+    }
+
+    /// Checks whether the files placed for the target (still) exist.
+    pub fn look_for<P: AsRef<Path>>(&mut self, paths: &[P]) {
+        for path in paths.iter().map(AsRef::as_ref) {
+            let presence = presence(path);
+            self.files.push(Placed { path: path.to_owned(), presence });
+        }
+    }
 }
 
 /// Whether `path` exists, even as a dangling link.
-pub(crate) fn presence(path: &Path) -> Presence {
+fn presence(path: &Path) -> Presence {
     match fs::symlink_metadata(path) {
         Ok(_) => Presence::Present,
         // Its directory is gone, and so is the file.

@@ -1,7 +1,7 @@
 //! The state of a process in `/proc` at one instant: plain data, read by [`Snapshot::take`].
 
-use crate::{Kind, Result, proc_tree};
-use std::path::{Path, PathBuf};
+use crate::Kind;
+use std::path::PathBuf;
 
 /// A mapping of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,20 +187,6 @@ pub struct Totals {
 }
 
 impl Snapshot {
-    /// Reads process `process_id` through `proc_root` (`/proc`, or a tree like it). Threads that end meanwhile are skipped; unreadable
-    /// parts are noted in [`Snapshot::unread`].
-    pub fn take(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
-        proc_tree::take(proc_root, process_id)
-    }
-
-    /// Checks whether the files placed for the target (still) exist.
-    pub fn look_for<P: AsRef<Path>>(&mut self, paths: &[P]) {
-        for path in paths.iter().map(AsRef::as_ref) {
-            let presence = proc_tree::presence(path);
-            self.files.push(Placed { path: path.to_owned(), presence });
-        }
-    }
-
     /// The thread with id `namespace_id` in the target's namespace.
     pub fn thread(&self, namespace_id: u32) -> Option<&Thread> {
         self.threads.iter().find(|thread| thread.namespace_id == namespace_id)

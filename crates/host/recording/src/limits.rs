@@ -3,6 +3,8 @@
 //!
 //! A file of some kilobytes can claim billions of anything; the reader stops at these limits.
 
+use std::borrow::Cow;
+
 /// Maximum ratio of unpacked content to file length, beyond the first 8 MiB. Content that would compress better is stored uncompressed.
 /// A sample takes at least 4 bytes of content, and 32 in memory, and twice that while an array grows.
 /// So a file takes at most some 2,000 times its length, and 128 MiB.
@@ -31,3 +33,15 @@ pub const SAMPLES: usize = 1 << 28;
 pub const DEPTH: u32 = 1 << 14;
 /// Largest time or duration, nanoseconds (146 years), so that sums of two stay in range. The writer clamps.
 pub const NANOSECONDS: u64 = 1 << 62;
+
+/// The text, cut to a recording's limit with `…` at the end.
+pub(crate) fn fitting(text: &str) -> Cow<'_, str> {
+    if text.len() <= TEXT {
+        return Cow::Borrowed(text);
+    }
+    let mut end = TEXT - '…'.len_utf8();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    Cow::Owned(format!("{}…", &text[..end]))
+}

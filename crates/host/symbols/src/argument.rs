@@ -1,12 +1,17 @@
 //! Generic arguments of the runtime, and their display names.
 
+use crate::generated::{Generated, generated};
 use crate::image::ManagedImage;
 use crate::keyword::Primitive;
+use crate::metadata::{Metadata, Table, row_of};
+use crate::name::shortened;
 use crate::types::Namespaces;
 use std::sync::Arc;
 
 /// Maximum nesting of arguments. Deeper ones are shown as `…`.
 pub(crate) const ARGUMENT_DEPTH: u32 = 32;
+/// Maximum number of generic parameters shown for one type or method.
+const PARAMETER_LIMIT: usize = 256;
 /// More dimensions than the runtime allows; a larger rank is shown as this many.
 const RANK_LIMIT: u32 = 32;
 
@@ -72,6 +77,49 @@ impl TypeArgument {
             TypeArgument::Named(name) => name.clone(),
             TypeArgument::Canon | TypeArgument::Unknown => parameter.to_owned(),
         }
+    }
+}
+
+impl Metadata {
+    /// The texts for the generic parameters in `rows`: each argument's display name, or the parameter's own name.
+    pub(crate) fn argument_texts(
+        &self,
+        rows: std::ops::Range<u32>,
+        arguments: &[TypeArgument],
+        depth: u32,
+        namespaces: Namespaces,
+    ) -> Vec<String> {
+        rows.take(PARAMETER_LIMIT)
+            .enumerate()
+            .map(|(index, row)| {
+                let name = self.text(Table::GenericParam, row, 3).unwrap_or_default();
+                let name = match generated(&name) {
+                    Some(Generated::AnonymousParameter { name }) => name,
+                    _ => &name,
+                };
+                let shown = arguments.get(index).map(|argument| argument.text(name, depth, namespaces));
+                shortened(shown.unwrap_or_else(|| name.to_owned()))
+            })
+            .collect()
+    }
+}
+
+impl ManagedImage {
+    /// The display name of a TypeDef token in an argument list; `None` for a type without a name of its own.
+    fn argument_text(
+        &self,
+        token: u32,
+        arguments: &[TypeArgument],
+        depth: u32,
+        namespaces: Namespaces,
+    ) -> Option<String> {
+        let row = row_of(token, Table::TypeDef)?;
+        let raw = self.metadata.type_def(row)?;
+        if raw.is("System", "__Canon") {
+            return None;
+        }
+        let parameters = self.metadata.type_parameters(row);
+        Some(raw.shown(&self.metadata.argument_texts(parameters, arguments, depth, namespaces), namespaces))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Declarations of a type that affect the lifetime of objects: finalizer and events.
 
 use crate::image::ManagedImage;
-use crate::metadata::Table;
+use crate::metadata::{Table, row_of};
 use crate::name::MethodName;
-use crate::types::{RawType, row_of};
+use crate::types::RawType;
 
 /// Maximum number of events of one type.
 const EVENT_LIMIT: usize = 256;

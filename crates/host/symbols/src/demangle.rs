@@ -4,6 +4,7 @@ use crate::argument::{ARGUMENT_DEPTH, array_of};
 use crate::generated::{Generated, generated, split_arity};
 use crate::name::{MethodKind, MethodName, NamePart};
 use crate::types::{RawType, method_identifier, type_identifier};
+use remora_wire::floor_char_boundary;
 
 /// Longer symbols are shown unchanged: demangling may grow a name exponentially.
 const MANGLED_LIMIT: usize = 4096;
@@ -196,6 +197,5 @@ fn cut(name: String) -> String {
     if name.len() <= NAME_LIMIT {
         return name;
     }
-    let end = (0..=NAME_LIMIT).rev().find(|&index| name.is_char_boundary(index)).unwrap_or(0);
-    format!("{}…", &name[..end])
+    format!("{}…", &name[..floor_char_boundary(&name, NAME_LIMIT)])
 }

@@ -4,14 +4,13 @@
 //! name. A symbol of size 0 therefore names nothing. The bounds of functions without a symbol are in `unwind.rs`. Among several symbols
 //! that cover an address, the innermost wins. Among aliases, the most public one with the plainest name wins.
 
+use crate::elf_file::{Segment, is_code, open, segments};
+use crate::elf_symbols::{Symbol, symbols};
 use crate::error::SymbolError;
 use crate::plt::plt_symbols;
 use crate::target_path::TargetPath;
 use crate::unwind::UnwindBounds;
-use crate::unwind_rules::UnwindRules;
-use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
-use object::read::elf::{ElfFile64, ProgramHeader, SectionHeader};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable};
+use object::Object;
 
 /// A native module: its symbols and segments, decoded from the bytes of its file.
 #[derive(Debug, Clone)]
@@ -25,27 +24,6 @@ pub struct ElfImage {
     build_id: Option<Vec<u8>>,
     debug_link: Option<String>,
 }
-
-/// A symbol that covers at least one address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Symbol {
-    pub(crate) address: u64,
-    pub(crate) size: u64,
-    /// Lower is preferred: global, weak, local, generated.
-    pub(crate) rank: u8,
-    pub(crate) name: String,
-}
-
-/// A loaded segment of the file.
-#[derive(Debug, Clone)]
-struct Segment {
-    address: u64,
-    offset: u64,
-    file_size: u64,
-    executable: bool,
-}
-
-pub(crate) type Elf<'a> = ElfFile64<'a, Endianness>;
 
 impl ElfImage {
     /// Parses a 64-bit ELF file.
@@ -158,110 +136,9 @@ fn preference(symbol: &Symbol) -> (u8, usize, usize, &str) {
     (symbol.rank, underscores, symbol.name.len(), &symbol.name)
 }
 
-impl UnwindRules {
-    /// Parses the unwind rules of a file; `None` for anything but a 64-bit ELF file for x64 within the limits.
-    pub fn parse(bytes: &[u8]) -> Option<UnwindRules> {
-        let file = open(bytes).ok()?;
-        let code = segments(&file).into_iter().filter(|segment| segment.executable).take(CODE_SEGMENTS);
-        UnwindRules::read(&file, code.map(|part| (part.address, part.offset, part.file_size)).collect())
-    }
-}
-
-/// Maximum number of executable segments: each function is searched in them. Linkers make one or two.
-const CODE_SEGMENTS: usize = 16;
-
-/// The loaded segments of a file.
-fn segments(file: &Elf<'_>) -> Vec<Segment> {
-    let endian = file.endian();
-    let loaded = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == object::elf::PT_LOAD);
-    loaded
-        .map(|header| Segment {
-            address: header.p_vaddr(endian),
-            offset: header.p_offset(endian),
-            file_size: header.p_filesz(endian),
-            executable: header.p_flags(endian) & PF_X != 0,
-        })
-        .collect()
-}
-
-/// Whether the file loads all of a range as code.
-fn is_code(segments: &[Segment], start: u64, length: u64) -> bool {
-    segments.iter().filter(|segment| segment.executable && start >= segment.address).any(|segment| {
-        let before = start - segment.address;
-        segment.file_size.checked_sub(before).is_some_and(|left| length <= left)
-    })
-}
-
-fn open(bytes: &[u8]) -> Result<Elf<'_>, SymbolError> {
-    ElfFile64::parse(bytes).map_err(|error| SymbolError::NotElf { reason: error.to_string() })
-}
-
-/// Remaining bytes for names from a file, where all symbols may share one long name. A symbol beyond the budget is left out, and its code
-/// is shown as module and offset.
-pub(crate) struct NameBudget(usize);
-
-impl NameBudget {
-    /// Maximum bytes of one name: [`crate::demangle_native`] returns at most 2,048.
-    const LONGEST: usize = 1 << 16;
-    /// Maximum bytes of all names of a file, in addition to twice its length.
-    const MOST: usize = 1 << 20;
-
-    pub(crate) fn of(file: &Elf<'_>) -> NameBudget {
-        NameBudget(Self::MOST.saturating_add(file.data().len().saturating_mul(2)))
-    }
-
-    /// The name as text; `None` if it is empty, too long or beyond the budget.
-    pub(crate) fn take(&mut self, name: &[u8]) -> Option<String> {
-        if name.is_empty() || name.len() > Self::LONGEST {
-            return None;
-        }
-        self.0 = self.0.checked_sub(name.len())?;
-        Some(String::from_utf8_lossy(name).into_owned())
-    }
-}
-
-/// The functions of both symbol tables.
-fn symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol> + 'a {
-    let tables = [file.symbol_table(), file.dynamic_symbol_table()];
-    let mut budget = NameBudget::of(file);
-    tables.into_iter().flatten().flat_map(|table| table.symbols()).filter_map(move |symbol| {
-        let raw = symbol.elf_symbol();
-        let size = symbol.size();
-        let named = matches!(raw.st_type(), STT_FUNC | STT_GNU_IFUNC | STT_NOTYPE) && size > 0;
-        if !named || symbol.is_undefined() || symbol.section_index().is_none() {
-            return None;
-        }
-        let rank = match raw.st_bind() {
-            // The C library's public names are weak aliases of global ones with underscores.
-            object::elf::STB_GLOBAL | object::elf::STB_WEAK => 0,
-            _ => 1,
-        };
-        let name = budget.take(symbol.name_bytes().ok()?)?;
-        Some(Symbol { address: symbol.address(), size, rank, name })
-    })
-}
-
-/// Address, bytes and entry size of the section with this name.
-pub(crate) fn section<'a>(file: &'a Elf<'a>, name: &str) -> Option<(u64, &'a [u8], u64)> {
-    let section = file.section_by_name(name)?;
-    let entry_size = section.elf_section_header().sh_entsize(file.endian());
-    Some((section.address(), section.data().ok()?, entry_size))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_end_with_their_budget_and_shorter_ones_still_fit() {
-        let mut budget = NameBudget(10);
-        assert_eq!(budget.take(b"sevenby"), Some("sevenby".to_owned()));
-        assert_eq!((budget.take(b"four"), budget.take(b"")), (None, None));
-        assert_eq!(budget.take(b"abc"), Some("abc".to_owned()));
-        let mut budget = NameBudget(usize::MAX);
-        assert_eq!(budget.take(&vec![b'a'; NameBudget::LONGEST + 1]), None);
-        assert!(budget.take(&vec![b'a'; NameBudget::LONGEST]).is_some());
-    }
 
     /// An image with these symbols (address, size, rank, name).
     fn image(symbols: &[(u64, u64, u8, &str)]) -> ElfImage {

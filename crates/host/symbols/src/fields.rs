@@ -4,8 +4,7 @@
 
 use crate::bytes::Reader;
 use crate::image::ManagedImage;
-use crate::metadata::{Metadata, Table};
-use crate::types::row_of;
+use crate::metadata::{Metadata, Table, row_of};
 
 /// Maximum number of fields of one type.
 const FIELD_LIMIT: usize = 1 << 16;

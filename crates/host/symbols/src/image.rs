@@ -2,11 +2,10 @@
 
 use crate::error::SymbolError;
 use crate::inflate::inflated;
-use crate::metadata::{Guid, Metadata, Table};
+use crate::metadata::{Guid, Metadata, Table, row_of};
 use crate::pdb::PortablePdb;
 use crate::pe::{CodeView, EMBEDDED_PDB_LIMIT, PortableExecutable};
 use crate::target_path::TargetPath;
-use crate::types::row_of;
 use std::fmt;
 
 /// A managed module: its metadata, and its PDB.

@@ -69,6 +69,8 @@ mod bytes;
 mod declared;
 mod demangle;
 mod elf;
+mod elf_file;
+mod elf_symbols;
 mod error;
 mod fields;
 mod generated;

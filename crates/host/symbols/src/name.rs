@@ -1,5 +1,6 @@
 //! The name of a method in parts, and its display in C# notation.
 
+use remora_wire::floor_char_boundary;
 use std::fmt;
 
 /// One name with its generic arguments (or, if unknown, the names of its generic parameters).
@@ -67,8 +68,7 @@ pub const LEFT_OUT: &str = "…";
 /// Cuts a name to at most 4,096 bytes; a cut name ends with [`LEFT_OUT`].
 pub fn shortened(mut name: String) -> String {
     if name.len() > LONGEST_NAME {
-        let end = (0..=LONGEST_NAME - LEFT_OUT.len()).rev().find(|at| name.is_char_boundary(*at));
-        name.truncate(end.unwrap_or(0));
+        name.truncate(floor_char_boundary(&name, LONGEST_NAME - LEFT_OUT.len()));
         name.push_str(LEFT_OUT);
     }
     name

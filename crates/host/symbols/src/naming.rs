@@ -4,12 +4,12 @@ use crate::argument::{ARGUMENT_DEPTH, TypeArgument};
 use crate::generated::{Generated, generated, split_arity};
 use crate::image::ManagedImage;
 use crate::member::{Member, Shape};
-use crate::metadata::{Metadata, Table};
+use crate::metadata::{Metadata, Table, row_of};
 use crate::name::{MethodKind, MethodName, NamePart};
 use crate::parameter::parameter_texts;
 use crate::pdb::PortablePdb;
 use crate::signature::{Arguments, MethodSignature, method_signature};
-use crate::types::{Namespaces, method_identifier, row_of};
+use crate::types::{Namespaces, method_identifier};
 
 /// Maximum number of state machines around each other (an async lambda in an iterator ...).
 const MACHINE_DEPTH: u32 = 8;

@@ -5,10 +5,9 @@
 
 use crate::bytes::Reader;
 use crate::error::SymbolError;
-use crate::metadata::{Metadata, Table};
+use crate::metadata::{Metadata, Table, row_of};
 use crate::pe::CodeView;
 use crate::points::{KeptPoints, Point, Points};
-use crate::types::row_of;
 use std::sync::OnceLock;
 
 /// Maximum number of parts of a document name.

@@ -3,7 +3,8 @@
 //! A stub has no symbol. Its name comes from its code: an indirect jump through a slot that the dynamic linker fills with one symbol's
 //! address. Only x86-64 stubs are recognized; other code remains without a name.
 
-use crate::elf::{Elf, NameBudget, Symbol, section};
+use crate::elf_file::{Elf, section};
+use crate::elf_symbols::{NameBudget, Symbol};
 use object::{Architecture, Object, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
 use std::collections::HashMap;
 

@@ -17,6 +17,7 @@
 //! ```
 
 use crate::TargetPath;
+use remora_wire::floor_char_boundary;
 use std::fmt::{self, Write};
 
 /// Text of the target. What is no UTF-8 in it was replaced by U+FFFD.
@@ -69,8 +70,7 @@ impl TargetText {
 
     /// Its first `limit` bytes, or less: whole characters. They may be control characters.
     pub fn within(&self, limit: usize) -> String {
-        let end = (0..=limit.min(self.0.len())).rev().find(|at| self.0.is_char_boundary(*at)).unwrap_or(0);
-        self.0[..end].to_owned()
+        self.0[..floor_char_boundary(&self.0, limit)].to_owned()
     }
 }
 

@@ -1,17 +1,13 @@
 //! Types as text: the parts of their names, nesting, and C# syntax (`int?`, tuples, keywords).
 
-use crate::argument::TypeArgument;
 use crate::generated::{Generated, generated, split_arity};
-use crate::image::ManagedImage;
 use crate::keyword::system_keyword;
 use crate::member::Member;
 use crate::metadata::{Metadata, Table};
-use crate::name::{NamePart, shortened};
+use crate::name::NamePart;
 
 /// Maximum nesting of types. Deeper ones are damage.
 const NESTING_LIMIT: usize = 64;
-/// Maximum number of generic parameters shown for one type or method.
-const PARAMETER_LIMIT: usize = 256;
 /// Maximum number of generated names around each other (a lambda's state machine in a local function ...).
 const GENERATED_DEPTH_LIMIT: u32 = 8;
 
@@ -187,52 +183,6 @@ impl Metadata {
     pub(crate) fn method_parameters(&self, row: u32) -> std::ops::Range<u32> {
         self.equal_rows(Table::GenericParam, 2, row << 1 | 1)
     }
-
-    /// The texts for the generic parameters in `rows`: each argument's display name, or the parameter's own name.
-    pub(crate) fn argument_texts(
-        &self,
-        rows: std::ops::Range<u32>,
-        arguments: &[TypeArgument],
-        depth: u32,
-        namespaces: Namespaces,
-    ) -> Vec<String> {
-        rows.take(PARAMETER_LIMIT)
-            .enumerate()
-            .map(|(index, row)| {
-                let name = self.text(Table::GenericParam, row, 3).unwrap_or_default();
-                let name = match generated(&name) {
-                    Some(Generated::AnonymousParameter { name }) => name,
-                    _ => &name,
-                };
-                let shown = arguments.get(index).map(|argument| argument.text(name, depth, namespaces));
-                shortened(shown.unwrap_or_else(|| name.to_owned()))
-            })
-            .collect()
-    }
-}
-
-impl ManagedImage {
-    /// The display name of a TypeDef token in an argument list; `None` for a type without a name of its own.
-    pub(crate) fn argument_text(
-        &self,
-        token: u32,
-        arguments: &[TypeArgument],
-        depth: u32,
-        namespaces: Namespaces,
-    ) -> Option<String> {
-        let row = row_of(token, Table::TypeDef)?;
-        let raw = self.metadata.type_def(row)?;
-        if raw.is("System", "__Canon") {
-            return None;
-        }
-        let parameters = self.metadata.type_parameters(row);
-        Some(raw.shown(&self.metadata.argument_texts(parameters, arguments, depth, namespaces), namespaces))
-    }
-}
-
-/// The row of a token, if the token is of `table`.
-pub(crate) fn row_of(token: u32, table: Table) -> Option<u32> {
-    (token >> 24 == table as u32 && token & 0x00ff_ffff != 0).then_some(token & 0x00ff_ffff)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! or outside code are left out. If entries overlap, the one with the later start counts, as for the unwinder. Addresses that only an
 //! earlier entry covers belong to none.
 
-use crate::elf::{Elf, section};
+use crate::elf_file::{Elf, section};
 use gimli::{
     BaseAddresses, CieOrFde, EhFrame, EndianSlice, Error, FrameDescriptionEntry, RunTimeEndian, UnwindSection,
 };

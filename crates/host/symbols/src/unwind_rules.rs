@@ -3,7 +3,7 @@
 //! A row holds the CFA by RSP or RBP, and the place of the saved RBP: enough for almost all x64 code. It also holds the DWARF expressions
 //! that real compilers and assembly code use. Any other expression makes the row *unknown*.
 
-use crate::elf::{Elf, section};
+use crate::elf_file::{Segment, is_code, open, section, segments};
 use crate::unwind::{ADDRESS_SIZE, Function, each_entry};
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, Encoding, EndianSlice, Format, Operation, Register, RegisterRule, RunTimeEndian,
@@ -17,6 +17,9 @@ const ROW_LIMIT: usize = 1 << 21;
 
 /// Maximum bytes of entries to evaluate. Shared parts count with each entry: a hostile file could make the work quadratic.
 const WORK_LIMIT: usize = 1 << 26;
+
+/// Maximum number of executable segments: each function is searched in them. Linkers make one or two.
+const CODE_SEGMENTS: usize = 16;
 
 /// Nothing executes the fill bytes between two functions. A longer gap is code without an entry.
 const LONGEST_FILL: u64 = 16;
@@ -39,15 +42,19 @@ pub struct UnwindRules {
 }
 
 impl UnwindRules {
-    /// The rules of `file`; `None` if they exceed the limits of a real module, or it is for another architecture.
-    pub(crate) fn read(file: &Elf<'_>, code: Vec<(u64, u64, u64)>) -> Option<UnwindRules> {
+    /// Parses the unwind rules of a file; `None` for anything but a 64-bit ELF file for x64 within the limits of a real module.
+    pub fn parse(bytes: &[u8]) -> Option<UnwindRules> {
+        let file = open(bytes).ok()?;
         if file.architecture() != Architecture::X86_64 {
             return None;
         }
-        let Some((address, bytes, _)) = section(file, ".eh_frame") else {
-            return Some(UnwindRules { code, ..UnwindRules::default() });
+        let executable = segments(&file).into_iter().filter(|segment| segment.executable);
+        let code: Vec<Segment> = executable.take(CODE_SEGMENTS).collect();
+        let compiled = match section(&file, ".eh_frame") {
+            Some((address, table, _)) => compile(table, address, &code)?,
+            None => UnwindRules::default(),
         };
-        let compiled = compile(bytes, address, &code)?;
+        let code = code.iter().map(|part| (part.address, part.offset, part.file_size)).collect();
         Some(UnwindRules { code, ..compiled })
     }
 }
@@ -59,10 +66,7 @@ struct Span {
     rule: Rule,
 }
 
-fn compile(bytes: &[u8], address: u64, code: &[(u64, u64, u64)]) -> Option<UnwindRules> {
-    let is_code = |start: u64, length: u64| {
-        code.iter().any(|(first, _, size)| start >= *first && length <= size.saturating_sub(start - first))
-    };
+fn compile(bytes: &[u8], address: u64, code: &[Segment]) -> Option<UnwindRules> {
     let mut table = EhFrame::new(bytes, RunTimeEndian::Little);
     table.set_address_size(ADDRESS_SIZE);
     let bases = BaseAddresses::default().set_eh_frame(address);
@@ -74,7 +78,7 @@ fn compile(bytes: &[u8], address: u64, code: &[(u64, u64, u64)]) -> Option<Unwin
         if work > WORK_LIMIT || spans.len() > ROW_LIMIT {
             return false;
         }
-        if is_code(function.initial_address(), function.len()) {
+        if is_code(code, function.initial_address(), function.len()) {
             let before = spans.len();
             rules_of(&table, &bases, &mut context, &function, &mut spans);
             let own = spans.get(before..).unwrap_or_default();
@@ -88,7 +92,7 @@ fn compile(bytes: &[u8], address: u64, code: &[(u64, u64, u64)]) -> Option<Unwin
         return None;
     }
     let covered = spans.iter().fold(0, |sum: u64, span| sum.saturating_add(span.end - span.start));
-    if covered < code.iter().fold(0, |sum: u64, (_, _, size)| sum.saturating_add(*size)) / LEAST_COVERED {
+    if covered < code.iter().fold(0, |sum: u64, part| sum.saturating_add(part.file_size)) / LEAST_COVERED {
         return Some(UnwindRules::default());
     }
     spans.sort_by_key(|span| span.start);
@@ -292,7 +296,10 @@ mod tests {
         let function =
             [&(here as u32).to_le_bytes()[..], &start.to_le_bytes(), &[64, 0, 0, 0, 0], instructions].concat();
         entry(&mut table, &function);
-        let compiled = |bytes| compile(&table, TABLE, &[(0x1000, 0, bytes)]).expect("few rows");
+        let compiled = |file_size| {
+            let code = Segment { address: 0x1000, offset: 0, file_size, executable: true };
+            compile(&table, TABLE, &[code]).expect("few rows")
+        };
         assert_eq!(compiled(LEAST_COVERED * 64 + LEAST_COVERED).rows, [], "almost all of the code has no entry");
         compiled(64).rows.first().map_or(Rule::Unknown, |row| Rule::decode(*row as u32))
     }

@@ -1,5 +1,7 @@
 //! Little-endian writing and bounded reading of the few types that the wire needs.
 
+use crate::char_boundary::floor_char_boundary;
+
 /// The bytes have another form than expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
@@ -41,10 +43,7 @@ impl Writer {
 
     /// A text, cut at 65,535 bytes on a character boundary.
     pub(crate) fn text(&mut self, value: &str) -> &mut Self {
-        let mut length = value.len().min(usize::from(u16::MAX));
-        while !value.is_char_boundary(length) {
-            length -= 1;
-        }
+        let length = floor_char_boundary(value, usize::from(u16::MAX));
         self.u32(length as u32);
         self.bytes.extend_from_slice(&value.as_bytes()[..length]);
         self

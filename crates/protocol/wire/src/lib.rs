@@ -17,6 +17,7 @@
 
 mod agent_error;
 mod bytes;
+mod char_boundary;
 mod config;
 mod control;
 mod message;
@@ -28,6 +29,7 @@ pub mod watch;
 
 pub use agent_error::{AgentError, AgentErrorCode};
 pub use bytes::Malformed;
+pub use char_boundary::floor_char_boundary;
 pub use config::{Config, Contents, HeapSnapshot, Moment, Roots, Sampling, Task};
 pub use control::{Frame, FromAgent, ToAgent};
 pub use message::{Message, MethodKind, Place, TypeKind, encode_sample, sample_flags};

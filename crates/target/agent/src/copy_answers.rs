@@ -5,8 +5,8 @@
 //! ([`crate::private_pages`]). The runtime's code cannot return from such a fault. So the fault handler goes on with the next question. The
 //! abandoned frames below stay until the copy ends.
 
+use crate::copy_end::end_of_copy;
 use crate::faults::instead;
-use crate::snapshot::end_of_copy;
 use remora_sampler::{Cursor, ForkedCopy, HeapReader, StreamSink, write_statics};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -118,7 +118,7 @@ mod tests {
         // SAFETY: the child only reads memory, and ends without the C library.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            crate::snapshot::end_of_copy(i32::from(look()));
+            crate::copy_end::end_of_copy(i32::from(look()));
         }
         let mut status = 0;
         // SAFETY: an own child; `status` is live.

@@ -17,6 +17,7 @@ mod backtrace;
 mod budget;
 mod channel;
 mod copy_answers;
+mod copy_end;
 mod faults;
 mod followed_threads;
 mod fork_guard;

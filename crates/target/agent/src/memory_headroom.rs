@@ -10,7 +10,7 @@
 //! If no group limits memory, or none is visible from the process, the copy watches only the machine's stalls. The kernel then kills the
 //! copy first.
 
-use crate::snapshot::end_of_copy;
+use crate::copy_end::end_of_copy;
 use remora_sampler::monotonic;
 use remora_wire::heap::{ENDED_BY_ROOM, ENDED_BY_STALLS};
 use remora_wire::layout;

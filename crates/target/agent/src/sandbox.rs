@@ -128,7 +128,7 @@ mod tests {
         let child = unsafe { libc::fork() };
         if child == 0 {
             let status = if !confine() { 1 } else { i32::from(!stays_inside(&name, parent)) * 2 };
-            crate::snapshot::end_of_copy(status);
+            crate::copy_end::end_of_copy(status);
         }
         let mut status = -1;
         // SAFETY: an own child; `status` is live.

@@ -6,6 +6,7 @@
 //! First it gives up its parent's descriptors and signals. It ends with its parent, and writes no core file.
 
 use crate::copy_answers::answer;
+use crate::copy_end::end_of_copy;
 use crate::faults::skip_faults;
 use crate::fork_guard::ForkGuard;
 use crate::memory::Mapping;
@@ -332,27 +333,12 @@ enum Side {
     Copy(ShownWalk<'static>),
 }
 
-/// Ends the copy without the C library.
-pub fn end_of_copy(status: i32) -> ! {
-    // SAFETY: the call takes a number only.
-    unsafe { libc::syscall(libc::SYS_exit_group, status) };
-    unreachable()
-}
-
-/// `exit_group` never returns.
-fn unreachable() -> ! {
-    loop {
-        pause(u64::from(u32::MAX));
-    }
-}
-
 /// Gives up what belongs to the parent.
 fn leave_parent(parent: i32) {
     // SAFETY: takes numbers only, and changes only the copy.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     if has_lost(parent) {
-        // SAFETY: takes a number only.
-        unsafe { libc::syscall(libc::SYS_exit_group, 1) };
+        end_of_copy(1)
     }
     let path = c"/proc/self/oom_score_adj";
     // When memory runs out, the kernel kills the copy first.

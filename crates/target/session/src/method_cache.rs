@@ -17,7 +17,7 @@ use crate::osr::OsrMethods;
 use crate::runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};
 use crate::unload_barrier::Unload;
 use remora_sampler::{Link, Links};
-use remora_wire::{Message, MethodKind, Place, TypeKind};
+use remora_wire::{Message, MethodKind, Place, TypeKind, floor_char_boundary};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -573,11 +573,7 @@ fn named(module: Option<u32>, name: String) -> MethodKind {
 }
 
 fn shortened(mut name: String) -> String {
-    let mut length = name.len().min(MAXIMUM_NAME);
-    while !name.is_char_boundary(length) {
-        length -= 1;
-    }
-    name.truncate(length);
+    name.truncate(floor_char_boundary(&name, MAXIMUM_NAME));
     name
 }
 

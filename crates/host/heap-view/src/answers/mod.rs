@@ -8,7 +8,6 @@ mod query;
 mod row;
 mod types;
 
-use crate::view::Told;
 use crate::{About, Error, Index};
 use query::Query;
 use serde::Serialize;
@@ -46,11 +45,11 @@ impl From<Error> for NoAnswer {
     }
 }
 
-/// Answers `question`, with the parameters in `query` as in the URL.
-pub(crate) fn answer(index: &Index, told: &Told, question: &str, query: &str) -> Result<Value, NoAnswer> {
+/// Answers `question` about the snapshot in `file`, with the parameters in `query` as in the URL.
+pub(crate) fn answer(index: &Index, file: &str, question: &str, query: &str) -> Result<Value, NoAnswer> {
     let query = Query::of(query)?;
     match question {
-        "about" => Ok(about(index, told)),
+        "about" => Ok(about(index, file)),
         "map" => Ok(json!(map::map(index, query.id(index)?)?)),
         "children" => Ok(json!(row::children(index, query.id(index)?, query.places()?)?)),
         "object" => Ok(json!(object::object(index, query.object(index)?)?)),
@@ -64,12 +63,12 @@ pub(crate) fn answer(index: &Index, told: &Told, question: &str, query: &str) ->
     }
 }
 
-fn about(index: &Index, told: &Told) -> Value {
+fn about(index: &Index, file: &str) -> Value {
     // Root details are sent with their objects.
     let about = About { root_notes: Default::default(), ..index.about.clone() };
     json!({
         "about": about,
-        "file": told.file,
+        "file": file,
         "objects": index.objects(),
         "references": index.references(),
         "types": index.types().iter().filter(|known| known.count > 0).count(),

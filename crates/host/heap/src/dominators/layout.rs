@@ -2,7 +2,8 @@
 
 use super::search::Search;
 use super::{DominatorTree, NO_OBJECT, Node};
-use crate::graph::{HeapGraph, ObjectIx};
+use crate::graph::HeapGraph;
+use crate::object_ix::ObjectIx;
 
 /// The tree in which each number is a child of its immediate dominator.
 pub(super) fn tree(graph: &HeapGraph, search: Search, immediate: &[u32]) -> DominatorTree {

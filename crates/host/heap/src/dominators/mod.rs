@@ -16,7 +16,8 @@ mod nearest;
 mod search;
 mod semi;
 
-use crate::graph::{HeapGraph, ObjectIx};
+use crate::graph::HeapGraph;
+use crate::object_ix::ObjectIx;
 
 /// A node of a [`DominatorTree`]. Its subtree follows it directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

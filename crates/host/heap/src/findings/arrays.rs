@@ -2,7 +2,8 @@
 
 use super::kinds::{Kinds, REFERENCE};
 use crate::bits::Bits;
-use crate::graph::{HeapGraph, ObjectIx};
+use crate::graph::HeapGraph;
+use crate::object_ix::ObjectIx;
 use crate::types::{Place, TypeIx};
 use std::cmp::Reverse;
 use std::collections::HashSet;

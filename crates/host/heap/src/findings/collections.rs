@@ -6,7 +6,8 @@
 use super::kinds::{CORE, Kinds, REFERENCE, bare};
 use super::values::{Column, Numbers, Wishes};
 use crate::bits::Bits;
-use crate::graph::{HeapGraph, ObjectIx};
+use crate::graph::HeapGraph;
+use crate::object_ix::ObjectIx;
 use crate::types::TypeIx;
 use std::cmp::Reverse;
 

@@ -1,7 +1,8 @@
 //! Delegates and the objects they call.
 
 use super::kinds::Kinds;
-use crate::graph::{HeapGraph, ObjectIx};
+use crate::graph::HeapGraph;
+use crate::object_ix::ObjectIx;
 use crate::types::TypeIx;
 
 /// Base class of all delegates.

@@ -61,6 +61,6 @@ impl Finalizers {
 }
 
 /// The objects in the queue, each once.
-fn queue(graph: &HeapGraph) -> HashSet<crate::graph::ObjectIx> {
+fn queue(graph: &HeapGraph) -> HashSet<crate::object_ix::ObjectIx> {
     graph.roots().iter().filter(|root| root.kind == RootKind::Finalizer).map(|root| root.object).collect()
 }

@@ -1,7 +1,8 @@
 //! Properties of types that findings need, computed once for each type so that objects need no names.
 
 use super::values::FieldValues;
-use crate::graph::{HeapGraph, ObjectIx};
+use crate::graph::HeapGraph;
+use crate::object_ix::ObjectIx;
 use crate::root::RootKind;
 use crate::types::{ArrayFacts, Place, TypeFlags, TypeIx};
 use std::collections::BTreeSet;

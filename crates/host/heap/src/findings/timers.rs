@@ -5,7 +5,8 @@
 use super::delegates::Delegates;
 use super::kinds::{Kinds, captures_nothing, written_in};
 use crate::bits::Bits;
-use crate::graph::{HeapGraph, ObjectIx};
+use crate::graph::HeapGraph;
+use crate::object_ix::ObjectIx;
 use crate::types::TypeIx;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Field values, for snapshots that have them.
 
-use crate::graph::ObjectIx;
+use crate::object_ix::ObjectIx;
 use crate::types::TypeIx;
 
 /// A number field wanted of all objects of a type.

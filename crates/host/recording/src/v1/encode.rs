@@ -2,10 +2,10 @@
 
 use super::{END, ROWS, SCALES, STATE, frame_kind_id, state::State};
 use crate::bytes::{put, put_step, put_text};
-use crate::{Error, FORMAT, limits};
+use crate::limits::{self, fitting};
+use crate::{Error, FORMAT};
 use remora_chunks::Unpacked;
 use remora_profile::{Profile, Sample, Thread, Watermark};
-use std::borrow::Cow;
 
 /// The progress of writing a profile.
 #[derive(Debug, Default)]
@@ -174,18 +174,6 @@ fn samples(samples: &[Sample], plain: &mut Vec<u8>) {
 fn put_thread(thread: &Thread, plain: &mut Vec<u8>) {
     put(plain, u64::from(thread.id));
     put_text(plain, &fitting(&thread.name));
-}
-
-/// The text, cut to a recording's limit with `…` at the end.
-pub(super) fn fitting(text: &str) -> Cow<'_, str> {
-    if text.len() <= limits::TEXT {
-        return Cow::Borrowed(text);
-    }
-    let mut end = limits::TEXT - '…'.len_utf8();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    Cow::Owned(format!("{}…", &text[..end]))
 }
 
 fn check_sizes(profile: &Profile) -> Result<(), Error> {

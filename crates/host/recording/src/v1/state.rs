@@ -2,8 +2,7 @@
 //!
 //! A field of a later Remora is ignored; a missing field is its default. So the format need not change for new fields.
 
-use super::encode::fitting;
-use crate::limits;
+use crate::limits::{self, fitting};
 use remora_profile::{Event, Loss, LossCause, Meta, Profile};
 use serde::{Deserialize, Serialize};
 

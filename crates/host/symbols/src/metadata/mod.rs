@@ -48,6 +48,11 @@ impl fmt::Debug for Guid {
     }
 }
 
+/// The row of a token, if the token is of `table`.
+pub(crate) fn row_of(token: u32, table: Table) -> Option<u32> {
+    (token >> 24 == table as u32 && token & 0x00ff_ffff != 0).then_some(token & 0x00ff_ffff)
+}
+
 /// A metadata blob: a module's, or a whole portable PDB.
 #[derive(Clone)]
 pub(crate) struct Metadata {
