@@ -3,7 +3,10 @@
 use crate::args::{CommandLine, CompletionsArgs, ManArgs};
 use crate::console::{Page, line, note, out};
 use crate::failure::{Failure, Place};
-use clap::CommandFactory;
+use crate::output::{Destination, Folder};
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use std::io;
 
 /// Prints the completions of a shell.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
@@ -14,11 +17,27 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
 
 /// Writes a manual page for the command and one for each of its subcommands.
 pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
-    let written = std::fs::create_dir_all(&args.directory)
-        .and_then(|()| clap_mangen::generate_to(CommandLine::command(), &args.directory));
-    written.map_err(|error| Failure::output(Place::File(args.directory.clone()), error))?;
+    let failed = |error| Failure::output(Place::File(args.directory.clone()), error);
+    Folder::open_or_make(&args.directory).map_err(failed)?;
+    let mut command = CommandLine::command();
+    command.build();
+    for (name, page) in pages(&command).map_err(failed)? {
+        Destination::of(&args.directory.join(name), true).write(|out| out.write_all(&page))?;
+    }
     note(&format!("wrote the manual pages to {}", args.directory.display()));
     Ok(())
+}
+
+/// File name and text of the pages of a command and of all below it.
+fn pages(command: &Command) -> io::Result<Vec<(String, Vec<u8>)>> {
+    let page = Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    let mut all = vec![(page.get_filename(), text)];
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        all.extend(pages(inner)?);
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -50,5 +69,17 @@ mod tests {
             assert!(page(name).contains(".SH OPTIONS"), "{name}");
         }
         assert!(!directory.path().join("remora-lab-run.1").exists(), "it is hidden");
+    }
+
+    #[test]
+    fn manual_pages_were_written_through_links_to_other_files() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (precious, man_directory) = (directory.path().join("precious"), directory.path().join("man"));
+        std::fs::write(&precious, "precious").expect("written");
+        std::fs::create_dir(&man_directory).expect("made");
+        std::os::unix::fs::symlink(&precious, man_directory.join("remora.1")).expect("linked");
+        man(&ManArgs { directory: man_directory.clone() }).expect("written");
+        assert_eq!(std::fs::read_to_string(&precious).expect("there"), "precious");
+        assert!(std::fs::symlink_metadata(man_directory.join("remora.1")).expect("there").is_file());
     }
 }

@@ -190,7 +190,7 @@ fn names_in_a_recording_cannot_drive_the_terminal() {
     let stack = profile.stack(None, frame);
     let thread = remora_profile::ThreadIx(0);
     let state = remora_profile::State::Running;
-    profile.add_sample(remora_profile::Sample { time: 0, thread, stack, weight: 1, state });
+    profile.add_sample(remora_profile::Sample { time: 0, thread, stack, weight: 1000, state });
     let file = directory.path("evil.remora");
     let out = std::fs::File::create(&file).expect("created");
     remora_recording::Writer::create(out).and_then(|writer| writer.finish(&profile)).expect("written");
@@ -204,6 +204,24 @@ fn names_in_a_recording_cannot_drive_the_terminal() {
     let told: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
     assert_eq!(told["notes"][0], "\u{9b}31m\nwrote /etc/passwd\u{202e}", "the same text for programs");
     assert_eq!(told["application"], "\x1b[2Jevil\r");
+    for format in ["folded", "speedscope", "html"] {
+        let shown = on_a_terminal(&format!("{} convert {file} -o - --format {format}", env!("CARGO_BIN_EXE_remora")));
+        let drives = |letter: char| drives(letter) && !['\r', '\t'].contains(&letter);
+        assert!(shown.contains("Red()") && !shown.contains(drives), "{format}: {shown:?}");
+    }
+}
+
+/// What a command writes to a terminal (script(1) of util-linux). The terminal adds a carriage return to each line.
+fn on_a_terminal(command: &str) -> String {
+    let mut script = std::process::Command::new("script");
+    let piped = std::process::Stdio::piped;
+    let child = script.args(["-qec", command, "/dev/null"]).stdin(piped()).stdout(piped()).spawn();
+    let mut child = child.expect("script starts");
+    // The end of its input would end it before the command.
+    let input = child.stdin.take();
+    let ran = child.wait_with_output().expect("it ends");
+    drop(input);
+    String::from_utf8(ran.stdout).expect("UTF-8")
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crate::proc::{Proc, is_out_of_descriptors};
 use crate::process::{Process, has_ended, inspect, refusal, unexamined};
 use crate::survey::Survey;
 use crate::windowed::Limit;
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ const TIME_ALONE: Duration = Duration::from_secs(10);
 const TIME_OF_A_LIST: Duration = Duration::from_secs(15);
 /// Processes of a list that are looked at at a time: each may keep us waiting.
 const AT_A_TIME: usize = 4;
+/// Processes of one user that may keep us waiting before the others of that user come last.
+const SLOW_OF_A_USER: usize = 2;
 /// Time for all else that is read of a process: little, unless it keeps us waiting.
 const TIME_BESIDE: Duration = Duration::from_secs(1);
 
@@ -67,22 +69,28 @@ pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
     let survey = Arc::new(Survey::begin());
     let ourselves = std::process::id();
     let pids = proc.pids().map_err(|error| Error::io("read", proc.path(0, "").join(".."), error))?;
-    let pids: Vec<u32> = pids.into_iter().filter(|pid| *pid != ourselves).collect();
-    let (next, deadline) = (AtomicUsize::new(0), Instant::now() + TIME_OF_A_LIST);
+    let queue = Mutex::new(Queue::of(pids.into_iter().filter(|pid| *pid != ourselves)));
+    let user = |pid| proc.status(pid).map_or(0, |status| status.effective_uid);
+    let deadline = Instant::now() + TIME_OF_A_LIST;
     let (found, failed) = (Mutex::new(Vec::new()), Mutex::new(None));
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
-                while let Some(pid) = pids.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let process = match Instant::now() < deadline {
-                        true => inspect_within(TIME_IN_A_LIST, proc, *pid, &survey),
-                        false => Ok(unexamined(proc, *pid, Limit::Time)),
+                loop {
+                    let Some(pid) = lock(&queue).next(user) else { break };
+                    let begun = Instant::now();
+                    let process = match begun < deadline {
+                        true => inspect_within(TIME_IN_A_LIST, proc, pid, &survey),
+                        false => Ok(unexamined(proc, pid, Limit::Time)),
                     };
+                    if begun.elapsed() >= TIME_IN_A_LIST {
+                        lock(&queue).was_slow(user(pid));
+                    }
                     match process {
                         Ok(process) => lock(&found).extend(process),
                         // Without descriptors no process is seen, which does not mean that there is none.
                         Err(error) if is_out_of_descriptors(&error) => {
-                            lock(&failed).get_or_insert(Error::unread(proc, *pid, error));
+                            lock(&failed).get_or_insert(Error::unread(proc, pid, error));
                         }
                         Err(_) => {}
                     }
@@ -96,6 +104,35 @@ pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_by_key(|process| process.pid);
     Ok(found)
+}
+
+/// The processes to look at. One user's can keep us waiting for all of the time: those of a user with slow ones come last.
+#[derive(Debug, Default)]
+struct Queue {
+    first: VecDeque<u32>,
+    last: VecDeque<u32>,
+    /// The number of slow processes of each user.
+    slow: HashMap<u32, usize>,
+}
+
+impl Queue {
+    fn of(pids: impl Iterator<Item = u32>) -> Queue {
+        Queue { first: pids.collect(), ..Queue::default() }
+    }
+
+    fn next(&mut self, user: impl Fn(u32) -> u32) -> Option<u32> {
+        while let Some(pid) = self.first.pop_front() {
+            if self.slow.is_empty() || self.slow.get(&user(pid)).is_none_or(|slow| *slow < SLOW_OF_A_USER) {
+                return Some(pid);
+            }
+            self.last.push_back(pid);
+        }
+        self.last.pop_front()
+    }
+
+    fn was_slow(&mut self, user: u32) {
+        *self.slow.entry(user).or_default() += 1;
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

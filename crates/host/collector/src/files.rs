@@ -26,6 +26,9 @@ const PART_FOR_A_FILE: u64 = 4;
 /// nothing.
 const MOST_BYTES: u64 = 2 << 30;
 
+/// Maximum CPU time for decoding all of them. An application with some hundred libraries takes less than two seconds.
+const MOST_TIME: Duration = Duration::from_secs(30);
+
 /// First pause after the mappings were read in vain, for an address in none of them. Each pause is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest such pause: newly loaded code remains without names for up to this time.
@@ -58,17 +61,34 @@ pub struct Files {
 struct Budget {
     /// Remaining bytes.
     left: Cell<u64>,
+    /// CPU time for decoding so far.
+    decoding: Cell<Duration>,
     /// Number of files not read, because they are too large or the budget is spent.
     unread: Cell<u64>,
 }
 
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { left: Cell::new(MOST_BYTES), decoding: Cell::default(), unread: Cell::default() }
+    }
+}
+
 impl Budget {
+    /// Decodes a file at the cost of the budget.
+    fn decode<T>(&self, decode: impl FnOnce() -> T) -> T {
+        let before = thread_time();
+        let decoded = decode();
+        self.decoding.set(self.decoding.get() + thread_time().saturating_sub(before));
+        decoded
+    }
+
     /// Subtracts a file's length from the budget; `None` if it is too large.
     fn take(&self, length: u64) -> Option<()> {
         // Asked anew for each file: what was read before may still be kept.
         let free = remora_attach::own_room().map_or(u64::MAX, |room| room.bytes);
         let largest = LARGEST_FILE.min(free / PART_FOR_A_FILE);
-        match self.left.get().checked_sub(length).filter(|_| length <= largest) {
+        let has_time = self.decoding.get() <= MOST_TIME;
+        match self.left.get().checked_sub(length).filter(|_| length <= largest && has_time) {
             Some(left) => {
                 self.left.set(left);
                 Some(())
@@ -84,7 +104,7 @@ impl Budget {
 impl Files {
     /// The files of this process, for the first reader of a command.
     pub fn of(process_id: u32) -> Files {
-        Files::within(process_id, Rc::new(Budget { left: Cell::new(MOST_BYTES), unread: Cell::new(0) }))
+        Files::within(process_id, Rc::new(Budget::default()))
     }
 
     /// The same files for another reader. Both readers share the budget.
@@ -189,7 +209,8 @@ impl Files {
 
     /// The unwind rules of the ELF file behind a mapping; `None` if there is no such file.
     pub fn unwind_rules(&self, entry: &MapEntry) -> Option<UnwindRules> {
-        UnwindRules::parse(&self.native_bytes(entry)?)
+        let bytes = self.native_bytes(entry)?;
+        self.budget.decode(|| UnwindRules::parse(&bytes))
     }
 
     /// A note about unread files, of all readers.
@@ -197,9 +218,11 @@ impl Files {
         let unread = self.budget.unread.get();
         (unread > 0).then(|| {
             format!(
-                "{unread} files of the process were not read, since one may have {} MiB and all {} GiB: names that stand in them are missing",
+                "{unread} files of the process were not read, since one may have {} MiB, and all {} GiB and {} s of CPU time: names that \
+                 stand in them are missing",
                 LARGEST_FILE >> 20,
-                MOST_BYTES >> 30
+                MOST_BYTES >> 30,
+                MOST_TIME.as_secs()
             )
         })
     }
@@ -229,11 +252,17 @@ impl Files {
     }
 
     fn managed_image(&self, path: &TargetPath, bytes: Vec<u8>) -> Option<Arc<ManagedImage>> {
-        let mut image = ManagedImage::parse(bytes).ok()?;
-        if !image.use_embedded_pdb().unwrap_or(false) {
+        let decode = |bytes| {
+            let mut image = ManagedImage::parse(bytes).ok()?;
+            let has_pdb = image.use_embedded_pdb().unwrap_or(false);
+            Some((image, has_pdb))
+        };
+        let (mut image, has_pdb) = self.budget.decode(|| decode(bytes))?;
+        if !has_pdb {
             // A PDB of another build is refused; without a PDB there are names but no lines.
             let paths = image.pdb_paths(path);
-            let _ = paths.iter().any(|path| self.read(path).is_some_and(|bytes| image.use_pdb(bytes).is_ok()));
+            let mut uses = |bytes| self.budget.decode(|| image.use_pdb(bytes).is_ok());
+            let _ = paths.iter().any(|path| self.read(path).is_some_and(&mut uses));
         }
         Some(Arc::new(image))
     }
@@ -242,9 +271,10 @@ impl Files {
         if entry.path == VDSO {
             return None;
         }
-        let mut image = ElfImage::parse(self.native_bytes(entry)?).ok()?;
+        let bytes = self.native_bytes(entry)?;
+        let mut image = self.budget.decode(|| ElfImage::parse(bytes)).ok()?;
         for path in image.debug_file_paths(&entry.path) {
-            let added = self.read(&path).map(|bytes| image.add_debug_file(bytes));
+            let added = self.read(&path).map(|bytes| self.budget.decode(|| image.add_debug_file(bytes)));
             if matches!(added, Some(Ok(true))) {
                 break;
             }
@@ -305,6 +335,12 @@ impl Refresh {
     }
 }
 
+/// CPU time of this thread.
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 /// Reads the vDSO from this process.
 fn own_kernel_code() -> Option<Vec<u8>> {
     let maps = parse_maps(&fs::read("/proc/self/maps").ok()?);
@@ -333,6 +369,23 @@ mod tests {
         assert_eq!(files.note(), others.note());
         let said = files.note().expect("one was not read");
         assert!(said.starts_with("2 files of the process were not read"), "{said}");
+    }
+
+    #[test]
+    fn no_file_is_read_once_decoding_others_has_taken_its_time() {
+        let files = Files::of(std::process::id());
+        let own = std::env::current_exe().expect("a path");
+        let read = || files.read(&own.clone().into_os_string().into()).is_some();
+        files.budget.decode(|| until_used(Duration::from_millis(1)));
+        assert!(files.budget.decoding.get() >= Duration::from_millis(1) && read());
+        files.budget.decoding.set(MOST_TIME + Duration::from_nanos(1));
+        assert!(!read() && files.note().is_some());
+    }
+
+    /// Uses this CPU time.
+    fn until_used(time: Duration) {
+        let begun = thread_time();
+        while thread_time() - begun < time {}
     }
 
     #[test]

@@ -11,6 +11,7 @@ use gimli::{
 };
 use object::{Architecture, Object};
 use remora_wire::unwind::{Rule, row};
+use std::time::{Duration, Instant};
 
 /// A real module has fewer rows (libcoreclr of .NET 10: 79,000).
 const ROW_LIMIT: usize = 1 << 21;
@@ -18,8 +19,12 @@ const ROW_LIMIT: usize = 1 << 21;
 /// Maximum bytes of entries to evaluate. Shared parts count with each entry: a hostile file could make the work quadratic.
 const WORK_LIMIT: usize = 1 << 26;
 
-/// Maximum number of executable segments: each function is searched in them. Linkers make one or two.
-const CODE_SEGMENTS: usize = 16;
+/// Maximum bytes of one entry, with its shared part. One byte can cost a copy of kilobytes (`DW_CFA_remember_state`). Longer ones have no
+/// rules; the longest of real modules have some kilobytes.
+const ENTRY_LIMIT: usize = 1 << 16;
+
+/// Maximum time for a module: the 79,000 rows of libcoreclr take 30 ms.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// Nothing executes the fill bytes between two functions. A longer gap is code without an entry.
 const LONGEST_FILL: u64 = 16;
@@ -48,8 +53,7 @@ impl UnwindRules {
         if file.architecture() != Architecture::X86_64 {
             return None;
         }
-        let executable = segments(&file).into_iter().filter(|segment| segment.executable);
-        let code: Vec<Segment> = executable.take(CODE_SEGMENTS).collect();
+        let code: Vec<Segment> = segments(&file).into_iter().filter(|segment| segment.executable).collect();
         let compiled = match section(&file, ".eh_frame") {
             Some((address, table, _)) => compile(table, address, &code)?,
             None => UnwindRules::default(),
@@ -71,14 +75,17 @@ fn compile(bytes: &[u8], address: u64, code: &[Segment]) -> Option<UnwindRules> 
     table.set_address_size(ADDRESS_SIZE);
     let bases = BaseAddresses::default().set_eh_frame(address);
     let mut context = UnwindContext::new();
-    let (mut spans, mut work) = (Vec::new(), 0);
+    let (mut spans, mut work, begun) = (Vec::new(), 0, Instant::now());
+    let is_too_much =
+        |work: usize, spans: &Vec<Span>| work > WORK_LIMIT || spans.len() > ROW_LIMIT || begun.elapsed() > TIME_LIMIT;
     let (mut with_frame, mut framed) = (0_usize, 0_usize);
     each_entry(&table, &bases, |function| {
-        work += function.entry_len() + function.cie().entry_len();
-        if work > WORK_LIMIT || spans.len() > ROW_LIMIT {
+        let length = function.entry_len().saturating_add(function.cie().entry_len());
+        work += length;
+        if is_too_much(work, &spans) {
             return false;
         }
-        if is_code(code, function.initial_address(), function.len()) {
+        if length <= ENTRY_LIMIT && is_code(code, function.initial_address(), function.len()) {
             let before = spans.len();
             rules_of(&table, &bases, &mut context, &function, &mut spans);
             let own = spans.get(before..).unwrap_or_default();
@@ -88,7 +95,7 @@ fn compile(bytes: &[u8], address: u64, code: &[Segment]) -> Option<UnwindRules> 
         }
         true
     });
-    if work > WORK_LIMIT || spans.len() > ROW_LIMIT {
+    if is_too_much(work, &spans) {
         return None;
     }
     let covered = spans.iter().fold(0, |sum: u64, span| sum.saturating_add(span.end - span.start));
@@ -324,6 +331,9 @@ mod tests {
         let signal = [0x0f, 4, 0x77, 0xa0, 1, 0x06];
         assert_eq!(rule_of(b"zRS", &signal), Rule::Signal);
         assert_eq!(rule_of(b"zRS", &[]), Rule::Unknown);
+        // An entry of this length can cost seconds.
+        assert_eq!(usual(&[0x0a, 0x0b].repeat(ENTRY_LIMIT / 4)), Rule::Stack { cfa: 8, saved: 0 });
+        assert_eq!(usual(&[0x0a, 0x0b].repeat(ENTRY_LIMIT / 2)), Rule::Unknown);
         // CFA by a caller-saved register; return address elsewhere.
         assert_eq!(usual(&[0x0c, 10, 0]), Rule::Unknown);
         assert_eq!(usual(&[0x90, 2]), Rule::Unknown);

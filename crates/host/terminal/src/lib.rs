@@ -4,11 +4,13 @@
 #![forbid(unsafe_code)]
 
 pub mod duration;
+mod escaped;
 mod numbers;
 mod page;
 pub mod size;
 mod table;
 
+pub use escaped::Escaped;
 pub use numbers::{counted, grouped, percent, signed};
 pub use page::{Page, harmless_json, line, plain, titled};
 pub use table::Table;

@@ -10,13 +10,13 @@ use crate::stop::{Input, Stop};
 use remora_heap_file::{Identity, Snapshot};
 use remora_heap_report::{notes, open_file};
 use remora_heap_view::{About, Error, Index, Key, Parts, Server, View, make};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 use rustix::process::geteuid;
 use std::cell::RefCell;
 use std::env;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, BufWriter};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -84,11 +84,8 @@ impl Places {
     /// An existing, valid index.
     fn found(&self, key: Key) -> Option<Index> {
         let open = |place: &PathBuf| {
-            // Opened non-blocking: a pipe of that name would block.
-            let waiting = OFlags::NONBLOCK.bits() as i32;
-            let file = OpenOptions::new().read(true).custom_flags(waiting).open(place).ok()?;
-            let owner = file.metadata().ok()?.uid();
-            if is_trusted(owner, self.owner) { Index::open(file, key).ok() } else { None }
+            let found = Folder::open(&directory_of(place)).ok()?.find(place.file_name()?).ok()?;
+            Index::open(found.open_file(|owner| is_trusted(owner, self.owner)).ok()?, key).ok()
         };
         open(&self.beside).or_else(|| self.cached.as_ref().and_then(open))
     }

@@ -6,12 +6,13 @@
 
 use super::folder::{DIGITS, Folder, UNFINISHED, Unfinished};
 use crate::failure::{Failure, Place};
+use remora_terminal::Escaped;
 use rustix::fs::{AtFlags, FileType, Mode, fstatvfs};
 use rustix::io::Errno;
 use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -131,8 +132,14 @@ impl Destination {
     pub(crate) fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         let Some(entry) = self.entry()? else {
             crate::console::prints();
-            return read_enough(write(&mut io::stdout().lock()))
-                .map_err(|error| Failure::output(Place::StandardOutput, error));
+            let mut out = io::stdout().lock();
+            let written = if out.is_terminal() {
+                let mut escaped = Escaped::new(out);
+                write(&mut escaped).and_then(|()| escaped.flush())
+            } else {
+                write(&mut out)
+            };
+            return read_enough(written).map_err(|error| Failure::output(Place::StandardOutput, error));
         };
         if entry.is_special() {
             let file = entry.open_special()?;

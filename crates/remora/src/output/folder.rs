@@ -110,8 +110,20 @@ impl Folder {
         }
     }
 
-    /// Opens the entry of a name, of any type; follows links.
-    pub(super) fn find(&self, name: &OsStr) -> io::Result<Found> {
+    /// Opens a folder, or makes it in an existing one.
+    pub(crate) fn open_or_make(path: &Path) -> io::Result<Folder> {
+        if let (Some(above), Some(name)) = (path.parent(), path.file_name()) {
+            let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+            match rustix::fs::mkdirat(Folder::open(above)?, name, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Folder::open(path)
+    }
+
+    /// Opens the entry of a name, of any type; follows links, except those of other users.
+    pub(crate) fn find(&self, name: &OsStr) -> io::Result<Found> {
         walk(self.as_fd(), Path::new(name), &mut 0).map(Found)
     }
 }
@@ -122,11 +134,20 @@ impl AsFd for Folder {
     }
 }
 
-/// An entry that is no regular file. Checking and opening it refer to the same file.
+/// An entry of a folder. Checking and opening it refer to the same file.
 #[derive(Debug)]
-pub(super) struct Found(OwnedFd);
+pub(crate) struct Found(OwnedFd);
 
 impl Found {
+    /// Opens it for reading, if it is a regular file whose owner `is_trusted`. Nothing else is opened: that alone can have an effect.
+    pub(crate) fn open_file(&self, is_trusted: impl Fn(u32) -> bool) -> io::Result<File> {
+        let facts = rustix::fs::fstat(&self.0)?;
+        if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile || !is_trusted(facts.st_uid) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(rustix::fs::open(by_descriptor(&self.0), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?.into())
+    }
+
     /// Opens it for writing, unless it is a regular file: another user may have put one in the place of a pipe.
     /// A pipe that nobody reads is refused with `ENXIO`, rather than waited for.
     pub(super) fn open_special(&self) -> io::Result<File> {
@@ -358,6 +379,25 @@ mod tests {
         std::fs::remove_file(&copy).expect("removed");
         assert_eq!(content, b"ours");
         assert!(copy.starts_with(std::env::temp_dir()) && copy.to_string_lossy().ends_with(".unfinished.nettrace"));
+    }
+
+    #[test]
+    fn the_index_of_a_heap_was_opened_before_it_was_looked_at() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        // Opening this one for reading would wait for a writer.
+        rustix::fs::mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RWXU, 0).expect("made");
+        std::fs::write(at("file"), "index").expect("written");
+        symlink("file", at("link")).expect("linked");
+        let folder = Folder::open(directory.path()).expect("opened");
+        let read = |name: &str, is_trusted: bool| {
+            let file = folder.find(OsStr::new(name))?.open_file(|_| is_trusted)?;
+            io::read_to_string(file)
+        };
+        assert_eq!((read("file", true).ok(), read("link", true).ok()), (Some("index".into()), Some("index".into())));
+        for (name, is_trusted) in [("file", false), ("pipe", true), (".", true), ("nothing", true)] {
+            assert!(read(name, is_trusted).is_err(), "{name}");
+        }
     }
 
     #[test]

@@ -218,3 +218,17 @@ fn of_a_process_that_maps_many_runtimes_four_are_looked_at() {
     made.set("maps", (1..=9).map(mapped).collect::<String>().as_bytes());
     assert_eq!(made.find().runtimes.len(), 4);
 }
+
+#[test]
+fn twenty_processes_of_one_user_that_keep_us_waiting_hid_those_of_all_others() {
+    let user = |pid: u32| if pid < 20 { 1000 } else { 1001 };
+    let mut queue = Queue::of(10..25);
+    let mut order = Vec::new();
+    while let Some(pid) = queue.next(user) {
+        order.push(pid);
+        if user(pid) == 1000 {
+            queue.was_slow(1000);
+        }
+    }
+    assert_eq!(order, [10, 11, 20, 21, 22, 23, 24, 12, 13, 14, 15, 16, 17, 18, 19]);
+}

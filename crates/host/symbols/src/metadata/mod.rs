@@ -12,17 +12,22 @@ use tables::Tables;
 
 use crate::bytes::Reader;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
 /// "BSJB", the first four bytes of metadata.
 const SIGNATURE: u32 = 0x424a_5342;
-/// Longer identifiers are cut: the runtime itself loads no type with a longer name.
+/// Longer identifiers are cut: the runtime itself loads no type with a longer name. No more bytes are looked at, since each of a million
+/// rows could refer to one text of megabytes.
 const IDENTIFIER_LIMIT: usize = 1024;
 /// Maximum number of rows read for a method's parameters.
 const PARAMETER_LIMIT: usize = 1024;
 /// No writer makes more streams; a larger count is damage.
 const STREAM_LIMIT: u16 = 64;
+
+/// The columns with the first row that an owner has in a list.
+const LISTS: [(Table, usize); 3] = [(Table::TypeDef, 4), (Table::TypeDef, 5), (Table::MethodDef, 5)];
 
 /// A 128-bit id in the byte order of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -62,6 +67,8 @@ pub(crate) struct Metadata {
     blobs: Range<usize>,
     table_stream: Range<usize>,
     tables: Tables,
+    /// The row of each method in MethodPtr, if the module has that table.
+    method_pointers: HashMap<u32, u32>,
     /// The id in the `#Pdb` stream, if there is one.
     pub(crate) pdb_id: Option<[u8; 20]>,
 }
@@ -85,7 +92,17 @@ impl Metadata {
         let table_stream = streams.tables?;
         let tables = Tables::parse(&bytes[table_stream.clone()], &outside)?;
         let Streams { strings, guids, blobs, .. } = streams;
-        Some(Metadata { bytes, strings, guids, blobs, table_stream, tables, pdb_id })
+        let method_pointers = HashMap::new();
+        let mut metadata = Metadata { bytes, strings, guids, blobs, table_stream, tables, method_pointers, pdb_id };
+        let pointers = (1..=metadata.rows(Table::MethodPtr)).rev();
+        metadata.method_pointers =
+            pointers.filter_map(|row| Some((metadata.cell(Table::MethodPtr, row, 0)?, row))).collect();
+        LISTS.iter().all(|(table, column)| metadata.is_ascending(*table, *column)).then_some(metadata)
+    }
+
+    /// Whether no row of a list belongs to two owners. With owners of the same rows, the work for all of them could be quadratic.
+    fn is_ascending(&self, table: Table, column: usize) -> bool {
+        (1..=self.rows(table)).map(|row| self.cell(table, row, column)).is_sorted()
     }
 
     pub(crate) fn rows(&self, table: Table) -> u32 {
@@ -98,15 +115,16 @@ impl Metadata {
 
     /// The text in a strings column. Invalid UTF-8 is shown with replacement characters.
     pub(crate) fn text(&self, table: Table, row: u32, column: usize) -> Option<Cow<'_, str>> {
-        let text = self.raw_text(table, row, column)?;
-        Some(String::from_utf8_lossy(&text[..text.len().min(IDENTIFIER_LIMIT)]))
+        self.raw_text(table, row, column).map(String::from_utf8_lossy)
     }
 
-    /// The bytes of a strings column: cheaper than [`Metadata::text`] if only equality matters.
+    /// The bytes of a strings column, cut to the longest identifier: cheaper than [`Metadata::text`] if only equality matters.
     pub(crate) fn raw_text(&self, table: Table, row: u32, column: usize) -> Option<&[u8]> {
         let offset = self.cell(table, row, column)? as usize;
         let tail = self.bytes[self.strings.clone()].get(offset..)?;
-        let length = tail.iter().position(|&byte| byte == 0)?;
+        let looked_at = &tail[..tail.len().min(IDENTIFIER_LIMIT)];
+        let end = looked_at.iter().position(|&byte| byte == 0);
+        let length = end.or((tail.len() > IDENTIFIER_LIMIT).then_some(IDENTIFIER_LIMIT))?;
         Some(&tail[..length])
     }
 
@@ -164,11 +182,9 @@ impl Metadata {
 
     /// The type that declares a method.
     pub(crate) fn declaring_type(&self, method: u32) -> Option<u32> {
-        let pointers = self.rows(Table::MethodPtr);
-        let listed = if pointers == 0 {
-            method
-        } else {
-            (1..=pointers).find(|&pointer| self.cell(Table::MethodPtr, pointer, 0) == Some(method))?
+        let listed = match self.rows(Table::MethodPtr) {
+            0 => method,
+            _ => *self.method_pointers.get(&method)?,
         };
         // The last type whose methods begin at or before this one: a type without methods begins where the next type does.
         let after = self.first_row_where(Table::TypeDef, |row| self.cell(Table::TypeDef, row, 5) > Some(listed));
@@ -235,5 +251,55 @@ impl Streams {
             }
         }
         Some(streams)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Metadata with these types, each with the first of its fields, and this many fields, whose name is at offset 1 of the strings.
+    fn metadata(first_fields: &[u16], fields: u32, strings: &[u8]) -> Option<Metadata> {
+        let mut tables = vec![0, 0, 0, 0, 2, 0, 0, 1];
+        tables.extend((1_u64 << Table::TypeDef as u32 | 1 << Table::Field as u32).to_le_bytes());
+        tables.extend([0; 8]);
+        tables.extend((first_fields.len() as u32).to_le_bytes());
+        tables.extend(fields.to_le_bytes());
+        for first in first_fields {
+            tables.extend([0; 10]);
+            tables.extend(first.to_le_bytes());
+            tables.extend([1, 0]);
+        }
+        (0..fields).for_each(|_| tables.extend([0, 0, 1, 0, 0, 0]));
+        let mut bytes = b"BSJB\x01\0\x01\0\0\0\0\0\x04\0\0\0v4\0\0\0\0\x02\0".to_vec();
+        let start = bytes.len() as u32 + 12 + 20;
+        for (name, offset, size) in
+            [(&b"#~\0\0"[..], start, tables.len()), (b"#Strings\0\0\0\0", start + tables.len() as u32, strings.len())]
+        {
+            bytes.extend(offset.to_le_bytes());
+            bytes.extend((size as u32).to_le_bytes());
+            bytes.extend(name);
+        }
+        bytes.extend(tables);
+        bytes.extend(strings);
+        Metadata::parse(bytes.into())
+    }
+
+    #[test]
+    fn types_that_claim_the_same_fields_were_a_quadratic_list() {
+        let ordered = metadata(&[1, 1, 3, 5], 4, b"\0a\0").expect("well-formed");
+        let owned: Vec<usize> = (1..=4).map(|row| ordered.fields_of(row).count()).collect();
+        assert_eq!(owned, [0, 2, 2, 0]);
+        assert!(metadata(&[1, 5, 1, 5], 4, b"\0a\0").is_none(), "two types own all four fields");
+    }
+
+    #[test]
+    fn a_name_of_megabytes_is_looked_at_as_far_as_an_identifier_goes() {
+        let name = |strings: &[u8]| metadata(&[1], 1, strings)?.raw_text(Table::Field, 1, 1).map(<[u8]>::len);
+        assert_eq!(name(b"\0name\0"), Some(4));
+        assert_eq!(name(b"\0name"), None, "it has no end");
+        assert_eq!(name(&vec![1; 8 << 20]), Some(IDENTIFIER_LIMIT));
+        let longest = [&[0], &vec![1; IDENTIFIER_LIMIT - 1][..], &[0]].concat();
+        assert_eq!(name(&longest), Some(IDENTIFIER_LIMIT - 1));
     }
 }
