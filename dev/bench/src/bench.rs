@@ -2,7 +2,6 @@
 
 use crate::Outcome;
 use crate::account::Account;
-use crate::arguments::Arguments;
 use crate::process;
 use remora_e2e::{Runtime, Target};
 use std::path::PathBuf;
@@ -15,7 +14,7 @@ pub struct Bench {
     /// The runtime of targets.
     pub runtime: Runtime,
     /// Whether this is a quick run.
-    quick: bool,
+    pub quick: bool,
     /// The totals of all recordings.
     pub account: Account,
 }
@@ -81,16 +80,6 @@ pub const VIEWS: Amount<usize> = Amount(5, 2);
 pub const LIBRARY: &str = "REMORA_BENCH_LIBRARY";
 
 impl Bench {
-    /// Finds library and runtime.
-    pub fn prepare(arguments: &Arguments) -> Outcome<Bench> {
-        Ok(Bench {
-            library: library()?,
-            runtime: Runtime::major_is(arguments.runtime),
-            quick: arguments.quick,
-            account: Account::default(),
-        })
-    }
-
     /// The amount for this run.
     pub fn amount<T: Copy>(&self, amount: Amount<T>) -> T {
         if self.quick { amount.1 } else { amount.0 }
@@ -102,13 +91,13 @@ impl Bench {
     }
 
     /// Lines about the machine and the run.
-    pub fn head(&self, arguments: &Arguments) -> Vec<String> {
+    pub fn head(&self) -> Vec<String> {
         let quick = "a quick run: fewer repetitions than the bars ask for, good only for seeing that it works";
         let mut head = vec![
             format!("{}; {}", process::machine(), process::load()),
             format!("{}; library of {} KiB", self.runtime.name(), self.library.len() / 1024),
         ];
-        head.extend(arguments.quick.then(|| quick.to_owned()));
+        head.extend(self.quick.then(|| quick.to_owned()));
         head
     }
 }

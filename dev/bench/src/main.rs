@@ -34,9 +34,11 @@ mod shares;
 mod statistics;
 mod table;
 
+use account::Account;
 use arguments::{Arguments, Role};
 use bench::Bench;
 use clap::Parser as _;
+use remora_e2e::Runtime;
 use remora_profile::Event;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -70,8 +72,13 @@ fn main() -> ExitCode {
 /// Runs every requested row; returns whether all could be measured.
 fn measure(arguments: &Arguments) -> Outcome<bool> {
     let begun = Instant::now();
-    let mut bench = Bench::prepare(arguments)?;
-    let mut table = Table { head: bench.head(arguments), rows: Vec::new() };
+    let mut bench = Bench {
+        library: bench::library()?,
+        runtime: Runtime::major_is(arguments.runtime),
+        quick: arguments.quick,
+        account: Account::default(),
+    };
+    let mut table = Table { head: bench.head(), rows: Vec::new() };
     println!("{}", table.head.join("\n"));
     let mut complete = true;
     for group in rows::GROUPS.iter().filter(|group| arguments.wants(group.name)) {

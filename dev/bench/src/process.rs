@@ -40,6 +40,11 @@ pub fn memory(process_id: u32) -> Memory {
     memory_in(&maps)
 }
 
+/// Resident memory of a process, MiB.
+pub fn resident(process_id: u32) -> f64 {
+    memory(process_id).resident as f64 / 1024.0
+}
+
 /// A description of this machine.
 pub fn machine() -> String {
     let processors = std::thread::available_parallelism().map_or(0, usize::from);

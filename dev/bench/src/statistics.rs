@@ -3,6 +3,7 @@
 //! Everything is deterministic: resampling and shuffling use a seed.
 //! Rejected: dropping outliers.
 
+use crate::Outcome;
 use fastrand::Rng;
 
 /// A mean and its 95 % interval.
@@ -67,6 +68,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
         length if length % 2 == 1 => Some(sorted[middle]),
         _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
+}
+
+/// The median of values that must exist.
+pub fn middle(values: &[f64]) -> Outcome<f64> {
+    median(values).ok_or_else(|| "nothing was measured".into())
 }
 
 /// The largest; `None` for no values.

@@ -72,7 +72,8 @@ fn update_page(options: &Options) -> Outcome<()> {
     let (results, mut findings) = results(options, &tests)?;
     let checked = cells::of(&clauses, &pending, &tests, &results);
     findings.extend(checked.findings);
-    findings.extend(deviations::faults(&deviations, &clauses, &tests));
+    let ids: Vec<&str> = clauses.iter().map(|clause| clause.id.as_str()).collect();
+    findings.extend(deviations::faults(&deviations, &ids, &tests));
     let content = Content { clauses: &checked.clauses, tests: &tests, pending: &pending, deviations: &deviations };
     let made = page::made(&text, &content)?;
     if options.check && made != text {

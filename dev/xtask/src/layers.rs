@@ -1,8 +1,9 @@
-//! `cargo xtask layers`: checks that the crates keep the layering rules.
+//! `cargo xtask layers`: checks that the crates keep the layering rules, and that no files of a crate use each other in a circle.
 //!
 //! The rules are in `layers.toml`. The facts come from cargo itself, so a dependency cannot hide behind another.
 //! Everything is an allow-list: anything not listed is refused.
 
+mod cycles;
 mod edges;
 mod licence;
 mod rules;
@@ -23,6 +24,7 @@ pub fn run(_: &[String]) -> Outcome<()> {
     let mut violations = edges::violations(&workspace, &rules);
     violations.extend(licence::violations(&metadata, &rules));
     violations.extend(source::violations(&workspace, &rules)?);
+    violations.extend(cycles::violations(&workspace)?);
     if violations.is_empty() {
         println!("layers: {} crates keep to the rules", workspace.members.len());
         return Ok(());

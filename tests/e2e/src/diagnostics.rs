@@ -134,7 +134,7 @@ pub struct Trigger(Child);
 impl Trigger {
     /// Waits until it has ended.
     pub fn wait(&mut self) -> ExitStatus {
-        crate::target::wait_for(&mut self.0, "the trigger")
+        crate::child_process::wait_for(&mut self.0, "the trigger")
     }
 }
 

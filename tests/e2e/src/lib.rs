@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod callers;
+mod child_process;
 mod debugger;
 pub mod diagnostics;
 mod foreign;

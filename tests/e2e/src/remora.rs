@@ -1,8 +1,8 @@
 //! The `remora` command as a user runs it: to its end, or running in the background.
 
 use crate::PATIENCE;
-use crate::target::wait_for;
-use rustix::process::{Pid, Signal};
+use crate::child_process::{send, wait_for};
+use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -187,14 +187,6 @@ impl Drop for Remora {
         // An error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// Sends a signal to a process that one of our values owns.
-pub(crate) fn send(pid: u32, signal: Signal) {
-    let pid = Pid::from_raw(pid as i32).unwrap_or_else(|| panic!("{pid} is no process id"));
-    if let Err(error) = rustix::process::kill_process(pid, signal) {
-        panic!("cannot signal {pid:?}: {error}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! A running target: a program that prints `ready`, answers questions, and ends with the test.
 
+use crate::child_process::{send, wait_for};
 use crate::{MemoryGroup, PATIENCE, Runtime};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,7 +8,6 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 /// A program about to be started.
 pub struct Start {
@@ -214,7 +214,7 @@ impl Target {
 
     /// Sends a signal.
     pub fn signal(&self, signal: rustix::process::Signal) {
-        crate::remora::send(self.pid(), signal);
+        send(self.pid(), signal);
     }
 
     /// Asks it to end and returns its exit status.
@@ -245,27 +245,8 @@ impl Drop for Target {
     }
 }
 
-/// Waits for a child, at most for [`PATIENCE`].
-pub(crate) fn wait_for(child: &mut Child, name: &str) -> ExitStatus {
-    if let Ok(Some(status)) = child.try_wait() {
-        return status;
-    }
-    let end = Instant::now() + PATIENCE;
-    let process = rustix::process::Pid::from_child(child);
-    let handle = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty())
-        .unwrap_or_else(|error| panic!("cannot watch {name}: {error}"));
-    let mut watched = [rustix::event::PollFd::new(&handle, rustix::event::PollFlags::IN)];
-    let left = end.saturating_duration_since(Instant::now());
-    let limit = rustix::event::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: 0 };
-    match rustix::event::poll(&mut watched, Some(&limit)) {
-        Ok(0) => panic!("{name} did not end"),
-        Ok(_) => child.wait().unwrap_or_else(|error| panic!("cannot wait for {name}: {error}")),
-        Err(error) => panic!("cannot watch {name}: {error}"),
-    }
-}
-
 /// Collects all data of `stream`, on a separate thread.
-pub(crate) fn collect(mut stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
+fn collect(mut stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = stream.read(&mut bytes) {

@@ -15,15 +15,18 @@
 //! - Verdicts: it reports codes and ids, and the tests know the expected ones.
 //! - Surviving misuse: a call into a runtime that has already detached the probe crashes, as it should.
 
+mod answers;
 mod calls;
 mod journal;
 mod metadata;
 mod old;
+mod open_metadata;
 mod orders;
 mod own_thread;
 mod profiler;
 mod questions;
 mod seat;
+mod shared;
 // The agent's own way to read the heap.
 #[allow(dead_code, reason = "a probe walks in copies alone")]
 #[path = "../../../crates/target/agent/src/process_heap.rs"]

@@ -1,16 +1,18 @@
 //! The orders of a test, from any seat: mostly one call into the runtime, answered with its code.
 
+use crate::answers::number;
 use crate::calls::About;
-use crate::profiler::{Loaded, Shared};
-use crate::seat::{Seat, digest};
+use crate::seat::{Seat, Snapshot, digest};
+use crate::shared::{Loaded, Shared};
 use crate::witness::Wish;
 use crate::{calls, own_thread, questions, unloading};
 use corprof::{
-    AttachMask, Enumerated, Enumeration, ForbiddenBits, FunctionId, HResult, HighAttachMask, Info, JittedFunction,
-    Loading, ModuleId, ProviderConfig, SessionId, sys,
+    AttachMask, Enumerated, Enumeration, ForbiddenBits, FunctionId, HResult, HighAttachMask, Info, Loading, ModuleId,
+    ProviderConfig, SessionId, sys,
 };
 use std::ffi::c_void;
 use std::fmt::LowerHex;
+use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,14 +24,6 @@ const A_LITTLE: Duration = Duration::from_millis(1);
 /// The expected duration of its callbacks, milliseconds.
 const EXPECTED: u32 = 300;
 
-/// A started enumeration that is read later.
-pub enum Snapshot<'a> {
-    /// Of modules.
-    Modules(Box<Enumeration<'a, ModuleId>>),
-    /// Of compiled functions.
-    Functions(Box<Enumeration<'a, JittedFunction>>),
-}
-
 /// Calls the same method on either kind of Info.
 macro_rules! either {
     ($loaded:expr, $info:ident => $call:expr) => {
@@ -40,8 +34,35 @@ macro_rules! either {
     };
 }
 
+/// Executes orders until told to return, or until the test disconnects; returns the code.
+pub fn prompt(mut seat: Seat<'_>) -> HResult {
+    // Without a connection the callback succeeds.
+    let Some(mut stream) = seat.stream.take() else { return HResult::S_OK };
+    let mut line = String::new();
+    while let Ok(1..) = stream.read_line(&mut line) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["return", code] = words[..] {
+            return HResult(number(code) as i32);
+        }
+        let answer = obey(&mut seat, &words);
+        if stream.get_mut().write_all(answer.as_bytes()).is_err() {
+            break;
+        }
+        line.clear();
+    }
+    if seat.is_devoted {
+        leave(seat.shared);
+    }
+    HResult::S_OK
+}
+
+/// Takes a seat of this name, and executes its orders.
+fn prompt_at(shared: &Arc<Shared>, place: &str) {
+    prompt(Seat::take(shared, place, &[]));
+}
+
 /// Executes one order; returns the answering line.
-pub fn obey(seat: &mut Seat<'_>, words: &[&str]) -> String {
+fn obey(seat: &mut Seat<'_>, words: &[&str]) -> String {
     match obeyed(seat, words) {
         Ok(words) => format!("0x00000000 {words}\n"),
         Err(code) => format!("0x{:08x}\n", code.0),
@@ -49,20 +70,11 @@ pub fn obey(seat: &mut Seat<'_>, words: &[&str]) -> String {
 }
 
 /// Requests the detach, repeatedly while it is too early.
-pub fn leave(shared: &Shared) {
+fn leave(shared: &Shared) {
     let Some(loaded) = shared.loaded.get() else { return };
     while detach(loaded.raw(), EXPECTED) == Err(HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED) {
         std::thread::sleep(A_LITTLE);
     }
-}
-
-/// Parses a test's number: decimal, or hexadecimal with `0x`.
-pub fn number(text: &str) -> u64 {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.unwrap_or(u64::MAX)
 }
 
 fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
@@ -70,7 +82,7 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
     let known = |known: bool| if known { Ok(String::new()) } else { Err(HResult::E_INVALIDARG) };
     match *words {
         ["hold", unloading::PLACE] => {
-            unloading::hold(seat.shared);
+            unloading::hold(seat.shared, |shared| prompt_at(shared, unloading::PLACE));
             Ok(String::new())
         }
         ["hold", slot] => known(journal.hold(slot, true)),
@@ -86,8 +98,14 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
             seat.is_devoted = true;
             Ok(String::new())
         }
-        ["thread", "bare"] => own_thread::start_without_reference(seat.shared).ok().map(|()| String::new()),
-        ["thread"] => own_thread::start(seat.shared).ok().map(|()| String::new()),
+        ["thread", "bare"] => {
+            let started = own_thread::start_without_reference(seat.shared, |shared| prompt_at(shared, "Bare"));
+            started.ok().map(|()| String::new())
+        }
+        ["thread"] => {
+            let started = own_thread::start(seat.shared, |shared| prompt_at(shared, "Thread"));
+            started.ok().map(|()| String::new())
+        }
         ["next"] => next(seat.snapshot.as_mut().ok_or(HResult::E_UNEXPECTED)?),
         ["rest"] => rest(seat.snapshot.take().ok_or(HResult::E_UNEXPECTED)?),
         _ => {

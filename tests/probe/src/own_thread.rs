@@ -1,23 +1,28 @@
 //! The probe's own thread, with its own reference on the library, released when no code of the library runs on it.
 
-use crate::profiler::Shared;
-use crate::seat::Seat;
+use crate::shared::Shared;
 use corprof::HResult;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Starts one. It takes a seat called `Thread`, and ends when ordered to return.
-pub fn start(shared: &Arc<Shared>) -> HResult {
-    start_with(shared, run)
+/// What a thread does, with the state that it keeps alive.
+struct Work {
+    shared: Arc<Shared>,
+    work: fn(&Arc<Shared>),
 }
 
-/// Starts one without a reference, which no profiler should do; its seat is called `Bare`.
-pub fn start_without_reference(shared: &Arc<Shared>) -> HResult {
-    start_with(shared, run_bare)
+/// Starts one. It ends when `work` returns.
+pub fn start(shared: &Arc<Shared>, work: fn(&Arc<Shared>)) -> HResult {
+    start_with(shared, work, run)
 }
 
-fn start_with(shared: &Arc<Shared>, run: extern "C" fn(*mut c_void) -> *mut c_void) -> HResult {
-    let argument = Arc::into_raw(Arc::clone(shared)).cast_mut().cast::<c_void>();
+/// Starts one without a reference, which no profiler should do.
+pub fn start_without_reference(shared: &Arc<Shared>, work: fn(&Arc<Shared>)) -> HResult {
+    start_with(shared, work, run_bare)
+}
+
+fn start_with(shared: &Arc<Shared>, work: fn(&Arc<Shared>), run: extern "C" fn(*mut c_void) -> *mut c_void) -> HResult {
+    let argument = Box::into_raw(Box::new(Work { shared: Arc::clone(shared), work })).cast::<c_void>();
     // This thread must not take signals for the target's own threads.
     let before = block_all();
     let mut thread: libc::pthread_t = 0;
@@ -26,8 +31,8 @@ fn start_with(shared: &Arc<Shared>, run: extern "C" fn(*mut c_void) -> *mut c_vo
     // SAFETY: `before` is the mask that `block_all` has just read.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     if failed {
-        // SAFETY: the thread does not exist, so nobody else releases this reference.
-        drop(unsafe { Arc::from_raw(argument.cast::<Shared>()) });
+        // SAFETY: the thread does not exist, so nobody else frees this box.
+        drop(unsafe { Box::from_raw(argument.cast::<Work>()) });
         return HResult::E_FAIL;
     }
     // SAFETY: the thread was just created, and nobody joins it.
@@ -42,20 +47,20 @@ pub fn this_thread() -> i64 {
 }
 
 extern "C" fn run(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: `start` created this pointer by `Arc::into_raw`, and passed its reference on.
-    let shared = unsafe { Arc::from_raw(argument.cast_const().cast::<Shared>()) };
+    // SAFETY: `start_with` created this pointer by `Box::into_raw`, and passed the box on.
+    let Work { shared, work } = *unsafe { Box::from_raw(argument.cast::<Work>()) };
     // Before everything else: destructors of a thread run in reverse order, so the library is released last.
     if hold_library_until_thread_ends() {
-        Seat::take(&shared, "Thread", &[]).prompt();
+        work(&shared);
     }
     drop(shared);
     std::ptr::null_mut()
 }
 
 extern "C" fn run_bare(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: `start_without_reference` created this pointer by `Arc::into_raw`, and passed its reference on.
-    let shared = unsafe { Arc::from_raw(argument.cast_const().cast::<Shared>()) };
-    Seat::take(&shared, "Bare", &[]).prompt();
+    // SAFETY: `start_with` created this pointer by `Box::into_raw`, and passed the box on.
+    let Work { shared, work } = *unsafe { Box::from_raw(argument.cast::<Work>()) };
+    work(&shared);
     drop(shared);
     std::ptr::null_mut()
 }

@@ -1,56 +1,16 @@
 //! The callbacks: each is counted, interesting ones are logged with their id, and blocked on request of the test.
 
-use crate::journal::Journal;
+use crate::orders::prompt;
 use crate::seat::Seat;
-use crate::witness::Witness;
+use crate::shared::{Loaded, Shared};
 use corprof::{
-    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, HandleId, HeapView, Info, Loading,
-    ModuleId, ObjectId, ProfilerCallback, ProviderId, RootFlags, RootKind, Startup, ThreadId, sys,
+    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, HandleId, Info, Loading, ModuleId,
+    ObjectId, ProfilerCallback, ProviderId, RootFlags, RootKind, Startup, ThreadId,
 };
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The environment variable with the path of the test's socket.
 const SOCKET: &str = "REMORA_PROBE_SOCKET";
-
-/// Info, by the way the probe was loaded.
-pub enum Loaded {
-    /// Attached to a running process.
-    Attached(Info<Attached, Alive>),
-    /// Loaded at startup.
-    Startup(Info<Startup, Alive>),
-}
-
-impl Loaded {
-    /// The heap, for GC callbacks.
-    pub fn heap_view(&self) -> HeapView {
-        match self {
-            Loaded::Attached(info) => info.heap_view(),
-            Loaded::Startup(info) => info.heap_view(),
-        }
-    }
-
-    /// The raw object: the probe also makes calls that the safe layer forbids.
-    pub fn raw(&self) -> *mut sys::ICorProfilerInfo {
-        match self {
-            Loaded::Attached(info) => info.as_raw(),
-            Loaded::Startup(info) => info.as_raw(),
-        }
-    }
-}
-
-/// State shared by the probe's callbacks and threads. It may outlive the profiler, never the library.
-#[derive(Default)]
-pub struct Shared {
-    /// The callbacks so far.
-    pub journal: Journal,
-    /// Info, from initialisation on.
-    pub loaded: OnceLock<Loaded>,
-    /// The recorder of a heap.
-    pub witness: Witness,
-    /// The test's socket.
-    pub socket: OnceLock<PathBuf>,
-}
 
 /// The profiler object of the runtime. It takes a seat called `Released` when the last reference is released.
 #[derive(Default)]
@@ -77,7 +37,7 @@ impl Probe {
         self.shared.socket.set(path.into()).map_err(|_| HResult::E_UNEXPECTED)?;
         self.shared.loaded.set(loaded(info)).map_err(|_| HResult::E_UNEXPECTED)?;
         self.shared.journal.note(place, data.len());
-        Seat::take(&self.shared, place, data).prompt().ok()
+        prompt(Seat::take(&self.shared, place, data)).ok()
     }
 
     /// Logs a callback; blocks as long as the test wants, if requested.
@@ -86,7 +46,7 @@ impl Probe {
         let shared = Arc::clone(&self.shared);
         shared.journal.note(slot, id);
         if shared.journal.is_held(slot) {
-            Seat::take(&shared, &format!("{slot} {id:#x}"), &[]).prompt();
+            prompt(Seat::take(&shared, &format!("{slot} {id:#x}"), &[]));
         }
     }
 }
@@ -124,7 +84,7 @@ impl ProfilerCallback for Probe {
         journal.note("ProfilerDetachSucceeded", 0);
         let seat = Seat::take(&self.shared, "ProfilerDetachSucceeded", &[]);
         if journal.is_held("ProfilerDetachSucceeded") {
-            seat.prompt();
+            prompt(seat);
         }
     }
 

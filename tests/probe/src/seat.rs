@@ -3,13 +3,20 @@
 //! The first line describes the seat: its name, the thread, and the id of its subject. Then each line is answered by one line: the
 //! HRESULT as `0x` and eight digits, and further words.
 
-use crate::orders::{self, Snapshot};
 use crate::own_thread::this_thread;
-use crate::profiler::Shared;
-use corprof::HResult;
-use std::io::{BufRead, BufReader, Write};
+use crate::shared::Shared;
+use corprof::{Enumeration, JittedFunction, ModuleId};
+use std::io::{BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+
+/// A started enumeration that is read later.
+pub enum Snapshot<'a> {
+    /// Of modules.
+    Modules(Box<Enumeration<'a, ModuleId>>),
+    /// Of compiled functions.
+    Functions(Box<Enumeration<'a, JittedFunction>>),
+}
 
 /// A connection with the test.
 pub struct Seat<'a> {
@@ -21,7 +28,8 @@ pub struct Seat<'a> {
     pub snapshot: Option<Snapshot<'a>>,
     /// Whether the probe detaches when the other end of this connection closes.
     pub is_devoted: bool,
-    stream: Option<BufReader<UnixStream>>,
+    /// The connection; none if the test does not listen.
+    pub stream: Option<BufReader<UnixStream>>,
 }
 
 impl<'a> Seat<'a> {
@@ -38,28 +46,6 @@ impl<'a> Seat<'a> {
     /// Sends the seat's description and disconnects.
     pub fn pass_by(shared: &'a Arc<Shared>, place: &str) {
         drop(Seat::take(shared, place, &[]));
-    }
-
-    /// Executes orders until told to return, or until the test disconnects; returns the code.
-    pub fn prompt(mut self) -> HResult {
-        // Without a connection the callback succeeds.
-        let Some(mut stream) = self.stream.take() else { return HResult::S_OK };
-        let mut line = String::new();
-        while let Ok(1..) = stream.read_line(&mut line) {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            if let ["return", code] = words[..] {
-                return HResult(orders::number(code) as i32);
-            }
-            let answer = orders::obey(&mut self, &words);
-            if stream.get_mut().write_all(answer.as_bytes()).is_err() {
-                break;
-            }
-            line.clear();
-        }
-        if self.is_devoted {
-            orders::leave(self.shared);
-        }
-        HResult::S_OK
     }
 }
 

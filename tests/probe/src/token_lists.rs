@@ -1,8 +1,7 @@
 //! Enumerations of metadata, in every valid way: with a small buffer, beyond their end, and again after a reset.
 
-use crate::metadata::{Open, UNTOUCHED};
-use crate::orders::number;
-use crate::questions::answer;
+use crate::answers::{answer, number};
+use crate::open_metadata::{Open, UNTOUCHED};
 use corprof::sys;
 use std::ptr::null_mut;
 

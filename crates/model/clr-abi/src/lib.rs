@@ -27,7 +27,6 @@ pub mod callbacks;
 mod counted;
 mod cursor;
 pub mod enumerators;
-mod fence;
 #[rustfmt::skip]
 #[path = "generated/info.rs"]
 pub mod info;
@@ -37,6 +36,7 @@ pub mod metadata;
 mod metadata_object;
 pub mod metahost;
 mod object;
+mod panics;
 mod profiler;
 mod slot;
 #[rustfmt::skip]

@@ -2,7 +2,7 @@
 //!
 //! IMetaDataAssemblyImport does not extend the others. Its pointer points to the object's second field.
 
-use crate::fence::caught;
+use crate::panics::caught;
 use crate::{Live, MetadataServer, Slot};
 use core::ffi::c_void;
 use core::mem::offset_of;

@@ -1,7 +1,7 @@
 //! Info as a COM object: a vtable and a server. It counts no references, as in the runtime.
 
-use crate::fence::caught;
 use crate::info::VERSIONS;
+use crate::panics::caught;
 use crate::{InfoServer, Slot};
 use core::ffi::c_void;
 use corprof::{HResult, sys};
@@ -40,6 +40,31 @@ impl<T: InfoServer> InfoObject<T> {
     pub fn server(&self) -> &T {
         &self.server
     }
+}
+
+/// One call of a slot of Info: enter, call, leave. If one of them panics, `panicked` gets the payload.
+///
+/// # Safety
+/// `this` is null or a live [`InfoObject`] of this type.
+pub(crate) unsafe fn serve<T: InfoServer>(
+    this: *mut c_void,
+    slot: Slot,
+    call: impl FnOnce(&T) -> HResult,
+) -> sys::HRESULT {
+    if this.is_null() {
+        return HResult::E_POINTER.0;
+    }
+    // SAFETY: not null, so the caller guarantees a live object.
+    let server = unsafe { &*this.cast::<InfoObject<T>>() }.server();
+    let served = || {
+        let answer = match server.enter(slot) {
+            Ok(()) => call(server),
+            Err(refused) => refused,
+        };
+        server.leave(slot, answer);
+        answer
+    };
+    caught(served, |payload| server.panicked(slot, payload)).unwrap_or(HResult::E_UNEXPECTED).0
 }
 
 /// Reports an IUnknown call to the server, and returns the newest version that the server supports.

@@ -2,7 +2,7 @@
 //!
 //! It only makes two small objects, because on .NET 6+ it also runs for attaches that are refused later. Its object is then leaked.
 
-use crate::callback::quietly;
+use crate::panics::quietly;
 use crate::{Guid, HResult, sys};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering, fence};

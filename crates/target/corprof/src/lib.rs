@@ -74,6 +74,7 @@ mod ids;
 mod info;
 mod mask;
 mod metadata;
+mod panics;
 pub mod sdk;
 #[rustfmt::skip]
 #[path = "generated/sys/mod.rs"]

@@ -1,10 +1,12 @@
 //! A snapshot's pause, time to the file, and file size. Compared with the runtime's own heap dump of the same heap, and with a plain
 //! forced GC.
 
-use super::snapshots::{Folder, STOP_OF_PEER, middle, resident, take};
+use super::snapshot_command::{Folder, take};
 use crate::Outcome;
 use crate::bench::{Bench, SNAPSHOT_OBJECTS, SNAPSHOTS};
 use crate::gcdump::{Dump, dump};
+use crate::process::resident;
+use crate::statistics::middle;
 use crate::table::Row;
 use fastrand::Rng;
 use remora_e2e::{Start, Target};
@@ -13,6 +15,8 @@ use serde_json::json;
 /// The allowed pause: a multiple of a plain GC's pause, plus seconds for each GiB of resident memory.
 const STOP_FACTOR: f64 = 1.15;
 const STOP_PER_GIBIBYTE: f64 = 0.040;
+/// Allowed pause as a fraction of a heap dump's.
+pub(super) const STOP_OF_PEER: f64 = 0.2;
 /// The file must be complete within this fraction of the dump's time to its last byte.
 const TIME_OF_PEER: f64 = 1.0 / 3.0;
 /// Bytes of the file for each object.
@@ -88,7 +92,7 @@ fn beside_the_peer(bench: &Bench, folder: &Folder, collector: Collector, state: 
         start = start.env("DOTNET_gcServer", "1").env("COMPlus_gcServer", "1");
     }
     let mut target = start.ready();
-    let mut turns = Turns { gibibytes: resident(&target) / 1024.0, ..Turns::default() };
+    let mut turns = Turns { gibibytes: resident(target.pid()) / 1024.0, ..Turns::default() };
     let mut chance = Rng::with_seed(1);
     for _ in 0..bench.amount(SNAPSHOTS) {
         let mut order = [0, 1, 2];

@@ -5,10 +5,10 @@
 //! program that allocates little pays little.
 
 use super::percents;
-use super::snapshots::{COMMAND, Folder, take_as};
+use super::snapshot_command::{COMMAND, Folder, take_as};
 use crate::Outcome;
 use crate::bench::{self, BEFORES, Bench, LARGE, SNAPSHOT_OBJECTS, SNAPSHOTS};
-use crate::statistics::{Interval, median};
+use crate::statistics::{Interval, middle};
 use crate::table::Row;
 use remora_e2e::{Remora, Runtime, Target};
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ fn watched(bench: &Bench, about: &str, start: &dyn Fn() -> Target) -> Outcome<Ro
         percents(&loss),
         extra / time.max(1.0) * 100.0,
         extra / made.max(1.0),
-        median(&afterwards).ok_or("nothing was measured")?,
+        middle(&afterwards)?,
     );
     let numbers =
         json!({ "losses": losses, "afterwards": afterwards, "collections_ns": time, "extra_ns": extra, "made": made });
@@ -118,7 +118,6 @@ fn roots(bench: &Bench) -> Outcome<Row> {
             plain.push(milliseconds);
         }
     }
-    let middle = |values: &[f64]| median(values).ok_or("nothing was measured");
     let measured = format!(
         "{:.1} ms in the median, {:.1} without; the smallest of {} each {:.1} and {:.1}; {count} roots",
         middle(&seen)?,

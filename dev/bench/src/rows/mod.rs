@@ -13,6 +13,7 @@ mod memory;
 mod method_names;
 mod model;
 mod parked;
+mod snapshot_command;
 mod snapshot_rounds;
 mod snapshots;
 mod throughput;

@@ -4,7 +4,7 @@
 //! Forced GCs alone make a runtime grow: leftovers of Remora come on top.
 
 use super::percent;
-use super::snapshots::{Folder, take};
+use super::snapshot_command::{Folder, take};
 use crate::Outcome;
 use crate::bench::{Bench, SNAPSHOTS_IN_A_ROW};
 use crate::growth::Growth;

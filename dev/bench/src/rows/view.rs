@@ -1,6 +1,6 @@
 //! A large snapshot in the browser: the time to build its index once, and the time to the first drawing with it.
 
-use super::snapshots::Folder;
+use super::snapshot_command::Folder;
 use crate::Outcome;
 use crate::bench::{self, Bench, VIEW_OBJECTS, VIEWS};
 use crate::graphs;
@@ -104,7 +104,7 @@ struct View {
 impl View {
     /// Starts it, and waits for its address.
     fn of(file: &Path) -> Outcome<View> {
-        let mut command = Command::new(bench::path(super::snapshots::COMMAND)?);
+        let mut command = Command::new(bench::path(super::snapshot_command::COMMAND)?);
         command.args(["heap", "view"]).arg(file).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut view = View { child: command.spawn()?, address: String::new() };
         let mut line = String::new();

@@ -23,7 +23,7 @@ pub fn info(table: &Table) -> Result<String, String> {
     out.push_str(
         "//! One method, one thunk and one vtable entry for each slot of ICorProfilerInfo.\n\
          #![allow(non_snake_case, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
-         use crate::fence::serve;\nuse crate::{InfoObject, Slot};\nuse core::any::Any;\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
+         use crate::object::serve;\nuse crate::{InfoObject, Slot};\nuse core::any::Any;\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
     );
     let named = |method: &Method| Ok(snake(&method.name));
     slots(&chain, "INFO", named, &mut out)?;

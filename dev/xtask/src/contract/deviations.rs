@@ -2,7 +2,6 @@
 //! and has a test.
 
 use super::named::Tests;
-use super::page::Clause;
 use crate::outcome::{Context, Outcome};
 use std::fs;
 
@@ -41,10 +40,10 @@ fn parse(text: &str) -> Vec<Deviation> {
 }
 
 /// References to missing clauses or tests.
-pub fn faults(deviations: &[Deviation], clauses: &[Clause], tests: &Tests) -> Vec<String> {
+pub fn faults(deviations: &[Deviation], clauses: &[&str], tests: &Tests) -> Vec<String> {
     let mut faults = Vec::new();
     for deviation in deviations {
-        for id in deviation.clauses.iter().filter(|id| !clauses.iter().any(|clause| clause.id == **id)) {
+        for id in deviation.clauses.iter().filter(|id| !clauses.contains(&id.as_str())) {
             faults.push(format!("{FILE} names {id}, and there is no such clause"));
         }
         if !tests.has(&deviation.test) {
@@ -61,8 +60,6 @@ pub fn faults(deviations: &[Deviation], clauses: &[Clause], tests: &Tests) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::columns::COUNT;
-    use crate::contract::page::Cell;
 
     const TEXT: &str = "words\n| clause | the contract | what was seen | where | test |\n|---|---|---|---|---|\n\
         | ATT-12, DET-02 | It is so. | It is not. | 10.0.12; before, as it says. | `att_12_a` |\n";
@@ -79,11 +76,10 @@ mod tests {
 
     #[test]
     fn a_clause_and_a_test_that_are_not_there_are_named() {
-        let clauses = [Clause { id: "ATT-12".into(), text: String::new(), cells: [Cell::Shown; COUNT] }];
         let mut tests = Tests::default();
-        let found = faults(&parse(TEXT), &clauses, &tests).join("\n");
+        let found = faults(&parse(TEXT), &["ATT-12"], &tests).join("\n");
         assert!(found.contains("DET-02, and there is no such clause") && found.contains("`att_12_a`"), "{found}");
         tests.add("tests/e2e/tests/runtime_a.rs", "att_12_a");
-        assert_eq!(faults(&parse(TEXT), &clauses, &tests).len(), 1);
+        assert_eq!(faults(&parse(TEXT), &["ATT-12"], &tests).len(), 1);
     }
 }

@@ -64,7 +64,7 @@ fn printing(text: &str) -> impl Iterator<Item = (usize, &'static str)> {
 }
 
 /// The Rust files below `folder`, without pure test files.
-fn rust_files(folder: &Path) -> Outcome<Vec<PathBuf>> {
+pub(super) fn rust_files(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).context(|| format!("cannot list {}", folder.display()))?.flatten() {
         let path = entry.path();

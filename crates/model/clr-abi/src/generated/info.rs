@@ -2,7 +2,7 @@
 //! One method, one thunk and one vtable entry for each slot of ICorProfilerInfo.
 #![allow(non_snake_case, clippy::too_many_arguments, reason = "the runtime's signatures")]
 
-use crate::fence::serve;
+use crate::object::serve;
 use crate::{InfoObject, Slot};
 use core::any::Any;
 use core::ffi::c_void;

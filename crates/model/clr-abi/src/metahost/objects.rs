@@ -4,7 +4,7 @@ use super::runtimes::loaded;
 use super::sys::*;
 use super::{AttachRequest, Fenced, MetaHost, Profiling, Runtime};
 use crate::counted::Counted;
-use crate::fence::caught;
+use crate::panics::caught;
 use crate::{Live, Slot};
 use core::ffi::{c_char, c_void};
 use corprof::sys::{BOOL, DWORD, HANDLE, HRESULT, REFIID, UINT, WCHAR};

@@ -8,9 +8,9 @@ use super::object::CallbackObject;
 use super::slots::ProfilerCallback;
 use crate::buffer::LONGEST_TEXT;
 use crate::info::Info;
+use crate::panics::quietly;
 use crate::{Alive, HResult, Loading, sys};
 use core::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A result type of a safe callback.
 pub(super) trait Answer {
@@ -26,20 +26,6 @@ impl Answer for () {
 impl Answer for Result<(), HResult> {
     fn code(self) -> HResult {
         self.into()
-    }
-}
-
-/// Runs `call`; `None` if it panicked.
-pub(crate) fn quietly<R>(call: impl FnOnce() -> R) -> Option<R> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(value) => Some(value),
-        Err(payload) => {
-            // The payload's own destructor may panic. Its payload is leaked, because dropping it could panic again, without end.
-            if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-                core::mem::forget(second);
-            }
-            None
-        }
     }
 }
 

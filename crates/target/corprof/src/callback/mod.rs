@@ -6,7 +6,6 @@ mod object;
 #[path = "../generated/callback_slots.rs"]
 mod slots;
 
-pub(crate) use fence::quietly;
 pub use object::CallbackObject;
 pub use slots::{CALLBACK_IIDS, ProfilerCallback, SLOT_NAMES};
 

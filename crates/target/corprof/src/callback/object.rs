@@ -2,8 +2,8 @@
 //!
 //! The newest interface's vtable begins with those of all earlier ones, so one object implements every version.
 
-use super::fence::quietly;
 use super::slots::{CALLBACK_IIDS, ProfilerCallback};
+use crate::panics::quietly;
 use crate::{Guid, HResult, sys};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering, fence};

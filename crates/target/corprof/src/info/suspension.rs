@@ -83,7 +83,7 @@ unsafe extern "C" fn next_frame(
 ) -> i32 {
     // SAFETY: the runtime passes the `data` that `do_stack_snapshot` gave it, on the same thread, during that call.
     let walk = unsafe { &mut *data.cast::<Walk<'_>>() };
-    let next = crate::callback::quietly(|| (walk.frame)(FunctionId(function), address));
+    let next = crate::panics::quietly(|| (walk.frame)(FunctionId(function), address));
     match next {
         Some(ControlFlow::Continue(())) => HResult::S_OK.0,
         _ => {

@@ -7,7 +7,8 @@ use super::common::Common;
 use super::detach;
 use super::policy::{RuntimeSlot, RuntimeSlots};
 use super::resource_registry::ResourceRegistry;
-use super::session::{Beginning, Events, Runtime, Session};
+use super::session::{Beginning, Door, Runtime, Session};
+use super::shared_profiler::{Core, Living};
 use super::slots::Profiler;
 use super::thread::{self, OwnThread};
 use crate::{Alive, CallbackObject, CallbackToken, HResult, Info, Loading, SuspendReason, sys};
@@ -16,22 +17,6 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// The detach thread's name.
 const DETACH_THREAD: &str = "corprof-detach";
-
-/// Lends the session to a thread.
-pub(super) trait Door: Send + Sync {
-    fn with_session(&self, work: &mut dyn FnMut(&Session<'static>));
-}
-
-/// What the callback guard lends.
-pub(super) struct Living<P> {
-    pub profiler: P,
-    pub session: Session<'static>,
-}
-
-pub(super) struct Core<P> {
-    pub gate: CallbackGuard<Living<P>>,
-    pub common: Arc<Common>,
-}
 
 /// The author's profiler inside a callback object.
 pub(super) struct Adapter<P> {
@@ -113,7 +98,7 @@ impl<P: Profiler<'static>> Adapter<P> {
         unsafe { core.gate.open(Living { profiler, session }) };
         // Before the events are requested: from then on callbacks need the profiler.
         let _ = self.core.set(Arc::clone(&core));
-        let begun = core.ask_for_callbacks(wants).and_then(|()| Core::start_detach_thread(&core));
+        let begun = core.ask_for_callbacks(wants).and_then(|()| start_detach_thread(&core));
         if begun.is_err() {
             // SAFETY: the guard is open, and there is no detach thread. The runtime makes no callbacks before the attach call returns.
             drop(unsafe { core.gate.shut(P::TIMEOUT) });
@@ -133,26 +118,11 @@ impl<P: Profiler<'static>> Adapter<P> {
     }
 }
 
-impl<P: Profiler<'static>> Core<P> {
-    fn ask_for_callbacks(&self, wants: Events) -> Result<(), HResult> {
-        let living = self.gate.enter().ok_or(HResult::E_UNEXPECTED)?;
-        living.session.set_events(wants)
-    }
-
-    fn start_detach_thread(core: &Arc<Core<P>>) -> Result<(), HResult> {
-        let core = Arc::clone(core);
-        let started = OwnThread::start(DETACH_THREAD, Box::new(move || detach::run(&core)));
-        // Nobody joins the detach thread: it ends last, and holds its own reference on the library.
-        started.map(OwnThread::let_go).map_err(|_| HResult::E_OUTOFMEMORY)
-    }
-}
-
-impl<P: Profiler<'static>> Door for Core<P> {
-    fn with_session(&self, work: &mut dyn FnMut(&Session<'static>)) {
-        if let Some(living) = self.gate.enter() {
-            work(&living.session);
-        }
-    }
+fn start_detach_thread<P: Profiler<'static>>(core: &Arc<Core<P>>) -> Result<(), HResult> {
+    let core = Arc::clone(core);
+    let started = OwnThread::start(DETACH_THREAD, Box::new(move || detach::run(&core)));
+    // Nobody joins the detach thread: it ends last, and holds its own reference on the library.
+    started.map(OwnThread::let_go).map_err(|_| HResult::E_OUTOFMEMORY)
 }
 
 /// The slots that the SDK implements itself. The generated code has the others.

@@ -4,15 +4,15 @@
 //! Detach thread: prove that callbacks arrive → clear the event mask → close the callback guard → request the detach → end.
 //! A step that fails undoes the earlier ones and reports a [`DetachError`]: the session is alive again.
 
-use super::adapter::{Core, Living};
 use super::callback_guard::CallbacksInside;
 use super::policy::Role;
 use super::resource::until;
 use super::resource_registry::{AllClosed, CloseError};
 use super::session::{Events, Runtime, Session};
+use super::shared_profiler::{Core, Living};
 use super::slots::Profiler;
 use super::thread::{self, OwnThread};
-use crate::callback::quietly;
+use crate::panics::quietly;
 use crate::{AttachMask, HResult, HighAttachMask};
 use core::fmt;
 use core::time::Duration;

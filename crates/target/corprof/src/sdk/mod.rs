@@ -112,6 +112,7 @@ mod policy;
 mod resource;
 mod resource_registry;
 mod session;
+mod shared_profiler;
 #[rustfmt::skip]
 #[path = "../generated/sdk_slots.rs"]
 mod slots;

@@ -79,7 +79,7 @@ impl Resource {
         match self {
             Resource::Thread { handle, over } => join(handle, over, timeout),
             Resource::Hook(close) => {
-                crate::callback::quietly(close).unwrap_or_else(|| Err("what closes it panicked".into()))
+                crate::panics::quietly(close).unwrap_or_else(|| Err("what closes it panicked".into()))
             }
             Resource::Child(pid) => reap(*pid),
             Resource::Timer(timer) => delete(*timer),

@@ -8,7 +8,6 @@
 //!
 //! Each is lent for the call. None can be kept beyond it, so none exists after the detach.
 
-use super::adapter::Door;
 use super::common::Common;
 use super::id::{Assembly, Brand, Class, Function, Id, Module, Object, Thread};
 use super::resource::{CloseHook, Resource, SignalHandler, TakenSignal};
@@ -288,6 +287,11 @@ impl<'rt> Deref for Session<'rt> {
     }
 }
 
+/// Lends the session to a thread.
+pub(super) trait Door: Send + Sync {
+    fn with_session(&self, work: &mut dyn FnMut(&Session<'static>));
+}
+
 /// Why a thread, a timer or another resource was not started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -384,7 +388,7 @@ impl<'rt> Session<'rt> {
                 work(session);
             }
         });
-        // SAFETY: only this crate makes a `Session<'rt>`, always with `'rt` = `'static` (`Core::begin`). Authors cannot see that.
+        // SAFETY: only this crate makes a `Session<'rt>`, always with `'rt` = `'static` (`Adapter::begin`). Authors cannot see that.
         let mut work: Box<dyn FnMut(&Session<'static>) + Send> = unsafe { core::mem::transmute(work) };
         self.resources.register(name, || {
             let main = move || {

@@ -70,7 +70,7 @@ extern "C" fn main(argument: *mut c_void) -> *mut c_void {
     // SAFETY: `name` is 16 bytes and ends with a zero, because `start` fills at most 15.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     // A panic must not leave this function. The thread's starter sees that it has ended.
-    let _ = crate::callback::quietly(work);
+    let _ = crate::panics::quietly(work);
     core::ptr::null_mut()
 }
 

@@ -1,11 +1,13 @@
 //! Checks that a round's commands ended as docs/reference/exit-codes.md documents, with a clean receipt and readable files.
 
-use crate::plan::{End, Plan, Task};
-use crate::round::{Act, RECEIPT};
+use crate::plan::{Actor, End, Plan, Task};
 use remora_e2e::{Finished, remora};
 use serde_json::Value;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The receipt's name in a command's folder.
+pub const RECEIPT: &str = "receipt.json";
 
 /// The codes of docs/reference/exit-codes.md that a round may have.
 const NO_PROCESS: i32 = 10;
@@ -33,6 +35,18 @@ const OF_A_KILLED_ONE: [&str; 2] = ["a main profiler had left before", "with it 
 /// The receipt's reason for a forked copy after an exec. The kernel keeps the copy's exit status for the new program, which does not know
 /// this child.
 const OF_A_COPY: &str = "it ended, but nobody asked for its exit status";
+
+/// A command's result and output folder.
+pub struct Act {
+    /// Its plan.
+    pub actor: Actor,
+    /// Its process id.
+    pub pid: u32,
+    /// How it ended.
+    pub finished: Finished,
+    /// Its folder.
+    pub folder: PathBuf,
+}
 
 /// Facts about the target.
 pub struct Known {

@@ -2,14 +2,14 @@
 
 use crate::fleet::Seat;
 use crate::growth;
-use crate::judge::{Case, Known, judge};
+use crate::judge::{Act, Case, Known, RECEIPT, judge};
 use crate::place::{self, Place};
 use crate::plan::{Actor, End, Plan, Task};
-use remora_e2e::{Facts, Finished, Remora, Target, remora};
+use remora_e2e::{Facts, Remora, Target, remora};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -22,21 +22,6 @@ const FIRST_THAT_ENDS_SESSIONS: u32 = 5;
 const UNLOADS: &str = "collectible";
 /// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// The receipt's name in a command's folder.
-pub const RECEIPT: &str = "receipt.json";
-
-/// A command's result and output folder.
-pub struct Act {
-    /// Its plan.
-    pub actor: Actor,
-    /// Its process id.
-    pub pid: u32,
-    /// How it ended.
-    pub finished: Finished,
-    /// Its folder.
-    pub folder: PathBuf,
-}
 
 /// The result of a round.
 pub struct Done {
