@@ -231,6 +231,12 @@ fn regression_the_runtimes_sampler_charged_the_sleep_before_a_burst_to_the_burst
         let used = target.ask("nanoseconds");
         recorded.is_clean();
         let used: f64 = used.split(' ').find_map(|word| word.strip_prefix("Alpha=")).unwrap().parse().unwrap();
+        if runtime.major() == 9 {
+            // It marks no sample as managed code, and the recording says so.
+            let notes = notes(&recorded);
+            assert!(notes.iter().any(|note| note.contains("outside managed code")), "{notes:?}");
+            return;
+        }
         let (shown, whole) = (
             ReadBack::of(&recorded).weight_under("Bursts.Alpha(long, long)") as f64 / 1e9,
             recorded_seconds(&recorded),

@@ -13,6 +13,12 @@ use std::collections::{HashMap, HashSet};
 /// The runtime cuts stacks at this many frames (`EP_MAX_STACK_DEPTH`).
 const RUNTIME_DEPTH_LIMIT: usize = 100;
 
+/// From this many samples outside managed code for one inside, the marks are doubted: .NET 9, and .NET 10 before 10.0.4, mark nearly all as
+/// outside (dotnet/runtime issue 123996; on 9.0.7, 2 samples of 4,173 were marked as managed in a program that does nothing else).
+const UNMARKED: u64 = 100;
+const MARKS_LEFT_OUT: &str = "The runtime marked nearly all samples as outside managed code, and those are left out. .NET 9, and .NET 10 before 10.0.4, do so even for managed code (dotnet/runtime issue 123996): on these, record with -e wall, or without --engine eventpipe.";
+const MARKS_BLOCKED: &str = "The runtime marked nearly all samples as outside managed code, so they are shown as blocked. .NET 9, and .NET 10 before 10.0.4, do so even for managed code (dotnet/runtime issue 123996).";
+
 /// Reads an EventPipe stream piece by piece, and makes a profile of its samples at the end.
 #[derive(Debug)]
 pub struct SampledProfile {
@@ -80,6 +86,8 @@ struct Collector {
     command_line: String,
     dropped_by: HashMap<u64, u64>,
     samplers: HashSet<u64>,
+    /// Samples that the runtime marks as managed code, and as other code.
+    marked: (u64, u64),
     misshapen: u64,
     failure: Option<Error>,
 }
@@ -120,6 +128,7 @@ impl Collector {
             command_line: String::new(),
             dropped_by: HashMap::new(),
             samplers: HashSet::new(),
+            marked: (0, 0),
             misshapen: 0,
             failure: None,
         }
@@ -129,6 +138,8 @@ impl Collector {
         match payload {
             Payload::Sample(mode) => {
                 self.samplers.insert(event.written_by);
+                let mark = if mode == Mode::Managed { &mut self.marked.0 } else { &mut self.marked.1 };
+                *mark += 1;
                 self.samples.visit(event.time, event.thread as u32, self.trace.sampling_interval.into())?;
                 if self.event == remora_profile::Event::Cpu && mode == Mode::External {
                     return Ok(());
@@ -228,6 +239,9 @@ impl Collector {
             note(format!(
                 "{unresolved} different addresses belong to no method that the runtime named: shown as [unknown]."
             ));
+        }
+        if self.marked.0 < self.marked.1 / UNMARKED {
+            note(if self.event == remora_profile::Event::Cpu { MARKS_LEFT_OUT } else { MARKS_BLOCKED }.to_owned());
         }
         let asked = profile.meta.frequency;
         let seconds = profile.meta.duration as f64 / 1e9;
