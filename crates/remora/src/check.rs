@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct CheckJson<'a> {
     process_id: u32,
     /// Whether `record` would work, with either engine.
     recordable: bool,
@@ -128,7 +128,7 @@ fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>) -> Page {
     let engine = verdict.engine();
     let (recordable, code, risks) = (engine.is_some(), verdict.code(), verdict.risks().to_vec());
     let (verdict, checks) = (verdict.to_string(), lines.collect());
-    Page::json(&Told { process_id, recordable, engine, verdict, code, checks, risks })
+    Page::json(&CheckJson { process_id, recordable, engine, verdict, code, checks, risks })
 }
 
 fn text(checks: &[Check], verdict: &Verdict<'_>) -> Page {
@@ -170,10 +170,13 @@ mod tests {
                 text.contains("AVX-512"),
                 matches!(verdict, Verdict::Agent) && std::arch::is_x86_feature_detected!("avx512f")
             );
-            let told: serde_json::Value = serde_json::from_str(&json(7, &[], &verdict)).expect("it is JSON");
-            assert_eq!(told["engine"].as_str(), engine);
-            assert_eq!(told["code"].is_null(), engine.is_some());
-            assert_eq!((told["recordable"].as_bool(), told["verdict"].as_str()), (Some(engine.is_some()), Some(line)));
+            let document: serde_json::Value = serde_json::from_str(&json(7, &[], &verdict)).expect("it is JSON");
+            assert_eq!(document["engine"].as_str(), engine);
+            assert_eq!(document["code"].is_null(), engine.is_some());
+            assert_eq!(
+                (document["recordable"].as_bool(), document["verdict"].as_str()),
+                (Some(engine.is_some()), Some(line))
+            );
         }
     }
 }

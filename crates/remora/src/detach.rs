@@ -152,14 +152,14 @@ mod tests {
         assert_eq!(&*outcome(vec![], &[]).text(), "nothing of Remora is in process 7\n");
         let stays = outcome(vec![], &["/tmp/libremora_agent-1-stays.so (deleted)"]);
         assert!(stays.clean);
-        let told = stays.text();
-        let lines: Vec<&str> = told.lines().collect();
+        let text = stays.text();
+        let lines: Vec<&str> = text.lines().collect();
         let in_memory = outcome(vec![], &["/memfd:libremora_agent-1.so (deleted), 520 KiB"]).text();
         assert!(
             in_memory.contains("no thread of it runs") && !in_memory.contains("counts its profilers right"),
             "{in_memory}"
         );
-        assert!(lines[0].starts_with("stays: /tmp/libremora_agent-1-stays.so (deleted): it does nothing"), "{told}");
+        assert!(lines[0].starts_with("stays: /tmp/libremora_agent-1-stays.so (deleted): it does nothing"), "{text}");
         assert_eq!(lines[1..], ["nothing else of Remora is in process 7"]);
     }
 
@@ -168,13 +168,13 @@ mod tests {
         let path = |number| TargetPath::from(format!("/tmp/libremora_agent-{number}.so"));
         let mut swept = Swept::default();
         swept.in_use = vec![(path(1), Some(std::process::id())), (path(2), None)];
-        let told = Outcome::of(7, swept, vec![], vec![]).text();
+        let text = Outcome::of(7, swept, vec![], vec![]).text();
         let own =
             format!("kept /tmp/libremora_agent-1.so: it belongs to a recording by process {} (", std::process::id());
-        assert!(told.starts_with(&own), "{told}");
+        assert!(text.starts_with(&own), "{text}");
         assert!(
-            told.contains("agent-2.so: it belongs to a recording by a process that cannot be seen from here"),
-            "{told}"
+            text.contains("agent-2.so: it belongs to a recording by a process that cannot be seen from here"),
+            "{text}"
         );
     }
 

@@ -90,6 +90,6 @@ mod tests {
         assert_eq!(state(&[library()]), State::Mapped);
         assert_eq!(state(&[thread(), library()]), State::Running);
         let unread = left(Kind::Mapping, "process 7");
-        assert_eq!(state(&[unread]), State::NotThere, "who may not look is told so by others");
+        assert_eq!(state(&[unread]), State::NotThere, "others report who may not look");
     }
 }

@@ -115,7 +115,7 @@ mod tests {
         };
         assert_eq!(pick(&["1 a"], &[]), Ok(("1 a", None)));
         assert_eq!(pick(&["1 a"], &["2 b", "3 c"]), Ok(("1 a", Some("2 b, 3 c".to_owned()))));
-        assert_eq!(pick(&[], &["2 b"]), Ok(("2 b", None)), "why not is told as if it had been named");
+        assert_eq!(pick(&[], &["2 b"]), Ok(("2 b", None)), "the reason is given as if it had been named");
         let several = pick(&["1 a", "2 b"], &["3 c"]).expect_err("which?");
         assert!(several.contains("2 .NET processes fit: 1 a, 2 b (and, not to be attached to, 3 c)"), "{several}");
         let none = pick(&[], &["2 b", "3 c"]).expect_err("none of them");

@@ -296,7 +296,7 @@ fn gch_06_a_copy_that_ends_before_it_was_asked_about_static_fields_has_told_the_
         command.signal(Signal::CONT);
         let told = command.finish().succeeded().json();
         let notes = told["notes"].to_string();
-        assert!(notes.contains("not all static fields were told"), "{notes}");
+        assert!(notes.contains("not all static fields were read"), "{notes}");
         assert_eq!((&told["complete"], &told["static_fields"]), (&true.into(), &false.into()), "{told:#}");
         assert_eq!(told["receipt"]["clean"], true, "{}", told["receipt"]);
         assert_eq!(Facts::of(program.target.pid()).left_since(&before), Vec::<String>::new());

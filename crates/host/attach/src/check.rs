@@ -425,7 +425,7 @@ fn signals(status: &Status) -> Check {
             [Remedy::RaiseQueuedSignals, Remedy::UseEventPipe],
         ),
         Some((used, limit)) => Check::passed(SUBJECT, format!("{used} of {limit} queued signals in use")),
-        None => Check::unknown(SUBJECT, "no limit is told", []),
+        None => Check::unknown(SUBJECT, "no limit is shown", []),
     }
 }
 

@@ -218,8 +218,8 @@ fn a_process_that_ends_while_it_is_asked_has_ended() {
 #[test]
 fn a_program_that_was_replaced_before_it_answered_is_told_as_replaced() {
     let replaced = |result: Result<(), Error>| {
-        let told = result.expect_err("another program").to_string();
-        assert!(told.contains("process 777 has replaced its program since it was found"), "{told}");
+        let text = result.expect_err("another program").to_string();
+        assert!(text.contains("process 777 has replaced its program since it was found"), "{text}");
     };
     for hangs_up in [true, false] {
         let (made, server) = process_served_by(|listener| listener);

@@ -74,8 +74,8 @@ pub(crate) fn find(
     });
     let mut directories: Vec<TargetPath> = Vec::new();
     let bound = listening.iter().flatten().filter_map(TargetPath::parent);
-    let told = environment.iter().filter(|(key, value)| *key == "TMPDIR" && value.starts_with("/"));
-    for directory in bound.chain(told.map(|(_, value)| value.as_path())).chain(["/tmp".into()]) {
+    let named = environment.iter().filter(|(key, value)| *key == "TMPDIR" && value.starts_with("/"));
+    for directory in bound.chain(named.map(|(_, value)| value.as_path())).chain(["/tmp".into()]) {
         if !directories.contains(&directory) {
             directories.push(directory);
         }

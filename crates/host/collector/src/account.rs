@@ -124,11 +124,11 @@ mod tests {
             (layout::FAILED_LOOKUPS, "look-ups"),
             (layout::UNWIND_REFUSED, "unwind"),
         ] {
-            let told = only(which);
-            assert!(told.len() == 1 && told[0].starts_with("7 ") && told[0].contains(word), "{told:?}");
+            let lines = only(which);
+            assert!(lines.len() == 1 && lines[0].starts_with("7 ") && lines[0].contains(word), "{lines:?}");
         }
-        let told = notes(|_| 0, 3);
-        assert!(told.len() == 1 && told[0].starts_with("3 unloads"), "{told:?}");
+        let lines = notes(|_| 0, 3);
+        assert!(lines.len() == 1 && lines[0].starts_with("3 unloads"), "{lines:?}");
     }
 
     /// A profile with this much sampled, in milliseconds.
@@ -145,24 +145,24 @@ mod tests {
         profile
     }
 
-    fn told(milliseconds: u64, process: u64, unfollowed: u64) -> Option<String> {
+    fn note(milliseconds: u64, process: u64, unfollowed: u64) -> Option<String> {
         let used = Used { process: process * 1_000_000, unfollowed: unfollowed * 1_000_000, ..Used::default() };
         unsampled(&sampled(milliseconds), &used)
     }
 
     #[test]
     fn cpu_time_that_is_in_no_sample_is_told_with_its_cause() {
-        let text = told(600, 1000, 0).expect("400 ms are missing");
+        let text = note(600, 1000, 0).expect("400 ms are missing");
         assert!(
             text.starts_with(
                 "0.40 s of the target's 1.00 s of CPU time are in no sample: 0.40 s in threads that ended"
             ),
             "{text}"
         );
-        let text = told(600, 1000, 390).expect("400 ms are missing");
+        let text = note(600, 1000, 390).expect("400 ms are missing");
         assert!(text.ends_with("in no sample: 0.39 s in threads that cannot be followed"), "{text}");
-        assert_eq!(told(990, 1000, 0), None, "one of a hundred");
-        assert_eq!(told(60, 100, 0), None, "little time");
-        assert_eq!(told(1000, 900, 0), None);
+        assert_eq!(note(990, 1000, 0), None, "one of a hundred");
+        assert_eq!(note(60, 100, 0), None, "little time");
+        assert_eq!(note(1000, 900, 0), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The classes that the forked copy described, and their names.
 
-use crate::meanings::Meanings;
+use crate::id_history::IdHistory;
 use crate::methods::Methods;
 use crate::names::Names;
 use crate::shared_memory::SharedMemory;
@@ -30,7 +30,7 @@ pub struct Classes {
     pub(crate) classes: Vec<ClassFacts>,
     pub(crate) by_id: HashMap<u64, u32>,
     pub(crate) modules: HashMap<u64, Option<u32>>,
-    pub(crate) meanings: Meanings,
+    pub(crate) id_history: IdHistory,
     pub(crate) layouts: HashMap<u32, Layout>,
     pub(crate) statics: Statics,
     /// The runtime's major version.
@@ -55,7 +55,7 @@ impl Classes {
             classes: Vec::new(),
             by_id: HashMap::new(),
             modules: HashMap::new(),
-            meanings: Meanings::default(),
+            id_history: IdHistory::default(),
             layouts: HashMap::new(),
             statics: Statics::default(),
             major: None,
@@ -104,7 +104,7 @@ impl Classes {
 
     /// The name of the class with this id and these facts, whenever it was described.
     pub fn called(&mut self, id: u64, facts: &ClassFacts) -> Called {
-        let alike: Vec<u32> = self.meanings.alike(id, facts, &self.classes).collect();
+        let alike: Vec<u32> = self.id_history.alike(id, facts, &self.classes).collect();
         let mut names = alike.into_iter().map(|class| self.name(class));
         let Some(first) = names.next() else { return Called::Unknown };
         match names.all(|name| name == first) {
@@ -144,7 +144,7 @@ impl Classes {
             Message::Type { .. } | Message::Method { .. } | Message::FunctionId { .. } => self.methods.message(message),
             Message::ModuleId { id, since, index } => {
                 self.modules.insert(id, index);
-                self.meanings.module(id, since, index);
+                self.id_history.module(id, since, index);
             }
             _ => {}
         }
@@ -152,12 +152,12 @@ impl Classes {
 
     /// Runs late: a class may come before its arguments, and before the modules' ids.
     fn describe(&mut self) {
-        let meanings = &self.meanings;
-        let number = |class: u32, id: &u64| meanings.named_by(class, *id).unwrap_or(u32::MAX);
+        let id_history = &self.id_history;
+        let number = |class: u32, id: &u64| id_history.named_by(class, *id).unwrap_or(u32::MAX);
         let kinds: Vec<TypeKind> = (0..)
             .zip(&self.classes)
             .map(|(class, facts)| match facts {
-                ClassFacts::Plain { module, token, arguments, .. } => match meanings.module_of(class, *module) {
+                ClassFacts::Plain { module, token, arguments, .. } => match id_history.module_of(class, *module) {
                     Some(module) => TypeKind::Class {
                         module,
                         token: *token,
@@ -184,7 +184,7 @@ impl HeapVisitor for Classes {
 
     fn class(&mut self, id: u64, facts: ClassFacts) {
         self.by_id.insert(id, self.count());
-        self.meanings.class(self.count(), id);
+        self.id_history.class(self.count(), id);
         self.classes.push(facts);
     }
 
@@ -214,7 +214,7 @@ mod tests {
     fn modules_are_read_ahead_in_the_order_in_which_they_are_told_each_once_and_no_more_than_a_few() {
         let process = std::process::id();
         let mut classes = Classes::new(Names::new(Files::of(process)), Methods::new(Files::of(process)));
-        assert!(!classes.read_ahead(), "none was told");
+        assert!(!classes.read_ahead(), "none was described");
         for index in 0..MOST_AHEAD as u32 + 4 {
             classes.message(Message::Module { index, path: format!("/nowhere/{index}.dll"), mvid: None });
         }

@@ -22,7 +22,7 @@ impl Classes {
             if defined.is_some_and(|(image, token)| image.declares_finalizer(token)) {
                 return true;
             }
-            at = at.and_then(|class| self.meanings.named_by(class, parent));
+            at = at.and_then(|class| self.id_history.named_by(class, parent));
         }
         false
     }

@@ -212,10 +212,10 @@ mod tests {
     #[test]
     fn no_place_for_one_that_is_only_notified_is_nobody_elses_main_place() {
         let refused = || Error::from(remora_attach::Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE));
-        let told = refused().in_place_of(ProfilerSlot::NotificationOnly).to_string();
-        assert!(told.contains("32 places") && !told.contains("main profiler"), "{told}");
-        let told = refused().in_place_of(ProfilerSlot::Main).to_string();
-        assert!(told.contains("main profiler"), "{told}");
+        let text = refused().in_place_of(ProfilerSlot::NotificationOnly).to_string();
+        assert!(text.contains("32 places") && !text.contains("main profiler"), "{text}");
+        let text = refused().in_place_of(ProfilerSlot::Main).to_string();
+        assert!(text.contains("main profiler"), "{text}");
         let other = Error::TargetEnded.in_place_of(ProfilerSlot::NotificationOnly);
         assert!(matches!(other, Error::TargetEnded));
     }

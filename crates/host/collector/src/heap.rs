@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// this time.
 const SHORT_LOOK: Duration = Duration::from_micros(400);
 /// Note for a stream without bytes left.
-pub(crate) const TOO_LONG: &str = "what the copy of the process told was longer than its memory allows, and was cut";
+pub(crate) const TOO_LONG: &str = "what the copy of the process sent was longer than its memory allows, and was cut";
 
 /// Progress of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -229,7 +229,7 @@ impl HeapSession {
         notes.extend(
             self.stream
                 .damaged
-                .then(|| "what the copy of the process told makes no sense from some point on".to_owned()),
+                .then(|| "what the copy of the process sent makes no sense from some point on".to_owned()),
         );
         notes.extend((self.stream.left == 0).then(|| TOO_LONG.to_owned()));
         let counted = [
@@ -240,7 +240,7 @@ impl HeapSession {
             ),
             (
                 layout::HEAP_CONTRADICTED,
-                "objects are otherwise than others of their classes: some objects of these may be told of as they are not",
+                "objects are otherwise than others of their classes: some objects of these may be shown wrongly",
             ),
             (
                 layout::HEAP_WITHOUT_CLASS,
@@ -268,15 +268,15 @@ impl HeapSession {
             ),
             (
                 layout::HEAP_QUESTIONS_GIVEN_UP,
-                "types have static fields that could not be told: what the runtime knows of these types had changed meanwhile",
+                "types have static fields that could not be read: what the runtime knows of these types had changed meanwhile",
             ),
             (layout::LOST_DESCRIPTIONS, "descriptions of modules did not fit into the transport"),
         ];
         let lost = counted.iter().filter(|(which, _)| counter(*which) > 0);
         notes.extend(lost.map(|(which, what)| format!("{} {what}", counter(*which))));
-        let is_told = !self.stream.beside.has_ended() || self.classes.statics.has_ended();
+        let has_all = !self.stream.beside.has_ended() || self.classes.statics.has_ended();
         notes.extend(
-            (!is_told).then(|| "not all static fields were told: the copy of the process waits for what is asked about them, and then ends".to_owned()),
+            (!has_all).then(|| "not all static fields were read: the copy of the process waits for what is asked about them, and then ends".to_owned()),
         );
         notes.extend(self.classes.statics.notes());
         notes.extend(self.reports.walked.and_then(|status| how_it_ended(status, &self.agent.memory)));

@@ -30,14 +30,14 @@ pub struct LaidOut {
 impl Classes {
     /// Layouts and static fields that could be resolved.
     pub fn laid_out(&mut self) -> LaidOut {
-        let Classes { names, classes, by_id, modules: module_ids, layouts: told, major, statics, .. } = self;
+        let Classes { names, classes, by_id, modules: module_ids, layouts: reported, major, statics, .. } = self;
         let has_values = statics.reads_values;
         let module_of = |id: &u64| module_ids.get(id).copied().flatten();
         let mut making = Making {
             modules: Modules::of(names),
             known: Vec::new(),
             class_of: HashMap::new(),
-            told,
+            reported,
             parents: HashMap::new(),
             computing: Rules::of(*major).into_iter().map(Computing::new).collect(),
             made: HashMap::new(),
@@ -48,7 +48,7 @@ impl Classes {
             making.compare();
             (0..making.known.len()).for_each(|class| _ = making.of_class(class as u32));
         }
-        let statics = making.statics(statics.told(), has_values);
+        let statics = making.statics(statics.answers(), has_values);
         let layouts = if has_values { making.layouts } else { Layouts::default() };
         LaidOut { layouts, statics }
     }
@@ -59,7 +59,7 @@ struct Making<'a> {
     /// The classes, by number.
     known: Vec<Known>,
     class_of: HashMap<Known, u32>,
-    told: &'a HashMap<u32, remora_wire::heap::Layout>,
+    reported: &'a HashMap<u32, remora_wire::heap::Layout>,
     parents: HashMap<u32, u32>,
     /// Computed layouts, for each rule set that the runtime may have.
     computing: Vec<Computing>,
@@ -128,21 +128,21 @@ impl Making<'_> {
     fn compare(&mut self) {
         for class in 0..self.known.len() as u32 {
             let known = self.known[class as usize].clone();
-            let Some((bytes, told)) = self.told_value(class, &known) else { continue };
+            let Some((bytes, reported)) = self.reported_value(class, &known) else { continue };
             for computing in &mut self.computing {
-                computing.compare(&mut self.modules, &known, bytes, &told);
+                computing.compare(&mut self.modules, &known, bytes, &reported);
             }
         }
     }
 
     /// Size and fields of a value type as the runtime reports them: offsets count from its own beginning, as seen on 3.1, 8, 9 and 10.
-    fn told_value(&mut self, class: u32, known: &Known) -> Option<(u32, Vec<(u32, u32)>)> {
-        let told = self.told.get(&class)?;
+    fn reported_value(&mut self, class: u32, known: &Known) -> Option<(u32, Vec<(u32, u32)>)> {
+        let reported = self.reported.get(&class)?;
         matches!(self.modules.nature(known)?, TypeNature::Value).then_some(())?;
-        (told.fields.len() == told.count as usize).then_some(())?;
-        let mut fields = told.fields.clone();
+        (reported.fields.len() == reported.count as usize).then_some(())?;
+        let mut fields = reported.fields.clone();
         fields.sort_unstable();
-        Some((told.bytes, fields))
+        Some((reported.bytes, fields))
     }
 
     /// The computed layout of a value type that the runtime did not report: all trusted rule sets must agree.
@@ -178,7 +178,7 @@ impl Making<'_> {
         }
         let (name, family) = (self.modules.text(known), self.modules.family(known));
         let type_ix = class.map(TypeIx);
-        let (shape, source) = (Shape::Unknown, Source::Told);
+        let (shape, source) = (Shape::Unknown, Source::Reported);
         let index = self.layouts.add(Layout { class: type_ix, name, family, shape, source });
         // Before its fields are resolved, because they may name this type again.
         self.made.entry(known.clone()).or_insert(index);
@@ -211,7 +211,7 @@ impl Making<'_> {
             Known::Primitive(0x1c) => Some(Shape::Class { base: None, fields: Vec::new() }),
             _ => None,
         };
-        (shape.unwrap_or(Shape::Unknown), Source::Told)
+        (shape.unwrap_or(Shape::Unknown), Source::Reported)
     }
 
     fn members(&mut self, known: &Known, is_flags: bool) -> Option<Shape> {
@@ -229,18 +229,18 @@ impl Making<'_> {
     }
 
     fn value(&mut self, known: &Known, class: Option<u32>) -> (Shape, Source) {
-        let told = class.and_then(|class| self.told_value(class, known));
-        let source = if told.is_some() { Source::Told } else { Source::Computed };
-        let Some((bytes, places)) = told.or_else(|| self.computed(known)) else { return (Shape::Unknown, source) };
+        let reported = class.and_then(|class| self.reported_value(class, known));
+        let source = if reported.is_some() { Source::Reported } else { Source::Computed };
+        let Some((bytes, places)) = reported.or_else(|| self.computed(known)) else { return (Shape::Unknown, source) };
         let fields = self.fields(known, &places);
         (fields.map_or(Shape::Unknown, |fields| Shape::Value { bytes, fields }), source)
     }
 
     fn class(&mut self, known: &Known, class: Option<u32>) -> Option<Shape> {
         let class = class?;
-        let told = self.told.get(&class)?;
+        let reported = self.reported.get(&class)?;
         let places: Option<Vec<(u32, u32)>> =
-            told.fields.iter().map(|(token, offset)| Some((*token, offset.checked_sub(HEAD)?))).collect();
+            reported.fields.iter().map(|(token, offset)| Some((*token, offset.checked_sub(HEAD)?))).collect();
         let fields = self.fields(known, &places?)?;
         let base = self.parents.get(&class).copied().and_then(|parent| self.of_class(parent));
         Some(Shape::Class { base, fields })

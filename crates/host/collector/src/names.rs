@@ -290,8 +290,8 @@ mod tests {
         ];
         (0..).zip(kinds).for_each(|(index, kind)| names.type_(index, kind));
         let mut named = |index| names.type_name(index).map(|(name, _)| name);
-        let told: Vec<Option<String>> = (0..7).map(&mut named).collect();
+        let names: Vec<Option<String>> = (0..7).map(&mut named).collect();
         let expected = [None, Some("?*[]"), Some("?*[,]"), Some("delegate*[]"), Some("?*[][]"), Some("int[]"), None];
-        assert_eq!(told, expected.map(|name| name.map(str::to_owned)));
+        assert_eq!(names, expected.map(|name| name.map(str::to_owned)));
     }
 }

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use remora_profile::Meta;
 
-    fn told(event: Event, instants: u64, left_out: u64) -> Vec<String> {
+    fn notes_of(event: Event, instants: u64, left_out: u64) -> Vec<String> {
         let meta = Meta { event, frequency: 100, duration: 10_000_000_000, ..Meta::default() };
         let mut profile = Profile::new(meta);
         profile.loss.delivered = 1000;
@@ -53,16 +53,16 @@ mod tests {
 
     #[test]
     fn a_lower_rate_is_told_with_the_one_that_was_asked_for() {
-        let notes = told(Event::Cpu, 500, 0);
+        let notes = notes_of(Event::Cpu, 500, 0);
         assert!(notes.len() == 1 && notes[0].contains("50 times a second, not 100"), "{notes:?}");
-        assert_eq!(told(Event::Cpu, 950, 0), Vec::<String>::new());
+        assert_eq!(notes_of(Event::Cpu, 950, 0), Vec::<String>::new());
     }
 
     #[test]
     fn samples_that_the_budget_left_out_are_told() {
-        let notes = told(Event::Wall, 1000, 20);
+        let notes = notes_of(Event::Wall, 1000, 20);
         assert!(notes.len() == 1 && notes[0].contains("less often than 100 times a second"), "{notes:?}");
-        assert_eq!(told(Event::Wall, 1000, 5), Vec::<String>::new());
-        assert_eq!(told(Event::Cpu, 1000, 20).len(), 1, "more threads ran than the budget allows");
+        assert_eq!(notes_of(Event::Wall, 1000, 5), Vec::<String>::new());
+        assert_eq!(notes_of(Event::Cpu, 1000, 20).len(), 1, "more threads ran than the budget allows");
     }
 }

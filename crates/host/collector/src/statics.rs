@@ -88,7 +88,7 @@ impl Statics {
     }
 
     /// The located fields.
-    pub(crate) fn told(&self) -> &[StaticAnswer] {
+    pub(crate) fn answers(&self) -> &[StaticAnswer] {
         &self.answers
     }
 
@@ -224,8 +224,8 @@ mod tests {
     fn gch_06_answers_belong_to_the_fields_that_were_asked_about() {
         let mut statics = asked();
         assert_eq!(statics.answer(&written(&[1, 1, 1, 0, 0x9000, 0])), Ok(()));
-        let told: Vec<_> = statics.told().iter().map(|told| (told.type_token, told.field)).collect();
-        assert_eq!((told, statics.has_ended()), (vec![(0x0200_0003, 0x0400_0002)], false));
+        let answered: Vec<_> = statics.answers().iter().map(|answer| (answer.type_token, answer.field)).collect();
+        assert_eq!((answered, statics.has_ended()), (vec![(0x0200_0003, 0x0400_0002)], false));
         assert_eq!(statics.answer(&written(&[0, 2])), Ok(()));
         assert!(statics.has_ended());
     }

@@ -88,8 +88,8 @@ pub struct WatchSession {
     beside: HeapDecoder,
     /// The classes of the current snapshot.
     numbers: Vec<u32>,
-    /// The telling of the current snapshot ([`crate::meanings`]).
-    telling: u32,
+    /// The epoch of the current snapshot ([`crate::id_history`]).
+    epoch: u32,
     words: Vec<u64>,
     bytes: Vec<u8>,
     damaged: bool,
@@ -132,12 +132,12 @@ impl WatchSession {
         files.refresh_maps();
         let methods = Methods::new(files.for_another());
         let mut classes = Classes::new(Names::new(files), methods);
-        let telling = classes.meanings.snapshot_begins();
+        let epoch = classes.id_history.snapshot_begins();
         Ok(WatchSession {
             agent,
             reports: AgentReports { is_taking: true, ..AgentReports::default() },
             classes,
-            telling,
+            epoch,
             beside: HeapDecoder::default(),
             numbers: Vec::new(),
             words: Vec::new(),
@@ -211,19 +211,19 @@ impl WatchSession {
     /// Detaches the agent, and waits until the library is unmapped. The wait is bounded, and short if the caller is in a hurry.
     pub fn detach(mut self, sink: &mut impl FnMut(Watched<'_>), hurried: impl Fn() -> bool) -> WatchFinished {
         self.agent.ask_to_leave();
-        let WatchSession { agent, reports, classes, beside, numbers, telling, words, bytes, damaged, left, .. } =
+        let WatchSession { agent, reports, classes, beside, numbers, epoch, words, bytes, damaged, left, .. } =
             &mut self;
-        let telling = *telling;
+        let epoch = *epoch;
         let drain = |memory: &mut crate::shared_memory::SharedMemory| {
             let allowance = memory.allowance(&Instant::now);
-            Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance }.all(sink)
+            Draining { memory, classes, beside, numbers, epoch, words, bytes, damaged, left, allowance }.all(sink)
         };
         let failure = agent.leave(LOOK, drain, |message| reports.take(message), hurried);
         self.agent.facts.children.extend(self.reports.child.take());
         self.copy_ended();
         let lost = self.agent.memory.counter(layout::WATCH_LOST);
         let mut notes = std::mem::take(&mut self.reports.notes);
-        notes.extend(self.damaged.then(|| "what the agent told makes no sense from some point on".to_owned()));
+        notes.extend(self.damaged.then(|| "what the agent sent makes no sense from some point on".to_owned()));
         notes.extend((self.left == 0).then(|| TOO_LONG.to_owned()));
         notes.extend(self.agent.ended_before_its_time().map(str::to_owned));
         let WatchSession { agent, classes, reports, .. } = self;
@@ -254,11 +254,10 @@ impl WatchSession {
 
     /// Number of pieces taken, and whether that was everything.
     fn drain(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> (usize, bool) {
-        let WatchSession { agent, classes, beside, numbers, telling, words, bytes, damaged, left, .. } = self;
-        let (telling, memory) = (*telling, &mut agent.memory);
+        let WatchSession { agent, classes, beside, numbers, epoch, words, bytes, damaged, left, .. } = self;
+        let (epoch, memory) = (*epoch, &mut agent.memory);
         let allowance = memory.allowance(&Instant::now);
-        let mut draining =
-            Draining { memory, classes, beside, numbers, telling, words, bytes, damaged, left, allowance };
+        let mut draining = Draining { memory, classes, beside, numbers, epoch, words, bytes, damaged, left, allowance };
         let took = draining.all(sink);
         (took, draining.allowance.is_left())
     }
@@ -269,8 +268,8 @@ impl WatchSession {
         self.agent.memory.give_up_rest_of_heap();
         let is_whole = std::mem::take(&mut self.beside).has_ended();
         let classes = std::mem::take(&mut self.numbers);
-        self.classes.meanings.were_told(&classes, self.reports.at.take());
-        self.telling = self.classes.meanings.snapshot_begins();
+        self.classes.id_history.were_described(&classes, self.reports.at.take());
+        self.epoch = self.classes.id_history.snapshot_begins();
         // The heap may have grown.
         self.left = longest_stream(self.agent.target.process_id);
         sink(Watched::Snapshot(EndedSnapshot { is_whole, classes, stood: self.reports.stood.last().copied() }));
@@ -283,7 +282,7 @@ struct Draining<'a> {
     classes: &'a mut Classes,
     beside: &'a mut HeapDecoder,
     numbers: &'a mut Vec<u32>,
-    telling: u32,
+    epoch: u32,
     words: &'a mut Vec<u64>,
     bytes: &'a mut Vec<u8>,
     damaged: &'a mut bool,
@@ -327,9 +326,9 @@ impl Draining<'_> {
             if self.bytes.first() == Some(&(CLASS as u8))
                 && let Ok(WatchPiece::Class { number, collection, id, facts }) = WatchPiece::decode(self.bytes)
             {
-                self.classes.meanings.in_collection(number);
+                self.classes.id_history.in_collection(number);
                 self.classes.class(id, facts);
-                self.classes.meanings.were_told(&[self.classes.count() - 1], Some(collection));
+                self.classes.id_history.were_described(&[self.classes.count() - 1], Some(collection));
             }
             sink(Watched::Piece(self.bytes));
         }
@@ -352,7 +351,7 @@ impl Draining<'_> {
                 Some(bytes) if head & BESIDE == 0 => sink(Watched::Stream(bytes)),
                 Some(bytes) => {
                     let before = self.classes.count();
-                    self.classes.meanings.in_snapshot(self.telling);
+                    self.classes.id_history.in_snapshot(self.epoch);
                     *self.damaged = self.beside.push(bytes, self.classes).is_err();
                     self.numbers.extend(before..self.classes.count());
                 }

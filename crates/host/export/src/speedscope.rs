@@ -34,12 +34,12 @@ struct File<'a> {
     active_profile_index: usize,
     shared: Shared<'a>,
     profiles: Vec<Sampled<'a>>,
-    remora: Told,
+    remora: Account,
 }
 
 /// Data for which speedscope has no place.
 #[derive(Serialize)]
-struct Told {
+struct Account {
     account: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> File<'a> {
             active_profile_index: 0,
             shared: Shared { frames: frames(profile) },
             profiles,
-            remora: Told { account: account::lines(profile) },
+            remora: Account { account: account::lines(profile) },
         }
     }
 }

@@ -243,7 +243,7 @@ fn regression_whatever_names_a_process_has_its_snapshot_is_read() {
                 name: long.clone(),
                 family: long.clone(),
                 shape: Shape::Class { base: None, fields: fields.clone() },
-                source: Source::Told,
+                source: Source::Reported,
             });
         }
         let mut writer = Writer::create(Vec::new()).unwrap();

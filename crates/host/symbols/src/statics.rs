@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn gch_06_what_a_field_holds_is_told_by_its_signature() {
-        let told = [
+        let signatures = [
             (&[0x06, 0x0e][..], Some(true)),
             (&[0x06, 0x12, 0x09], Some(true)),
             (&[0x06, 0x15, 0x12, 0x09, 0x01, 0x08], Some(true)),
@@ -92,7 +92,7 @@ mod tests {
             (&[0x06], None),
             (&[], None),
         ];
-        for (signature, expected) in told {
+        for (signature, expected) in signatures {
             assert_eq!(is_reference(signature), expected, "{signature:x?}");
         }
     }

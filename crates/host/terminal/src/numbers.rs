@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn one_thing_is_not_several() {
-        let told = [0, 1, 2000].map(|number| counted(number, "sample"));
-        assert_eq!(told, ["0 samples", "1 sample", "2,000 samples"]);
+        let shown = [0, 1, 2000].map(|number| counted(number, "sample"));
+        assert_eq!(shown, ["0 samples", "1 sample", "2,000 samples"]);
     }
 }

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use clap::Parser;
 
-    fn told(line: &str) -> String {
+    fn refusal_of(line: &str) -> String {
         let words: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
         let all = std::iter::once("remora".to_owned()).chain(words.iter().cloned());
         let error = CommandLine::try_parse_from(all).expect_err(line);
@@ -173,7 +173,7 @@ mod tests {
             ("ps --jason", "there is --json; see `remora ps --help`"),
         ];
         for (line, words) in cases {
-            assert!(told(line).contains(words), "{line}: {}", told(line));
+            assert!(refusal_of(line).contains(words), "{line}: {}", refusal_of(line));
         }
     }
 

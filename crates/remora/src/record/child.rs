@@ -91,7 +91,7 @@ impl Child {
 
     /// The message about the unrecorded time before the recording, which starts now.
     pub(crate) fn unrecorded(&self) -> String {
-        told_unrecorded(self.started.elapsed())
+        unrecorded_note(self.started.elapsed())
     }
 
     /// Its name in messages.
@@ -112,7 +112,7 @@ impl Child {
     }
 }
 
-fn told_unrecorded(time: Duration) -> String {
+fn unrecorded_note(time: Duration) -> String {
     format!(
         "the recording began {} after the command was started: it misses everything before",
         show(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn how_long_a_command_ran_before_its_recording_is_told() {
-        let told = told_unrecorded(Duration::from_millis(85));
-        assert!(told.starts_with("the recording began 85"), "{told}");
+        let text = unrecorded_note(Duration::from_millis(85));
+        assert!(text.starts_with("the recording began 85"), "{text}");
     }
 }

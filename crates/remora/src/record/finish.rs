@@ -58,12 +58,12 @@ impl Finish<'_> {
             managed_frames,
             first_sample,
         };
-        let told = outcome.tell(self.plan.json, &self.output);
+        let printed = outcome.tell(self.plan.json, &self.output);
         let of_a_command = end.child.is_some();
         if let Some(child) = end.child {
             tell_of(child, &end.why);
         }
-        let ended = told.and(written).and(receipt_written).and_then(|()| ended(end.why, of_a_command));
+        let ended = printed.and(written).and(receipt_written).and_then(|()| ended(end.why, of_a_command));
         verdict(ended, receipt.clean())
     }
 
@@ -73,8 +73,8 @@ impl Finish<'_> {
         let receipt = self.before.verify(&facts, false);
         let written = write_receipt(&receipt, self.plan.receipt.as_ref());
         let file = self.plan.receipt.as_ref().filter(|_| written.is_ok());
-        let told = tell_of_nothing(&receipt, &failure, file, (self.plan.json, &self.output));
-        for lesser in [written, told].into_iter().filter_map(Result::err) {
+        let printed = tell_of_nothing(&receipt, &failure, file, (self.plan.json, &self.output));
+        for lesser in [written, printed].into_iter().filter_map(Result::err) {
             note(&format!("remora: {}", lesser.line()));
         }
         if receipt.clean() { failure } else { Failure::LeftBehind(Box::new(failure)) }
@@ -199,8 +199,8 @@ mod tests {
         ] {
             assert_eq!(code(ended(why, false), false), Exit::Unclean);
         }
-        let told = verdict(ended(EndReason::DiskFull, false), false).expect_err("two things are to be told").line();
-        assert!(told.contains("the disk is full") && told.contains("the receipt lists it"), "{told}");
+        let text = verdict(ended(EndReason::DiskFull, false), false).expect_err("it has two reasons").line();
+        assert!(text.contains("the disk is full") && text.contains("the receipt lists it"), "{text}");
     }
 
     #[test]
@@ -208,8 +208,8 @@ mod tests {
         let mut profile = Profile::default();
         profile.meta.duration = 10_000_000_000;
         profile.meta.target_cpu = Some(20_000_000);
-        let told = idle(&profile).expect("it is idle");
-        assert!(told.contains("0.2% of a processor; --event wall"), "{told}");
+        let text = idle(&profile).expect("it is idle");
+        assert!(text.contains("0.2% of a processor; --event wall"), "{text}");
         profile.meta.event = Event::Wall;
         assert_eq!(idle(&profile), None);
         profile.meta.event = Event::Cpu;

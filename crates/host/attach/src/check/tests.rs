@@ -281,7 +281,8 @@ fn a_crowded_signal_queue_is_found() {
 
 #[test]
 fn each_thread_wants_room_for_two_timers() {
-    let threads = u64::from(MadeUp::core_clr().find().proc.status(crate::test_process::PID).expect("told").threads);
+    let threads =
+        u64::from(MadeUp::core_clr().find().proc.status(crate::test_process::PID).expect("it is shown").threads);
     let wanted = 64 + threads;
     let enough = MadeUp::core_clr();
     enough.identity_with_signals(0, wanted);

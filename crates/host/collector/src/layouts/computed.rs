@@ -87,11 +87,11 @@ impl Computing {
     }
 
     /// Compares a layout that the runtime reported with the computed one.
-    pub(crate) fn compare(&mut self, modules: &mut Modules<'_>, of: &Known, bytes: u32, told: &[(u32, u32)]) {
+    pub(crate) fn compare(&mut self, modules: &mut Modules<'_>, of: &Known, bytes: u32, reported: &[(u32, u32)]) {
         let Some(computed) = self.value(modules, of) else { return };
         let mut fields = computed.fields.clone();
         fields.sort_unstable();
-        if (bytes, told) != (computed.bytes, &fields) && !self.differs.contains(&computed.order) {
+        if (bytes, reported) != (computed.bytes, &fields) && !self.differs.contains(&computed.order) {
             self.differs.push(computed.order);
         }
     }

@@ -22,9 +22,9 @@ struct Owner {
 
 impl Making<'_> {
     /// All static fields with a name. Without values: only those that can hold objects, because no others were read.
-    pub(super) fn statics(&mut self, told: &[StaticAnswer], has_values: bool) -> Vec<StaticField> {
+    pub(super) fn statics(&mut self, answers: &[StaticAnswer], has_values: bool) -> Vec<StaticField> {
         let (mut all, mut owner): (Vec<StaticField>, Option<Owner>) = (Vec::new(), None);
-        for field in told {
+        for field in answers {
             let of = (field.module, field.type_token, field.class);
             if owner.as_ref().is_none_or(|owner| owner.of != of) {
                 owner = self.owner(of);
@@ -47,21 +47,21 @@ impl Making<'_> {
         Some(Owner { of, known, name, assembly, fields })
     }
 
-    fn field(&mut self, owner: &Owner, told: &StaticAnswer, has_values: bool) -> Option<StaticField> {
-        let declared = owner.fields.iter().find(|field| field.token == told.field)?;
+    fn field(&mut self, owner: &Owner, answer: &StaticAnswer, has_values: bool) -> Option<StaticField> {
+        let declared = owner.fields.iter().find(|field| field.token == answer.field)?;
         let arguments = match &owner.known {
             Known::Defined { arguments, .. } => &arguments[..],
             _ => &[],
         };
-        let held = declared.of.as_ref().map_or(Known::Unknown, |of| self.modules.known(told.module, of, arguments));
+        let held = declared.of.as_ref().map_or(Known::Unknown, |of| self.modules.known(answer.module, of, arguments));
         let slot = match has_values {
             true => self.slot(&held),
             false => self.slot_alone(&held),
         };
         // Its type cannot be resolved, but it is an object.
-        let is_object = slot.kind == SlotKind::UNKNOWN && told.is_reference;
+        let is_object = slot.kind == SlotKind::UNKNOWN && answer.is_reference;
         let slot = if is_object { Slot { kind: SlotKind::OBJECT, ..slot } } else { slot };
-        let content = self.content(&held, &slot, told.place);
+        let content = self.content(&held, &slot, answer.place);
         let (owner, assembly) = (owner.name.clone(), owner.assembly.clone());
         Some(StaticField { owner, assembly, name: declared.name.clone(), slot, content })
     }

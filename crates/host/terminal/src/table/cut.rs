@@ -61,9 +61,9 @@ mod tests {
             ("Contoso.Shop.Session (at 0x7f485205cfc8) by items", 36, "Co…ssion (at 0x7f485205cfc8) b…items"),
         ];
         for (cell, width, shown) in cases {
-            let told = shortened(cell, width);
-            assert_eq!(told, shown, "{cell}");
-            assert!(told.chars().count() <= width, "{told}");
+            let cut = shortened(cell, width);
+            assert_eq!(cut, shown, "{cell}");
+            assert!(cut.chars().count() <= width, "{cut}");
         }
     }
 }

@@ -239,8 +239,8 @@ fn advice_speaks_of_the_flag_that_named_the_place() {
         for (destination, flag) in
             [(Destination::of(path, false), " -o "), (Destination::of_receipt(path, false), " --receipt ")]
         {
-            let told = destination.check().expect_err("it cannot be written").line();
-            assert!(told.contains(&format!("give{flag}")), "{told}");
+            let text = destination.check().expect_err("it cannot be written").line();
+            assert!(text.contains(&format!("give{flag}")), "{text}");
         }
     }
     let written = Destination::of_receipt(&directory.path().join("new.json"), false).write(|out| {
