@@ -134,7 +134,7 @@ fn a_condition_that_is_met_ends_with_a_status_of_its_own_after_the_report() {
     let ran = report(&["count('string') > 100", "retained(\"App.Cache\") >= 100KiB", "bytes('App.Gone') > 0"]);
     assert_eq!(ran.code, 43, "{}", ran.stderr);
     assert!(ran.stdout.starts_with("Shop (4711), .NET 8.0.4\n"), "{}", ran.stdout);
-    let told: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("--fail-if")).collect();
+    let reported: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("--fail-if")).collect();
     expect![[r#"
         [
             "--fail-if is not met: count('string') > 100: here 100 objects",
@@ -142,7 +142,7 @@ fn a_condition_that_is_met_ends_with_a_status_of_its_own_after_the_report() {
             "--fail-if is not met: bytes('App.Gone') > 0: here 0 B, no such type is in the snapshot",
         ]
     "#]]
-    .assert_debug_eq(&told);
+    .assert_debug_eq(&reported);
     let message = format!(
         "remora: {file} meets a condition of --fail-if: retained(\"App.Cache\") >= 100KiB: here 108 KiB (110,632 B); \
          `remora heap show {file} TYPE` shows what keeps objects of a type alive\n"
@@ -172,7 +172,7 @@ fn part_of_a_heap_does_not_prove_that_a_condition_is_not_met() {
     let ran = remora(["heap", "report", &file, "--fail-if", "count('string') > 100"]);
     assert_eq!(ran.code, 42, "{}", ran.stderr);
     let line = "--fail-if is not proven, neither way, since this is not all of the heap: count('string') > 100: here 100 objects";
-    assert!(ran.stdout.lines().any(|told| told == line), "{}", ran.stdout);
+    assert!(ran.stdout.lines().any(|reported| reported == line), "{}", ran.stdout);
     // The existing part is enough.
     assert_eq!(remora(["heap", "report", &file, "--fail-if", "count('string') > 99"]).code, 43);
 }
@@ -201,10 +201,10 @@ fn a_snapshot_is_converted_by_extension_or_by_name() {
         );
         remora(["heap", "convert", &file, "-o", &out, "--force"]).succeeds();
     }
-    let told = json(&remora(["heap", "convert", &file, "-o", "-", "--format", "heapsnapshot"]).succeeds());
-    assert_eq!(told["snapshot"]["remora"]["complete"], true);
+    let reported = json(&remora(["heap", "convert", &file, "-o", "-", "--format", "heapsnapshot"]).succeeds());
+    assert_eq!(reported["snapshot"]["remora"]["complete"], true);
     // The root, one kind of roots, and the objects.
-    assert_eq!(told["snapshot"]["node_count"], 104);
+    assert_eq!(reported["snapshot"]["node_count"], 104);
     assert_eq!(directory.names().len(), 3, "nothing else is left: {:?}", directory.names());
 }
 
@@ -255,8 +255,8 @@ fn part_of_a_heap_is_converted_and_told() {
     let ran = remora(["heap", "convert", &file, "-o", &out]);
     assert_eq!(ran.code, 42, "{}", ran.stderr);
     assert!(ran.stderr.contains("does not hold all of the heap"), "{}", ran.stderr);
-    let told = json(&std::fs::read_to_string(&out).expect("it is there"));
-    assert_eq!(told["snapshot"]["remora"]["account"][0], "Shop (4711), .NET 8.0.4: NOT all of the heap");
+    let reported = json(&std::fs::read_to_string(&out).expect("it is there"));
+    assert_eq!(reported["snapshot"]["remora"]["account"][0], "Shop (4711), .NET 8.0.4: NOT all of the heap");
 }
 
 #[test]
@@ -300,10 +300,10 @@ fn a_difference_of_two_programs_says_so() {
     let directory = Directory::new();
     let before = snapshot(&directory, "a.remora-heap", 2, End::Whole);
     let after = snapshot_of("Orders", &directory, "b.remora-heap", 3, End::Whole);
-    let told = remora(["heap", "diff", &before, &after]).succeeds();
+    let reported = remora(["heap", "diff", &before, &after]).succeeds();
     let note =
         "the two are of different programs, Shop and Orders: types that are called the same need not be the same";
-    assert!(told.contains(&format!("objects\nnote: {note}\n\ntypes,")), "{told}");
+    assert!(reported.contains(&format!("objects\nnote: {note}\n\ntypes,")), "{reported}");
     assert_eq!(json(&remora(["heap", "diff", &before, &after, "--json"]).succeeds())["notes"][0], note);
 }
 
@@ -311,9 +311,9 @@ fn a_difference_of_two_programs_says_so() {
 fn a_table_that_is_cut_says_how_much_it_leaves_out() {
     let directory = Directory::new();
     let file = snapshot(&directory, "a.remora-heap", 4, End::Whole);
-    let told = remora(["heap", "report", &file, "--top", "1"]).succeeds();
-    let types = told.split("\nholders").next().unwrap_or_default();
-    assert!(types.ends_with("\nand 2 others (--top shows more)\n"), "{told}");
+    let reported = remora(["heap", "report", &file, "--top", "1"]).succeeds();
+    let types = reported.split("\nholders").next().unwrap_or_default();
+    assert!(types.ends_with("\nand 2 others (--top shows more)\n"), "{reported}");
     assert!(!remora(["heap", "report", &file]).succeeds().contains("--top"), "nothing is left out");
 }
 
@@ -321,15 +321,15 @@ fn a_table_that_is_cut_says_how_much_it_leaves_out() {
 fn a_file_of_the_other_kind_is_told_with_the_command_that_shows_it() {
     let directory = Directory::new();
     let (snapshot, recording) = (snapshot(&directory, "a.remora-heap", 4, End::Whole), golden());
-    let told =
+    let reported =
         format!("remora: {snapshot} is a heap snapshot, and no recording; `remora heap report {snapshot}` shows it");
-    assert_eq!(remora(["report", &snapshot]).fails(30), told);
-    assert_eq!(remora(["convert", &snapshot, "-o", &directory.path("a.html")]).fails(30), told);
-    let told =
+    assert_eq!(remora(["report", &snapshot]).fails(30), reported);
+    assert_eq!(remora(["convert", &snapshot, "-o", &directory.path("a.html")]).fails(30), reported);
+    let reported =
         format!("remora: {recording} is a recording, and no heap snapshot; `remora report {recording}` shows it");
     for command in
         [&["report", recording][..], &["show", recording, "A"], &["view", recording], &["diff", recording, &snapshot]]
     {
-        assert_eq!(remora(std::iter::once(&"heap").chain(command)).fails(30), told);
+        assert_eq!(remora(std::iter::once(&"heap").chain(command)).fails(30), reported);
     }
 }

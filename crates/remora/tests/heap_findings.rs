@@ -90,9 +90,9 @@ fn snapshot(directory: &Directory) -> String {
 fn what_was_found_is_shown_in_sections_behind_the_tables() {
     let directory = Directory::new();
     let file = snapshot(&directory);
-    let told = remora(["heap", "report", &file]).succeeds();
-    let begin = told.find("\nsubscribers").expect("a section");
-    let end = told.find("\nsuspect").expect("what follows");
+    let shown = remora(["heap", "report", &file]).succeeds();
+    let begin = shown.find("\nsubscribers").expect("a section");
+    let end = shown.find("\nsuspect").expect("what follows");
     expect![[r#"
 
         subscribers that only an event keeps alive: unsubscribed, they would go
@@ -110,16 +110,16 @@ fn what_was_found_is_shown_in_sections_behind_the_tables() {
         App.Node[] (at 0x7f0000020000): 999 of 1,000 places empty
 
         A snapshot that is taken with --values says, too: how much of 800 B in 1 collection is used.
-    "#]].assert_eq(&told[begin..end]);
+    "#]].assert_eq(&shown[begin..end]);
 }
 
 #[test]
 fn the_first_table_has_assemblies_if_it_is_asked_to() {
     let directory = Directory::new();
     let file = snapshot(&directory);
-    let told = remora(["heap", "report", &file, "--by", "assembly"]).succeeds();
-    let begin = told.find("\nassemblies").expect("a table");
-    let end = told.find("\nholders").expect("what follows");
+    let shown = remora(["heap", "report", &file, "--by", "assembly"]).succeeds();
+    let begin = shown.find("\nassemblies").expect("a table");
+    let end = shown.find("\nholders").expect("what follows");
     expect![[r#"
 
         assemblies, by what would go with the objects of their types
@@ -127,6 +127,6 @@ fn the_first_table_has_assemblies_if_it_is_asked_to() {
         14.8 KiB  100.0%  14.6 KiB        7  App
         6.81 KiB   46.2%     128 B        3  System.Private.CoreLib
     "#]]
-    .assert_eq(&told[begin..end]);
+    .assert_eq(&shown[begin..end]);
     remora(["heap", "report", &file, "--by", "colour"]).fails(2);
 }

@@ -70,9 +70,9 @@ impl Viewing {
     fn end(mut self) -> (Option<i32>, String) {
         let process = Pid::from_raw(self.child.id() as i32).expect("it runs");
         kill_process(process, Signal::INT).expect("it can be told");
-        let mut told = String::new();
-        self.child.stderr.take().expect("it is piped").read_to_string(&mut told).expect("it is text");
-        (self.child.wait().expect("it ends").code(), told)
+        let mut shown = String::new();
+        self.child.stderr.take().expect("it is piped").read_to_string(&mut shown).expect("it is text");
+        (self.child.wait().expect("it ends").code(), shown)
     }
 }
 
@@ -93,10 +93,10 @@ fn the_first_view_keeps_an_index_beside_the_file_and_the_next_one_uses_it() {
         (&about["objects"], &about["file"], &about["about"]["application"]),
         (&1_000.into(), &"a.remora-heap".into(), &"Chain".into())
     );
-    let (status, told) = first.end();
-    assert_eq!(status, Some(0), "{told}");
-    assert!(told.starts_with(&format!("making the index of {file}, once\nmade in ")), "{told}");
-    assert!(told.ends_with(&format!(" s, and kept in {file}.index\n")), "{told}");
+    let (status, shown) = first.end();
+    assert_eq!(status, Some(0), "{shown}");
+    assert!(shown.starts_with(&format!("making the index of {file}, once\nmade in ")), "{shown}");
+    assert!(shown.ends_with(&format!(" s, and kept in {file}.index\n")), "{shown}");
     assert_eq!(directory.names(), ["a.remora-heap", "a.remora-heap.index"]);
     let mode = fs::metadata(format!("{file}.index")).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o640, "who may read the snapshot may read its index");
@@ -146,8 +146,8 @@ fn where_no_index_can_stand_beside_the_file_it_is_kept_in_the_cache() {
         command.env("XDG_CACHE_HOME", directory.path("cache")).stdin(File::open(&file).expect("it is there"));
         Viewing::of(&mut command)
     };
-    let (status, told) = open().end();
-    assert!(status == Some(0) && told.contains(&format!("kept in {}/remora/", directory.path("cache"))), "{told}");
+    let (status, shown) = open().end();
+    assert!(status == Some(0) && shown.contains(&format!("kept in {}/remora/", directory.path("cache"))), "{shown}");
     let folder = fs::metadata(directory.path("cache/remora")).expect("it is there");
     assert_eq!(folder.permissions().mode() & 0o777, 0o700);
     assert_eq!(open().end(), (Some(0), String::new()));
@@ -156,8 +156,8 @@ fn where_no_index_can_stand_beside_the_file_it_is_kept_in_the_cache() {
         .stdin(File::open(&file).expect("it is there"))
         .output();
     let nowhere = nowhere.expect("it starts");
-    let told = String::from_utf8(nowhere.stderr).expect("it is text");
-    assert!(nowhere.status.code() == Some(20) && told.contains("cannot be written"), "{told}");
+    let shown = String::from_utf8(nowhere.stderr).expect("it is text");
+    assert!(nowhere.status.code() == Some(20) && shown.contains("cannot be written"), "{shown}");
 }
 
 /// This is known only after the whole index was written.
@@ -168,8 +168,8 @@ fn where_an_index_cannot_have_its_name_beside_the_file_it_is_kept_in_the_cache()
     fs::create_dir(format!("{file}.index")).expect("made");
     let viewing = Viewing::of(view(&file).env("XDG_CACHE_HOME", directory.path("cache")).stdin(Stdio::null()));
     assert_eq!(viewing.about()["objects"], 10);
-    let (status, told) = viewing.end();
-    assert!(status == Some(0) && told.contains(&format!("kept in {}/remora/", directory.path("cache"))), "{told}");
+    let (status, shown) = viewing.end();
+    assert!(status == Some(0) && shown.contains(&format!("kept in {}/remora/", directory.path("cache"))), "{shown}");
     assert_eq!(directory.names(), ["a.remora-heap", "a.remora-heap.index", "cache"], "nothing half written is left");
 }
 
@@ -179,8 +179,8 @@ fn part_of_a_heap_is_shown_and_told_at_the_end() {
     let file = snapshot(&directory, "a.remora-heap", 10, false);
     let viewing = Viewing::file(&file);
     assert_eq!(viewing.about()["about"]["complete"], false);
-    let (status, told) = viewing.end();
-    assert!(status == Some(42) && told.contains("does not hold all of the heap"), "{told}");
+    let (status, shown) = viewing.end();
+    assert!(status == Some(42) && shown.contains("does not hold all of the heap"), "{shown}");
 }
 
 #[test]
@@ -190,8 +190,8 @@ fn a_disk_that_is_full_leaves_nothing_behind() {
     let ran =
         Command::new("prlimit").args(["--fsize=8192", env!("CARGO_BIN_EXE_remora"), "heap", "view", &file]).output();
     let ran = ran.expect("it starts");
-    let told = String::from_utf8(ran.stderr).expect("it is text");
-    assert!(ran.status.code() == Some(21) && told.contains("a file may not grow further"), "{told}");
+    let shown = String::from_utf8(ran.stderr).expect("it is text");
+    assert!(ran.status.code() == Some(21) && shown.contains("a file may not grow further"), "{shown}");
     assert_eq!(directory.names(), ["a.remora-heap"]);
 }
 

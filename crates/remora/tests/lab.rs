@@ -23,9 +23,9 @@ struct LabResult {
 
 impl LabResult {
     fn of(ran: Ran) -> LabResult {
-        let told: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
-        let count = |field: &str| told[field].as_u64().unwrap_or_else(|| panic!("no number in {field}"));
-        let findings = told["findings"].as_array().expect("a list").clone();
+        let shown: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        let count = |field: &str| shown[field].as_u64().unwrap_or_else(|| panic!("no number in {field}"));
+        let findings = shown["findings"].as_array().expect("a list").clone();
         LabResult { code: ran.code, findings, runs: count("runs"), left_out: count("left_out"), stderr: ran.stderr }
     }
 
@@ -354,9 +354,9 @@ fn where_the_verdicts_cannot_be_written_a_flag_that_the_command_has_not_is_not_a
     let mut laboratory = std::process::Command::new(env!("CARGO_BIN_EXE_remora"));
     laboratory.args(["lab", "--seeds", "1", "--runtime-version", "core8"]).stdout(full);
     let output = laboratory.stderr(std::process::Stdio::piped()).output().expect("it starts");
-    let told = "remora: standard output cannot be written: the disk is full (no space left); ";
+    let shown = "remora: standard output cannot be written: the disk is full (no space left); ";
     let advice = "free some space, or redirect it to a place on another disk\n";
-    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("{told}{advice}"));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("{shown}{advice}"));
     assert_eq!(output.status.code(), Some(21));
 }
 

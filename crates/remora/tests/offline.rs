@@ -201,9 +201,9 @@ fn names_in_a_recording_cannot_drive_the_terminal() {
     assert!(report.contains("\nnote: \\u{9b}31m\\nwrote /etc/passwd\\u{202e}\n"), "a note is one line: {report}");
     let json = remora(["report", &file, "--json"]).succeeds();
     assert!(!json.contains(drives), "{json:?}");
-    let told: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
-    assert_eq!(told["notes"][0], "\u{9b}31m\nwrote /etc/passwd\u{202e}", "the same text for programs");
-    assert_eq!(told["application"], "\x1b[2Jevil\r");
+    let reported: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(reported["notes"][0], "\u{9b}31m\nwrote /etc/passwd\u{202e}", "the same text for programs");
+    assert_eq!(reported["application"], "\x1b[2Jevil\r");
     for format in ["folded", "speedscope", "html"] {
         let shown = on_a_terminal(&format!("{} convert {file} -o - --format {format}", env!("CARGO_BIN_EXE_remora")));
         let drives = |letter: char| drives(letter) && !['\r', '\t'].contains(&letter);
@@ -360,11 +360,11 @@ fn a_file_that_may_not_grow_further_is_told() {
         .arg(directory.path().join("recording.html"))
         .output()
         .expect("there is a shell");
-    let told = String::from_utf8_lossy(&run.stderr);
-    assert_eq!(run.status.code(), Some(21), "{told}");
+    let reported = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(21), "{reported}");
     assert!(
-        told.contains("cannot be written: the disk is full (a file may not grow further, see `ulimit -f`)"),
-        "{told}"
+        reported.contains("cannot be written: the disk is full (a file may not grow further, see `ulimit -f`)"),
+        "{reported}"
     );
 }
 
@@ -471,10 +471,10 @@ fn a_recording_that_cannot_be_read_is_told() {
     for (bytes, code, message) in cases {
         let file = place(bytes);
         let out = directory.path("out.html");
-        let told = remora(["report", &file]).fails(code);
-        assert_eq!(told, remora(["convert", &file, "-o", &out]).fails(code));
-        let told = told.strip_prefix(&format!("remora: {file} cannot be read: ")).expect(&told).to_owned();
-        message.assert_eq(&told);
+        let reported = remora(["report", &file]).fails(code);
+        assert_eq!(reported, remora(["convert", &file, "-o", &out]).fails(code));
+        let reported = reported.strip_prefix(&format!("remora: {file} cannot be read: ")).expect(&reported).to_owned();
+        message.assert_eq(&reported);
         assert!(!std::path::Path::new(&out).exists());
     }
     let missing = directory.path("none.remora");
@@ -488,16 +488,16 @@ fn a_truncated_recording_is_used_as_far_as_it_goes_and_told() {
     let whole = std::fs::read(golden()).expect("it is there");
     let file = directory.path("cut.remora");
     std::fs::write(&file, &whole[..whole.len() - 3]).expect("written");
-    let told = format!(
+    let reported = format!(
         "remora: {file} is truncated: what could be read, 40 samples (2.0 s), is in the output; \
          nothing more can be read from it"
     );
     let report = remora(["report", &file]);
-    assert_eq!((report.code, report.stderr.trim_end()), (31, told.as_str()));
+    assert_eq!((report.code, report.stderr.trim_end()), (31, reported.as_str()));
     assert_eq!(report.stdout, remora(["report", golden()]).stdout);
     let out = directory.path("out.folded");
     let converted = remora(["convert", &file, "-o", &out]);
-    assert_eq!((converted.code, converted.stderr), (31, format!("wrote {out}\n{told}\n")));
+    assert_eq!((converted.code, converted.stderr), (31, format!("wrote {out}\n{reported}\n")));
     assert!(std::path::Path::new(&out).exists());
 }
 

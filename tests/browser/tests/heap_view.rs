@@ -323,9 +323,9 @@ fn a_long_way_is_shown_by_its_ends_and_a_server_that_has_gone_is_told() {
     let Page { browser, _server: server } = page;
     drop(server);
     browser.run("location.hash = 'show=object.5'");
-    let told = "const failure = document.getElementById('failure');
+    let shown = "const failure = document.getElementById('failure');
         return new Promise((resolve) => { const look = () => failure.hidden ? requestAnimationFrame(look) : resolve(true); look(); })";
-    assert_eq!(browser.run(told), true);
+    assert_eq!(browser.run(shown), true);
     assert!(
         browser
             .text("return document.getElementById('failure').textContent")

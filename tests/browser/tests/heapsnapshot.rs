@@ -39,8 +39,8 @@ fn loaded(browser: &Browser, graph: &HeapGraph) -> Value {
 }
 
 /// What they say of an object, in a list that begins with what stands for roots.
-fn of_object<'a>(told: &'a Value, list: &str, graph: &HeapGraph, object: ObjectIx) -> &'a Value {
-    let list = told[list].as_array().unwrap();
+fn of_object<'a>(shown: &'a Value, list: &str, graph: &HeapGraph, object: ObjectIx) -> &'a Value {
+    let list = shown[list].as_array().unwrap();
     &list[list.len() - graph.object_count() + object.0 as usize]
 }
 
@@ -48,9 +48,9 @@ fn of_object<'a>(told: &'a Value, list: &str, graph: &HeapGraph, object: ObjectI
 fn devtools_count_and_weigh_objects_as_the_graph_does() {
     let browser = Browser::open_devtools("inspector.html");
     for graph in [small(), ring(20_000)] {
-        let told = loaded(&browser, &graph);
+        let shown = loaded(&browser, &graph);
         let bytes: u64 = graph.objects().map(|object| graph.bytes(object)).sum();
-        assert_eq!(told["total"], bytes);
+        assert_eq!(shown["total"], bytes);
         let mut classes = BTreeMap::<String, (u64, u64)>::new();
         for object in graph.objects() {
             let known = graph.type_of(object);
@@ -59,7 +59,7 @@ fn devtools_count_and_weigh_objects_as_the_graph_does() {
             let class = classes.entry(name).or_default();
             *class = (class.0 + 1, class.1 + graph.bytes(object));
         }
-        assert_eq!(serde_json::from_value::<BTreeMap<String, (u64, u64)>>(told["classes"].clone()).unwrap(), classes);
+        assert_eq!(serde_json::from_value::<BTreeMap<String, (u64, u64)>>(shown["classes"].clone()).unwrap(), classes);
     }
 }
 
@@ -67,13 +67,13 @@ fn devtools_count_and_weigh_objects_as_the_graph_does() {
 fn devtools_find_that_an_object_keeps_what_the_graph_says() {
     let browser = Browser::open_devtools("inspector.html");
     for graph in [small(), ring(20_000)] {
-        let (told, tree) = (loaded(&browser, &graph), DominatorTree::new(&graph));
+        let (shown, tree) = (loaded(&browser, &graph), DominatorTree::new(&graph));
         for object in graph.objects() {
-            let retained = of_object(&told, "retained", &graph, object);
+            let retained = of_object(&shown, "retained", &graph, object);
             assert_eq!(*retained, tree.retained(tree.node(object)), "{object:?}");
         }
         for root in graph.roots() {
-            let distance = of_object(&told, "distances", &graph, root.object);
+            let distance = of_object(&shown, "distances", &graph, root.object);
             assert_eq!(*distance, 1, "{root:?} is held by the program itself");
         }
     }
@@ -83,9 +83,9 @@ fn devtools_find_that_an_object_keeps_what_the_graph_says() {
 fn devtools_add_up_the_pieces_of_a_large_object() {
     let browser = Browser::open_devtools("inspector.html");
     let graph = huge();
-    let told = loaded(&browser, &graph);
-    assert_eq!(told["total"], graph.objects().map(|object| graph.bytes(object)).sum::<u64>());
+    let shown = loaded(&browser, &graph);
+    assert_eq!(shown["total"], graph.objects().map(|object| graph.bytes(object)).sum::<u64>());
     let large = graph.objects().find(|object| graph.bytes(*object) > 10_000_000_000).unwrap();
     // Behind the root and the one kind of roots.
-    assert_eq!(told["retained"][large.0 as usize + 2], graph.bytes(large));
+    assert_eq!(shown["retained"][large.0 as usize + 2], graph.bytes(large));
 }

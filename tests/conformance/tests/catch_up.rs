@@ -36,9 +36,9 @@ fn cat_02_what_loads_between_an_early_enumeration_and_the_first_event_is_met_by_
         assert!(early.is_subset(&late));
         // An enumeration now, with events enabled, misses nothing.
         assert_eq!(stage.act("b load"), "obedient");
-        let told: BTreeSet<String> = complete.ids("ModuleLoadFinished").into_iter().collect();
+        let shown: BTreeSet<String> = complete.ids("ModuleLoadFinished").into_iter().collect();
         let now = modules(&mut complete);
-        assert!(now.difference(&late).eq(&told) && told.len() == 1, "{told:?}");
+        assert!(now.difference(&late).eq(&shown) && shown.len() == 1, "{shown:?}");
         complete.leave(0);
         assert_eq!(attaching.answer(), Ok(()));
     });

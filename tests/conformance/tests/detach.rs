@@ -351,11 +351,11 @@ fn det_21_the_request_returns_before_evacuation_and_the_end_is_reported_on_a_thr
         assert!(!stage.has_come("ProfilerDetachSucceeded"), "the request has waited for the evacuation");
         let (asked, called) = (own.thread(), held.thread());
         held.leave(0);
-        let told = stage.seat("ProfilerDetachSucceeded").thread();
+        let shown = stage.seat("ProfilerDetachSucceeded").thread();
         let released = stage.seat("Released").thread();
         own.leave(0);
-        assert_eq!((told, released), (detacher.thread(), detacher.thread()));
-        assert!(told != asked && told != called && told != stage.pid());
+        assert_eq!((shown, released), (detacher.thread(), detacher.thread()));
+        assert!(shown != asked && shown != called && shown != stage.pid());
         until("the library is unmapped", || !stage.is_mapped());
     });
 }

@@ -209,7 +209,7 @@ fn what_holds_of_every_heap_is_reported_as_it_is() {
         assert_eq!(ask(&mut own, "large").numbers, [DONE, 85_000]);
         assert_eq!(ask(&mut own, "strings").numbers, [DONE, 8, 12]);
     });
-    let told = |runtime: &_| {
+    let shown = |runtime: &_| {
         let stage = Stage::start(runtime);
         let mut own = stage.attached(0, 0);
         let whole = ask(&mut own, "frozen-ranges 64");
@@ -221,7 +221,7 @@ fn what_holds_of_every_heap_is_reported_as_it_is() {
         );
         assert_eq!(code(&mut own, "frozen-ranges 1 nowhere"), INVALID);
     };
-    on_runtimes(&worlds(|world| world.major() >= 8), told);
+    on_runtimes(&worlds(|world| world.major() >= 8), shown);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_thread_and_its_context_are_in_the_domain_of_its_modules() {
 
 #[test]
 fn since_dotnet_5_a_providers_name_is_reported_with_its_length() {
-    let told = |runtime: &_| {
+    let shown = |runtime: &_| {
         let stage = Stage::start(runtime);
         let mut own = stage.attached(0, 0);
         let whole = ask(&mut own, "provider 16");
@@ -285,7 +285,7 @@ fn since_dotnet_5_a_providers_name_is_reported_with_its_length() {
         let both = [(short.code(), short.count()), (none.code(), none.count())];
         assert_eq!(both, [(INSUFFICIENT_BUFFER, 6); 2], "no room is too little");
     };
-    on_runtimes(&worlds(|world| world.major() >= 5), told);
+    on_runtimes(&worlds(|world| world.major() >= 5), shown);
 }
 
 #[test]

@@ -354,8 +354,8 @@ fn a_module_refers_to_the_framework_and_the_framework_to_nothing() {
         let object = reader.ask("find-ref System.Object 0x23000001");
         assert_eq!((object.code(), object.count() >> 24), (DONE, 0x01));
         assert_eq!(reader.numbers(&format!("type {} 0", reader.class))[3], object.count(), "what it extends");
-        let told = reader.ask(&format!("ref {} 100", object.count()));
-        assert_eq!((told.code(), told.numbers[2], told.text.as_str()), (DONE, 0x2300_0001, "System.Object"));
+        let shown = reader.ask(&format!("ref {} 100", object.count()));
+        assert_eq!((shown.code(), shown.numbers[2], shown.text.as_str()), (DONE, 0x2300_0001, "System.Object"));
         assert_eq!(reader.ask(&format!("name {}", object.count())).text, "Object", "without its namespace");
         assert_eq!(reader.ask("reference 0x23000001 100").text, "System.Private.CoreLib");
         assert_eq!(reader.numbers("find-ref Nobody 0x23000001"), [NOT_FOUND, 0x0100_0000]);

@@ -136,8 +136,8 @@ fn det_01_nobody_outside_can_ask_for_a_detach_but_through_the_profilers_own_chan
         assert!(stage.threads().contains(&asks));
         own.done("detach 300");
         own.leave(0);
-        let told = stage.gone();
-        assert_ne!(told, asks, "the end is told on the thread that asked");
+        let shown = stage.gone();
+        assert_ne!(shown, asks, "the end is told on the thread that asked");
         assert_eq!(stage.act("a load"), "obedient");
     });
 }

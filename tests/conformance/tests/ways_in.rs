@@ -84,10 +84,10 @@ fn det_04_stopping_a_session_waits_for_who_writes_into_it() {
         assert!(!own.is_answered(), "the session is stopped while a thread writes into it");
         delivered.leave(0);
         assert_eq!(own.answer(&stop), Ok(Vec::new()));
-        let told = own.count("EventPipeEventDelivered");
+        let shown = own.count("EventPipeEventDelivered");
         assert_eq!(stage.act("finish b"), "caught");
         assert_eq!(stage.act("b throw"), "caught");
-        assert_eq!(own.count("EventPipeEventDelivered"), told, "an event came after the stop");
+        assert_eq!(own.count("EventPipeEventDelivered"), shown, "an event came after the stop");
         stage.leave(own);
         assert_eq!(stage.act("b throw"), "caught");
     });

@@ -386,9 +386,9 @@ impl Stage {
     /// Waits for each step of an accepted detach: reported, released, unmapped. Returns the thread that got the report.
     #[track_caller]
     pub fn gone(&self) -> u32 {
-        let told = self.seat("ProfilerDetachSucceeded").thread();
+        let shown = self.seat("ProfilerDetachSucceeded").thread();
         self.gone_after_told();
-        told
+        shown
     }
 
     /// [`Stage::gone`] from the second step on.

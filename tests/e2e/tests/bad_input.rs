@@ -310,15 +310,15 @@ fn a_disk_that_fills_while_recording_takes_nothing_of_what_was_recorded() {
             "{finished}"
         );
         // The command names the recording's file, which is complete. The requested file exists only if it could be written.
-        let told = last.split_once("what was recorded is in ").and_then(|(_, rest)| rest.split_once(": "));
-        let whole = match told {
+        let shown = last.split_once("what was recorded is in ").and_then(|(_, rest)| rest.split_once(": "));
+        let whole = match shown {
             Some((path, _)) if Path::new(path).starts_with(disk.path()) => {
                 kept.path().join(Path::new(path).file_name().unwrap())
             }
             Some((path, _)) => PathBuf::from(path),
             None => kept.path().join(name),
         };
-        if name.ends_with(".remora") || told.is_some() {
+        if name.ends_with(".remora") || shown.is_some() {
             assert!(samples_in(&whole) > 0, "{finished}");
         } else {
             let page = fs::read_to_string(&whole).unwrap_or_else(|error| panic!("{error}: {finished}"));

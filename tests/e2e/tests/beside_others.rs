@@ -160,9 +160,9 @@ fn det_18_an_agent_that_must_stay_inert_is_replaced_by_the_runtimes_own_sampler_
         assert!(said.contains("must stay inert") && said.contains("the runtime's own sampler instead"), "{said}");
         assert!(said.contains("give the same command again"), "{said}");
         assert!(recorded.samples() > 0 && recorded.readable() > 0, "{}", recorded.finished);
-        let told = recorded.finished.json();
-        assert!(told["recording"]["engine"].to_string().contains("EventPipe"), "{told}");
-        assert!(told["recording"]["notes"].to_string().contains("The agent was not used"), "{told}");
+        let shown = recorded.finished.json();
+        assert!(shown["recording"]["engine"].to_string().contains("EventPipe"), "{shown}");
+        assert!(shown["recording"]["notes"].to_string().contains("The agent was not used"), "{shown}");
         let kinds = &recorded.receipt["kinds"];
         assert_eq!((&kinds["mapping"], &kinds["event-session"]), (&"left".into(), &"clean".into()), "{kinds}");
         assert_eq!(recorded.left().matches("mapping: ").count(), MOST_COMINGS, "{}", recorded.left());
@@ -345,8 +345,8 @@ fn works_and_says_what_stays(recorded: &Recorded, count: usize) {
 #[track_caller]
 fn stays_on_purpose(target: &mut Target, count: usize) {
     goes_on(target);
-    let told = remora(["detach", "-p", &target.pid().to_string(), "--json"]).succeeded().json();
-    assert_eq!(told["stays"].as_array().map(Vec::len), Some(count), "{told:#}");
+    let shown = remora(["detach", "-p", &target.pid().to_string(), "--json"]).succeeded().json();
+    assert_eq!(shown["stays"].as_array().map(Vec::len), Some(count), "{shown:#}");
     let found = Facts::of(target.pid());
     let ours = found.remora();
     assert!(ours.len() == count && ours.iter().all(|ours| ours.contains(STAYS)), "{ours:?}");
@@ -391,9 +391,9 @@ fn says_that_it_stays(recording: Recording) {
 fn is_inert(target: &mut Target) {
     goes_on(target);
     let pid = target.pid().to_string();
-    let told = remora(["detach", "-p", &pid, "--json"]).failed_with(UNCLEAN, &[]);
-    let told = told.json()["left"].as_array().cloned().unwrap_or_default();
-    assert!(told.iter().all(|left| left["what"].as_str().is_some_and(|what| what.contains(LIBRARY))), "{told:?}");
+    let shown = remora(["detach", "-p", &pid, "--json"]).failed_with(UNCLEAN, &[]);
+    let shown = shown.json()["left"].as_array().cloned().unwrap_or_default();
+    assert!(shown.iter().all(|left| left["what"].as_str().is_some_and(|what| what.contains(LIBRARY))), "{shown:?}");
     until("nothing but the library is left", || {
         Facts::of(target.pid()).remora().iter().all(|ours| ours.contains(LIBRARY))
     });

@@ -39,9 +39,9 @@ fn comes_and_goes(program: &str, arguments: &[&str], counter: &str, name: &str) 
             recorded.ended_with(0);
             assert_eq!(recorded.receipt["clean"], true, "round {round}: {:#}", recorded.receipt);
             assert!(target.is_alive(), "round {round}: {}", target.errors());
-            let told = recorded.finished.json();
-            managed += number(&told["managed_frames"]);
-            named += number(&told["managed_frames_named"]);
+            let shown = recorded.finished.json();
+            managed += number(&shown["managed_frames"]);
+            named += number(&shown["managed_frames_named"]);
             met += ReadBack::of(&recorded).weight_where(|names| names.iter().any(|frame| frame.starts_with(name)));
         }
         assert!(managed > ENOUGH && named * 1000 >= managed * 995, "{named} of {managed} managed frames are named");

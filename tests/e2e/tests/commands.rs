@@ -49,8 +49,8 @@ fn ctrl_c_ends_the_recording_and_the_command_and_both_is_said() {
         // As in a shell: the terminal's Ctrl-C goes to the whole group.
         command.process_group(0);
         let mut remora = Remora::spawn(command);
-        let told = remora.wait_until_it_says("recording busy (process ");
-        assert!(told.ends_with("; Ctrl-C ends it and the command"), "{told}");
+        let shown = remora.wait_until_it_says("recording busy (process ");
+        assert!(shown.ends_with("; Ctrl-C ends it and the command"), "{shown}");
         kill_process_group(Pid::from_raw(remora.pid() as i32).unwrap(), Signal::INT).unwrap();
         let finished = remora.finish();
         assert_eq!(finished.code(), 0, "{finished}");

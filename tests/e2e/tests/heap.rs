@@ -18,15 +18,15 @@ const LEAF: u64 = 24;
 
 fn heap_of(target: &Target, file: &Path) -> Value {
     let (process, file) = (target.pid().to_string(), file.to_str().unwrap());
-    let told = remora(["heap", "--process-id", &process, "--json", "-o", file]).succeeded().json();
-    assert_eq!((&told["receipt"]["clean"], &told["file"]), (&Value::Bool(true), &Value::from(file)), "{told:#}");
-    assert_eq!((&told["complete"], &told["notes"]), (&Value::Bool(true), &Value::Array(Vec::new())));
-    told
+    let answer = remora(["heap", "--process-id", &process, "--json", "-o", file]).succeeded().json();
+    assert_eq!((&answer["receipt"]["clean"], &answer["file"]), (&Value::Bool(true), &Value::from(file)), "{answer:#}");
+    assert_eq!((&answer["complete"], &answer["notes"]), (&Value::Bool(true), &Value::Array(Vec::new())));
+    answer
 }
 
 /// Objects, bytes and retained bytes of a type.
-fn of(told: &Value, name: &str) -> (u64, u64, u64) {
-    let types = told["types"].as_array().unwrap();
+fn of(answer: &Value, name: &str) -> (u64, u64, u64) {
+    let types = answer["types"].as_array().unwrap();
     let row = types.iter().find(|row| row["type"] == name).unwrap_or_else(|| {
         let near: Vec<&Value> =
             types.iter().map(|row| &row["type"]).filter(|text| text.to_string().contains("Known")).collect();
@@ -43,12 +43,12 @@ fn ctl_01_gch_02_det_14_every_object_of_a_known_program_is_counted_and_nothing_i
         let directory = tempfile::tempdir().unwrap();
         for round in 0..3 {
             let before = Facts::of(target.pid());
-            let told = heap_of(&target, &directory.path().join(format!("{round}.remora-heap")));
+            let answer = heap_of(&target, &directory.path().join(format!("{round}.remora-heap")));
             // Each node retains the rest of the chain, and every second one a leaf.
             let (nodes, leaves) = (NODES * NODE, NODES / 2 * LEAF);
-            assert_eq!(of(&told, "Known.Node"), (NODES, nodes, nodes + leaves), "round {round}");
+            assert_eq!(of(&answer, "Known.Node"), (NODES, nodes, nodes + leaves), "round {round}");
             // One leaf is shared: no single object retains it.
-            assert_eq!(of(&told, "Known.Leaf"), (NODES / 2 + 1, leaves + LEAF, leaves + LEAF));
+            assert_eq!(of(&answer, "Known.Leaf"), (NODES / 2 + 1, leaves + LEAF, leaves + LEAF));
             for (name, count) in [
                 ("Known.Pair<int, Known.Leaf>", 1),
                 ("Known.Pair<string, Known.Node>.Inner", 1),
@@ -56,10 +56,10 @@ fn ctl_01_gch_02_det_14_every_object_of_a_known_program_is_counted_and_nothing_i
                 ("Known.Node[][]", 1),
                 ("Known.Node[]", 1),
             ] {
-                assert_eq!(of(&told, name).0, count, "{name}");
+                assert_eq!(of(&answer, name).0, count, "{name}");
             }
             let strange =
-                told["types"].as_array().unwrap().iter().filter(|row| row["type"].as_str().unwrap().starts_with('['));
+                answer["types"].as_array().unwrap().iter().filter(|row| row["type"].as_str().unwrap().starts_with('['));
             assert_eq!(strange.collect::<Vec<_>>(), Vec::<&Value>::new(), "every class has a name");
             let after = Facts::of(target.pid());
             assert_eq!(after.left_since(&before), Vec::<String>::new(), "round {round}");
@@ -161,14 +161,14 @@ fn a_copy_that_costs_more_memory_than_it_may_is_ended_and_what_it_has_told_is_ke
         assert_eq!(target.ask_number("touch"), 3_000_000);
         let finished = command.finish();
         assert_eq!(finished.code(), 42, "{finished}");
-        let told = finished.json();
+        let answer = finished.json();
         assert_eq!(
-            (&told["complete"], &told["receipt"]["clean"]),
+            (&answer["complete"], &answer["receipt"]["clean"]),
             (&Value::Bool(false), &Value::Bool(true)),
-            "{told:#}"
+            "{answer:#}"
         );
-        assert!(told["notes"].to_string().contains("more than 40.0 MiB (--max-extra-memory)"), "{told:#}");
-        assert!(told["extra_memory_bytes"].as_u64().unwrap() > 40 << 20);
+        assert!(answer["notes"].to_string().contains("more than 40.0 MiB (--max-extra-memory)"), "{answer:#}");
+        assert!(answer["extra_memory_bytes"].as_u64().unwrap() > 40 << 20);
         let again = remora(["heap", "report", file]).failed_with(42, &["does not hold all of the heap"]);
         assert!(again.text().contains("NOT all of the heap"), "{again}");
         assert_eq!(target.ask_number("nodes"), 3_000_000);
@@ -236,8 +236,8 @@ fn det_17_a_copy_that_a_new_program_inherits_is_told_in_the_receipt() {
     on_every_runtime(|runtime| {
         let (mut target, finished, receipt) = halted(runtime, |target, _, _| target.tell("exec"));
         // It ended, and only the new program could reap it.
-        let told = receipt["left"].to_string();
-        assert!(finished.code() == 40 && told.contains("nobody asked for its exit status"), "{finished}\n{told}");
+        let answer = receipt["left"].to_string();
+        assert!(finished.code() == 40 && answer.contains("nobody asked for its exit status"), "{finished}\n{answer}");
         assert_eq!(target.ask("still here?"), "still here?", "cat repeats what it reads");
     });
 }

@@ -75,8 +75,8 @@ fn gch_05_a_snapshot_leaves_collections_beside_the_program_as_they_were() {
         let facts = Facts::of(target.pid());
         assert!(facts.threads.values().any(|name| name.starts_with("remora-agent")), "{:?}", facts.threads);
         copy.go_on();
-        let told = command.finish().succeeded().json();
-        assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        let shown = command.finish().succeeded().json();
+        assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");
         until("and when it has left", || full(&mut target) == "background");
     });
 }

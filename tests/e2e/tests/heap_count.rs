@@ -57,8 +57,8 @@ fn det_14_det_18_where_no_place_is_left_to_look_the_count_is_said_to_be_unseen_a
         let (taken, others) = watched(&target, PLACES - 1);
         assert_eq!(taken.code(), UNCLEAN, "{taken}");
         assert!(taken.stderr.contains("could not be seen: the runtime refused: all of its 32 places"), "{taken}");
-        let told = taken.json();
-        let left = told["receipt"]["left"].as_array().unwrap();
+        let shown = taken.json();
+        let left = shown["receipt"]["left"].as_array().unwrap();
         let why = |kind: &str| -> Vec<String> {
             left.iter().filter(|left| left["kind"] == kind).map(|left| left["why"].to_string()).collect()
         };

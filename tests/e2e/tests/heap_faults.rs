@@ -221,8 +221,8 @@ fn det_14_a_second_snapshot_meanwhile_is_refused_and_the_first_is_whole() {
         refused.failed_with(HELD, &["remora"]);
         assert!(!second.exists());
         copy.go_on();
-        let told = command.finish().succeeded().json();
-        assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        let shown = command.finish().succeeded().json();
+        assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");
         assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
         assert_eq!(target.ask_number("nodes"), MANY);
     });
@@ -294,11 +294,11 @@ fn gch_06_a_copy_that_ends_before_it_was_asked_about_static_fields_has_told_the_
         until("the copy waits", || copy().and_then(state) == Some('S'));
         kill_process(Pid::from_raw(copy().unwrap() as i32).unwrap(), Signal::KILL).unwrap();
         command.signal(Signal::CONT);
-        let told = command.finish().succeeded().json();
-        let notes = told["notes"].to_string();
+        let shown = command.finish().succeeded().json();
+        let notes = shown["notes"].to_string();
         assert!(notes.contains("not all static fields were read"), "{notes}");
-        assert_eq!((&told["complete"], &told["static_fields"]), (&true.into(), &false.into()), "{told:#}");
-        assert_eq!(told["receipt"]["clean"], true, "{}", told["receipt"]);
+        assert_eq!((&shown["complete"], &shown["static_fields"]), (&true.into(), &false.into()), "{shown:#}");
+        assert_eq!(shown["receipt"]["clean"], true, "{}", shown["receipt"]);
         assert_eq!(Facts::of(program.target.pid()).left_since(&before), Vec::<String>::new());
         let count = program.target.ask_number("count");
         until("the program goes on", || program.target.ask_number("count") > count);
@@ -319,8 +319,8 @@ fn det_14_a_program_that_is_halted_while_its_heap_is_walked_keeps_nobody_from_th
         copy.go_on();
         copy.until_it_has_ended();
         target.go_on();
-        let told = command.finish().succeeded().json();
-        assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        let shown = command.finish().succeeded().json();
+        assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");
         assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
         assert_eq!(target.ask_number("nodes"), MANY);
     });
@@ -356,7 +356,7 @@ fn gch_02_a_region_without_collections_is_ended_by_a_snapshot_as_by_any_collecti
         assert_eq!(target.ask("end"), "ended", "without a snapshot");
         assert_eq!(target.ask("no collections"), "begun");
         remora(["heap", "-p", &target.pid().to_string(), "-o", file.to_str().unwrap()]).succeeded();
-        let told = target.ask("end");
-        assert!(told.contains("NoGCRegion mode"), "{told}");
+        let shown = target.ask("end");
+        assert!(shown.contains("NoGCRegion mode"), "{shown}");
     });
 }

@@ -18,15 +18,15 @@ fn taken(runtime: &Runtime, flags: &[&str]) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("found.remora-heap");
     let (process, file) = (target.pid().to_string(), file.to_str().expect("a name"));
-    let told = remora(["heap", "-p", &process, "--json", "-o", file].iter().chain(flags)).succeeded().json();
-    assert_eq!(told["complete"], Value::Bool(true), "{told:#}");
-    told
+    let shown = remora(["heap", "-p", &process, "--json", "-o", file].iter().chain(flags)).succeeded().json();
+    assert_eq!(shown["complete"], Value::Bool(true), "{shown:#}");
+    shown
 }
 
 /// The rows of a finding about the program's own types: the given columns of each, in the order of the report.
 #[track_caller]
-fn rows(told: &Value, finding: &str, list: &str, about: &str, columns: &[&str]) -> Vec<Value> {
-    let all = told["findings"][finding][list].as_array().expect("a list");
+fn rows(shown: &Value, finding: &str, list: &str, about: &str, columns: &[&str]) -> Vec<Value> {
+    let all = shown["findings"][finding][list].as_array().expect("a list");
     let own = all.iter().filter(|row| [about, "method"].iter().any(|what| row[*what].as_str().is_some_and(is_own)));
     own.map(|row| columns.iter().map(|column| row[*column].clone()).collect()).collect()
 }
@@ -41,24 +41,24 @@ fn is_own(name: &str) -> bool {
 #[test]
 fn what_wastes_room_is_found_with_its_numbers() {
     on_every_runtime(|runtime| {
-        let told = taken(runtime, &[]);
-        let arrays = rows(&told, "empty_arrays", "types", "type", &["type", "count", "places", "empty", "wasted"]);
+        let shown = taken(runtime, &[]);
+        let arrays = rows(&shown, "empty_arrays", "types", "type", &["type", "count", "places", "empty", "wasted"]);
         let expected = [
             json!(["Found.Place[]", 5, 5 * PLACES, 5 * PLACES - 100, 8 * (5 * PLACES - 100)]),
             json!(["Found.Place[,]", 1, 2000, 1999, 8 * 1999]),
         ];
         assert_eq!(arrays, expected);
         // Keys and values of seven entries are references.
-        assert_eq!(collections(&told), in_order(with_references(2 * 7, false)));
+        assert_eq!(collections(&shown), in_order(with_references(2 * 7, false)));
         // Numbers, pairs, characters and bytes: only their fields contain the used count.
-        assert_eq!(told["findings"]["collections"]["not_judged"], 5, "{:#}", told["findings"]["collections"]);
+        assert_eq!(shown["findings"]["collections"]["not_judged"], 5, "{:#}", shown["findings"]["collections"]);
     });
 }
 
 /// Rows about collections: type, count, capacity, used, wasted, and whether that is exact.
 #[track_caller]
-fn collections(told: &Value) -> Vec<Value> {
-    in_order(rows(told, "collections", "types", "type", &["type", "count", "places", "used", "wasted", "exact"]))
+fn collections(shown: &Value) -> Vec<Value> {
+    in_order(rows(shown, "collections", "types", "type", &["type", "count", "places", "used", "wasted", "exact"]))
 }
 
 fn in_order(mut rows: Vec<Value>) -> Vec<Value> {
@@ -86,7 +86,7 @@ fn with_references(used: u64, is_exact: bool) -> Vec<Value> {
 #[test]
 fn with_values_it_is_known_of_every_collection_how_much_is_used_and_of_every_task_whether_it_is_done() {
     on_every_runtime(|runtime| {
-        let told = taken(runtime, &["--values"]);
+        let shown = taken(runtime, &["--values"]);
         let mut expected = with_references(7, true);
         expected.extend([
             collection("Collections.Generic.Dictionary<int, long>", (1, HASHED, 7), 24 + 4, true),
@@ -95,21 +95,21 @@ fn with_values_it_is_known_of_every_collection_how_much_is_used_and_of_every_tas
             collection("Text.StringBuilder", (1, 10_000, 3), 2, true),
             collection("IO.MemoryStream", (1, 10_000, 1), 1, true),
         ]);
-        assert_eq!(collections(&told), in_order(expected));
-        assert_eq!(told["findings"]["collections"]["not_judged"], 0, "{:#}", told["findings"]["collections"]);
+        assert_eq!(collections(&shown), in_order(expected));
+        assert_eq!(shown["findings"]["collections"]["not_judged"], 0, "{:#}", shown["findings"]["collections"]);
         let expected = [
             json!(["Found.Program.Waits", 7, 7]),
             json!(["Found.Program.WaitsForNumber", 4, 4]),
             json!(["Found.Program.EndsLater", 3, 0]),
         ];
-        assert_eq!(rows(&told, "tasks", "types", "method", &["method", "count", "pending"]), expected);
+        assert_eq!(rows(&shown, "tasks", "types", "method", &["method", "count", "pending"]), expected);
     });
 }
 
 #[test]
 fn subscribers_that_only_an_event_keeps_are_found_and_others_are_not() {
     on_every_runtime(|runtime| {
-        let told = taken(runtime, &[]);
+        let shown = taken(runtime, &[]);
         let columns = ["publisher", "events", "subscriber", "count", "retained"];
         let expected = [
             json!(["Found.Publisher", ["Changed"], "Found.Subscriber", 20, 20 * SUBSCRIBER]),
@@ -117,24 +117,24 @@ fn subscribers_that_only_an_event_keeps_are_found_and_others_are_not() {
             json!(["Found.Publisher", ["Changed"], "Found.Captures", 2, 2 * SUBSCRIBER]),
             json!(["Found.Derived", ["Custom"], "Found.Alone", 1, SUBSCRIBER]),
         ];
-        assert_eq!(rows(&told, "subscriptions", "subscribers", "subscriber", &columns), expected);
+        assert_eq!(rows(&shown, "subscriptions", "subscribers", "subscriber", &columns), expected);
     });
 }
 
 #[test]
 fn what_waits_is_found_by_what_it_waits_for() {
     on_every_runtime(|runtime| {
-        let told = taken(runtime, &[]);
+        let shown = taken(runtime, &[]);
         let expected = [
             json!(["Found.Program.Waits", 7, null]),
             json!(["Found.Program.WaitsForNumber", 4, null]),
             json!(["Found.Program.EndsLater", 3, null]),
         ];
-        assert_eq!(rows(&told, "tasks", "types", "method", &["method", "count", "pending"]), expected);
-        let timers = rows(&told, "timers", "types", "type", &["type", "count", "scheduled"]);
+        assert_eq!(rows(&shown, "tasks", "types", "method", &["method", "count", "pending"]), expected);
+        let timers = rows(&shown, "timers", "types", "type", &["type", "count", "scheduled"]);
         let expected = [json!(["Found.Clock", 4, 4]), json!(["Found.State", 1, 1]), json!(["Found.Stopped", 3, 0])];
         assert_eq!(timers, expected);
-        let delays = told["findings"]["timers"]["types"].as_array().expect("a list");
+        let delays = shown["findings"]["timers"]["types"].as_array().expect("a list");
         let delay = delays.iter().find(|row| row["type"] == "System.Threading.Tasks.Task.DelayPromise");
         assert_eq!(delay.map(|row| (&row["count"], &row["scheduled"])), Some((&json!(3), &json!(3))));
     });
@@ -143,24 +143,24 @@ fn what_waits_is_found_by_what_it_waits_for() {
 #[test]
 fn what_has_a_finalizer_is_found_inherited_ones_too_and_what_only_looks_like_one_is_not() {
     on_every_runtime(|runtime| {
-        let told = taken(runtime, &[]);
+        let shown = taken(runtime, &[]);
         let expected = [json!(["Found.Finalized", 6]), json!(["Found.Inherits", 4]), json!(["Found.Again", 2])];
-        assert_eq!(rows(&told, "finalizers", "types", "type", &["type", "count"]), expected);
-        assert_eq!(told["findings"]["finalizers"]["waiting"], Value::Null, "nobody has seen the queue");
+        assert_eq!(rows(&shown, "finalizers", "types", "type", &["type", "count"]), expected);
+        assert_eq!(shown["findings"]["finalizers"]["waiting"], Value::Null, "nobody has seen the queue");
     });
 }
 
 #[test]
 fn objects_are_counted_by_assembly() {
     on_every_runtime(|runtime| {
-        let told = taken(runtime, &[]);
+        let shown = taken(runtime, &[]);
         let number = |rows: &str, what: &str| -> u64 {
-            told[rows].as_array().expect("rows").iter().map(|row| row[what].as_u64().expect("a number")).sum()
+            shown[rows].as_array().expect("rows").iter().map(|row| row[what].as_u64().expect("a number")).sum()
         };
         assert_eq!(number("assemblies", "count"), number("types", "count"));
-        assert_eq!(number("assemblies", "bytes"), told["bytes"].as_u64().expect("a number"));
+        assert_eq!(number("assemblies", "bytes"), shown["bytes"].as_u64().expect("a number"));
         let own = |rows: &str, what: &str| -> u64 {
-            let all = told[rows].as_array().expect("rows").iter();
+            let all = shown[rows].as_array().expect("rows").iter();
             all.filter(|row| row["assembly"] == "found").map(|row| row[what].as_u64().expect("a number")).sum()
         };
         assert_eq!(

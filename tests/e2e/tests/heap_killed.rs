@@ -64,11 +64,11 @@ fn nothing_is_in_it(target: &Target) {
         facts.remora().is_empty() && facts.children.is_empty()
     });
     let process = target.pid().to_string();
-    let told = remora(["detach", "-p", &process]).succeeded().text();
-    assert!(told.contains(&format!("nothing of Remora is in process {process}")), "{told}");
+    let shown = remora(["detach", "-p", &process]).succeeded().text();
+    assert!(shown.contains(&format!("nothing of Remora is in process {process}")), "{shown}");
     assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
-    let told = remora(["check", "-p", &process, "--json"]).succeeded().json();
-    assert_eq!((&told["engine"], own_agent(&told)), (&"agent".into(), "not loaded"), "{told:#}");
+    let shown = remora(["check", "-p", &process, "--json"]).succeeded().json();
+    assert_eq!((&shown["engine"], own_agent(&shown)), (&"agent".into(), "not loaded"), "{shown:#}");
 }
 
 fn own_agent(check: &Value) -> &str {
@@ -92,18 +92,18 @@ fn only_what_stays_is_in_it(target: &Target, count: usize) {
     let process = target.pid().to_string();
     assert_eq!((staying(target).len(), Facts::of(target.pid()).remora().len()), (count, count));
     let finished = remora(["detach", "-p", &process, "--json"]).succeeded();
-    let told = finished.json();
-    let stays = told["stays"].as_array().unwrap();
-    assert!(stays.len() == count && stays.iter().all(|path| path.to_string().contains("-stays.so")), "{told:#}");
-    assert_eq!((&told["clean"], &told["left"]), (&true.into(), &Value::Array(vec![])), "{told:#}");
-    let told = remora(["detach", "-p", &process]).succeeded().text();
+    let shown = finished.json();
+    let stays = shown["stays"].as_array().unwrap();
+    assert!(stays.len() == count && stays.iter().all(|path| path.to_string().contains("-stays.so")), "{shown:#}");
+    assert_eq!((&shown["clean"], &shown["left"]), (&true.into(), &Value::Array(vec![])), "{shown:#}");
+    let shown = remora(["detach", "-p", &process]).succeeded().text();
     let last = format!("nothing else of Remora is in process {process}");
-    assert!(told.contains("it does nothing") && told.lines().last() == Some(&last), "{told}");
-    let told = remora(["check", "-p", &process, "--json"]).succeeded().json();
+    assert!(shown.contains("it does nothing") && shown.lines().last() == Some(&last), "{shown}");
+    let shown = remora(["check", "-p", &process, "--json"]).succeeded().json();
     assert_eq!(
-        (&told["engine"], own_agent(&told)),
+        (&shown["engine"], own_agent(&shown)),
         (&"agent".into(), "an earlier one is mapped and inert"),
-        "{told:#}"
+        "{shown:#}"
     );
 }
 
@@ -114,9 +114,9 @@ fn the_next_works(runtime: &Runtime, target: &mut Target, killed: usize) {
     let counts = runtime.major() >= FIRST_WITH_COUNT;
     let first = snapshot(target, folder.path());
     assert_eq!(first.code(), if counts { UNCLEAN } else { 0 }, "{first}");
-    let told = first.json();
-    assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &(!counts).into()), "{told:#}");
-    let left = told["receipt"]["left"].as_array().unwrap();
+    let shown = first.json();
+    assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &(!counts).into()), "{shown:#}");
+    let left = shown["receipt"]["left"].as_array().unwrap();
     let mapped: Vec<&Value> = left.iter().filter(|left| left["kind"] == "mapping").collect();
     assert_eq!(mapped.len(), if counts { killed } else { 0 }, "{left:#?}");
     for left in mapped {
@@ -215,14 +215,14 @@ fn det_14_det_18_a_snapshot_with_roots_after_a_watch_that_was_killed_leaves_the_
         let process = target.pid().to_string();
         let taken = remora(["heap", "-p", &process, "--roots", "--json", "-o", &file]);
         assert_eq!(taken.code(), UNCLEAN, "{taken}");
-        let told = taken.json();
+        let shown = taken.json();
         let mapped = |rows: &str| -> Vec<String> {
-            let rows = told["receipt"][rows].as_array().unwrap().iter();
+            let rows = shown["receipt"][rows].as_array().unwrap().iter();
             rows.filter(|row| row["kind"] == "mapping").map(|row| row["why"].to_string()).collect()
         };
         let (left, allowed) = (mapped("left"), mapped("allowed"));
-        assert!(matches!(&left[..], [why] if why.contains("a main profiler had left before")), "{told:#}");
-        assert!(matches!(&allowed[..], [why] if why.contains("as announced")), "{told:#}");
+        assert!(matches!(&left[..], [why] if why.contains("a main profiler had left before")), "{shown:#}");
+        assert!(matches!(&allowed[..], [why] if why.contains("as announced")), "{shown:#}");
         only_what_stays_is_in_it(&target, 2);
         the_runtime_counts_right(runtime, &mut target);
         let again = remora(["heap", "-p", &process, "--roots", "--force", "--json", "-o", &file]).succeeded();

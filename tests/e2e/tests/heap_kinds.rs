@@ -91,8 +91,8 @@ const ONCE: &[&str] = &["Kinds.OnStack", "Kinds.OnThread", "Kinds.InStatic"];
 /// Count, bytes, references and retained bytes by type.
 fn taken(target: &Target, file: &Path) -> BTreeMap<String, [u64; 4]> {
     let process = target.pid().to_string();
-    let told = remora(["heap", "-p", &process, "--json", "-o", file.to_str().expect("a name")]).succeeded().json();
-    assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&Value::Bool(true), &Value::Bool(true)), "{told:#}");
+    let shown = remora(["heap", "-p", &process, "--json", "-o", file.to_str().expect("a name")]).succeeded().json();
+    assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&Value::Bool(true), &Value::Bool(true)), "{shown:#}");
     let graph = snapshot(file).graph;
     let mut references = BTreeMap::<&str, u64>::new();
     for object in graph.objects() {
@@ -100,7 +100,7 @@ fn taken(target: &Target, file: &Path) -> BTreeMap<String, [u64; 4]> {
     }
     let number = |row: &Value, what: &str| row[what].as_u64().expect("a number");
     let mut rows = BTreeMap::<String, [u64; 4]>::new();
-    for row in told["types"].as_array().expect("types") {
+    for row in shown["types"].as_array().expect("types") {
         let name = row["type"].as_str().expect("a name");
         let [count, bytes, all, retained] = rows.entry(name.to_owned()).or_default();
         // An array with lower bound 1 has another class with the same name, and a separate row.

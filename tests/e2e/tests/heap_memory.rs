@@ -52,16 +52,16 @@ fn a_copy_that_fills_its_control_group_ends_itself_before_the_kernel_ends_anybod
         let finished = filled(runtime, &["--json", "-o", file.to_str().unwrap()]);
         assert_eq!(finished.code(), 42, "{finished}");
         assert!(finished.stderr.contains("the copy of the process may not fit"), "{finished}");
-        let told = finished.json();
+        let reported = finished.json();
         assert_eq!(
-            (&told["complete"], &told["receipt"]["clean"]),
+            (&reported["complete"], &reported["receipt"]["clean"]),
             (&Value::Bool(false), &Value::Bool(true)),
-            "{told:#}"
+            "{reported:#}"
         );
-        let notes = told["notes"].to_string();
+        let notes = reported["notes"].to_string();
         assert!(
             notes.contains("ended itself, since its control group had") && notes.contains("of 320 MiB left"),
-            "{told:#}"
+            "{reported:#}"
         );
     });
 }

@@ -5,7 +5,7 @@
 #[path = "support/heap.rs"]
 mod heap;
 
-use heap::{Heap, Told, named, snapshot};
+use heap::{Heap, Reported, named, snapshot};
 use remora_e2e::probe::{Seat, Stage};
 use remora_e2e::{Facts, Remora, Runtime, on_runtimes, until};
 
@@ -30,18 +30,18 @@ fn gch_01_a_whole_collection_that_began_before_the_attach_is_not_taken_for_the_s
         let command = Remora::start(["heap", "-p", &process, "--json", "-o", file.to_str().unwrap()]);
         until("the agent is there while the collection is held", || agents(stage.pid()) == 2);
         held.leave(0);
-        let told = command.finish().succeeded().json();
-        assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        let shown = command.finish().succeeded().json();
+        assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");
         assert_eq!(stage.target().read_line(), "started");
         assert_eq!(stage.act("finish a"), "collected");
         probe.done("witnessed");
-        let (told, taken) = (Told::read(folder.path()), named(&snapshot(&file).graph));
+        let (shown, taken) = (Reported::read(folder.path()), named(&snapshot(&file).graph));
         let taken: Heap<()> = taken.iter().map(|(address, object)| (*address, object.called(()))).collect();
-        let told: Heap<()> = told.objects.iter().map(|(address, object)| (*address, object.called(()))).collect();
+        let shown: Heap<()> = shown.objects.iter().map(|(address, object)| (*address, object.called(()))).collect();
         assert!(
-            told == taken,
+            shown == taken,
             "{} objects in the collection that the snapshot asked for, {} in the snapshot",
-            told.len(),
+            shown.len(),
             taken.len()
         );
         stage.leave(probe);
@@ -82,8 +82,8 @@ fn gch_01_a_whole_collection_beside_the_program_that_was_asked_for_meanwhile_is_
             "a copy was made at the end of somebody else's collection"
         );
         next.leave(0);
-        let told = command.finish().succeeded().json();
-        assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        let shown = command.finish().succeeded().json();
+        assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");
         stage.target().read_line();
         stage.leave(probe);
     });
@@ -118,14 +118,14 @@ fn gch_01_who_comes_in_the_middle_of_a_collection_hears_its_end_without_a_beginn
         until("a profiler has come in the middle of a collection", || {
             let mut probe = stage.attached(MONITOR_GC, 0);
             until("whole collections were told of", || probe.count("GarbageCollectionFinished") > 2);
-            let told = probe.done("log");
-            let told = told.iter().filter_map(|entry| entry.split_once(':').map(|(name, _)| name));
-            let told: Vec<&str> = told.filter(|name| name.starts_with("GarbageCollection")).collect();
-            let is_mid = told[0] == "GarbageCollectionFinished";
-            let pairs = &told[usize::from(is_mid)..];
+            let shown = probe.done("log");
+            let shown = shown.iter().filter_map(|entry| entry.split_once(':').map(|(name, _)| name));
+            let shown: Vec<&str> = shown.filter(|name| name.starts_with("GarbageCollection")).collect();
+            let is_mid = shown[0] == "GarbageCollectionFinished";
+            let pairs = &shown[usize::from(is_mid)..];
             assert!(
                 pairs.chunks_exact(2).all(|pair| pair == ["GarbageCollectionStarted", "GarbageCollectionFinished"]),
-                "{told:?}"
+                "{shown:?}"
             );
             stage.leave(probe);
             is_mid
@@ -136,10 +136,10 @@ fn gch_01_who_comes_in_the_middle_of_a_collection_hears_its_end_without_a_beginn
             let file = folder.path().join(format!("{round}.remora-heap"));
             let process = stage.pid().to_string();
             let snapshot = Remora::start(["heap", "-p", &process, "--json", "-o", file.to_str().unwrap()]);
-            let told = snapshot.finish().succeeded().json();
-            assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
-            let nodes = told["types"].as_array().unwrap().iter().find(|row| row["type"] == "Gc.Node").unwrap();
-            assert_eq!(nodes["count"], KEPT, "{told:#}");
+            let shown = snapshot.finish().succeeded().json();
+            assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");
+            let nodes = shown["types"].as_array().unwrap().iter().find(|row| row["type"] == "Gc.Node").unwrap();
+            assert_eq!(nodes["count"], KEPT, "{shown:#}");
         }
     });
 }

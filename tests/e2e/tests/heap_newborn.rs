@@ -5,7 +5,7 @@
 #[path = "support/heap.rs"]
 mod heap;
 
-use heap::Told;
+use heap::Reported;
 use remora_e2e::on_every_runtime;
 use remora_e2e::probe::{Seat, Stage};
 
@@ -22,14 +22,14 @@ fn asked(seat: &mut Seat, what: &str, object: &str) -> u64 {
 }
 
 /// The heap that one GC reports.
-fn picture(probe: &mut Seat) -> Told {
+fn picture(probe: &mut Seat) -> Reported {
     let folder = tempfile::tempdir().unwrap();
     probe.done(&format!("witness {}", folder.path().display()));
     probe.done("gc");
     while probe.ask("witnessed").is_err() {
         probe.done("gc");
     }
-    Told::read(folder.path())
+    Reported::read(folder.path())
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn gch_03_gch_04_who_was_born_since_is_met_without_an_error_and_is_in_the_next_p
         held.leave(0);
         assert_eq!(stage.target().read_line(), "started");
         assert_eq!(stage.act("finish a"), "caught");
-        let of_class = |told: &Told| -> Vec<u64> {
-            told.objects.values().filter(|object| object.class == class).map(|object| object.bytes).collect()
+        let of_class = |shown: &Reported| -> Vec<u64> {
+            shown.objects.values().filter(|object| object.class == class).map(|object| object.bytes).collect()
         };
         // The program keeps the last exception that it caught.
         assert_eq!(of_class(&before), [bytes]);

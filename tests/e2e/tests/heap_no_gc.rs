@@ -23,10 +23,10 @@ fn gch_02_det_14_without_a_collection_every_object_is_there_and_garbage_too() {
         }
         for round in 0..3 {
             let (before, collections) = (Facts::of(target.pid()), target.ask_number("collections"));
-            let told = remora(take).succeeded().json();
-            assert_eq!((&told["complete"], &told["garbage"]), (&Value::Bool(true), &Value::Bool(true)), "{told:#}");
-            assert_eq!((&told["receipt"]["clean"], &told["notes"]), (&Value::Bool(true), &Value::Array(vec![])));
-            let row = told["types"].as_array().unwrap().iter().find(|row| row["type"] == "Known.Node").unwrap();
+            let shown = remora(take).succeeded().json();
+            assert_eq!((&shown["complete"], &shown["garbage"]), (&Value::Bool(true), &Value::Bool(true)), "{shown:#}");
+            assert_eq!((&shown["receipt"]["clean"], &shown["notes"]), (&Value::Bool(true), &Value::Array(vec![])));
+            let row = shown["types"].as_array().unwrap().iter().find(|row| row["type"] == "Known.Node").unwrap();
             assert_eq!(row["count"], NODES, "round {round}: they are all alive");
             assert_eq!(target.ask_number("collections"), collections, "round {round}: nothing was collected");
             assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new(), "round {round}");
@@ -34,8 +34,8 @@ fn gch_02_det_14_without_a_collection_every_object_is_there_and_garbage_too() {
         }
         // Garbage exists until the next GC.
         target.ask_number("waste 1000");
-        let counted = |told: &Value| {
-            let rows = told["types"].as_array().unwrap();
+        let counted = |shown: &Value| {
+            let rows = shown["types"].as_array().unwrap();
             rows.iter().find(|row| row["type"] == "Known.Waste").map_or(0, |row| row["count"].as_u64().unwrap())
         };
         assert_eq!(counted(&remora(take).succeeded().json()), 1000);

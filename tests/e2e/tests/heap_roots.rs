@@ -34,12 +34,12 @@ fn kinds(runtime: &Runtime, mode: &[(&str, &str)]) -> Target {
 
 fn take(target: &Target, file: &Path) -> Value {
     let process = target.pid().to_string();
-    let told = remora(["heap", "-p", &process, "--roots", "--force", "--json", "-o", file.to_str().unwrap()])
+    let shown = remora(["heap", "-p", &process, "--roots", "--force", "--json", "-o", file.to_str().unwrap()])
         .succeeded()
         .json();
-    assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&Value::Bool(true), &Value::Bool(true)), "{told:#}");
-    assert_eq!(told["notes"], Value::Array(vec![]), "{told:#}");
-    told
+    assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&Value::Bool(true), &Value::Bool(true)), "{shown:#}");
+    assert_eq!(shown["notes"], Value::Array(vec![]), "{shown:#}");
+    shown
 }
 
 /// For each object of a type: the kinds of its roots, with their descriptions.
@@ -58,7 +58,7 @@ fn gch_02_roots_have_the_kinds_and_words_that_the_runtime_tells() {
             let target = kinds(runtime, mode);
             let directory = tempfile::tempdir().unwrap();
             let file = directory.path().join("roots.remora-heap");
-            let told = take(&target, &file);
+            let shown = take(&target, &file);
             let graph = snapshot(&file).graph;
             let only = |kind, note: Option<&str>| BTreeSet::from([(kind, note.map(str::to_owned))]);
             assert_eq!(held(&graph, "Kinds.Handled"), vec![only(RootKind::Handle, None); ROUNDS], "{mode:?}");
@@ -80,7 +80,7 @@ fn gch_02_roots_have_the_kinds_and_words_that_the_runtime_tells() {
             assert_eq!((values.len(), keys.len()), (ROUNDS, ROUNDS));
             assert_eq!(values.iter().map(by).collect::<BTreeSet<_>>(), keys, "each by a key of its own; {mode:?}");
             // The runtime reports no roots for frozen objects; before .NET 8 there are none.
-            assert_eq!(told["roots"]["inferred"].is_null(), runtime.major() < 8, "{mode:?}: {}", told["roots"]);
+            assert_eq!(shown["roots"]["inferred"].is_null(), runtime.major() < 8, "{mode:?}: {}", shown["roots"]);
         }
     });
 }
@@ -120,19 +120,19 @@ fn det_14_what_stays_after_roots_were_seen_is_one_inert_library_for_each_time() 
         let file = directory.path().join("roots.remora-heap");
         let before = Facts::of(target.pid());
         for times in 1..=3 {
-            let told = take(&target, &file);
+            let shown = take(&target, &file);
             let stays = if runtime.major() >= FIRST_WITH_COUNT { times } else { 0 };
-            let allowed = told["receipt"]["allowed"].as_array().unwrap();
+            let allowed = shown["receipt"]["allowed"].as_array().unwrap();
             let mapped = allowed.iter().filter(|left| left["kind"] == "mapping").count();
-            assert_eq!(mapped, stays, "{told:#}");
+            assert_eq!(mapped, stays, "{shown:#}");
             let left = Facts::of(target.pid()).left_since(&before);
             assert!(left.iter().all(|left| left.contains("-stays.so")), "{left:?}");
             assert_eq!(events(&Facts::of(target.pid())), events(&before), "what stays holds no descriptor");
             // An ordinary snapshot works as before, and names the earlier leftovers.
             let process = target.pid().to_string();
             let ordinary = ["heap", "-p", &process, "--force", "--json", "-o", file.to_str().unwrap()];
-            let told = remora(ordinary).succeeded().json();
-            assert_eq!(told["receipt"]["clean"], true, "{told:#}");
+            let shown = remora(ordinary).succeeded().json();
+            assert_eq!(shown["receipt"]["clean"], true, "{shown:#}");
         }
     });
 }

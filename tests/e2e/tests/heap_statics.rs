@@ -19,10 +19,10 @@ fn show(file: &Path, what: &str) -> Value {
 
 /// The static fields of a type: name, type and value of each. A reference to neither a string nor a box is shown as its target's type.
 fn fields(file: &Path, of: &str) -> Vec<[String; 3]> {
-    let told = show(file, of);
+    let reported = show(file, of);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let row = |field: &Value| [text(&field["name"]), text(&field["type"]), written(file, field)];
-    told["static_fields"].as_array().unwrap().iter().map(row).collect()
+    reported["static_fields"].as_array().unwrap().iter().map(row).collect()
 }
 
 fn written(file: &Path, value: &Value) -> String {
@@ -40,9 +40,9 @@ fn written(file: &Path, value: &Value) -> String {
 }
 
 #[track_caller]
-fn are(told: &[[String; 3]], expected: &[[&str; 3]]) {
-    let told: Vec<[&str; 3]> = told.iter().map(|row| row.each_ref().map(String::as_str)).collect();
-    assert_eq!(told, expected);
+fn are(reported: &[[String; 3]], expected: &[[&str; 3]]) {
+    let reported: Vec<[&str; 3]> = reported.iter().map(|row| row.each_ref().map(String::as_str)).collect();
+    assert_eq!(reported, expected);
 }
 
 #[test]
@@ -172,8 +172,13 @@ fn regression_what_the_program_stores_in_static_fields_while_its_heap_is_walked_
         let copy = HeldCopy::of(&target, &command);
         assert_eq!(target.ask("later"), "later");
         copy.go_on();
-        let told = command.finish().succeeded().json();
-        assert_eq!((&told["complete"], &told["static_fields"]), (&true.into(), &true.into()), "{:#}", told["notes"]);
+        let reported = command.finish().succeeded().json();
+        assert_eq!(
+            (&reported["complete"], &reported["static_fields"]),
+            (&true.into(), &true.into()),
+            "{:#}",
+            reported["notes"]
+        );
         assert_eq!(fields(&file, "Known.Statics")[0], ["Number", "int", "123"]);
         let later = remora(["heap", "show", file.to_str().unwrap(), "Known.Later"]);
         later.failed_with(2, &["no static field belongs to one"]);

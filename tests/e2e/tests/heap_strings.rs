@@ -29,8 +29,8 @@ fn gch_06_strings_are_told_with_their_characters_and_those_that_are_there_again_
         let (process, file) = (target.pid().to_string(), directory.path().join("texts.remora-heap"));
         let file = file.to_str().unwrap();
         let take = ["heap", "--process-id", &process, "--strings", "--json", "-o", file];
-        let told = remora(take).succeeded().json();
-        let strings = &told["strings"];
+        let shown = remora(take).succeeded().json();
+        let strings = &shown["strings"];
         let repeated = strings["repeated"].as_array().unwrap();
         let same = repeated.iter().find(|row| row["text"] == SAME).unwrap_or_else(|| panic!("{strings:#}"));
         // The literal itself is one more.
@@ -38,7 +38,7 @@ fn gch_06_strings_are_told_with_their_characters_and_those_that_are_there_again_
         let number = |row: &Value, what: &str| row[what].as_u64().unwrap();
         assert_eq!((number(same, "bytes"), number(same, "wasted")), ((COPIES + 1) * BYTES, COPIES * BYTES));
         assert_eq!(repeated[0], *same, "nothing wastes more");
-        let row = told["types"].as_array().unwrap().iter().find(|row| row["type"] == "System.String").unwrap();
+        let row = shown["types"].as_array().unwrap().iter().find(|row| row["type"] == "System.String").unwrap();
         let pair = |row: &Value| (number(row, "count"), number(row, "bytes"));
         assert_eq!(pair(strings), pair(row), "every string of the heap is among them");
         assert!(number(strings, "not_compared") >= 1, "the very long one, and what the runtime has of its kind");
@@ -60,7 +60,7 @@ fn gch_06_strings_are_told_with_their_characters_and_those_that_are_there_again_
         assert!(has_characters(Path::new(file)));
         let mode = std::fs::metadata(file).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "nobody else can read what the application said");
-        assert!(number(&told, "fork_nanoseconds") > 0, "also of a copy that has ended before anybody looked");
+        assert!(number(&shown, "fork_nanoseconds") > 0, "also of a copy that has ended before anybody looked");
     });
 }
 
@@ -70,9 +70,9 @@ fn gch_06_without_being_asked_for_no_text_of_the_application_is_in_a_snapshot() 
         let target = Target::start(runtime, "texts", &[]);
         let directory = tempfile::tempdir().unwrap();
         let (process, file) = (target.pid().to_string(), directory.path().join("texts.remora-heap"));
-        let told =
+        let shown =
             remora(["heap", "--process-id", &process, "--json", "-o", file.to_str().unwrap()]).succeeded().json();
-        assert_eq!(told["strings"], Value::Null);
+        assert_eq!(shown["strings"], Value::Null);
         assert!(!has_characters(&file));
     });
 }

@@ -5,7 +5,7 @@
 #[path = "support/heap.rs"]
 mod heap;
 
-use heap::{Heap, Names, Told, Walked, graph_of_stream, named, snapshot};
+use heap::{Heap, Names, Reported, Walked, graph_of_stream, named, snapshot};
 use remora_e2e::probe::{Seat, Stage};
 use remora_e2e::{Runtime, on_every_runtime, on_runtimes, remora};
 use remora_heap_file::{HeapGraph, Snapshot};
@@ -44,7 +44,7 @@ fn wish(probe: &mut Seat, folder: &Path, walks: &str) {
 }
 
 /// The probe forces a GC, and walks the heap in a copy with the product's own walker.
-fn walk_by_probe(probe: &mut Seat) -> (Told, Walked, HeapGraph) {
+fn walk_by_probe(probe: &mut Seat) -> (Reported, Walked, HeapGraph) {
     let folder = tempfile::tempdir().expect("a folder");
     wish(probe, folder.path(), "walk");
     probe.done("gc");
@@ -52,11 +52,11 @@ fn walk_by_probe(probe: &mut Seat) -> (Told, Walked, HeapGraph) {
     while probe.ask("witnessed").is_err() {
         probe.done("gc");
     }
-    (Told::read(folder.path()), Walked::read(folder.path()), graph_of_stream(folder.path()))
+    (Reported::read(folder.path()), Walked::read(folder.path()), graph_of_stream(folder.path()))
 }
 
 /// Takes a snapshot by the command; the probe records the same GC.
-fn snapshot_beside(stage: &Stage, probe: &mut Seat) -> (Told, Snapshot) {
+fn snapshot_beside(stage: &Stage, probe: &mut Seat) -> (Reported, Snapshot) {
     let folder = tempfile::tempdir().expect("a folder");
     wish(probe, folder.path(), "");
     let (process, file) = (stage.pid().to_string(), folder.path().join("beside.remora-heap"));
@@ -64,7 +64,7 @@ fn snapshot_beside(stage: &Stage, probe: &mut Seat) -> (Told, Snapshot) {
     let answer = remora(command).succeeded().json();
     assert_eq!(answer["receipt"]["clean"], true, "{answer:#}");
     probe.done("witnessed");
-    (Told::read(folder.path()), snapshot(&file))
+    (Reported::read(folder.path()), snapshot(&file))
 }
 
 /// The reported and the walked objects agree, except for literals allocated in between.
@@ -73,21 +73,21 @@ fn snapshot_beside(stage: &Stage, probe: &mut Seat) -> (Told, Snapshot) {
 /// runtime's report and the walk. (dotnet/runtime, src/coreclr/vm/frozenobjectheap.cpp, since 8: GCX_PREEMP around RegisterOrUpdate.)
 /// Such objects follow all reported ones in their segment.
 #[track_caller]
-fn assert_both_know(told: &Told, mut walked: Heap<u64>) {
-    for (begin, end) in &told.frozen {
-        let last = told.objects.range(begin..end).next_back().map_or(*begin, |(address, _)| *address);
+fn assert_both_know(shown: &Reported, mut walked: Heap<u64>) {
+    for (begin, end) in &shown.frozen {
+        let last = shown.objects.range(begin..end).next_back().map_or(*begin, |(address, _)| *address);
         walked.retain(|address, object| !(*address > last && address < end && object.references.is_empty()));
     }
-    assert_same(&told.objects, &walked);
+    assert_same(&shown.objects, &walked);
 }
 
 /// Fails with the first differing objects instead of both heaps.
 #[track_caller]
-fn assert_same<C: PartialEq + std::fmt::Debug>(told: &Heap<C>, walked: &Heap<C>) {
-    let addresses: BTreeSet<&u64> = told.keys().chain(walked.keys()).collect();
-    let others = addresses.into_iter().filter(|address| told.get(address) != walked.get(address));
+fn assert_same<C: PartialEq + std::fmt::Debug>(shown: &Heap<C>, walked: &Heap<C>) {
+    let addresses: BTreeSet<&u64> = shown.keys().chain(walked.keys()).collect();
+    let others = addresses.into_iter().filter(|address| shown.get(address) != walked.get(address));
     let others: Vec<String> = others
-        .map(|address| format!("{address:#x}: told {:x?}, walked {:x?}", told.get(address), walked.get(address)))
+        .map(|address| format!("{address:#x}: told {:x?}, walked {:x?}", shown.get(address), walked.get(address)))
         .collect();
     assert!(others.is_empty(), "{} objects differ: {:#?}", others.len(), &others[..others.len().min(10)]);
 }
@@ -98,9 +98,9 @@ fn gch_02_the_walk_of_a_copy_and_the_callbacks_of_the_same_collection_agree_obje
         let (mut stage, mut probe) = watched(runtime);
         // There are no differences to explain. The runtime also reports frozen objects, and loader allocators of collectible types as
         // ordinary references. It reports no free objects. Neither side has the references of dependent handles.
-        let (told, walked, _) = walk_by_probe(&mut probe);
-        assert!(told.objects.len() > ROUNDS * 1000, "{} objects", told.objects.len());
-        assert_both_know(&told, walked.objects);
+        let (shown, walked, _) = walk_by_probe(&mut probe);
+        assert!(shown.objects.len() > ROUNDS * 1000, "{} objects", shown.objects.len());
+        assert_both_know(&shown, walked.objects);
         assert_eq!(stage.act("held"), "whole");
         stage.leave(probe);
     });
@@ -118,9 +118,9 @@ fn gch_02_walk_and_callbacks_agree_in_every_mode_of_the_collector() {
     on_every_runtime(|runtime| {
         for (_, variables) in MODES.iter().filter(|(since, _)| runtime.major() >= *since) {
             let (stage, mut probe) = watched_in_mode(runtime, variables);
-            let (told, walked, _) = walk_by_probe(&mut probe);
-            assert!(told.objects.len() > ROUNDS * 1000, "{variables:?}: {} objects", told.objects.len());
-            assert_both_know(&told, walked.objects);
+            let (shown, walked, _) = walk_by_probe(&mut probe);
+            assert!(shown.objects.len() > ROUNDS * 1000, "{variables:?}: {} objects", shown.objects.len());
+            assert_both_know(&shown, walked.objects);
             stage.leave(probe);
         }
     });
@@ -136,13 +136,13 @@ fn gch_02_walk_and_callbacks_agree_while_the_program_works() {
             let stage = Stage::start_program(runtime, program, arguments, &[]);
             let mut probe = stage.attached(MONITOR_GC, 0);
             for _ in 0..3 {
-                let (told, walked, _) = walk_by_probe(&mut probe);
-                assert_both_know(&told, walked.objects);
+                let (shown, walked, _) = walk_by_probe(&mut probe);
+                assert_both_know(&shown, walked.objects);
             }
             // For a program that forces GCs itself, the probe would record one of those.
             if runtime.major() >= 6 && program == "gc" {
-                let (told, snapshot) = snapshot_beside(&stage, &mut probe);
-                assert_same(&nameless(told.objects), &nameless(named(&snapshot.graph)));
+                let (shown, snapshot) = snapshot_beside(&stage, &mut probe);
+                assert_same(&nameless(shown.objects), &nameless(named(&snapshot.graph)));
             }
             stage.leave(probe);
         }
@@ -158,13 +158,13 @@ fn nameless<C>(heap: Heap<C>) -> Heap<()> {
 fn gch_02_a_snapshot_beside_a_main_profiler_and_its_callbacks_agree_object_by_object() {
     on_runtimes(&Runtime::from_major(6), |runtime| {
         let (mut stage, mut probe) = watched(runtime);
-        let (told, snapshot) = snapshot_beside(&stage, &mut probe);
+        let (shown, snapshot) = snapshot_beside(&stage, &mut probe);
         let mut names = Names::asked_by(&mut probe);
-        let told = told.objects.iter().map(|(address, object)| {
+        let shown = shown.objects.iter().map(|(address, object)| {
             let name = names.of(object.class);
             (*address, object.called(if is_in_no_file(&name) { unnamed(&snapshot.graph, *address) } else { name }))
         });
-        assert_same(&told.collect(), &named(&snapshot.graph));
+        assert_same(&shown.collect(), &named(&snapshot.graph));
         assert_eq!(stage.act("held"), "whole");
         stage.leave(probe);
     });
@@ -186,30 +186,30 @@ fn unnamed(graph: &HeapGraph, address: u64) -> String {
 fn gch_02_what_is_inferred_to_be_held_is_held_by_a_root_of_the_same_collection() {
     on_every_runtime(|runtime| {
         let (stage, mut probe) = watched(runtime);
-        let (told, _, mut graph) = walk_by_probe(&mut probe);
+        let (shown, _, mut graph) = walk_by_probe(&mut probe);
         graph.infer_roots();
-        let why = Why::of(&told);
+        let why = Why::of(&shown);
         let inferred: BTreeSet<u64> = graph.roots().iter().map(|root| graph.address(root.object)).collect();
         // No cycle of this program is referenced only from outside of the heap, so no root of several candidates is inferred.
         let unexplained: Vec<&u64> = inferred.iter().filter(|object| !why.holds(**object)).collect();
         assert!(unexplained.is_empty(), "{:x?} of {}", unexplained, inferred.len());
         // Every object is alive after a full GC: roots are inferred from that.
-        let reached = reached(&told.objects, why.all());
-        let dead: Vec<&u64> = told.objects.keys().filter(|object| !reached.contains(*object)).collect();
+        let reached = reached(&shown.objects, why.all());
+        let dead: Vec<&u64> = shown.objects.keys().filter(|object| !reached.contains(*object)).collect();
         assert!(dead.is_empty(), "{} objects are held by nothing: {:x?}", dead.len(), &dead[..dead.len().min(10)]);
 
         let mut names = Names::asked_by(&mut probe);
         let mut of = |name: &str| -> BTreeSet<u64> {
-            told.objects.iter().filter(|(_, object)| names.of(object.class) == name).map(|(at, _)| *at).collect()
+            shown.objects.iter().filter(|(_, object)| names.of(object.class) == name).map(|(at, _)| *at).collect()
         };
         // A literal is in the frozen heap, on versions that have one.
         let texts: BTreeSet<u64> =
-            of("Kinds.Outer<int>.Inner<string>").iter().flat_map(|at| told.objects[at].references.clone()).collect();
+            of("Kinds.Outer<int>.Inner<string>").iter().flat_map(|at| shown.objects[at].references.clone()).collect();
         assert_eq!((texts.len(), texts.is_subset(&why.frozen)), (1, runtime.major() >= 8));
         let [values, on_stack, handled, pinned] =
             ["Kinds.Value", "Kinds.OnStack", "Kinds.Handled", "Kinds.Fixed[]"].map(&mut of);
         let roots_of = |objects: &BTreeSet<u64>| -> Vec<(u64, u64)> {
-            let roots = told.roots.iter().filter(|root| objects.contains(&root.object));
+            let roots = shown.roots.iter().filter(|root| objects.contains(&root.object));
             roots.map(|root| (root.kind, root.flags)).collect()
         };
         assert_eq!(
@@ -238,14 +238,14 @@ struct Why {
 }
 
 impl Why {
-    fn of(told: &Told) -> Why {
-        let strong = told.roots.iter().filter(|root| root.flags & WEAK == 0 && root.object != 0);
+    fn of(shown: &Reported) -> Why {
+        let strong = shown.roots.iter().filter(|root| root.flags & WEAK == 0 && root.object != 0);
         let root: BTreeSet<u64> = strong.map(|root| root.object).collect();
-        let strange: Vec<&u64> = root.iter().filter(|object| !told.objects.contains_key(object)).collect();
+        let strange: Vec<&u64> = root.iter().filter(|object| !shown.objects.contains_key(object)).collect();
         assert!(strange.is_empty(), "roots that hold no object: {strange:x?}");
-        let dependent = told.dependents.iter().map(|(_, to)| *to).collect();
-        let is_frozen = |object: &u64| told.frozen.iter().any(|(begin, end)| (begin..end).contains(&object));
-        let frozen = told.objects.keys().copied().filter(is_frozen).collect();
+        let dependent = shown.dependents.iter().map(|(_, to)| *to).collect();
+        let is_frozen = |object: &u64| shown.frozen.iter().any(|(begin, end)| (begin..end).contains(&object));
+        let frozen = shown.objects.keys().copied().filter(is_frozen).collect();
         Why { root, dependent, frozen }
     }
 

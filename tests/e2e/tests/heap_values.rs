@@ -70,7 +70,7 @@ fn written(value: &Value) -> String {
 
 #[track_caller]
 fn holds(of: &Value, expected: &[(&str, &str, &str)]) {
-    let told: Vec<(&str, &str, String)> = expected
+    let reported: Vec<(&str, &str, String)> = expected
         .iter()
         .map(|(name, _, _)| {
             let field = field(of, name);
@@ -79,7 +79,7 @@ fn holds(of: &Value, expected: &[(&str, &str, &str)]) {
         .collect();
     let expected: Vec<(&str, &str, String)> =
         expected.iter().map(|(name, of, value)| (*name, *of, (*value).to_owned())).collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[track_caller]
@@ -183,8 +183,8 @@ fn gch_06_regression_what_the_runtime_lays_out_itself_is_told_where_it_stands_in
                 ),
             ],
         );
-        let told = taken.at(&field(&tuples, "Boxed")["address"]);
-        assert_eq!(written(&told["boxed"]), "{Before: 1, Value: (2, 3), After: 4}");
+        let reported = taken.at(&field(&tuples, "Boxed")["address"]);
+        assert_eq!(written(&reported["boxed"]), "{Before: 1, Value: (2, 3), After: 4}");
     });
 }
 

@@ -44,19 +44,19 @@ fn ended(command: Remora) -> Finished {
 
 /// GCs of each generation, from the program: a GC also counts for all younger generations.
 fn collections(target: &mut Target) -> [u64; 3] {
-    let told = target.ask("count");
-    let counts: Vec<u64> = told.split(' ').map(|count| count.parse().unwrap()).collect();
+    let shown = target.ask("count");
+    let counts: Vec<u64> = shown.split(' ').map(|count| count.parse().unwrap()).collect();
     [counts[0] - counts[1], counts[1] - counts[2], counts[2]]
 }
 
-fn row<'a>(told: &'a Value, name: &str) -> &'a Value {
-    let rows = told["types"].as_array().unwrap();
+fn row<'a>(shown: &'a Value, name: &str) -> &'a Value {
+    let rows = shown["types"].as_array().unwrap();
     rows.iter().find(|row| row["type"] == name).unwrap_or_else(|| panic!("there is no {name}"))
 }
 
 #[track_caller]
-fn is_true(told: &Value) {
-    let picture = &told["picture"];
+fn is_true(shown: &Value) {
+    let picture = &shown["picture"];
     assert_eq!(picture["is_true"], true, "{picture:#}");
     for none in ["lost", "missing", "other", "contradictions", "unexplained_bytes"] {
         assert_eq!(picture[none], 0, "{none}: {picture:#}");
@@ -67,8 +67,8 @@ fn is_true(told: &Value) {
 /// For a type: objects at the start and at the end; allocated objects, those that survived their first GC, and those of them alive. Then
 /// deaths of the first objects, and of others after zero, one and more GCs.
 #[track_caller]
-fn counts(told: &Value, name: &str, expected: [u64; 9]) {
-    let row = row(told, name);
+fn counts(shown: &Value, name: &str, expected: [u64; 9]) {
+    let row = row(shown, name);
     let fields = ["objects_at_start", "objects", "allocated", "born", "born_and_there", "died_of_start"];
     let ages = ["none", "one", "two_to_five"].map(|age| row["died_after"][age].as_u64().unwrap());
     let counts: Vec<u64> = fields.map(|field| row[field].as_u64().unwrap()).into_iter().chain(ages).collect();
@@ -87,14 +87,14 @@ fn gch_03_survivors_moves_and_deaths_of_known_objects_are_told_exactly() {
             does(&mut target, &["make node 500", "collect 0", "drop node 300", "collect 1", "collect 2"]);
             does(&mut target, &["hole pair", "make large 3", "compact", "drop large 2", "collect 2", "drop node 900"]);
             let after = collections(&mut target);
-            let told = ended(command).succeeded().json();
-            is_true(&told);
-            assert_eq!(told["receipt"]["clean"], true, "{variables:?}");
+            let shown = ended(command).succeeded().json();
+            is_true(&shown);
+            assert_eq!(shown["receipt"]["clean"], true, "{variables:?}");
             // The last GC removed 200 of the allocated objects, which had survived five.
-            counts(&told, "Generations.Node", [1000, 300, 500, 500, 300, 1000, 0, 0, 200]);
-            counts(&told, "Generations.Pair<string>", [300, 150, 0, 0, 0, 150, 0, 0, 0]);
+            counts(&shown, "Generations.Node", [1000, 300, 500, 500, 300, 1000, 0, 0, 200]);
+            counts(&shown, "Generations.Pair<string>", [300, 150, 0, 0, 0, 150, 0, 0, 0]);
             // The last snapshot's own GC follows those that the program counts.
-            let of = |generation: usize| told["collections"][format!("generation_{generation}")].as_u64().unwrap();
+            let of = |generation: usize| shown["collections"][format!("generation_{generation}")].as_u64().unwrap();
             let expected = [after[0] - before[0], after[1] - before[1], after[2] - before[2] + 1];
             assert_eq!([of(0), of(1), of(2)], expected, "{variables:?}");
         }
@@ -133,11 +133,11 @@ fn gch_04_what_was_born_is_unknown_until_the_next_collection_and_then_added_with
             does(&mut target, &["make blob 1000", "collect 0", "hole blob", "collect 2"]);
             // Only the last snapshot's GC sees these.
             does(&mut target, &["make node 77", "make large 5"]);
-            let told = ended(command).succeeded().json();
-            is_true(&told);
-            counts(&told, "Generations.Point", [0, 0, 10_000, 0, 0, 0, 10_000, 0, 0]);
-            counts(&told, "Generations.Node", [0, 77, 77, 77, 77, 0, 0, 0, 0]);
-            let blobs = row(&told, "System.Byte[]");
+            let shown = ended(command).succeeded().json();
+            is_true(&shown);
+            counts(&shown, "Generations.Point", [0, 0, 10_000, 0, 0, 0, 10_000, 0, 0]);
+            counts(&shown, "Generations.Node", [0, 77, 77, 77, 77, 0, 0, 0, 0]);
+            let blobs = row(&shown, "System.Byte[]");
             // Large objects are not counted at allocation, but found at the next full GC.
             let born = blobs["born"].as_u64().unwrap();
             assert!(born >= 1005 && blobs["died_after"]["one"].as_u64() >= Some(500), "{blobs:#}");
@@ -155,9 +155,9 @@ fn gch_03_the_picture_of_a_busy_program_is_true_after_hundreds_of_collections() 
                 .iter()
                 .fold(Start::managed(runtime, "gc").arg("3"), |start, (name, value)| start.env(name, value));
             let target = start.ready();
-            let told = remora(["heap", "-p", &target.pid().to_string(), "--watch", "2s", "--json"]).succeeded().json();
-            is_true(&told);
-            assert!(row(&told, "Gc.Node")["allocated"].as_u64() > Some(1000), "{variables:?}");
+            let shown = remora(["heap", "-p", &target.pid().to_string(), "--watch", "2s", "--json"]).succeeded().json();
+            is_true(&shown);
+            assert!(row(&shown, "Gc.Node")["allocated"].as_u64() > Some(1000), "{variables:?}");
         }
     });
 }
@@ -178,9 +178,9 @@ fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
         command.signal(Signal::CONT);
         does(&mut target, &["make pair 5", "collect 2"]);
         let ended = ended(command).failed_with(42, &["heap tracking lost events", "found no room once"]);
-        let told = ended.json();
-        assert_eq!((&told["picture"]["lost"], &told["receipt"]["clean"]), (&1.into(), &true.into()), "{told:#}");
-        assert_eq!(row(&told, "Generations.Pair<string>")["objects"], 15);
+        let shown = ended.json();
+        assert_eq!((&shown["picture"]["lost"], &shown["receipt"]["clean"]), (&1.into(), &true.into()), "{shown:#}");
+        assert_eq!(row(&shown, "Generations.Pair<string>")["objects"], 15);
     });
 }
 
@@ -195,10 +195,10 @@ fn gch_04_what_stays_young_is_born_and_counted_once() {
                 &mut target,
                 &["pin boxed 500", "collect 0", "waste node 1000", "collect 0", "collect 1", "collect 0"],
             );
-            let told = ended(command).succeeded().json();
-            is_true(&told);
-            counts(&told, "Generations.Point", [0, 500, 500, 500, 500, 0, 0, 0, 0]);
-            counts(&told, "Generations.Node", [0, 0, 1000, 0, 0, 0, 1000, 0, 0]);
+            let shown = ended(command).succeeded().json();
+            is_true(&shown);
+            counts(&shown, "Generations.Point", [0, 500, 500, 500, 500, 0, 0, 0, 0]);
+            counts(&shown, "Generations.Node", [0, 0, 1000, 0, 0, 0, 1000, 0, 0]);
         }
     });
 }
@@ -229,10 +229,10 @@ fn gch_03_the_first_and_the_last_snapshot_are_kept_where_that_is_asked_for() {
             Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG, "--json", "-o", &asked]);
         command.wait_until_it_says("watching generations");
         does(&mut target, &["make node 234", "collect 1", "drop node 100"]);
-        let told = ended(command).succeeded().json();
-        is_true(&told);
+        let shown = ended(command).succeeded().json();
+        is_true(&shown);
         let (before, after) = (file("watched.before.remora-heap"), file("watched.after.remora-heap"));
-        assert_eq!(told["files"], serde_json::json!([before, after]));
+        assert_eq!(shown["files"], serde_json::json!([before, after]));
         let nodes = |of: &str| {
             let report = remora(["heap", "report", of, "--json"]).succeeded().json();
             assert_eq!((&report["complete"], &report["static_fields"]), (&true.into(), &false.into()), "{of}");

@@ -31,8 +31,8 @@ fn ended(command: Remora) -> Finished {
     command.finish()
 }
 
-fn rows<'a>(told: &'a Value, name: &str) -> Vec<&'a Value> {
-    told["types"].as_array().unwrap().iter().filter(|row| row["type"] == name).collect()
+fn rows<'a>(shown: &'a Value, name: &str) -> Vec<&'a Value> {
+    shown["types"].as_array().unwrap().iter().filter(|row| row["type"] == name).collect()
 }
 
 /// Types of a reloaded module have their names, and so have those of the unloaded one. Modules in between vanish faster than the watch
@@ -46,16 +46,20 @@ fn cat_05_gch_03_types_of_a_module_that_has_gone_and_of_one_that_came_in_its_pla
         for _ in 0..4 {
             does(&mut target, &["collect 0", "unload", "load", "make 100", "collect 2"]);
         }
-        let told = ended(command).succeeded().json();
+        let shown = ended(command).succeeded().json();
         let of = |name: &str| {
-            let rows = rows(&told, name);
+            let rows = rows(&shown, name);
             ["objects_at_start", "objects", "died_of_start"]
                 .map(|field| rows.iter().map(|row| row[field].as_u64().unwrap()).sum::<u64>())
         };
         for (name, expected) in [("Plugin.Item", 100), ("Plugin.Pair<Plugin.Item>", 100), ("[unnamed type]", 0)] {
-            assert_eq!(of(name), [expected; 3], "{name}: {told:#}");
+            assert_eq!(of(name), [expected; 3], "{name}: {shown:#}");
         }
-        assert_eq!((&told["picture"]["is_true"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        assert_eq!(
+            (&shown["picture"]["is_true"], &shown["receipt"]["clean"]),
+            (&true.into(), &true.into()),
+            "{shown:#}"
+        );
     });
 }
 
@@ -78,15 +82,15 @@ fn gch_03_of_two_collections_under_one_beginning_the_picture_is_told_to_be_stale
             does(&mut target, &["drop node 3000", "waste boxed 20000", "collect 0"]);
         }
         let finished = ended(command).failed_with(42, &["heap tracking lost events"]);
-        let told = finished.json();
-        let picture = &told["picture"];
+        let shown = finished.json();
+        let picture = &shown["picture"];
         assert!(picture["lost"].as_u64() > Some(0), "{picture:#}");
         for none in ["contradictions", "unexplained_bytes"] {
             assert_eq!(picture[none], 0, "{none}: {picture:#}");
         }
-        assert_eq!(told["receipt"]["clean"], true, "{told:#}");
+        assert_eq!(shown["receipt"]["clean"], true, "{shown:#}");
         // The last snapshot is still complete.
-        assert_eq!(rows(&told, "Generations.Node")[0]["objects"], 20_000, "{told:#}");
+        assert_eq!(rows(&shown, "Generations.Node")[0]["objects"], 20_000, "{shown:#}");
     });
 }
 
@@ -102,11 +106,11 @@ fn gch_02_a_snapshot_of_a_program_that_collects_twice_under_one_beginning_is_who
         for round in 0..5_u64 {
             does(&mut target, &["make node 1000", "waste boxed 20000", "collect 1"]);
             let file = folder.path().join(format!("{round}.remora-heap")).display().to_string();
-            let told = remora(["heap", "-p", &target.pid().to_string(), "--json", "-o", &file]).succeeded().json();
-            assert_eq!((&told["complete"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
-            let count = |name: &str| rows(&told, name)[0]["count"].as_u64().unwrap();
+            let shown = remora(["heap", "-p", &target.pid().to_string(), "--json", "-o", &file]).succeeded().json();
+            assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");
+            let count = |name: &str| rows(&shown, name)[0]["count"].as_u64().unwrap();
             let counts = [count("Generations.Node"), count("Generations.Pair<string>")];
-            assert_eq!(counts, [21_000 + 1000 * round, 1500], "{told:#}");
+            assert_eq!(counts, [21_000 + 1000 * round, 1500], "{shown:#}");
         }
     });
 }
@@ -123,8 +127,12 @@ fn a_copy_that_is_killed_costs_a_watch_another_snapshot_and_nothing_else() {
         kill_process(copy, Signal::STOP).unwrap();
         kill_process(copy, Signal::KILL).unwrap();
         command.wait_until_it_says("watching heap");
-        let told = ended(command).succeeded().json();
-        assert_eq!((&told["picture"]["is_true"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
-        assert!(told["notes"].to_string().contains("was ended by signal 9"), "{told:#}");
+        let shown = ended(command).succeeded().json();
+        assert_eq!(
+            (&shown["picture"]["is_true"], &shown["receipt"]["clean"]),
+            (&true.into(), &true.into()),
+            "{shown:#}"
+        );
+        assert!(shown["notes"].to_string().contains("was ended by signal 9"), "{shown:#}");
     });
 }

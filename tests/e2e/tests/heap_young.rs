@@ -78,10 +78,10 @@ fn gch_03_a_watch_ends_before_the_runtime_counts_tens_of_thousands_of_types() {
             assert_eq!(target.ask(deed), "done");
         }
         let ended = watch.finish().failed_with(42, &["there was no last snapshot to compare it with"]);
-        let told = ended.json();
-        let note = told["notes"][0].as_str().unwrap();
-        assert!(note.contains("the runtime would have counted new objects by type"), "{told:#}");
-        assert_eq!(told["receipt"]["clean"], true, "{told:#}");
+        let shown = ended.json();
+        let note = shown["notes"][0].as_str().unwrap();
+        assert!(note.contains("the runtime would have counted new objects by type"), "{shown:#}");
+        assert_eq!(shown["receipt"]["clean"], true, "{shown:#}");
         // Later GCs do not count more, either, and the program is unchanged.
         assert_eq!(target.ask("copies"), "done");
         assert_eq!(target.ask("collect 0"), "done");

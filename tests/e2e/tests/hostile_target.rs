@@ -104,8 +104,8 @@ fn ctrl_c_during_the_silence_of_an_agent_is_obeyed_and_what_stays_is_reported() 
         remora.signal(rustix::process::Signal::INT);
         let finished = remora.finish();
         assert_eq!(finished.code(), UNCLEAN, "{finished}");
-        let told = finished.text() + &finished.stderr;
-        assert!(told.contains("interrupted") && told.contains("the agent's thread did not end"), "{finished}");
+        let shown = finished.text() + &finished.stderr;
+        assert!(shown.contains("interrupted") && shown.contains("the agent's thread did not end"), "{finished}");
     }
 }
 

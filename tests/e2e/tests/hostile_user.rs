@@ -436,9 +436,9 @@ fn nothing_that_a_process_is_called_or_says_drives_the_terminal() {
         ["record", "--engine", "agent", "--json", "--force", "-p", &pid, "--receipt", receipt.to_str().unwrap(), "-o"];
     is_harmless(&remora(again.iter().map(Path::new).chain([&*file])));
     for arguments in [&["report"][..], &["report", "--json"]] {
-        let told = remora(arguments.iter().map(Path::new).chain([&*file])).succeeded();
-        is_harmless(&told);
-        assert!(told.text().contains("left: nothing"), "what it said is shown: {told}");
+        let reported = remora(arguments.iter().map(Path::new).chain([&*file])).succeeded();
+        is_harmless(&reported);
+        assert!(reported.text().contains("left: nothing"), "what it said is shown: {reported}");
     }
 }
 

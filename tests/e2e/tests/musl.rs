@@ -146,8 +146,8 @@ fn any_number_of_attaches_leave_one_library_of_a_kind(mut on_musl: OnMusl) {
     let is_library = |left: &String| left.starts_with("mapping ") && left.ends_with("-musl.so");
     assert!(left.len() == 2 && left.iter().all(is_library), "{left:?}");
 
-    let told = on_musl.asked(&["detach"]);
-    assert_eq!((&told["clean"], told["stays"].as_array().unwrap().len()), (&true.into(), 2), "{told:#}");
+    let shown = on_musl.asked(&["detach"]);
+    assert_eq!((&shown["clean"], shown["stays"].as_array().unwrap().len()), (&true.into(), 2), "{shown:#}");
     assert_eq!(on_musl.files(), Vec::<OsString>::new());
     on_musl.goes_on();
 }

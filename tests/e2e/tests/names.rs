@@ -162,8 +162,8 @@ fn cat_08_methods_compiled_ahead_and_at_each_tier_are_named() {
 /// At least 99.5 % of the managed frames have a name, and these names are valid.
 #[track_caller]
 fn nearly_all_have_names(recorded: &Recorded) {
-    let told = recorded.finished.json();
-    let (all, named) = (number(&told["managed_frames"]), number(&told["managed_frames_named"]));
+    let shown = recorded.finished.json();
+    let (all, named) = (number(&shown["managed_frames"]), number(&shown["managed_frames_named"]));
     assert!(all > 0 && named * 1000 >= all * 995, "{named} of {all} managed frames are named");
     for method in array(&report(&recorded.output())["parts"][0]["methods"]) {
         let name = method["name"].as_str().unwrap_or_default();

@@ -52,8 +52,8 @@ fn stacks_through_openssl_end_where_the_thread_begins() {
 /// At most a few stacks have no root, and those are counted.
 #[track_caller]
 fn ends_where_threads_begin(recorded: &Recorded) -> ReadBack {
-    let told = report(&recorded.output());
-    let (samples, broken) = (number(&told["samples"]), number(&told["loss"]["broken_stacks"]));
+    let shown = report(&recorded.output());
+    let (samples, broken) = (number(&shown["samples"]), number(&shown["loss"]["broken_stacks"]));
     assert!(samples > 1000, "{}", recorded.finished);
     assert!(broken * ONE_BROKEN_OF <= samples, "{broken} of {samples} stacks are broken");
     let read = ReadBack::of(recorded);

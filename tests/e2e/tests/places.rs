@@ -42,14 +42,14 @@ fn att_06_det_14_a_library_from_memory_is_seen_in_the_process() {
         target.is_recorded(&[]);
         let folder = open_folder();
         let (process, file) = (target.pid.to_string(), folder.path().join("roots.remora-heap").display().to_string());
-        let told = remora(["heap", "-p", &process, "--roots", "--json", "-o", &file]).succeeded().json();
-        let allowed = told["receipt"]["allowed"].as_array().unwrap();
+        let shown = remora(["heap", "-p", &process, "--roots", "--json", "-o", &file]).succeeded().json();
+        let allowed = shown["receipt"]["allowed"].as_array().unwrap();
         let mapped: Vec<&str> = allowed
             .iter()
             .filter(|left| left["kind"] == "mapping")
             .map(|left| left["what"].as_str().unwrap())
             .collect();
-        assert_eq!(mapped.len(), usize::from(runtime.major() >= 6), "{told:#}");
+        assert_eq!(mapped.len(), usize::from(runtime.major() >= 6), "{shown:#}");
         assert!(mapped.iter().all(|what| what.starts_with("/memfd:libremora_agent-")), "{mapped:?}");
         let stays = remora(["detach", "-p", &process, "--json"]).succeeded().json()["stays"].clone();
         assert_eq!(stays.as_array().map(Vec::len), Some(mapped.len()), "{stays:#}");
@@ -279,7 +279,7 @@ fn what_check_tells_programs() {
             assert_eq!(check["passed"], true, "{check}");
             assert!(check["remedy"].is_null() || check["remedy"].is_string(), "{check}");
         }
-        let told: Vec<&str> = checks.iter().filter_map(|check| check["name"].as_str()).collect();
+        let shown: Vec<&str> = checks.iter().filter_map(|check| check["name"].as_str()).collect();
         let expected = [
             "process",
             "runtime",
@@ -297,7 +297,7 @@ fn what_check_tells_programs() {
             "descriptors",
             "answer",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(shown, expected);
         target.is_untouched();
     });
 }

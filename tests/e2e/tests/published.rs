@@ -95,8 +95,8 @@ fn is_recorded(program: &Path, runtime: &str) -> tempfile::TempDir {
 
 /// At least 99 % of the managed frames have a name, and framework methods show their parameters.
 #[track_caller]
-fn names_are_those_of_csharp(told: &Value, read: &ReadBack) {
-    let (all, named) = (number(&told["managed_frames"]), number(&told["managed_frames_named"]));
+fn names_are_those_of_csharp(shown: &Value, read: &ReadBack) {
+    let (all, named) = (number(&shown["managed_frames"]), number(&shown["managed_frames_named"]));
     assert!(all > 0 && named * 100 >= all * 99, "{named} of {all} managed frames are named");
     // Methods generated at run time have only a name: the runtime's stubs for native calls (`IL_STUB_PInvoke`), and those that reflection
     // compiles for repeated calls (`InvokeStub_Type.Method`).

@@ -78,7 +78,7 @@ fn det_14_the_receipt_counts_what_the_kernel_counts() {
         let after = Facts::of(target.pid());
         is_clean(&recorded, runtime);
         for (side, facts) in [("before", &before), ("after", &after)] {
-            let told = &recorded.receipt[side];
+            let shown = &recorded.receipt[side];
             for (what, count) in [
                 ("threads", facts.threads.len()),
                 ("descriptors", facts.descriptors.len()),
@@ -88,9 +88,9 @@ fn det_14_the_receipt_counts_what_the_kernel_counts() {
                 // The runtime may not yet have closed its end of the last process info request.
                 let closing = u64::from((side, what) == ("before", "descriptors"));
                 let possible = count as u64..=count as u64 + closing;
-                assert!(possible.contains(&number(&told[what])), "{what} {side}: {told} for {count}");
+                assert!(possible.contains(&number(&shown[what])), "{what} {side}: {shown} for {count}");
             }
-            let mask = |what: &str| u64::from_str_radix(told[what].as_str().unwrap_or_default(), 16).unwrap();
+            let mask = |what: &str| u64::from_str_radix(shown[what].as_str().unwrap_or_default(), 16).unwrap();
             assert_eq!((mask("signals_ignored"), mask("signals_caught")), facts.dispositions, "{side}");
         }
         assert_eq!(after.threads, before.threads);

@@ -165,10 +165,10 @@ fn wall_marks_waiting_and_weighs_each_thread_by_the_clock() {
 fn wall_says_at_which_rate_it_really_sampled() {
     let target = Target::start(&Runtime::newest(), "threads", &["300", "1"]);
     let recorded = record(&target, &["--event", "wall", "--frequency", "99", "--duration", "2s"]);
-    let told = array(&recorded.finished.json()["recording"]["notes"])
+    let shown = array(&recorded.finished.json()["recording"]["notes"])
         .iter()
         .any(|note| note.as_str().is_some_and(|note| note.contains("times a second") || note.contains("Hz")));
-    assert!(told, "99 times a second for each of 300 threads is beyond the budget: {}", recorded.finished);
+    assert!(shown, "99 times a second for each of 300 threads is beyond the budget: {}", recorded.finished);
 }
 
 #[test]
@@ -327,9 +327,9 @@ fn what_is_lost_while_nobody_takes_it_is_counted() {
             recorded.finished
         );
         // Not only in JSON: the text report and every other format show the loss.
-        let told =
+        let shown =
             remora_e2e::remora([std::ffi::OsStr::new("report"), recorded.output().as_os_str()]).succeeded().text();
-        assert!(told.contains("lost") && told.contains("did not keep up"), "{told}");
+        assert!(shown.contains("lost") && shown.contains("did not keep up"), "{shown}");
         let folded = remora_e2e::read_back::converted(&recorded.output(), "a.folded");
         assert!(std::fs::read_to_string(folded).unwrap().contains("[lost];"));
         target_is_well(&mut target);
@@ -381,17 +381,17 @@ fn adds_up(recorded: &Recorded) -> Account {
         let lost = array(&loss["lost"]).iter().map(|lost| number(&lost["samples"])).sum();
         Account { taken: number(&loss["taken"]), delivered: number(&loss["delivered"]), lost }
     };
-    let told = recorded.finished.json();
-    let account = read(&told["recording"]);
+    let shown = recorded.finished.json();
+    let account = read(&shown["recording"]);
     assert_eq!(account.taken, account.delivered + account.lost, "{account:?}");
     // The target is alive: its end cannot explain a missing sample, and none may be unexplained.
     for cause in ["target-ended", "unaccounted"] {
-        let lost = told["recording"]["loss"]["lost"].to_string();
+        let lost = shown["recording"]["loss"]["lost"].to_string();
         assert!(!lost.contains(cause), "{account:?}: {lost}");
     }
     assert_eq!(account.delivered, recorded.samples(), "{account:?}");
     let kept = report(&recorded.output());
-    assert_eq!(kept["loss"], told["recording"]["loss"]);
+    assert_eq!(kept["loss"], shown["recording"]["loss"]);
     assert_eq!(number(&kept["samples"]), account.delivered);
     let by_thread: u64 = array(&kept["parts"][0]["threads"]).iter().map(|thread| number(&thread["samples"])).sum();
     assert_eq!(by_thread, account.delivered);

@@ -210,11 +210,11 @@ fn a_running_thread_gets_the_samples_that_were_asked_for() {
         let used = (processor_time(target.pid()) - before).as_secs_f64();
         recorded.is_clean();
         let rate = recorded.samples() as f64 / used;
-        let told = notes(&recorded).iter().any(|note| note.contains("times a second") || note.contains("Hz"));
+        let reported = notes(&recorded).iter().any(|note| note.contains("times a second") || note.contains("Hz"));
         // A sampler without a CPU cannot sample. Then a note must report that.
         assert!(
-            rate >= LEAST_RATE || (waited >= SHORT_OF_CPU && told),
-            "{rate:.0} samples a second of CPU time; the agent waited for a CPU for {:.1} % of the time; told: {told}",
+            rate >= LEAST_RATE || (waited >= SHORT_OF_CPU && reported),
+            "{rate:.0} samples a second of CPU time; the agent waited for a CPU for {:.1} % of the time; told: {reported}",
             waited * 100.0
         );
         assert!(rate <= 999.0 * 1.1, "{rate:.0} samples a second of CPU time are more than was asked for");

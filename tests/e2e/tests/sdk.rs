@@ -19,7 +19,7 @@ const ENOUGH_SAMPLES: u32 = 50;
 struct Attached {
     pid: u32,
     library: String,
-    told: BufReader<UnixStream>,
+    shown: BufReader<UnixStream>,
 }
 
 impl Attached {
@@ -35,7 +35,7 @@ impl Attached {
         // It connects before the runtime answers.
         let (stream, _) = listener.accept().expect("it has called");
         stream.set_read_timeout(Some(PATIENCE)).expect("a wait can be bounded");
-        Attached { pid: target.pid(), library, told: BufReader::new(stream) }
+        Attached { pid: target.pid(), library, shown: BufReader::new(stream) }
     }
 
     /// The lines up to one with this beginning.
@@ -44,7 +44,7 @@ impl Attached {
         let mut lines: Vec<String> = Vec::new();
         while !lines.last().is_some_and(|line| line.starts_with(start)) {
             let mut line = String::new();
-            let read = self.told.read_line(&mut line);
+            let read = self.shown.read_line(&mut line);
             assert!(line.ends_with('\n'), "no line begins with `{start}`: {lines:?}, then {read:?}");
             // Of the examples' output only the reason for a failed detach has these words.
             assert!(!line.contains("the profiler "), "{line}");
@@ -65,7 +65,7 @@ impl Attached {
     /// Closes the connection; returns the output until the runtime has accepted the detach.
     #[track_caller]
     fn detach(mut self) -> Vec<String> {
-        self.told.get_ref().shutdown(Shutdown::Write).expect("it is still there");
+        self.shown.get_ref().shutdown(Shutdown::Write).expect("it is still there");
         self.until_line("detached")
     }
 }
@@ -207,13 +207,13 @@ fn det_04_det_05_det_14_the_laboratory_finds_nothing_wrong_with_the_examples() {
     ] {
         let library = sdk_example(name).to_string_lossy().into_owned();
         let judged = ["lab", &library, "--clsid", class, "--client-data", &path, "--seeds", "8", "--json"];
-        let told = remora(judged).succeeded().json();
+        let shown = remora(judged).succeeded().json();
         let verdict = |clause| {
-            let findings = told["findings"].as_array().expect("a list");
+            let findings = shown["findings"].as_array().expect("a list");
             findings.iter().find(|finding| finding["clause"] == clause).map(|finding| finding["verdict"].clone())
         };
         for clause in ["DET-04", "DET-05", "DET-12", "DET-14", "DET-17", "MOD-01"] {
-            assert_eq!(verdict(clause), Some("honoured".into()), "{name}, {clause}: {told:#}");
+            assert_eq!(verdict(clause), Some("honoured".into()), "{name}, {clause}: {shown:#}");
         }
     }
 }

@@ -92,8 +92,8 @@ fn det_16_a_second_signal_leaves_at_once_says_so_and_the_agent_leaves_by_itself(
     }
     let recorded = recording.finish();
     recorded.ended_with(130);
-    let told = recorded.finished.to_string();
-    assert!(told.contains("remora: interrupted a second time: the agent detaches by itself"), "{told}");
+    let reported = recorded.finished.to_string();
+    assert!(reported.contains("remora: interrupted a second time: the agent detaches by itself"), "{reported}");
     until("the agent has left", || Facts::of(target.pid()).remora().is_empty());
     goes_on(&mut target);
 }
@@ -295,9 +295,9 @@ fn durations_are_understood_in_each_form_and_absurd_ones_refused_before_anything
     {
         let recorded = Recording::start(&target, &["--duration", form]).finish();
         recorded.is_clean();
-        let told = recorded.finished.json();
-        assert_eq!(told["ended"], "time-is-over");
-        let lasted = number(&told["recording"]["duration_nanoseconds"]);
+        let reported = recorded.finished.json();
+        assert_eq!(reported["ended"], "time-is-over");
+        let lasted = number(&reported["recording"]["duration_nanoseconds"]);
         assert!(lasted >= milliseconds * 1_000_000, "{form}: {lasted}");
     }
 }

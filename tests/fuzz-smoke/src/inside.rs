@@ -148,8 +148,8 @@ pub(crate) fn agent_sample(bytes: &[u8]) -> bool {
     let scheduled = Scheduled::parse(bytes).is_some();
     let words = words(bytes);
     let Some(sample) = RawSample::decode(&words) else { return scheduled };
-    let told = sample.words().len() + sample.addresses.len() + sample.window.len() + sample.windows.len();
-    assert_eq!(told, words.len(), "nothing is told twice, and nothing left out");
+    let shown = sample.words().len() + sample.addresses.len() + sample.window.len() + sample.windows.len();
+    assert_eq!(shown, words.len(), "nothing is told twice, and nothing left out");
     true
 }
 

@@ -41,7 +41,7 @@ impl Probe {
     }
 
     /// Logs a callback; blocks as long as the test wants, if requested.
-    fn told(&self, slot: &str, id: usize) {
+    fn shown(&self, slot: &str, id: usize) {
         // The runtime does not wait for every callback: this object may be freed before the test lets it return.
         let shared = Arc::clone(&self.shared);
         shared.journal.note(slot, id);
@@ -76,7 +76,7 @@ impl ProfilerCallback for Probe {
     }
 
     fn profiler_attach_complete(&self) {
-        self.told("ProfilerAttachComplete", 0);
+        self.shown("ProfilerAttachComplete", 0);
     }
 
     fn profiler_detach_succeeded(&self) {
@@ -89,43 +89,43 @@ impl ProfilerCallback for Probe {
     }
 
     fn shutdown(&self) {
-        self.told("Shutdown", 0);
+        self.shown("Shutdown", 0);
     }
 
     fn module_load_finished(&self, module: ModuleId, _: HResult) {
-        self.told("ModuleLoadFinished", module.0);
+        self.shown("ModuleLoadFinished", module.0);
     }
 
     fn module_unload_started(&self, module: ModuleId) {
-        self.told("ModuleUnloadStarted", module.0);
+        self.shown("ModuleUnloadStarted", module.0);
     }
 
     fn module_unload_finished(&self, module: ModuleId, _: HResult) {
-        self.told("ModuleUnloadFinished", module.0);
+        self.shown("ModuleUnloadFinished", module.0);
     }
 
     fn jit_compilation_started(&self, function: FunctionId, _: bool) {
-        self.told("JITCompilationStarted", function.0);
+        self.shown("JITCompilationStarted", function.0);
     }
 
     fn jit_compilation_finished(&self, function: FunctionId, _: HResult, _: bool) {
-        self.told("JITCompilationFinished", function.0);
+        self.shown("JITCompilationFinished", function.0);
     }
 
     fn dynamic_method_jit_compilation_finished(&self, function: FunctionId, _: HResult, _: bool) {
-        self.told("DynamicMethodJITCompilationFinished", function.0);
+        self.shown("DynamicMethodJITCompilationFinished", function.0);
     }
 
     fn thread_created(&self, thread: ThreadId) {
-        self.told("ThreadCreated", thread.0);
+        self.shown("ThreadCreated", thread.0);
     }
 
     fn exception_thrown(&self, object: ObjectId) {
-        self.told("ExceptionThrown", object.0);
+        self.shown("ExceptionThrown", object.0);
     }
 
     fn object_allocated(&self, _: ObjectId, class: ClassId) {
-        self.told("ObjectAllocated", class.0);
+        self.shown("ObjectAllocated", class.0);
     }
 
     fn event_pipe_event_delivered(
@@ -140,14 +140,14 @@ impl ProfilerCallback for Probe {
         _: ThreadId,
         _: &[usize],
     ) {
-        self.told("EventPipeEventDelivered", event as usize);
+        self.shown("EventPipeEventDelivered", event as usize);
     }
 
     fn garbage_collection_started(&self, generations: &[i32], reason: GcReason) {
         let is_whole = generations.get(2).is_some_and(|collected| *collected != 0);
         self.shared.witness.started(is_whole && reason == GcReason::INDUCED);
         let oldest = generations.iter().take(3).rposition(|collected| *collected != 0);
-        self.told("GarbageCollectionStarted", oldest.unwrap_or(0));
+        self.shown("GarbageCollectionStarted", oldest.unwrap_or(0));
     }
 
     fn object_references(&self, object: ObjectId, class: ClassId, references: &[ObjectId]) -> Result<(), HResult> {
@@ -182,6 +182,6 @@ impl ProfilerCallback for Probe {
         if let Some(loaded) = self.shared.loaded.get() {
             self.shared.witness.finished(loaded.heap_view());
         }
-        self.told("GarbageCollectionFinished", 0);
+        self.shown("GarbageCollectionFinished", 0);
     }
 }

@@ -38,7 +38,7 @@ pub struct Wish {
 
 /// The reports in the recorded GC.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     objects: Vec<u64>,
     roots: Vec<u64>,
     dependents: Vec<u64>,
@@ -49,7 +49,7 @@ enum State {
     #[default]
     Idle,
     Waits(Wish),
-    Watches(Wish, Told),
+    Watches(Wish, Reported),
 }
 
 /// Records one GC for each request.
@@ -70,35 +70,35 @@ impl Witness {
     /// A GC starts.
     pub fn started(&self, is_wanted: bool) {
         self.with(|state| match state {
-            State::Waits(wish) if is_wanted => *state = State::Watches(wish.clone(), Told::default()),
+            State::Waits(wish) if is_wanted => *state = State::Watches(wish.clone(), Reported::default()),
             _ => {}
         });
     }
 
     /// An object, and its references.
     pub fn object(&self, heap: HeapView, object: ObjectId, class: ClassId, references: &[ObjectId]) {
-        self.told(|told| {
+        self.shown(|shown| {
             // SAFETY: called inside a GC callback, with an object of this heap.
             let size = unsafe { heap.size_of(object) }.unwrap_or(0);
-            told.objects.extend([object.0, class.0, size, references.len()].map(|word| word as u64));
-            told.objects.extend(references.iter().map(|reference| reference.0 as u64));
+            shown.objects.extend([object.0, class.0, size, references.len()].map(|word| word as u64));
+            shown.objects.extend(references.iter().map(|reference| reference.0 as u64));
         });
     }
 
     /// Roots.
     pub fn roots(&self, roots: &[ObjectId], kinds: &[RootKind], flags: &[RootFlags], ids: &[usize]) {
-        self.told(|told| {
+        self.shown(|shown| {
             for (((root, kind), flags), id) in roots.iter().zip(kinds).zip(flags).zip(ids) {
-                told.roots.extend([root.0 as u64, u64::from(kind.0), u64::from(flags.0), *id as u64]);
+                shown.roots.extend([root.0 as u64, u64::from(kind.0), u64::from(flags.0), *id as u64]);
             }
         });
     }
 
     /// The secondaries that dependent handles keep alive, with their primaries.
     pub fn dependents(&self, primaries: &[ObjectId], secondaries: &[ObjectId], ids: &[HandleId]) {
-        self.told(|told| {
+        self.shown(|shown| {
             for ((primary, secondary), id) in primaries.iter().zip(secondaries).zip(ids) {
-                told.dependents.extend([primary.0, secondary.0, id.0].map(|word| word as u64));
+                shown.dependents.extend([primary.0, secondary.0, id.0].map(|word| word as u64));
             }
         });
     }
@@ -106,17 +106,17 @@ impl Witness {
     /// The GC is over; the program is still suspended.
     pub fn finished(&self, heap: HeapView) {
         let watched = self.with(|state| match std::mem::take(state) {
-            State::Watches(wish, told) => Some((wish, told)),
+            State::Watches(wish, shown) => Some((wish, shown)),
             other => {
                 *state = other;
                 None
             }
         });
-        let Some((wish, told)) = watched else { return };
+        let Some((wish, shown)) = watched else { return };
         if wish.walks {
             walk_in_copy(heap, &wish.folder.join("stream"));
         }
-        let (Told { objects, roots, dependents }, frozen) = (told, frozen(heap));
+        let (Reported { objects, roots, dependents }, frozen) = (shown, frozen(heap));
         for (name, words) in [("roots", roots), ("dependents", dependents), ("frozen", frozen), ("objects", objects)] {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             // A missing file fails the test.
@@ -124,10 +124,10 @@ impl Witness {
         }
     }
 
-    fn told(&self, add: impl FnOnce(&mut Told)) {
+    fn shown(&self, add: impl FnOnce(&mut Reported)) {
         self.with(|state| {
-            if let State::Watches(_, told) = state {
-                add(told);
+            if let State::Watches(_, shown) = state {
+                add(shown);
             }
         });
     }

@@ -97,8 +97,8 @@ impl Seat {
     /// The ids in this callback's calls, in order.
     pub fn ids(&mut self, callback: &str) -> Vec<String> {
         let log = self.done("log");
-        let told = log.iter().filter_map(|entry| entry.split_once(':')).filter(|(name, _)| *name == callback);
-        told.map(|(_, id)| id.to_owned()).collect()
+        let shown = log.iter().filter_map(|entry| entry.split_once(':')).filter(|(name, _)| *name == callback);
+        shown.map(|(_, id)| id.to_owned()).collect()
     }
 
     /// Sends an order that may take long in the runtime. [`Seat::answer`] waits for it.

@@ -39,7 +39,7 @@ pub struct Root {
 
 /// The callbacks of the runtime in one GC.
 #[derive(Debug)]
-pub struct Told {
+pub struct Reported {
     pub objects: Heap<u64>,
     pub roots: Vec<Root>,
     /// Pairs of dependent handles: the first keeps the second alive.
@@ -48,9 +48,9 @@ pub struct Told {
     pub frozen: Vec<(u64, u64)>,
 }
 
-impl Told {
+impl Reported {
     /// Reads the probe's output folder.
-    pub fn read(folder: &Path) -> Told {
+    pub fn read(folder: &Path) -> Reported {
         let words = words(&folder.join("objects"));
         let (mut objects, mut rest) = (Heap::new(), &words[..]);
         while let [address, class, bytes, count, behind @ ..] = rest {
@@ -65,7 +65,7 @@ impl Told {
         let dependents = dependents.as_chunks::<3>().0.iter().map(|&[from, to, _]| (from, to));
         let frozen = self::words(&folder.join("frozen"));
         let frozen = frozen.as_chunks::<2>().0.iter().map(|&[begin, length]| (begin, begin + length));
-        Told { objects, roots: roots.collect(), dependents: dependents.collect(), frozen: frozen.collect() }
+        Reported { objects, roots: roots.collect(), dependents: dependents.collect(), frozen: frozen.collect() }
     }
 }
 
@@ -139,8 +139,8 @@ impl HeapVisitor for Walked {
 
     fn object(&mut self, address: u64, class: u32, size: u64) {
         self.last = address;
-        let told = self.objects.insert(address, object(self.classes[class as usize], size, Vec::new()));
-        assert_eq!(told, None, "{address:#x} was walked twice");
+        let shown = self.objects.insert(address, object(self.classes[class as usize], size, Vec::new()));
+        assert_eq!(shown, None, "{address:#x} was walked twice");
     }
 
     fn reference(&mut self, target: u64) {
@@ -240,14 +240,14 @@ impl Names<'_> {
             (Place::Argument, None, ["System.Nullable`1"]) => return format!("{}?", rest.next().expect("an argument")),
             _ => {}
         }
-        let mut told = Vec::new();
+        let mut shown = Vec::new();
         for name in names {
             let (name, count) =
                 name.rsplit_once('`').map_or((*name, 0), |(name, count)| (name, number(count) as usize));
             let own: Vec<String> = rest.by_ref().take(count).collect();
-            told.push(if own.is_empty() { name.to_owned() } else { format!("{name}<{}>", own.join(", ")) });
+            shown.push(if own.is_empty() { name.to_owned() } else { format!("{name}<{}>", own.join(", ")) });
         }
-        told.join(".")
+        shown.join(".")
     }
 }
 

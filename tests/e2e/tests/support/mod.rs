@@ -118,12 +118,12 @@ impl Watched {
     #[track_caller]
     pub fn leaves_the_sampler_only(&mut self, name: &str) {
         let pid = self.pid.to_string();
-        let told = remora_e2e::remora(["check", "--json", "-p", &pid]).succeeded().json();
-        assert_eq!(told["recordable"], true, "{told:#}");
-        assert_eq!(told["engine"], "eventpipe", "{told:#}");
-        let checks = told["checks"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let shown = remora_e2e::remora(["check", "--json", "-p", &pid]).succeeded().json();
+        assert_eq!(shown["recordable"], true, "{shown:#}");
+        assert_eq!(shown["engine"], "eventpipe", "{shown:#}");
+        let checks = shown["checks"].as_array().map(Vec::as_slice).unwrap_or_default();
         let failed = checks.iter().find(|check| check["passed"] == false);
-        assert!(failed.is_some_and(|check| check["name"] == name && check["remedy"].is_string()), "{told:#}");
+        assert!(failed.is_some_and(|check| check["name"] == name && check["remedy"].is_string()), "{shown:#}");
         let checked = remora_e2e::remora(["check", "-p", &pid]).succeeded().text();
         let last = checked.lines().last().unwrap_or_default();
         assert!(last.starts_with("record would work, with the runtime's own sampler only: "), "{checked}");

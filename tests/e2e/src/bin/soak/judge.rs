@@ -206,13 +206,13 @@ fn recording(path: &Path, act: &Act, unfinished: bool) -> Vec<String> {
     if code != 0 && !(unfinished && code == TRUNCATED) {
         return vec![format!("`remora report` of {} ends with {code}: {report}", path.display())];
     }
-    let told = json(&report);
+    let shown = json(&report);
     let number = |value: &Value| value.as_u64().unwrap_or(u64::MAX);
-    let loss = &told["loss"];
+    let loss = &shown["loss"];
     let lost = loss["lost"].as_array().map(Vec::as_slice).unwrap_or_default();
     let all_lost: u64 = lost.iter().map(|lost| number(&lost["samples"])).sum();
     let mut faults = Vec::new();
-    let (samples, delivered, taken) = (number(&told["samples"]), number(&loss["delivered"]), number(&loss["taken"]));
+    let (samples, delivered, taken) = (number(&shown["samples"]), number(&loss["delivered"]), number(&loss["taken"]));
     if !unfinished && (samples != delivered || taken != delivered + all_lost) {
         faults.push(format!("{samples} samples, {delivered} delivered, {taken} taken: {loss:#}"));
     }
