@@ -37,7 +37,7 @@ impl Drop for Recorder {
 
 fn query(object: *mut sys::IUnknown, iid: &Guid) -> Result<*mut c_void, HResult> {
     let mut answer = core::ptr::dangling_mut::<c_void>();
-    // SAFETY: a live object, an identifier and a place for the answer.
+    // SAFETY: the test holds a reference to the object; identifier and place are references.
     let code = HResult(unsafe { sys::IUnknown::QueryInterface(object, iid, &mut answer) });
     if code.is_success() {
         return Ok(answer);
@@ -68,19 +68,19 @@ fn att_09_every_version_of_the_callback_is_answered_with_the_same_object() {
 fn bad_pointers_are_answered_not_followed() {
     let object = CallbackObject::create(Recorder::default());
     let null = core::ptr::null_mut();
-    // SAFETY: a live object; null is the point of the test.
+    // SAFETY: the test made `object`, which checks for null.
     let answer = unsafe { sys::IUnknown::QueryInterface(object, &sys::IID_IUnknown, null) };
     assert_eq!(HResult(answer), HResult::E_POINTER);
     let mut place = core::ptr::dangling_mut::<c_void>();
-    // SAFETY: as above.
+    // SAFETY: the test made `object`, which checks for null.
     let answer = unsafe { sys::IUnknown::QueryInterface(object, core::ptr::null(), &mut place) };
     assert_eq!((HResult(answer), place.is_null()), (HResult::E_POINTER, true));
-    // SAFETY: as above.
+    // SAFETY: the test made `object`, which checks for null.
     let answer = unsafe {
         sys::ICorProfilerCallback3::InitializeForAttach(object.cast(), core::ptr::null_mut(), core::ptr::null(), 0)
     };
     assert_eq!(HResult(answer), HResult::E_POINTER);
-    // SAFETY: as above.
+    // SAFETY: the test made `object`, which checks for null.
     let answer = unsafe { sys::ICorProfilerCallback11::LoadAsNotificationOnly(object.cast(), core::ptr::null_mut()) };
     assert_eq!(HResult(answer), HResult::E_POINTER);
     assert_eq!(release(object), 0);
@@ -115,7 +115,7 @@ fn every_slot_reaches_its_own_method_between_enter_and_leave() {
     let fake = FakeInfo::new(15);
     let object = CallbackObject::create(Recorder::default());
     let mut called = Vec::new();
-    // SAFETY: two live objects.
+    // SAFETY: the test holds references to both objects.
     unsafe {
         call_every_slot(object, fake.unknown(), |slot, answer| {
             let expected = match slot {
@@ -128,7 +128,7 @@ fn every_slot_reaches_its_own_method_between_enter_and_leave() {
         });
     }
     assert_eq!(called, SLOT_NAMES);
-    // SAFETY: of this type, and alive.
+    // SAFETY: the test made `object` with this type, and holds a reference to it.
     let recorder = unsafe { CallbackObject::<Recorder>::profiler(object) };
     assert_eq!(*recorder.entered.lock().expect("no panic while locked"), SLOT_NAMES);
     let left: Vec<(&str, u64)> = SLOT_NAMES.iter().copied().zip(1..).collect();
@@ -142,14 +142,14 @@ fn a_panic_in_any_slot_stays_inside() {
     std::panic::set_hook(Box::new(|_| ()));
     let fake = FakeInfo::new(15);
     let object = CallbackObject::create(Panicking::default());
-    // SAFETY: two live objects.
+    // SAFETY: the test holds references to both objects.
     unsafe {
         call_every_slot(object, fake.unknown(), |slot, answer| {
             let is_load = matches!(slot, "Initialize" | "InitializeForAttach");
             assert_eq!(answer, if is_load { HResult::E_FAIL } else { HResult::S_OK }, "{slot}");
         });
     }
-    // SAFETY: of this type, and alive.
+    // SAFETY: the test made `object` with this type, and holds a reference to it.
     let panicking = unsafe { CallbackObject::<Panicking>::profiler(object) };
     assert_eq!(*panicking.panics.lock().expect("no panic while locked"), SLOT_NAMES);
     assert_eq!(release(object), 0);
@@ -193,7 +193,7 @@ fn a_panic_in_the_bookkeeping_stays_inside_too() {
     let fake = FakeInfo::new(15);
     let object = CallbackObject::create(Hopeless);
     let mut calls = 0;
-    // SAFETY: two live objects.
+    // SAFETY: the test holds references to both objects.
     unsafe { call_every_slot(object, fake.unknown(), |_, _| calls += 1) };
     assert_eq!(calls, SLOT_NAMES.len());
     assert_eq!(release(object), 0);
@@ -248,37 +248,37 @@ fn att_11_arguments_arrive_as_slices_and_answers_leave_as_codes() {
     let fake = FakeInfo::new(12);
     let object = CallbackObject::create(Listener::default());
     let data = [1u8, 2, 3];
-    // SAFETY: live objects and arrays of the lengths that are told, here and below.
+    // SAFETY: the test owns the objects, and arrays of the lengths that it passes.
     let attach = unsafe {
         sys::ICorProfilerCallback3::InitializeForAttach(object.cast(), fake.unknown(), data.as_ptr().cast(), 3)
     };
     assert_eq!(HResult(attach), HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
     let name: Vec<u16> = "Worker".encode_utf16().collect();
-    // SAFETY: as above.
+    // SAFETY: the test owns the objects, and arrays of the lengths that it passes.
     unsafe { sys::ICorProfilerCallback2::ThreadNameChanged(object.cast(), 9, 6, name.as_ptr()) };
-    // SAFETY: as above; a count without an array is an empty one.
+    // SAFETY: the test owns the objects, and arrays of the lengths that it passes; a count without an array is an empty one.
     unsafe { sys::ICorProfilerCallback2::ThreadNameChanged(object.cast(), 9, 6, core::ptr::null()) };
     let (old, new, lengths) = ([10usize, 20], [30usize, 40], [5usize, 6]);
-    // SAFETY: as above.
+    // SAFETY: the test owns the objects, and arrays of the lengths that it passes.
     unsafe {
         sys::ICorProfilerCallback4::MovedReferences2(object.cast(), 2, old.as_ptr(), new.as_ptr(), lengths.as_ptr())
     };
     let collected = [1, 0];
-    // SAFETY: as above.
+    // SAFETY: the test owns the objects, and arrays of the lengths that it passes.
     unsafe { sys::ICorProfilerCallback2::GarbageCollectionStarted(object.cast(), 2, collected.as_ptr(), 1) };
-    // SAFETY: as above; a count below zero is an empty array.
+    // SAFETY: the test owns the objects, and arrays of the lengths that it passes; a count below zero is an empty array.
     unsafe { sys::ICorProfilerCallback2::GarbageCollectionStarted(object.cast(), -1, collected.as_ptr(), 77) };
-    // SAFETY: as above.
+    // SAFETY: the test owns the objects, and arrays of the lengths that it passes.
     let walk = unsafe { sys::ICorProfilerCallback::ObjectReferences(object.cast(), 1, 2, 2, old.as_ptr()) };
     assert_eq!(HResult(walk), HResult::E_ABORT);
     let path: Vec<u16> = "/app/a.dll\0beyond".encode_utf16().collect();
-    // SAFETY: as above.
+    // SAFETY: the test owns the objects, and arrays of the lengths that it passes.
     unsafe { sys::ICorProfilerCallback6::GetAssemblyReferences(object.cast(), path.as_ptr(), core::ptr::null_mut()) };
     let mut notification_only = 0;
-    // SAFETY: as above.
+    // SAFETY: the test owns the objects, and arrays of the lengths that it passes.
     unsafe { sys::ICorProfilerCallback11::LoadAsNotificationOnly(object.cast(), &mut notification_only) };
     assert_eq!(notification_only, 1);
-    // SAFETY: of this type, and alive.
+    // SAFETY: the test made `object` with this type, and holds a reference to it.
     let heard = unsafe { CallbackObject::<Listener>::profiler(object) }.heard.lock().expect("unlocked").clone();
     assert_eq!(
         heard,

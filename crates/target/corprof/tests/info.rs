@@ -10,9 +10,9 @@ use support::objects::{MODULES, enum_modules, get_module_metadata};
 use support::{FakeInfo, fake, note, write_text};
 
 unsafe extern "system" fn set_event_mask2(this: *mut c_void, low: u32, high: u32) -> i32 {
-    // SAFETY: called with a fake runtime, here and below.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     unsafe { note(this, "SetEventMask2") };
-    // SAFETY: as above.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     let fake = unsafe { fake(this) };
     fake.set("low", low as usize);
     fake.set("high", high as usize);
@@ -20,9 +20,9 @@ unsafe extern "system" fn set_event_mask2(this: *mut c_void, low: u32, high: u32
 }
 
 unsafe extern "system" fn request_profiler_detach(this: *mut c_void, milliseconds: u32) -> i32 {
-    // SAFETY: as above.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     unsafe { note(this, "RequestProfilerDetach") };
-    // SAFETY: as above.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     let fake = unsafe { fake(this) };
     fake.set("milliseconds", milliseconds as usize);
     fake.number("refuse").map_or(0, |code| code as u32 as i32)
@@ -42,7 +42,7 @@ fn the_newest_version_is_kept_and_no_reference_is() {
         assert!(fake.calls().is_empty());
     }
     let fake = FakeInfo::new(0);
-    // SAFETY: alive.
+    // SAFETY: the caller passes a live object, and holds a reference to it.
     let none = unsafe { Info::<Attached, Alive>::from_unknown(fake.unknown()) };
     assert_eq!(none.map(|info| info.version()), Err(HResult::E_NOINTERFACE));
 }
@@ -210,15 +210,15 @@ unsafe extern "system" fn get_module_info2(
     assembly: *mut usize,
     flags: *mut u32,
 ) -> i32 {
-    // SAFETY: called with a fake runtime, a buffer of that capacity, and places for the answers, here and below.
+    // SAFETY: the caller passes a fake runtime, a buffer of that capacity, and places for the answers.
     unsafe { note(this, "GetModuleInfo2") };
-    // SAFETY: as above.
+    // SAFETY: the caller passes a fake runtime, a buffer of that capacity, and places for the answers.
     unsafe { write_text(&"/ä".repeat(module), capacity, needed, text) };
-    // SAFETY: as above.
+    // SAFETY: the caller passes a fake runtime, a buffer of that capacity, and places for the answers.
     unsafe { base.write(0x1000 as *const u8) };
-    // SAFETY: as above.
+    // SAFETY: the caller passes a fake runtime, a buffer of that capacity, and places for the answers.
     unsafe { assembly.write(7) };
-    // SAFETY: as above.
+    // SAFETY: the caller passes a fake runtime, a buffer of that capacity, and places for the answers.
     unsafe { flags.write(9) };
     0
 }
@@ -249,19 +249,19 @@ unsafe extern "system" fn get_function_info2(
     needed: *mut u32,
     list: *mut usize,
 ) -> i32 {
-    // SAFETY: called with a fake runtime, a buffer of that capacity, and places for the answers, here and below.
+    // SAFETY: the caller passes a fake runtime, a buffer of that capacity, and places for the answers.
     let count = unsafe { fake(this) }.number("arguments").unwrap_or(0);
     for (index, argument) in (1..=count).enumerate().take(capacity as usize) {
-        // SAFETY: below the capacity.
+        // SAFETY: the index is below the capacity of the caller's list.
         unsafe { list.add(index).write(argument) };
     }
-    // SAFETY: as above.
+    // SAFETY: the index is below the capacity of the caller's list.
     unsafe { needed.write(count as u32) };
-    // SAFETY: as above.
+    // SAFETY: the index is below the capacity of the caller's list.
     unsafe { class.write(function + 1) };
-    // SAFETY: as above.
+    // SAFETY: the index is below the capacity of the caller's list.
     unsafe { module.write(function + 2) };
-    // SAFETY: as above.
+    // SAFETY: the index is below the capacity of the caller's list.
     unsafe { token.write(0x0600_0001) };
     0
 }
@@ -288,16 +288,16 @@ unsafe extern "system" fn start_session(
     _: i32,
     session: *mut u64,
 ) -> i32 {
-    // SAFETY: that many configurations, here and below.
+    // SAFETY: the caller passes that many configurations.
     let last = unsafe { configs.add(count as usize - 1).read() };
-    // SAFETY: called with a fake runtime.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     let fake = unsafe { fake(this) };
     fake.set("keywords", last.keywords as usize);
     fake.set("level", last.loggingLevel as usize);
     // SAFETY: a name of one letter at least.
     fake.set("letter", usize::from(unsafe { last.providerName.read() }));
     fake.set("has_filter", usize::from(!last.filterData.is_null()));
-    // SAFETY: a place for the answer.
+    // SAFETY: the caller passes a place for the answer.
     unsafe { session.write(77) };
     0
 }

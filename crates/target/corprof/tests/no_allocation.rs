@@ -18,12 +18,12 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: the caller guarantees what `GlobalAlloc` demands.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: the caller guarantees what `GlobalAlloc` demands.
         unsafe { System.dealloc(data, layout) }
     }
 }
@@ -45,7 +45,7 @@ fn no_slot_allocates() {
     let object = CallbackObject::create(Quiet);
     let before = ALLOCATIONS.get();
     let mut calls = 0;
-    // SAFETY: two live objects.
+    // SAFETY: the test holds references to both objects.
     unsafe { call_every_slot(object, fake.unknown(), |_, _| calls += 1) };
     assert_eq!((calls, ALLOCATIONS.get() - before), (SLOT_NAMES.len(), 0));
     drop(vec![1u8]);

@@ -167,7 +167,7 @@ unsafe extern "system" fn attach_profiler(
     if class.is_null() || (data.is_null() && count > 0) {
         return HResult::E_INVALIDARG.0;
     }
-    // SAFETY: not null.
+    // SAFETY: not null, so the caller gives an identifier to read.
     let profiler = unsafe { class.read_unaligned() };
     // SAFETY: the caller gives null or a text that ends with a zero.
     let path = unsafe { text(path) };
@@ -199,7 +199,7 @@ unsafe fn of_class(
     }
     // SAFETY: not null, so the caller gives a valid place for the answer.
     unsafe { answer.write(core::ptr::null_mut()) };
-    // SAFETY: not null.
+    // SAFETY: not null, so the caller gives an identifier to read.
     if unsafe { class.read_unaligned() } != known {
         return HResult::CLASS_E_CLASSNOTAVAILABLE.0;
     }

@@ -25,7 +25,7 @@ fn hand_out(vtbl: *const c_void, runtime: *mut c_void) -> *mut c_void {
 /// # Safety
 /// `this` is a live [`Small`].
 unsafe fn small<'a>(this: *mut c_void) -> &'a Small {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `this` is a live `Small`.
     unsafe { &*this.cast::<Small>() }
 }
 
@@ -34,15 +34,15 @@ unsafe extern "system" fn query_interface(_: *mut c_void, _: sys::REFIID, _: *mu
 }
 
 unsafe extern "system" fn add_ref(this: *mut c_void) -> u32 {
-    // SAFETY: alive.
+    // SAFETY: the caller passes a live object, and holds a reference to it.
     unsafe { small(this) }.references.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 unsafe extern "system" fn release(this: *mut c_void) -> u32 {
-    // SAFETY: alive.
+    // SAFETY: the caller passes a live object, and holds a reference to it.
     let left = unsafe { small(this) }.references.fetch_sub(1, Ordering::Relaxed) - 1;
     if left == 0 {
-        // SAFETY: handed out as a box, and the last reference is gone.
+        // SAFETY: `hand_out` made it as a box, and the last reference is gone.
         let gone = unsafe { Box::from_raw(this.cast::<Small>()) };
         // SAFETY: the runtime outlives what it hands out.
         unsafe { note(gone.runtime, "released") };
@@ -75,14 +75,14 @@ unsafe extern "system" fn clone(_: *mut c_void, _: *mut *mut sys::ICorProfilerMo
 }
 
 unsafe extern "system" fn get_count(_: *mut c_void, count: *mut u32) -> i32 {
-    // SAFETY: a place for the answer.
+    // SAFETY: the caller passes a place for the answer.
     unsafe { count.write(MODULES as u32) };
     0
 }
 
 /// Answers S_FALSE at the end; fails where the runtime's number `fail_at` says.
 unsafe extern "system" fn next(this: *mut c_void, asked: u32, ids: *mut usize, fetched: *mut u32) -> i32 {
-    // SAFETY: alive.
+    // SAFETY: the caller passes a live object, and holds a reference to it.
     let this = unsafe { small(this) };
     let position = this.position.load(Ordering::Relaxed);
     // SAFETY: the runtime outlives what it hands out.
@@ -91,10 +91,10 @@ unsafe extern "system" fn next(this: *mut c_void, asked: u32, ids: *mut usize, f
     }
     let given = asked.min(MODULES as u32 - position);
     for index in 0..given {
-        // SAFETY: below the room that was told.
+        // SAFETY: the index is below the room that the caller passes.
         unsafe { ids.add(index as usize).write((position + index + 1) as usize) };
     }
-    // SAFETY: a place for the answer.
+    // SAFETY: the caller passes a place for the answer.
     unsafe { fetched.write(given) };
     this.position.store(position + given, Ordering::Relaxed);
     i32::from(given < asked)
@@ -102,10 +102,10 @@ unsafe extern "system" fn next(this: *mut c_void, asked: u32, ids: *mut usize, f
 
 /// EnumModules.
 pub unsafe extern "system" fn enum_modules(this: *mut c_void, made: *mut *mut sys::ICorProfilerModuleEnum) -> i32 {
-    // SAFETY: called with a fake runtime.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     unsafe { note(this, "EnumModules") };
     let vtbl = (&raw const MODULE_ENUM).cast();
-    // SAFETY: a place for the answer.
+    // SAFETY: the caller passes a place for the answer.
     unsafe { made.write(hand_out(vtbl, this).cast()) };
     0
 }
@@ -130,7 +130,7 @@ unsafe extern "system" fn unexpected(_: *mut c_void) -> i32 {
 }
 
 unsafe extern "system" fn close_enum(this: *mut c_void, _: sys::HCORENUM) {
-    // SAFETY: alive, and the runtime outlives it.
+    // SAFETY: the caller passes a live object; the fake runtime outlives it.
     unsafe { note(small(this).runtime, "CloseEnum") };
 }
 
@@ -143,11 +143,11 @@ unsafe extern "system" fn get_type_def_props(
     flags: *mut u32,
     extends: *mut u32,
 ) -> i32 {
-    // SAFETY: a buffer of that capacity, and places for the answers.
+    // SAFETY: the caller passes a buffer of that capacity, and places for the answers.
     unsafe { write_text(if class == 0x0200_0003 { "Inner`1" } else { "Space.Outer" }, capacity, needed, text) };
-    // SAFETY: as above.
+    // SAFETY: the caller passes a buffer of that capacity, and places for the answers.
     unsafe { flags.write(if class == 0x0200_0003 { 2 } else { 1 }) };
-    // SAFETY: as above.
+    // SAFETY: the caller passes a buffer of that capacity, and places for the answers.
     unsafe { extends.write(0x0100_0001) };
     0
 }
@@ -166,15 +166,15 @@ unsafe extern "system" fn get_method_props(
     _: *mut u32,
 ) -> i32 {
     static SIGNATURE: [u8; 3] = [0x20, 0, 1];
-    // SAFETY: a buffer of that capacity, and places for the answers, here and below.
+    // SAFETY: the caller passes a buffer of that capacity, and places for the answers.
     unsafe { write_text("Run", capacity, needed, text) };
-    // SAFETY: as above.
+    // SAFETY: the caller passes a buffer of that capacity, and places for the answers.
     unsafe { class.write(0x0200_0003) };
-    // SAFETY: as above.
+    // SAFETY: the caller passes a buffer of that capacity, and places for the answers.
     unsafe { attributes.write(6) };
-    // SAFETY: as above.
+    // SAFETY: the caller passes a buffer of that capacity, and places for the answers.
     unsafe { signature.write(SIGNATURE.as_ptr()) };
-    // SAFETY: as above.
+    // SAFETY: the caller passes a buffer of that capacity, and places for the answers.
     unsafe { length.write(3) };
     0
 }
@@ -183,7 +183,7 @@ unsafe extern "system" fn get_nested_class_props(_: *mut c_void, class: u32, enc
     if class != 0x0200_0003 {
         return HResult::CLDB_E_RECORD_NOTFOUND.0;
     }
-    // SAFETY: a place for the answer.
+    // SAFETY: the caller passes a place for the answer.
     unsafe { enclosing.write(0x0200_0002) };
     0
 }
@@ -196,11 +196,11 @@ unsafe extern "system" fn enum_generic_params(
     _: u32,
     fetched: *mut u32,
 ) -> i32 {
-    // SAFETY: the cursor is the caller's variable.
+    // SAFETY: the caller passes its own variable as the cursor.
     let is_first = unsafe { cursor.read() }.is_null();
-    // SAFETY: as above.
+    // SAFETY: the caller passes its own variable as the cursor.
     unsafe { cursor.write(core::ptr::dangling_mut()) };
-    // SAFETY: a place for the answer.
+    // SAFETY: the caller passes a place for the answer.
     unsafe { fetched.write(u32::from(is_first)) };
     // SAFETY: room for one at least.
     unsafe { tokens.write(0x2A00_0001) };
@@ -218,9 +218,9 @@ unsafe extern "system" fn get_generic_param_props(
     capacity: u32,
     needed: *mut u32,
 ) -> i32 {
-    // SAFETY: a buffer of that capacity, and a place for the answer.
+    // SAFETY: the caller passes a buffer of that capacity, and places for the answers.
     unsafe { write_text("TItem", capacity, needed, text) };
-    // SAFETY: as above.
+    // SAFETY: the caller passes a buffer of that capacity, and places for the answers.
     unsafe { position.write(0) };
     0
 }
@@ -234,11 +234,11 @@ pub unsafe extern "system" fn get_module_metadata(
     made: *mut *mut sys::IUnknown,
 ) -> i32 {
     if module == 404 {
-        // SAFETY: a place for the answer.
+        // SAFETY: the caller passes a place for the answer.
         unsafe { made.write(core::ptr::null_mut()) };
         return HResult::S_FALSE.0;
     }
-    // SAFETY: a place for the answer.
+    // SAFETY: the caller passes a place for the answer.
     unsafe { made.write(hand_out(metadata_slots().as_ptr().cast(), this).cast()) };
     0
 }

@@ -32,7 +32,7 @@ unsafe extern "system" fn get_runtime_information(
     needed: *mut u32,
     _: *mut u16,
 ) -> i32 {
-    // SAFETY: places for the answers; a fake runtime.
+    // SAFETY: `this` is the fake runtime whose table has this function; the caller passes places for the answers.
     unsafe {
         major.write(fake(this).number("major").unwrap_or(8) as u16);
         needed.write(0);
@@ -41,11 +41,11 @@ unsafe extern "system" fn get_runtime_information(
 }
 
 unsafe extern "system" fn set_event_mask2(this: *mut c_void, low: u32, high: u32) -> i32 {
-    // SAFETY: a fake runtime.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     let fake = unsafe { fake(this) };
     fake.set("low", low as usize);
     fake.set("high", high as usize);
-    // SAFETY: as above.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     unsafe { note(this, if (low, high) == (0, 0) { "wants nothing" } else { "wants" }) };
     let refusal = fake.number("refuse mask").map_or(0, |code| code as i32);
     if let (0, true, Some(module), Some(object)) = (refusal, low != 0, fake.number("loads"), fake.number("object")) {
@@ -56,7 +56,7 @@ unsafe extern "system" fn set_event_mask2(this: *mut c_void, low: u32, high: u32
 }
 
 unsafe extern "system" fn get_event_mask2(this: *mut c_void, low: *mut u32, high: *mut u32) -> i32 {
-    // SAFETY: a fake runtime, and places for the answers.
+    // SAFETY: `this` is the fake runtime whose table has this function; the caller passes places for the answers.
     unsafe {
         low.write(fake(this).number("low").unwrap_or(0) as u32);
         high.write(fake(this).number("high").unwrap_or(0) as u32);
@@ -73,15 +73,15 @@ pub const CALLBACK_ENDS: usize = 3;
 pub static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 pub static CALLBACK_HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Tells the profiler, as the runtime does, unless it is `deaf`. OnDetachError what happens meanwhile is as `meanwhile` says.
+/// Tells the profiler, as the runtime does, unless it is `deaf`. `meanwhile` says what happens at the same time.
 unsafe extern "system" fn suspend_runtime(this: *mut c_void) -> i32 {
-    // SAFETY: a fake runtime.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     unsafe { note(this, "SuspendRuntime") };
-    // SAFETY: as above.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     let fake = unsafe { fake(this) };
     let Some(object) = fake.number("object") else { return 0 };
     let tell = |reason: SuspendReason| {
-        // SAFETY: the test's callback object, alive.
+        // SAFETY: the test holds a reference to its callback object.
         unsafe { sys::ICorProfilerCallback::RuntimeSuspendStarted((object as *mut c_void).cast(), reason.0) };
     };
     if fake.number("deaf").is_none() {
@@ -102,7 +102,7 @@ unsafe extern "system" fn suspend_runtime(this: *mut c_void) -> i32 {
 }
 
 unsafe extern "system" fn resume_runtime(this: *mut c_void) -> i32 {
-    // SAFETY: a fake runtime.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     unsafe { note(this, "ResumeRuntime") };
     0
 }
@@ -114,7 +114,7 @@ unsafe extern "system" fn event_pipe_start_session(
     _: i32,
     session: *mut u64,
 ) -> i32 {
-    // SAFETY: a fake runtime, and a place for the answer.
+    // SAFETY: `this` is the fake runtime whose table has this function; the caller passes a place for the answer.
     unsafe {
         note(this, "EventPipeStartSession");
         session.write(77);
@@ -124,7 +124,7 @@ unsafe extern "system" fn event_pipe_start_session(
 
 unsafe extern "system" fn event_pipe_stop_session(this: *mut c_void, session: u64) -> i32 {
     assert_eq!(session, 77);
-    // SAFETY: a fake runtime.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     unsafe { note(this, "EventPipeStopSession") };
     0
 }
@@ -132,9 +132,9 @@ unsafe extern "system" fn event_pipe_stop_session(this: *mut c_void, session: u6
 /// Refuses with the number `refuse detach`, once.
 unsafe extern "system" fn request_profiler_detach(this: *mut c_void, milliseconds: u32) -> i32 {
     assert!(milliseconds >= 300, "the runtime would sleep 5 s after a shorter time: {milliseconds}");
-    // SAFETY: a fake runtime.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     let fake = unsafe { fake(this) };
-    // SAFETY: as above.
+    // SAFETY: `this` is the fake runtime whose table has this function.
     unsafe { note(this, "RequestProfilerDetach") };
     let refusal = fake.number("refuse detach").unwrap_or(0);
     fake.set("refuse detach", 0);
@@ -153,6 +153,6 @@ pub fn requests(runtime: &FakeInfo) -> usize {
 
 /// What the runtime says of a module that has loaded.
 pub fn module_loaded(object: *mut sys::IUnknown, module: usize) -> HResult {
-    // SAFETY: a live object.
+    // SAFETY: the test holds a reference to the object.
     HResult(unsafe { sys::ICorProfilerCallback::ModuleLoadFinished(object.cast(), module, 0) })
 }
