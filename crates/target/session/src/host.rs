@@ -2,11 +2,11 @@
 
 use crate::ResourceRegistry;
 use crate::platform::Platform;
+use corprof::detach::RunningCallbacks;
 use corprof::{AttachMask, HeapView, HighAttachMask};
 use remora_sampler::{HeapRange, HeapReader};
 use remora_wire::{AgentError, Config};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 /// The roles of an attach's two threads.
 pub trait ThreadRoles: Send + Sync + 'static {
@@ -92,8 +92,8 @@ pub trait HostedPlatform: Platform {
 
     /// The library stays mapped: releases everything that only a recording needs, so that nothing else stays with it.
     ///
-    /// `callbacks_inside` counts the running callbacks: one of them may still use what is released.
-    fn release_recording(&self, callbacks_inside: &AtomicU32);
+    /// A running callback may still use what is released.
+    fn release_recording(&self, callbacks: &RunningCallbacks);
 
     /// The eight bytes at an address. The read cannot fault.
     fn read_checked(&self, address: u64) -> Option<[u8; 8]>;

@@ -38,7 +38,7 @@ impl RunningCallbacks {
     }
 
     /// How many callbacks run now.
-    pub fn running(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.running.load(Ordering::SeqCst)
     }
 
@@ -64,20 +64,20 @@ mod tests {
         assert_eq!(callbacks.expected_detach_time(), Duration::from_millis(300));
         for (lasts, expected) in [(299_999_999, 300_000_000), (300_000_001, 300_000_001), (1, 300_000_001)] {
             let begun = callbacks.begin(|| 7);
-            assert_eq!(callbacks.running(), 1);
+            assert_eq!(callbacks.count(), 1);
             callbacks.end(begun, || 7 + lasts);
             assert_eq!(callbacks.expected_detach_time(), Duration::from_nanos(expected), "{lasts} ns");
         }
-        assert_eq!(callbacks.running(), 0);
+        assert_eq!(callbacks.count(), 0);
     }
 
     #[test]
     fn det_07_a_callback_from_before_the_attach_is_never_counted_and_one_at_time_zero_is() {
         let callbacks = RunningCallbacks::default();
         callbacks.end(CallbackToken::default(), || 9);
-        assert_eq!(callbacks.running(), 0);
+        assert_eq!(callbacks.count(), 0);
         let begun = callbacks.begin(|| 0);
         callbacks.end(begun, || 9);
-        assert_eq!((callbacks.running(), callbacks.longest()), (0, Duration::from_nanos(8)));
+        assert_eq!((callbacks.count(), callbacks.longest()), (0, Duration::from_nanos(8)));
     }
 }

@@ -347,8 +347,8 @@ fn ask<P: Profiler<'static>>(
     };
     // The runtime does not wait for those that it does not count. By now no callback has a reason to block.
     let callbacks = &core.common.callbacks;
-    if !until(P::TIMEOUT, || callbacks.running() == 0) {
-        return reopened(session, proof, profiler, DetachError::CallbacksRunning(callbacks.running()));
+    if !until(P::TIMEOUT, || callbacks.count() == 0) {
+        return reopened(session, proof, profiler, DetachError::CallbacksRunning(callbacks.count()));
     }
     if core.common.state().shutdown {
         // Leak both: even releasing a reference would call the runtime.
