@@ -293,11 +293,8 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn runtime_suspend_started(&self, reason: SuspendReason) {
-        // A suspension for a GC proves nothing: its callback may have been on its way before ours were disabled.
-        if let Some(shared) = self.shared.get()
-            && reason == SuspendReason::FOR_PROFILER
-        {
-            shared.suspensions.fetch_add(1, Ordering::SeqCst);
+        if let Some(shared) = self.shared.get() {
+            shared.callback_proof.suspension_begins(reason, shared.platform.this_thread());
         }
     }
 }

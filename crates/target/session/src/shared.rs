@@ -2,7 +2,7 @@
 
 use crate::{GcMonitor, HeapTracker, Platform, ResourceRegistry, Snapshot, UnloadBarrier};
 use corprof::CallbackToken;
-use corprof::detach::RunningCallbacks;
+use corprof::detach::{CallbackProof, RunningCallbacks};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -34,8 +34,8 @@ pub struct Shared<P: Platform> {
     pub gc_monitor: OnceLock<GcMonitor>,
     /// The runtime's answer to the request for roots in InitializeForAttach; 0 if it agreed or was not asked.
     pub roots_refused: AtomicU32,
-    /// RuntimeSuspendStarted callbacks with the reason "for profiler", mostly caused by us: the proof that callbacks still arrive.
-    pub suspensions: AtomicU64,
+    /// Whether callbacks still arrive.
+    pub callback_proof: CallbackProof,
 }
 
 impl<P: Platform> Shared<P> {
@@ -55,7 +55,7 @@ impl<P: Platform> Shared<P> {
             heap_tracker: OnceLock::new(),
             gc_monitor: OnceLock::new(),
             roots_refused: AtomicU32::new(0),
-            suspensions: AtomicU64::new(0),
+            callback_proof: CallbackProof::default(),
         }
     }
 

@@ -60,6 +60,11 @@ impl Platform for ModelPlatform {
         SINCE_START + schedule::now()
     }
 
+    /// Every modelled thread runs on the same thread of the system.
+    fn this_thread(&self) -> u64 {
+        schedule::current().0 as u64 + 1
+    }
+
     fn wake(&self) {
         self.woken.store(true, Ordering::SeqCst);
         if self.process.system_faults.the_first_wake_is_slow && !self.has_woken.swap(true, Ordering::SeqCst) {
