@@ -28,7 +28,7 @@ use corprof::detach::OwnThread;
 use remora_sampler::{
     Ask, Blocked, Random, Reading, Seen, Session, Slot, StackReader, monotonic, thread_cpu, thread_cpu_of,
 };
-use remora_wire::{Sampling, layout};
+use remora_wire::{SAMPLER_NAME, Sampling, layout};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -119,7 +119,7 @@ impl Sampler {
     /// The system's error number.
     pub fn start(self: Arc<Self>) -> Result<OwnThread, i32> {
         self.sender.may_send()?;
-        threads::start("-s", move || {
+        threads::start(SAMPLER_NAME, move || {
             threads::reduce_timer_slack();
             self.thread.store(threads::this_thread(), Ordering::Relaxed);
             // A panic ends the sampling, not the process. The worker goes on without samples.

@@ -6,6 +6,7 @@
 use crate::threads::{self, lock, pause};
 use corprof::detach::OwnThread;
 use remora_session::ThreadRoles;
+use remora_wire::THREAD_NAME;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -27,7 +28,7 @@ pub fn start<R: ThreadRoles>(roles: Arc<R>) -> Result<(), Option<OwnThread>> {
     let pair = Arc::new(Pair { roles, claimed: AtomicBool::new(false), threads: Default::default() });
     for index in 0..2 {
         let its = pair.clone();
-        let started = threads::start("", move || play(its, index));
+        let started = threads::start(THREAD_NAME, move || play(its, index));
         let thread = started.map_err(|_| lock(&pair.threads[0]).take())?;
         *lock(&pair.threads[index]) = Some(thread);
     }

@@ -4,17 +4,17 @@ use crate::thread_locals;
 use corprof::detach::OwnThread;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Starts a thread of ours: its name is the agent's, with this suffix.
+/// Starts a thread of ours with this name.
 ///
 /// # Errors
 /// The system's error number.
-pub fn start(suffix: &str, work: impl FnOnce() + Send + 'static) -> Result<OwnThread, i32> {
+pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<OwnThread, i32> {
     let main = || {
         thread_locals::begin_thread();
         work();
         thread_locals::end_thread();
     };
-    OwnThread::start(&[remora_wire::THREAD_NAME, suffix].concat(), Box::new(main))
+    OwnThread::start(name, Box::new(main))
 }
 
 /// Locks. A panic of another thread does not matter: the data are used as they are.

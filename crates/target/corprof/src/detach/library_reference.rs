@@ -6,9 +6,8 @@ use core::mem::ManuallyDrop;
 /// A reference on this library, which keeps it mapped under the profiler's own threads (contract DET-05).
 ///
 /// Drop it only while the runtime has its own reference, as for a thread that never started: then nothing is unmapped.
-/// It is empty if this code is part of the executable, which is never unmapped.
 #[derive(Debug)]
-pub struct LibraryReference(Option<*mut c_void>);
+pub struct LibraryReference(*mut c_void);
 
 // SAFETY: any thread may close a handle of the dynamic linker.
 unsafe impl Send for LibraryReference {}
@@ -17,13 +16,10 @@ impl LibraryReference {
     /// Takes a reference. The file may be unlinked already: the linker finds the loaded library by its name.
     /// `None` if the linker does not know the library.
     pub fn take() -> Option<LibraryReference> {
-        if is_part_of_the_program() {
-            return Some(LibraryReference(None));
-        }
         let own = place_of(own_address())?;
         // SAFETY: the name comes from the linker itself; RTLD_NOLOAD never loads anything.
         let handle = unsafe { libc::dlopen(own.dli_fname, libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-        (!handle.is_null()).then_some(LibraryReference(Some(handle)))
+        (!handle.is_null()).then_some(LibraryReference(handle))
     }
 
     /// Releases the reference at the very end of the calling thread, from code of the C library (contract DET-08).
@@ -32,7 +28,8 @@ impl LibraryReference {
     /// last frame of ours is gone. The third argument must not be an address of ours: it would pin this library
     /// (measured on .NET Core 3.1 to 10, unmapped every time). Without that function the library stays mapped: see [`can_unmap`].
     pub fn give_back_at_thread_end(self) {
-        let (Some(handle), Some((at_exit, close))) = (ManuallyDrop::new(self).0, at_thread_end()) else { return };
+        let handle = ManuallyDrop::new(self).0;
+        let Some((at_exit, close)) = at_thread_end() else { return };
         // SAFETY: this value owns the handle. The C library closes it once, at the end of this thread.
         unsafe { at_exit(close, handle, close as *mut c_void) };
     }
@@ -40,14 +37,12 @@ impl LibraryReference {
 
 impl Drop for LibraryReference {
     fn drop(&mut self) {
-        if let Some(handle) = self.0 {
-            // SAFETY: this value owns the handle, and closes it once.
-            unsafe { libc::dlclose(handle) };
-        }
+        // SAFETY: this value owns the handle, and closes it once.
+        unsafe { libc::dlclose(self.0) };
     }
 }
 
-/// Whether this code is part of the executable, as in tests, and no library.
+/// Whether this code is part of the executable, as in tests, and no library. An executable is never unmapped.
 pub fn is_part_of_the_program() -> bool {
     // SAFETY: `getauxval` only reads the auxiliary vector.
     let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };

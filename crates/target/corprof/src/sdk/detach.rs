@@ -369,7 +369,7 @@ fn ask<P: Profiler<'static>>(
 }
 
 fn summary<P>(core: &Core<P>) -> DetachSummary {
-    let longest_callback = core.common.callbacks.longest();
+    let longest_callback = Duration::from_nanos(core.common.callbacks.longest());
     DetachSummary { unmaps: can_unmap(), rejected_callbacks: core.gate.rejected_callbacks(), longest_callback }
 }
 
