@@ -112,7 +112,11 @@ impl<H: Host> ThreadRoles for Attach<H> {
     }
 
     fn leave(self: Arc<Self>) {
-        let (info, reference) = (lock(&self.info).take(), lock(&self.reference).take());
+        // First: a thread's destructors run last to first, and a panic must not drop the reference under this thread.
+        if let Some(reference) = lock(&self.reference).take() {
+            H::give_back_at_thread_end(reference);
+        }
+        let info = lock(&self.info).take();
         let shared = self.shared.clone();
         shared.resources.release(ResourceKind::Thread);
         let detaches = matches!(*lock(&self.outcome), Outcome::Detach);
@@ -122,10 +126,6 @@ impl<H: Host> ThreadRoles for Attach<H> {
             _ => shared.platform.release_recording(&shared.running_callbacks),
         }
         shared.resources.release(ResourceKind::Thread);
-        drop(shared);
-        if let Some(reference) = reference {
-            H::give_back_at_thread_end(reference);
-        }
     }
 }
 
