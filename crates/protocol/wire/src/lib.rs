@@ -48,8 +48,11 @@ pub const CLSID_NOTIFICATION: (u32, u16, u16, [u8; 8]) =
 /// The library's file name in the target: this prefix, a unique part, then `.so`.
 pub const LIBRARY_PREFIX: &str = "libremora_agent";
 
-/// Name of the agent's threads in the system.
+/// Name of the agent's threads in the system, and the beginning of [`SAMPLER_NAME`].
 pub const THREAD_NAME: &str = "remora-agent";
+
+/// Name of the agent's thread that samples.
+pub const SAMPLER_NAME: &str = "remora-agent-s";
 
 /// Name of the shared memory, as `/proc/PID/maps` shows it after `/memfd:`.
 pub const MEMORY_NAME: &str = "remora-ring";

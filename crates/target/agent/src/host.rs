@@ -2,7 +2,7 @@
 
 use crate::linux::Linux;
 use crate::thread_pair;
-use crate::threads::LibraryReference;
+use corprof::detach::LibraryReference;
 use remora_session::{Host, ResourceRegistry, ThreadRoles, UnpairedThread};
 use remora_wire::{AgentError, Config};
 use std::sync::Arc;
@@ -21,11 +21,11 @@ impl Host for Process {
     }
 
     fn reference_library(&self) -> Result<LibraryReference, AgentError> {
-        LibraryReference::take()
+        LibraryReference::take().ok_or(AgentError::system(libc::ENOENT))
     }
 
-    fn give_back_at_thread_end(reference: LibraryReference) -> bool {
-        reference.give_back_at_thread_end()
+    fn give_back_at_thread_end(reference: LibraryReference) {
+        reference.give_back_at_thread_end();
     }
 
     fn start_pair<R: ThreadRoles>(&self, roles: Arc<R>) -> Result<(), Option<UnpairedThread>> {

@@ -10,9 +10,10 @@ use crate::roots;
 use crate::sampler::Sampler;
 use crate::signal::{OwnSignal, Sender};
 use crate::snapshot::Snapshot;
-use crate::threads::{OwnThread, lock, pause, this_thread};
+use crate::threads::{lock, pause, this_thread};
 use crate::unwind;
 use crate::wake::Wake;
+use corprof::detach::{OwnThread, RunningCallbacks};
 use corprof::{AttachMask, HResult, HeapView, HighAttachMask};
 use remora_ring::{HEADER_WORDS, Ring};
 use remora_sampler::{HeapRange, HeapReader, HeapRoot, LINK_WORDS, Links, RawSample, Session, monotonic};
@@ -22,7 +23,7 @@ use remora_session::{
 };
 use remora_wire::{AgentError, AgentErrorCode, Config, FromAgent, Task, ToAgent, layout};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The engine of a heap snapshot, as reported to the recorder.
@@ -223,13 +224,13 @@ impl Linux {
 }
 
 impl HostedPlatform for Linux {
-    fn release_recording(&self, callbacks_inside: &AtomicU32) {
+    fn release_recording(&self, callbacks: &RunningCallbacks) {
         self.hang_up();
         self.fork_guard.session.store(std::ptr::null_mut(), Ordering::SeqCst);
         let wake = self.wake.forget();
         let handler_stays = self.handler_stays.load(Ordering::SeqCst) || lock(&self.sampling).is_some();
         for _ in 0..LET_GO_TRIES {
-            if callbacks_inside.load(Ordering::SeqCst) != 0 {
+            if callbacks.count() != 0 {
                 pause(LET_GO_PAUSE);
                 continue;
             }

@@ -23,12 +23,12 @@ use crate::futex::futex_wait;
 use crate::sampled_thread::SampledThread;
 use crate::scheduling::{Place, Scheduling};
 use crate::signal::Sender;
-use crate::threads::{self, OwnThread};
+use crate::threads;
+use corprof::detach::OwnThread;
 use remora_sampler::{
     Ask, Blocked, Random, Reading, Seen, Session, Slot, StackReader, monotonic, thread_cpu, thread_cpu_of,
 };
-use remora_wire::{Sampling, layout};
-use std::ffi::c_void;
+use remora_wire::{SAMPLER_NAME, Sampling, layout};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -119,10 +119,12 @@ impl Sampler {
     /// The system's error number.
     pub fn start(self: Arc<Self>) -> Result<OwnThread, i32> {
         self.sender.may_send()?;
-        let pointer = Arc::into_raw(self);
-        OwnThread::start(main, pointer.cast_mut().cast()).inspect_err(|_| {
-            // SAFETY: `into_raw` made it just now, and no thread took it over.
-            drop(unsafe { Arc::from_raw(pointer) });
+        threads::start(SAMPLER_NAME, move || {
+            threads::reduce_timer_slack();
+            self.thread.store(threads::this_thread(), Ordering::Relaxed);
+            // A panic ends the sampling, not the process. The worker goes on without samples.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Rounds::new(&self).run()));
+            drop(self);
         })
     }
 
@@ -152,19 +154,6 @@ impl Sampler {
 /// The mean time between two instants at a frequency in hertz, nanoseconds.
 fn interval(frequency: u32) -> u64 {
     1_000_000_000 / u64::from(frequency.clamp(1, 10_000))
-}
-
-extern "C" fn main(argument: *mut c_void) -> *mut c_void {
-    threads::begin_this("-s");
-    threads::reduce_timer_slack();
-    // SAFETY: `start` handed this reference over.
-    let sampler = unsafe { Arc::from_raw(argument.cast::<Sampler>()) };
-    sampler.thread.store(threads::this_thread(), Ordering::Relaxed);
-    // A panic ends the sampling, not the process. The worker goes on without samples.
-    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Rounds::new(&sampler).run()));
-    drop(sampler);
-    threads::end_this();
-    std::ptr::null_mut()
 }
 
 /// One instant.

@@ -15,7 +15,8 @@ use crate::private_pages::make_private;
 use crate::process_heap::ProcessHeap;
 use crate::roots::Roots;
 use crate::sandbox::confine;
-use crate::threads::{block_all, pause};
+use crate::threads::pause;
+use corprof::detach::SignalsBlocked;
 use corprof::{AppDomainId, HResult, HeapView, ObjectId};
 use remora_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
 use remora_sampler::{
@@ -170,7 +171,7 @@ impl Snapshot {
         let begun = monotonic();
         // SAFETY: takes no arguments. The C library's own function may return the cached id of a parent.
         let parent = unsafe { libc::syscall(libc::SYS_getpid) } as i32;
-        let before = block_all();
+        let blocked = SignalsBlocked::new();
         let clone = || {
             // SAFETY: the copy has its own memory and this same stack, and never returns from it. Its end sends no signal.
             let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } as i32;
@@ -179,10 +180,11 @@ impl Snapshot {
         };
         let pid = fork_guard.shared_with(self.outer, clone).unwrap_or_else(|error| -error);
         if pid == 0 {
+            // They stay blocked in the copy.
+            std::mem::forget(blocked);
             return Some(parent);
         }
-        // SAFETY: restores the mask that `block_all` returned.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+        drop(blocked);
         self.took.store(monotonic() - begun, Ordering::SeqCst);
         self.pid.store(pid, Ordering::SeqCst);
         None

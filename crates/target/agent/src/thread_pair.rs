@@ -3,25 +3,21 @@
 //! If another program keeps a CPU busy, a new thread may wait there for a whole tick of the kernel, even beside an idle CPU. The kernel
 //! mostly starts the second thread on another CPU than the first. So one of the two begins at once.
 
-use crate::threads::{OwnThread, begin_this, detach_this, end_this, join, pause};
+use crate::threads::{self, lock, pause};
+use corprof::detach::OwnThread;
 use remora_session::ThreadRoles;
-use std::ffi::c_void;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use remora_wire::THREAD_NAME;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-/// Pause between two checks for the other thread's handle, nanoseconds.
+/// Pause between two checks for a thread's handle, nanoseconds.
 const LOOK: u64 = 100_000;
 
 struct Pair<R> {
     roles: Arc<R>,
     claimed: AtomicBool,
-    /// The handles of both; 0 until they are known.
-    handles: [AtomicU64; 2],
-}
-
-struct One<R> {
-    pair: Arc<Pair<R>>,
-    index: usize,
+    /// Both, from a moment after they begin.
+    threads: [Mutex<Option<OwnThread>>; 2],
 }
 
 /// Starts both threads.
@@ -29,53 +25,37 @@ struct One<R> {
 /// # Errors
 /// The only thread that started: it works, and no thread detaches after it. `None` if none started.
 pub fn start<R: ThreadRoles>(roles: Arc<R>) -> Result<(), Option<OwnThread>> {
-    let pair = Arc::new(Pair { roles, claimed: AtomicBool::new(false), handles: Default::default() });
-    let first = start_one(&pair, 0).map_err(|_| None)?;
-    pair.handles[0].store(first.handle(), Ordering::Release);
-    match start_one(&pair, 1) {
-        Ok(second) => {
-            pair.handles[1].store(second.handle(), Ordering::Release);
-            Ok(())
-        }
-        Err(_) => Err(Some(first)),
+    let pair = Arc::new(Pair { roles, claimed: AtomicBool::new(false), threads: Default::default() });
+    for index in 0..2 {
+        let its = pair.clone();
+        let started = threads::start(THREAD_NAME, move || play(its, index));
+        let thread = started.map_err(|_| lock(&pair.threads[0]).take())?;
+        *lock(&pair.threads[index]) = Some(thread);
     }
+    Ok(())
 }
 
-fn start_one<R: ThreadRoles>(pair: &Arc<Pair<R>>, index: usize) -> Result<OwnThread, i32> {
-    let one = Box::into_raw(Box::new(One { pair: pair.clone(), index }));
-    OwnThread::start(main::<R>, one.cast()).inspect_err(|_| {
-        // SAFETY: no thread took the box over.
-        drop(unsafe { Box::from_raw(one) });
-    })
-}
-
-extern "C" fn main<R: ThreadRoles>(argument: *mut c_void) -> *mut c_void {
-    begin_this("");
-    // SAFETY: `start_one` handed this box over.
-    play(*unsafe { Box::from_raw(argument.cast::<One<R>>()) });
-    end_this();
-    std::ptr::null_mut()
-}
-
-fn play<R: ThreadRoles>(One { pair, index }: One<R>) {
+fn play<R: ThreadRoles>(pair: Arc<Pair<R>>, index: usize) {
     let roles = pair.roles.clone();
     if !pair.claimed.swap(true, Ordering::AcqRel) {
         drop(pair);
         return roles.work();
     }
-    detach_this();
-    let worker = other_of(&pair, index);
+    // No thread joins this one.
+    handle(&pair.threads[index]).let_go();
+    let worker = handle(&pair.threads[1 - index]);
     drop(pair);
-    join(worker);
+    worker.join();
     roles.leave();
 }
 
-/// The handle of the other thread, which already runs: its creator stores the handle a moment later.
-fn other_of<R>(pair: &Pair<R>, index: usize) -> u64 {
+/// The handle of a thread that already runs: its creator stores the handle a moment later.
+fn handle(place: &Mutex<Option<OwnThread>>) -> OwnThread {
     loop {
-        match pair.handles[1 - index].load(Ordering::Acquire) {
-            0 => pause(LOOK),
-            handle => return handle,
+        let taken = lock(place).take();
+        match taken {
+            Some(thread) => return thread,
+            None => pause(LOOK),
         }
     }
 }

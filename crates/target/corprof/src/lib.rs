@@ -8,6 +8,7 @@
 //! - [`Info`]: the calls to the runtime. [`Info<Attached, Alive>`](Attached) lacks those that the runtime refuses to an attached profiler.
 //!   [`Info<_, Sealed>`](Sealed) has none.
 //! - [`dll_get_class_object`]: the body of the one function that the library must export.
+//! - [`detach`]: the parts of a safe detach and unload, for a profiler without the SDK.
 //! - [`sdk`]: the layer above, for a profiler that implements one trait. Begin there.
 //! - [`HResult`]: the runtime's error codes, with name and meaning.
 //!
@@ -67,6 +68,7 @@
 
 pub mod buffer;
 mod callback;
+pub mod detach;
 mod factory;
 pub mod guid;
 pub mod hresult;

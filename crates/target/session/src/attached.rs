@@ -18,13 +18,6 @@ use remora_wire::{AgentErrorCode, Config, FromAgent};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-/// The runtime's shortest sleep between two checks of a detach. It sleeps 5 s once twice the expected time has passed.
-///
-/// Measured with 1 ms expected: the runtime's detach thread woke 2 ms late on a loaded machine, and slept 5 s at once. With 300 ms it never
-/// did.
-const SHORTEST_SLEEP: Duration = Duration::from_millis(300);
 
 /// Between two checks whether callbacks still run, nanoseconds.
 const CALLBACK_LOOK: u64 = 1_000_000;
@@ -119,20 +112,20 @@ impl<H: Host> ThreadRoles for Attach<H> {
     }
 
     fn leave(self: Arc<Self>) {
-        let (info, reference) = (lock(&self.info).take(), lock(&self.reference).take());
+        // First: a thread's destructors run last to first, and a panic must not drop the reference under this thread.
+        if let Some(reference) = lock(&self.reference).take() {
+            H::give_back_at_thread_end(reference);
+        }
+        let info = lock(&self.info).take();
         let shared = self.shared.clone();
         shared.resources.release(ResourceKind::Thread);
         let detaches = matches!(*lock(&self.outcome), Outcome::Detach);
         drop(self);
         match info {
             Some(info) if detaches => request_detach(&shared, info),
-            _ => shared.platform.release_recording(&shared.inside),
+            _ => shared.platform.release_recording(&shared.running_callbacks),
         }
         shared.resources.release(ResourceKind::Thread);
-        drop(shared);
-        if let Some(reference) = reference {
-            H::give_back_at_thread_end(reference);
-        }
     }
 }
 
@@ -152,11 +145,9 @@ fn close_after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) ->
     }
 }
 
-/// The runtime waits only for callbacks on its own threads. ProfilerAttachComplete runs on the diagnostics thread, which it does not count.
-/// A detach requested then would finish while that callback still runs (docs/authors/contract-findings.md, DET-07). Our callbacks wait only
-/// for the worker, and the worker has ended, so this loop ends.
+/// The runtime does not wait for all of them (contract DET-07). Ours wait only for the worker, and the worker has ended, so this loop ends.
 fn wait_for_callbacks(shared: &Shared<impl Platform>) {
-    while shared.inside.load(Ordering::SeqCst) != 0 && !is_injected(InjectedFault::NotWaitForOwnCallbacks) {
+    while shared.running_callbacks.count() != 0 && !is_injected(InjectedFault::NotWaitForOwnCallbacks) {
         shared.platform.pause(CALLBACK_LOOK);
     }
 }
@@ -164,33 +155,13 @@ fn wait_for_callbacks(shared: &Shared<impl Platform>) {
 /// Every other resource is closed. After success nothing may touch the runtime any more.
 fn request_detach(shared: &Shared<impl HostedPlatform>, info: Info<Attached, Alive>) {
     wait_for_callbacks(shared);
-    let expected = expected_time(shared.longest_callback.load(Ordering::Relaxed));
-    if let Err(refused) = info.request_profiler_detach(expected) {
+    if let Err(refused) = info.request_profiler_detach(shared.running_callbacks.expected_detach_time()) {
         shared.platform.send(&FromAgent::DetachRefused { code: refused.code.0 as u32 });
-        shared.platform.release_recording(&shared.inside);
+        shared.platform.release_recording(&shared.running_callbacks);
     }
-}
-
-/// The callback duration reported to the runtime (contract DET-15): the longest one measured, but at least the runtime's own shortest
-/// sleep.
-fn expected_time(longest_callback: u64) -> Duration {
-    Duration::from_nanos(longest_callback).max(SHORTEST_SLEEP)
 }
 
 /// Ignores poisoning by a panicked thread.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn det_15_the_expected_time_is_the_longest_callback_and_no_less_than_the_runtimes_own_sleep() {
-        for (longest, expected) in [(0, 300), (299_999_999, 300), (300_000_001, 300), (450_000_000, 450)] {
-            assert_eq!(expected_time(longest).as_millis(), expected, "{longest} ns");
-        }
-        assert_eq!(expected_time(300_000_001), Duration::from_nanos(300_000_001));
-    }
 }

@@ -110,13 +110,13 @@ impl<P: HostedPlatform> Shared<P> {
 
 impl<H: Host> ProfilerCallback for Agent<H> {
     fn enter(&self, _slot: &'static str) -> CallbackToken {
-        CallbackToken(self.shared.get().map_or(0, |shared| shared.enter_callback()))
+        self.shared.get().map(|shared| shared.enter_callback()).unwrap_or_default()
     }
 
     fn leave(&self, _slot: &'static str, token: CallbackToken) {
-        // A callback may have started before InitializeForAttach set the shared state. Then it was not counted on entry.
-        if let Some(shared) = self.shared.get().filter(|_| token.0 != 0) {
-            shared.leave_callback(token.0);
+        // A callback that started before InitializeForAttach set the shared state was not counted. Its token says so.
+        if let Some(shared) = self.shared.get() {
+            shared.leave_callback(token);
         }
     }
 
@@ -293,11 +293,8 @@ impl<H: Host> ProfilerCallback for Agent<H> {
     }
 
     fn runtime_suspend_started(&self, reason: SuspendReason) {
-        // A suspension for a GC proves nothing: its callback may have been on its way before ours were disabled.
-        if let Some(shared) = self.shared.get()
-            && reason == SuspendReason::FOR_PROFILER
-        {
-            shared.suspensions.fetch_add(1, Ordering::SeqCst);
+        if let Some(shared) = self.shared.get() {
+            shared.callback_proof.suspension_begins(reason, shared.platform.this_thread());
         }
     }
 }

@@ -300,8 +300,9 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         if self.info.set_event_mask2(LOW_MASK.with(AttachMask::SUSPENDS), HIGH_MASK).is_err() {
             return false;
         }
-        let before = self.shared.suspensions.load(Ordering::SeqCst);
-        self.suspend_and_resume() && self.shared.suspensions.load(Ordering::SeqCst) > before
+        let thread = self.shared.platform.this_thread();
+        let (has_suspended, is_reported) = self.shared.callback_proof.listen(thread, || self.suspend_and_resume());
+        has_suspended && is_reported
     }
 
     fn clear_event_mask(&self) {

@@ -2,11 +2,11 @@
 
 use crate::ResourceRegistry;
 use crate::platform::Platform;
+use corprof::detach::RunningCallbacks;
 use corprof::{AttachMask, HeapView, HighAttachMask};
 use remora_sampler::{HeapRange, HeapReader};
 use remora_wire::{AgentError, Config};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 /// The roles of an attach's two threads.
 pub trait ThreadRoles: Send + Sync + 'static {
@@ -27,7 +27,7 @@ pub trait Host: Send + Sync + 'static {
     type Platform: HostedPlatform;
     /// A reference on this library, so that it cannot be unmapped under one of our threads (contract DET-05). Dropping it releases it at
     /// once: for an attach that fails in InitializeForAttach.
-    type LibraryReference: Send + Sync;
+    type LibraryReference: Send;
 
     /// Prepares the platform. Opens one descriptor, and touches nothing else in the process.
     ///
@@ -41,9 +41,9 @@ pub trait Host: Send + Sync + 'static {
     /// Its code and number.
     fn reference_library(&self) -> Result<Self::LibraryReference, AgentError>;
 
-    /// Releases the reference after the calling thread's last instruction in this library (contract DET-08). False if impossible: the
-    /// library then stays mapped.
-    fn give_back_at_thread_end(reference: Self::LibraryReference) -> bool;
+    /// Releases the reference after the calling thread's last instruction in this library (contract DET-08). If that is impossible, the
+    /// library stays mapped.
+    fn give_back_at_thread_end(reference: Self::LibraryReference);
 
     /// Starts two equal threads. The first one on a CPU becomes the worker. The other waits until the worker has ended, and is the detach
     /// thread.
@@ -92,8 +92,8 @@ pub trait HostedPlatform: Platform {
 
     /// The library stays mapped: releases everything that only a recording needs, so that nothing else stays with it.
     ///
-    /// `callbacks_inside` counts the running callbacks: one of them may still use what is released.
-    fn release_recording(&self, callbacks_inside: &AtomicU32);
+    /// A running callback may still use what is released.
+    fn release_recording(&self, callbacks: &RunningCallbacks);
 
     /// The eight bytes at an address. The read cannot fault.
     fn read_checked(&self, address: u64) -> Option<[u8; 8]>;

@@ -96,6 +96,11 @@ pub trait Platform: Send + Sync + 'static {
     /// Monotonic time, nanoseconds.
     fn now(&self) -> u64;
 
+    /// Any thread, also in callbacks: the calling thread as a number other than zero, unique while it lives.
+    fn this_thread(&self) -> u64 {
+        corprof::detach::this_thread()
+    }
+
     /// Makes [`Platform::wait`] return. Any thread; never waits, allocates or locks.
     fn wake(&self);
 

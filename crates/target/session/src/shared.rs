@@ -1,6 +1,8 @@
 //! The state that callbacks share with the worker thread: one value per attach, no static.
 
 use crate::{GcMonitor, HeapTracker, Platform, ResourceRegistry, Snapshot, UnloadBarrier};
+use corprof::CallbackToken;
+use corprof::detach::{CallbackProof, RunningCallbacks};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -22,10 +24,8 @@ pub struct Shared<P: Platform> {
     pub shutdown: AtomicBool,
     /// Callbacks received.
     pub callbacks: AtomicU64,
-    /// The longest of them, nanoseconds.
-    pub longest_callback: AtomicU64,
-    /// Callbacks running now.
-    pub inside: AtomicU32,
+    /// Those running now, and the longest.
+    pub running_callbacks: RunningCallbacks,
     /// The state of a heap snapshot.
     pub snapshot: Snapshot,
     /// Heap tracking; set once, by the worker thread, before it requests survivors.
@@ -34,8 +34,8 @@ pub struct Shared<P: Platform> {
     pub gc_monitor: OnceLock<GcMonitor>,
     /// The runtime's answer to the request for roots in InitializeForAttach; 0 if it agreed or was not asked.
     pub roots_refused: AtomicU32,
-    /// RuntimeSuspendStarted callbacks with the reason "for profiler", mostly caused by us: the proof that callbacks still arrive.
-    pub suspensions: AtomicU64,
+    /// Whether callbacks still arrive.
+    pub callback_proof: CallbackProof,
 }
 
 impl<P: Platform> Shared<P> {
@@ -50,13 +50,12 @@ impl<P: Platform> Shared<P> {
             panicked: AtomicBool::new(false),
             shutdown: AtomicBool::new(false),
             callbacks: AtomicU64::new(0),
-            longest_callback: AtomicU64::new(0),
-            inside: AtomicU32::new(0),
+            running_callbacks: RunningCallbacks::default(),
             snapshot: Snapshot::default(),
             heap_tracker: OnceLock::new(),
             gc_monitor: OnceLock::new(),
             roots_refused: AtomicU32::new(0),
-            suspensions: AtomicU64::new(0),
+            callback_proof: CallbackProof::default(),
         }
     }
 
@@ -65,16 +64,14 @@ impl<P: Platform> Shared<P> {
         self.heap_tracker.get().map_or(0, HeapTracker::collections)
     }
 
-    /// A callback begins; returns the time.
-    pub fn enter_callback(&self) -> u64 {
-        self.inside.fetch_add(1, Ordering::SeqCst);
+    /// A callback begins.
+    pub fn enter_callback(&self) -> CallbackToken {
         self.callbacks.fetch_add(1, Ordering::Relaxed);
-        self.platform.now()
+        self.running_callbacks.begin(|| self.platform.now())
     }
 
-    /// Ends a callback that began at `begun`.
-    pub fn leave_callback(&self, begun: u64) {
-        self.longest_callback.fetch_max(self.platform.now().saturating_sub(begun), Ordering::Relaxed);
-        self.inside.fetch_sub(1, Ordering::SeqCst);
+    /// Ends that callback.
+    pub fn leave_callback(&self, begun: CallbackToken) {
+        self.running_callbacks.end(begun, || self.platform.now());
     }
 }

@@ -199,7 +199,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             return self.inert(AgentErrorCode::NoCallbacks);
         }
         platform.send(&FromAgent::Leaving {
-            longest_callback: self.shared.longest_callback.load(Ordering::Relaxed),
+            longest_callback: self.shared.running_callbacks.longest(),
             callbacks: self.shared.callbacks.load(Ordering::Relaxed),
             impatient_unloads: self.shared.unload_barrier.timeouts(),
         });

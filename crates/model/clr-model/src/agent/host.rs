@@ -67,12 +67,11 @@ impl Host for ModelHost {
         Ok(Reference(Some(self.process.library.clone())))
     }
 
-    fn give_back_at_thread_end(mut reference: Reference) -> bool {
-        let Some(library) = reference.0.take() else { return true };
+    fn give_back_at_thread_end(mut reference: Reference) {
+        let Some(library) = reference.0.take() else { return };
         if !fault_injection::is_injected(InjectedFault::LeakReference) {
             AT_END.with(|waiting| waiting.borrow_mut().push((schedule::current(), library)));
         }
-        true
     }
 
     fn start_pair<R: ThreadRoles>(&self, roles: Arc<R>) -> Result<(), Option<UnpairedThread>> {

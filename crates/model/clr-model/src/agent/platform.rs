@@ -3,6 +3,7 @@
 use super::Process;
 use super::heap::ModelHeap;
 use crate::schedule;
+use corprof::detach::RunningCallbacks;
 use corprof::{AttachMask, HeapView, HighAttachMask};
 use remora_sampler::{HeapRange, HeapReader};
 use remora_session::{
@@ -10,7 +11,7 @@ use remora_session::{
 };
 use remora_wire::{AgentError, Config, FromAgent, Task, ToAgent, layout};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The signal of the model's samples.
 const SIGNAL: u32 = 40;
@@ -57,6 +58,11 @@ impl ModelPlatform {
 impl Platform for ModelPlatform {
     fn now(&self) -> u64 {
         SINCE_START + schedule::now()
+    }
+
+    /// Every modelled thread runs on the same thread of the system.
+    fn this_thread(&self) -> u64 {
+        schedule::current().0 as u64 + 1
     }
 
     fn wake(&self) {
@@ -256,9 +262,9 @@ impl HostedPlatform for ModelPlatform {
         self.has_copied.store(true, Ordering::SeqCst);
     }
 
-    fn release_recording(&self, callbacks_inside: &AtomicU32) {
+    fn release_recording(&self, callbacks: &RunningCallbacks) {
         self.hang_up();
-        schedule::wait_until(Some(1_000_000_000), || callbacks_inside.load(Ordering::SeqCst) == 0);
+        schedule::wait_until(Some(1_000_000_000), || callbacks.count() == 0);
     }
 
     fn read_checked(&self, address: u64) -> Option<[u8; 8]> {

@@ -3,14 +3,15 @@
 //! It is inert until then, because a refused attach leaks the object (.NET 6+ runs the factory even for attaches that it refuses later).
 
 use super::callback_guard::CallbackGuard;
-use super::common::Common;
+use super::common::{Common, now};
 use super::detach;
 use super::policy::{RuntimeSlot, RuntimeSlots};
 use super::resource_registry::ResourceRegistry;
 use super::session::{Beginning, Door, Runtime, Session};
 use super::shared_profiler::{Core, Living};
 use super::slots::Profiler;
-use super::thread::{self, OwnThread};
+use super::thread;
+use crate::detach::{OwnThread, is_part_of_the_program, this_thread};
 use crate::{Alive, CallbackObject, CallbackToken, HResult, Info, Loading, SuspendReason, sys};
 use core::marker::PhantomData;
 use std::sync::{Arc, OnceLock, Weak};
@@ -46,24 +47,24 @@ impl<P: Profiler<'static>> Adapter<P> {
         Some(call(&living.profiler, &living.session))
     }
 
-    /// Counts a callback that begins. Returns zero before the attach: nothing counts it.
+    /// Counts a callback that begins. Before the attach nothing counts it.
     pub fn callback_begins(&self) -> CallbackToken {
-        CallbackToken(self.core.get().map_or(0, |core| core.common.callback_begins()))
+        self.core.get().map(|core| core.common.callbacks.begin(now)).unwrap_or_default()
     }
 
     /// Ends that callback. It must be the last access to the profiler's state.
     pub fn callback_ends(&self, slot: &'static str, begun: CallbackToken) {
-        let Some(core) = self.core.get().filter(|_| begun.0 != 0) else { return };
+        let Some(core) = self.core.get() else { return };
         if slot == "Shutdown" {
             core.common.change(|state| (state.detaching, state.shutdown) = (true, true));
         }
-        core.common.callback_ends(begun.0);
+        core.common.callbacks.end(begun, now);
     }
 
     /// Notes that the runtime begins a suspension.
     pub fn suspension_begins(&self, reason: SuspendReason) {
-        if let Some(core) = self.core.get().filter(|_| reason == SuspendReason::FOR_PROFILER) {
-            core.common.suspension_begins();
+        if let Some(core) = self.core.get() {
+            core.common.proof.suspension_begins(reason, this_thread());
         }
     }
 
@@ -73,7 +74,7 @@ impl<P: Profiler<'static>> Adapter<P> {
         info: Info<L, Alive>,
         make: impl FnOnce(&Beginning<'static, L>) -> Result<P, HResult>,
     ) -> Result<(), HResult> {
-        if !thread::is_part_of_the_program() {
+        if !is_part_of_the_program() {
             // The standard hook prints to the target's standard error, and touches a thread-local that pins the library.
             // The hook is this library's own copy, so the target's stays.
             std::panic::set_hook(Box::new(|_| {}));
@@ -120,7 +121,7 @@ impl<P: Profiler<'static>> Adapter<P> {
 
 fn start_detach_thread<P: Profiler<'static>>(core: &Arc<Core<P>>) -> Result<(), HResult> {
     let core = Arc::clone(core);
-    let started = OwnThread::start(DETACH_THREAD, Box::new(move || detach::run(&core)));
+    let started = thread::start(DETACH_THREAD, move || detach::run(&core));
     // Nobody joins the detach thread: it ends last, and holds its own reference on the library.
     started.map(OwnThread::let_go).map_err(|_| HResult::E_OUTOFMEMORY)
 }

@@ -2,7 +2,8 @@
 //!
 //! Callbacks set it and return; the profiler's own threads wait for it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::detach::{CallbackProof, RunningCallbacks};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,11 +21,8 @@ pub(super) struct State {
 pub(super) struct Common {
     state: Mutex<State>,
     changed: Condvar,
-    running: AtomicU64,
-    /// The thread that suspends the runtime, or zero; and whether the runtime reported that suspension.
-    stopping: AtomicU64,
-    heard: AtomicBool,
-    longest: AtomicU64,
+    pub callbacks: RunningCallbacks,
+    pub proof: CallbackProof,
     missed: AtomicU64,
 }
 
@@ -53,50 +51,6 @@ impl Common {
         true
     }
 
-    /// Counts a callback that begins. Returns its start in nanoseconds, never zero.
-    pub fn callback_begins(&self) -> u64 {
-        self.running.fetch_add(1, Ordering::SeqCst);
-        now()
-    }
-
-    /// Ends a callback.
-    pub fn callback_ends(&self, begun: u64) {
-        self.longest.fetch_max(now().saturating_sub(begun), Ordering::Relaxed);
-        self.running.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// The number of running callbacks.
-    pub fn running(&self) -> u64 {
-        self.running.load(Ordering::SeqCst)
-    }
-
-    /// Suspends the runtime by `stop` on this thread. Returns its answer, and whether the runtime reported the suspension to this profiler.
-    ///
-    /// The runtime reports a suspension on the thread that requests it.
-    /// So a report on this thread began after the request, and belongs to this very suspension.
-    /// Other callbacks prove nothing: another profiler's suspension, a GC's, or a callback already under way.
-    /// They may have begun before the runtime miscounted its profilers.
-    /// One thread at a time.
-    pub fn listen<R>(&self, stop: impl FnOnce() -> R) -> (R, bool) {
-        self.heard.store(false, Ordering::SeqCst);
-        self.stopping.store(this_thread(), Ordering::SeqCst);
-        let answer = stop();
-        self.stopping.store(0, Ordering::SeqCst);
-        (answer, self.heard.load(Ordering::SeqCst))
-    }
-
-    /// Notes the callback of a suspension that a profiler requested.
-    pub fn suspension_begins(&self) {
-        if self.stopping.load(Ordering::SeqCst) == this_thread() {
-            self.heard.store(true, Ordering::SeqCst);
-        }
-    }
-
-    /// The longest duration of a callback so far.
-    pub fn longest_callback(&self) -> Duration {
-        Duration::from_nanos(self.longest.load(Ordering::Relaxed))
-    }
-
     /// Marks callbacks as missed: ids known from earlier ones are void.
     pub fn miss(&self) {
         self.missed.fetch_add(1, Ordering::SeqCst);
@@ -112,14 +66,8 @@ impl Common {
     }
 }
 
-/// The calling thread's id, unique while the thread lives.
-fn this_thread() -> u64 {
-    // SAFETY: `pthread_self` has no preconditions.
-    unsafe { libc::pthread_self() as u64 }
-}
-
 /// The monotonic clock in nanoseconds, at least one.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a live local.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };

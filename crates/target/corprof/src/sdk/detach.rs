@@ -11,7 +11,8 @@ use super::resource_registry::{AllClosed, CloseError};
 use super::session::{Events, Runtime, Session};
 use super::shared_profiler::{Core, Living};
 use super::slots::Profiler;
-use super::thread::{self, OwnThread};
+use super::thread;
+use crate::detach::{can_unmap, this_thread};
 use crate::panics::quietly;
 use crate::{AttachMask, HResult, HighAttachMask};
 use core::fmt;
@@ -22,11 +23,6 @@ use std::time::Instant;
 /// ProfilerAttachComplete follows InitializeForAttach at once.
 /// It never comes if the runtime has miscounted its profilers.
 const LONGEST_ATTACH: Duration = Duration::from_secs(60);
-
-/// The shortest expected duration passed to RequestProfilerDetach. The runtime never sleeps less than this between two evacuation checks.
-/// It sleeps 5 s once twice the expected time has passed.
-/// Measured: with 1 ms expected, a detach thread that wakes 2 ms late sleeps 5 s at once; with 300 ms it never did.
-const SHORTEST_SLEEP: Duration = Duration::from_millis(300);
 
 /// The worker's thread name.
 const WORKER: &str = "corprof-worker";
@@ -256,7 +252,7 @@ fn run_on_worker<P: Profiler<'static>>(core: &Arc<Core<P>>, before: Option<Detac
         let came = round(&lent, told);
         *put.lock().unwrap_or_else(PoisonError::into_inner) = Some(came);
     };
-    match OwnThread::start(WORKER, Box::new(work)) {
+    match thread::start(WORKER, work) {
         Ok(worker) => worker.join(),
         // No worker thread: run the round here. The runtime may then refuse the detach.
         Err(_) => return round(core, before),
@@ -349,20 +345,19 @@ fn ask<P: Profiler<'static>>(
         // Only with the guard open, so that it rejects none of the restored events.
         Err(resume(core, wanted, proof, why))
     };
-    // The runtime does not wait for ProfilerAttachComplete on the diagnostics thread. By now no callback has a reason to block.
-    if !until(P::TIMEOUT, || core.common.running() == 0) {
-        let running = core.common.running();
-        return reopened(session, proof, profiler, DetachError::CallbacksRunning(running));
+    // The runtime does not wait for those that it does not count. By now no callback has a reason to block.
+    let callbacks = &core.common.callbacks;
+    if !until(P::TIMEOUT, || callbacks.count() == 0) {
+        return reopened(session, proof, profiler, DetachError::CallbacksRunning(callbacks.count()));
     }
     if core.common.state().shutdown {
         // Leak both: even releasing a reference would call the runtime.
         core::mem::forget((session, profiler));
         return Ok(());
     }
-    let longest = core.common.longest_callback();
-    match session.request_detach(proof, longest.max(SHORTEST_SLEEP)) {
+    match session.request_detach(proof, callbacks.expected_detach_time()) {
         Ok(_) => {
-            let summary = summary(core, longest);
+            let summary = summary(core);
             let _ = quietly(|| profiler.detached(&summary));
             Ok(())
         }
@@ -373,8 +368,9 @@ fn ask<P: Profiler<'static>>(
     }
 }
 
-fn summary<P>(core: &Core<P>, longest_callback: Duration) -> DetachSummary {
-    DetachSummary { unmaps: thread::can_unmap(), rejected_callbacks: core.gate.rejected_callbacks(), longest_callback }
+fn summary<P>(core: &Core<P>) -> DetachSummary {
+    let longest_callback = Duration::from_nanos(core.common.callbacks.longest());
+    DetachSummary { unmaps: can_unmap(), rejected_callbacks: core.gate.rejected_callbacks(), longest_callback }
 }
 
 /// Clears the event mask, and returns the old one. `None` if it cannot be read: then it stays as it was.
@@ -414,11 +410,7 @@ fn wanted(session: &Session<'_>) -> Result<Events, HResult> {
     Ok(Events { low, high })
 }
 
-/// Proves that the runtime still calls this profiler: it suspends the runtime, which must report that.
-///
-/// The detach of a main profiler makes the runtime miscount the notification-only ones.
-/// The detach of a profiler that the runtime does not find crashes the target (measured on .NET 8.0.4, 9.0.7 and 10.0.12).
-/// Only the report of this very suspension proves anything (contract DET-18): see [`Common::listen`](super::common::Common::listen).
+/// Proves that the runtime still calls this profiler: it suspends the runtime, which must report that ([`crate::detach::CallbackProof`]).
 fn prove_that_callbacks_arrive(session: &Session<'_>, timeout: Duration) -> Result<(), DetachError> {
     let ends = || session.common.state().shutdown;
     let wanted = wanted(session).map_err(DetachError::CallbacksUnproven)?;
@@ -430,7 +422,7 @@ fn prove_that_callbacks_arrive(session: &Session<'_>, timeout: Duration) -> Resu
     if ends() {
         return Ok(());
     }
-    let (stopped, told) = session.common.listen(|| stop_once(session, timeout));
+    let (stopped, told) = session.common.proof.listen(this_thread(), || stop_once(session, timeout));
     if ends() {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! The kinds of resources, and how each is closed so that it *provably* no longer runs the library's code (contract DET-04).
 
-use super::thread::OwnThread;
+use crate::detach::OwnThread;
 use crate::{Alive, Attached, Info, SessionId};
 use core::ffi::c_void;
 use core::fmt;

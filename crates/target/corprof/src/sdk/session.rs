@@ -12,7 +12,7 @@ use super::common::Common;
 use super::id::{Assembly, Brand, Class, Function, Id, Module, Object, Thread};
 use super::resource::{CloseHook, Resource, SignalHandler, TakenSignal};
 use super::resource_registry::{CloseError, Detaching, OpenResource, ResourceHandle, ResourceRegistry};
-use super::thread::OwnThread;
+use super::thread;
 use crate::{
     Alive, AppDomainId, AttachMask, Attached, Enumerated, FunctionId, HResult, HighAttachMask, Info, Irreversible,
     JittedFunction, Loading, MethodToken, ModuleFlags, ModuleMetadata, ProviderConfig, RejitId, RuntimeInformation,
@@ -398,7 +398,7 @@ impl<'rt> Session<'rt> {
                 }
                 drop(work);
             };
-            let handle = OwnThread::start(name, Box::new(main)).map_err(NotStarted::System)?;
+            let handle = thread::start(name, main).map_err(NotStarted::System)?;
             Ok(Resource::Thread { handle: Some(handle), over })
         })
     }
