@@ -6,7 +6,7 @@ mod command;
 use command::{Directory, remora};
 use expect_test::expect;
 use remora_heap_file::{State, TypeRow, Writer};
-use remora_wire::heap::{
+use remora_heap_stream::{
     ARRAY_CLASS, CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number,
 };
 

@@ -6,7 +6,7 @@ mod command;
 use command::{Directory, golden, remora};
 use expect_test::expect;
 use remora_heap_file::{State, TypeRow, Writer};
-use remora_wire::heap::{CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
+use remora_heap_stream::{CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};

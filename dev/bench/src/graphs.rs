@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use fastrand::Rng;
 use remora_heap::{Builder, DominatorTree, HeapGraph, Object, TypeIx};
 use remora_heap_file::{State, TypeRow, Writer};
-use remora_wire::heap::{CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
+use remora_heap_stream::{CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
 use serde::{Deserialize, Serialize};
 use std::io::{BufWriter, Write};
 use std::process::Command;

@@ -49,7 +49,7 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
 
 /// A heap stream with every kind of record.
 pub(crate) fn heaps() -> Vec<Vec<u8>> {
-    use remora_wire::heap::{
+    use remora_heap_stream::{
         ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FORM, GAP, LENGTHY, LONGEST_NUMBER, PLAIN_CLASS, RANGE,
         UNKNOWN_CLASS, distance, write_number,
     };
@@ -71,7 +71,7 @@ pub(crate) fn heaps() -> Vec<Vec<u8>> {
 /// Streams of graphs for queries: that of [`heaps`], and a second one. The second has a cycle, an object with two referrers, and one too
 /// large for other tools' formats.
 pub(crate) fn heap_graphs() -> Vec<Vec<u8>> {
-    use remora_wire::heap::{CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
+    use remora_heap_stream::{CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
     const OBJECTS: u64 = 40;
     const SIZE: u64 = 32;
     let at = |number: u64| 0x1000 + number % OBJECTS * SIZE;
@@ -216,7 +216,7 @@ pub(crate) fn heap_files() -> Vec<Vec<u8>> {
 /// Answers about static fields: an address with and without a value, none, and the end.
 pub(crate) fn statics() -> Vec<Vec<u8>> {
     let numbers: [&[u64]; 2] = [&[1, 5, 28, 0, 0x7f00_0000_1000, 1, 42, 0x8013_1351, 0, 0x7f00_0000_1010, 0], &[0, 9]];
-    numbers.into_iter().map(remora_wire::heap::written).collect()
+    numbers.into_iter().map(remora_heap_stream::written).collect()
 }
 
 /// Indexes of these snapshots, without their checksums.

@@ -5,7 +5,7 @@ use crate::methods::Methods;
 use crate::names::Names;
 use crate::shared_memory::SharedMemory;
 use crate::statics::{Described, Statics};
-use remora_wire::heap::{ClassFacts, HeapVisitor, Layout};
+use remora_heap_stream::{ClassFacts, HeapVisitor, Layout};
 use remora_wire::{Message, TypeKind};
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 
 use crate::{Error, FORMAT, Text, kind};
 use remora_chunks::{Fault, HEADER, Next, Unpacked};
-use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
+use remora_heap_stream::{ClassFacts, HeapDecoder, HeapVisitor};
 use std::io::Read;
 
 /// The content of one object.

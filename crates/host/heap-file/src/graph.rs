@@ -4,7 +4,7 @@ use crate::lineage::Lineage;
 use crate::roots::Details;
 use crate::write::TypeRow;
 use remora_heap::{Builder, Error, HeapGraph, Limits, Object, RootKind, StaticField, Type, TypeFlags, TypeIx};
-use remora_wire::heap::{ClassFacts, HeapVisitor};
+use remora_heap_stream::{ClassFacts, HeapVisitor};
 
 /// Maximum static fields kept; more are counted.
 const MOST_STATICS: usize = 1 << 20;

@@ -1,7 +1,7 @@
 //! Type structure: the stream describes classes by their ids; this maps ids to type indexes.
 
 use remora_heap::{ArrayFacts, Builder, Error, Event, Place, TypeFacts, TypeIx};
-use remora_wire::heap::ClassFacts;
+use remora_heap_stream::ClassFacts;
 use std::collections::HashMap;
 
 /// The classes of a stream, and the events from type rows.

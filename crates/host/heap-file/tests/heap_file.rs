@@ -6,7 +6,7 @@ use remora_heap::{RootKind, StaticContent, StaticField, TypeIx};
 use remora_heap_file::{
     Error, Identity, Limits, MethodRow, Snapshot, State, TypeRow, Writer, is_snapshot, read, texts,
 };
-use remora_wire::heap::{
+use remora_heap_stream::{
     ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance,
     write_number,
 };

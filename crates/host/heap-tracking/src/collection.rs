@@ -1,7 +1,7 @@
 //! Assembles the pieces of one GC.
 
-use remora_wire::heap::ClassFacts;
-use remora_wire::watch::{BornObject, WatchPiece};
+use remora_heap_stream::ClassFacts;
+use remora_heap_stream::watch::{BornObject, WatchPiece};
 
 /// The kind of the ranges with the youngest generation.
 const YOUNGEST: u32 = 0;

@@ -3,7 +3,7 @@
 use crate::cache::ObjectCache;
 use crate::classes::Classes;
 use crate::known::Known;
-use remora_wire::heap::{ClassFacts, FROZEN, HeapDecoder, HeapVisitor};
+use remora_heap_stream::{ClassFacts, FROZEN, HeapDecoder, HeapVisitor};
 
 /// A partly received snapshot.
 #[derive(Debug, Default)]

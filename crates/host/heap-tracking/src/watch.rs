@@ -5,8 +5,8 @@ use crate::cache::{Applied, Difference, ObjectCache};
 use crate::classes::Classes;
 use crate::collection::{Collection, Gathering, Heard};
 use crate::picture::Picture;
-use remora_wire::Malformed;
-use remora_wire::watch::WatchPiece;
+use remora_heap_stream::Malformed;
+use remora_heap_stream::watch::WatchPiece;
 use std::collections::{HashMap, VecDeque};
 
 /// Maximum size of the GCs that wait for a snapshot, by their ranges and newborn objects. Beyond it the mirror is stale.

@@ -2,8 +2,8 @@
 //! generation. And what it makes of what does not fit together.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
+use remora_heap_stream::watch::BornObject;
 use remora_heap_tracking::{Account, Collection, Difference, Known, ObjectCache};
-use remora_wire::watch::BornObject;
 use std::collections::BTreeMap;
 
 /// Numbers that look like chance, the same for the same seed.

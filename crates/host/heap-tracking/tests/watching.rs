@@ -1,9 +1,9 @@
 //! What a watch makes of what an agent tells, in the order in which it may arrive: snapshots late, pieces lost, collections that began before.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
+use remora_heap_stream::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED};
+use remora_heap_stream::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, write_number};
 use remora_heap_tracking::{Compared, Difference, Known, Watch};
-use remora_wire::heap::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, write_number};
-use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED};
 
 /// ClassIDs; a snapshot numbers them in this order, a watch in the other.
 const NODE: u64 = 0x70;

@@ -24,9 +24,9 @@ use remora_collector::{
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_heap_report::{Report, Summary};
+use remora_heap_stream::ClassFacts;
 use remora_receipt::{Facts, Outcome, ProfilerCount, Receipt};
 use remora_terminal::size;
-use remora_wire::heap::ClassFacts;
 use remora_wire::{AgentErrorCode, Contents, HeapSnapshot, Moment, Roots};
 use serde::Serialize;
 use std::path::{Path, PathBuf};

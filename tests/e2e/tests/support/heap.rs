@@ -4,7 +4,7 @@
 
 use remora_e2e::probe::Seat;
 use remora_heap_file::{HeapGraph, Limits, Snapshot, State, Writer};
-use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
+use remora_heap_stream::{ClassFacts, HeapDecoder, HeapVisitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

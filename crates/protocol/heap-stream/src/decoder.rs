@@ -1,10 +1,11 @@
 //! The recorder's side of the stream: decodes bytes, in pieces of any size, into records. The input is not trusted.
 
-use super::{
-    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FORM, GAP, LAYOUT, LAYOUT_FIELDS, LENGTHY, LONGEST_NUMBER,
-    MOST_CONTENT, MOST_PLACES, MOST_VALUES, PLAIN_CLASS, RANGE, ROOT, UNKNOWN_CLASS, VALUES, WORD,
+use crate::number::target;
+use crate::reader::{Malformed, Reader, Stop};
+use crate::{
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FORM, GAP, LAYOUT, LAYOUT_FIELDS, LENGTHY, MOST_CONTENT,
+    MOST_PLACES, MOST_VALUES, PLAIN_CLASS, RANGE, ROOT, UNKNOWN_CLASS, VALUES, WORD,
 };
-use crate::Malformed;
 
 /// Type arguments kept for a class, at most; more are skipped.
 const MOST_ARGUMENTS: u64 = 64;
@@ -99,54 +100,6 @@ struct Form {
     places: usize,
 }
 
-/// Why a record was not read.
-pub(crate) enum Stop {
-    /// More bytes are needed.
-    Short,
-    /// It is invalid.
-    Bad,
-}
-
-/// Takes numbers from the front.
-pub(crate) struct Reader<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) at: usize,
-}
-
-impl Reader<'_> {
-    /// Whether everything has been taken.
-    pub(crate) fn is_at_end(&self) -> bool {
-        self.at >= self.bytes.len()
-    }
-
-    pub(crate) fn number(&mut self) -> Result<u64, Stop> {
-        let mut value = 0_u64;
-        for index in 0..LONGEST_NUMBER {
-            let byte = *self.bytes.get(self.at + index).ok_or(Stop::Short)?;
-            let bits = u64::from(byte & 0x7f);
-            if index == LONGEST_NUMBER - 1 && bits > 1 {
-                return Err(Stop::Bad);
-            }
-            value |= bits << (7 * index);
-            if byte & 0x80 == 0 {
-                self.at += index + 1;
-                return Ok(value);
-            }
-        }
-        Err(Stop::Bad)
-    }
-
-    fn bytes(&mut self, count: usize) -> Result<&[u8], Stop> {
-        let bytes = self.bytes.get(self.at..).and_then(|rest| rest.get(..count)).ok_or(Stop::Short)?;
-        self.at += count;
-        Ok(bytes)
-    }
-
-    fn small(&mut self) -> Result<u32, Stop> {
-        u32::try_from(self.number()?).map_err(|_| Stop::Bad)
-    }
-}
-
 impl HeapDecoder {
     /// Whether the last record has been read.
     pub fn has_ended(&self) -> bool {
@@ -188,7 +141,7 @@ impl HeapDecoder {
         if let Some(object) = self.object {
             match reader.number()? {
                 0 => self.object = None,
-                distance => visitor.reference(super::target(object, distance)),
+                distance => visitor.reference(target(object, distance)),
             }
             return Ok(());
         }
@@ -289,7 +242,7 @@ impl HeapDecoder {
         self.advance(size)?;
         visitor.object(address, class, size);
         let references = told.iter().take(form.places).filter(|distance| **distance != 0);
-        references.for_each(|distance| visitor.reference(super::target(address, *distance)));
+        references.for_each(|distance| visitor.reference(target(address, *distance)));
         Ok(())
     }
 
@@ -331,8 +284,8 @@ fn layout(reader: &mut Reader<'_>) -> Result<Layout, Stop> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FROZEN, HANDLE_ROOT, distance, write_number};
     use super::*;
+    use crate::{FROZEN, HANDLE_ROOT, LONGEST_NUMBER, distance, write_number};
 
     #[derive(Debug, Default, PartialEq, Eq, Clone)]
     struct Seen(Vec<String>);
