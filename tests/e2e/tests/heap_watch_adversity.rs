@@ -55,7 +55,7 @@ fn cat_05_gch_03_types_of_a_module_that_has_gone_and_of_one_that_came_in_its_pla
         for (name, expected) in [("Plugin.Item", 100), ("Plugin.Pair<Plugin.Item>", 100), ("[unnamed type]", 0)] {
             assert_eq!(of(name), [expected; 3], "{name}: {told:#}");
         }
-        assert_eq!((&told["picture"]["is_true"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        assert_eq!((&told["mirror"]["is_true"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
     });
 }
 
@@ -79,10 +79,10 @@ fn gch_03_of_two_collections_under_one_beginning_the_picture_is_told_to_be_stale
         }
         let finished = ended(command).failed_with(42, &["heap tracking lost events"]);
         let told = finished.json();
-        let picture = &told["picture"];
-        assert!(picture["lost"].as_u64() > Some(0), "{picture:#}");
+        let mirror = &told["mirror"];
+        assert!(mirror["lost"].as_u64() > Some(0), "{mirror:#}");
         for none in ["contradictions", "unexplained_bytes"] {
-            assert_eq!(picture[none], 0, "{none}: {picture:#}");
+            assert_eq!(mirror[none], 0, "{none}: {mirror:#}");
         }
         assert_eq!(told["receipt"]["clean"], true, "{told:#}");
         // The last snapshot is still complete.
@@ -124,7 +124,7 @@ fn a_copy_that_is_killed_costs_a_watch_another_snapshot_and_nothing_else() {
         kill_process(copy, Signal::KILL).unwrap();
         command.wait_until_it_says("watching heap");
         let told = ended(command).succeeded().json();
-        assert_eq!((&told["picture"]["is_true"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
+        assert_eq!((&told["mirror"]["is_true"], &told["receipt"]["clean"]), (&true.into(), &true.into()), "{told:#}");
         assert!(told["notes"].to_string().contains("was ended by signal 9"), "{told:#}");
     });
 }

@@ -54,7 +54,7 @@ fn made(bytes: &[u8]) -> Layouts {
             _ => Shape::Array { element: held[0].clone(), rank: u32::from(recipe[1]) },
         };
         let family = families.get(usize::from(recipe[1]) % 8).copied().unwrap_or_default().to_owned();
-        let source = if recipe[1] & 4 == 0 { Source::Told } else { Source::Computed };
+        let source = if recipe[1] & 4 == 0 { Source::Reported } else { Source::Computed };
         layouts.add(Layout { class: Some(TypeIx(index as u32)), name: "T".to_owned(), family, shape, source });
     }
     layouts

@@ -178,7 +178,7 @@ impl Making<'_> {
         }
         let (name, family) = (self.modules.text(known), self.modules.family(known));
         let type_ix = class.map(TypeIx);
-        let (shape, source) = (Shape::Unknown, Source::Told);
+        let (shape, source) = (Shape::Unknown, Source::Reported);
         let index = self.layouts.add(Layout { class: type_ix, name, family, shape, source });
         // Before its fields are resolved, because they may name this type again.
         self.made.entry(known.clone()).or_insert(index);
@@ -211,7 +211,7 @@ impl Making<'_> {
             Known::Primitive(0x1c) => Some(Shape::Class { base: None, fields: Vec::new() }),
             _ => None,
         };
-        (shape.unwrap_or(Shape::Unknown), Source::Told)
+        (shape.unwrap_or(Shape::Unknown), Source::Reported)
     }
 
     fn members(&mut self, known: &Known, is_flags: bool) -> Option<Shape> {
@@ -230,7 +230,7 @@ impl Making<'_> {
 
     fn value(&mut self, known: &Known, class: Option<u32>) -> (Shape, Source) {
         let told = class.and_then(|class| self.told_value(class, known));
-        let source = if told.is_some() { Source::Told } else { Source::Computed };
+        let source = if told.is_some() { Source::Reported } else { Source::Computed };
         let Some((bytes, places)) = told.or_else(|| self.computed(known)) else { return (Shape::Unknown, source) };
         let fields = self.fields(known, &places);
         (fields.map_or(Shape::Unknown, |fields| Shape::Value { bytes, fields }), source)

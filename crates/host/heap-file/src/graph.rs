@@ -80,7 +80,7 @@ impl Assembly {
         account.ranges_unwalked += ranges_unwalked.max(self.ranges_broken);
         account.bytes_unwalked += self.bytes_broken;
         account.objects_unwalked += objects_unwalked;
-        self.lineage.tell(&mut self.builder)?;
+        self.lineage.describe(&mut self.builder)?;
         let mut graph = self.builder.finish()?;
         let unnamed = self.details.note(&mut graph);
         Ok((graph, unnamed))

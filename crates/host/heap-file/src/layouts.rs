@@ -160,7 +160,7 @@ impl Row {
             name: self.name,
             family: self.family,
             shape,
-            source: if self.computed { Source::Computed } else { Source::Told },
+            source: if self.computed { Source::Computed } else { Source::Reported },
         }
     }
 }

@@ -26,7 +26,7 @@ impl Lineage {
     }
 
     /// Passes all known facts to `builder`. A class may refer to classes that appear later, or never.
-    pub(crate) fn tell(&mut self, builder: &mut Builder) -> Result<(), Error> {
+    pub(crate) fn describe(&mut self, builder: &mut Builder) -> Result<(), Error> {
         let mut events = std::mem::take(&mut self.events).into_iter();
         for (index, class) in self.classes.iter().enumerate() {
             let mut facts = self.facts(class);

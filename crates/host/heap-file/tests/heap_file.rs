@@ -7,22 +7,12 @@ use remora_heap_file::{
     Error, Identity, Limits, MethodRow, Snapshot, State, TypeRow, Writer, is_snapshot, read, texts,
 };
 use remora_heap_stream::{
-    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance,
-    write_number,
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, PLAIN_CLASS, RANGE, distance, written as bytes,
 };
 
 /// The objects of the known snapshot: a ring of so many nodes.
 const NODES: u64 = 200_000;
 const BASE: u64 = 0x7f00_0000_0000;
-
-fn bytes(numbers: &[u64]) -> Vec<u8> {
-    let mut place = [0; LONGEST_NUMBER];
-    let one = |number: &u64| {
-        let length = write_number(&mut place, *number);
-        place[..length].to_vec()
-    };
-    numbers.iter().flat_map(one).collect()
-}
 
 fn node(index: u64) -> u64 {
     BASE + index % NODES * 24
@@ -243,7 +233,7 @@ fn regression_whatever_names_a_process_has_its_snapshot_is_read() {
                 name: long.clone(),
                 family: long.clone(),
                 shape: Shape::Class { base: None, fields: fields.clone() },
-                source: Source::Told,
+                source: Source::Reported,
             });
         }
         let mut writer = Writer::create(Vec::new()).unwrap();

@@ -72,8 +72,8 @@ impl<'a> Diff<'a> {
 
     /// As JSON: all types.
     pub fn json(&self) -> Page {
-        let [before, after] = self.sides.each_ref().map(Side::told);
-        let types = self.rows.iter().map(told).collect();
+        let [before, after] = self.sides.each_ref().map(Side::json);
+        let types = self.rows.iter().map(row_json).collect();
         Page::json(&Summary { complete: self.is_complete, before, after, types, notes: self.notes.clone() })
     }
 
@@ -101,7 +101,7 @@ impl<'a> Side<'a> {
         format!("{}: {} in {}", origin(self.state), shown(self.bytes), counted(self.objects, "object"))
     }
 
-    fn told(&self) -> SnapshotJson {
+    fn json(&self) -> SnapshotJson {
         SnapshotJson {
             application: self.state.application.clone(),
             process_id: self.state.process_id,
@@ -123,7 +123,7 @@ fn head(sides: &[Side<'_>; 2]) -> Page {
         + line(format!("in all: {bytes}, {objects} objects"))
 }
 
-fn told(row: &DiffRow) -> RowJson {
+fn row_json(row: &DiffRow) -> RowJson {
     let totals = |totals: remora_heap::tables::Totals| Totals {
         count: totals.count,
         bytes: totals.bytes,

@@ -16,9 +16,9 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_counted_and_nothing_is_said_of_nothing() {
-        let told = [(20, 20), (3, 20), (21, 20), (1_234_567, 0)].map(|(count, shown)| more(count, shown));
+        let lines = [(20, 20), (3, 20), (21, 20), (1_234_567, 0)].map(|(count, shown)| more(count, shown));
         assert_eq!(
-            told.each_ref().map(|told| &**told),
+            lines.each_ref().map(|line| &**line),
             ["", "", "and 1 other (--top shows more)\n", "and 1,234,567 others (--top shows more)\n"]
         );
     }

@@ -198,13 +198,13 @@ impl<'a> Report<'a> {
             static_fields: state.has_static_fields,
             roots,
             types: types.collect(),
-            assemblies: self.assemblies.iter().map(assembly_told).collect(),
+            assemblies: self.assemblies.iter().map(assembly_json).collect(),
             holders: holders.collect(),
             suspects: suspects::sentences(graph, &self.tree),
             findings: FindingsJson::of(&self.shown(top)),
             notes: notes(self.snapshot),
-            strings: self.strings.as_ref().map(Strings::told),
-            conditions: self.outcomes.iter().map(condition_told).collect(),
+            strings: self.strings.as_ref().map(Strings::json),
+            conditions: self.outcomes.iter().map(condition_json).collect(),
         }
     }
 
@@ -319,11 +319,11 @@ impl<'a> Report<'a> {
     }
 }
 
-fn assembly_told(row: &AssemblyRow) -> AssemblyJson {
+fn assembly_json(row: &AssemblyRow) -> AssemblyJson {
     let (count, bytes, retained) = (row.totals.count, row.totals.bytes, row.totals.retained);
     AssemblyJson { assembly: row.assembly.clone(), count, bytes, retained }
 }
 
-fn condition_told(outcome: &Outcome) -> ConditionJson {
+fn condition_json(outcome: &Outcome) -> ConditionJson {
     ConditionJson { condition: outcome.condition.clone(), value: outcome.value, outcome: outcome.verdict.name() }
 }

@@ -204,7 +204,7 @@ impl<'a> Show<'a> {
         self.tree.retained(self.tree.node(object))
     }
 
-    fn told(&self, object: ObjectIx) -> ObjectJson {
+    fn object_json(&self, object: ObjectIx) -> ObjectJson {
         ObjectJson {
             address: self.graph.address(object),
             r#type: self.graph.type_of(object).name.clone(),
@@ -257,18 +257,18 @@ impl<'a> Show<'a> {
         }
     }
 
-    fn told_by(&self, from: ObjectIx, to: Option<ObjectIx>) -> ObjectJson {
-        ObjectJson { by: to.and_then(|to| self.way(from, to)).cloned(), ..self.told(from) }
+    fn object_json_by(&self, from: ObjectIx, to: Option<ObjectIx>) -> ObjectJson {
+        ObjectJson { by: to.and_then(|to| self.way(from, to)).cloned(), ..self.object_json(from) }
     }
 
     fn object(&self, object: ObjectIx) -> OneJson {
         let [(refers_to_count, refers_to), (referred_from_count, referred_from)] = self.neighbours(object);
-        let told = |objects: Vec<ObjectIx>| objects.into_iter().map(|object| self.told(object)).collect();
+        let rows = |objects: Vec<ObjectIx>| objects.into_iter().map(|object| self.object_json(object)).collect();
         let path = ShortestPaths::new(self.graph).to(self.graph, object);
         OneJson {
-            object: self.told(object),
+            object: self.object_json(object),
             text: self.text.clone(),
-            inside: self.open_file().map(|(values, opened)| values.told(opened)).unwrap_or_default(),
+            inside: self.open_file().map(|(values, opened)| values.json(opened)).unwrap_or_default(),
             retained_count: self.tree.retained_count(self.tree.node(object)),
             path: path.map(|path| PathJson {
                 root: path.root.kind.name(),
@@ -277,13 +277,13 @@ impl<'a> Show<'a> {
                     .objects
                     .iter()
                     .enumerate()
-                    .map(|(place, one)| self.told_by(*one, path.objects.get(place + 1).copied()))
+                    .map(|(place, one)| self.object_json_by(*one, path.objects.get(place + 1).copied()))
                     .collect(),
             }),
             refers_to_count,
-            refers_to: told(refers_to),
+            refers_to: rows(refers_to),
             referred_from_count,
-            referred_from: referred_from.into_iter().map(|from| self.told_by(from, Some(object))).collect(),
+            referred_from: referred_from.into_iter().map(|from| self.object_json_by(from, Some(object))).collect(),
         }
     }
 
@@ -368,7 +368,7 @@ impl<'a> Show<'a> {
     fn beginning(&self, (object, count): (ObjectIx, u64)) -> Option<BeginningJson> {
         let kind = self.graph.root_of(object)?;
         let root_note = self.graph.root_note(object, kind).map(str::to_owned);
-        Some(BeginningJson { count, root: kind.name(), root_note, object: self.told(object) })
+        Some(BeginningJson { count, root: kind.name(), root_note, object: self.object_json(object) })
     }
 
     fn beginnings_text(&self, of: TypeIx) -> Page {
@@ -397,17 +397,17 @@ impl<'a> Show<'a> {
             count: totals.count,
             bytes: totals.bytes,
             retained: totals.retained,
-            objects: objects.into_iter().map(|object| self.told(object)).collect(),
+            objects: objects.into_iter().map(|object| self.object_json(object)).collect(),
             reached_from_count: beginnings.len(),
             reached_from: beginnings.into_iter().take(self.top).filter_map(|row| self.beginning(row)).collect(),
             referred_from: referred_from.collect(),
-            static_fields: self.fixed_told(),
+            static_fields: self.fixed_json(),
             has_static_fields: self.fixed_are_all,
         }
     }
 
-    fn fixed_told(&self) -> Vec<MemberJson> {
-        self.inside.as_ref().map(|(values, _)| values.members_told(&self.fixed)).unwrap_or_default()
+    fn fixed_json(&self) -> Vec<MemberJson> {
+        self.inside.as_ref().map(|(values, _)| values.members_json(&self.fixed)).unwrap_or_default()
     }
 
     /// Its static fields, one a line; empty if it has none.
@@ -433,7 +433,7 @@ impl<'a> Show<'a> {
             reached_from_count: 0,
             reached_from: Vec::new(),
             referred_from: Vec::new(),
-            static_fields: self.fixed_told(),
+            static_fields: self.fixed_json(),
             has_static_fields: self.fixed_are_all,
         }
     }
@@ -443,14 +443,14 @@ impl<'a> Show<'a> {
     }
 
     fn type_text(&self, of: TypeIx) -> Page {
-        let told = self.type_(of);
+        let row = self.type_(of);
         let mut text = line(format!(
             "{} ({}): {}, {} of their own, {} with all that goes with them",
-            told.r#type,
-            told.assembly,
-            counted(told.count, "object"),
-            shown(told.bytes),
-            shown(told.retained),
+            row.r#type,
+            row.assembly,
+            counted(row.count, "object"),
+            shown(row.bytes),
+            shown(row.retained),
         ));
         text += self.fixed_text();
         let (count, objects) = self.objects_of(of);
@@ -458,10 +458,10 @@ impl<'a> Show<'a> {
         text += self.beginnings_text(of) + titled("referred to by");
         let mut table = Table::new(&["references", "type"]);
         table.align_right(0);
-        for row in told.referred_from.iter().take(self.top) {
-            table.row([grouped(row.references), row.r#type.clone()]);
+        for referrer in row.referred_from.iter().take(self.top) {
+            table.row([grouped(referrer.references), referrer.r#type.clone()]);
         }
-        text + table.render() + more(told.referred_from.len(), self.top)
+        text + table.render() + more(row.referred_from.len(), self.top)
     }
 }
 
@@ -508,11 +508,11 @@ pub(crate) mod tests {
     fn an_object_is_told_with_why_it_is_alive_and_who_is_beside_it() {
         let graph = list(3);
         let last = graph.object_at(0x2040).expect("it is there");
-        let told = show(&graph).object(last);
-        let path = told.path.expect("the holder reaches it");
+        let row = show(&graph).object(last);
+        let path = row.path.expect("the holder reaches it");
         let addresses: Vec<u64> = path.objects.iter().map(|object| object.address).collect();
         assert_eq!((path.root, &addresses[..]), ("handle", &[0x1000, 0x2000, 0x2020, 0x2040][..]));
-        assert_eq!((told.refers_to_count, told.referred_from_count, told.referred_from[0].address), (0, 1, 0x2020));
+        assert_eq!((row.refers_to_count, row.referred_from_count, row.referred_from[0].address), (0, 1, 0x2020));
         let first = show(&graph).object(graph.object_at(0x2000).expect("it is there"));
         assert_eq!((first.object.bytes, first.object.retained, first.retained_count), (32, 96, 3));
     }
@@ -535,16 +535,16 @@ pub(crate) mod tests {
         let Ok(Selection::Type(node)) = select(&graph, Statics { fields: &[], are_all: true }, "Known.Node") else {
             panic!("it is there")
         };
-        let told = show.type_(node);
-        assert_eq!((told.count, told.bytes, told.retained), (5, 160, 160));
-        assert_eq!(told.objects.iter().map(|object| object.retained).collect::<Vec<_>>(), [160, 128, 96]);
+        let row = show.type_(node);
+        assert_eq!((row.count, row.bytes, row.retained), (5, 160, 160));
+        assert_eq!(row.objects.iter().map(|object| object.retained).collect::<Vec<_>>(), [160, 128, 96]);
         let from: Vec<(&str, u64)> =
-            told.referred_from.iter().map(|row| (row.r#type.as_str(), row.references)).collect();
+            row.referred_from.iter().map(|row| (row.r#type.as_str(), row.references)).collect();
         assert_eq!(from, [("Known.Node", 4), ("Known.Holder", 1)]);
         let text = show.type_text(node);
         assert!(text.contains("and 2 others (--top shows more)"));
-        let begins: Vec<(u64, u64)> = told.reached_from.iter().map(|row| (row.object.address, row.count)).collect();
-        assert_eq!((told.reached_from_count, &begins[..]), (1, &[(0x1000, 5)][..]));
+        let begins: Vec<(u64, u64)> = row.reached_from.iter().map(|row| (row.object.address, row.count)).collect();
+        assert_eq!((row.reached_from_count, &begins[..]), (1, &[(0x1000, 5)][..]));
         assert!(text.contains("      5  handle → Known.Holder (at 0x1000)\n"), "{text}");
         assert!(!show.type_text(node).contains("static fields"));
         let unasked = Show { fixed_are_all: false, ..show };

@@ -65,7 +65,7 @@ impl Strings {
     }
 
     /// As JSON.
-    pub(crate) fn told(&self) -> StringsJson {
+    pub(crate) fn json(&self) -> StringsJson {
         let repeated = self.most.iter().map(|(one, text)| RepeatedJson {
             text: text.clone(),
             count: one.count,
@@ -89,7 +89,7 @@ impl Strings {
         for (one, text) in self.most.iter().take(top) {
             table.row([shown(one.wasted), grouped(one.count), quoted(text, SHOWN)]);
         }
-        let mut told = titled(format!(
+        let mut page = titled(format!(
             "strings: {} of {}, {} different texts; {} would be saved if each were there once",
             counted(self.all.count, "string"),
             shown(self.all.bytes),
@@ -97,17 +97,17 @@ impl Strings {
             shown(self.all.wasted()),
         ));
         if !self.most.is_empty() {
-            told += table.render();
-            told += match self.all.repeated() as usize {
+            page += table.render();
+            page += match self.all.repeated() as usize {
                 // Beyond this number no text was read.
                 all if top >= MOST_REPEATED => more(all.min(MOST_REPEATED), top),
                 all => more(all, top),
             };
         }
         if self.all.passed_over > 0 {
-            told += line(format!("{} too long to be compared", counted(self.all.passed_over, "string")));
+            page += line(format!("{} too long to be compared", counted(self.all.passed_over, "string")));
         }
-        told
+        page
     }
 }
 
@@ -124,11 +124,11 @@ pub(crate) fn text_at(file: &Path, address: u64) -> Result<Option<String>, Error
 
 /// The stored part of a text, quoted as in C#.
 pub(crate) fn of_one(text: &Text<'_>) -> String {
-    let told = quoted(&text.text(), SHOWN_OF_ONE);
+    let shown = quoted(&text.text(), SHOWN_OF_ONE);
     if text.is_whole() {
-        return told;
+        return shown;
     }
-    format!("{told} (the beginning of {} characters)", grouped(text.characters))
+    format!("{shown} (the beginning of {} characters)", grouped(text.characters))
 }
 
 fn each(file: &Path, visit: impl FnMut(Text<'_>)) -> Result<(), Error> {

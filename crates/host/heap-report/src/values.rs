@@ -158,8 +158,8 @@ impl<'a> Values<'a> {
                 && let Some(object) = self.graph.object_at(address)
             {
                 let inside = self.layouts.inside(self.graph.type_ix(object), bytes, whole, usize::MAX);
-                let told = targets.iter().filter_map(|target| Some(((address, *target), inside.way_to(*target)?)));
-                found.extend(told);
+                let known = targets.iter().filter_map(|target| Some(((address, *target), inside.way_to(*target)?)));
+                found.extend(known);
             }
         })?;
         Ok(found)
@@ -198,46 +198,46 @@ impl<'a> Values<'a> {
     }
 
     /// As JSON.
-    pub(crate) fn told(&self, opened: &Opened) -> InsideJson {
-        let mut told = InsideJson::default();
+    pub(crate) fn json(&self, opened: &Opened) -> InsideJson {
+        let mut json = InsideJson::default();
         match &opened.inside {
-            Inside::Fields(members) => told.fields = Some(self.members_told(members)),
+            Inside::Fields(members) => json.fields = Some(self.members_json(members)),
             Inside::Elements(elements) => {
-                told.elements = Some(ElementsJson {
+                json.elements = Some(ElementsJson {
                     r#type: elements.of.clone(),
                     count: elements.count,
                     dimensions: elements.dimensions.clone(),
-                    first: elements.first.iter().map(|value| self.value_told(value)).collect(),
+                    first: elements.first.iter().map(|value| self.value_json(value)).collect(),
                 });
             }
-            Inside::Boxed(value) | Inside::Unknown(value) => told.boxed = Some(self.value_told(value)),
+            Inside::Boxed(value) | Inside::Unknown(value) => json.boxed = Some(self.value_json(value)),
         }
-        told.bytes_not_kept = (opened.not_kept > 0).then_some(opened.not_kept);
-        told
+        json.bytes_not_kept = (opened.not_kept > 0).then_some(opened.not_kept);
+        json
     }
 
-    pub(crate) fn members_told(&self, members: &[Member]) -> Vec<MemberJson> {
-        let told = members.iter().map(|member| MemberJson {
+    pub(crate) fn members_json(&self, members: &[Member]) -> Vec<MemberJson> {
+        let members = members.iter().map(|member| MemberJson {
             name: member.name.clone(),
             r#type: member.of.clone(),
             declared_by: member.declared_by.clone(),
             computed: member.is_computed,
-            value: self.value_told(&member.value),
+            value: self.value_json(&member.value),
         });
-        told.collect()
+        members.collect()
     }
 
     /// A slot's value, as JSON.
-    fn value_told(&self, value: &Value) -> ValueJson {
+    fn value_json(&self, value: &Value) -> ValueJson {
         let nothing = ValueJson { value: None, address: None, fields: None, items: None, missing: None };
         match value {
             Value::Text(text) => ValueJson { value: Some(text.clone()), ..nothing },
             Value::Null => ValueJson { value: Some("null".to_owned()), ..nothing },
             Value::Reference(address) => ValueJson { value: self.behind(*address), address: Some(*address), ..nothing },
             Value::Tuple(parts) => {
-                ValueJson { items: Some(parts.iter().map(|part| self.value_told(part)).collect()), ..nothing }
+                ValueJson { items: Some(parts.iter().map(|part| self.value_json(part)).collect()), ..nothing }
             }
-            Value::Fields(members) => ValueJson { fields: Some(self.members_told(members)), ..nothing },
+            Value::Fields(members) => ValueJson { fields: Some(self.members_json(members)), ..nothing },
             Value::Raw { .. } | Value::Cut => ValueJson { missing: Some(missing(value)), ..nothing },
         }
     }

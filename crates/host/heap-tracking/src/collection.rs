@@ -62,7 +62,7 @@ impl Collection {
 pub enum Heard {
     /// Nothing yet.
     Nothing,
-    /// The meaning of a class number.
+    /// A class number and its class.
     Class {
         /// The number.
         number: u32,

@@ -126,9 +126,9 @@ impl Builder {
         let roots = resolve_roots(&self.roots, &lookup);
         // Static values may arrive after the objects.
         let not_static = |kind: &RootKind| *kind != RootKind::Static;
-        let told = self.roots.iter().filter(|(_, kind)| not_static(kind)).count();
+        let added = self.roots.iter().filter(|(_, kind)| not_static(kind)).count();
         let found = roots.iter().filter(|root| not_static(&root.kind)).count();
-        self.completeness.roots_dangling += (told - found) as u64;
+        self.completeness.roots_dangling += (added - found) as u64;
         drop(lookup);
         self.completeness.references_dangling += match &places {
             Some(places) => self.gather_references(places),

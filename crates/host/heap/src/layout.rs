@@ -67,7 +67,7 @@ pub enum Shape {
 pub enum Source {
     /// The runtime reported it.
     #[default]
-    Told,
+    Reported,
     /// Computed from its declaration, by rules verified against the layouts that the runtime reported.
     Computed,
 }

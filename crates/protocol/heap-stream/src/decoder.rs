@@ -285,7 +285,7 @@ fn layout(reader: &mut Reader<'_>) -> Result<Layout, Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FROZEN, HANDLE_ROOT, LONGEST_NUMBER, distance, write_number};
+    use crate::{FROZEN, HANDLE_ROOT, distance, written};
 
     #[derive(Debug, Default, PartialEq, Eq, Clone)]
     struct Seen(Vec<String>);
@@ -326,15 +326,6 @@ mod tests {
         }
     }
 
-    fn bytes(numbers: &[u64]) -> Vec<u8> {
-        let one = |number: &u64| {
-            let mut place = [0; LONGEST_NUMBER];
-            let length = write_number(&mut place, *number);
-            place[..length].to_vec()
-        };
-        numbers.iter().flat_map(one).collect()
-    }
-
     fn stream() -> Vec<u8> {
         let mut numbers = vec![RANGE, FROZEN, 0x1000, 96];
         numbers.extend([CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 1, 0x71]);
@@ -362,7 +353,7 @@ mod tests {
             END,
             2,
         ]);
-        bytes(&numbers)
+        written(&numbers)
     }
 
     #[test]
@@ -391,7 +382,7 @@ mod tests {
         numbers.extend([LENGTHY, FIRST_CLASS, 40, distance(0x1060, 0x1040), 0]);
         numbers.extend([FIRST_CLASS, distance(0x1088, 0x1000), distance(0x1088, 0x1088), END, 5]);
         let mut whole = Seen::default();
-        HeapDecoder::default().push(&bytes(&numbers), &mut whole).unwrap();
+        HeapDecoder::default().push(&written(&numbers), &mut whole).unwrap();
         let expected = [
             "object 0x1000 0 32",
             "to 0x1020",
@@ -409,7 +400,7 @@ mod tests {
         assert_eq!(whole.0[3..], expected);
         for step in [1, 2, 5] {
             let (mut seen, mut decoder) = (Seen::default(), HeapDecoder::default());
-            bytes(&numbers).chunks(step).for_each(|piece| decoder.push(piece, &mut seen).unwrap());
+            written(&numbers).chunks(step).for_each(|piece| decoder.push(piece, &mut seen).unwrap());
             assert_eq!(seen, whole, "in pieces of {step}");
         }
     }
@@ -420,7 +411,7 @@ mod tests {
         let class = [CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 0];
         let layout = [CLASS, 0, LAYOUT, 32, 2, 2, 0x0400_0001, 8, 0x0400_0002, 16];
         let object = [FIRST_CLASS, 32, 0, VALUES, 16, 2, 7, 9];
-        HeapDecoder::default().push(&bytes(&[&class[..], &layout, &object].concat()), &mut seen).unwrap();
+        HeapDecoder::default().push(&written(&[&class[..], &layout, &object].concat()), &mut seen).unwrap();
         let fields = vec![(0x0400_0001, 8), (0x0400_0002, 16)];
         let told = Layout { bytes: 32, count: 2, fields };
         assert_eq!(seen.0[1..], [format!("layout 0 {told:?}"), "object 0x0 0 32".into(), "values 16 [7, 9]".into()]);
@@ -430,7 +421,7 @@ mod tests {
     fn what_makes_no_sense_is_refused_and_nothing_comes_behind_the_end() {
         let refused = |numbers: &[u64]| {
             let mut decoder = HeapDecoder::default();
-            decoder.push(&bytes(numbers), &mut Seen::default()).is_err()
+            decoder.push(&written(numbers), &mut Seen::default()).is_err()
         };
         assert!(refused(&[FIRST_CLASS, 24]), "a class that was never told");
         assert!(refused(&[FIRST_CLASS - 1]), "no such record");

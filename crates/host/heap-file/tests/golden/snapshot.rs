@@ -82,12 +82,22 @@ fn layouts() -> Layouts {
         Field { name: "next".into(), offset: 8, slot: slot(SlotKind::CLASS, "Known.Node") },
         Field { name: "kind".into(), offset: 16, slot: number },
     ];
-    add(Some(0), "Known.Node", Shape::Class { base: None, fields: fields.clone() }, Source::Told);
+    add(Some(0), "Known.Node", Shape::Class { base: None, fields: fields.clone() }, Source::Reported);
     let members = vec![("None".to_owned(), 0), ("All".to_owned(), u64::MAX)];
-    add(None, "Known.Kind", Shape::Enum { number: slot(SlotKind(8), "int"), is_flags: true, members }, Source::Told);
-    add(Some(1), "Known.Node[]", Shape::Array { element: slot(SlotKind::CLASS, "Known.Node"), rank: 1 }, Source::Told);
+    add(
+        None,
+        "Known.Kind",
+        Shape::Enum { number: slot(SlotKind(8), "int"), is_flags: true, members },
+        Source::Reported,
+    );
+    add(
+        Some(1),
+        "Known.Node[]",
+        Shape::Array { element: slot(SlotKind::CLASS, "Known.Node"), rank: 1 },
+        Source::Reported,
+    );
     add(None, "Known.Pair", Shape::Value { bytes: 16, fields }, Source::Computed);
-    add(Some(3), "Known.Other", Shape::Unknown, Source::Told);
+    add(Some(3), "Known.Other", Shape::Unknown, Source::Reported);
     layouts
 }
 

@@ -8,7 +8,7 @@ use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct ArraysJson {
     /// Bytes of all their empty slots.
     wasted: u64,
     types: Vec<TypeJson>,
@@ -33,7 +33,7 @@ struct ArrayJson {
     empty: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
+pub(super) fn json(shown: &Shown<'_>) -> ArraysJson {
     let (arrays, graph) = (&shown.findings.arrays, shown.graph);
     let types = arrays.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
@@ -48,7 +48,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
         places: array.places,
         empty: array.empty,
     });
-    Told { wasted: arrays.wasted, types: types.collect(), worst: worst.collect() }
+    ArraysJson { wasted: arrays.wasted, types: types.collect(), worst: worst.collect() }
 }
 
 pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {

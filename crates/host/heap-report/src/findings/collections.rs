@@ -8,7 +8,7 @@ use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct CollectionsJson {
     /// Bytes of all their unused slots.
     wasted: u64,
     types: Vec<TypeJson>,
@@ -40,7 +40,7 @@ struct CollectionJson {
     wasted: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
+pub(super) fn json(shown: &Shown<'_>) -> CollectionsJson {
     let found = &shown.findings.collections;
     let types = found.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
@@ -57,7 +57,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
         used: one.used,
         wasted: one.wasted,
     });
-    Told {
+    CollectionsJson {
         wasted: found.wasted,
         types: types.collect(),
         worst: worst.collect(),
@@ -94,7 +94,7 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     });
     let by = match found.rows.iter().take(shown.top).all(|row| row.is_exact) {
         true => "",
-        false => " (~ as references tell: null counts as unused, and of an entry its key and its value count)",
+        false => " (~ by references: null counts as unused, and of an entry its key and its value count)",
     };
     let head = format!("collections that are mostly room: {} of places that are not used{by}", size(found.wasted));
     Some(line(head) + table.render() + more(found.rows.len(), shown.top) + worst.sum())
@@ -116,8 +116,8 @@ mod tests {
         let mut findings = Findings::new(Looked { graph: &graph, tree: &tree, rows: &rows, values });
         let row = |is_exact| CollectionRow { type_ix: TypeIx(0), count: 1, places: 32, used: 1, wasted: 248, is_exact };
         findings.collections = Collections { rows: vec![row(true), row(false)], wasted: 496, ..Collections::default() };
-        let told = |top| section(&Shown { findings: &findings, graph: &graph, bytes: 500, top }).unwrap_or_default();
-        assert!(told(2).contains("(~ as references tell") && told(2).contains("  ~1  "), "{}", told(2));
-        assert!(!told(1).contains('~') && told(1).contains("and 1 other"), "{}", told(1));
+        let text = |top| section(&Shown { findings: &findings, graph: &graph, bytes: 500, top }).unwrap_or_default();
+        assert!(text(2).contains("(~ by references") && text(2).contains("  ~1  "), "{}", text(2));
+        assert!(!text(1).contains('~') && text(1).contains("and 1 other"), "{}", text(1));
     }
 }

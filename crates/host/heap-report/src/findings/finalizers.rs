@@ -8,7 +8,7 @@ use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct FinalizersJson {
     /// Objects with a finalizer.
     count: u64,
     /// Those in the queue; null if the snapshot has no queue.
@@ -24,7 +24,7 @@ struct TypeJson {
     waiting: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
+pub(super) fn json(shown: &Shown<'_>) -> FinalizersJson {
     let finalizers = &shown.findings.finalizers;
     let types = finalizers.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
@@ -32,7 +32,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
         retained: row.retained,
         waiting: row.waiting,
     });
-    Told { count: finalizers.count, waiting: finalizers.waiting, types: types.collect() }
+    FinalizersJson { count: finalizers.count, waiting: finalizers.waiting, types: types.collect() }
 }
 
 pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {

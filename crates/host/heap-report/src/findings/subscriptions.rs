@@ -12,7 +12,7 @@ use serde::Serialize;
 const FEW: u64 = MANY / 10;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct SubscriptionsJson {
     /// Retained size of all subscribers.
     retained: u64,
     subscribers: Vec<RowJson>,
@@ -32,7 +32,7 @@ struct RowJson {
     example: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
+pub(super) fn json(shown: &Shown<'_>) -> SubscriptionsJson {
     let found = &shown.findings.subscriptions;
     let rows = found.rows.iter().map(|row| RowJson {
         publisher: row.publisher.map(|publisher| shown.name(publisher)),
@@ -43,7 +43,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
         retained: row.retained,
         example: shown.graph.address(row.example),
     });
-    Told { retained: found.retained, subscribers: rows.collect() }
+    SubscriptionsJson { retained: found.retained, subscribers: rows.collect() }
 }
 
 pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {

@@ -9,7 +9,7 @@ use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct TasksJson {
     /// All tasks.
     count: u64,
     /// Pending tasks; null if unknown.
@@ -27,7 +27,7 @@ struct TypeJson {
     retained: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
+pub(super) fn json(shown: &Shown<'_>) -> TasksJson {
     let tasks = &shown.findings.tasks;
     let types = tasks.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
@@ -36,7 +36,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
         pending: row.pending,
         retained: row.retained,
     });
-    Told { count: tasks.count, pending: tasks.pending, types: types.collect() }
+    TasksJson { count: tasks.count, pending: tasks.pending, types: types.collect() }
 }
 
 pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {

@@ -7,7 +7,7 @@ use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct TimersJson {
     /// All timers.
     count: u64,
     /// Scheduled timers.
@@ -23,14 +23,14 @@ struct TypeJson {
     scheduled: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
+pub(super) fn json(shown: &Shown<'_>) -> TimersJson {
     let timers = &shown.findings.timers;
     let types = timers.rows.iter().map(|row| TypeJson {
         r#type: row.calls.map(|calls| shown.name(calls)),
         count: row.count,
         scheduled: row.scheduled,
     });
-    Told { count: timers.count, scheduled: timers.scheduled, types: types.collect() }
+    TimersJson { count: timers.count, scheduled: timers.scheduled, types: types.collect() }
 }
 
 pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {

@@ -107,7 +107,7 @@ mod tests {
 
     fn layout(class: u32, shape: Shape) -> Layout {
         let class = Some(TypeIx(class));
-        Layout { class, name: String::new(), family: String::new(), shape, source: Source::Told }
+        Layout { class, name: String::new(), family: String::new(), shape, source: Source::Reported }
     }
 
     fn field(name: &str, offset: u32, kind: u8) -> Field {

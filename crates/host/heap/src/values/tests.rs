@@ -12,7 +12,7 @@ fn field(name: &str, offset: u32, slot: Slot) -> Field {
 
 fn layout(class: u32, family: &str, shape: Shape) -> Layout {
     let name = family.rsplit('.').next().unwrap_or(family).to_owned();
-    Layout { class: Some(TypeIx(class)), name, family: family.to_owned(), shape, source: Source::Told }
+    Layout { class: Some(TypeIx(class)), name, family: family.to_owned(), shape, source: Source::Reported }
 }
 
 /// A point, a nullable point, a class with both and a derived class, an array of points, and one of numbers.

@@ -7,7 +7,7 @@ use remora_heap_stream::{ClassFacts, FROZEN, HeapDecoder, HeapVisitor};
 
 /// A partly received snapshot.
 #[derive(Debug, Default)]
-pub(crate) struct Picture {
+pub(crate) struct Snapshot {
     decoder: HeapDecoder,
     taken: Taken,
     damaged: bool,
@@ -23,7 +23,7 @@ struct Taken {
     ended: bool,
 }
 
-impl Picture {
+impl Snapshot {
     /// The next bytes of the stream.
     pub(crate) fn push(&mut self, bytes: &[u8], classes: &mut Classes) {
         let mut visitor = Visitor { taken: &mut self.taken, classes };
