@@ -1,11 +1,12 @@
 //! `remora heap diff`: differences between two snapshots, by type.
 
 use super::origin::{doubts, origin};
+use crate::columns::Columns;
+use crate::totals::TotalsJson;
 use remora_heap::DominatorTree;
 use remora_heap::diff::{self, DiffRow};
 use remora_heap::tables::{TypeRow, by_type};
 use remora_heap_file::{Snapshot, State};
-use remora_terminal::Table;
 use remora_terminal::size::shown;
 use remora_terminal::{Page, counted, grouped, line, signed};
 use serde::Serialize;
@@ -35,15 +36,8 @@ struct SnapshotJson {
 struct RowJson {
     r#type: String,
     assembly: String,
-    before: Totals,
-    after: Totals,
-}
-
-#[derive(Debug, Serialize)]
-struct Totals {
-    count: u64,
-    bytes: u64,
-    retained: u64,
+    before: TotalsJson,
+    after: TotalsJson,
 }
 
 /// The differences between two snapshots, by type.
@@ -124,16 +118,11 @@ fn head(sides: &[Side<'_>; 2]) -> Page {
 }
 
 fn row_json(row: &DiffRow) -> RowJson {
-    let totals = |totals: remora_heap::tables::Totals| Totals {
-        count: totals.count,
-        bytes: totals.bytes,
-        retained: totals.retained,
-    };
     RowJson {
         r#type: row.name.clone(),
         assembly: row.assembly.clone(),
-        before: totals(row.before),
-        after: totals(row.after),
+        before: row.before.into(),
+        after: row.after.into(),
     }
 }
 
@@ -141,17 +130,16 @@ fn text(rows: &[DiffRow], top: usize) -> Page {
     if rows.is_empty() {
         return line("Nothing has changed: every type has as many objects and bytes as before, and retains as much.");
     }
-    let mut table = Table::new(&["retained", "own", "objects", "now", "type"]);
-    (0..4).for_each(|column| table.align_right(column));
-    for row in rows.iter().take(top) {
-        table.row([
+    let columns = Columns { numbers: &["retained", "own", "objects", "now"], texts: &["type"] };
+    let table = columns.table(rows.iter().take(top).map(|row| {
+        [
             signed(row.retained_growth(), shown),
             signed(row.growth(), shown),
             signed(i128::from(row.after.count) - i128::from(row.before.count), grouped),
             grouped(row.after.count),
             row.name.clone(),
-        ]);
-    }
+        ]
+    }));
     let mut text = line("types, by how much their own bytes have changed") + table.render();
     let left_out = &rows[rows.len().min(top)..];
     if !left_out.is_empty() {

@@ -2,15 +2,15 @@
 
 use super::strings::text_at;
 use crate::Error;
-use crate::more::more;
+use crate::columns::{Columns, more};
 use crate::selection::{Owner, Selection, Statics, select};
+use crate::totals::TotalsJson;
 use crate::values::{InsideJson, MemberJson, Opened, Values};
 use crate::{roots, suspects};
 use remora_heap::tables::by_type;
 use remora_heap::values::Member;
 use remora_heap::{DominatorTree, HeapGraph, ObjectIx, Path, Referrers, ShortestPaths, StaticField, TypeIx};
 use remora_heap_file::Snapshot;
-use remora_terminal::Table;
 use remora_terminal::size::shown;
 use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
@@ -61,13 +61,12 @@ struct PathJson {
 }
 
 /// One type, as JSON. A field keeps its name and meaning; new ones may be added.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct TypeJson {
     r#type: String,
     assembly: String,
-    count: u64,
-    bytes: u64,
-    retained: u64,
+    #[serde(flatten)]
+    totals: TotalsJson,
     /// Its objects with the largest retained sizes, largest first.
     objects: Vec<ObjectJson>,
     reached_from_count: usize,
@@ -333,12 +332,10 @@ impl<'a> Show<'a> {
 
     /// A table of objects, with the field or element by which each refers to `to`, if any.
     fn objects(&self, objects: &[ObjectIx], to: Option<ObjectIx>) -> Page {
-        let mut table = Table::new(&["retained", "own", "object"]);
-        (0..2).for_each(|column| table.align_right(column));
-        for object in objects {
-            table.row([shown(self.retained(*object)), shown(self.graph.bytes(*object)), self.name_by(*object, to)]);
-        }
-        table.render()
+        let row = |object: &ObjectIx| {
+            [shown(self.retained(*object)), shown(self.graph.bytes(*object)), self.name_by(*object, to)]
+        };
+        Columns { numbers: &["retained", "own"], texts: &["object"] }.table(objects.iter().map(row)).render()
     }
 
     fn objects_of(&self, of: TypeIx) -> (usize, Vec<ObjectIx>) {
@@ -373,18 +370,16 @@ impl<'a> Show<'a> {
 
     fn beginnings_text(&self, of: TypeIx) -> Page {
         let all = self.beginnings(of);
-        let mut table = Table::new(&["objects", "root"]);
-        table.align_right(0);
-        for (object, count) in all.iter().take(self.top) {
+        let columns = Columns { numbers: &["objects"], texts: &["root"] };
+        let table = columns.top(&all, self.top, |(object, count)| {
             let root = self.graph.root_of(*object).map(|kind| roots::words(self.graph, *object, kind));
-            table.row([grouped(*count), format!("{} → {}", root.unwrap_or_default(), self.name(*object))]);
-        }
-        titled("kept alive from, by the shortest ways") + table.render() + more(all.len(), self.top)
+            [grouped(*count), format!("{} → {}", root.unwrap_or_default(), self.name(*object))]
+        });
+        titled("kept alive from, by the shortest ways") + table
     }
 
     fn type_(&self, of: TypeIx) -> TypeJson {
-        let totals = by_type(self.graph, &self.tree).into_iter().find(|row| row.type_ix == of).map(|row| row.totals);
-        let totals = totals.unwrap_or_default();
+        let row = by_type(self.graph, &self.tree).into_iter().find(|row| row.type_ix == of);
         let (_, objects) = self.objects_of(of);
         let (known, beginnings) = (self.graph.type_at(of), self.beginnings(of));
         let referred_from = self.referrers(of).into_iter().map(|(of, references)| {
@@ -394,9 +389,7 @@ impl<'a> Show<'a> {
         TypeJson {
             r#type: known.name.clone(),
             assembly: known.assembly.clone(),
-            count: totals.count,
-            bytes: totals.bytes,
-            retained: totals.retained,
+            totals: row.map(|row| row.totals.into()).unwrap_or_default(),
             objects: objects.into_iter().map(|object| self.object_json(object)).collect(),
             reached_from_count: beginnings.len(),
             reached_from: beginnings.into_iter().take(self.top).filter_map(|row| self.beginning(row)).collect(),
@@ -426,15 +419,9 @@ impl<'a> Show<'a> {
         TypeJson {
             r#type: owner.name,
             assembly: owner.assembly,
-            count: 0,
-            bytes: 0,
-            retained: 0,
-            objects: Vec::new(),
-            reached_from_count: 0,
-            reached_from: Vec::new(),
-            referred_from: Vec::new(),
             static_fields: self.fixed_json(),
             has_static_fields: self.fixed_are_all,
+            ..TypeJson::default()
         }
     }
 
@@ -448,20 +435,17 @@ impl<'a> Show<'a> {
             "{} ({}): {}, {} of their own, {} with all that goes with them",
             row.r#type,
             row.assembly,
-            counted(row.count, "object"),
-            shown(row.bytes),
-            shown(row.retained),
+            counted(row.totals.count, "object"),
+            shown(row.totals.bytes),
+            shown(row.totals.retained),
         ));
         text += self.fixed_text();
         let (count, objects) = self.objects_of(of);
         text += titled("those that keep most") + self.objects(&objects, None) + more(count, objects.len());
         text += self.beginnings_text(of) + titled("referred to by");
-        let mut table = Table::new(&["references", "type"]);
-        table.align_right(0);
-        for referrer in row.referred_from.iter().take(self.top) {
-            table.row([grouped(referrer.references), referrer.r#type.clone()]);
-        }
-        text + table.render() + more(row.referred_from.len(), self.top)
+        let columns = Columns { numbers: &["references"], texts: &["type"] };
+        let cells = |referrer: &ReferrerJson| [grouped(referrer.references), referrer.r#type.clone()];
+        text + columns.top(&row.referred_from, self.top, cells)
     }
 }
 
@@ -536,7 +520,7 @@ pub(crate) mod tests {
             panic!("it is there")
         };
         let row = show.type_(node);
-        assert_eq!((row.count, row.bytes, row.retained), (5, 160, 160));
+        assert_eq!((row.totals.count, row.totals.bytes, row.totals.retained), (5, 160, 160));
         assert_eq!(row.objects.iter().map(|object| object.retained).collect::<Vec<_>>(), [160, 128, 96]);
         let from: Vec<(&str, u64)> =
             row.referred_from.iter().map(|row| (row.r#type.as_str(), row.references)).collect();

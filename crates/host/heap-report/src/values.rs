@@ -2,7 +2,7 @@
 
 use super::strings::of_one;
 use crate::Error;
-use crate::{BUFFER, open_file};
+use crate::open::read_file;
 use remora_heap::layout::{Layouts, Shape};
 use remora_heap::values::{Elements, Inside, Member, Value};
 use remora_heap::{HeapGraph, ObjectIx, StaticContent, StaticField, TypeFlags};
@@ -10,7 +10,6 @@ use remora_heap_file::{Content, contents, layouts};
 use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
 use std::collections::HashMap;
-use std::io::BufReader;
 use std::path::Path;
 
 /// A slot's value, as JSON. A field keeps its name and meaning; new ones may be added.
@@ -90,8 +89,7 @@ pub(crate) struct Opened {
 impl<'a> Values<'a> {
     /// Reads the layouts.
     pub(crate) fn of(file: &Path, graph: &'a HeapGraph) -> Result<Values<'a>, Error> {
-        let read = layouts(BufReader::with_capacity(BUFFER, open_file(file)?));
-        let layouts = read.map_err(|error| Error::Snapshot { file: file.to_owned(), error })?;
+        let layouts = read_file(file, layouts)?;
         Ok(Values { graph, layouts, texts: HashMap::new(), boxes: HashMap::new() })
     }
 
@@ -355,6 +353,5 @@ fn references(value: &Value, into: &mut Vec<u64>) {
 }
 
 fn each(file: &Path, visit: impl FnMut(Content<'_>)) -> Result<(), Error> {
-    let input = BufReader::with_capacity(BUFFER, open_file(file)?);
-    contents(input, visit).map_err(|error| Error::Snapshot { file: file.to_owned(), error })
+    read_file(file, |input| contents(input, visit))
 }

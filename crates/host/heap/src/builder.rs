@@ -2,7 +2,7 @@
 
 use crate::completeness::Completeness;
 use crate::error::Error;
-use crate::graph::{HeapGraph, Parts, Sizes};
+use crate::graph::{HeapGraph, Sizes};
 use crate::limits::{ADDRESSES, Limits};
 use crate::lookup::Lookup;
 use crate::object_ix::ObjectIx;
@@ -134,7 +134,7 @@ impl Builder {
             Some(places) => self.gather_references(places),
             None => self.close_gaps(),
         };
-        Ok(HeapGraph::new(Parts {
+        Ok(HeapGraph {
             addresses: shrunk(self.addresses),
             type_of: shrunk(self.type_of),
             sizes: self.sizes,
@@ -145,7 +145,7 @@ impl Builder {
             roots,
             notes: BTreeMap::new(),
             completeness: self.completeness,
-        }))
+        })
     }
 
     fn add_reference(&mut self, address: u64) -> Result<(), Error> {

@@ -8,10 +8,9 @@ use crate::console::{Page, counted, grouped, line, out, titled};
 use crate::failure::Failure;
 use remora_attach::{Process, TargetText};
 use remora_collector::{Called, Classes, WatchFinished};
-use remora_heap_report::more;
+use remora_heap_report::Columns;
 use remora_heap_tracking::{Difference, Tally, Watch};
 use remora_receipt::Receipt;
-use remora_terminal::Table;
 use remora_terminal::duration::show;
 use remora_terminal::signed;
 use remora_terminal::size::shown;
@@ -232,14 +231,13 @@ impl TrackingReport {
     }
 
     fn growth(&self, top: usize) -> Page {
-        let mut table = Table::new(&["a minute", "grown", "now", "objects", "new there", "old died", "type"]);
-        (0..6).for_each(|column| table.align_right(column));
         let changed: Vec<&TypeJson> = self.json.types.iter().filter(|one| one.bytes != one.bytes_at_start).collect();
         if changed.is_empty() {
             return line("none: each takes as much at the end as at the beginning");
         }
-        for one in changed.iter().take(top) {
-            table.row([
+        let numbers = &["a minute", "grown", "now", "objects", "new there", "old died"];
+        Columns { numbers, texts: &["type"] }.top(&changed, top, |one| {
+            [
                 signed(one.bytes_per_minute as i128, shown),
                 signed(i128::from(one.bytes) - i128::from(one.bytes_at_start), shown),
                 shown(one.bytes),
@@ -247,22 +245,20 @@ impl TrackingReport {
                 grouped(one.born_and_there),
                 grouped(one.died_of_start),
                 one.r#type.clone(),
-            ]);
-        }
-        table.render() + more(changed.len(), top)
+            ]
+        })
     }
 
     fn lives(&self, top: usize) -> Page {
-        let mut table = Table::new(&["made", "died after 0", "1", "2-5", "more", "still there", "type"]);
-        (0..6).for_each(|column| table.align_right(column));
         let mut types: Vec<&TypeJson> = self.json.types.iter().filter(|one| one.made() > 0).collect();
         if types.is_empty() {
             return line("none, as far as the GCs report");
         }
         types.sort_by_key(|one| std::cmp::Reverse(one.made()));
-        for one in types.iter().take(top) {
+        let numbers = &["made", "died after 0", "1", "2-5", "more", "still there"];
+        Columns { numbers, texts: &["type"] }.top(&types, top, |one| {
             let AgesJson { none, one: first, two_to_five, more } = &one.died_after;
-            table.row([
+            [
                 grouped(one.made()),
                 grouped(*none),
                 grouped(*first),
@@ -270,9 +266,8 @@ impl TrackingReport {
                 grouped(*more),
                 grouped(one.born_and_there),
                 one.r#type.clone(),
-            ]);
-        }
-        table.render() + more(types.len(), top)
+            ]
+        })
     }
 }
 

@@ -1,9 +1,8 @@
 //! Objects that only an event keeps alive.
 
 use super::{MANY, Shown};
-use crate::more::more;
+use crate::columns::Columns;
 use remora_heap::findings::SubscriptionRow;
-use remora_terminal::Table;
 use remora_terminal::size::shown as size;
 use remora_terminal::{Page, grouped, line};
 use serde::Serialize;
@@ -53,22 +52,12 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     if worth.is_empty() {
         return None;
     }
-    let mut table = Table::new(&["retained", "subscribers", "of type", "to", "for example"]);
-    (0..2).for_each(|column| table.align_right(column));
-    for row in worth.iter().take(shown.top) {
-        table.row([
-            size(row.retained),
-            grouped(row.count),
-            shown.name(row.subscriber),
-            event(shown, row),
-            format!("@{:#x}", shown.graph.address(row.example)),
-        ]);
-    }
-    Some(
-        line("subscribers that only an event keeps alive: unsubscribed, they would go")
-            + table.render()
-            + more(worth.len(), shown.top),
-    )
+    let columns = Columns { numbers: &["retained", "subscribers"], texts: &["of type", "to", "for example"] };
+    let table = columns.top(&worth, shown.top, |row| {
+        let example = format!("@{:#x}", shown.graph.address(row.example));
+        [size(row.retained), grouped(row.count), shown.name(row.subscriber), event(shown, row), example]
+    });
+    Some(line("subscribers that only an event keeps alive: unsubscribed, they would go") + table)
 }
 
 /// `App.Shop.Changed`; for an unnamed static field the delegate's type.
