@@ -12,7 +12,6 @@ mod diff;
 mod error;
 mod fields;
 mod findings;
-
 mod notes;
 mod open;
 mod origin;

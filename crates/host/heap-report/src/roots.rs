@@ -6,7 +6,7 @@ use remora_terminal::{counted, grouped};
 /// A sentence with the kinds seen and the inferred roots; `None` if there is no root.
 pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
     let count = |kind: RootKind| graph.roots().iter().filter(|root| root.kind == kind).count() as u64;
-    let seen = RootKind::ALL.into_iter().filter(|kind| *kind != RootKind::Inferred);
+    let seen = RootKind::ALL.iter().copied().filter(|kind| *kind != RootKind::Inferred);
     let seen: Vec<String> = seen
         .map(|kind| (count(kind), kind))
         .filter(|(count, _)| *count > 0)

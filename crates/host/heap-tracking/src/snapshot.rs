@@ -60,10 +60,6 @@ impl HeapVisitor for Visitor<'_> {
         self.taken.cache.add(address, Known { class, bytes: size, survived: 0, is_of_the_start: false });
     }
 
-    fn reference(&mut self, _: u64) {}
-
-    fn gap(&mut self, _: u64, _: u64) {}
-
     fn broken(&mut self, _: u64) {
         self.taken.broken += 1;
     }

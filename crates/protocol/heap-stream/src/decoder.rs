@@ -51,30 +51,30 @@ pub struct Layout {
     pub fields: Vec<(u32, u32)>,
 }
 
-/// Receives the records, in the order of the stream.
+/// Receives the records, in the order of the stream. A visitor implements the methods for what it needs.
 pub trait HeapVisitor {
     /// A range begins. The following objects are in it.
-    fn range(&mut self, kind: u64, address: u64, length: u64);
+    fn range(&mut self, _kind: u64, _address: u64, _length: u64) {}
     /// A class. The first has number 0.
-    fn class(&mut self, id: u64, facts: ClassFacts);
+    fn class(&mut self, _id: u64, _facts: ClassFacts) {}
     /// An object. Its references follow.
-    fn object(&mut self, address: u64, class: u32, size: u64);
+    fn object(&mut self, _address: u64, _class: u32, _size: u64) {}
     /// A reference of the last object.
-    fn reference(&mut self, target: u64);
+    fn reference(&mut self, _target: u64) {}
     /// Bytes without an object.
-    fn gap(&mut self, address: u64, length: u64);
+    fn gap(&mut self, _address: u64, _length: u64) {}
     /// The rest of the range, from here on, could not be walked.
-    fn broken(&mut self, address: u64);
+    fn broken(&mut self, _address: u64) {}
     /// The content of the last object, a string of `_whole` bytes: at most [`MOST_CONTENT`] of them.
     fn content(&mut self, _whole: u64, _bytes: &[u8]) {}
-    /// A root for the object at `address`; `detail` depends on its kind.
+    /// A root for the object at `_address`; `_detail` depends on its kind.
     fn root(&mut self, _kind: u64, _address: u64, _detail: u64) {}
     /// The values of the last object after its class, `_whole` bytes: at most [`MOST_VALUES`] of them.
     fn values(&mut self, _whole: u64, _bytes: &[u8]) {}
     /// The layout of a class, by its number, or a further part of it.
     fn layout(&mut self, _class: u32, _layout: Layout) {}
     /// The stream is complete, with this many objects.
-    fn end(&mut self, objects: u64);
+    fn end(&mut self, _objects: u64) {}
 }
 
 /// Reads the stream.
@@ -179,9 +179,8 @@ impl HeapDecoder {
             BROKEN => visitor.broken(reader.number()?),
             ROOT => visitor.root(reader.number()?, reader.number()?, reader.number()?),
             CONTENT => {
-                let (whole, told) = (reader.number()?, reader.number()?);
-                let told = usize::try_from(told).ok().filter(|_| told <= whole.min(MOST_CONTENT)).ok_or(Stop::Bad)?;
-                visitor.content(whole, reader.bytes(told)?);
+                let (whole, bytes) = kept_bytes(reader, MOST_CONTENT)?;
+                visitor.content(whole, bytes);
             }
             FORM => {
                 let (class, size, places) = (reader.number()?, reader.number()?, reader.number()?);
@@ -195,9 +194,8 @@ impl HeapDecoder {
                 self.at_length(self.known(head)?, reader, visitor)?;
             }
             VALUES => {
-                let (whole, told) = (reader.number()?, reader.number()?);
-                let told = usize::try_from(told).ok().filter(|_| told <= whole.min(MOST_VALUES)).ok_or(Stop::Bad)?;
-                visitor.values(whole, reader.bytes(told)?);
+                let (whole, bytes) = kept_bytes(reader, MOST_VALUES)?;
+                visitor.values(whole, bytes);
             }
             _ => {
                 let class = self.known(head)?;
@@ -233,15 +231,15 @@ impl HeapDecoder {
         visitor: &mut impl HeapVisitor,
     ) -> Result<(), Stop> {
         let size = if form.size == 0 { reader.number()? } else { form.size };
-        let mut told = [0; MOST_PLACES];
+        let mut distances = [0; MOST_PLACES];
         // Read all or nothing of it: the rest may not have arrived yet.
-        for place in told.iter_mut().take(form.places) {
+        for place in distances.iter_mut().take(form.places) {
             *place = reader.number()?;
         }
         let address = self.cursor;
         self.advance(size)?;
         visitor.object(address, class, size);
-        let references = told.iter().take(form.places).filter(|distance| **distance != 0);
+        let references = distances.iter().take(form.places).filter(|distance| **distance != 0);
         references.for_each(|distance| visitor.reference(target(address, *distance)));
         Ok(())
     }
@@ -271,6 +269,13 @@ pub(crate) fn class(kind: u64, reader: &mut Reader<'_>) -> Result<ClassFacts, St
         }
         _ => return Err(Stop::Bad),
     })
+}
+
+/// The length of something in an object, and its first bytes, at most `most`.
+fn kept_bytes<'a>(reader: &'a mut Reader<'_>, most: u64) -> Result<(u64, &'a [u8]), Stop> {
+    let (whole, kept) = (reader.number()?, reader.number()?);
+    let kept = usize::try_from(kept).ok().filter(|_| kept <= whole.min(most)).ok_or(Stop::Bad)?;
+    Ok((whole, reader.bytes(kept)?))
 }
 
 fn layout(reader: &mut Reader<'_>) -> Result<Layout, Stop> {

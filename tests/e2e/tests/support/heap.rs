@@ -131,8 +131,6 @@ impl Walked {
 }
 
 impl HeapVisitor for Walked {
-    fn range(&mut self, _: u64, _: u64, _: u64) {}
-
     fn class(&mut self, id: u64, _: ClassFacts) {
         self.classes.push(id);
     }
@@ -146,8 +144,6 @@ impl HeapVisitor for Walked {
     fn reference(&mut self, target: u64) {
         self.objects.get_mut(&self.last).expect("an object comes before what it refers to").references.push(target);
     }
-
-    fn gap(&mut self, _: u64, _: u64) {}
 
     fn broken(&mut self, address: u64) {
         panic!("the walk broke off at {address:#x}");

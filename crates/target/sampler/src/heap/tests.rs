@@ -102,7 +102,6 @@ pub(super) struct Seen {
 }
 
 impl HeapVisitor for Seen {
-    fn range(&mut self, _: u64, _: u64, _: u64) {}
     fn class(&mut self, id: u64, _: ClassFacts) {
         self.classes.push(id);
     }
