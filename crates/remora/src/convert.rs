@@ -4,7 +4,7 @@ use crate::args::ConvertArgs;
 use crate::console::note;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::report::{open, told_if_incomplete};
+use crate::report::{fail_if_incomplete, open};
 
 /// Runs the command.
 pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
@@ -19,5 +19,5 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
         let chunks = recording.unknown_chunks;
         note(&format!("{chunks} parts of the recording are of a newer Remora and were left out"));
     }
-    told_if_incomplete(&args.file, &recording)
+    fail_if_incomplete(&args.file, &recording)
 }

@@ -58,7 +58,7 @@ fn show(args: &HeapShowArgs) -> Result<(), Failure> {
     let tree = dominators(&args.file, &snapshot.graph)?;
     let show = Show::new(&args.file, &snapshot, tree, &args.what, args.shown.top as usize)?;
     out(&if args.shown.json { show.json() } else { show.text() })?;
-    told_if_incomplete(&args.file, &snapshot)
+    fail_if_incomplete(&args.file, &snapshot)
 }
 
 /// `remora heap diff`.
@@ -67,15 +67,15 @@ fn diff(args: &HeapDiffArgs) -> Result<(), Failure> {
     let trees = [dominators(&args.before, &before.graph)?, dominators(&args.after, &after.graph)?];
     let diff = Diff::new((&before, &trees[0]), (&after, &trees[1]));
     out(&if args.shown.json { diff.json() } else { diff.text(args.shown.top as usize) })?;
-    told_if_incomplete(&args.before, &before)?;
-    told_if_incomplete(&args.after, &after)
+    fail_if_incomplete(&args.before, &before)?;
+    fail_if_incomplete(&args.after, &after)
 }
 
 /// The failure after a report was printed: a fulfilled condition, or an incomplete snapshot.
 fn end_of_report(file: &Path, snapshot: &Snapshot, report: &Report<'_>) -> Result<(), Failure> {
     match report.condition_met() {
         Some(met) => Err(Failure::ConditionMet { file: file.to_owned(), met }),
-        None => told_if_incomplete(file, snapshot),
+        None => fail_if_incomplete(file, snapshot),
     }
 }
 
@@ -101,6 +101,6 @@ fn leaves_memory(file: &Path, graph: &HeapGraph) -> Result<(), Failure> {
 }
 
 /// Reports an incomplete snapshot, after its part was shown.
-fn told_if_incomplete(file: &Path, snapshot: &Snapshot) -> Result<(), Failure> {
+fn fail_if_incomplete(file: &Path, snapshot: &Snapshot) -> Result<(), Failure> {
     if snapshot.is_complete() { Ok(()) } else { Err(Failure::PartOfTheHeap { file: file.to_owned() }) }
 }

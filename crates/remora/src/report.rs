@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     };
     let top = args.top as usize;
     out(&if args.json { json::render(&recording, &summaries, top) } else { text::render(profile, &summaries, top) })?;
-    told_if_incomplete(&args.file, &recording)
+    fail_if_incomplete(&args.file, &recording)
 }
 
 /// Reads the recording `file`, or a raw stream of the runtime's own sampler that an interrupted recording left.
@@ -96,7 +96,7 @@ fn application(command_line: &str) -> String {
 }
 
 /// A recording that ended early is used as far as possible. Then a message and the exit status say so.
-pub(crate) fn told_if_incomplete(file: &Path, recording: &Recording) -> Result<(), Failure> {
+pub(crate) fn fail_if_incomplete(file: &Path, recording: &Recording) -> Result<(), Failure> {
     if recording.complete {
         return Ok(());
     }

@@ -6,9 +6,7 @@ mod command;
 use command::{Directory, golden, remora};
 use expect_test::expect;
 use remora_heap_file::{State, TypeRow, Writer};
-use remora_wire::heap::{
-    ARRAY_CLASS, CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number,
-};
+use remora_heap_stream::{ARRAY_CLASS, CLASS, END, FIRST_CLASS, PLAIN_CLASS, RANGE, distance, written};
 use serde_json::Value;
 
 const BASE: u64 = 0x7f00_0000_0000;
@@ -39,13 +37,7 @@ fn stream(texts: u64) -> Vec<u8> {
     numbers.extend((0..texts).flat_map(|_| [FIRST_CLASS + 2, TEXT, 0]));
     numbers.push(END);
     numbers.push(texts + 2);
-    let mut place = [0; LONGEST_NUMBER];
-    let mut bytes = Vec::new();
-    for number in numbers {
-        let length = write_number(&mut place, number);
-        bytes.extend_from_slice(&place[..length]);
-    }
-    bytes
+    written(&numbers)
 }
 
 /// Writes a snapshot with `texts` strings into a directory; returns its path.

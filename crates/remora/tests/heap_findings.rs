@@ -6,9 +6,7 @@ mod command;
 use command::{Directory, remora};
 use expect_test::expect;
 use remora_heap_file::{State, TypeRow, Writer};
-use remora_wire::heap::{
-    ARRAY_CLASS, CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number,
-};
+use remora_heap_stream::{ARRAY_CLASS, CLASS, END, FIRST_CLASS, PLAIN_CLASS, RANGE, distance, written};
 
 const BASE: u64 = 0x7f00_0000_0000;
 /// Distance between two objects; the rest is a gap.
@@ -62,13 +60,7 @@ fn stream() -> Vec<u8> {
         numbers.push(0);
     }
     numbers.extend([END, objects.len() as u64]);
-    let mut bytes = Vec::new();
-    for number in numbers {
-        let mut place = [0; LONGEST_NUMBER];
-        let length = write_number(&mut place, number);
-        bytes.extend_from_slice(&place[..length]);
-    }
-    bytes
+    written(&numbers)
 }
 
 fn snapshot(directory: &Directory) -> String {
@@ -99,7 +91,7 @@ fn what_was_found_is_shown_in_sections_behind_the_tables() {
         retained  subscribers  of type         to                     for example
         1.95 KiB            1  App.Subscriber  App.Publisher.Changed  @0x7f0000070000
 
-        collections that are mostly room: 3.89 KiB of places that are not used (~ as references tell: null counts as unused, and of an entry its key and its value count)
+        collections that are mostly room: 3.89 KiB of places that are not used (~ by references: null counts as unused, and of an entry its key and its value count)
           wasted  collections  places  used  type
         3.89 KiB            1     500    ~2  System.Collections.Generic.List<Node>
         System.Collections.Generic.List<Node> (at 0x7f0000030000): 2 of 500 places used, 3.89 KiB wasted

@@ -6,7 +6,7 @@ mod command;
 use command::{Directory, golden, remora};
 use expect_test::expect;
 use remora_heap_file::{State, TypeRow, Writer};
-use remora_wire::heap::{CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
+use remora_heap_stream::{CLASS, END, FIRST_CLASS, PLAIN_CLASS, RANGE, distance, written};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,12 +23,8 @@ fn snapshot(directory: &Directory, name: &str, objects: u64, complete: bool) -> 
         numbers.extend([FIRST_CLASS, 24, distance(BASE + (index - 1) * 24, BASE + index * 24), 0]);
     }
     numbers.extend([FIRST_CLASS, 24, 0, END, objects]);
-    let mut place = [0; LONGEST_NUMBER];
     let mut writer = Writer::create(Vec::new()).expect("memory can be written to");
-    for number in numbers {
-        let length = write_number(&mut place, number);
-        writer.stream(&place[..length]).expect("memory can be written to");
-    }
+    writer.stream(&written(&numbers)).expect("memory can be written to");
     let row = TypeRow { name: "App.Link".into(), assembly: "App".into(), ..TypeRow::default() };
     writer.types(&[row]).expect("memory can be written to");
     let state = State { application: "Chain".into(), complete, ..State::default() };

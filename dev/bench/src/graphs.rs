@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use fastrand::Rng;
 use remora_heap::{Builder, DominatorTree, HeapGraph, Object, TypeIx};
 use remora_heap_file::{State, TypeRow, Writer};
-use remora_wire::heap::{CLASS, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
+use remora_heap_stream::{CLASS, END, FIRST_CLASS, GAP, PLAIN_CLASS, RANGE, distance, written};
 use serde::{Deserialize, Serialize};
 use std::io::{BufWriter, Write};
 use std::process::Command;
@@ -123,9 +123,9 @@ fn build(shape: Shape, objects: u64) -> Outcome<HeapGraph> {
 pub fn write(objects: u64, out: impl Write) -> Outcome<u64> {
     let mut chance = Rng::with_seed(20);
     let mut writer = Writer::create(BufWriter::with_capacity(1 << 20, out))?;
-    writer.stream(&numbers(&[RANGE, 2, BASE, objects * STRIDE]))?;
+    writer.stream(&written(&[RANGE, 2, BASE, objects * STRIDE]))?;
     for class in 0..CLASSES {
-        writer.stream(&numbers(&[CLASS, class, PLAIN_CLASS, 0x80, class, 0, 0]))?;
+        writer.stream(&written(&[CLASS, class, PLAIN_CLASS, 0x80, class, 0, 0]))?;
     }
     let mut references = 0;
     for index in 0..objects {
@@ -137,25 +137,14 @@ pub fn write(objects: u64, out: impl Write) -> Outcome<u64> {
             (0..count).map(|_| distance(address, BASE + target(Shape::Local, index, objects, &mut chance) * STRIDE)),
         );
         object.extend([0, GAP, STRIDE - bytes]);
-        writer.stream(&numbers(&object))?;
+        writer.stream(&written(&object))?;
     }
-    writer.stream(&numbers(&[END, objects]))?;
+    writer.stream(&written(&[END, objects]))?;
     let row =
         |class| TypeRow { name: format!("Bench.Node{class}"), assembly: "Bench".to_owned(), ..TypeRow::default() };
     writer.types(&(0..CLASSES).map(row).collect::<Vec<_>>())?;
     writer.finish(&State { application: "Bench".to_owned(), complete: true, ..State::default() })?;
     Ok(references)
-}
-
-/// Numbers in the stream's encoding.
-fn numbers(numbers: &[u64]) -> Vec<u8> {
-    let mut place = [0; LONGEST_NUMBER];
-    let mut bytes = Vec::with_capacity(numbers.len() * 2);
-    for number in numbers {
-        let length = write_number(&mut place, *number);
-        bytes.extend_from_slice(&place[..length]);
-    }
-    bytes
 }
 
 fn target(shape: Shape, index: u64, objects: u64, chance: &mut Rng) -> u64 {

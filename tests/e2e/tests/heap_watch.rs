@@ -56,12 +56,12 @@ fn row<'a>(shown: &'a Value, name: &str) -> &'a Value {
 
 #[track_caller]
 fn is_true(shown: &Value) {
-    let picture = &shown["picture"];
-    assert_eq!(picture["is_true"], true, "{picture:#}");
+    let mirror = &shown["mirror"];
+    assert_eq!(mirror["is_true"], true, "{mirror:#}");
     for none in ["lost", "missing", "other", "contradictions", "unexplained_bytes"] {
-        assert_eq!(picture[none], 0, "{none}: {picture:#}");
+        assert_eq!(mirror[none], 0, "{none}: {mirror:#}");
     }
-    assert_eq!(picture["unknown"], picture["unknown_frozen"], "{picture:#}");
+    assert_eq!(mirror["unknown"], mirror["unknown_frozen"], "{mirror:#}");
 }
 
 /// For a type: objects at the start and at the end; allocated objects, those that survived their first GC, and those of them alive. Then
@@ -114,7 +114,7 @@ fn gch_03_the_price_is_said_beforehand_and_told_afterwards() {
             "the watch paused the application for",
             " for 2 snapshots with a full GC, and made collections ",
             "one snapshot: ",
-            "the picture that was kept is the last snapshot's",
+            "the heap mirror equals the last snapshot",
         ] {
             assert!(said.contains(words), "{words} is not in {said}");
         }
@@ -179,7 +179,7 @@ fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
         does(&mut target, &["make pair 5", "collect 2"]);
         let ended = ended(command).failed_with(42, &["heap tracking lost events", "found no room once"]);
         let shown = ended.json();
-        assert_eq!((&shown["picture"]["lost"], &shown["receipt"]["clean"]), (&1.into(), &true.into()), "{shown:#}");
+        assert_eq!((&shown["mirror"]["lost"], &shown["receipt"]["clean"]), (&1.into(), &true.into()), "{shown:#}");
         assert_eq!(row(&shown, "Generations.Pair<string>")["objects"], 15);
     });
 }

@@ -56,7 +56,7 @@ fn cat_05_gch_03_types_of_a_module_that_has_gone_and_of_one_that_came_in_its_pla
             assert_eq!(of(name), [expected; 3], "{name}: {shown:#}");
         }
         assert_eq!(
-            (&shown["picture"]["is_true"], &shown["receipt"]["clean"]),
+            (&shown["mirror"]["is_true"], &shown["receipt"]["clean"]),
             (&true.into(), &true.into()),
             "{shown:#}"
         );
@@ -83,10 +83,10 @@ fn gch_03_of_two_collections_under_one_beginning_the_picture_is_told_to_be_stale
         }
         let finished = ended(command).failed_with(42, &["heap tracking lost events"]);
         let shown = finished.json();
-        let picture = &shown["picture"];
-        assert!(picture["lost"].as_u64() > Some(0), "{picture:#}");
+        let mirror = &shown["mirror"];
+        assert!(mirror["lost"].as_u64() > Some(0), "{mirror:#}");
         for none in ["contradictions", "unexplained_bytes"] {
-            assert_eq!(picture[none], 0, "{none}: {picture:#}");
+            assert_eq!(mirror[none], 0, "{none}: {mirror:#}");
         }
         assert_eq!(shown["receipt"]["clean"], true, "{shown:#}");
         // The last snapshot is still complete.
@@ -129,7 +129,7 @@ fn a_copy_that_is_killed_costs_a_watch_another_snapshot_and_nothing_else() {
         command.wait_until_it_says("watching heap");
         let shown = ended(command).succeeded().json();
         assert_eq!(
-            (&shown["picture"]["is_true"], &shown["receipt"]["clean"]),
+            (&shown["mirror"]["is_true"], &shown["receipt"]["clean"]),
             (&true.into(), &true.into()),
             "{shown:#}"
         );

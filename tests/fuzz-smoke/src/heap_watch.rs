@@ -1,8 +1,10 @@
 //! A hostile watch stream: pieces and snapshots in any order.
 
+use remora_heap_stream::watch::{
+    ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED, WatchPiece,
+};
+use remora_heap_stream::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, written};
 use remora_heap_tracking::Watch;
-use remora_wire::heap::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, written};
-use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED, WatchPiece};
 
 /// The kind of a frame, in the upper two bits of its first byte. The rest of that byte and the next one are its length.
 const PIECE: u8 = 0;

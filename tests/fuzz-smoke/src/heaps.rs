@@ -138,7 +138,7 @@ fn findings_hold(graph: &HeapGraph, tree: &DominatorTree) {
     let found = Findings::new(Looked { graph, tree, rows: &rows, values: &NoValues });
     let all = bytes_of(graph);
     assert!(found.arrays.wasted <= all && found.subscriptions.retained <= all);
-    assert!(found.collections.rows.iter().all(|row| row.used <= row.places));
+    assert!(found.collections.waste.rows.iter().all(|row| row.used <= row.places));
     assert!(found.timers.scheduled <= found.timers.count);
     assert!(found.tasks.count <= graph.object_count() as u64 && found.finalizers.count <= graph.object_count() as u64);
 }

@@ -1,9 +1,9 @@
 //! Data that agent and collector read from each other, and code that the agent reads.
 
+use remora_heap_stream::{ClassFacts, HeapDecoder, HeapVisitor, statics};
 use remora_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
 use remora_sampler::{Link, Links, RawSample, Scheduled};
 use remora_session::{Caller, caller};
-use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor, statics};
 use remora_wire::{Config, Frame, FromAgent, Message, ToAgent, unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,7 +81,7 @@ impl HeapVisitor for Heard {
     }
 }
 
-pub(crate) fn wire_heap(bytes: &[u8]) -> bool {
+pub(crate) fn heap_stream(bytes: &[u8]) -> bool {
     let (mut whole, mut pieces) = (Heard::default(), Heard::default());
     let mut decoder = HeapDecoder::default();
     let understood = decoder.push(bytes, &mut whole).is_ok();
@@ -92,7 +92,7 @@ pub(crate) fn wire_heap(bytes: &[u8]) -> bool {
 }
 
 /// Answers to requests for static fields; and the bytes as words of requests, which must be decoded unchanged.
-pub(crate) fn wire_statics(bytes: &[u8]) -> bool {
+pub(crate) fn heap_stream_statics(bytes: &[u8]) -> bool {
     let all = words(bytes);
     if let [first, second, fields @ ..] = &all[..] {
         let (owner, count) = statics::head([*first, *second]);

@@ -49,9 +49,9 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
 
 /// A heap stream with every kind of record.
 pub(crate) fn heaps() -> Vec<Vec<u8>> {
-    use remora_wire::heap::{
-        ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FORM, GAP, LENGTHY, LONGEST_NUMBER, PLAIN_CLASS, RANGE,
-        UNKNOWN_CLASS, distance, write_number,
+    use remora_heap_stream::{
+        ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FORM, GAP, LENGTHY, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, distance,
+        written,
     };
     let numbers = [
         &[RANGE, 2, 0x1000, 96, CLASS, 0, UNKNOWN_CLASS, 0x8000_4005][..],
@@ -60,18 +60,13 @@ pub(crate) fn heaps() -> Vec<Vec<u8>> {
         &[FORM, 1, 32, 2, FIRST_CLASS + 1, 0, distance(0x1048, 0x1000), LENGTHY, FIRST_CLASS + 1, 24, 0],
         &[BROKEN, 0x1080, END, 4],
     ];
-    let bytes = |number: &u64| {
-        let mut place = [0; LONGEST_NUMBER];
-        let length = write_number(&mut place, *number);
-        place[..length].to_vec()
-    };
-    vec![numbers.concat().iter().flat_map(bytes).collect()]
+    vec![written(&numbers.concat())]
 }
 
 /// Streams of graphs for queries: that of [`heaps`], and a second one. The second has a cycle, an object with two referrers, and one too
 /// large for other tools' formats.
 pub(crate) fn heap_graphs() -> Vec<Vec<u8>> {
-    use remora_wire::heap::{CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance, write_number};
+    use remora_heap_stream::{CLASS, END, FIRST_CLASS, PLAIN_CLASS, RANGE, distance, written};
     const OBJECTS: u64 = 40;
     const SIZE: u64 = 32;
     let at = |number: u64| 0x1000 + number % OBJECTS * SIZE;
@@ -95,12 +90,7 @@ pub(crate) fn heap_graphs() -> Vec<Vec<u8>> {
         END,
         OBJECTS + 1,
     ]);
-    let bytes = |number: &u64| {
-        let mut place = [0; LONGEST_NUMBER];
-        let length = write_number(&mut place, *number);
-        place[..length].to_vec()
-    };
-    [heaps(), vec![numbers.iter().flat_map(bytes).collect()]].concat()
+    [heaps(), vec![written(&numbers)]].concat()
 }
 
 pub(crate) fn configs() -> Vec<Vec<u8>> {
@@ -216,7 +206,7 @@ pub(crate) fn heap_files() -> Vec<Vec<u8>> {
 /// Answers about static fields: an address with and without a value, none, and the end.
 pub(crate) fn statics() -> Vec<Vec<u8>> {
     let numbers: [&[u64]; 2] = [&[1, 5, 28, 0, 0x7f00_0000_1000, 1, 42, 0x8013_1351, 0, 0x7f00_0000_1010, 0], &[0, 9]];
-    numbers.into_iter().map(remora_wire::heap::written).collect()
+    numbers.into_iter().map(remora_heap_stream::written).collect()
 }
 
 /// Indexes of these snapshots, without their checksums.

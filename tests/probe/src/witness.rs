@@ -7,7 +7,7 @@
 //! roots       address of the object, kind, flags, id
 //! dependents  address of the primary, of the secondary, id of the handle
 //! frozen      frozen segments: begin, length
-//! stream      bytes of `remora_wire::heap`: the walk's output
+//! stream      bytes of `remora_heap_stream`: the walk's output
 //! ```
 
 use crate::process_heap::ProcessHeap;

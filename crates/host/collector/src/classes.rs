@@ -5,7 +5,7 @@ use crate::methods::Methods;
 use crate::names::Names;
 use crate::shared_memory::SharedMemory;
 use crate::statics::{Described, Statics};
-use remora_wire::heap::{ClassFacts, HeapVisitor, Layout};
+use remora_heap_stream::{ClassFacts, HeapVisitor, Layout};
 use remora_wire::{Message, TypeKind};
 use std::collections::HashMap;
 
@@ -180,8 +180,6 @@ impl Classes {
 }
 
 impl HeapVisitor for Classes {
-    fn range(&mut self, _: u64, _: u64, _: u64) {}
-
     fn class(&mut self, id: u64, facts: ClassFacts) {
         self.by_id.insert(id, self.count());
         self.id_history.class(self.count(), id);
@@ -193,16 +191,6 @@ impl HeapVisitor for Classes {
         (known.bytes, known.count) = (layout.bytes, layout.count);
         known.fields.extend(layout.fields);
     }
-
-    fn object(&mut self, _: u64, _: u32, _: u64) {}
-
-    fn reference(&mut self, _: u64) {}
-
-    fn gap(&mut self, _: u64, _: u64) {}
-
-    fn broken(&mut self, _: u64) {}
-
-    fn end(&mut self, _: u64) {}
 }
 
 #[cfg(test)]

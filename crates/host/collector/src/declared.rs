@@ -1,8 +1,8 @@
 //! What metadata adds to the classes of a snapshot: finalizers and events.
 
 use crate::classes::Classes;
+use remora_heap_stream::ClassFacts;
 use remora_symbols::DeclaredEvent;
-use remora_wire::heap::ClassFacts;
 
 /// No class has more base classes: a longer chain is a cycle.
 const DEEPEST: usize = 256;

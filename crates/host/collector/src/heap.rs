@@ -17,8 +17,8 @@ use crate::statics::Statics;
 use crate::{Error, NotAttached};
 use agent_reports::AgentReports;
 use remora_attach::Process;
+use remora_heap_stream::{ANSWERS, BESIDE, HeapDecoder};
 use remora_receipt::Facts;
-use remora_wire::heap::{ANSWERS, BESIDE, HeapDecoder};
 use remora_wire::{AgentErrorCode, Contents, HeapSnapshot, Message, Task, layout};
 use std::time::{Duration, Instant};
 

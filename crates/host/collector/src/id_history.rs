@@ -3,7 +3,7 @@
 //! Within an *epoch* a class id has one meaning. A snapshot's stream is one epoch. So are the GC reports between two unloads (their
 //! class numbers then restart at 0). Each class also belongs to a GC, which decides the meaning of module ids.
 
-use remora_wire::heap::ClassFacts;
+use remora_heap_stream::ClassFacts;
 use std::collections::{BTreeMap, HashMap};
 
 /// The ids of all modules and classes, and what they meant when.

@@ -8,8 +8,8 @@ use crate::classes::Classes;
 use computed::{Computing, Rules};
 use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
 use remora_heap::{StaticField, TypeIx};
+use remora_heap_stream::ClassFacts;
 use remora_symbols::{FieldPlace, FieldType, TypeNature};
-use remora_wire::heap::ClassFacts;
 use resolve::{Known, Modules};
 use std::collections::HashMap;
 
@@ -59,7 +59,7 @@ struct Making<'a> {
     /// The classes, by number.
     known: Vec<Known>,
     class_of: HashMap<Known, u32>,
-    reported: &'a HashMap<u32, remora_wire::heap::Layout>,
+    reported: &'a HashMap<u32, remora_heap_stream::Layout>,
     parents: HashMap<u32, u32>,
     /// Computed layouts, for each rule set that the runtime may have.
     computing: Vec<Computing>,

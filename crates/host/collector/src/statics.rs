@@ -9,10 +9,10 @@
 
 use crate::names::Names;
 use crate::shared_memory::SharedMemory;
+use remora_heap_stream::ClassFacts;
+use remora_heap_stream::Malformed;
+use remora_heap_stream::statics::{Answer, Asked, Owner, Place, answer, question};
 use remora_symbols::{ManagedImage, StaticFields};
-use remora_wire::Malformed;
-use remora_wire::heap::ClassFacts;
-use remora_wire::heap::statics::{Answer, Asked, Owner, Place, answer, question};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -208,7 +208,7 @@ impl Statics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_wire::heap::written;
+    use remora_heap_stream::written;
 
     fn asked() -> Statics {
         let mut statics = Statics::new(false);

@@ -12,9 +12,9 @@ use crate::methods::Methods;
 use crate::names::Names;
 use crate::{Classes, Error, NotAttached};
 use remora_attach::Process;
+use remora_heap_stream::watch::{CLASS, WatchPiece};
+use remora_heap_stream::{ANSWERS, BESIDE, HeapDecoder, HeapVisitor};
 use remora_receipt::Facts;
-use remora_wire::heap::{ANSWERS, BESIDE, HeapDecoder, HeapVisitor};
-use remora_wire::watch::{CLASS, WatchPiece};
 use remora_wire::{AgentErrorCode, FromAgent, Message, Task, ToAgent, layout};
 use std::time::{Duration, Instant};
 
@@ -27,9 +27,9 @@ const BETWEEN_LOOKS: usize = 16;
 /// Received data.
 #[derive(Debug)]
 pub enum Watched<'a> {
-    /// A piece of the GC reports, in the format of [`remora_wire::watch`].
+    /// A piece of the GC reports, in the format of [`remora_heap_stream::watch`].
     Piece(&'a [u8]),
-    /// The next bytes of a snapshot's stream, in the format of [`remora_wire::heap`].
+    /// The next bytes of a snapshot's stream, in the format of [`remora_heap_stream`].
     Stream(&'a [u8]),
     /// The snapshot has ended. All GC reports from before it were delivered.
     Snapshot(EndedSnapshot),

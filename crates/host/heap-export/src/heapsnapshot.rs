@@ -82,7 +82,7 @@ struct Roots {
 impl Roots {
     fn of(graph: &HeapGraph) -> Roots {
         let count = |kind| graph.roots().iter().filter(|root| root.kind == kind).count() as u64;
-        let kinds = RootKind::ALL.into_iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
+        let kinds = RootKind::ALL.iter().copied().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
         let mut held: Vec<ObjectIx> = graph.roots().iter().map(|root| root.object).collect();
         held.sort_unstable();
         held.dedup();

@@ -2,7 +2,7 @@
 
 use crate::{Error, FORMAT, Text, kind};
 use remora_chunks::{Fault, HEADER, Next, Unpacked};
-use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
+use remora_heap_stream::{HeapDecoder, HeapVisitor};
 use std::io::Read;
 
 /// The content of one object.
@@ -54,15 +54,10 @@ struct Seen<V> {
 }
 
 impl<V: FnMut(Content<'_>)> HeapVisitor for Seen<V> {
-    fn range(&mut self, _: u64, _: u64, _: u64) {}
-    fn class(&mut self, _: u64, _: ClassFacts) {}
     fn object(&mut self, address: u64, _: u32, size: u64) {
         (self.address, self.bytes) = (address, size);
         self.objects += 1;
     }
-    fn reference(&mut self, _: u64) {}
-    fn gap(&mut self, _: u64, _: u64) {}
-    fn broken(&mut self, _: u64) {}
     fn content(&mut self, whole: u64, bytes: &[u8]) {
         let text = Text { address: self.address, bytes: self.bytes, characters: whole / 2, utf16: bytes };
         (self.visit)(Content::Text(text));
@@ -70,5 +65,4 @@ impl<V: FnMut(Content<'_>)> HeapVisitor for Seen<V> {
     fn values(&mut self, whole: u64, bytes: &[u8]) {
         (self.visit)(Content::Values { address: self.address, whole, bytes });
     }
-    fn end(&mut self, _: u64) {}
 }

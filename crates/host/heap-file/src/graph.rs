@@ -4,7 +4,7 @@ use crate::lineage::Lineage;
 use crate::roots::Details;
 use crate::write::TypeRow;
 use remora_heap::{Builder, Error, HeapGraph, Limits, Object, RootKind, StaticField, Type, TypeFlags, TypeIx};
-use remora_wire::heap::{ClassFacts, HeapVisitor};
+use remora_heap_stream::{ClassFacts, HeapVisitor};
 
 /// Maximum static fields kept; more are counted.
 const MOST_STATICS: usize = 1 << 20;
@@ -80,7 +80,7 @@ impl Assembly {
         account.ranges_unwalked += ranges_unwalked.max(self.ranges_broken);
         account.bytes_unwalked += self.bytes_broken;
         account.objects_unwalked += objects_unwalked;
-        self.lineage.tell(&mut self.builder)?;
+        self.lineage.describe(&mut self.builder)?;
         let mut graph = self.builder.finish()?;
         let unnamed = self.details.note(&mut graph);
         Ok((graph, unnamed))

@@ -7,7 +7,7 @@
 //! # Layout
 //! Header and chunks are those of [`remora_chunks`]; the magic is `RMHEAP`. Chunks of version 2; version 1 was never released:
 //! ```text
-//! kind 1  stream  the next bytes of the stream of `remora_wire::heap`, as the forked copy sends it; cut anywhere
+//! kind 1  stream  the next bytes of the stream of `remora_heap_stream`, as the forked copy sends it; cut anywhere
 //! kind 2  types   JSON, a list of rows: name, assembly, flags, events; the first row of the first such chunk is class 0 of the stream
 //! kind 3  state   JSON, see [`State`]; the last one holds
 //! kind 4  end     nothing: the file is whole

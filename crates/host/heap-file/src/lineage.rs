@@ -1,7 +1,8 @@
 //! Type structure: the stream describes classes by their ids; this maps ids to type indexes.
 
+use remora_heap::layout::SlotKind;
 use remora_heap::{ArrayFacts, Builder, Error, Event, Place, TypeFacts, TypeIx};
-use remora_wire::heap::ClassFacts;
+use remora_heap_stream::ClassFacts;
 use std::collections::HashMap;
 
 /// The classes of a stream, and the events from type rows.
@@ -26,7 +27,7 @@ impl Lineage {
     }
 
     /// Passes all known facts to `builder`. A class may refer to classes that appear later, or never.
-    pub(crate) fn tell(&mut self, builder: &mut Builder) -> Result<(), Error> {
+    pub(crate) fn describe(&mut self, builder: &mut Builder) -> Result<(), Error> {
         let mut events = std::mem::take(&mut self.events).into_iter();
         for (index, class) in self.classes.iter().enumerate() {
             let mut facts = self.facts(class);
@@ -59,13 +60,14 @@ impl Lineage {
 /// The kind of an array's elements by `CorElementType`; for an enum the runtime reports its underlying type.
 fn place(element_kind: u32) -> Place {
     match element_kind {
-        // string, class, array of any rank, object, and a generic parameter, which in shared code represents a class.
-        0x0e | 0x12..=0x14 | 0x1c | 0x1d => Place::Reference,
-        0x02 | 0x04 | 0x05 => Place::Value(Some(1)),
-        0x03 | 0x06 | 0x07 => Place::Value(Some(2)),
-        0x08 | 0x09 | 0x0c => Place::Value(Some(4)),
-        // Also pointers and native integers.
-        0x0a | 0x0b | 0x0d | 0x0f | 0x18 | 0x19 | 0x1b => Place::Value(Some(8)),
-        _ => Place::Value(None),
+        // An array of any rank, and a generic parameter, which in shared code represents a class.
+        0x13 | 0x14 => Place::Reference,
+        // A function pointer.
+        0x1b => Place::Value(Some(8)),
+        kind => match u8::try_from(kind).map(SlotKind) {
+            Ok(kind) if kind.is_reference() => Place::Reference,
+            Ok(kind) => Place::Value(kind.bytes()),
+            Err(_) => Place::Value(None),
+        },
     }
 }

@@ -5,7 +5,7 @@ use crate::statics::unpacked;
 use crate::{Error, FORMAT, State, kind};
 use remora_chunks::{Fault, HEADER, Next, Unpacked};
 use remora_heap::{HeapGraph, Limits, StaticField};
-use remora_wire::heap::HeapDecoder;
+use remora_heap_stream::HeapDecoder;
 use std::io::Read;
 
 /// A snapshot, as [`read`] returns it.

@@ -25,7 +25,7 @@ pub struct MethodRow {
 /// The details that the stream has for roots.
 #[derive(Debug, Default)]
 pub(crate) struct Details {
-    told: BTreeMap<(u64, RootKind), Vec<u64>>,
+    details: BTreeMap<(u64, RootKind), Vec<u64>>,
     methods: BTreeMap<u64, String>,
     /// Names; details of roots number them from 1.
     statics: Vec<String>,
@@ -36,11 +36,11 @@ pub(crate) struct Details {
 impl Details {
     pub(crate) fn root(&mut self, address: u64, kind: RootKind, detail: u64) {
         let says_more = matches!(kind, RootKind::Stack | RootKind::Pinned | RootKind::Dependent | RootKind::Static);
-        let has_room = self.told.len() < MOST_OBJECTS || self.told.contains_key(&(address, kind));
+        let has_room = self.details.len() < MOST_OBJECTS || self.details.contains_key(&(address, kind));
         if says_more && detail != 0 && !has_room {
             self.left_out += 1;
         } else if says_more && detail != 0 {
-            let known = self.told.entry((address, kind)).or_default();
+            let known = self.details.entry((address, kind)).or_default();
             if known.len() <= MOST_NAMES && !known.contains(&detail) {
                 known.push(detail);
             }
@@ -59,7 +59,7 @@ impl Details {
     /// Adds the details to the graph as text; returns the number of roots without room for them.
     pub(crate) fn note(self, graph: &mut HeapGraph) -> u64 {
         let (mut room, mut left_out) = (MOST_WORDS, self.left_out);
-        for ((address, kind), details) in &self.told {
+        for ((address, kind), details) in &self.details {
             let Some(object) = graph.object_at(*address) else { continue };
             let mut words: Vec<String> =
                 details.iter().filter_map(|detail| self.words(graph, *kind, *detail)).collect();

@@ -6,23 +6,13 @@ use remora_heap::{RootKind, StaticContent, StaticField, TypeIx};
 use remora_heap_file::{
     Error, Identity, Limits, MethodRow, Snapshot, State, TypeRow, Writer, is_snapshot, read, texts,
 };
-use remora_wire::heap::{
-    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, LONGEST_NUMBER, PLAIN_CLASS, RANGE, distance,
-    write_number,
+use remora_heap_stream::{
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, GAP, PLAIN_CLASS, RANGE, distance, written as bytes,
 };
 
 /// The objects of the known snapshot: a ring of so many nodes.
 const NODES: u64 = 200_000;
 const BASE: u64 = 0x7f00_0000_0000;
-
-fn bytes(numbers: &[u64]) -> Vec<u8> {
-    let mut place = [0; LONGEST_NUMBER];
-    let one = |number: &u64| {
-        let length = write_number(&mut place, *number);
-        place[..length].to_vec()
-    };
-    numbers.iter().flat_map(one).collect()
-}
 
 fn node(index: u64) -> u64 {
     BASE + index % NODES * 24

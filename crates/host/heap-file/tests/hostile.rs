@@ -4,7 +4,7 @@
 use peak_alloc::PeakAlloc;
 use remora_chunks::{HEADER, Next, Unpacked};
 use remora_heap_file::{Error, FORMAT, Limits, MethodRow, State, TypeRow, Writer, read};
-use remora_wire::heap::{CLASS, END, FIRST_CLASS, FORM, PLAIN_CLASS, RANGE, ROOT, STACK_ROOT, written};
+use remora_heap_stream::{CLASS, END, FIRST_CLASS, FORM, PLAIN_CLASS, RANGE, ROOT, STACK_ROOT, written};
 use std::sync::Mutex;
 
 #[global_allocator]

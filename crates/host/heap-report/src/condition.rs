@@ -21,7 +21,8 @@ pub struct Condition {
     bound: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "kebab-case")]
 enum Measure {
     Bytes,
     Count,
@@ -41,7 +42,8 @@ const OPERATORS: [(&str, Operator); 4] =
     [(">=", Operator::AtLeast), ("<=", Operator::AtMost), (">", Operator::Above), ("<", Operator::Below)];
 
 /// Whether a condition holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Verdict {
     Met,
     NotMet,
@@ -52,11 +54,7 @@ pub(crate) enum Verdict {
 impl Verdict {
     /// For JSON.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Verdict::Met => "met",
-            Verdict::NotMet => "not-met",
-            Verdict::NotProven => "not-proven",
-        }
+        self.into()
     }
 
     /// For text, at the beginning of a line.
@@ -182,12 +180,7 @@ impl<'a> Cursor<'a> {
     fn measure(&mut self) -> Result<Measure, String> {
         let rest = self.rest();
         let word = &rest[..rest.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(rest.len())];
-        let measure = match word {
-            "bytes" => Measure::Bytes,
-            "count" => Measure::Count,
-            "retained" => Measure::Retained,
-            _ => return Err(self.expected("bytes, count or retained")),
-        };
+        let measure = word.parse().map_err(|_| self.expected("bytes, count or retained"))?;
         self.at += word.len();
         Ok(measure)
     }

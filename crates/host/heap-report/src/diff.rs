@@ -1,11 +1,12 @@
 //! `remora heap diff`: differences between two snapshots, by type.
 
 use super::origin::{doubts, origin};
+use crate::columns::Columns;
+use crate::totals::TotalsJson;
 use remora_heap::DominatorTree;
 use remora_heap::diff::{self, DiffRow};
 use remora_heap::tables::{TypeRow, by_type};
 use remora_heap_file::{Snapshot, State};
-use remora_terminal::Table;
 use remora_terminal::size::shown;
 use remora_terminal::{Page, counted, grouped, line, signed};
 use serde::Serialize;
@@ -35,15 +36,8 @@ struct SnapshotJson {
 struct RowJson {
     r#type: String,
     assembly: String,
-    before: Totals,
-    after: Totals,
-}
-
-#[derive(Debug, Serialize)]
-struct Totals {
-    count: u64,
-    bytes: u64,
-    retained: u64,
+    before: TotalsJson,
+    after: TotalsJson,
 }
 
 /// The differences between two snapshots, by type.
@@ -72,8 +66,8 @@ impl<'a> Diff<'a> {
 
     /// As JSON: all types.
     pub fn json(&self) -> Page {
-        let [before, after] = self.sides.each_ref().map(Side::told);
-        let types = self.rows.iter().map(told).collect();
+        let [before, after] = self.sides.each_ref().map(Side::json);
+        let types = self.rows.iter().map(row_json).collect();
         Page::json(&Summary { complete: self.is_complete, before, after, types, notes: self.notes.clone() })
     }
 
@@ -101,7 +95,7 @@ impl<'a> Side<'a> {
         format!("{}: {} in {}", origin(self.state), shown(self.bytes), counted(self.objects, "object"))
     }
 
-    fn told(&self) -> SnapshotJson {
+    fn json(&self) -> SnapshotJson {
         SnapshotJson {
             application: self.state.application.clone(),
             process_id: self.state.process_id,
@@ -123,17 +117,12 @@ fn head(sides: &[Side<'_>; 2]) -> Page {
         + line(format!("in all: {bytes}, {objects} objects"))
 }
 
-fn told(row: &DiffRow) -> RowJson {
-    let totals = |totals: remora_heap::tables::Totals| Totals {
-        count: totals.count,
-        bytes: totals.bytes,
-        retained: totals.retained,
-    };
+fn row_json(row: &DiffRow) -> RowJson {
     RowJson {
         r#type: row.name.clone(),
         assembly: row.assembly.clone(),
-        before: totals(row.before),
-        after: totals(row.after),
+        before: row.before.into(),
+        after: row.after.into(),
     }
 }
 
@@ -141,17 +130,16 @@ fn text(rows: &[DiffRow], top: usize) -> Page {
     if rows.is_empty() {
         return line("Nothing has changed: every type has as many objects and bytes as before, and retains as much.");
     }
-    let mut table = Table::new(&["retained", "own", "objects", "now", "type"]);
-    (0..4).for_each(|column| table.align_right(column));
-    for row in rows.iter().take(top) {
-        table.row([
+    let columns = Columns { numbers: &["retained", "own", "objects", "now"], texts: &["type"] };
+    let table = columns.table(rows.iter().take(top).map(|row| {
+        [
             signed(row.retained_growth(), shown),
             signed(row.growth(), shown),
             signed(i128::from(row.after.count) - i128::from(row.before.count), grouped),
             grouped(row.after.count),
             row.name.clone(),
-        ]);
-    }
+        ]
+    }));
     let mut text = line("types, by how much their own bytes have changed") + table.render();
     let left_out = &rows[rows.len().min(top)..];
     if !left_out.is_empty() {

@@ -1,13 +1,12 @@
 //! Field values for findings: reads the snapshot's file once for all of them.
 
 use crate::Error;
-use crate::{BUFFER, open_file};
+use crate::open::read_file;
 use remora_heap::findings::{FieldValues, Wanted, WantedFields, place_bytes};
 use remora_heap::layout::Layouts;
 use remora_heap::{HeapGraph, ObjectIx, TypeIx};
 use remora_heap_file::{Content, Snapshot, contents, layouts};
 use std::cell::RefCell;
-use std::io::BufReader;
 use std::path::Path;
 
 /// The fields of one snapshot.
@@ -23,11 +22,7 @@ pub(crate) struct Fields<'a> {
 impl<'a> Fields<'a> {
     pub(crate) fn of(file: &'a Path, snapshot: &'a Snapshot) -> Result<Fields<'a>, Error> {
         let has_values = snapshot.state.has_values;
-        let layouts = match has_values {
-            true => layouts(BufReader::with_capacity(BUFFER, open_file(file)?))
-                .map_err(|error| Error::Snapshot { file: file.to_owned(), error })?,
-            false => Layouts::default(),
-        };
+        let layouts = if has_values { read_file(file, layouts)? } else { Layouts::default() };
         Ok(Fields { file, graph: &snapshot.graph, layouts, has_values, failed: RefCell::default() })
     }
 
@@ -37,9 +32,8 @@ impl<'a> Fields<'a> {
     }
 
     fn read(&self, fields: &WantedFields, found: &mut dyn FnMut(usize, ObjectIx, i64)) -> Result<(), Error> {
-        let input = BufReader::with_capacity(BUFFER, open_file(self.file)?);
         let mut next = 0;
-        let read = contents(input, |content| {
+        let visit = |content: Content<'_>| {
             let Content::Values { address, bytes, .. } = content else { return };
             // Objects arrive in ranges of ascending addresses, the order of the graph.
             let ahead = Some(ObjectIx(next))
@@ -47,8 +41,8 @@ impl<'a> Fields<'a> {
             let Some(object) = ahead.or_else(|| self.graph.object_at(address)) else { return };
             next = object.0.saturating_add(1);
             fields.read(self.graph.type_ix(object), bytes, |which, number| found(which, object, number));
-        });
-        read.map_err(|error| Error::Snapshot { file: self.file.to_owned(), error })
+        };
+        read_file(self.file, |input| contents(input, visit))
     }
 }
 

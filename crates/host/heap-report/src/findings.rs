@@ -35,24 +35,24 @@ pub(crate) struct Shown<'a> {
 pub(crate) struct FindingsJson {
     /// Whether the snapshot had field values.
     had_values: bool,
-    empty_arrays: arrays::Told,
-    collections: collections::Told,
-    subscriptions: subscriptions::Told,
-    tasks: tasks::Told,
-    timers: timers::Told,
-    finalizers: finalizers::Told,
+    empty_arrays: arrays::ArraysJson,
+    collections: collections::CollectionsJson,
+    subscriptions: subscriptions::SubscriptionsJson,
+    tasks: tasks::TasksJson,
+    timers: timers::TimersJson,
+    finalizers: finalizers::FinalizersJson,
 }
 
 impl FindingsJson {
     pub(crate) fn of(shown: &Shown<'_>) -> FindingsJson {
         FindingsJson {
             had_values: shown.findings.had_values,
-            empty_arrays: arrays::told(shown),
-            collections: collections::told(shown),
-            subscriptions: subscriptions::told(shown),
-            tasks: tasks::told(shown),
-            timers: timers::told(shown),
-            finalizers: finalizers::told(shown),
+            empty_arrays: arrays::json(shown),
+            collections: collections::json(shown),
+            subscriptions: subscriptions::json(shown),
+            tasks: tasks::json(shown),
+            timers: timers::json(shown),
+            finalizers: finalizers::json(shown),
         }
     }
 }

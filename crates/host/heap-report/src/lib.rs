@@ -6,12 +6,12 @@
 //! JSON: a field keeps its name and meaning; new ones may be added.
 #![forbid(unsafe_code)]
 
+mod columns;
 mod condition;
 mod diff;
 mod error;
 mod fields;
 mod findings;
-mod more;
 mod notes;
 mod open;
 mod origin;
@@ -21,16 +21,14 @@ mod selection;
 mod show;
 mod strings;
 mod suspects;
+mod totals;
 mod values;
 
+pub use columns::Columns;
 pub use condition::{Condition, parse as parse_condition};
 pub use diff::Diff;
 pub use error::Error;
-pub use more::more;
 pub use notes::notes;
 pub use open::open_file;
 pub use report::{Group, Report, Summary};
 pub use show::Show;
-
-/// Size of the read buffer.
-const BUFFER: usize = 1 << 20;

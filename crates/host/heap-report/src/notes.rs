@@ -9,7 +9,7 @@ pub fn notes(snapshot: &Snapshot) -> Vec<String> {
     let lost = snapshot.graph.completeness();
     let counted = [
         (lost.ranges_unwalked, "ranges of the heap were not walked to their end"),
-        (lost.objects_unwalked, "objects have a class that was not told"),
+        (lost.objects_unwalked, "objects have a class that was not reported"),
         (lost.types_unknown, "objects have a type whose name is not in the file"),
         (lost.references_dangling, "references lead to no object that was walked"),
         (lost.roots_dangling, "roots hold what is no object that was walked"),

@@ -3,9 +3,21 @@
 
 use crate::Error;
 use std::fs::{self, File, FileType};
-use std::io;
+use std::io::{self, BufReader};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+
+/// Size of the read buffer.
+const BUFFER: usize = 1 << 20;
+
+/// Reads a snapshot's file with `read`.
+pub(crate) fn read_file<T>(
+    file: &Path,
+    read: impl FnOnce(BufReader<File>) -> Result<T, remora_heap_file::Error>,
+) -> Result<T, Error> {
+    let input = BufReader::with_capacity(BUFFER, open_file(file)?);
+    read(input).map_err(|error| Error::Snapshot { file: file.to_owned(), error })
+}
 
 /// Opens a regular file.
 pub fn open_file(file: &Path) -> Result<File, Error> {

@@ -6,14 +6,14 @@ use super::findings::{FindingsJson, Shown, sections};
 use super::origin::origin;
 use super::strings::{Strings, StringsJson};
 use crate::Error;
-use crate::more::more;
+use crate::columns::{Columns, more};
 use crate::notes::notes;
+use crate::totals::TotalsJson;
 use crate::{roots, suspects};
 use remora_heap::findings::{Findings, Looked};
 use remora_heap::tables::{AssemblyRow, Totals, TypeRow, by_assembly, by_type};
 use remora_heap::{DominatorTree, HeapGraph, Node};
 use remora_heap_file::Snapshot;
-use remora_terminal::Table;
 use remora_terminal::duration::show;
 use remora_terminal::size::shown;
 use remora_terminal::{Page, counted, grouped, line, percent, titled};
@@ -84,18 +84,16 @@ struct ConditionJson {
 struct TypeJson {
     r#type: String,
     assembly: String,
-    count: u64,
-    bytes: u64,
-    retained: u64,
+    #[serde(flatten)]
+    totals: TotalsJson,
 }
 
 #[derive(Debug, Serialize)]
 struct AssemblyJson {
     /// Empty if unknown.
     assembly: String,
-    count: u64,
-    bytes: u64,
-    retained: u64,
+    #[serde(flatten)]
+    totals: TotalsJson,
 }
 
 #[derive(Debug, Serialize)]
@@ -167,8 +165,15 @@ impl<'a> Report<'a> {
         graph.roots().iter().for_each(|root| *roots.entry(root.kind.name()).or_insert(0) += 1);
         let types = self.rows.iter().map(|row| {
             let known = graph.type_at(row.type_ix);
-            let (count, bytes, retained) = (row.totals.count, row.totals.bytes, row.totals.retained);
-            TypeJson { r#type: known.name.clone(), assembly: known.assembly.clone(), count, bytes, retained }
+            TypeJson { r#type: known.name.clone(), assembly: known.assembly.clone(), totals: row.totals.into() }
+        });
+        let assemblies = self.assemblies.iter();
+        let assemblies =
+            assemblies.map(|row| AssemblyJson { assembly: row.assembly.clone(), totals: row.totals.into() });
+        let conditions = self.outcomes.iter().map(|outcome| ConditionJson {
+            condition: outcome.condition.clone(),
+            value: outcome.value,
+            outcome: outcome.verdict.name(),
         });
         let holders = self.holders(top).into_iter().filter_map(|node| {
             let object = self.tree.object(node)?;
@@ -198,13 +203,13 @@ impl<'a> Report<'a> {
             static_fields: state.has_static_fields,
             roots,
             types: types.collect(),
-            assemblies: self.assemblies.iter().map(assembly_told).collect(),
+            assemblies: assemblies.collect(),
             holders: holders.collect(),
             suspects: suspects::sentences(graph, &self.tree),
             findings: FindingsJson::of(&self.shown(top)),
             notes: notes(self.snapshot),
-            strings: self.strings.as_ref().map(Strings::told),
-            conditions: self.outcomes.iter().map(condition_told).collect(),
+            strings: self.strings.as_ref().map(Strings::json),
+            conditions: conditions.collect(),
         }
     }
 
@@ -214,7 +219,7 @@ impl<'a> Report<'a> {
         match by {
             Group::Type => {
                 text += titled("types, by retained size");
-                text += self.types(top);
+                text += self.type_table(top);
             }
             Group::Assembly => {
                 text += titled("assemblies, by what would go with the objects of their types");
@@ -265,34 +270,22 @@ impl<'a> Report<'a> {
         text
     }
 
-    fn types(&self, top: usize) -> Page {
-        let rows = self.rows.iter().take(top);
-        let table = self.totals("type", rows.map(|row| (row.totals, self.graph().type_at(row.type_ix).name.clone())));
-        table + more(self.rows.len(), top)
+    fn type_table(&self, top: usize) -> Page {
+        self.totals(["type"], &self.rows, top, |row| (row.totals, self.graph().type_at(row.type_ix).name.clone()))
     }
 
     fn assembly_table(&self, top: usize) -> Page {
-        let name = |row: &AssemblyRow| match row.assembly.as_str() {
-            "" => "[not known]".to_owned(),
-            name => name.to_owned(),
-        };
-        let table = self.totals("assembly", self.assemblies.iter().take(top).map(|row| (row.totals, name(row))));
-        table + more(self.assemblies.len(), top)
+        self.totals(["assembly"], &self.assemblies, top, |row| {
+            let name = if row.assembly.is_empty() { "[not known]" } else { &row.assembly };
+            (row.totals, name.to_owned())
+        })
     }
 
-    fn totals(&self, what: &str, rows: impl Iterator<Item = (Totals, String)>) -> Page {
-        let mut table = Table::new(&["retained", "", "own", "objects", what]);
-        (0..4).for_each(|column| table.align_right(column));
-        for (totals, name) in rows {
-            table.row([
-                shown(totals.retained),
-                percent(totals.retained, self.bytes()),
-                shown(totals.bytes),
-                grouped(totals.count),
-                name,
-            ]);
-        }
-        table.render()
+    fn totals<T>(&self, of: [&str; 1], rows: &[T], top: usize, row: impl Fn(&T) -> (Totals, String)) -> Page {
+        Columns { numbers: &["retained", "", "own", "objects"], texts: &of }.top(rows, top, |one| {
+            let (Totals { retained, bytes, count, .. }, name) = row(one);
+            [shown(retained), percent(retained, self.bytes()), shown(bytes), grouped(count), name]
+        })
     }
 
     fn shown(&self, top: usize) -> Shown<'_> {
@@ -300,30 +293,20 @@ impl<'a> Report<'a> {
     }
 
     fn holder_table(&self, top: usize) -> Page {
-        let mut table = Table::new(&["retained", "", "own", "objects kept", "object", "held by"]);
-        (0..4).for_each(|column| table.align_right(column));
-        table.let_last_go_below();
-        for node in self.holders(top) {
-            let Some(object) = self.tree.object(node) else { continue };
-            table.row([
+        let columns = Columns { numbers: &["retained", "", "own", "objects kept"], texts: &["object", "held by"] };
+        let mut table = columns.table(self.holders(top).into_iter().filter_map(|node| {
+            let object = self.tree.object(node)?;
+            Some([
                 shown(self.tree.retained(node)),
                 percent(self.tree.retained(node), self.bytes()),
                 shown(self.graph().bytes(object)),
                 grouped(self.tree.retained_count(node)),
                 suspects::name(self.graph(), &self.tree, node).unwrap_or_default(),
                 roots::holder(self.graph(), object).unwrap_or_default(),
-            ]);
-        }
+            ])
+        }));
+        table.let_last_go_below();
         let all = self.tree.children(self.tree.root()).filter(|node| self.tree.object(*node).is_some());
         table.render() + more(all.count(), top)
     }
-}
-
-fn assembly_told(row: &AssemblyRow) -> AssemblyJson {
-    let (count, bytes, retained) = (row.totals.count, row.totals.bytes, row.totals.retained);
-    AssemblyJson { assembly: row.assembly.clone(), count, bytes, retained }
-}
-
-fn condition_told(outcome: &Outcome) -> ConditionJson {
-    ConditionJson { condition: outcome.condition.clone(), value: outcome.value, outcome: outcome.verdict.name() }
 }

@@ -6,7 +6,7 @@ use remora_terminal::{counted, grouped};
 /// A sentence with the kinds seen and the inferred roots; `None` if there is no root.
 pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
     let count = |kind: RootKind| graph.roots().iter().filter(|root| root.kind == kind).count() as u64;
-    let seen = RootKind::ALL.into_iter().filter(|kind| *kind != RootKind::Inferred);
+    let seen = RootKind::ALL.iter().copied().filter(|kind| *kind != RootKind::Inferred);
     let seen: Vec<String> = seen
         .map(|kind| (count(kind), kind))
         .filter(|(count, _)| *count > 0)
@@ -14,12 +14,12 @@ pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
         .collect();
     let inferred = count(RootKind::Inferred);
     // Every snapshot has static fields.
-    let is_told = seen.len() > usize::from(count(RootKind::Static) > 0);
+    let are_reported = seen.len() > usize::from(count(RootKind::Static) > 0);
     Some(match (seen.is_empty(), inferred) {
         (true, 0) => return None,
         (true, _) => "Roots are inferred: these objects were alive, so something holds them.".to_owned(),
         (false, 0) => format!("Roots, as the runtime reports them: {}.", seen.join(", ")),
-        (false, _) if is_told => format!(
+        (false, _) if are_reported => format!(
             "Roots, as the runtime reports them: {}. {}: it does not report what holds frozen objects.",
             seen.join(", "),
             more_are_inferred(inferred)
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn gch_02_what_was_seen_and_what_is_inferred_is_told_apart() {
+    fn gch_02_what_was_seen_and_what_is_inferred_are_reported_apart() {
         let said = |kinds: &[RootKind]| sentence(&graph(kinds)).unwrap_or_default();
         assert_eq!(said(&[]), "");
         assert!(said(&[RootKind::Inferred]).starts_with("Roots are inferred: these objects"));
@@ -91,12 +91,12 @@ mod tests {
             said.starts_with("Roots: 1 reference of static fields is known; 1 more is inferred: these objects"),
             "{said}"
         );
-        let told = sentence(&graph(&[RootKind::Static, RootKind::Stack, RootKind::Inferred])).unwrap_or_default();
-        assert!(told.starts_with("Roots, as the runtime reports them: 1 stack, 1 static. 1 more"), "{told}");
+        let said = sentence(&graph(&[RootKind::Static, RootKind::Stack, RootKind::Inferred])).unwrap_or_default();
+        assert!(said.starts_with("Roots, as the runtime reports them: 1 stack, 1 static. 1 more"), "{said}");
     }
 
     #[test]
-    fn what_holds_an_object_is_told_by_the_kind_that_says_most() {
+    fn what_holds_an_object_are_reported_by_the_kind_that_says_most() {
         let mut graph = graph(&[RootKind::Stack, RootKind::Inferred]);
         assert_eq!((holder(&graph, ObjectIx(0)).as_deref(), holder(&graph, ObjectIx(1))), (Some("stack"), None));
         graph.note_root(ObjectIx(0), RootKind::Stack, "in Main()".to_owned());

@@ -219,7 +219,7 @@ mod tests {
         for text in ["Known.Holder", "holder"] {
             assert_eq!(select(&graph, NONE, text), Ok(Selection::Type(graph.type_ix(holder))), "{text}");
         }
-        for (text, told) in [
+        for (text, expected) in [
             ("@0x1008", "lies within one of Known.Holder; show that by @0x1000"),
             ("@0x9999", "there is no object at 0x9999"),
             ("@nothing", "@nothing is no address"),
@@ -230,15 +230,15 @@ mod tests {
             ("Known.Node.Empty", "no object of this snapshot is of a type called Known.Node.Empty"),
         ] {
             let error = select(&graph, NONE, text).expect_err(text);
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
     fn gch_06_what_was_not_asked_about_is_not_said_not_to_be_there() {
-        let told = |statics| select(&list(1), statics, "Known.Cache").expect_err("no object is of it");
-        assert!(told(NONE).contains("and no static field belongs to one; "), "{}", told(NONE));
-        let unasked = told(Statics { are_all: false, ..NONE });
+        let refused = |statics| select(&list(1), statics, "Known.Cache").expect_err("no object is of it");
+        assert!(refused(NONE).contains("and no static field belongs to one; "), "{}", refused(NONE));
+        let unasked = refused(Statics { are_all: false, ..NONE });
         assert!(unasked.contains("whether static fields belong to one is not known"), "{unasked}");
     }
 

@@ -2,15 +2,15 @@
 
 use super::strings::text_at;
 use crate::Error;
-use crate::more::more;
+use crate::columns::{Columns, more};
 use crate::selection::{Owner, Selection, Statics, select};
+use crate::totals::TotalsJson;
 use crate::values::{InsideJson, MemberJson, Opened, Values};
 use crate::{roots, suspects};
 use remora_heap::tables::by_type;
 use remora_heap::values::Member;
 use remora_heap::{DominatorTree, HeapGraph, ObjectIx, Path, Referrers, ShortestPaths, StaticField, TypeIx};
 use remora_heap_file::Snapshot;
-use remora_terminal::Table;
 use remora_terminal::size::shown;
 use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
@@ -61,13 +61,12 @@ struct PathJson {
 }
 
 /// One type, as JSON. A field keeps its name and meaning; new ones may be added.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct TypeJson {
     r#type: String,
     assembly: String,
-    count: u64,
-    bytes: u64,
-    retained: u64,
+    #[serde(flatten)]
+    totals: TotalsJson,
     /// Its objects with the largest retained sizes, largest first.
     objects: Vec<ObjectJson>,
     reached_from_count: usize,
@@ -204,7 +203,7 @@ impl<'a> Show<'a> {
         self.tree.retained(self.tree.node(object))
     }
 
-    fn told(&self, object: ObjectIx) -> ObjectJson {
+    fn object_json(&self, object: ObjectIx) -> ObjectJson {
         ObjectJson {
             address: self.graph.address(object),
             r#type: self.graph.type_of(object).name.clone(),
@@ -257,18 +256,18 @@ impl<'a> Show<'a> {
         }
     }
 
-    fn told_by(&self, from: ObjectIx, to: Option<ObjectIx>) -> ObjectJson {
-        ObjectJson { by: to.and_then(|to| self.way(from, to)).cloned(), ..self.told(from) }
+    fn object_json_by(&self, from: ObjectIx, to: Option<ObjectIx>) -> ObjectJson {
+        ObjectJson { by: to.and_then(|to| self.way(from, to)).cloned(), ..self.object_json(from) }
     }
 
     fn object(&self, object: ObjectIx) -> OneJson {
         let [(refers_to_count, refers_to), (referred_from_count, referred_from)] = self.neighbours(object);
-        let told = |objects: Vec<ObjectIx>| objects.into_iter().map(|object| self.told(object)).collect();
+        let rows = |objects: Vec<ObjectIx>| objects.into_iter().map(|object| self.object_json(object)).collect();
         let path = ShortestPaths::new(self.graph).to(self.graph, object);
         OneJson {
-            object: self.told(object),
+            object: self.object_json(object),
             text: self.text.clone(),
-            inside: self.open_file().map(|(values, opened)| values.told(opened)).unwrap_or_default(),
+            inside: self.open_file().map(|(values, opened)| values.json(opened)).unwrap_or_default(),
             retained_count: self.tree.retained_count(self.tree.node(object)),
             path: path.map(|path| PathJson {
                 root: path.root.kind.name(),
@@ -277,13 +276,13 @@ impl<'a> Show<'a> {
                     .objects
                     .iter()
                     .enumerate()
-                    .map(|(place, one)| self.told_by(*one, path.objects.get(place + 1).copied()))
+                    .map(|(place, one)| self.object_json_by(*one, path.objects.get(place + 1).copied()))
                     .collect(),
             }),
             refers_to_count,
-            refers_to: told(refers_to),
+            refers_to: rows(refers_to),
             referred_from_count,
-            referred_from: referred_from.into_iter().map(|from| self.told_by(from, Some(object))).collect(),
+            referred_from: referred_from.into_iter().map(|from| self.object_json_by(from, Some(object))).collect(),
         }
     }
 
@@ -333,12 +332,10 @@ impl<'a> Show<'a> {
 
     /// A table of objects, with the field or element by which each refers to `to`, if any.
     fn objects(&self, objects: &[ObjectIx], to: Option<ObjectIx>) -> Page {
-        let mut table = Table::new(&["retained", "own", "object"]);
-        (0..2).for_each(|column| table.align_right(column));
-        for object in objects {
-            table.row([shown(self.retained(*object)), shown(self.graph.bytes(*object)), self.name_by(*object, to)]);
-        }
-        table.render()
+        let row = |object: &ObjectIx| {
+            [shown(self.retained(*object)), shown(self.graph.bytes(*object)), self.name_by(*object, to)]
+        };
+        Columns { numbers: &["retained", "own"], texts: &["object"] }.table(objects.iter().map(row)).render()
     }
 
     fn objects_of(&self, of: TypeIx) -> (usize, Vec<ObjectIx>) {
@@ -368,23 +365,21 @@ impl<'a> Show<'a> {
     fn beginning(&self, (object, count): (ObjectIx, u64)) -> Option<BeginningJson> {
         let kind = self.graph.root_of(object)?;
         let root_note = self.graph.root_note(object, kind).map(str::to_owned);
-        Some(BeginningJson { count, root: kind.name(), root_note, object: self.told(object) })
+        Some(BeginningJson { count, root: kind.name(), root_note, object: self.object_json(object) })
     }
 
     fn beginnings_text(&self, of: TypeIx) -> Page {
         let all = self.beginnings(of);
-        let mut table = Table::new(&["objects", "root"]);
-        table.align_right(0);
-        for (object, count) in all.iter().take(self.top) {
+        let columns = Columns { numbers: &["objects"], texts: &["root"] };
+        let table = columns.top(&all, self.top, |(object, count)| {
             let root = self.graph.root_of(*object).map(|kind| roots::words(self.graph, *object, kind));
-            table.row([grouped(*count), format!("{} → {}", root.unwrap_or_default(), self.name(*object))]);
-        }
-        titled("kept alive from, by the shortest ways") + table.render() + more(all.len(), self.top)
+            [grouped(*count), format!("{} → {}", root.unwrap_or_default(), self.name(*object))]
+        });
+        titled("kept alive from, by the shortest ways") + table
     }
 
     fn type_(&self, of: TypeIx) -> TypeJson {
-        let totals = by_type(self.graph, &self.tree).into_iter().find(|row| row.type_ix == of).map(|row| row.totals);
-        let totals = totals.unwrap_or_default();
+        let row = by_type(self.graph, &self.tree).into_iter().find(|row| row.type_ix == of);
         let (_, objects) = self.objects_of(of);
         let (known, beginnings) = (self.graph.type_at(of), self.beginnings(of));
         let referred_from = self.referrers(of).into_iter().map(|(of, references)| {
@@ -394,20 +389,18 @@ impl<'a> Show<'a> {
         TypeJson {
             r#type: known.name.clone(),
             assembly: known.assembly.clone(),
-            count: totals.count,
-            bytes: totals.bytes,
-            retained: totals.retained,
-            objects: objects.into_iter().map(|object| self.told(object)).collect(),
+            totals: row.map(|row| row.totals.into()).unwrap_or_default(),
+            objects: objects.into_iter().map(|object| self.object_json(object)).collect(),
             reached_from_count: beginnings.len(),
             reached_from: beginnings.into_iter().take(self.top).filter_map(|row| self.beginning(row)).collect(),
             referred_from: referred_from.collect(),
-            static_fields: self.fixed_told(),
+            static_fields: self.fixed_json(),
             has_static_fields: self.fixed_are_all,
         }
     }
 
-    fn fixed_told(&self) -> Vec<MemberJson> {
-        self.inside.as_ref().map(|(values, _)| values.members_told(&self.fixed)).unwrap_or_default()
+    fn fixed_json(&self) -> Vec<MemberJson> {
+        self.inside.as_ref().map(|(values, _)| values.members_json(&self.fixed)).unwrap_or_default()
     }
 
     /// Its static fields, one a line; empty if it has none.
@@ -426,15 +419,9 @@ impl<'a> Show<'a> {
         TypeJson {
             r#type: owner.name,
             assembly: owner.assembly,
-            count: 0,
-            bytes: 0,
-            retained: 0,
-            objects: Vec::new(),
-            reached_from_count: 0,
-            reached_from: Vec::new(),
-            referred_from: Vec::new(),
-            static_fields: self.fixed_told(),
+            static_fields: self.fixed_json(),
             has_static_fields: self.fixed_are_all,
+            ..TypeJson::default()
         }
     }
 
@@ -443,25 +430,22 @@ impl<'a> Show<'a> {
     }
 
     fn type_text(&self, of: TypeIx) -> Page {
-        let told = self.type_(of);
+        let row = self.type_(of);
         let mut text = line(format!(
             "{} ({}): {}, {} of their own, {} with all that goes with them",
-            told.r#type,
-            told.assembly,
-            counted(told.count, "object"),
-            shown(told.bytes),
-            shown(told.retained),
+            row.r#type,
+            row.assembly,
+            counted(row.totals.count, "object"),
+            shown(row.totals.bytes),
+            shown(row.totals.retained),
         ));
         text += self.fixed_text();
         let (count, objects) = self.objects_of(of);
         text += titled("those that keep most") + self.objects(&objects, None) + more(count, objects.len());
         text += self.beginnings_text(of) + titled("referred to by");
-        let mut table = Table::new(&["references", "type"]);
-        table.align_right(0);
-        for row in told.referred_from.iter().take(self.top) {
-            table.row([grouped(row.references), row.r#type.clone()]);
-        }
-        text + table.render() + more(told.referred_from.len(), self.top)
+        let columns = Columns { numbers: &["references"], texts: &["type"] };
+        let cells = |referrer: &ReferrerJson| [grouped(referrer.references), referrer.r#type.clone()];
+        text + columns.top(&row.referred_from, self.top, cells)
     }
 }
 
@@ -508,11 +492,11 @@ pub(crate) mod tests {
     fn an_object_is_told_with_why_it_is_alive_and_who_is_beside_it() {
         let graph = list(3);
         let last = graph.object_at(0x2040).expect("it is there");
-        let told = show(&graph).object(last);
-        let path = told.path.expect("the holder reaches it");
+        let row = show(&graph).object(last);
+        let path = row.path.expect("the holder reaches it");
         let addresses: Vec<u64> = path.objects.iter().map(|object| object.address).collect();
         assert_eq!((path.root, &addresses[..]), ("handle", &[0x1000, 0x2000, 0x2020, 0x2040][..]));
-        assert_eq!((told.refers_to_count, told.referred_from_count, told.referred_from[0].address), (0, 1, 0x2020));
+        assert_eq!((row.refers_to_count, row.referred_from_count, row.referred_from[0].address), (0, 1, 0x2020));
         let first = show(&graph).object(graph.object_at(0x2000).expect("it is there"));
         assert_eq!((first.object.bytes, first.object.retained, first.retained_count), (32, 96, 3));
     }
@@ -535,16 +519,16 @@ pub(crate) mod tests {
         let Ok(Selection::Type(node)) = select(&graph, Statics { fields: &[], are_all: true }, "Known.Node") else {
             panic!("it is there")
         };
-        let told = show.type_(node);
-        assert_eq!((told.count, told.bytes, told.retained), (5, 160, 160));
-        assert_eq!(told.objects.iter().map(|object| object.retained).collect::<Vec<_>>(), [160, 128, 96]);
+        let row = show.type_(node);
+        assert_eq!((row.totals.count, row.totals.bytes, row.totals.retained), (5, 160, 160));
+        assert_eq!(row.objects.iter().map(|object| object.retained).collect::<Vec<_>>(), [160, 128, 96]);
         let from: Vec<(&str, u64)> =
-            told.referred_from.iter().map(|row| (row.r#type.as_str(), row.references)).collect();
+            row.referred_from.iter().map(|row| (row.r#type.as_str(), row.references)).collect();
         assert_eq!(from, [("Known.Node", 4), ("Known.Holder", 1)]);
         let text = show.type_text(node);
         assert!(text.contains("and 2 others (--top shows more)"));
-        let begins: Vec<(u64, u64)> = told.reached_from.iter().map(|row| (row.object.address, row.count)).collect();
-        assert_eq!((told.reached_from_count, &begins[..]), (1, &[(0x1000, 5)][..]));
+        let begins: Vec<(u64, u64)> = row.reached_from.iter().map(|row| (row.object.address, row.count)).collect();
+        assert_eq!((row.reached_from_count, &begins[..]), (1, &[(0x1000, 5)][..]));
         assert!(text.contains("      5  handle → Known.Holder (at 0x1000)\n"), "{text}");
         assert!(!show.type_text(node).contains("static fields"));
         let unasked = Show { fixed_are_all: false, ..show };

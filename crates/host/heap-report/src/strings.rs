@@ -1,16 +1,14 @@
 //! Duplicate strings of a snapshot with characters.
 
 use crate::Error;
-use crate::more::more;
-use crate::{BUFFER, open_file};
+use crate::columns::{Columns, more};
+use crate::open::read_file;
 use remora_heap::{Duplicates, Repeated};
 use remora_heap_file::{Text, texts};
-use remora_terminal::Table;
 use remora_terminal::size::shown;
 use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
 use std::collections::HashMap;
-use std::io::BufReader;
 use std::path::Path;
 
 /// Characters shown of a text in a table.
@@ -65,7 +63,7 @@ impl Strings {
     }
 
     /// As JSON.
-    pub(crate) fn told(&self) -> StringsJson {
+    pub(crate) fn json(&self) -> StringsJson {
         let repeated = self.most.iter().map(|(one, text)| RepeatedJson {
             text: text.clone(),
             count: one.count,
@@ -84,12 +82,7 @@ impl Strings {
 
     /// As text.
     pub(crate) fn text(&self, top: usize) -> Page {
-        let mut table = Table::new(&["wasted", "strings", "text"]);
-        (0..2).for_each(|column| table.align_right(column));
-        for (one, text) in self.most.iter().take(top) {
-            table.row([shown(one.wasted), grouped(one.count), quoted(text, SHOWN)]);
-        }
-        let mut told = titled(format!(
+        let mut page = titled(format!(
             "strings: {} of {}, {} different texts; {} would be saved if each were there once",
             counted(self.all.count, "string"),
             shown(self.all.bytes),
@@ -97,17 +90,19 @@ impl Strings {
             shown(self.all.wasted()),
         ));
         if !self.most.is_empty() {
-            told += table.render();
-            told += match self.all.repeated() as usize {
+            let columns = Columns { numbers: &["wasted", "strings"], texts: &["text"] };
+            let row = |(one, text): &(Repeated, String)| [shown(one.wasted), grouped(one.count), quoted(text, SHOWN)];
+            page += columns.table(self.most.iter().take(top).map(row)).render();
+            page += match self.all.repeated() as usize {
                 // Beyond this number no text was read.
                 all if top >= MOST_REPEATED => more(all.min(MOST_REPEATED), top),
                 all => more(all, top),
             };
         }
         if self.all.passed_over > 0 {
-            told += line(format!("{} too long to be compared", counted(self.all.passed_over, "string")));
+            page += line(format!("{} too long to be compared", counted(self.all.passed_over, "string")));
         }
-        told
+        page
     }
 }
 
@@ -124,16 +119,15 @@ pub(crate) fn text_at(file: &Path, address: u64) -> Result<Option<String>, Error
 
 /// The stored part of a text, quoted as in C#.
 pub(crate) fn of_one(text: &Text<'_>) -> String {
-    let told = quoted(&text.text(), SHOWN_OF_ONE);
+    let shown = quoted(&text.text(), SHOWN_OF_ONE);
     if text.is_whole() {
-        return told;
+        return shown;
     }
-    format!("{told} (the beginning of {} characters)", grouped(text.characters))
+    format!("{shown} (the beginning of {} characters)", grouped(text.characters))
 }
 
 fn each(file: &Path, visit: impl FnMut(Text<'_>)) -> Result<(), Error> {
-    let input = BufReader::with_capacity(BUFFER, open_file(file)?);
-    texts(input, visit).map_err(|error| Error::Snapshot { file: file.to_owned(), error })
+    read_file(file, |input| texts(input, visit))
 }
 
 /// A text quoted as in C#, in one line.

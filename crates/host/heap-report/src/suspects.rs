@@ -116,8 +116,8 @@ mod tests {
     #[test]
     fn one_object_is_not_called_objects() {
         let graph = chain(1);
-        let told = sentences(&graph, &DominatorTree::new(&graph)).pop().unwrap_or_default();
-        assert!(told.ends_with(", mostly one Known.Node (32 B of its own)"), "{told}");
+        let text = sentences(&graph, &DominatorTree::new(&graph)).pop().unwrap_or_default();
+        assert!(text.ends_with(", mostly one Known.Node (32 B of its own)"), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::strings::of_one;
 use crate::Error;
-use crate::{BUFFER, open_file};
+use crate::open::read_file;
 use remora_heap::layout::{Layouts, Shape};
 use remora_heap::values::{Elements, Inside, Member, Value};
 use remora_heap::{HeapGraph, ObjectIx, StaticContent, StaticField, TypeFlags};
@@ -10,7 +10,6 @@ use remora_heap_file::{Content, contents, layouts};
 use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
 use std::collections::HashMap;
-use std::io::BufReader;
 use std::path::Path;
 
 /// A slot's value, as JSON. A field keeps its name and meaning; new ones may be added.
@@ -90,8 +89,7 @@ pub(crate) struct Opened {
 impl<'a> Values<'a> {
     /// Reads the layouts.
     pub(crate) fn of(file: &Path, graph: &'a HeapGraph) -> Result<Values<'a>, Error> {
-        let read = layouts(BufReader::with_capacity(BUFFER, open_file(file)?));
-        let layouts = read.map_err(|error| Error::Snapshot { file: file.to_owned(), error })?;
+        let layouts = read_file(file, layouts)?;
         Ok(Values { graph, layouts, texts: HashMap::new(), boxes: HashMap::new() })
     }
 
@@ -158,8 +156,8 @@ impl<'a> Values<'a> {
                 && let Some(object) = self.graph.object_at(address)
             {
                 let inside = self.layouts.inside(self.graph.type_ix(object), bytes, whole, usize::MAX);
-                let told = targets.iter().filter_map(|target| Some(((address, *target), inside.way_to(*target)?)));
-                found.extend(told);
+                let known = targets.iter().filter_map(|target| Some(((address, *target), inside.way_to(*target)?)));
+                found.extend(known);
             }
         })?;
         Ok(found)
@@ -198,46 +196,46 @@ impl<'a> Values<'a> {
     }
 
     /// As JSON.
-    pub(crate) fn told(&self, opened: &Opened) -> InsideJson {
-        let mut told = InsideJson::default();
+    pub(crate) fn json(&self, opened: &Opened) -> InsideJson {
+        let mut json = InsideJson::default();
         match &opened.inside {
-            Inside::Fields(members) => told.fields = Some(self.members_told(members)),
+            Inside::Fields(members) => json.fields = Some(self.members_json(members)),
             Inside::Elements(elements) => {
-                told.elements = Some(ElementsJson {
+                json.elements = Some(ElementsJson {
                     r#type: elements.of.clone(),
                     count: elements.count,
                     dimensions: elements.dimensions.clone(),
-                    first: elements.first.iter().map(|value| self.value_told(value)).collect(),
+                    first: elements.first.iter().map(|value| self.value_json(value)).collect(),
                 });
             }
-            Inside::Boxed(value) | Inside::Unknown(value) => told.boxed = Some(self.value_told(value)),
+            Inside::Boxed(value) | Inside::Unknown(value) => json.boxed = Some(self.value_json(value)),
         }
-        told.bytes_not_kept = (opened.not_kept > 0).then_some(opened.not_kept);
-        told
+        json.bytes_not_kept = (opened.not_kept > 0).then_some(opened.not_kept);
+        json
     }
 
-    pub(crate) fn members_told(&self, members: &[Member]) -> Vec<MemberJson> {
-        let told = members.iter().map(|member| MemberJson {
+    pub(crate) fn members_json(&self, members: &[Member]) -> Vec<MemberJson> {
+        let members = members.iter().map(|member| MemberJson {
             name: member.name.clone(),
             r#type: member.of.clone(),
             declared_by: member.declared_by.clone(),
             computed: member.is_computed,
-            value: self.value_told(&member.value),
+            value: self.value_json(&member.value),
         });
-        told.collect()
+        members.collect()
     }
 
     /// A slot's value, as JSON.
-    fn value_told(&self, value: &Value) -> ValueJson {
+    fn value_json(&self, value: &Value) -> ValueJson {
         let nothing = ValueJson { value: None, address: None, fields: None, items: None, missing: None };
         match value {
             Value::Text(text) => ValueJson { value: Some(text.clone()), ..nothing },
             Value::Null => ValueJson { value: Some("null".to_owned()), ..nothing },
             Value::Reference(address) => ValueJson { value: self.behind(*address), address: Some(*address), ..nothing },
             Value::Tuple(parts) => {
-                ValueJson { items: Some(parts.iter().map(|part| self.value_told(part)).collect()), ..nothing }
+                ValueJson { items: Some(parts.iter().map(|part| self.value_json(part)).collect()), ..nothing }
             }
-            Value::Fields(members) => ValueJson { fields: Some(self.members_told(members)), ..nothing },
+            Value::Fields(members) => ValueJson { fields: Some(self.members_json(members)), ..nothing },
             Value::Raw { .. } | Value::Cut => ValueJson { missing: Some(missing(value)), ..nothing },
         }
     }
@@ -355,6 +353,5 @@ fn references(value: &Value, into: &mut Vec<u64>) {
 }
 
 fn each(file: &Path, visit: impl FnMut(Content<'_>)) -> Result<(), Error> {
-    let input = BufReader::with_capacity(BUFFER, open_file(file)?);
-    contents(input, visit).map_err(|error| Error::Snapshot { file: file.to_owned(), error })
+    read_file(file, |input| contents(input, visit))
 }

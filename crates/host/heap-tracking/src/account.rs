@@ -20,11 +20,6 @@ pub struct Ages {
 }
 
 impl Ages {
-    /// Number of deaths.
-    pub fn total(&self) -> u64 {
-        self.none.saturating_add(self.one + self.some + self.more)
-    }
-
     fn add(&mut self, survived: u32) {
         *(match survived {
             0 => &mut self.none,
@@ -52,14 +47,10 @@ pub struct Tally {
     pub born: u64,
     /// Large ones among these, which the runtime does not count as allocated.
     pub born_large: u64,
-    /// Bytes of the objects born.
-    pub born_bytes: u64,
     /// Deaths among the objects born.
     pub born_died: u64,
     /// Deaths among the objects of the first snapshot.
     pub start_died: u64,
-    /// Bytes of both.
-    pub died_bytes: u64,
     /// Ages at death of the objects born.
     pub ages: Ages,
 }
@@ -75,10 +66,8 @@ impl Tally {
             (&mut self.allocated, other.allocated),
             (&mut self.born, other.born),
             (&mut self.born_large, other.born_large),
-            (&mut self.born_bytes, other.born_bytes),
             (&mut self.born_died, other.born_died),
             (&mut self.start_died, other.start_died),
-            (&mut self.died_bytes, other.died_bytes),
             (&mut self.ages.none, other.ages.none),
             (&mut self.ages.one, other.ages.one),
             (&mut self.ages.some, other.ages.some),
@@ -166,7 +155,6 @@ impl Account {
         let tally = self.of(known.class);
         tally.born += 1;
         tally.born_large += u64::from(known.bytes >= LARGE);
-        tally.born_bytes = tally.born_bytes.saturating_add(known.bytes);
         self.is_there(known);
     }
 
@@ -174,7 +162,6 @@ impl Account {
         let tally = self.of(known.class);
         tally.objects = tally.objects.saturating_sub(1);
         tally.bytes = tally.bytes.saturating_sub(known.bytes);
-        tally.died_bytes = tally.died_bytes.saturating_add(known.bytes);
         if known.is_of_the_start {
             tally.start_died += 1;
         } else {

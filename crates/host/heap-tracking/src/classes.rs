@@ -1,6 +1,6 @@
 //! Numbers the classes, across all streams.
 
-use remora_wire::heap::ClassFacts;
+use remora_heap_stream::ClassFacts;
 use std::collections::HashMap;
 
 /// The classes in heap tracking. If a module unloads and a class id is reused, the new class gets another number.

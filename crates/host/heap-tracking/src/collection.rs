@@ -1,7 +1,7 @@
 //! Assembles the pieces of one GC.
 
-use remora_wire::heap::ClassFacts;
-use remora_wire::watch::{BornObject, WatchPiece};
+use remora_heap_stream::ClassFacts;
+use remora_heap_stream::watch::{BornObject, WatchPiece};
 
 /// The kind of the ranges with the youngest generation.
 const YOUNGEST: u32 = 0;
@@ -16,8 +16,6 @@ pub struct Collection {
     pub number: u64,
     /// The oldest collected generation.
     pub generation: u8,
-    /// Whether it was induced (`GC.Collect`, `ForceGC`).
-    pub is_induced: bool,
     /// Start time, monotonic, nanoseconds.
     pub begun: u64,
     /// End time.
@@ -62,7 +60,7 @@ impl Collection {
 pub enum Heard {
     /// Nothing yet.
     Nothing,
-    /// The meaning of a class number.
+    /// A class number and its class.
     Class {
         /// The number.
         number: u32,
@@ -83,7 +81,6 @@ pub struct Gathering {
     current: Option<Collection>,
     /// The number of the last GC whose end was seen.
     last: Option<u64>,
-    ignored: u64,
 }
 
 impl Gathering {
@@ -91,10 +88,9 @@ impl Gathering {
     pub fn take(&mut self, piece: WatchPiece) -> Heard {
         match piece {
             WatchPiece::Class { number, id, facts, .. } => return Heard::Class { number, id, facts },
-            WatchPiece::Begins { collection, time, generation, is_induced } => {
+            WatchPiece::Begins { collection, time, generation, .. } => {
                 let follows = self.last.is_none_or(|last| last.checked_add(1) == Some(collection));
-                let new =
-                    Collection { number: collection, generation, is_induced, begun: time, ..Collection::default() };
+                let new = Collection { number: collection, generation, begun: time, ..Collection::default() };
                 self.current = Some(new);
                 if !follows {
                     self.last = None;
@@ -142,14 +138,7 @@ impl Gathering {
         Heard::Nothing
     }
 
-    /// Number of pieces of GCs whose start was not seen.
-    pub fn ignored(&self) -> u64 {
-        self.ignored
-    }
-
     fn of(&mut self, collection: u64) -> Option<&mut Collection> {
-        let current = self.current.as_mut().filter(|current| current.number == collection);
-        self.ignored += u64::from(current.is_none());
-        current
+        self.current.as_mut().filter(|current| current.number == collection)
     }
 }

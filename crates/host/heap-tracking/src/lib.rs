@@ -24,7 +24,7 @@ mod cache;
 mod classes;
 mod collection;
 mod known;
-mod picture;
+mod snapshot;
 mod watch;
 
 pub use account::{Account, Ages, Collections, Tally};

@@ -4,9 +4,9 @@ use crate::account::{Account, Collections};
 use crate::cache::{Applied, Difference, ObjectCache};
 use crate::classes::Classes;
 use crate::collection::{Collection, Gathering, Heard};
-use crate::picture::Picture;
-use remora_wire::Malformed;
-use remora_wire::watch::WatchPiece;
+use crate::snapshot::Snapshot;
+use remora_heap_stream::Malformed;
+use remora_heap_stream::watch::WatchPiece;
 use std::collections::{HashMap, VecDeque};
 
 /// Maximum size of the GCs that wait for a snapshot, by their ranges and newborn objects. Beyond it the mirror is stale.
@@ -35,14 +35,14 @@ pub struct Watch {
     is_stale_behind: bool,
     /// Number of times the mirror became stale.
     stales: u64,
-    picture: Picture,
+    snapshot: Snapshot,
     /// Whether a GC ended with a fork whose snapshot has not arrived yet. Later GCs wait in `waiting`.
     is_awaiting: bool,
     waiting: VecDeque<Collection>,
     waiting_size: usize,
     account: Account,
     collections: Collections,
-    dearest: u64,
+    longest_extra: u64,
     sum: Applied,
     is_complete: bool,
     is_over: bool,
@@ -63,7 +63,7 @@ impl Watch {
                 self.numbers.insert(number, class);
             }
             Heard::Collection(collection) => {
-                self.dearest = self.dearest.max(collection.time_for_watch());
+                self.longest_extra = self.longest_extra.max(collection.time_for_watch());
                 let collection = self.renumbered(*collection);
                 self.collection(collection);
             }
@@ -73,7 +73,7 @@ impl Watch {
 
     /// The next bytes of a snapshot's stream.
     pub fn stream(&mut self, bytes: &[u8]) {
-        self.picture.push(bytes, &mut self.classes);
+        self.snapshot.push(bytes, &mut self.classes);
     }
 
     /// Compares the snapshot with the mirror, once its stream has ended. All pieces from before it must have arrived. Call [`Watch::go_on`]
@@ -82,11 +82,11 @@ impl Watch {
     /// `None` means that the snapshot is unusable and another one is needed: the end of its GC was lost, or it is the first one and
     /// incomplete.
     pub fn snapshot(&mut self) -> Option<Compared> {
-        let picture = std::mem::take(&mut self.picture);
+        let snapshot = std::mem::take(&mut self.snapshot);
         if !self.is_awaiting {
             return None;
         }
-        let (truth, is_complete) = picture.finish();
+        let (truth, is_complete) = snapshot.finish();
         self.is_complete = is_complete;
         self.is_awaiting = false;
         let compared = match &self.cache {
@@ -157,8 +157,8 @@ impl Watch {
     }
 
     /// Maximum extra time of a GC, nanoseconds. Includes GCs with lost pieces and those of snapshots.
-    pub fn dearest(&self) -> u64 {
-        self.dearest
+    pub fn longest_extra(&self) -> u64 {
+        self.longest_extra
     }
 
     /// The sum of all GCs.

@@ -2,8 +2,8 @@
 //! generation. And what it makes of what does not fit together.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
+use remora_heap_stream::watch::BornObject;
 use remora_heap_tracking::{Account, Collection, Difference, Known, ObjectCache};
-use remora_wire::watch::BornObject;
 use std::collections::BTreeMap;
 
 /// Numbers that look like chance, the same for the same seed.
@@ -23,7 +23,7 @@ struct Object {
     class: u32,
     bytes: u64,
     generation: u8,
-    /// Collections since it is known; `None` if nobody has told of it.
+    /// Collections since it is known; `None` if no report had it.
     survived: Option<u32>,
     is_of_the_start: bool,
 }
@@ -66,12 +66,12 @@ impl Naive {
         self.number += 1;
         let generation = random.of(3) as u8;
         let compacts = random.of(3) > 0;
-        let mut told = Collection { number: self.number, generation, ..Collection::default() };
-        told.youngest.push((PLACES[0], PLACES[0] + SPAN));
+        let mut collection = Collection { number: self.number, generation, ..Collection::default() };
+        collection.youngest.push((PLACES[0], PLACES[0] + SPAN));
         if generation < 2 {
-            told.collected = (0..=usize::from(generation)).map(|at| (PLACES[at], PLACES[at] + SPAN)).collect();
+            collection.collected = (0..=usize::from(generation)).map(|at| (PLACES[at], PLACES[at] + SPAN)).collect();
         } else {
-            told.collected.clone_from(&told.youngest);
+            collection.collected.clone_from(&collection.youngest);
         }
         let collected: Vec<(u64, Object)> =
             self.objects.iter().filter(|(_, one)| one.generation <= generation).map(|(at, one)| (*at, *one)).collect();
@@ -87,11 +87,11 @@ impl Naive {
                 self.deaths += u64::from(object.survived.is_some());
                 continue;
             }
-            self.lives(random, (address, object), compacts, &mut told, &mut last_end);
+            self.lives(random, (address, object), compacts, &mut collection, &mut last_end);
         }
-        told.allocated = allocated.into_iter().collect();
-        told.lives.sort_unstable();
-        told
+        collection.allocated = allocated.into_iter().collect();
+        collection.lives.sort_unstable();
+        collection
     }
 
     fn lives(
@@ -99,7 +99,7 @@ impl Naive {
         random: &mut Random,
         (address, mut object): (u64, Object),
         compacts: bool,
-        told: &mut Collection,
+        collection: &mut Collection,
         last_end: &mut u64,
     ) {
         let taken = object.bytes.next_multiple_of(8);
@@ -110,17 +110,17 @@ impl Naive {
         } else {
             address
         };
-        match told.lives.last_mut() {
+        match collection.lives.last_mut() {
             Some((old, there, length))
                 if *old + *length == address && *there + *length == new && *last_end == address =>
             {
                 *length += taken;
             }
-            _ => told.lives.push((address, new, taken)),
+            _ => collection.lives.push((address, new, taken)),
         }
         *last_end = address + taken;
         if (PLACES[0]..PLACES[0] + SPAN).contains(&address) {
-            told.born.push(BornObject { address: new, class: object.class, bytes: object.bytes });
+            collection.born.push(BornObject { address: new, class: object.class, bytes: object.bytes });
             self.births += u64::from(object.survived.is_none());
         }
         object.survived = Some(object.survived.unwrap_or(0) + 1);
@@ -165,9 +165,9 @@ fn gch_03_the_cache_is_what_a_heap_kept_object_by_object_is() {
             let unknown = heap.objects.iter().find(|(_, object)| object.survived.is_none());
             assert_eq!(unknown.and_then(|(address, _)| cache.get(*address)), None, "GCH-04");
             let (deaths, births) = (heap.deaths, heap.births);
-            let told = heap.collect(&mut random);
-            let applied = cache.apply(&told, &mut account);
-            assert_eq!((applied.contradictions, applied.unexplained), (0, 0), "seed {seed}, {told:?}");
+            let collection = heap.collect(&mut random);
+            let applied = cache.apply(&collection, &mut account);
+            assert_eq!((applied.contradictions, applied.unexplained), (0, 0), "seed {seed}, {collection:?}");
             assert_eq!((applied.died, applied.born), (heap.deaths - deaths, heap.births - births), "seed {seed}");
             let mut truth = heap.known();
             truth.push((FROZEN, frozen));
@@ -199,13 +199,13 @@ fn what_differs_is_counted_by_how_it_differs() {
 fn what_does_not_fit_together_is_counted_and_nothing_else_happens() {
     let mut cache = cache_of(&[(0x1000, known(1, 24)), (0x1018, known(1, 24))]);
     // Both are said to lie at one place now, and what is born there is another; half of what lives is nobody's.
-    let told = Collection {
+    let collection = Collection {
         number: 1,
         generation: 2,
         lives: vec![(0x1000, 0x5000, 24), (0x1018, 0x5000, 24), (0x9000, 0x9000, 4800)],
         born: vec![BornObject { address: 0x5000, class: 7, bytes: 32 }],
         ..Collection::default()
     };
-    let applied = cache.apply(&told, &mut Account::default());
+    let applied = cache.apply(&collection, &mut Account::default());
     assert_eq!((applied.survived, applied.moved, applied.contradictions, applied.unexplained), (2, 2, 2, 4800));
 }

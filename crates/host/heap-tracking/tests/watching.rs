@@ -1,9 +1,9 @@
-//! What a watch makes of what an agent tells, in the order in which it may arrive: snapshots late, pieces lost, collections that began before.
+//! A watch of an agent's reports, in any order in which they may arrive: snapshots late, pieces lost, collections that began before.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
+use remora_heap_stream::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED};
+use remora_heap_stream::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, written};
 use remora_heap_tracking::{Compared, Difference, Known, Watch};
-use remora_wire::heap::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, write_number};
-use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED};
 
 /// ClassIDs; a snapshot numbers them in this order, a watch in the other.
 const NODE: u64 = 0x70;
@@ -22,13 +22,7 @@ fn stream(objects: &[(u64, u64)]) -> Vec<u8> {
         numbers.extend([RANGE, 2, *address, 24, FIRST_CLASS + (id - NODE), 24, 0]);
     }
     numbers.extend([END, objects.len() as u64]);
-    let mut bytes = Vec::new();
-    for number in numbers {
-        let mut place = [0; 10];
-        let length = write_number(&mut place, number);
-        bytes.extend_from_slice(&place[..length]);
-    }
-    bytes
+    written(&numbers)
 }
 
 fn piece(kind: u64, collection: u64, numbers: &[u64]) -> Vec<u8> {
@@ -37,36 +31,36 @@ fn piece(kind: u64, collection: u64, numbers: &[u64]) -> Vec<u8> {
     piece.bytes().to_vec()
 }
 
-/// What is told of one collection.
-struct Told(Vec<Vec<u8>>, u64);
+/// The reports of one GC.
+struct Gc(Vec<Vec<u8>>, u64);
 
-impl Told {
-    fn begins(collection: u64, generation: u64) -> Told {
+impl Gc {
+    fn begins(collection: u64, generation: u64) -> Gc {
         let mut bounds = PieceWriter::new(BOUNDS, collection);
         bounds.bounds(0, YOUNG, 0x10_0000);
-        Told(vec![piece(BEGINS, collection, &[1000, generation, 1]), bounds.bytes().to_vec()], collection)
+        Gc(vec![piece(BEGINS, collection, &[1000, generation, 1]), bounds.bytes().to_vec()], collection)
     }
 
-    fn class(mut self, number: u64, id: u64) -> Told {
+    fn class(mut self, number: u64, id: u64) -> Gc {
         self.0.push(piece(CLASS, number, &[self.1, id, PLAIN_CLASS, 1, id, 0, 0]));
         self
     }
 
-    fn moved(mut self, old: u64, new: u64) -> Told {
+    fn moved(mut self, old: u64, new: u64) -> Gc {
         let mut moved = PieceWriter::new(MOVED, self.1);
         moved.range(old, new, 24);
         self.0.push(moved.bytes().to_vec());
         self
     }
 
-    fn stays(mut self, place: u64) -> Told {
+    fn stays(mut self, place: u64) -> Gc {
         let mut stays = PieceWriter::new(SURVIVED, self.1);
         stays.range(place, place, 24);
         self.0.push(stays.bytes().to_vec());
         self
     }
 
-    fn born(mut self, place: u64, class: u32) -> Told {
+    fn born(mut self, place: u64, class: u32) -> Gc {
         let mut born = PieceWriter::new(BORN, self.1);
         born.born_at(place);
         born.born(class, 24, 24);
@@ -74,7 +68,7 @@ impl Told {
         self
     }
 
-    fn allocated(mut self, class: u64, count: u64) -> Told {
+    fn allocated(mut self, class: u64, count: u64) -> Gc {
         self.0.push(piece(ALLOCATED, self.1, &[class, count]));
         self
     }
@@ -101,7 +95,7 @@ fn addresses(watch: &Watch) -> Vec<u64> {
 /// A watch whose first snapshot, at the end of the first collection, has these objects.
 fn begun(objects: &[(u64, u64)]) -> Watch {
     let mut watch = Watch::default();
-    feed(&mut watch, Told::begins(1, 2).ends(0, 1));
+    feed(&mut watch, Gc::begins(1, 2).ends(0, 1));
     watch.stream(&stream(objects));
     assert_eq!(watch.snapshot(), Some(Compared::First));
     watch.go_on();
@@ -112,10 +106,10 @@ fn begun(objects: &[(u64, u64)]) -> Watch {
 fn gch_01_what_is_told_of_a_collection_before_its_beginning_was_heard_is_ignored() {
     let mut watch = Watch::default();
     // The rest of one that was under way, and one whose end makes no copy.
-    feed(&mut watch, Told::begins(7, 2).moved(YOUNG, OLD).ends(0, 0).split_off(2));
-    feed(&mut watch, Told::begins(8, 0).stays(YOUNG).ends(0, 0));
+    feed(&mut watch, Gc::begins(7, 2).moved(YOUNG, OLD).ends(0, 0).split_off(2));
+    feed(&mut watch, Gc::begins(8, 0).stays(YOUNG).ends(0, 0));
     assert!(watch.cache().is_none() && watch.collections().count() == 0);
-    feed(&mut watch, Told::begins(9, 2).ends(0, 1));
+    feed(&mut watch, Gc::begins(9, 2).ends(0, 1));
     watch.stream(&stream(&[(OLD, NODE)]));
     assert_eq!(watch.snapshot(), Some(Compared::First));
     assert_eq!((addresses(&watch), watch.stales()), (vec![OLD], 0));
@@ -124,11 +118,11 @@ fn gch_01_what_is_told_of_a_collection_before_its_beginning_was_heard_is_ignored
 #[test]
 fn gch_03_collections_that_came_before_the_snapshot_had_arrived_are_applied_behind_it() {
     let mut watch = Watch::default();
-    feed(&mut watch, Told::begins(1, 2).ends(0, 1));
+    feed(&mut watch, Gc::begins(1, 2).ends(0, 1));
     watch.stream(&stream(&[(YOUNG, NODE), (YOUNG + 24, PAIR), (OLD, NODE)])[..20]);
     // Two collections later the rest arrives.
-    feed(&mut watch, Told::begins(2, 0).moved(YOUNG, YOUNG + 0x100).ends(0, 0));
-    feed(&mut watch, Told::begins(3, 0).moved(YOUNG + 0x100, OLD + 24).ends(0, 0));
+    feed(&mut watch, Gc::begins(2, 0).moved(YOUNG, YOUNG + 0x100).ends(0, 0));
+    feed(&mut watch, Gc::begins(3, 0).moved(YOUNG + 0x100, OLD + 24).ends(0, 0));
     assert!(watch.cache().is_none());
     watch.stream(&stream(&[(YOUNG, NODE), (YOUNG + 24, PAIR), (OLD, NODE)])[20..]);
     assert_eq!(watch.snapshot(), Some(Compared::First));
@@ -143,18 +137,18 @@ fn gch_03_collections_that_came_before_the_snapshot_had_arrived_are_applied_behi
 #[test]
 fn the_dearest_collection_is_known_whatever_becomes_of_the_picture() {
     let mut watch = Watch::default();
-    assert_eq!(watch.dearest(), 0);
-    feed(&mut watch, Told::begins(1, 2).takes(500, 300, 0, 1));
-    assert_eq!(watch.dearest(), 300, "that of a snapshot which has not arrived yet");
+    assert_eq!(watch.longest_extra(), 0);
+    feed(&mut watch, Gc::begins(1, 2).takes(500, 300, 0, 1));
+    assert_eq!(watch.longest_extra(), 300, "that of a snapshot which has not arrived yet");
     watch.stream(&stream(&[(OLD, NODE)]));
     assert_eq!(watch.snapshot(), Some(Compared::First));
     watch.go_on();
-    feed(&mut watch, Told::begins(2, 0).takes(900, 800, 5, 0));
-    assert_eq!((watch.dearest(), watch.is_stale()), (800, true), "something of it was lost");
-    feed(&mut watch, Told::begins(3, 0).takes(850, 2000, 0, 0));
-    assert_eq!(watch.dearest(), 850, "no more than it took");
-    feed(&mut watch, Told::begins(4, 0).takes(100, 10, 0, 0));
-    assert_eq!(watch.dearest(), 850);
+    feed(&mut watch, Gc::begins(2, 0).takes(900, 800, 5, 0));
+    assert_eq!((watch.longest_extra(), watch.is_stale()), (800, true), "something of it was lost");
+    feed(&mut watch, Gc::begins(3, 0).takes(850, 2000, 0, 0));
+    assert_eq!(watch.longest_extra(), 850, "no more than it took");
+    feed(&mut watch, Gc::begins(4, 0).takes(100, 10, 0, 0));
+    assert_eq!(watch.longest_extra(), 850);
 }
 
 #[test]
@@ -162,13 +156,13 @@ fn gch_04_who_is_born_is_unknown_until_a_collection_and_counted_by_how_many_it_s
     let mut watch = begun(&[(OLD, NODE)]);
     assert_eq!(watch.cache().unwrap().get(YOUNG), None);
     // A watch numbers classes otherwise than a snapshot. Of three that were made one is alive.
-    let told = Told::begins(2, 0).class(0, PAIR).class(1, NODE).allocated(1, 3).moved(YOUNG, YOUNG + 0x100);
+    let told = Gc::begins(2, 0).class(0, PAIR).class(1, NODE).allocated(1, 3).moved(YOUNG, YOUNG + 0x100);
     feed(&mut watch, told.born(YOUNG + 0x100, 1).ends(0, 0));
     let newborn = Known { class: 0, bytes: 24, survived: 1, is_of_the_start: false };
     assert_eq!(watch.cache().unwrap().get(YOUNG + 0x100), Some(newborn));
-    // It stays young, so that the runtime counts it again; then it is told of again, and dies.
-    feed(&mut watch, Told::begins(3, 0).allocated(1, 1).stays(YOUNG + 0x100).born(YOUNG + 0x100, 1).ends(0, 0));
-    feed(&mut watch, Told::begins(4, 0).allocated(1, 1).ends(0, 0));
+    // It stays young, so that the runtime counts it again; then it is reported again, and dies.
+    feed(&mut watch, Gc::begins(3, 0).allocated(1, 1).stays(YOUNG + 0x100).born(YOUNG + 0x100, 1).ends(0, 0));
+    feed(&mut watch, Gc::begins(4, 0).allocated(1, 1).ends(0, 0));
     let tally = watch.account().tallies()[0];
     assert_eq!((tally.allocated, tally.born, tally.born_died, tally.objects), (3, 1, 1, 1));
     assert_eq!((tally.ages.none, tally.ages.one, tally.ages.some, tally.ages.more), (2, 0, 1, 0));
@@ -179,12 +173,12 @@ fn gch_04_who_is_born_is_unknown_until_a_collection_and_counted_by_how_many_it_s
 fn gch_03_the_last_snapshot_shows_what_is_not_true() {
     let last = |objects: &[(u64, u64)]| {
         let mut watch = begun(&[(OLD, NODE), (OLD + 24, PAIR)]);
-        feed(&mut watch, Told::begins(2, 2).stays(OLD).stays(OLD + 24).ends(0, 1));
+        feed(&mut watch, Gc::begins(2, 2).stays(OLD).stays(OLD + 24).ends(0, 1));
         watch.stream(&stream(objects));
         let compared = watch.snapshot();
         watch.end();
         // What comes later is of no interest.
-        feed(&mut watch, Told::begins(3, 2).ends(0, 0));
+        feed(&mut watch, Gc::begins(3, 2).ends(0, 0));
         assert_eq!(addresses(&watch).len(), 2);
         compared.unwrap()
     };
@@ -200,9 +194,9 @@ fn gch_03_whatever_is_lost_makes_the_picture_stale_until_the_next_snapshot() {
         let mut watch = begun(&[(OLD, NODE)]);
         pieces.iter().for_each(|piece| _ = watch.piece(piece));
         assert!(watch.is_stale() && watch.stales() == 1, "{pieces:?}");
-        // What is told meanwhile changes nothing.
+        // Reports meanwhile change nothing.
         let number = 20;
-        feed(&mut watch, Told::begins(number, 2).ends(0, 1));
+        feed(&mut watch, Gc::begins(number, 2).ends(0, 1));
         watch.stream(&stream(&[(OLD + 48, PAIR)]));
         assert_eq!(watch.snapshot(), Some(Compared::Stale));
         watch.go_on();
@@ -212,26 +206,26 @@ fn gch_03_whatever_is_lost_makes_the_picture_stale_until_the_next_snapshot() {
         assert_eq!((tallies[0].objects, tallies[1].objects, tallies[0].objects_at_start), (0, 1, 1));
     };
     // A piece of it; its end; its beginning; what a class is; and what is none.
-    with(Told::begins(2, 0).ends(1, 0));
-    with([Told::begins(2, 0).0, Told::begins(3, 0).ends(0, 0)].concat());
-    with([Told::begins(2, 0).ends(0, 0).split_off(2), Told::begins(3, 0).ends(0, 0)].concat());
-    with(Told::begins(2, 0).stays(YOUNG).born(YOUNG, 5).ends(0, 0));
+    with(Gc::begins(2, 0).ends(1, 0));
+    with([Gc::begins(2, 0).0, Gc::begins(3, 0).ends(0, 0)].concat());
+    with([Gc::begins(2, 0).ends(0, 0).split_off(2), Gc::begins(3, 0).ends(0, 0)].concat());
+    with(Gc::begins(2, 0).stays(YOUNG).born(YOUNG, 5).ends(0, 0));
     with(vec![vec![99]]);
 }
 
 #[test]
 fn gch_03_what_is_lost_behind_a_snapshot_that_has_not_arrived_makes_it_stale_at_once() {
     let mut watch = Watch::default();
-    feed(&mut watch, Told::begins(1, 2).ends(0, 1));
-    feed(&mut watch, Told::begins(3, 0).ends(0, 0));
+    feed(&mut watch, Gc::begins(1, 2).ends(0, 1));
+    feed(&mut watch, Gc::begins(3, 0).ends(0, 0));
     watch.stream(&stream(&[(OLD, NODE)]));
     assert_eq!(watch.snapshot(), Some(Compared::First));
     watch.go_on();
     assert!(watch.is_stale() && watch.stales() == 1);
-    // The same behind a later snapshot, with which the picture can still be compared.
+    // The same behind a later snapshot, with which the mirror can still be compared.
     let mut watch = begun(&[(OLD, NODE)]);
-    feed(&mut watch, Told::begins(2, 2).stays(OLD).ends(0, 1));
-    feed(&mut watch, Told::begins(4, 2).ends(0, 0));
+    feed(&mut watch, Gc::begins(2, 2).stays(OLD).ends(0, 1));
+    feed(&mut watch, Gc::begins(4, 2).ends(0, 0));
     watch.stream(&stream(&[(OLD, NODE)]));
     let same = Difference { same: 1, ..Difference::default() };
     assert_eq!(watch.snapshot(), Some(Compared::With(same)));
@@ -255,19 +249,19 @@ fn gch_03_a_snapshot_that_is_not_whole_is_no_picture_unless_it_is_the_last() {
         bytes
     };
     let mut watch = Watch::default();
-    feed(&mut watch, Told::begins(1, 2).ends(0, 1));
+    feed(&mut watch, Gc::begins(1, 2).ends(0, 1));
     watch.stream(&part(&[(OLD, NODE)]));
     // Whatever is lost meanwhile is no loss to the next one.
-    feed(&mut watch, Told::begins(3, 0).ends(0, 0));
+    feed(&mut watch, Gc::begins(3, 0).ends(0, 0));
     assert_eq!(watch.snapshot(), None);
     watch.go_on();
-    feed(&mut watch, Told::begins(4, 2).ends(0, 1));
+    feed(&mut watch, Gc::begins(4, 2).ends(0, 1));
     watch.stream(&stream(&[(OLD, NODE)]));
     assert_eq!(watch.snapshot(), Some(Compared::First));
     watch.go_on();
     assert!(!watch.is_stale());
     // After something was lost one that is not whole leaves it as stale as it was.
-    feed(&mut watch, Told::begins(6, 2).ends(0, 1));
+    feed(&mut watch, Gc::begins(6, 2).ends(0, 1));
     watch.stream(&part(&[(OLD, NODE)]));
     assert_eq!(watch.snapshot(), Some(Compared::Stale));
     watch.go_on();

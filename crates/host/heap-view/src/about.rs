@@ -49,9 +49,8 @@ impl About {
             self.root_notes.entry(object.0).or_default().insert(kind.name().to_owned(), note.to_owned());
         }
         if left_out > 0 {
-            self.notes.push(format!(
-                "what is known of {left_out} roots beyond their kinds is not on this page: `remora heap show` tells it"
-            ));
+            self.notes
+                .push(format!("details of {left_out} roots are not on this page: `remora heap show` prints them"));
         }
     }
 }

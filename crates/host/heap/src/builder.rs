@@ -2,7 +2,7 @@
 
 use crate::completeness::Completeness;
 use crate::error::Error;
-use crate::graph::{HeapGraph, Parts, Sizes};
+use crate::graph::{HeapGraph, Sizes};
 use crate::limits::{ADDRESSES, Limits};
 use crate::lookup::Lookup;
 use crate::object_ix::ObjectIx;
@@ -126,15 +126,15 @@ impl Builder {
         let roots = resolve_roots(&self.roots, &lookup);
         // Static values may arrive after the objects.
         let not_static = |kind: &RootKind| *kind != RootKind::Static;
-        let told = self.roots.iter().filter(|(_, kind)| not_static(kind)).count();
+        let added = self.roots.iter().filter(|(_, kind)| not_static(kind)).count();
         let found = roots.iter().filter(|root| not_static(&root.kind)).count();
-        self.completeness.roots_dangling += (told - found) as u64;
+        self.completeness.roots_dangling += (added - found) as u64;
         drop(lookup);
         self.completeness.references_dangling += match &places {
             Some(places) => self.gather_references(places),
             None => self.close_gaps(),
         };
-        Ok(HeapGraph::new(Parts {
+        Ok(HeapGraph {
             addresses: shrunk(self.addresses),
             type_of: shrunk(self.type_of),
             sizes: self.sizes,
@@ -145,7 +145,7 @@ impl Builder {
             roots,
             notes: BTreeMap::new(),
             completeness: self.completeness,
-        }))
+        })
     }
 
     fn add_reference(&mut self, address: u64) -> Result<(), Error> {

@@ -75,6 +75,4 @@ fn add(sum: &mut Totals, more: Totals) {
     sum.bytes += more.bytes;
     // Retained sets of two types can overlap, so the sum may exceed the heap.
     sum.retained = sum.retained.saturating_add(more.retained);
-    sum.unreached_count += more.unreached_count;
-    sum.unreached_bytes += more.unreached_bytes;
 }

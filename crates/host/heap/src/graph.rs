@@ -7,15 +7,9 @@ use crate::root::{Root, RootKind};
 use crate::types::{Type, TypeFacts, TypeIx};
 use std::collections::BTreeMap;
 
-/// All objects of a heap and their references at one instant.
+/// All objects of a heap and their references at one instant, in arrays; these have one item per object unless noted.
 #[derive(Debug, Clone)]
 pub struct HeapGraph {
-    parts: Parts,
-}
-
-/// The arrays of a graph; one item per object unless noted.
-#[derive(Debug, Clone)]
-pub(crate) struct Parts {
     pub(crate) addresses: Vec<u64>,
     pub(crate) type_of: Vec<u32>,
     pub(crate) sizes: Sizes,
@@ -33,18 +27,14 @@ pub(crate) struct Parts {
 }
 
 impl HeapGraph {
-    pub(crate) fn new(parts: Parts) -> HeapGraph {
-        HeapGraph { parts }
-    }
-
     /// Number of objects.
     pub fn object_count(&self) -> usize {
-        self.parts.addresses.len()
+        self.addresses.len()
     }
 
     /// Number of references.
     pub fn reference_count(&self) -> usize {
-        self.parts.edges.len()
+        self.edges.len()
     }
 
     /// All objects, in address order.
@@ -54,29 +44,29 @@ impl HeapGraph {
 
     /// An object's address.
     pub fn address(&self, object: ObjectIx) -> u64 {
-        self.parts.addresses[object.0 as usize]
+        self.addresses[object.0 as usize]
     }
 
     /// The object that begins at `address`.
     pub fn object_at(&self, address: u64) -> Option<ObjectIx> {
-        self.parts.addresses.binary_search(&address).ok().map(|index| ObjectIx(index as u32))
+        self.addresses.binary_search(&address).ok().map(|index| ObjectIx(index as u32))
     }
 
     /// The object whose bytes contain `address`.
     pub fn object_around(&self, address: u64) -> Option<ObjectIx> {
-        let behind = self.parts.addresses.partition_point(|begin| *begin <= address);
+        let behind = self.addresses.partition_point(|begin| *begin <= address);
         let object = ObjectIx(behind.checked_sub(1)? as u32);
         (address - self.address(object) < self.bytes(object)).then_some(object)
     }
 
     /// An object's size.
     pub fn bytes(&self, object: ObjectIx) -> u64 {
-        self.parts.sizes.at(object.0)
+        self.sizes.at(object.0)
     }
 
     /// The index of an object's type.
     pub fn type_ix(&self, object: ObjectIx) -> TypeIx {
-        TypeIx(self.parts.type_of[object.0 as usize])
+        TypeIx(self.type_of[object.0 as usize])
     }
 
     /// An object's type.
@@ -86,17 +76,17 @@ impl HeapGraph {
 
     /// The type at an index.
     pub fn type_at(&self, index: TypeIx) -> &Type {
-        &self.parts.types[index.0 as usize]
+        &self.types[index.0 as usize]
     }
 
     /// A type's structure.
     pub fn facts(&self, index: TypeIx) -> &TypeFacts {
-        &self.parts.facts[index.0 as usize]
+        &self.facts[index.0 as usize]
     }
 
     /// All types, in index order; some may have no object.
     pub fn types(&self) -> &[Type] {
-        &self.parts.types
+        &self.types
     }
 
     /// The targets of an object's references, one item per reference, in input order.
@@ -106,12 +96,12 @@ impl HeapGraph {
 
     /// All roots, in input order; inferred ones last.
     pub fn roots(&self) -> &[Root] {
-        &self.parts.roots
+        &self.roots
     }
 
     /// The kinds of roots that hold an object.
     pub fn roots_of(&self, object: ObjectIx) -> impl Iterator<Item = RootKind> {
-        self.parts.roots.iter().filter(move |root| root.object == object).map(|root| root.kind)
+        self.roots.iter().filter(move |root| root.object == object).map(|root| root.kind)
     }
 
     /// The kind of the first root that holds an object.
@@ -121,44 +111,44 @@ impl HeapGraph {
 
     /// Details of an object's roots of this kind: `MyApp.Worker.Run()`.
     pub fn root_note(&self, object: ObjectIx, kind: RootKind) -> Option<&str> {
-        self.parts.notes.get(&(object.0, kind)).map(String::as_str)
+        self.notes.get(&(object.0, kind)).map(String::as_str)
     }
 
     /// All details of roots, by object.
     pub fn root_notes(&self) -> impl Iterator<Item = (ObjectIx, RootKind, &str)> {
-        self.parts.notes.iter().map(|((object, kind), note)| (ObjectIx(*object), *kind, note.as_str()))
+        self.notes.iter().map(|((object, kind), note)| (ObjectIx(*object), *kind, note.as_str()))
     }
 
     /// Sets the details of an object's roots of this kind.
     pub fn note_root(&mut self, object: ObjectIx, kind: RootKind, note: String) {
-        self.parts.notes.insert((object.0, kind), note);
+        self.notes.insert((object.0, kind), note);
     }
 
     /// The completeness account of the graph.
     pub fn completeness(&self) -> &Completeness {
-        &self.parts.completeness
+        &self.completeness
     }
 
     /// Adds roots behind the others.
     pub(crate) fn add_roots(&mut self, roots: impl Iterator<Item = Root>) {
-        self.parts.roots.extend(roots);
+        self.roots.extend(roots);
     }
 
     /// The targets of an object's references, as numbers.
     #[inline]
     pub(crate) fn targets(&self, object: u32) -> &[u32] {
         let (begin, end) = self.target_range(object);
-        &self.parts.edges[begin as usize..end as usize]
+        &self.edges[begin as usize..end as usize]
     }
 
     /// Their range in [`HeapGraph::edges`].
     #[inline]
     pub(crate) fn target_range(&self, object: u32) -> (u32, u32) {
-        (self.parts.first[object as usize], self.parts.first[object as usize + 1])
+        (self.first[object as usize], self.first[object as usize + 1])
     }
 
     pub(crate) fn edges(&self) -> &[u32] {
-        &self.parts.edges
+        &self.edges
     }
 }
 

@@ -103,8 +103,6 @@ impl SlotKind {
     pub const UNKNOWN: SlotKind = SlotKind(0);
     /// `bool`.
     pub const BOOL: SlotKind = SlotKind(0x02);
-    /// `char`.
-    pub const CHAR: SlotKind = SlotKind(0x03);
     /// A string.
     pub const STRING: SlotKind = SlotKind(0x0e);
     /// A pointer.
@@ -121,6 +119,16 @@ impl SlotKind {
     /// Whether it is a reference.
     pub fn is_reference(self) -> bool {
         matches!(self, SlotKind::STRING | SlotKind::CLASS | SlotKind::ARRAY | SlotKind::OBJECT)
+    }
+
+    /// Whether it is an integer, a `bool` or a `char`.
+    pub fn is_integer(self) -> bool {
+        matches!(self.0, 0x02..=0x0b | 0x18 | 0x19)
+    }
+
+    /// Whether it is an integer with a sign.
+    pub fn is_signed(self) -> bool {
+        matches!(self.0, 0x04 | 0x06 | 0x08 | 0x0a | 0x18)
     }
 
     /// Its size, if the kind determines it.

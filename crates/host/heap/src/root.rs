@@ -12,71 +12,45 @@ pub struct Root {
 }
 
 /// Kinds of roots. The ids are permanent; an obsolete id is never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum RootKind {
     /// A local variable or parameter of a running method.
-    Stack,
+    Stack = 1,
     /// A strong handle.
-    Handle,
+    Handle = 2,
     /// A static field.
-    Static,
+    Static = 3,
     /// The finalization queue.
-    Finalizer,
+    Finalizer = 4,
     /// A handle or local that also pins the object.
-    Pinned,
+    Pinned = 5,
     /// A dependent handle whose primary object is alive.
-    Dependent,
+    Dependent = 6,
     /// A root without a kind from the runtime.
-    Other,
+    Other = 7,
     /// No root was found. The object survived a full GC, and no object outside its component refers to it.
-    Inferred,
+    Inferred = 8,
 }
 
 impl RootKind {
     /// Every kind, in the order of ids.
-    pub const ALL: [RootKind; 8] = [
-        RootKind::Stack,
-        RootKind::Handle,
-        RootKind::Static,
-        RootKind::Finalizer,
-        RootKind::Pinned,
-        RootKind::Dependent,
-        RootKind::Other,
-        RootKind::Inferred,
-    ];
+    pub const ALL: &[RootKind] = <RootKind as strum::VariantArray>::VARIANTS;
 
     /// The permanent id, for files.
     pub fn id(self) -> u32 {
-        match self {
-            RootKind::Stack => 1,
-            RootKind::Handle => 2,
-            RootKind::Static => 3,
-            RootKind::Finalizer => 4,
-            RootKind::Pinned => 5,
-            RootKind::Dependent => 6,
-            RootKind::Other => 7,
-            RootKind::Inferred => 8,
-        }
+        self as u32
     }
 
     /// The kind with this id.
     pub fn from_id(id: u32) -> Option<RootKind> {
-        RootKind::ALL.into_iter().find(|kind| kind.id() == id)
+        RootKind::ALL.iter().copied().find(|kind| kind.id() == id)
     }
 
     /// The name in JSON and on the terminal: `stack`.
     pub fn name(self) -> &'static str {
-        match self {
-            RootKind::Stack => "stack",
-            RootKind::Handle => "handle",
-            RootKind::Static => "static",
-            RootKind::Finalizer => "finalizer",
-            RootKind::Pinned => "pinned",
-            RootKind::Dependent => "dependent",
-            RootKind::Other => "other",
-            RootKind::Inferred => "inferred",
-        }
+        self.into()
     }
 }
 
@@ -86,7 +60,7 @@ mod tests {
 
     #[test]
     fn ids_and_names_are_those_of_one_kind() {
-        for (place, kind) in RootKind::ALL.into_iter().enumerate() {
+        for (place, kind) in RootKind::ALL.iter().copied().enumerate() {
             assert_eq!(kind.id() as usize, place + 1);
             assert_eq!(RootKind::from_id(kind.id()), Some(kind));
             assert_eq!(RootKind::ALL.iter().filter(|other| other.name() == kind.name()).count(), 1);

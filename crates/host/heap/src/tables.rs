@@ -15,10 +15,6 @@ pub struct Totals {
     pub bytes: u64,
     /// Retained size: summed over the objects that no other object of the group dominates.
     pub retained: u64,
-    /// Objects that no root reaches.
-    pub unreached_count: u64,
-    /// Size of those.
-    pub unreached_bytes: u64,
 }
 
 /// One row of the table of types.
@@ -80,13 +76,9 @@ fn by_group(
     for node in tree.nodes() {
         let Some(object) = tree.object(node) else { continue };
         let group = group_of(object);
-        let (totals, bytes) = (&mut totals[group], graph.bytes(object));
+        let totals = &mut totals[group];
         totals.count += 1;
-        totals.bytes += bytes;
-        if tree.is_unreached(node) {
-            totals.unreached_count += 1;
-            totals.unreached_bytes += bytes;
-        }
+        totals.bytes += graph.bytes(object);
         // The root means that none was counted yet.
         if covered[group] == tree.root() || !tree.dominates(covered[group], node) {
             totals.retained += tree.retained(node);

@@ -7,6 +7,7 @@ mod times;
 
 use crate::TypeIx;
 use crate::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
+pub(crate) use numbers::integer;
 use numbers::{bits, combined, number};
 use std::cell::Cell;
 

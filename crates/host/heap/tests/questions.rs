@@ -95,10 +95,6 @@ fn grouped(plain: &Plain, group: impl Fn(usize) -> String) -> BTreeMap<String, T
         let entry = totals.entry(group(object)).or_default();
         entry.count += 1;
         entry.bytes += plain.bytes[object];
-        if !dominators[object].1 {
-            entry.unreached_count += 1;
-            entry.unreached_bytes += plain.bytes[object];
-        }
         if dominators[object].0.iter().all(|&above| above == object || group(above) != group(object)) {
             let below = (0..plain.count()).filter(|&below| dominators[below].0.contains(&object));
             entry.retained += below.map(|below| plain.bytes[below]).sum::<u64>();

@@ -122,10 +122,10 @@ impl Case<'_> {
     }
 
     fn why_ours(&self, thread: &Thread) -> Option<String> {
-        let told = self.facts.agent_threads.iter().any(|agent| {
+        let was_reported = self.facts.agent_threads.iter().any(|agent| {
             agent.id == thread.namespace_id && agent.start_time.is_none_or(|start| start == thread.start_time)
         });
-        if told {
+        if was_reported {
             return Some("the agent's thread did not end".into());
         }
         let name = &self.facts.agent_thread_name;
@@ -335,7 +335,7 @@ pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static st
         Kind::Timer | Kind::SignalDisposition | Kind::SignalMask => facts.signal.is_none(),
         Kind::File => facts.placed.is_empty(),
         Kind::Socket if loaded && facts.socket_inodes.is_empty() => {
-            return Some("the system did not tell which one the agent had");
+            return Some("the system did not show which one the agent had");
         }
         Kind::Socket | Kind::ProfilerSlot => !loaded,
         Kind::GcMode => facts.gc_mode == GcMode::Untouched,
@@ -364,7 +364,7 @@ const KEPT: &str = "the file of the library that musl keeps mapped: the next att
 const INERT: &str = "inert: it was there before, and sets right what the runtime counts since a main profiler has left";
 
 /// For such a library in memory.
-const INERT_IN_MEMORY: &str = "inert: it was there before, and no thread of it runs; it has no file, so that its name does not tell why \
+const INERT_IN_MEMORY: &str = "inert: it was there before, and no thread of it runs; it has no file, so its name does not show why \
                                it stays";
 
 /// For a library without a free slot (vm/profilinghelper.cpp, LoadProfiler).

@@ -143,8 +143,8 @@ pub(crate) fn socket_inode(target: &str) -> Option<u64> {
 pub fn parse_anything(text: &str) -> bool {
     let (mappings, timers) = (maps(text), timers(text));
     assert!(mappings.count <= text.lines().count() && mappings.ours.len() <= mappings.count);
-    let told = stat(text).is_some() || status(text).is_some() || proportional_kib(text).is_some();
-    told || mappings.count > 0 || !timers.is_empty() || socket_inode(text).is_some()
+    let is_process = stat(text).is_some() || status(text).is_some() || proportional_kib(text).is_some();
+    is_process || mappings.count > 0 || !timers.is_empty() || socket_inode(text).is_some()
 }
 
 #[cfg(test)]

@@ -531,8 +531,8 @@ fn det_14_what_was_not_looked_at_is_not_called_clean() {
     let measured = Facts { gc_mode: GcMode::OffUntilDetach, event_session: EventSession::Ended, ..facts_with_file() };
     assert_eq!(told(&measured), Vec::<&str>::new());
     let no_inode = receipt(&Facts { socket_inodes: Vec::new(), ..facts_with_file() }, |_| {});
-    assert_eq!(no_inode.verdict(Kind::Socket), Verdict::NotLookedAt("the system did not tell which one the agent had"));
-    assert!(no_inode.to_string().contains("· socket: not looked at, since the system did not tell"), "{no_inode}");
+    assert_eq!(no_inode.verdict(Kind::Socket), Verdict::NotLookedAt("the system did not show which one the agent had"));
+    assert!(no_inode.to_string().contains("· socket: not looked at, since the system did not show"), "{no_inode}");
     // The runtime's own sampler loads nothing and places nothing.
     let own = Facts { event_session: EventSession::Ended, ..Facts::default() };
     assert_eq!(

@@ -78,6 +78,11 @@ pub const HEAP_STAYS_SHARED: usize = 47;
 /// Questions about static fields that ended in a fault of the copy.
 pub const HEAP_QUESTIONS_GIVEN_UP: usize = 46;
 
+/// Exit status of a copy that ended itself because a control group was low on memory: [`HEAP_ROOM_LEFT`].
+pub const ENDED_BY_ROOM: i32 = 3;
+/// Exit status of a copy that ended itself because all tasks in its control group, or on the machine, were stalled for memory.
+pub const ENDED_BY_STALLS: i32 = 4;
+
 /// Bytes that the control group had left of its limit when the copy ended itself for lack of memory; and the limit.
 pub const HEAP_ROOM_LEFT: usize = 48;
 /// See [`HEAP_ROOM_LEFT`].

@@ -7,6 +7,8 @@
 //! - [`Message`], the bulk messages in the shared ring;
 //! - [`layout`], the counters beside that ring.
 //!
+//! What the agent says about the heap has a crate of its own: `crates/protocol/heap-stream`.
+//!
 //! # Design constraints
 //! Depends on nothing. Every decoder accepts hostile bytes: it returns [`Malformed`], never panics, and bounds its allocations. Both ends
 //! send [`VERSION`]. They come from one build, so another version is refused, not translated.
@@ -22,10 +24,8 @@ mod config;
 mod control;
 mod message;
 
-pub mod heap;
 pub mod layout;
 pub mod unwind;
-pub mod watch;
 
 pub use agent_error::{AgentError, AgentErrorCode};
 pub use bytes::Malformed;

@@ -1,6 +1,6 @@
 //! `remora heap convert`: exports a snapshot for other tools.
 
-use super::{dominators, open, told_if_incomplete};
+use super::{dominators, fail_if_incomplete, open};
 use crate::args::HeapConvertArgs;
 use crate::console::note;
 use crate::failure::{Failure, Place};
@@ -47,7 +47,7 @@ fn one(args: &HeapConvertArgs, destination: &Destination, format: Format) -> Res
     if let Some(path) = destination.path() {
         note(&format!("wrote {}", path.display()));
     }
-    told_if_incomplete(&args.file, &snapshot)
+    fail_if_incomplete(&args.file, &snapshot)
 }
 
 /// Checks all files before it writes the first.
@@ -64,7 +64,7 @@ fn tables(args: &HeapConvertArgs) -> Result<(), Failure> {
         })?;
         note(&format!("wrote {}", place.path().unwrap_or_default().display()));
     }
-    told_if_incomplete(&args.file, &snapshot)
+    fail_if_incomplete(&args.file, &snapshot)
 }
 
 /// `a.objects.parquet` for `a.parquet`.

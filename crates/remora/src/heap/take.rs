@@ -24,16 +24,16 @@ use remora_collector::{
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_heap_report::{Report, Summary};
+use remora_heap_stream::ClassFacts;
 use remora_receipt::{Facts, Outcome, ProfilerCount, Receipt};
 use remora_terminal::size;
-use remora_wire::heap::ClassFacts;
 use remora_wire::{AgentErrorCode, Contents, HeapSnapshot, Moment, Roots};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Timeout for the attach.
-const ATTACH_PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit of the attach.
+const ATTACH_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Wait for events of the copy between two checks whether it should end.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let (allowance, _hold, before) = prepared;
     say_beforehand(args, &process);
     let mut spool = HeapSpool::create(&places.snapshot, args.strings || args.values)?;
-    let mut session = match HeapSession::attach(&process, library::FOR_HEAPS, wanted(args), ATTACH_PATIENCE) {
+    let mut session = match HeapSession::attach(&process, library::FOR_HEAPS, wanted(args), ATTACH_TIME_LIMIT) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {
             spool.discard();
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         Spooled::Unfinished(spool) => keeping.keep(spool, about, &mut classes),
     };
     let is_kept = kept.is_ok();
-    let told = kept.and_then(|file| tell(args, &file, &receipt));
+    let reported = kept.and_then(|file| print(args, &file, &receipt));
     let broke = broke.or(finished.failure.map(Failure::from));
     let has_ended = receipt.outcome == Outcome::Ended;
     let ended = match broke {
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         Some(failure) => Err(failure),
         None => Ok(()),
     };
-    verdict(ended.and(told).and(written), receipt.clean())
+    verdict(ended.and(reported).and(written), receipt.clean())
 }
 
 /// Runs every check that can fail before the process is contacted.
@@ -173,7 +173,7 @@ pub(super) fn set_right(before: &Baseline, process: &Process, facts: &mut Facts)
     if stays || !before.wait_for_the_agent(facts) {
         return;
     }
-    match set_count_right(process, library::FOR_RECORDINGS, ATTACH_PATIENCE, facts) {
+    match set_count_right(process, library::FOR_RECORDINGS, ATTACH_TIME_LIMIT, facts) {
         Ok(()) if facts.count == ProfilerCount::SetRight => say_what_is_not_seen(process),
         Ok(()) => {}
         Err(error) => note(&error.to_string()),
@@ -309,7 +309,7 @@ fn walk(
             // The time for the objects before the first check is unknown.
             walks.get_or_insert_with(|| (Instant::now(), progress.objects));
         }
-        let walked = walks.map(|(walks, told): (Instant, u64)| (walks.elapsed(), progress.objects - told));
+        let walked = walks.map(|(since, first): (Instant, u64)| (since.elapsed(), progress.objects - first));
         line.show(&progressed(&progress, begun.elapsed(), walked));
         cut = allowance.exceeded(&progress).map(Cut::Limit);
     }
@@ -320,10 +320,10 @@ fn walk(
 
 /// `walked` is the duration of the walk, and the number of objects walked in it.
 fn progressed(progress: &HeapProgress, since: Duration, walked: Option<(Duration, u64)>) -> String {
-    let Some((walks, told)) = walked else {
+    let Some((walks, objects)) = walked else {
         return format!("the collection, for {} s · Ctrl-C gives it up", since.as_secs());
     };
-    let rate = (walks >= STEP).then(|| told as f64 / walks.as_secs_f64());
+    let rate = (walks >= STEP).then(|| objects as f64 / walks.as_secs_f64());
     format!(
         "{}, {}{}{} · Ctrl-C ends it",
         counted(progress.objects, "object"),
@@ -451,7 +451,7 @@ pub(super) fn receipt_alone(args: &HeapTakeArgs, receipt: &Receipt) -> Result<()
 }
 
 /// Shows the stored snapshot.
-fn tell(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failure> {
+fn print(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Failure> {
     let kept_alone = |failure| match failure {
         Failure::TooLargeToRead { file, .. } => match receipt_alone(args, receipt) {
             Ok(()) => Failure::NotShown { file },

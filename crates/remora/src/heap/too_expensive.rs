@@ -9,15 +9,15 @@ use std::time::Duration;
 /// The most that a watch may add to one GC pause.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Why the watch ends, if it prolonged one GC pause by `dearest` nanoseconds. It ends at once and without a last snapshot: the GC of that
-/// snapshot would be counted, too.
-pub(super) fn too_expensive(dearest: u64) -> Option<String> {
-    let dearest = Duration::from_nanos(dearest);
-    (dearest > LONGEST).then(|| {
+/// Why the watch ends, if it prolonged one GC pause by `longest_extra` nanoseconds. It ends at once and without a last snapshot:
+/// the GC of that snapshot would be counted, too.
+pub(super) fn too_expensive(longest_extra: u64) -> Option<String> {
+    let longest_extra = Duration::from_nanos(longest_extra);
+    (longest_extra > LONGEST).then(|| {
         format!(
             "the watch ended because one GC paused the application {:.1} s longer: the runtime counted by type the objects made since the \
              GC before",
-            dearest.as_secs_f64()
+            longest_extra.as_secs_f64()
         )
     })
 }

@@ -8,10 +8,9 @@ use crate::console::{Page, counted, grouped, line, out, titled};
 use crate::failure::Failure;
 use remora_attach::{Process, TargetText};
 use remora_collector::{Called, Classes, WatchFinished};
-use remora_heap_report::more;
+use remora_heap_report::Columns;
 use remora_heap_tracking::{Difference, Tally, Watch};
 use remora_receipt::Receipt;
-use remora_terminal::Table;
 use remora_terminal::duration::show;
 use remora_terminal::signed;
 use remora_terminal::size::shown;
@@ -33,14 +32,14 @@ pub(crate) struct LastSnapshot {
 
 /// JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
-struct Told {
+struct TrackingJson {
     process_id: u32,
     application: String,
     runtime: String,
     /// From the first snapshot to the last.
     seconds: f64,
     collections: CollectionsJson,
-    picture: PictureJson,
+    mirror: MirrorJson,
     types: Vec<TypeJson>,
     notes: Vec<String>,
     /// The files of the first and the last snapshot.
@@ -61,7 +60,7 @@ struct CollectionsJson {
 }
 
 #[derive(Debug, Serialize)]
-struct PictureJson {
+struct MirrorJson {
     /// Whether the mirror equals the last snapshot, and no events were lost.
     is_true: bool,
     /// How often events were lost, so that the mirror was rebuilt.
@@ -128,8 +127,9 @@ struct AgesJson {
 
 /// The report's data.
 pub(crate) struct TrackingReport {
-    told: Told,
-    stood: Vec<(u64, u64)>,
+    json: TrackingJson,
+    /// For each snapshot the pause with its GC, and the fork's part of it.
+    pauses: Vec<(u64, u64)>,
 }
 
 impl TrackingReport {
@@ -145,7 +145,7 @@ impl TrackingReport {
         let (types, otherwise) = types(&mut watch, &mut finished.classes, lasted);
         notes.extend((otherwise > 0).then(|| {
             format!(
-                "{} cannot be told from others that came in their place when they were unloaded, and have no names",
+                "{} cannot be distinguished from later ones with the same id, and have no names",
                 counted(otherwise, "type")
             )
         }));
@@ -153,7 +153,7 @@ impl TrackingReport {
         let [generation_0, generation_1, generation_2] = all.by_generation;
         let (nanoseconds, extra_nanoseconds) = (all.time, all.extra);
         let snapshot_nanoseconds = finished.stood.iter().map(|(pause, _)| *pause).sum();
-        let told = Told {
+        let json = TrackingJson {
             process_id: process.pid,
             application: process.name().within(TargetText::LONGEST),
             runtime: finished.facts.runtime.clone(),
@@ -166,33 +166,33 @@ impl TrackingReport {
                 extra_nanoseconds,
                 snapshot_nanoseconds,
             },
-            picture: picture(&watch, end),
+            mirror: mirror_json(&watch, end),
             types,
             notes,
             files: Vec::new(),
             receipt: serde_json::Value::Null,
         };
-        TrackingReport { told, stood: finished.stood }
+        TrackingReport { json, pauses: finished.stood }
     }
 
     /// Prints the report; fails if it is not reliable.
-    pub(crate) fn tell(mut self, args: &HeapTakeArgs, files: &[PathBuf], receipt: &Receipt) -> Result<(), Failure> {
-        self.told.files = files.to_vec();
+    pub(crate) fn print(mut self, args: &HeapTakeArgs, files: &[PathBuf], receipt: &Receipt) -> Result<(), Failure> {
+        self.json.files = files.to_vec();
         out(&if args.shown.json {
-            self.told.receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
-            Page::json(&self.told)
+            self.json.receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
+            Page::json(&self.json)
         } else {
             self.text(args.shown.top as usize) + line("") + receipt_text(receipt) + line("") + kept(files)
         })?;
-        match self.told.picture.why_not() {
+        match self.json.mirror.why_not() {
             None => Ok(()),
             Some(why) => Err(Failure::NotTrue(why)),
         }
     }
 
     fn text(&self, top: usize) -> Page {
-        let told = &self.told;
-        let (all, mut text) = (&told.collections, self.head());
+        let json = &self.json;
+        let (all, mut text) = (&json.collections, self.head());
         text += line(format!(
             "{} of generation 0, {} of 1, {} of 2; they took {}",
             counted(all.generation_0, "collection"),
@@ -203,23 +203,23 @@ impl TrackingReport {
         text += line(format!(
             "the watch paused the application for {} for {} with a full GC, and made collections {} longer",
             show(all.snapshot_nanoseconds),
-            counted(self.stood.len() as u64, "snapshot"),
+            counted(self.pauses.len() as u64, "snapshot"),
             show(all.extra_nanoseconds),
         ));
-        for (collection, copy) in self.stood.iter() {
+        for (collection, copy) in self.pauses.iter() {
             text += line(format!("one snapshot: {} (fork: {})", show(*collection), show(*copy)));
         }
-        text += line(told.picture.sentence());
+        text += line(json.mirror.sentence());
         text += titled("types, by how much they have grown") + self.growth(top);
         text += titled("types, by how many objects were made") + self.lives(top);
-        text + told.notes.iter().map(|note| line(format!("note: {note}"))).sum()
+        text + json.notes.iter().map(|note| line(format!("note: {note}"))).sum()
     }
 
     fn head(&self) -> Page {
-        let told = &self.told;
-        let sum = |of: fn(&TypeJson) -> u64| told.types.iter().map(of).sum::<u64>();
+        let json = &self.json;
+        let sum = |of: fn(&TypeJson) -> u64| json.types.iter().map(of).sum::<u64>();
         let watched =
-            format!("{} ({}), {}, watched for {:.1} s", told.application, told.process_id, told.runtime, told.seconds);
+            format!("{} ({}), {}, watched for {:.1} s", json.application, json.process_id, json.runtime, json.seconds);
         let sizes = format!(
             "from {} in {} to {} in {}",
             shown(sum(|one| one.bytes_at_start)),
@@ -231,14 +231,13 @@ impl TrackingReport {
     }
 
     fn growth(&self, top: usize) -> Page {
-        let mut table = Table::new(&["a minute", "grown", "now", "objects", "new there", "old died", "type"]);
-        (0..6).for_each(|column| table.align_right(column));
-        let changed: Vec<&TypeJson> = self.told.types.iter().filter(|one| one.bytes != one.bytes_at_start).collect();
+        let changed: Vec<&TypeJson> = self.json.types.iter().filter(|one| one.bytes != one.bytes_at_start).collect();
         if changed.is_empty() {
             return line("none: each takes as much at the end as at the beginning");
         }
-        for one in changed.iter().take(top) {
-            table.row([
+        let numbers = &["a minute", "grown", "now", "objects", "new there", "old died"];
+        Columns { numbers, texts: &["type"] }.top(&changed, top, |one| {
+            [
                 signed(one.bytes_per_minute as i128, shown),
                 signed(i128::from(one.bytes) - i128::from(one.bytes_at_start), shown),
                 shown(one.bytes),
@@ -246,22 +245,20 @@ impl TrackingReport {
                 grouped(one.born_and_there),
                 grouped(one.died_of_start),
                 one.r#type.clone(),
-            ]);
-        }
-        table.render() + more(changed.len(), top)
+            ]
+        })
     }
 
     fn lives(&self, top: usize) -> Page {
-        let mut table = Table::new(&["made", "died after 0", "1", "2-5", "more", "still there", "type"]);
-        (0..6).for_each(|column| table.align_right(column));
-        let mut types: Vec<&TypeJson> = self.told.types.iter().filter(|one| one.made() > 0).collect();
+        let mut types: Vec<&TypeJson> = self.json.types.iter().filter(|one| one.made() > 0).collect();
         if types.is_empty() {
             return line("none, as far as the GCs report");
         }
         types.sort_by_key(|one| std::cmp::Reverse(one.made()));
-        for one in types.iter().take(top) {
+        let numbers = &["made", "died after 0", "1", "2-5", "more", "still there"];
+        Columns { numbers, texts: &["type"] }.top(&types, top, |one| {
             let AgesJson { none, one: first, two_to_five, more } = &one.died_after;
-            table.row([
+            [
                 grouped(one.made()),
                 grouped(*none),
                 grouped(*first),
@@ -269,23 +266,22 @@ impl TrackingReport {
                 grouped(*more),
                 grouped(one.born_and_there),
                 one.r#type.clone(),
-            ]);
-        }
-        table.render() + more(types.len(), top)
+            ]
+        })
     }
 }
 
-impl PictureJson {
+impl MirrorJson {
     fn why_not(&self) -> Option<String> {
         match (self.is_true, self.same) {
             (true, _) => None,
             (_, _) if self.given_up => Some(format!(
-                "{MOST_IN_A_ROW} pictures in a row were stale within ten seconds, since what collections told found no room or could not be \
-                 relied on; so the watch was ended before its time"
+                "{MOST_IN_A_ROW} heap mirrors in a row lasted less than ten seconds, since GC reports found no room or could not be relied \
+                 on; so the watch ended early"
             )),
             (_, _) if !self.has_last => Some("there was no last snapshot to compare it with".to_owned()),
             (_, _) if self.lost > 0 => {
-                Some(format!("what collections told found no room {}, and it began anew", times(self.lost)))
+                Some(format!("GC reports found no room {}, and the heap mirror was rebuilt", times(self.lost)))
             }
             (_, None) => Some("the last snapshot could not be compared with it".to_owned()),
             _ => Some(format!(
@@ -300,9 +296,9 @@ impl PictureJson {
     fn sentence(&self) -> String {
         match (self.why_not(), self.same) {
             (None, same) => {
-                format!("the picture that was kept is the last snapshot's: {}", counted(same.unwrap_or(0), "object"))
+                format!("the heap mirror equals the last snapshot: {}", counted(same.unwrap_or(0), "object"))
             }
-            (Some(why), _) => format!("NOT true to the end: {why}"),
+            (Some(why), _) => format!("heap tracking lost events: {why}"),
         }
     }
 }
@@ -311,10 +307,10 @@ fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{} times", grouped(count)) }
 }
 
-fn picture(watch: &Watch, end: LastSnapshot) -> PictureJson {
+fn mirror_json(watch: &Watch, end: LastSnapshot) -> MirrorJson {
     let difference = end.difference;
     let is_same = difference.is_some_and(|difference| difference.is_none());
-    PictureJson {
+    MirrorJson {
         is_true: is_same && watch.stales() == 0 && watch.sum().contradictions == 0 && watch.is_complete(),
         lost: watch.stales(),
         given_up: end.was_given_up,
@@ -333,7 +329,7 @@ fn notes(watch: &Watch, finished: &WatchFinished, end: LastSnapshot) -> Vec<Stri
     let mut notes = finished.notes.clone();
     let frozen = end.difference.map_or(0, |difference| difference.unknown_frozen);
     let counted = [
-        (finished.lost, "pieces of what collections told found no room"),
+        (finished.lost, "pieces of GC reports found no room"),
         (watch.sum().contradictions, "objects did not fit to what was known of them"),
         (frozen, "objects are new in parts that are never collected: they are not in the tables"),
     ];
@@ -362,12 +358,12 @@ fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> (Vec<TypeJ
         by_name.entry((name, assembly)).or_default().add(tally);
     }
     let minutes = (lasted.as_secs_f64() / 60.0).max(f64::MIN_POSITIVE);
-    let mut types: Vec<TypeJson> = by_name.into_iter().map(|(name, tally)| told(name, &tally, minutes)).collect();
+    let mut types: Vec<TypeJson> = by_name.into_iter().map(|(name, tally)| type_json(name, &tally, minutes)).collect();
     types.sort_by_key(|one| std::cmp::Reverse(i128::from(one.bytes) - i128::from(one.bytes_at_start)));
     (types, otherwise)
 }
 
-fn told((name, assembly): (String, String), tally: &Tally, minutes: f64) -> TypeJson {
+fn type_json((name, assembly): (String, String), tally: &Tally, minutes: f64) -> TypeJson {
     let grown = tally.bytes as f64 - tally.bytes_at_start as f64;
     TypeJson {
         r#type: name,

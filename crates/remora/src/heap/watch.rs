@@ -25,8 +25,8 @@ use remora_heap_tracking::{Compared, Watch};
 use remora_receipt::Facts;
 use std::time::{Duration, Instant};
 
-/// Timeout for the attach, which waits for a concurrent GC to end.
-const ATTACH_PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit of the attach, which waits for a concurrent GC to end.
+const ATTACH_TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Wait for events of the agent between two checks whether the watch should end.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
     let (allowance, _hold, before) = prepared;
     say_beforehand(&process);
-    let session = match WatchSession::attach(&process, library::FOR_HEAPS, ATTACH_PATIENCE) {
+    let session = match WatchSession::attach(&process, library::FOR_HEAPS, ATTACH_TIME_LIMIT) {
         Ok(session) => session,
         Err(NotAttached { error, facts }) => {
             let failure = unless_it_ended(&process, error.into());
@@ -50,8 +50,8 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     };
     let mut course = Course::new(&process, session, (duration, allowance), both);
     let broke = course.run(&mut stop).err();
-    let Course { session, mut picture, end, lasted, cut, .. } = course;
-    let mut finished = session.detach(&mut |event| _ = picture.feed(event), stop.hurried());
+    let Course { session, mut tracking, end, lasted, cut, .. } = course;
+    let mut finished = session.detach(&mut |event| _ = tracking.feed(event), stop.hurried());
     if !finished.target_ended {
         set_right(&before, &process, &mut finished.facts);
     }
@@ -60,16 +60,16 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let target_ended = finished.target_ended;
     let failure = finished.failure.take().map(Failure::from);
     let failed = finished.failed;
-    if picture.watch.cache().is_some() {
+    if tracking.watch.cache().is_some() {
         finished.notes.extend(cut.as_ref().map(Cut::to_string));
     }
-    let Picture { watch, both, .. } = picture;
+    let Tracking { watch, both, .. } = tracking;
     let runtime = finished.facts.runtime.clone();
     let kept = both.map_or(Ok(Vec::new()), |both| both.keep(&process, &runtime, &mut finished.classes));
     let has_begun = watch.cache().is_some();
-    let told = if has_begun {
+    let reported = if has_begun {
         let files = kept.as_deref().unwrap_or_default();
-        TrackingReport::new(&process, watch, finished, end, lasted).tell(args, files, &receipt)
+        TrackingReport::new(&process, watch, finished, end, lasted).print(args, files, &receipt)
     } else {
         receipt_alone(args, &receipt)?;
         Err(match stop.wish() {
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
         Some(failure) => Err(failure),
         None => Ok(()),
     };
-    verdict(ended.and(told).and(kept.map(drop)).and(written), receipt.clean())
+    verdict(ended.and(reported).and(kept.map(drop)).and(written), receipt.clean())
 }
 
 /// Runs every check that can fail before the process is contacted.
@@ -149,14 +149,14 @@ fn beside_another(failure: Failure) -> Failure {
 }
 
 /// The heap mirror, and the stored snapshots.
-struct Picture {
+struct Tracking {
     watch: Watch,
     both: Option<SnapshotPair>,
     /// When the first bytes of the present snapshot came: its copy was made just before.
     copied: Option<Instant>,
 }
 
-impl Picture {
+impl Tracking {
     /// Passes an event to the mirror and the stored snapshots. Returns the comparison when a snapshot has ended.
     fn feed(&mut self, event: Event<'_>) -> Option<Option<Compared>> {
         match event {
@@ -187,7 +187,7 @@ impl Picture {
 /// A running watch.
 struct Course {
     session: WatchSession,
-    picture: Picture,
+    tracking: Tracking,
     name: String,
     process_id: u32,
     duration: Duration,
@@ -216,7 +216,7 @@ impl Course {
     ) -> Course {
         Course {
             session,
-            picture: Picture { watch: Watch::default(), both, copied: None },
+            tracking: Tracking { watch: Watch::default(), both, copied: None },
             name: process.name().within(TargetText::LONGEST),
             process_id: process.pid,
             duration,
@@ -236,17 +236,17 @@ impl Course {
         let mut line = StatusLine::new();
         while !self.end.was_taken {
             let mut compared = None;
-            let picture = &mut self.picture;
-            let state = self.session.step(STEP, &mut |event| compared = picture.feed(event).or(compared))?;
+            let tracking = &mut self.tracking;
+            let state = self.session.step(STEP, &mut |event| compared = tracking.feed(event).or(compared))?;
             if let Some(compared) = compared {
                 self.snapshot_ended(compared);
             }
             line.show(&self.progressed(&state));
             self.cut = self.cut.take().or_else(|| self.allowance.exceeded(&progress(&state)).map(Cut::Limit));
-            if self.picture.both.as_ref().is_some_and(SnapshotPair::must_end) {
+            if self.tracking.both.as_ref().is_some_and(SnapshotPair::must_end) {
                 self.cut = Some(Cut::FullDisk);
             }
-            self.cut = self.cut.take().or_else(|| too_expensive(self.picture.watch.dearest()).map(Cut::Limit));
+            self.cut = self.cut.take().or_else(|| too_expensive(self.tracking.watch.longest_extra()).map(Cut::Limit));
             let wishes_end = stop.wish().is_some();
             if state.ended || self.cut.is_some() || wishes_end && self.begun.is_none() {
                 break;
@@ -262,15 +262,15 @@ impl Course {
 
     fn snapshot_ended(&mut self, compared: Option<Compared>) {
         self.renewal.taken(Instant::now());
-        let copied = self.picture.copied.take();
+        let copied = self.tracking.copied.take();
         if self.begun.is_none() && compared.is_some() {
             (self.begun, self.first_copied) = (Some(Instant::now()), copied);
             note(&format!("watching {} (process {}); Ctrl-C ends it before its time", self.name, self.process_id));
         }
         if !self.is_ending {
-            self.picture.watch.go_on();
+            self.tracking.watch.go_on();
         } else {
-            self.picture.watch.end();
+            self.tracking.watch.end();
             self.end.was_taken = true;
             self.lasted = copied.zip(self.first_copied).map_or(Duration::ZERO, |(last, first)| last - first);
             if let Some(Compared::With(difference)) = compared {
@@ -286,7 +286,7 @@ impl Course {
         }
         let lasted = self.begun.map(|begun| begun.elapsed());
         // Without a complete first snapshot there is no mirror to update: the agent missed its GC, or the snapshot was incomplete.
-        let is_stale = self.picture.watch.is_stale() || lasted.is_none();
+        let is_stale = self.tracking.watch.is_stale() || lasted.is_none();
         let due = if is_stale { self.renewal.stale(Instant::now()) } else { Due::Later };
         match (due, lasted) {
             (_, Some(lasted)) if lasted >= self.duration || wishes_end => self.ends(),
@@ -314,12 +314,12 @@ impl Course {
             None => format!("the first snapshot, {} objects · Ctrl-C gives it up", grouped(state.objects)),
             Some(_) if self.is_ending => "the last snapshot".to_owned(),
             Some(begun) => {
-                let known = self.picture.watch.cache().map_or(0, remora_heap_tracking::ObjectCache::count);
+                let known = self.tracking.watch.cache().map_or(0, remora_heap_tracking::ObjectCache::count);
                 format!(
                     "{} s of {} s, {}, {} objects · Ctrl-C ends it with a last snapshot",
                     begun.elapsed().as_secs(),
                     self.duration.as_secs(),
-                    counted(self.picture.watch.collections().count(), "collection"),
+                    counted(self.tracking.watch.collections().count(), "collection"),
                     grouped(known),
                 )
             }

@@ -62,8 +62,8 @@ unsafe fn go_on(place: *mut AnswerLoop<'_>) -> ! {
 mod tests {
     use super::*;
     use crate::faults::skip_faults;
+    use remora_heap_stream::statics::{Asked, Owner, question};
     use remora_sampler::{HeapClass, HeapRange, MOST_ARGUMENTS, Walked};
-    use remora_wire::heap::statics::{Asked, Owner, question};
 
     /// A heap in which one class leads to an address near 0, like a class that was made after the copy.
     struct Torn;

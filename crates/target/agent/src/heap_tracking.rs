@@ -3,10 +3,10 @@
 use crate::memory::Mapping;
 use crate::process_heap::ProcessHeap;
 use corprof::HeapView;
+use remora_heap_stream::watch::PIECE_BYTES;
 use remora_ring::{HEADER_WORDS, Refused, Ring};
 use remora_sampler::{HeapRange, HeapReader};
 use remora_wire::layout;
-use remora_wire::watch::PIECE_BYTES;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Capacity of the list of heap ranges: with regions of 4 MiB, 256 GiB of them.

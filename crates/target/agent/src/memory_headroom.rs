@@ -12,8 +12,7 @@
 
 use crate::copy_end::end_of_copy;
 use remora_sampler::monotonic;
-use remora_wire::heap::{ENDED_BY_ROOM, ENDED_BY_STALLS};
-use remora_wire::layout;
+use remora_wire::layout::{self, ENDED_BY_ROOM, ENDED_BY_STALLS};
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 

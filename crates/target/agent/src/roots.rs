@@ -4,8 +4,8 @@
 //! GC, so it has that memory. Only the pages with roots exist.
 
 use crate::memory::Mapping;
+use remora_heap_stream::STACK_ROOT;
 use remora_sampler::HeapRoot;
-use remora_wire::heap::STACK_ROOT;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The maximum of stored roots: 96 MiB.

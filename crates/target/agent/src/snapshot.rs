@@ -18,12 +18,12 @@ use crate::sandbox::confine;
 use crate::threads::pause;
 use corprof::detach::SignalsBlocked;
 use corprof::{AppDomainId, HResult, HeapView, ObjectId};
+use remora_heap_stream::{ANSWERS, BESIDE};
 use remora_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
 use remora_sampler::{
     ForkedCopy, HeapArea, HeapRange, HeapRoot, Shape, ShownWalk, StreamSink, Walked, monotonic, walk_heap,
 };
 use remora_session::Child;
-use remora_wire::heap::{ANSWERS, BESIDE};
 use remora_wire::{Contents, HeapSnapshot, layout};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};

@@ -11,11 +11,11 @@ mod stream_writer;
 mod values;
 
 use classes::Classes;
-use remora_wire::Contents;
-use remora_wire::heap::{
+use remora_heap_stream::{
     ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FROZEN, GAP, LENGTHY, PLAIN_CLASS, RANGE, ROOT, UNKNOWN_CLASS,
     UNTOLD, WORD, distance,
 };
+use remora_wire::Contents;
 pub use shape::Shape;
 use shape::{Digest, Form, Memory, Shapes, Trust};
 pub use statics::Cursor;
@@ -150,7 +150,7 @@ pub trait StreamSink {
     fn put_aside(&mut self, record: &[u8]) -> bool;
     /// Reports the progress of the walk.
     fn progress(&mut self, walked: &Walked);
-    /// A word of the questions about static fields ([`remora_wire::heap::statics`]). Waits until the questions are there. `None` after the
+    /// A word of the questions about static fields ([`remora_heap_stream::statics`]). Waits until the questions are there. `None` after the
     /// last word.
     fn question(&mut self, _index: usize) -> Option<u64> {
         None
@@ -187,7 +187,7 @@ pub struct Walked {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeapRoot {
-    /// A root kind of [`remora_wire::heap`].
+    /// A root kind of [`remora_heap_stream`].
     pub kind: u64,
     /// The object.
     pub address: u64,

@@ -12,8 +12,8 @@ use corprof::{
     Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, HResult, HandleId, Info, ModuleId, ObjectId,
     ProfilerCallback, RootFlags, RootKind, SuspendReason, ThreadId,
 };
+use remora_heap_stream::{DEPENDENT_ROOT, FINALIZER_ROOT, HANDLE_ROOT, OTHER_ROOT, PINNED_ROOT, STACK_ROOT};
 use remora_sampler::{HeapRange, HeapReader};
-use remora_wire::heap::{DEPENDENT_ROOT, FINALIZER_ROOT, HANDLE_ROOT, OTHER_ROOT, PINNED_ROOT, STACK_ROOT};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 

@@ -18,8 +18,8 @@ use crate::young_object_cost::{MOST_STEPS, YOUNGEST, YoungObjectCost};
 use classes::Classes;
 use corprof::{GcReason, HeapView};
 use ranges::{MOST_REMEMBERED, MOST_YOUNG, RangeSet, TrackedRanges};
+use remora_heap_stream::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, ENDS, MOST_CLASSES, MOVED, PieceWriter, SURVIVED};
 use remora_sampler::{HeapRange, HeapReader};
-use remora_wire::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, ENDS, MOST_CLASSES, MOVED, PieceWriter, SURVIVED};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// New objects to read in one GC, at most: this pauses the application.

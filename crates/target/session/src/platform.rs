@@ -187,7 +187,7 @@ pub trait Platform: Send + Sync + 'static {
     /// In GarbageCollectionStarted: discards earlier roots; those of this GC are wanted.
     fn roots_begin(&self) {}
 
-    /// In a callback of that GC: a root of this kind holds the object at `address`, see [`remora_wire::heap`]. Never waits, allocates or
+    /// In a callback of that GC: a root of this kind holds the object at `address`, see [`remora_heap_stream`]. Never waits, allocates or
     /// locks. Roots without room are counted.
     fn keep_root(&self, _kind: u64, _address: u64, _detail: u64) {}
 

@@ -4,7 +4,7 @@
 
 use remora_e2e::probe::Seat;
 use remora_heap_file::{HeapGraph, Limits, Snapshot, State, Writer};
-use remora_wire::heap::{ClassFacts, HeapDecoder, HeapVisitor};
+use remora_heap_stream::{ClassFacts, HeapDecoder, HeapVisitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -131,8 +131,6 @@ impl Walked {
 }
 
 impl HeapVisitor for Walked {
-    fn range(&mut self, _: u64, _: u64, _: u64) {}
-
     fn class(&mut self, id: u64, _: ClassFacts) {
         self.classes.push(id);
     }
@@ -146,8 +144,6 @@ impl HeapVisitor for Walked {
     fn reference(&mut self, target: u64) {
         self.objects.get_mut(&self.last).expect("an object comes before what it refers to").references.push(target);
     }
-
-    fn gap(&mut self, _: u64, _: u64) {}
 
     fn broken(&mut self, address: u64) {
         panic!("the walk broke off at {address:#x}");

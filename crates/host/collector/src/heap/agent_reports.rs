@@ -2,7 +2,7 @@
 
 use crate::agent_error::words;
 use crate::shared_memory::SharedMemory;
-use remora_wire::heap::{ENDED_BY_ROOM, ENDED_BY_STALLS};
+use remora_wire::layout::{ENDED_BY_ROOM, ENDED_BY_STALLS};
 use remora_wire::{AgentErrorCode, FromAgent, layout};
 
 /// State of the snapshot, from the agent's messages.

@@ -5,8 +5,8 @@ use super::resolve::Known;
 use crate::statics::StaticAnswer;
 use remora_heap::layout::{Shape, Slot, SlotKind};
 use remora_heap::{StaticContent, StaticField};
+use remora_heap_stream::statics::Place;
 use remora_symbols::{Field, TypeNature};
-use remora_wire::heap::statics::Place;
 
 /// Bytes of the object header in front of a boxed value.
 const HEAD: u64 = 8;

@@ -57,7 +57,7 @@ pub fn small() -> HeapGraph {
     add(0x9000, hostile, 24, &[]);
     add(0x9100, hostile, 24, &[0x9120]);
     add(0x9120, other, 40, &[]);
-    for (place, kind) in RootKind::ALL.into_iter().enumerate() {
+    for (place, kind) in RootKind::ALL.iter().copied().enumerate() {
         builder.add_root([0x7fff_0000_0000, 0x1000, 0x2020][place % 3], kind).expect("there is room");
     }
     builder.add_root(0x1000, RootKind::Stack).expect("there is room");

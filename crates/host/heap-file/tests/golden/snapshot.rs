@@ -3,7 +3,7 @@
 use remora_heap::layout::{Field, Layout, Layouts, Shape, Slot, SlotKind, Source};
 use remora_heap::{StaticContent, StaticField, TypeIx};
 use remora_heap_file::{Error, MethodRow, State, TypeRow, Writer};
-use remora_wire::heap::{
+use remora_heap_stream::{
     ARRAY_CLASS, BROKEN, CLASS, CONTENT, DEPENDENT_ROOT, END, FINALIZER_ROOT, FIRST_CLASS, FORM, FROZEN, GAP,
     HANDLE_ROOT, LENGTHY, OTHER_ROOT, PINNED_ROOT, PLAIN_CLASS, RANGE, ROOT, STACK_ROOT, UNKNOWN_CLASS, VALUES,
     distance, written,

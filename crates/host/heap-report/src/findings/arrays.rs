@@ -1,14 +1,13 @@
 //! Mostly empty arrays.
 
 use super::{NAMED, Shown};
-use crate::more::more;
-use remora_terminal::Table;
+use crate::columns::Columns;
 use remora_terminal::size::shown as size;
 use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct ArraysJson {
     /// Bytes of all their empty slots.
     wasted: u64,
     types: Vec<TypeJson>,
@@ -33,45 +32,44 @@ struct ArrayJson {
     empty: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
+pub(super) fn json(shown: &Shown<'_>) -> ArraysJson {
     let (arrays, graph) = (&shown.findings.arrays, shown.graph);
     let types = arrays.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
         count: row.count,
         places: row.places,
-        empty: row.empty,
+        empty: row.places - row.used,
         wasted: row.wasted,
     });
     let worst = arrays.worst.iter().take(shown.top).map(|array| ArrayJson {
         address: graph.address(array.object),
         r#type: graph.type_of(array.object).name.clone(),
         places: array.places,
-        empty: array.empty,
+        empty: array.places - array.used,
     });
-    Told { wasted: arrays.wasted, types: types.collect(), worst: worst.collect() }
+    ArraysJson { wasted: arrays.wasted, types: types.collect(), worst: worst.collect() }
 }
 
 pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
-    let (arrays, graph) = (&shown.findings.arrays, shown.graph);
+    let arrays = &shown.findings.arrays;
     if !shown.is_much(arrays.wasted) {
         return None;
     }
-    let mut table = Table::new(&["wasted", "arrays", "places", "empty", "type"]);
-    (0..4).for_each(|column| table.align_right(column));
-    for row in arrays.rows.iter().take(shown.top) {
-        table.row([
+    let columns = Columns { numbers: &["wasted", "arrays", "places", "empty"], texts: &["type"] };
+    let table = columns.top(&arrays.rows, shown.top, |row| {
+        [
             size(row.wasted),
             grouped(row.count),
             grouped(row.places),
-            grouped(row.empty),
-            graph.type_at(row.type_ix).name.clone(),
-        ]);
-    }
+            grouped(row.places - row.used),
+            shown.name(row.type_ix),
+        ]
+    });
     let worst = arrays.worst.iter().take(NAMED.min(shown.top)).map(|array| {
         let places = counted(array.places, "place");
-        line(format!("{}: {} of {places} empty", shown.object(array.object), grouped(array.empty)))
+        line(format!("{}: {} of {places} empty", shown.object(array.object), grouped(array.places - array.used)))
     });
     let head =
         format!("arrays of references that are mostly empty: {} of places without an object", size(arrays.wasted));
-    Some(line(head) + table.render() + more(arrays.rows.len(), shown.top) + worst.sum())
+    Some(line(head) + table + worst.sum())
 }

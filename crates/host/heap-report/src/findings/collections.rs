@@ -1,14 +1,14 @@
 //! Collections with far more capacity than content.
 
 use super::{NAMED, Shown};
-use crate::more::more;
-use remora_terminal::Table;
+use crate::columns::Columns;
+use remora_heap::findings::Collections;
 use remora_terminal::size::shown as size;
 use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct CollectionsJson {
     /// Bytes of all their unused slots.
     wasted: u64,
     types: Vec<TypeJson>,
@@ -40,8 +40,8 @@ struct CollectionJson {
     wasted: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
-    let found = &shown.findings.collections;
+pub(super) fn json(shown: &Shown<'_>) -> CollectionsJson {
+    let Collections { waste: found, not_judged, not_judged_bytes } = &shown.findings.collections;
     let types = found.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
         count: row.count,
@@ -57,32 +57,26 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
         used: one.used,
         wasted: one.wasted,
     });
-    Told {
+    CollectionsJson {
         wasted: found.wasted,
         types: types.collect(),
         worst: worst.collect(),
-        not_judged: found.not_judged,
-        not_judged_bytes: found.not_judged_bytes,
+        not_judged: *not_judged,
+        not_judged_bytes: *not_judged_bytes,
     }
 }
 
 pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
-    let found = &shown.findings.collections;
+    let found = &shown.findings.collections.waste;
     if !shown.is_much(found.wasted) {
         return None;
     }
-    let mut table = Table::new(&["wasted", "collections", "places", "used", "type"]);
-    (0..4).for_each(|column| table.align_right(column));
-    for row in found.rows.iter().take(shown.top) {
+    let columns = Columns { numbers: &["wasted", "collections", "places", "used"], texts: &["type"] };
+    let table = columns.top(&found.rows, shown.top, |row| {
         let about = if row.is_exact { "" } else { "~" };
-        table.row([
-            size(row.wasted),
-            grouped(row.count),
-            grouped(row.places),
-            format!("{about}{}", grouped(row.used)),
-            shown.name(row.type_ix),
-        ]);
-    }
+        let used = format!("{about}{}", grouped(row.used));
+        [size(row.wasted), grouped(row.count), grouped(row.places), used, shown.name(row.type_ix)]
+    });
     let worst = found.worst.iter().take(NAMED.min(shown.top)).map(|one| {
         let places = counted(one.places, "place");
         line(format!(
@@ -94,17 +88,17 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     });
     let by = match found.rows.iter().take(shown.top).all(|row| row.is_exact) {
         true => "",
-        false => " (~ as references tell: null counts as unused, and of an entry its key and its value count)",
+        false => " (~ by references: null counts as unused, and of an entry its key and its value count)",
     };
     let head = format!("collections that are mostly room: {} of places that are not used{by}", size(found.wasted));
-    Some(line(head) + table.render() + more(found.rows.len(), shown.top) + worst.sum())
+    Some(line(head) + table + worst.sum())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::show::tests::list;
-    use remora_heap::findings::{CollectionRow, Collections, Findings, Looked, NoValues};
+    use remora_heap::findings::{Findings, Looked, NoValues, Waste, WasteRow};
     use remora_heap::tables::by_type;
     use remora_heap::{DominatorTree, TypeIx};
 
@@ -114,10 +108,10 @@ mod tests {
         let tree = DominatorTree::new(&graph);
         let (rows, values) = (by_type(&graph, &tree), &NoValues);
         let mut findings = Findings::new(Looked { graph: &graph, tree: &tree, rows: &rows, values });
-        let row = |is_exact| CollectionRow { type_ix: TypeIx(0), count: 1, places: 32, used: 1, wasted: 248, is_exact };
-        findings.collections = Collections { rows: vec![row(true), row(false)], wasted: 496, ..Collections::default() };
-        let told = |top| section(&Shown { findings: &findings, graph: &graph, bytes: 500, top }).unwrap_or_default();
-        assert!(told(2).contains("(~ as references tell") && told(2).contains("  ~1  "), "{}", told(2));
-        assert!(!told(1).contains('~') && told(1).contains("and 1 other"), "{}", told(1));
+        let row = |is_exact| WasteRow { type_ix: TypeIx(0), count: 1, places: 32, used: 1, wasted: 248, is_exact };
+        findings.collections.waste = Waste { rows: vec![row(true), row(false)], wasted: 496, worst: Vec::new() };
+        let text = |top| section(&Shown { findings: &findings, graph: &graph, bytes: 500, top }).unwrap_or_default();
+        assert!(text(2).contains("(~ by references") && text(2).contains("  ~1  "), "{}", text(2));
+        assert!(!text(1).contains('~') && text(1).contains("and 1 other"), "{}", text(1));
     }
 }

@@ -1,14 +1,13 @@
 //! Objects with a finalizer, and the finalization queue.
 
 use super::{MANY, Shown};
-use crate::more::more;
-use remora_terminal::Table;
+use crate::columns::Columns;
 use remora_terminal::size::shown as size;
 use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct FinalizersJson {
     /// Objects with a finalizer.
     count: u64,
     /// Those in the queue; null if the snapshot has no queue.
@@ -24,7 +23,7 @@ struct TypeJson {
     waiting: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
+pub(super) fn json(shown: &Shown<'_>) -> FinalizersJson {
     let finalizers = &shown.findings.finalizers;
     let types = finalizers.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
@@ -32,7 +31,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
         retained: row.retained,
         waiting: row.waiting,
     });
-    Told { count: finalizers.count, waiting: finalizers.waiting, types: types.collect() }
+    FinalizersJson { count: finalizers.count, waiting: finalizers.waiting, types: types.collect() }
 }
 
 pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
@@ -41,20 +40,17 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     if finalizers.count < MANY && waiting == 0 {
         return None;
     }
-    let mut table = Table::new(&["retained", "objects", "waiting", "type"]);
-    (0..3).for_each(|column| table.align_right(column));
-    for row in finalizers.rows.iter().take(shown.top) {
+    let columns = Columns { numbers: &["retained", "objects", "waiting"], texts: &["type"] };
+    let table = columns.top(&finalizers.rows, shown.top, |row| {
         let waits = finalizers.waiting.map_or("?".to_owned(), |_| grouped(row.waiting));
-        table.row([size(row.retained), grouped(row.count), waits, shown.name(row.type_ix)]);
-    }
+        [size(row.retained), grouped(row.count), waits, shown.name(row.type_ix)]
+    });
     let queue = match finalizers.waiting {
         Some(0) => "none waits for it".to_owned(),
-        Some(waiting) => format!(
-            "{} for it in the queue",
-            if waiting == 1 { "1 waits".to_owned() } else { format!("{} wait", grouped(waiting)) }
-        ),
+        Some(1) => "1 waits for it in the queue".to_owned(),
+        Some(waiting) => format!("{} wait for it in the queue", grouped(waiting)),
         None => "how many wait for it is not in the snapshot".to_owned(),
     };
     let head = format!("finalizers: {} with one, suppressed or not; {queue}", counted(finalizers.count, "object"));
-    Some(line(head) + table.render() + more(finalizers.rows.len(), shown.top))
+    Some(line(head) + table)
 }

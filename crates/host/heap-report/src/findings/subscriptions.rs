@@ -1,9 +1,8 @@
 //! Objects that only an event keeps alive.
 
 use super::{MANY, Shown};
-use crate::more::more;
+use crate::columns::Columns;
 use remora_heap::findings::SubscriptionRow;
-use remora_terminal::Table;
 use remora_terminal::size::shown as size;
 use remora_terminal::{Page, grouped, line};
 use serde::Serialize;
@@ -12,7 +11,7 @@ use serde::Serialize;
 const FEW: u64 = MANY / 10;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct SubscriptionsJson {
     /// Retained size of all subscribers.
     retained: u64,
     subscribers: Vec<RowJson>,
@@ -32,7 +31,7 @@ struct RowJson {
     example: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
+pub(super) fn json(shown: &Shown<'_>) -> SubscriptionsJson {
     let found = &shown.findings.subscriptions;
     let rows = found.rows.iter().map(|row| RowJson {
         publisher: row.publisher.map(|publisher| shown.name(publisher)),
@@ -43,7 +42,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
         retained: row.retained,
         example: shown.graph.address(row.example),
     });
-    Told { retained: found.retained, subscribers: rows.collect() }
+    SubscriptionsJson { retained: found.retained, subscribers: rows.collect() }
 }
 
 pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
@@ -53,22 +52,12 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     if worth.is_empty() {
         return None;
     }
-    let mut table = Table::new(&["retained", "subscribers", "of type", "to", "for example"]);
-    (0..2).for_each(|column| table.align_right(column));
-    for row in worth.iter().take(shown.top) {
-        table.row([
-            size(row.retained),
-            grouped(row.count),
-            shown.name(row.subscriber),
-            event(shown, row),
-            format!("@{:#x}", shown.graph.address(row.example)),
-        ]);
-    }
-    Some(
-        line("subscribers that only an event keeps alive: unsubscribed, they would go")
-            + table.render()
-            + more(worth.len(), shown.top),
-    )
+    let columns = Columns { numbers: &["retained", "subscribers"], texts: &["of type", "to", "for example"] };
+    let table = columns.top(&worth, shown.top, |row| {
+        let example = format!("@{:#x}", shown.graph.address(row.example));
+        [size(row.retained), grouped(row.count), shown.name(row.subscriber), event(shown, row), example]
+    });
+    Some(line("subscribers that only an event keeps alive: unsubscribed, they would go") + table)
 }
 
 /// `App.Shop.Changed`; for an unnamed static field the delegate's type.

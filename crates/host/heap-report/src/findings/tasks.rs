@@ -1,15 +1,14 @@
 //! Pending tasks.
 
 use super::{MANY, Shown};
-use crate::more::more;
+use crate::columns::Columns;
 use remora_heap::findings::TaskRow;
-use remora_terminal::Table;
 use remora_terminal::size::shown as size;
 use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct TasksJson {
     /// All tasks.
     count: u64,
     /// Pending tasks; null if unknown.
@@ -27,7 +26,7 @@ struct TypeJson {
     retained: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
+pub(super) fn json(shown: &Shown<'_>) -> TasksJson {
     let tasks = &shown.findings.tasks;
     let types = tasks.rows.iter().map(|row| TypeJson {
         r#type: shown.name(row.type_ix),
@@ -36,7 +35,7 @@ pub(super) fn told(shown: &Shown<'_>) -> Told {
         pending: row.pending,
         retained: row.retained,
     });
-    Told { count: tasks.count, pending: tasks.pending, types: types.collect() }
+    TasksJson { count: tasks.count, pending: tasks.pending, types: types.collect() }
 }
 
 pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
@@ -44,17 +43,16 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     if tasks.pending.unwrap_or(tasks.count) < MANY {
         return None;
     }
-    let mut table = Table::new(&["retained", "tasks", "not done", "of"]);
-    (0..3).for_each(|column| table.align_right(column));
-    for row in tasks.rows.iter().take(shown.top) {
+    let columns = Columns { numbers: &["retained", "tasks", "not done"], texts: &["of"] };
+    let table = columns.top(&tasks.rows, shown.top, |row| {
         let pending = row.pending.map_or("?".to_owned(), grouped);
-        table.row([size(row.retained), grouped(row.count), pending, of(shown, row)]);
-    }
+        [size(row.retained), grouped(row.count), pending, of(shown, row)]
+    });
     let head = match tasks.pending {
         Some(pending) => format!("tasks: {}, of which {} not done", counted(tasks.count, "task"), grouped(pending)),
         None => format!("tasks: {}, done or not", counted(tasks.count, "task")),
     };
-    Some(line(head) + table.render() + more(tasks.rows.len(), shown.top))
+    Some(line(head) + table)
 }
 
 fn of(shown: &Shown<'_>, row: &TaskRow) -> String {

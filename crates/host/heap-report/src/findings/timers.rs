@@ -1,13 +1,12 @@
 //! Scheduled timers.
 
 use super::{MANY, Shown};
-use crate::more::more;
-use remora_terminal::Table;
+use crate::columns::Columns;
 use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct TimersJson {
     /// All timers.
     count: u64,
     /// Scheduled timers.
@@ -23,14 +22,14 @@ struct TypeJson {
     scheduled: u64,
 }
 
-pub(super) fn told(shown: &Shown<'_>) -> Told {
+pub(super) fn json(shown: &Shown<'_>) -> TimersJson {
     let timers = &shown.findings.timers;
     let types = timers.rows.iter().map(|row| TypeJson {
         r#type: row.calls.map(|calls| shown.name(calls)),
         count: row.count,
         scheduled: row.scheduled,
     });
-    Told { count: timers.count, scheduled: timers.scheduled, types: types.collect() }
+    TimersJson { count: timers.count, scheduled: timers.scheduled, types: types.collect() }
 }
 
 pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
@@ -38,16 +37,11 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     if timers.count < MANY {
         return None;
     }
-    let mut table = Table::new(&["timers", "to fire", "calling"]);
-    (0..2).for_each(|column| table.align_right(column));
-    for row in timers.rows.iter().take(shown.top) {
+    let columns = Columns { numbers: &["timers", "to fire"], texts: &["calling"] };
+    let table = columns.top(&timers.rows, shown.top, |row| {
         let calls = row.calls.map_or("[not known]".to_owned(), |calls| shown.name(calls));
-        table.row([grouped(row.count), grouped(row.scheduled), calls]);
-    }
+        [grouped(row.count), grouped(row.scheduled), calls]
+    });
     let (count, scheduled) = (counted(timers.count, "timer"), grouped(timers.scheduled));
-    Some(
-        line(format!("timers: {count}, of which {scheduled} are to fire"))
-            + table.render()
-            + more(timers.rows.len(), shown.top),
-    )
+    Some(line(format!("timers: {count}, of which {scheduled} are to fire")) + table)
 }

@@ -54,12 +54,13 @@ pub(super) fn map(index: &Index, id: Id) -> Result<Map, NoAnswer> {
     let record = index.record(id)?;
     let mut drawing = Drawing { index, whole: record.retained, left: BOXES };
     let boxes = drawing.tiles(&record, 1)?;
-    let told = |sum: u64, told: u64| sum.saturating_sub(told);
     let below = record.retained_count.saturating_sub(record.type_ix.is_some().into());
     let rest = Rest {
         nodes: record.children.length - boxes.len() as u64,
-        count: boxes.iter().fold(below.into(), |count, tile| told(count, tile.row.count.into())),
-        retained: boxes.iter().fold(told(record.retained, record.own), |sum, tile| told(sum, tile.row.retained)),
+        count: boxes.iter().fold(u64::from(below), |count, tile| count.saturating_sub(tile.row.count.into())),
+        retained: boxes
+            .iter()
+            .fold(record.retained.saturating_sub(record.own), |sum, tile| sum.saturating_sub(tile.row.retained)),
         mostly: mostly(index, record.children, boxes.len() as u64)?,
     };
     let (above, cut) = above(index, &record)?;

@@ -8,7 +8,7 @@ mod query;
 mod row;
 mod types;
 
-use crate::{About, Error, Index};
+use crate::{About, Error, Index, List};
 use query::Query;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -48,16 +48,17 @@ impl From<Error> for NoAnswer {
 /// Answers `question` about the snapshot in `file`, with the parameters in `query` as in the URL.
 pub(crate) fn answer(index: &Index, file: &str, question: &str, query: &str) -> Result<Value, NoAnswer> {
     let query = Query::of(query)?;
+    let rows = |list: List| Ok(json!(row::page(index, list, query.places()?)?));
     match question {
         "about" => Ok(about(index, file)),
         "map" => Ok(json!(map::map(index, query.id(index)?)?)),
-        "children" => Ok(json!(row::children(index, query.id(index)?, query.places()?)?)),
+        "children" => rows(index.record(query.id(index)?)?.children),
         "object" => Ok(json!(object::object(index, query.object(index)?)?)),
-        "references" => Ok(json!(object::references(index, query.object(index)?, query.places()?)?)),
-        "referrers" => Ok(json!(object::referrers(index, query.object(index)?, query.places()?)?)),
+        "references" => rows(index.record(query.object(index)?)?.references),
+        "referrers" => rows(index.record(query.object(index)?)?.referrers),
         "types" => Ok(json!(types::types(index, &query)?)),
-        "type" => Ok(json!(types::one(index, query.type_ix(index)?))),
-        "objects" => Ok(json!(types::objects(index, query.type_ix(index)?, query.places()?)?)),
+        "type" => Ok(json!(types::TypeRow::at(index, query.type_ix(index)?))),
+        "objects" => rows(index.of_type(&index.types()[query.type_ix(index)?])?),
         "search" => Ok(json!(object::search(index, &query)?)),
         _ => Err(NoAnswer::Unknown),
     }

@@ -2,7 +2,7 @@
 
 use super::map::above;
 use super::query::Query;
-use super::row::{Row, page};
+use super::row::Row;
 use super::types::{self, TypeRow};
 use super::{NoAnswer, Page};
 use crate::Index;
@@ -95,14 +95,6 @@ fn path(index: &Index, id: Id, record: &Record) -> Result<Option<Path>, NoAnswer
     }
     objects.reverse();
     Ok(Some(Path { roots, objects, hidden }))
-}
-
-pub(super) fn references(index: &Index, id: Id, places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
-    page(index, index.record(id)?.references, places)
-}
-
-pub(super) fn referrers(index: &Index, id: Id, places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
-    page(index, index.record(id)?.referrers, places)
 }
 
 /// An address with `@` or `0x` finds an object; other text matches parts of type and static field names.

@@ -68,8 +68,3 @@ pub(super) fn page(index: &Index, list: List, places: Range<u64>) -> Result<Page
     let rows = index.part(list, places)?.into_iter().map(|id| Row::at(index, id)).collect::<Result<_, _>>()?;
     Ok(Page { total: list.length, from, rows })
 }
-
-/// A node's children.
-pub(super) fn children(index: &Index, id: Id, places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
-    page(index, index.record(id)?.children, places)
-}

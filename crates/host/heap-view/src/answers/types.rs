@@ -1,7 +1,6 @@
 //! The table of types: sorted, filtered, by pages.
 
 use super::query::Query;
-use super::row::{Row, page};
 use super::{NoAnswer, Page};
 use crate::Index;
 use serde::Serialize;
@@ -20,7 +19,7 @@ pub(super) struct TypeRow {
 }
 
 impl TypeRow {
-    fn at(index: &Index, place: usize) -> TypeRow {
+    pub(super) fn at(index: &Index, place: usize) -> TypeRow {
         let known = &index.types()[place];
         TypeRow {
             r#type: place,
@@ -31,15 +30,6 @@ impl TypeRow {
             retained: known.retained,
         }
     }
-}
-
-pub(super) fn one(index: &Index, place: usize) -> TypeRow {
-    TypeRow::at(index, place)
-}
-
-/// Its objects, largest retained size first.
-pub(super) fn objects(index: &Index, place: usize, places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
-    page(index, index.of_type(&index.types()[place])?, places)
 }
 
 /// The types whose name or assembly contains `filter`, sorted by `sort`, reversed by `turned`.

@@ -3,6 +3,7 @@
 use super::numbers;
 use crate::Error;
 use std::ops::Range;
+use strum::VariantArray;
 
 /// Bytes of the header.
 pub(super) const HEADER: usize = 128;
@@ -51,7 +52,7 @@ pub(super) struct Counts {
 }
 
 /// The sections, see the parent module.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::VariantArray)]
 pub(super) enum Section {
     Objects,
     Children,
@@ -62,17 +63,6 @@ pub(super) enum Section {
     Names,
     About,
 }
-
-const SECTIONS: [Section; 8] = [
-    Section::Objects,
-    Section::Children,
-    Section::OfTypes,
-    Section::References,
-    Section::Referrers,
-    Section::Types,
-    Section::Names,
-    Section::About,
-];
 
 /// The header's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +138,7 @@ impl Counts {
     /// The byte range of a section, relative to the end of the header.
     pub(super) fn range(&self, section: Section) -> Range<u64> {
         let mut begin = 0;
-        for other in SECTIONS {
+        for &other in Section::VARIANTS {
             let length = self.count(other) * item(other);
             if other == section {
                 return begin..begin + length;

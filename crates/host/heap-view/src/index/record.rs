@@ -111,7 +111,7 @@ impl Record {
             children: list(Section::Children, 6)?,
             references: list(Section::References, 7)?,
             referrers: list(Section::Referrers, 8)?,
-            roots: RootKind::ALL.into_iter().filter(|kind| roots & bit(*kind) != 0).collect(),
+            roots: RootKind::ALL.iter().copied().filter(|kind| roots & bit(*kind) != 0).collect(),
         })
     }
 }

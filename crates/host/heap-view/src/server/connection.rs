@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Maximum length of a request's head. No browser sends more.
 const HEAD: usize = 16 << 10;
 /// Time limit for a request, and for a reply.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long the remaining input is read after the reply.
 const REST: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ pub(super) fn serve(turn: &Turn, site: &Site) {
     let Some(head) = head(stream) else { return };
     turn.reaches(Stage::Answered);
     let reply = reply(&head, site);
-    let written = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&reply.bytes()));
+    let written = stream.set_write_timeout(Some(TIME_LIMIT)).and_then(|()| stream.write_all(&reply.bytes()));
     turn.reaches(Stage::Leaving);
     // Unread input would make the kernel discard data that the client has not received yet.
     if written.is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
@@ -46,7 +46,7 @@ fn drain(mut stream: &TcpStream) {
 
 /// Reads up to the empty line.
 fn head(mut stream: &TcpStream) -> Option<Vec<u8>> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIME_LIMIT;
     let mut head = Vec::new();
     let mut piece = [0; 4096];
     while head.len() < HEAD {

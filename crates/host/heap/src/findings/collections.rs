@@ -5,16 +5,12 @@
 
 use super::kinds::{CORE, Kinds, REFERENCE, bare};
 use super::values::{Column, Numbers, Wishes};
+use super::waste::{Collector, FEWEST, Slots, Waste};
 use crate::bits::Bits;
 use crate::graph::HeapGraph;
 use crate::object_ix::ObjectIx;
 use crate::types::TypeIx;
-use std::cmp::Reverse;
 
-/// Collections with less capacity are omitted: they waste little.
-const FEWEST: u64 = 16;
-/// Maximum collections listed individually.
-const WORST: usize = 1000;
 /// Type arguments of a collection.
 const MOST_ARGUMENTS: usize = 2;
 /// Size of a bucket: the index of the first entry with a hash.
@@ -23,47 +19,12 @@ const BUCKET: u64 = 4;
 /// Oversized collections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collections {
-    /// By type, most waste first.
-    pub rows: Vec<CollectionRow>,
-    /// The collections that waste most, largest first.
-    pub worst: Vec<Oversized>,
-    /// Bytes of all their unused slots.
-    pub wasted: u64,
+    /// Those of known usage.
+    pub waste: Waste,
     /// Collections of unknown usage: their fields are not in the snapshot.
     pub not_judged: u64,
     /// Bytes of their slots.
     pub not_judged_bytes: u64,
-}
-
-/// The collections of one type that are more than half unused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CollectionRow {
-    /// Their type.
-    pub type_ix: TypeIx,
-    /// Number of collections.
-    pub count: u64,
-    /// Their slots.
-    pub places: u64,
-    /// Used slots.
-    pub used: u64,
-    /// Bytes of the unused slots.
-    pub wasted: u64,
-    /// Whether usage was read from fields. Otherwise it is the number of references: null counts as unused.
-    /// An entry whose key and value are both references counts twice, so actual usage may be half.
-    pub is_exact: bool,
-}
-
-/// One collection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Oversized {
-    /// The collection.
-    pub object: ObjectIx,
-    /// Its slots.
-    pub places: u64,
-    /// Used slots.
-    pub used: u64,
-    /// Bytes of the unused slots.
-    pub wasted: u64,
 }
 
 /// How a collection stores its content.
@@ -174,50 +135,27 @@ impl Collections {
         numbers: &Numbers,
         theirs: &mut Bits,
     ) -> Collections {
-        let none = |type_ix| CollectionRow { type_ix, count: 0, places: 0, used: 0, wasted: 0, is_exact: true };
-        let mut rows = kinds.each(none);
-        let mut found = Collections::default();
+        let (mut waste, mut found) = (Collector::new(graph, kinds), Collections::default());
         for object in graph.objects() {
-            let type_ix = graph.type_ix(object);
-            let Some(planned) = plan.of_type[type_ix.0 as usize] else { continue };
-            let Some(room) = planned.room(kinds, graph, numbers, object) else { continue };
-            // An array that two collections share counts once.
-            if !theirs.insert(room.array.0) {
-                continue;
-            }
-            let Some(used) = room.used else {
-                found.not_judged += u64::from(room.places >= FEWEST);
-                found.not_judged_bytes += if room.places >= FEWEST { room.places * room.each } else { 0 };
+            let Some(planned) = plan.of_type[graph.type_ix(object).0 as usize] else { continue };
+            let Some(Room { places, used, is_exact, each, array }) = planned.room(kinds, graph, numbers, object) else {
                 continue;
             };
-            let used = used.min(room.places);
-            if room.places < FEWEST || used * 2 >= room.places {
+            // An array that two collections share counts once.
+            if !theirs.insert(array.0) {
                 continue;
             }
-            let wasted = (room.places - used) * room.each;
-            let row = &mut rows[type_ix.0 as usize];
-            row.count += 1;
-            row.places += room.places;
-            row.used += used;
-            row.wasted += wasted;
-            row.is_exact &= room.is_exact;
-            found.worst.push(Oversized { object, places: room.places, used, wasted });
-            if found.worst.len() >= 2 * WORST {
-                keep_worst(&mut found.worst);
+            match used {
+                Some(used) => waste.add(object, Slots { places, used, each, is_exact }),
+                None if places < FEWEST => {}
+                None => {
+                    found.not_judged += 1;
+                    found.not_judged_bytes += places * each;
+                }
             }
         }
-        keep_worst(&mut found.worst);
-        rows.retain(|row| row.count > 0);
-        rows.sort_by_key(|row| (Reverse(row.wasted), row.type_ix));
-        found.wasted = rows.iter().map(|row| row.wasted).sum();
-        found.rows = rows;
-        found
+        Collections { waste: waste.finish(), ..found }
     }
-}
-
-fn keep_worst(worst: &mut Vec<Oversized>) {
-    worst.sort_by_key(|one| (Reverse(one.wasted), one.object));
-    worst.truncate(WORST);
 }
 
 impl Planned {

@@ -1,8 +1,9 @@
 //! Finds the fields that findings need, from layouts.
 
 use super::values::Wanted;
-use crate::layout::{Layouts, Shape, Slot, SlotKind};
+use crate::layout::{Layouts, Shape, SlotKind};
 use crate::types::TypeIx;
+use crate::values::integer;
 use std::collections::HashMap;
 
 /// No class has more base classes: a longer chain is a cycle.
@@ -20,8 +21,7 @@ struct Place {
     /// Its index in the wanted fields.
     which: usize,
     offset: usize,
-    bytes: usize,
-    is_signed: bool,
+    kind: SlotKind,
 }
 
 impl WantedFields {
@@ -46,9 +46,8 @@ impl WantedFields {
     /// A field beyond their end is skipped.
     pub fn read(&self, type_ix: TypeIx, bytes: &[u8], mut found: impl FnMut(usize, i64)) {
         for place in self.of_type.get(&type_ix).into_iter().flatten() {
-            let end = place.offset.saturating_add(place.bytes);
-            if let Some(bytes) = bytes.get(place.offset..end) {
-                found(place.which, number(bytes, place.is_signed));
+            if let Some(number) = bytes.get(place.offset..).and_then(|bytes| integer(place.kind, bytes)) {
+                found(place.which, number);
             }
         }
     }
@@ -59,47 +58,26 @@ fn place(layouts: &Layouts, wish: Wanted, which: usize) -> Option<Place> {
     for _ in 0..DEEPEST {
         let Shape::Class { base, fields } = &layouts.at(next?)?.shape else { return None };
         if let Some(field) = fields.iter().find(|field| field.name == wish.field) {
-            let (bytes, is_signed) = whole_number(field.slot.kind)?;
-            return Some(Place { which, offset: field.offset as usize, bytes, is_signed });
+            let (offset, kind) = (field.offset as usize, field.slot.kind);
+            return kind.is_integer().then_some(Place { which, offset, kind });
         }
         next = *base;
     }
     None
 }
 
-/// Size and signedness; `None` for other kinds than integers.
-fn whole_number(kind: SlotKind) -> Option<(usize, bool)> {
-    Some(match kind.0 {
-        0x04 => (1, true),
-        0x02 | 0x05 => (1, false),
-        0x06 => (2, true),
-        0x03 | 0x07 => (2, false),
-        0x08 => (4, true),
-        0x09 => (4, false),
-        0x0a | 0x18 => (8, true),
-        0x0b | 0x19 => (8, false),
-        _ => return None,
-    })
-}
-
-/// The number as signed: a 64-bit unsigned number beyond the range becomes negative.
-fn number(bytes: &[u8], is_signed: bool) -> i64 {
-    let value = bytes.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
-    let unused = 64 - 8 * bytes.len() as u32;
-    if is_signed { (value << unused).cast_signed() >> unused } else { value.cast_signed() }
-}
-
 /// Element size of an array of this type, if these layouts have it.
 pub fn place_bytes(layouts: &Layouts, array: TypeIx) -> Option<u32> {
-    let Shape::Array { element, .. } = &layouts.at(layouts.of(array)?)?.shape else { return None };
-    let element: &Slot = element;
-    layouts.bytes_of(element)
+    match &layouts.at(layouts.of(array)?)?.shape {
+        Shape::Array { element, .. } => layouts.bytes_of(element),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Field, Layout, LayoutIx, Source};
+    use crate::layout::{Field, Layout, LayoutIx, Slot, Source};
 
     fn slot(kind: u8, layout: Option<LayoutIx>) -> Slot {
         Slot { kind: SlotKind(kind), of: String::new(), layout }

@@ -50,8 +50,8 @@ impl Finalizers {
         let mut rows: Vec<FinalizerRow> = rows.iter().filter_map(row).collect();
         rows.sort_by_key(|row| (Reverse(row.count), row.type_ix));
         // Every snapshot has static fields.
-        let is_told = |kind| !matches!(kind, RootKind::Inferred | RootKind::Static);
-        let was_seen = graph.roots().iter().any(|root| is_told(root.kind));
+        let is_reported = |kind| !matches!(kind, RootKind::Inferred | RootKind::Static);
+        let was_seen = graph.roots().iter().any(|root| is_reported(root.kind));
         Finalizers {
             count: rows.iter().map(|row| row.count).sum(),
             waiting: was_seen.then_some(queue.len() as u64),

@@ -15,15 +15,16 @@ mod kinds;
 mod tasks;
 mod timers;
 mod values;
+mod waste;
 
-pub use arrays::{ArrayRow, EmptyArray, EmptyArrays};
-pub use collections::{CollectionRow, Collections, Oversized};
+pub use collections::Collections;
 pub use events::{SubscriptionRow, Subscriptions};
 pub use fields::{WantedFields, place_bytes};
 pub use finalizers::{FinalizerRow, Finalizers};
 pub use tasks::{TaskRow, Tasks};
 pub use timers::{TimerRow, Timers};
 pub use values::{FieldValues, NoValues, Wanted};
+pub use waste::{Waste, WasteRow, Wasteful};
 
 use crate::bits::Bits;
 use crate::dominators::DominatorTree;
@@ -39,7 +40,7 @@ pub struct Findings {
     /// Whether the snapshot had field values.
     pub had_values: bool,
     /// Mostly empty arrays of references, except those of collections.
-    pub arrays: EmptyArrays,
+    pub arrays: Waste,
     /// Collections with far more capacity than content.
     pub collections: Collections,
     /// Objects that only an event keeps alive.
@@ -80,7 +81,7 @@ impl Findings {
         let delegates = Delegates::of(graph, kinds);
         Findings {
             had_values: looked.values.are_known(),
-            arrays: EmptyArrays::of(graph, kinds, &theirs),
+            arrays: arrays::empty_arrays(graph, kinds, &theirs),
             collections,
             subscriptions: Subscriptions::of(looked, kinds, &delegates),
             tasks: Tasks::of(looked, kinds, &in_tasks, &numbers),

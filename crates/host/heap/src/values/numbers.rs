@@ -29,13 +29,15 @@ pub(super) fn number(kind: SlotKind, bytes: &[u8]) -> Option<String> {
         }
         0x0d => floating(&format!("{:E}", f64::from_bits(value)), f64::from_bits(value), LARGE),
         0x0f => format!("{value:#x}"),
-        _ if is_signed(kind) => format!("{}", extended(kind, value)),
+        _ if kind.is_signed() => format!("{}", extended(kind, value)),
         _ => value.to_string(),
     })
 }
 
-fn is_signed(kind: SlotKind) -> bool {
-    matches!(kind.0, 0x04 | 0x06 | 0x08 | 0x0a | 0x18)
+/// The integer in a slot. A 64-bit unsigned number beyond the range becomes negative.
+pub(crate) fn integer(kind: SlotKind, bytes: &[u8]) -> Option<i64> {
+    let value = bits(bytes, kind.bytes().filter(|_| kind.is_integer())?)?;
+    Some(if kind.is_signed() { extended(kind, value) } else { value.cast_signed() })
 }
 
 /// A signed number, sign-extended.
@@ -97,7 +99,7 @@ pub(super) fn combined(name: &str, kind: SlotKind, of: (bool, &[(String, u64)]),
         return format!("{name}.{member}");
     }
     let cast = || {
-        let number = if is_signed(kind) { extended(kind, value).to_string() } else { value.to_string() };
+        let number = if kind.is_signed() { extended(kind, value).to_string() } else { value.to_string() };
         let number = if number.starts_with('-') { format!("({number})") } else { number };
         format!("({name}){number}")
     };

@@ -1,10 +1,10 @@
 //! The model's heap for the agent, and the stream of a forked copy, which is complete at once.
 
 use corprof::{ClassId, GenerationRange, HeapView, ObjectId};
-use remora_sampler::{HeapClass, HeapRange, HeapReader, MOST_ARGUMENTS};
-use remora_wire::heap::{
+use remora_heap_stream::{
     ARRAY_CLASS, CLASS, END, FIRST_CLASS, LONGEST_NUMBER, PLAIN_CLASS, RANGE, UNKNOWN_CLASS, write_number,
 };
+use remora_sampler::{HeapClass, HeapRange, HeapReader, MOST_ARGUMENTS};
 
 /// Capacity of the list of heap ranges.
 const RANGES: usize = 1 << 10;

@@ -4,8 +4,8 @@
 
 use super::shape::{Form, Memory, Trust};
 use super::{AHEAD, Walk};
+use remora_heap_stream::{BEYOND_SHORT, FIRST_CLASS, FORM, LONGEST_NUMBER, WORD, distance, short_number, write_number};
 use remora_wire::Contents;
-use remora_wire::heap::{BEYOND_SHORT, FIRST_CLASS, FORM, LONGEST_NUMBER, WORD, distance, short_number, write_number};
 
 impl<M: Memory> Walk<'_, M> {
     /// Writes as many objects as possible, from this one on. Returns the address of the next one.

@@ -12,7 +12,7 @@
 //! runtime about all its further objects.
 
 use super::SMALLEST;
-use remora_wire::heap::{MOST_PLACES, WORD};
+use remora_heap_stream::{MOST_PLACES, WORD};
 
 /// Memory, read in words.
 pub(crate) trait Memory {

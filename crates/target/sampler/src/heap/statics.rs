@@ -3,8 +3,8 @@
 use super::shape::Memory;
 use super::stream_writer::Record;
 use super::{HeapReader, StreamSink};
-use remora_wire::heap::WORD;
-use remora_wire::heap::statics::{Asked, FIELDS_AT_ONCE, Owner, asked, head};
+use remora_heap_stream::WORD;
+use remora_heap_stream::statics::{Asked, FIELDS_AT_ONCE, Owner, asked, head};
 
 /// Marks an answer with an address.
 const HERE: u64 = 0;

@@ -1,7 +1,7 @@
 //! Writes the stream: numbers into a buffer, and some records a second time beside the stream.
 
 use super::{MOST_ARGUMENTS, StreamSink};
-use remora_wire::heap::{LONGEST_NUMBER, write_number};
+use remora_heap_stream::{LONGEST_NUMBER, write_number};
 
 /// Numbers in the longest record, that of a class.
 const MOST_NUMBERS: usize = 7 + MOST_ARGUMENTS;

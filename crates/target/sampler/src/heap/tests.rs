@@ -1,8 +1,8 @@
 //! Walks over invented heaps.
 
 use super::*;
-use remora_wire::heap::statics::{Answer, Asked, FIELDS_AT_ONCE, Owner, Place, answer, question};
-use remora_wire::heap::{ClassFacts, HANDLE_ROOT, HeapDecoder, HeapVisitor, LAYOUT_FIELDS, Layout, MOST_VALUES};
+use remora_heap_stream::statics::{Answer, Asked, FIELDS_AT_ONCE, Owner, Place, answer, question};
+use remora_heap_stream::{ClassFacts, HANDLE_ROOT, HeapDecoder, HeapVisitor, LAYOUT_FIELDS, Layout, MOST_VALUES};
 use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
@@ -102,7 +102,6 @@ pub(super) struct Seen {
 }
 
 impl HeapVisitor for Seen {
-    fn range(&mut self, _: u64, _: u64, _: u64) {}
     fn class(&mut self, id: u64, _: ClassFacts) {
         self.classes.push(id);
     }

@@ -2,7 +2,7 @@
 
 use super::shape::{Memory, TEXT_BASE};
 use super::stream_writer::{Record, StreamWriter};
-use remora_wire::heap::{CLASS, CONTENT, LAYOUT, LAYOUT_FIELDS, MOST_CONTENT, MOST_VALUES, VALUES, WORD};
+use remora_heap_stream::{CLASS, CONTENT, LAYOUT, LAYOUT_FIELDS, MOST_CONTENT, MOST_VALUES, VALUES, WORD};
 
 /// The offset of a string's characters.
 const TEXT_AT: u64 = 12;

@@ -2,9 +2,9 @@
 //! overlap.
 
 use crate::platform::Words;
+use remora_heap_stream::watch::{CLASS, MOST_CLASSES, PieceWriter};
+use remora_heap_stream::{ARRAY_CLASS, PLAIN_CLASS, UNKNOWN_CLASS};
 use remora_sampler::{HeapClass, HeapReader, MOST_ARGUMENTS};
-use remora_wire::heap::{ARRAY_CLASS, PLAIN_CLASS, UNKNOWN_CLASS};
-use remora_wire::watch::{CLASS, MOST_CLASSES, PieceWriter};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub(super) struct Classes {

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::platform::words;
+use remora_heap_stream::ClassFacts;
+use remora_heap_stream::watch::{BornObject, Bounds, WatchPiece};
 use remora_sampler::{HeapClass, MOST_ARGUMENTS};
-use remora_wire::heap::ClassFacts;
-use remora_wire::watch::{BornObject, Bounds, WatchPiece};
 use std::cell::{Cell, RefCell};
 
 /// A heap of 24-byte objects. Every third one is free space; those at odd hundreds are of another class.

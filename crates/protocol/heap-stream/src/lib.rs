@@ -1,7 +1,18 @@
-//! The stream of a heap snapshot: the forked copy describes its heap object by object.
+//! The streams in which the agent describes the heap of the target.
 //!
-//! Bytes, carried in chunks by their own ring. Numbers are LEB128. Each record begins with a number. From [`FIRST_CLASS`] on the record is
-//! an object: its class number is that number minus [`FIRST_CLASS`]. A lower number is the kind of the record:
+//! # Purpose
+//! - The stream of a heap snapshot: the forked copy describes its heap object by object. The agent writes it, [`HeapDecoder`] reads it.
+//! - [`statics`]: questions about static fields, and the answers after that stream.
+//! - [`watch`]: what heap tracking reports about each GC.
+//!
+//! # Design constraints
+//! Depends on nothing. Writers neither allocate nor lock, because they run in a forked copy and in callbacks. Every decoder accepts hostile
+//! bytes: it returns [`Malformed`], never panics, and bounds its allocations.
+//!
+//! # Supported
+//! The stream of a snapshot is bytes, carried in chunks by their own ring. Numbers are LEB128. Each record begins with a number. From
+//! [`FIRST_CLASS`] on the record is an object: its class number is that number minus [`FIRST_CLASS`]. A lower number is the kind of the
+//! record:
 //! ```text
 //! RANGE   kind of the range, address, length
 //! CLASS   the class with the next number: its id, then
@@ -32,16 +43,21 @@
 //! The reader asks for the contents of static fields, and gets the answers after the end of the stream: [`statics`].
 //!
 //! Objects follow each other, each at a multiple of eight bytes: only ranges have an address.
+//!
+//! # Rejected
+//! Versions: `.remora-heap` files store the stream, so their version (`crates/host/heap-file`) stands for it too.
+#![forbid(unsafe_code)]
 
-pub(crate) mod decoder;
+mod decoder;
+mod number;
+mod reader;
+
 pub mod statics;
+pub mod watch;
 
 pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor, Layout};
-
-/// Exit status of a copy that ended itself because a control group was low on memory: [`crate::layout::HEAP_ROOM_LEFT`].
-pub const ENDED_BY_ROOM: i32 = 3;
-/// Exit status of a copy that ended itself because all tasks in its control group, or on the machine, were stalled for memory.
-pub const ENDED_BY_STALLS: i32 = 4;
+pub use number::{BEYOND_SHORT, LONGEST_NUMBER, distance, short_number, write_number, written};
+pub use reader::Malformed;
 
 /// Record kind.
 pub const END: u64 = 0;
@@ -114,114 +130,3 @@ pub const LAYOUT_FIELDS: usize = 30;
 
 /// Objects begin at multiples of this.
 pub const WORD: u64 = 8;
-
-/// The longest form of a number, bytes.
-pub const LONGEST_NUMBER: usize = 10;
-
-/// Writes a number, and returns its length in bytes: at most [`LONGEST_NUMBER`], which `into` must have.
-#[inline]
-pub fn write_number(into: &mut [u8], value: u64) -> usize {
-    // Nearly all numbers are short: write them at once, without a loop.
-    match into.first_chunk_mut::<4>() {
-        Some(place) if value < BEYOND_SHORT => {
-            let (form, length) = short_number(value as u32);
-            *place = form;
-            length
-        }
-        _ => write_long(into, value),
-    }
-}
-
-/// Numbers from here on take more than four bytes.
-pub const BEYOND_SHORT: u64 = 1 << 28;
-
-/// A number less than [`BEYOND_SHORT`] in four bytes, and how many of these it needs. Branch-free: the lengths follow no pattern that a CPU
-/// could predict.
-#[inline]
-pub fn short_number(value: u32) -> ([u8; 4], usize) {
-    // Moves the upper half two bits up, then the upper part of each half one bit up: seven bits in each byte.
-    let halves = value + (value & 0xfff_c000) * 3;
-    let spread = halves + (halves & 0x3f80_3f80);
-    let bits = 31 - (value | 1).leading_zeros();
-    let form = SHORT[bits as usize & 31];
-    ((spread | form as u32).to_le_bytes(), (form >> 32) as usize)
-}
-
-/// Indexed by the highest bit of a number less than 2^28. The upper half is its length in bytes. The lower half has the continuation bit of
-/// each byte but the last.
-const SHORT: [u64; 32] = {
-    let (mut forms, mut highest) = ([0; 32], 0);
-    while highest < 28 {
-        let length = highest as u64 / 7 + 1;
-        forms[highest] = length << 32 | 0x80_8080 & ((1 << (8 * (length - 1))) - 1);
-        highest += 1;
-    }
-    forms
-};
-
-/// Writes any number.
-fn write_long(into: &mut [u8], mut value: u64) -> usize {
-    let mut length = 0;
-    for place in into {
-        length += 1;
-        if value < 0x80 {
-            *place = value as u8;
-            break;
-        }
-        *place = value as u8 | 0x80;
-        value >>= 7;
-    }
-    length
-}
-
-/// Numbers in sequence, for callers that may allocate.
-pub fn written(numbers: &[u64]) -> Vec<u8> {
-    let mut all = Vec::new();
-    for number in numbers {
-        let mut place = [0; LONGEST_NUMBER];
-        let length = write_number(&mut place, *number);
-        all.extend_from_slice(&place[..length]);
-    }
-    all
-}
-
-/// Encodes a reference.
-#[inline]
-pub fn distance(object: u64, target: u64) -> u64 {
-    // Both are multiples of a word.
-    let words = (target.wrapping_sub(object) as i64) >> WORD.trailing_zeros();
-    (((words << 1) ^ (words >> 63)) as u64).wrapping_add(1)
-}
-
-/// Decodes a result of [`distance`], except 0.
-pub(crate) fn target(object: u64, distance: u64) -> u64 {
-    let zigzag = distance - 1;
-    let words = ((zigzag >> 1) as i64) ^ -((zigzag & 1) as i64);
-    object.wrapping_add((words as u64).wrapping_mul(WORD))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_is_written_alike_with_room_and_without() {
-        let near = |bits: u32| [(1_u64 << bits) - 1, 1 << bits, (1 << bits) + 1];
-        for value in (1..64).flat_map(near).chain([0, u64::MAX]) {
-            let (mut roomy, mut long) = ([0; 16], [0; LONGEST_NUMBER]);
-            let (length, expected) = (write_number(&mut roomy, value), write_long(&mut long, value));
-            assert_eq!((length, &roomy[..length]), (expected, &long[..expected]), "{value:#x}");
-            if length < 4 {
-                assert_eq!(write_number(&mut roomy[..3], value), length, "{value:#x}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_reference_comes_back_whichever_way_it_points() {
-        for (object, other) in [(0x7f00_0000_1000, 0x7f00_0000_1018), (0x7f00_0000_1018, 0x7f00_0000_1000), (64, 64)] {
-            assert_ne!(distance(object, other), 0);
-            assert_eq!(target(object, distance(object, other)), other);
-        }
-    }
-}

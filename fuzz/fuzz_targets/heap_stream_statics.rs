@@ -1,4 +1,4 @@
 //! Fuzzes questions and answers about static fields. What it does with the bytes, and what must hold, is in `tests/fuzz-smoke`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| remora_fuzz_smoke::feed("wire_statics", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| remora_fuzz_smoke::feed("heap_stream_statics", bytes));

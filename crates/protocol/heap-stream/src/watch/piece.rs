@@ -1,7 +1,8 @@
 //! Writes a piece on the stack of a callback, without allocating.
 
-use super::{BEGINS, BORN, BOUNDS, MOVED, SURVIVED, zigzag};
-use crate::heap::{LONGEST_NUMBER, write_number};
+use super::{BEGINS, BORN, BOUNDS, MOVED, SURVIVED};
+use crate::number::zigzag;
+use crate::{LONGEST_NUMBER, write_number};
 
 /// The longest piece, bytes.
 pub const PIECE_BYTES: usize = 2048;

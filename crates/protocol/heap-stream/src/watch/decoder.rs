@@ -1,9 +1,10 @@
 //! The recorder's side: decodes pieces. The input is not trusted.
 
-use super::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOST_CLASSES, MOVED, SURVIVED, unzigzag};
-use crate::Malformed;
-use crate::heap::WORD;
-use crate::heap::decoder::{ClassFacts, Reader, Stop, class};
+use super::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOST_CLASSES, MOVED, SURVIVED};
+use crate::WORD;
+use crate::decoder::{ClassFacts, class};
+use crate::number::unzigzag;
+use crate::reader::{Malformed, Reader, Stop};
 
 /// A part of the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use crate::cache::ObjectCache;
 use crate::classes::Classes;
 use crate::known::Known;
-use remora_wire::heap::{ClassFacts, FROZEN, HeapDecoder, HeapVisitor};
+use remora_heap_stream::{ClassFacts, FROZEN, HeapDecoder, HeapVisitor};
 
 /// A partly received snapshot.
 #[derive(Debug, Default)]
-pub(crate) struct Picture {
+pub(crate) struct Snapshot {
     decoder: HeapDecoder,
     taken: Taken,
     damaged: bool,
@@ -23,7 +23,7 @@ struct Taken {
     ended: bool,
 }
 
-impl Picture {
+impl Snapshot {
     /// The next bytes of the stream.
     pub(crate) fn push(&mut self, bytes: &[u8], classes: &mut Classes) {
         let mut visitor = Visitor { taken: &mut self.taken, classes };
@@ -59,10 +59,6 @@ impl HeapVisitor for Visitor<'_> {
         let class = self.taken.numbers.get(class as usize).copied().unwrap_or_default();
         self.taken.cache.add(address, Known { class, bytes: size, survived: 0, is_of_the_start: false });
     }
-
-    fn reference(&mut self, _: u64) {}
-
-    fn gap(&mut self, _: u64, _: u64) {}
 
     fn broken(&mut self, _: u64) {
         self.taken.broken += 1;

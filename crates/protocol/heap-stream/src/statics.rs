@@ -13,8 +13,7 @@
 //! ```
 //! A type without any answer is not loaded.
 
-use super::decoder::{Reader, Stop};
-use crate::Malformed;
+use crate::reader::{Malformed, Reader, Stop};
 
 /// Fields in one answer, at most.
 pub const FIELDS_AT_ONCE: usize = 28;
@@ -125,8 +124,8 @@ fn read(reader: &mut Reader<'_>) -> Result<Answer, Stop> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::written;
     use super::*;
+    use crate::written;
 
     #[test]
     fn gch_06_a_question_is_read_as_it_was_put() {

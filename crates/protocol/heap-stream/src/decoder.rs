@@ -1,10 +1,11 @@
 //! The recorder's side of the stream: decodes bytes, in pieces of any size, into records. The input is not trusted.
 
-use super::{
-    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FORM, GAP, LAYOUT, LAYOUT_FIELDS, LENGTHY, LONGEST_NUMBER,
-    MOST_CONTENT, MOST_PLACES, MOST_VALUES, PLAIN_CLASS, RANGE, ROOT, UNKNOWN_CLASS, VALUES, WORD,
+use crate::number::target;
+use crate::reader::{Malformed, Reader, Stop};
+use crate::{
+    ARRAY_CLASS, BROKEN, CLASS, CONTENT, END, FIRST_CLASS, FORM, GAP, LAYOUT, LAYOUT_FIELDS, LENGTHY, MOST_CONTENT,
+    MOST_PLACES, MOST_VALUES, PLAIN_CLASS, RANGE, ROOT, UNKNOWN_CLASS, VALUES, WORD,
 };
-use crate::Malformed;
 
 /// Type arguments kept for a class, at most; more are skipped.
 const MOST_ARGUMENTS: u64 = 64;
@@ -50,30 +51,30 @@ pub struct Layout {
     pub fields: Vec<(u32, u32)>,
 }
 
-/// Receives the records, in the order of the stream.
+/// Receives the records, in the order of the stream. A visitor implements the methods for what it needs.
 pub trait HeapVisitor {
     /// A range begins. The following objects are in it.
-    fn range(&mut self, kind: u64, address: u64, length: u64);
+    fn range(&mut self, _kind: u64, _address: u64, _length: u64) {}
     /// A class. The first has number 0.
-    fn class(&mut self, id: u64, facts: ClassFacts);
+    fn class(&mut self, _id: u64, _facts: ClassFacts) {}
     /// An object. Its references follow.
-    fn object(&mut self, address: u64, class: u32, size: u64);
+    fn object(&mut self, _address: u64, _class: u32, _size: u64) {}
     /// A reference of the last object.
-    fn reference(&mut self, target: u64);
+    fn reference(&mut self, _target: u64) {}
     /// Bytes without an object.
-    fn gap(&mut self, address: u64, length: u64);
+    fn gap(&mut self, _address: u64, _length: u64) {}
     /// The rest of the range, from here on, could not be walked.
-    fn broken(&mut self, address: u64);
+    fn broken(&mut self, _address: u64) {}
     /// The content of the last object, a string of `_whole` bytes: at most [`MOST_CONTENT`] of them.
     fn content(&mut self, _whole: u64, _bytes: &[u8]) {}
-    /// A root for the object at `address`; `detail` depends on its kind.
+    /// A root for the object at `_address`; `_detail` depends on its kind.
     fn root(&mut self, _kind: u64, _address: u64, _detail: u64) {}
     /// The values of the last object after its class, `_whole` bytes: at most [`MOST_VALUES`] of them.
     fn values(&mut self, _whole: u64, _bytes: &[u8]) {}
     /// The layout of a class, by its number, or a further part of it.
     fn layout(&mut self, _class: u32, _layout: Layout) {}
     /// The stream is complete, with this many objects.
-    fn end(&mut self, objects: u64);
+    fn end(&mut self, _objects: u64) {}
 }
 
 /// Reads the stream.
@@ -97,54 +98,6 @@ struct Form {
     size: u64,
     /// Number of reference slots.
     places: usize,
-}
-
-/// Why a record was not read.
-pub(crate) enum Stop {
-    /// More bytes are needed.
-    Short,
-    /// It is invalid.
-    Bad,
-}
-
-/// Takes numbers from the front.
-pub(crate) struct Reader<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) at: usize,
-}
-
-impl Reader<'_> {
-    /// Whether everything has been taken.
-    pub(crate) fn is_at_end(&self) -> bool {
-        self.at >= self.bytes.len()
-    }
-
-    pub(crate) fn number(&mut self) -> Result<u64, Stop> {
-        let mut value = 0_u64;
-        for index in 0..LONGEST_NUMBER {
-            let byte = *self.bytes.get(self.at + index).ok_or(Stop::Short)?;
-            let bits = u64::from(byte & 0x7f);
-            if index == LONGEST_NUMBER - 1 && bits > 1 {
-                return Err(Stop::Bad);
-            }
-            value |= bits << (7 * index);
-            if byte & 0x80 == 0 {
-                self.at += index + 1;
-                return Ok(value);
-            }
-        }
-        Err(Stop::Bad)
-    }
-
-    fn bytes(&mut self, count: usize) -> Result<&[u8], Stop> {
-        let bytes = self.bytes.get(self.at..).and_then(|rest| rest.get(..count)).ok_or(Stop::Short)?;
-        self.at += count;
-        Ok(bytes)
-    }
-
-    fn small(&mut self) -> Result<u32, Stop> {
-        u32::try_from(self.number()?).map_err(|_| Stop::Bad)
-    }
 }
 
 impl HeapDecoder {
@@ -188,7 +141,7 @@ impl HeapDecoder {
         if let Some(object) = self.object {
             match reader.number()? {
                 0 => self.object = None,
-                distance => visitor.reference(super::target(object, distance)),
+                distance => visitor.reference(target(object, distance)),
             }
             return Ok(());
         }
@@ -226,9 +179,8 @@ impl HeapDecoder {
             BROKEN => visitor.broken(reader.number()?),
             ROOT => visitor.root(reader.number()?, reader.number()?, reader.number()?),
             CONTENT => {
-                let (whole, told) = (reader.number()?, reader.number()?);
-                let told = usize::try_from(told).ok().filter(|_| told <= whole.min(MOST_CONTENT)).ok_or(Stop::Bad)?;
-                visitor.content(whole, reader.bytes(told)?);
+                let (whole, bytes) = kept_bytes(reader, MOST_CONTENT)?;
+                visitor.content(whole, bytes);
             }
             FORM => {
                 let (class, size, places) = (reader.number()?, reader.number()?, reader.number()?);
@@ -242,9 +194,8 @@ impl HeapDecoder {
                 self.at_length(self.known(head)?, reader, visitor)?;
             }
             VALUES => {
-                let (whole, told) = (reader.number()?, reader.number()?);
-                let told = usize::try_from(told).ok().filter(|_| told <= whole.min(MOST_VALUES)).ok_or(Stop::Bad)?;
-                visitor.values(whole, reader.bytes(told)?);
+                let (whole, bytes) = kept_bytes(reader, MOST_VALUES)?;
+                visitor.values(whole, bytes);
             }
             _ => {
                 let class = self.known(head)?;
@@ -280,16 +231,16 @@ impl HeapDecoder {
         visitor: &mut impl HeapVisitor,
     ) -> Result<(), Stop> {
         let size = if form.size == 0 { reader.number()? } else { form.size };
-        let mut told = [0; MOST_PLACES];
+        let mut distances = [0; MOST_PLACES];
         // Read all or nothing of it: the rest may not have arrived yet.
-        for place in told.iter_mut().take(form.places) {
+        for place in distances.iter_mut().take(form.places) {
             *place = reader.number()?;
         }
         let address = self.cursor;
         self.advance(size)?;
         visitor.object(address, class, size);
-        let references = told.iter().take(form.places).filter(|distance| **distance != 0);
-        references.for_each(|distance| visitor.reference(super::target(address, *distance)));
+        let references = distances.iter().take(form.places).filter(|distance| **distance != 0);
+        references.for_each(|distance| visitor.reference(target(address, *distance)));
         Ok(())
     }
 
@@ -320,6 +271,13 @@ pub(crate) fn class(kind: u64, reader: &mut Reader<'_>) -> Result<ClassFacts, St
     })
 }
 
+/// The length of something in an object, and its first bytes, at most `most`.
+fn kept_bytes<'a>(reader: &'a mut Reader<'_>, most: u64) -> Result<(u64, &'a [u8]), Stop> {
+    let (whole, kept) = (reader.number()?, reader.number()?);
+    let kept = usize::try_from(kept).ok().filter(|_| kept <= whole.min(most)).ok_or(Stop::Bad)?;
+    Ok((whole, reader.bytes(kept)?))
+}
+
 fn layout(reader: &mut Reader<'_>) -> Result<Layout, Stop> {
     let (bytes, count, follow) = (reader.small()?, reader.small()?, reader.number()?);
     if follow > LAYOUT_FIELDS as u64 {
@@ -331,8 +289,8 @@ fn layout(reader: &mut Reader<'_>) -> Result<Layout, Stop> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FROZEN, HANDLE_ROOT, distance, write_number};
     use super::*;
+    use crate::{FROZEN, HANDLE_ROOT, distance, written};
 
     #[derive(Debug, Default, PartialEq, Eq, Clone)]
     struct Seen(Vec<String>);
@@ -373,15 +331,6 @@ mod tests {
         }
     }
 
-    fn bytes(numbers: &[u64]) -> Vec<u8> {
-        let one = |number: &u64| {
-            let mut place = [0; LONGEST_NUMBER];
-            let length = write_number(&mut place, *number);
-            place[..length].to_vec()
-        };
-        numbers.iter().flat_map(one).collect()
-    }
-
     fn stream() -> Vec<u8> {
         let mut numbers = vec![RANGE, FROZEN, 0x1000, 96];
         numbers.extend([CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 1, 0x71]);
@@ -409,7 +358,7 @@ mod tests {
             END,
             2,
         ]);
-        bytes(&numbers)
+        written(&numbers)
     }
 
     #[test]
@@ -438,7 +387,7 @@ mod tests {
         numbers.extend([LENGTHY, FIRST_CLASS, 40, distance(0x1060, 0x1040), 0]);
         numbers.extend([FIRST_CLASS, distance(0x1088, 0x1000), distance(0x1088, 0x1088), END, 5]);
         let mut whole = Seen::default();
-        HeapDecoder::default().push(&bytes(&numbers), &mut whole).unwrap();
+        HeapDecoder::default().push(&written(&numbers), &mut whole).unwrap();
         let expected = [
             "object 0x1000 0 32",
             "to 0x1020",
@@ -456,7 +405,7 @@ mod tests {
         assert_eq!(whole.0[3..], expected);
         for step in [1, 2, 5] {
             let (mut seen, mut decoder) = (Seen::default(), HeapDecoder::default());
-            bytes(&numbers).chunks(step).for_each(|piece| decoder.push(piece, &mut seen).unwrap());
+            written(&numbers).chunks(step).for_each(|piece| decoder.push(piece, &mut seen).unwrap());
             assert_eq!(seen, whole, "in pieces of {step}");
         }
     }
@@ -467,7 +416,7 @@ mod tests {
         let class = [CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 0];
         let layout = [CLASS, 0, LAYOUT, 32, 2, 2, 0x0400_0001, 8, 0x0400_0002, 16];
         let object = [FIRST_CLASS, 32, 0, VALUES, 16, 2, 7, 9];
-        HeapDecoder::default().push(&bytes(&[&class[..], &layout, &object].concat()), &mut seen).unwrap();
+        HeapDecoder::default().push(&written(&[&class[..], &layout, &object].concat()), &mut seen).unwrap();
         let fields = vec![(0x0400_0001, 8), (0x0400_0002, 16)];
         let told = Layout { bytes: 32, count: 2, fields };
         assert_eq!(seen.0[1..], [format!("layout 0 {told:?}"), "object 0x0 0 32".into(), "values 16 [7, 9]".into()]);
@@ -477,7 +426,7 @@ mod tests {
     fn what_makes_no_sense_is_refused_and_nothing_comes_behind_the_end() {
         let refused = |numbers: &[u64]| {
             let mut decoder = HeapDecoder::default();
-            decoder.push(&bytes(numbers), &mut Seen::default()).is_err()
+            decoder.push(&written(numbers), &mut Seen::default()).is_err()
         };
         assert!(refused(&[FIRST_CLASS, 24]), "a class that was never told");
         assert!(refused(&[FIRST_CLASS - 1]), "no such record");

@@ -1,6 +1,6 @@
 //! The reports of heap tracking: pieces about each GC, each a record in their own ring.
 //!
-//! Numbers are LEB128, as in [`crate::heap`]. A piece begins with its kind and the number of its GC. Its items follow, up to the end of the
+//! Numbers are LEB128, as in the stream of a snapshot. A piece begins with its kind and the number of its GC. Its items follow, up to the end of the
 //! piece:
 //! ```text
 //! BEGINS     time, the oldest generation collected, whether the GC was induced
@@ -42,15 +42,3 @@ pub const ENDS: u64 = 7;
 
 /// Classes that heap tracking can number, at most.
 pub const MOST_CLASSES: usize = 1 << 15;
-
-/// A distance in words, in either direction.
-fn zigzag(from: u64, to: u64) -> u64 {
-    let words = (to.wrapping_sub(from) as i64) / crate::heap::WORD as i64;
-    ((words << 1) ^ (words >> 63)) as u64
-}
-
-/// Decodes a result of [`zigzag`].
-fn unzigzag(from: u64, distance: u64) -> u64 {
-    let words = ((distance >> 1) as i64) ^ -((distance & 1) as i64);
-    from.wrapping_add((words as u64).wrapping_mul(crate::heap::WORD))
-}
