@@ -223,17 +223,23 @@ fn a_child_that_forks_without_exec_has_no_ring_and_survives_our_signal() {
         for way in WAYS {
             let mut target = masked(runtime);
             let before = Facts::of(target.pid());
-            let recording = Recording::begun(&target, way);
+            let mut recording = Recording::begun(&target, way);
             recording.wait_until_samples_are_handed_over();
             assert!(!memory(target.pid()).is_empty(), "the target itself has the shared memory");
             let taken = Facts::of(target.pid()).dispositions.1 & !before.dispositions.1;
             assert_eq!(taken.trailing_zeros() + 1, Signal::URG.as_raw() as u32);
-            // A child that is forked while the agent maps a table has its descriptor (SECURITY.md).
-            until("the agent has mapped its tables", || {
-                !memory(target.pid()).iter().any(|found| found.starts_with("descriptor"))
-            });
+            // A child that is forked while the agent maps a table has its descriptor (SECURITY.md). A halted recorder sends no table, and
+            // the agent reads its messages before each pass that hands samples over.
+            recording.remora().signal(Signal::STOP);
+            for _ in 0..3 {
+                let sent = recording.counter(SENT);
+                until("the agent has made another pass", || recording.counter(SENT) > sent);
+            }
+            let in_target = memory(target.pid());
+            assert!(!in_target.iter().any(|found| found.starts_with("descriptor")), "{in_target:?}");
             let child = target.ask_number(&format!("fork {}", Signal::URG.as_raw())) as u32;
             assert_eq!(memory(child), Vec::<String>::new());
+            recording.remora().signal(Signal::CONT);
             assert_ne!(Facts::of(child).dispositions.1 & taken, 0, "it has our handler");
             let survives = |target: &mut Target| {
                 kill_process(Pid::from_raw(child as i32).expect("a process"), Signal::URG).expect("it lives");
