@@ -118,7 +118,7 @@ pub(crate) struct RecordArgs {
     /// What to measure: CPU time, or wall-clock time with waits
     #[arg(short, long, value_name = "EVENT", default_value = "cpu")]
     pub(crate) event: EventArg,
-    /// Samples a second and thread, 1 to 10000
+    /// Samples a second and thread, 1 to 10000; the eventpipe engine has a rate of its own
     #[arg(short, long, value_name = "HZ", default_value_t = HERTZ, value_parser = hertz)]
     pub(crate) frequency: u32,
     /// Signals and read stacks a second, for the whole process [default: for cpu 10000 or more, for wall 2000]

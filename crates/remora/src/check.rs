@@ -8,7 +8,7 @@ use crate::failure::{Failure, Goal, in_words};
 use crate::library::{FOR_RECORDINGS, requirements};
 use crate::preconditions::{Obstacle, examine, obstacle};
 use crate::target::choose;
-use remora_attach::{Check, Slot, check_pid};
+use remora_attach::{Check, Slot, Version, check_pid};
 use serde::Serialize;
 
 /// JSON output. A field keeps its name and meaning; new ones may be added.
@@ -28,8 +28,10 @@ struct CheckJson<'a> {
 }
 
 /// docs/guide/risks.md has the measurement.
-const AVX_512: &str = "this CPU has AVX-512: a sample may crash a process that handles many null references; \
-                       `--engine eventpipe` avoids that (docs/guide/risks.md)";
+const AVX_512: &str = "this CPU has AVX-512: a sample may crash a process that handles many null references; `--engine eventpipe` avoids that";
+/// See [`Version::has_wrong_sample_marks`].
+const AVX_512_WALL_ONLY: &str = "this CPU has AVX-512: a sample may crash a process that handles many null references; \
+                                 `--engine eventpipe -e wall` avoids that (on this runtime, that engine finds nearly nothing with `-e cpu`)";
 
 #[derive(Debug, Serialize)]
 struct Line<'a> {
@@ -47,7 +49,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         (Err(failure), Some(process_id)) if args.json => {
             let checks = check_pid(process_id, &requirements(FOR_RECORDINGS)?);
             let why = checks.iter().find(|check| check.has_failed()).map_or("", |check| &check.found);
-            out(&json(process_id, &checks, &Verdict::Fails(why, failure.code())))?;
+            out(&json(process_id, &checks, &Verdict::Fails(why, failure.code()), None))?;
             return Ok(failure.exit());
         }
         (Err(failure), _) => return Err(failure),
@@ -55,7 +57,11 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let checks = examine(&process, FOR_RECORDINGS, Slot::Beside)?;
     let obstacle = obstacle(&process, &checks);
     let verdict = Verdict::of(obstacle.as_ref());
-    out(&if args.json { json(process.pid, &checks, &verdict) } else { text(&checks, &verdict) })?;
+    let version = process.runtime().and_then(|runtime| runtime.version);
+    out(&match args.json {
+        true => json(process.pid, &checks, &verdict, version),
+        false => text(&checks, &verdict, version),
+    })?;
     Ok(match &obstacle {
         Some(obstacle) if !obstacle.agent_only => obstacle.failure.exit(),
         _ => Exit::Done,
@@ -91,12 +97,13 @@ impl Verdict<'_> {
     }
 
     /// Known risks of the recording.
-    fn risks(&self) -> &'static [&'static str] {
+    fn risks(&self, version: Option<Version>) -> Vec<&'static str> {
         #[cfg(target_arch = "x86_64")]
         if matches!(self, Verdict::Agent) && std::arch::is_x86_feature_detected!("avx512f") {
-            return &[AVX_512];
+            let is_marked = !version.is_some_and(Version::has_wrong_sample_marks);
+            return vec![if is_marked { AVX_512 } else { AVX_512_WALL_ONLY }];
         }
-        &[]
+        Vec::new()
     }
 
     /// The error code that `record` would end with.
@@ -118,7 +125,7 @@ impl std::fmt::Display for Verdict<'_> {
     }
 }
 
-fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>) -> Page {
+fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>, version: Option<Version>) -> Page {
     let lines = checks.iter().map(|check| Line {
         name: check.subject.name(),
         passed: check.passed,
@@ -126,12 +133,12 @@ fn json(process_id: u32, checks: &[Check], verdict: &Verdict<'_>) -> Page {
         remedy: in_words(&check.remedies, Goal::Recording),
     });
     let engine = verdict.engine();
-    let (recordable, code, risks) = (engine.is_some(), verdict.code(), verdict.risks().to_vec());
+    let (recordable, code, risks) = (engine.is_some(), verdict.code(), verdict.risks(version));
     let (verdict, checks) = (verdict.to_string(), lines.collect());
     Page::json(&CheckJson { process_id, recordable, engine, verdict, code, checks, risks })
 }
 
-fn text(checks: &[Check], verdict: &Verdict<'_>) -> Page {
+fn text(checks: &[Check], verdict: &Verdict<'_>, version: Option<Version>) -> Page {
     let width = checks.iter().map(|check| check.subject.name().len()).max().unwrap_or(0);
     let mut text = Page::default();
     for check in checks {
@@ -143,7 +150,7 @@ fn text(checks: &[Check], verdict: &Verdict<'_>) -> Page {
         let remedy = in_words(&check.remedies, Goal::Recording).map_or(String::new(), |remedy| format!("; {remedy}"));
         text += line(format!("{mark}  {:width$}  {}{remedy}", check.subject.name(), check.found));
     }
-    let risks: Page = verdict.risks().iter().map(|risk| line(format!("note     {risk}"))).sum();
+    let risks: Page = verdict.risks(version).iter().map(|risk| line(format!("note     {risk}"))).sum();
     text + risks + line(verdict.to_string())
 }
 
@@ -163,14 +170,16 @@ mod tests {
             (Verdict::Fails("it is stopped", "process-stopped"), None, "record would not work: it is stopped"),
         ];
         for (verdict, engine, line) in cases {
-            let text = text(&[], &verdict);
+            let text = text(&[], &verdict, None);
             assert_eq!(text.lines().last(), Some(line));
+            let on_9 = json(7, &[], &verdict, Version::parse("9.0.7")).to_string();
+            assert_eq!(on_9.contains("eventpipe -e wall"), on_9.contains("AVX-512"));
             #[cfg(target_arch = "x86_64")]
             assert_eq!(
                 text.contains("AVX-512"),
                 matches!(verdict, Verdict::Agent) && std::arch::is_x86_feature_detected!("avx512f")
             );
-            let document: serde_json::Value = serde_json::from_str(&json(7, &[], &verdict)).expect("it is JSON");
+            let document: serde_json::Value = serde_json::from_str(&json(7, &[], &verdict, None)).expect("it is JSON");
             assert_eq!(document["engine"].as_str(), engine);
             assert_eq!(document["code"].is_null(), engine.is_some());
             assert_eq!(

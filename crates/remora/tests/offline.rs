@@ -342,7 +342,7 @@ fn a_disk_without_room_is_refused_before_anything_is_written() {
     let directory = Directory::new();
     let file = directory.path("out.folded");
     let message = directory.remora_on_a_small_disk("1m", ["convert", golden(), "-o", &file]).fails(21);
-    assert!(message.contains("the disk is full (1024 KiB are free, 16 MiB are needed)"), "{message}");
+    assert!(message.contains("the disk is full (1.0 MiB are free, 16 MiB are needed)"), "{message}");
 }
 
 #[test]

@@ -54,6 +54,13 @@ impl Version {
             _ => Version { patch: version.patch.map(|patch| patch / 100), ..version },
         })
     }
+
+    /// Whether the sampler of this runtime (EventPipe) marks nearly all samples as outside managed code: .NET 9, and .NET 10 before 10.0.4
+    /// (dotnet/runtime issue 123996).
+    pub fn has_wrong_sample_marks(self) -> bool {
+        let version = |major, patch| Version { major, minor: 0, patch };
+        (version(9, None)..version(10, Some(4))).contains(&self)
+    }
 }
 
 impl std::fmt::Display for Version {
@@ -217,6 +224,16 @@ mod tests {
         for (text, expected) in cases {
             let found = Version::parse(text).map(|version| (version.major, version.minor, version.patch));
             assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_runtimes_with_wrong_sample_marks_are_from_9_to_before_10_0_4() {
+        for (text, expected) in
+            [("8.0.22", false), ("9.0", true), ("9.0.7", true), ("10.0", true), ("10.0.3", true), ("10.0.4", false)]
+        {
+            let version = Version::parse(text).expect("a version");
+            assert_eq!(version.has_wrong_sample_marks(), expected, "{text}");
         }
     }
 

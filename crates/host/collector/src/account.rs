@@ -60,19 +60,36 @@ pub fn unsampled(profile: &Profile, used: &Used) -> Option<String> {
     let sampled = running.map(|sample| sample.weight).sum::<u64>();
     let missing = used.process.saturating_sub(sampled);
     let elsewhere = missing.saturating_sub(used.unfollowed);
-    let is_told = |time: u64| time > MISSING_TIME && time > used.process / MISSING_PART;
+    let is_reported = |time: u64| time > MISSING_TIME && time > used.process / MISSING_PART;
     let causes = [
         (used.unfollowed.min(missing), "in threads that cannot be followed"),
         (elsewhere, "in threads that ended before they could be sampled, or while the sampler had no CPU"),
     ];
     let causes: Vec<String> =
-        causes.iter().filter(|(time, _)| is_told(*time)).map(|(time, why)| format!("{} {why}", shown(*time))).collect();
-    (is_told(missing) && !causes.is_empty()).then(|| {
+        causes.iter().filter(|(time, _)| is_reported(*time)).map(|(time, why)| format!("{} {why}", shown(*time))).collect();
+    (is_reported(missing) && !causes.is_empty()).then(|| {
         format!(
             "{} of the target's {} of CPU time are in no sample: {}",
             shown(missing),
             shown(used.process),
             causes.join(", ")
+        )
+    })
+}
+
+/// A note needs more missed runs than this, and more than one in [`MISSED_PART`] of the attempts to sample a running thread.
+const MISSED_RUNS: u64 = 20;
+/// See [`MISSED_RUNS`].
+const MISSED_PART: u64 = 5;
+
+/// A note on threads that ran when the sampler looked, and had blocked before the signal arrived. `missed`: how often.
+pub fn missed_runs(profile: &Profile, missed: u64) -> Option<String> {
+    let taken = profile.samples().iter().filter(|sample| sample.state == State::Running).count() as u64;
+    let attempts = taken.saturating_add(missed);
+    (missed > MISSED_RUNS && missed > attempts / MISSED_PART).then(|| {
+        format!(
+            "in {missed} of {attempts} cases, a running thread had blocked again before the signal for its sample arrived: \
+             the CPU time of short bursts is shown too small, and that of the same threads' other code too large"
         )
     })
 }
@@ -115,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn each_counter_that_is_not_zero_is_told_in_words() {
+    fn each_counter_that_is_not_zero_is_reported_in_words() {
         assert_eq!(notes(|_| 0, 0), Vec::<String>::new());
         let only = |wanted| notes(move |which| if which == wanted { 7 } else { 0 }, 0);
         for (which, word) in [
@@ -129,6 +146,14 @@ mod tests {
         }
         let lines = notes(|_| 0, 3);
         assert!(lines.len() == 1 && lines[0].starts_with("3 unloads"), "{lines:?}");
+    }
+
+    #[test]
+    fn runs_that_ended_before_the_signal_are_reported_when_they_are_many() {
+        let text = missed_runs(&sampled(100), 60).expect("60 of 160");
+        assert!(text.starts_with("in 60 of 160 cases"), "{text}");
+        assert_eq!(missed_runs(&sampled(100), 24), None, "less than a fifth");
+        assert_eq!(missed_runs(&sampled(10), 15), None, "few");
     }
 
     /// A profile with this much sampled, in milliseconds.
@@ -151,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_that_is_in_no_sample_is_told_with_its_cause() {
+    fn cpu_time_that_is_in_no_sample_is_reported_with_its_cause() {
         let text = note(600, 1000, 0).expect("400 ms are missing");
         assert!(
             text.starts_with(

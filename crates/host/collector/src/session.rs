@@ -207,6 +207,7 @@ impl Session {
             Some(used) => account::unsampled(profile, used),
             None => (profile.loss.delivered > 0).then(|| account::NOT_SCALED.to_owned()),
         });
+        notes.extend(account::missed_runs(profile, counter(layout::RUNS_MISSED)));
         notes.extend(unread);
         notes.extend(self.agent.ended_before_its_time().map(str::to_owned));
         profile.meta.notes.extend(notes);

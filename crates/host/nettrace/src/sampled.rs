@@ -236,9 +236,8 @@ impl Collector {
             note(format!("{} events were not understood.", self.misshapen + end.incomplete));
         }
         if unresolved > 0 {
-            note(format!(
-                "{unresolved} different addresses belong to no method that the runtime named: shown as [unknown]."
-            ));
+            let addresses = if unresolved == 1 { "1 address belongs" } else { &format!("{unresolved} addresses belong") };
+            note(format!("{addresses} to no method that the runtime named: shown as [unknown]."));
         }
         if self.marked.0 < self.marked.1 / UNMARKED {
             note(if self.event == remora_profile::Event::Cpu { MARKS_LEFT_OUT } else { MARKS_BLOCKED }.to_owned());

@@ -37,7 +37,7 @@ impl Receipt {
                 format!("Receipt: clean, except for what was announced. This stays in {process}, inert:")
             }
             (Outcome::Running, true) if self.verdict(Kind::Mapping) == Verdict::Allowed => {
-                format!("Receipt: clean. All that is left of Remora in {process} is this, which does nothing:")
+                format!("Receipt: clean, except for an inert library. This stays in {process} and does nothing:")
             }
             (Outcome::Running, true) => format!("Receipt: clean. Nothing of Remora is left in {process}."),
             (Outcome::Running, false) => {

@@ -43,6 +43,8 @@ pub const OVER_BUDGET: usize = 20;
 pub const FAILED_LOOKUPS: usize = 17;
 /// Refused unwind tables: not sealed, damaged, or without room to map them.
 pub const UNWIND_REFUSED: usize = 21;
+/// The part of [`MOVED_ON`] that ran when the sampler looked, and had blocked when the signal arrived.
+pub const RUNS_MISSED: usize = 22;
 
 /// Counters of a heap snapshot, by the forked copy: objects.
 pub const HEAP_OBJECTS: usize = 32;

@@ -310,7 +310,7 @@ fn check_space(place: Place, folder: &Folder) -> Result<(), Failure> {
     if free >= SPACE_NEEDED {
         return Ok(());
     }
-    let why = format!("{} KiB are free, {} MiB are needed", free >> 10, SPACE_NEEDED >> 20);
+    let why = format!("{:.1} MiB are free, {} MiB are needed", free as f64 / f64::from(1 << 20), SPACE_NEEDED >> 20);
     Err(Failure::DiskFull { place, why })
 }
 

@@ -5,14 +5,14 @@
 
 use super::engine_step::{EndReason, Ended, Kept, NotStarted, Step};
 use super::plan::Plan;
-use crate::args::HERTZ;
+use crate::console::note;
 use crate::failure::Failure;
 use crate::output::{Destination, StreamSpool};
 use crate::ps;
-use remora_attach::{Error, EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks, TargetText};
+use remora_attach::{Error, EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks, TargetText, Version};
 use remora_collector::MemoryLimit;
 use remora_nettrace::{SampledProfile, providers};
-use remora_profile::{Meta, Profile, ThreadIx};
+use remora_profile::{Event, Meta, Profile, ThreadIx};
 use remora_receipt::{EventSession, Facts};
 use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
@@ -27,8 +27,11 @@ const QUIET_PATIENCE: Duration = Duration::from_secs(15);
 const SHORT_PATIENCE: Duration = Duration::from_secs(1);
 /// Wait for data between two checks for a second interrupt.
 const LOOK: Duration = Duration::from_millis(50);
-/// Noted where another frequency was requested.
-const OWN_FREQUENCY: &str = "The runtime's sampler has a frequency of its own: --frequency has no effect.";
+const OWN_FREQUENCY: &str =
+    "The runtime's sampler takes about 1,000 samples a second of each thread: --frequency has no effect.";
+/// Shown before the recording.
+const WRONG_MARKS: &str = "this runtime marks nearly all samples of its own sampler as outside managed code: `-e cpu` will find nearly nothing, \
+                           use `-e wall` (.NET 10.0.4 and later do better)";
 /// Bytes read at once.
 const PIECE: usize = 1 << 16;
 
@@ -73,7 +76,11 @@ impl EventPipe {
         output: &Destination,
         in_place_of: Option<InPlaceOf>,
     ) -> Result<EventPipe, NotStarted> {
-        let mut notes = if plan.frequency == HERTZ { Vec::new() } else { vec![OWN_FREQUENCY.to_owned()] };
+        let version = process.runtime().and_then(|runtime| runtime.version);
+        if plan.event == Event::Cpu && version.is_some_and(Version::has_wrong_sample_marks) {
+            note(WRONG_MARKS);
+        }
+        let mut notes = vec![OWN_FREQUENCY.to_owned()];
         let mut of_the_agent = None;
         if let Some(InPlaceOf { because, facts }) = in_place_of {
             notes.push(format!("The agent was not used: {because}."));

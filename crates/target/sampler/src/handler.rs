@@ -75,6 +75,10 @@ fn answer(token: &InSignal, session: &Session, aimed: &Aimed, registers: &Regist
     let judged = if handles_fault { None } else { judged(&slot.ask, weight, call, session.traced) };
     let Some((seen, weight)) = judged else {
         session.count(layout::MOVED_ON);
+        let seen = Seen::from_stored(slot.ask.seen.load(Ordering::Relaxed));
+        if matches!(seen, Seen::Running | Seen::Preempted) && !handles_fault {
+            session.count(layout::RUNS_MISSED);
+        }
         slot.answers.at.store(0, Ordering::Release);
         return;
     };
