@@ -51,3 +51,11 @@ pub use metadata_object::MetadataObject;
 pub use object::InfoObject;
 pub use profiler::ProfilerObject;
 pub use slot::Slot;
+
+/// The answer of a slot. The profiler gets the code of either variant. Refusals are errors, so that `?` ends a method.
+pub type Answer = Result<corprof::HResult, corprof::HResult>;
+
+/// The code that the profiler gets.
+pub(crate) fn code(answer: Answer) -> corprof::HResult {
+    answer.unwrap_or_else(|refused| refused)
+}

@@ -3,7 +3,7 @@
 //! IMetaDataAssemblyImport does not extend the others. Its pointer points to the object's second field.
 
 use crate::panics::caught;
-use crate::{Live, MetadataServer, Slot};
+use crate::{Answer, Live, MetadataServer, Slot};
 use core::ffi::c_void;
 use core::mem::offset_of;
 use core::ptr::null_mut;
@@ -86,9 +86,9 @@ pub(crate) trait Refused {
     fn refused(code: HResult) -> Self;
 }
 
-impl Refused for HResult {
-    fn refused(code: HResult) -> HResult {
-        code
+impl Refused for Answer {
+    fn refused(code: HResult) -> Answer {
+        Err(code)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::info::VERSIONS;
 use crate::panics::caught;
-use crate::{InfoServer, Slot};
+use crate::{Answer, InfoServer, Slot, code};
 use core::ffi::c_void;
 use corprof::{HResult, sys};
 
@@ -49,7 +49,7 @@ impl<T: InfoServer> InfoObject<T> {
 pub(crate) unsafe fn serve<T: InfoServer>(
     this: *mut c_void,
     slot: Slot,
-    call: impl FnOnce(&T) -> HResult,
+    call: impl FnOnce(&T) -> Answer,
 ) -> sys::HRESULT {
     if this.is_null() {
         return HResult::E_POINTER.0;
@@ -57,10 +57,7 @@ pub(crate) unsafe fn serve<T: InfoServer>(
     // SAFETY: not null, so the caller guarantees a live object.
     let server = unsafe { &*this.cast::<InfoObject<T>>() }.server();
     let served = || {
-        let answer = match server.enter(slot) {
-            Ok(()) => call(server),
-            Err(refused) => refused,
-        };
+        let answer = code(server.enter(slot).and_then(|()| call(server)));
         server.leave(slot, answer);
         answer
     };

@@ -6,7 +6,7 @@ use core::any::Any;
 use corprof::{Alive, Attached, HResult, Info, ModuleId, sys};
 use remora_clr_abi::enumerators::{Modules, enumerator};
 use remora_clr_abi::info::args;
-use remora_clr_abi::{INFO_SLOTS, InfoObject, InfoServer, Live, Slot, info};
+use remora_clr_abi::{Answer, INFO_SLOTS, InfoObject, InfoServer, Live, Slot, info};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -50,15 +50,15 @@ impl InfoServer for Runtime {
         self.version
     }
 
-    unsafe fn request_profiler_detach(&self, args: args::RequestProfilerDetach) -> HResult {
+    unsafe fn request_profiler_detach(&self, args: args::RequestProfilerDetach) -> Answer {
         self.waited.store(args.dwExpectedCompletionMilliseconds, Ordering::Relaxed);
-        HResult::S_OK
+        Ok(HResult::S_OK)
     }
 
-    unsafe fn enum_modules(&self, args: args::EnumModules) -> HResult {
+    unsafe fn enum_modules(&self, args: args::EnumModules) -> Answer {
         // SAFETY: the test's profiler gives a place for the answer.
         unsafe { args.ppEnum.write(enumerator::<Modules>(self.modules.clone(), &self.live)) };
-        HResult::S_OK
+        Ok(HResult::S_OK)
     }
 }
 

@@ -32,7 +32,7 @@ pub fn metadata(table: &Table) -> Result<String, String> {
     out.push_str(
         "//! One method for each question of IMetaDataImport2 and IMetaDataAssemblyImport, one thunk and one vtable entry for each slot.\n\
          #![allow(non_snake_case, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
-         use crate::metadata_object::served;\nuse crate::{MetadataObject, Slot};\nuse core::any::Any;\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
+         use crate::metadata_object::served;\nuse crate::{Answer, MetadataObject, Slot, code};\nuse core::any::Any;\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
     );
     slots(&all, &mut out);
     argument_structs(table, once(&all).map(|one| one.method), &mut out);
@@ -57,7 +57,7 @@ pub fn support(table: &Table) -> Result<String, String> {
         let body = match one.method.returns.as_str() {
             "void" => format!("{called};"),
             "BOOL" => format!("{called} == HResult::S_FALSE"),
-            _ => called,
+            _ => format!("Ok({called})"),
         };
         let (args, returns) = (&one.method.name, returns(one.method)?.1);
         let _ = write!(
@@ -107,7 +107,7 @@ fn once<'a, 'b>(all: &'b [Served<'a>]) -> impl Iterator<Item = &'b Served<'a>> {
 /// A slot's return type, its method's return type, and the conversion between them.
 fn returns(method: &Method) -> Result<(&'static str, &'static str, [&'static str; 2]), String> {
     match method.returns.as_str() {
-        "HRESULT" => Ok((" -> sys::HRESULT", " -> HResult", ["", ".0"])),
+        "HRESULT" => Ok((" -> sys::HRESULT", " -> Answer", ["code(", ").0"])),
         "void" => Ok(("", "", ["", ""])),
         "BOOL" => Ok((" -> sys::BOOL", " -> bool", ["sys::BOOL::from(", ")"])),
         other => Err(format!("{}: nothing can be served that answers {other}", method.name)),
@@ -157,7 +157,7 @@ fn server(all: &[Served], out: &mut String) -> Result<(), String> {
         let body = match one.method.returns.as_str() {
             "void" => "",
             "BOOL" => "        false\n",
-            _ => "        HResult::E_NOTIMPL\n",
+            _ => "        Err(HResult::E_NOTIMPL)\n",
         };
         let _ = write!(
             out,

@@ -23,7 +23,7 @@ pub fn info(table: &Table) -> Result<String, String> {
     out.push_str(
         "//! One method, one thunk and one vtable entry for each slot of ICorProfilerInfo.\n\
          #![allow(non_snake_case, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
-         use crate::object::serve;\nuse crate::{InfoObject, Slot};\nuse core::any::Any;\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
+         use crate::object::serve;\nuse crate::{Answer, InfoObject, Slot};\nuse core::any::Any;\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
     );
     let named = |method: &Method| Ok(snake(&method.name));
     slots(&chain, "INFO", named, &mut out)?;
@@ -71,7 +71,7 @@ pub fn support(table: &Table) -> Result<String, String> {
          #![allow(dead_code, reason = \"each test uses a part\")]\n\
          #![allow(non_snake_case, unused_variables, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
          use super::Noted;\nuse core::any::Any;\nuse core::mem::zeroed;\nuse corprof::{HResult, sys};\n\
-         use remora_clr_abi::{InfoServer, MetadataServer, ProfilerObject, Slot, info, metadata};\n\n",
+         use remora_clr_abi::{Answer, InfoServer, MetadataServer, ProfilerObject, Slot, info, metadata};\n\n",
     );
     noting(&chain(table, "info")?, &mut out);
     let info = chain(table, "info")?;
@@ -121,7 +121,7 @@ fn noting(chain: &[&Interface], out: &mut String) {
         let (slot, name) = (snake(&method.name), &method.name);
         let _ = write!(
             out,
-            "\n    unsafe fn {slot}(&self, _: info::args::{name}) -> HResult {{\n        self.called({name:?})\n    }}\n"
+            "\n    unsafe fn {slot}(&self, _: info::args::{name}) -> Answer {{\n        Ok(self.called({name:?}))\n    }}\n"
         );
     }
     out.push_str("}\n");
@@ -232,7 +232,7 @@ fn server(chain: &[&Interface], out: &mut String) {
         for method in &one.methods {
             let _ = write!(
                 out,
-                "\n    /// Slot {}, `{}` of {}.\n    unsafe fn {}(&self, args: args::{}) -> HResult {{\n        HResult::E_NOTIMPL\n    }}\n",
+                "\n    /// Slot {}, `{}` of {}.\n    unsafe fn {}(&self, args: args::{}) -> Answer {{\n        Err(HResult::E_NOTIMPL)\n    }}\n",
                 method.slot,
                 method.name,
                 one.name,

@@ -3,7 +3,7 @@
 #![allow(non_snake_case, clippy::too_many_arguments, reason = "the runtime's signatures")]
 
 use crate::object::serve;
-use crate::{InfoObject, Slot};
+use crate::{Answer, InfoObject, Slot};
 use core::any::Any;
 use core::ffi::c_void;
 use corprof::{HResult, sys};
@@ -1318,563 +1318,563 @@ pub trait InfoServer: Send + Sync + Sized + 'static {
     fn version(&self) -> u8;
 
     /// Slot 3, `GetClassFromObject` of ICorProfilerInfo.
-    unsafe fn get_class_from_object(&self, args: args::GetClassFromObject) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_class_from_object(&self, args: args::GetClassFromObject) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 4, `GetClassFromToken` of ICorProfilerInfo.
-    unsafe fn get_class_from_token(&self, args: args::GetClassFromToken) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_class_from_token(&self, args: args::GetClassFromToken) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 5, `GetCodeInfo` of ICorProfilerInfo.
-    unsafe fn get_code_info(&self, args: args::GetCodeInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_code_info(&self, args: args::GetCodeInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 6, `GetEventMask` of ICorProfilerInfo.
-    unsafe fn get_event_mask(&self, args: args::GetEventMask) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_event_mask(&self, args: args::GetEventMask) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 7, `GetFunctionFromIP` of ICorProfilerInfo.
-    unsafe fn get_function_from_ip(&self, args: args::GetFunctionFromIP) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_function_from_ip(&self, args: args::GetFunctionFromIP) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 8, `GetFunctionFromToken` of ICorProfilerInfo.
-    unsafe fn get_function_from_token(&self, args: args::GetFunctionFromToken) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_function_from_token(&self, args: args::GetFunctionFromToken) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 9, `GetHandleFromThread` of ICorProfilerInfo.
-    unsafe fn get_handle_from_thread(&self, args: args::GetHandleFromThread) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_handle_from_thread(&self, args: args::GetHandleFromThread) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 10, `GetObjectSize` of ICorProfilerInfo.
-    unsafe fn get_object_size(&self, args: args::GetObjectSize) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_object_size(&self, args: args::GetObjectSize) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 11, `IsArrayClass` of ICorProfilerInfo.
-    unsafe fn is_array_class(&self, args: args::IsArrayClass) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn is_array_class(&self, args: args::IsArrayClass) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 12, `GetThreadInfo` of ICorProfilerInfo.
-    unsafe fn get_thread_info(&self, args: args::GetThreadInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_thread_info(&self, args: args::GetThreadInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 13, `GetCurrentThreadID` of ICorProfilerInfo.
-    unsafe fn get_current_thread_id(&self, args: args::GetCurrentThreadID) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_current_thread_id(&self, args: args::GetCurrentThreadID) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 14, `GetClassIDInfo` of ICorProfilerInfo.
-    unsafe fn get_class_id_info(&self, args: args::GetClassIDInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_class_id_info(&self, args: args::GetClassIDInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 15, `GetFunctionInfo` of ICorProfilerInfo.
-    unsafe fn get_function_info(&self, args: args::GetFunctionInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_function_info(&self, args: args::GetFunctionInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 16, `SetEventMask` of ICorProfilerInfo.
-    unsafe fn set_event_mask(&self, args: args::SetEventMask) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_event_mask(&self, args: args::SetEventMask) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 17, `SetEnterLeaveFunctionHooks` of ICorProfilerInfo.
-    unsafe fn set_enter_leave_function_hooks(&self, args: args::SetEnterLeaveFunctionHooks) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_enter_leave_function_hooks(&self, args: args::SetEnterLeaveFunctionHooks) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 18, `SetFunctionIDMapper` of ICorProfilerInfo.
-    unsafe fn set_function_id_mapper(&self, args: args::SetFunctionIDMapper) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_function_id_mapper(&self, args: args::SetFunctionIDMapper) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 19, `GetTokenAndMetaDataFromFunction` of ICorProfilerInfo.
-    unsafe fn get_token_and_meta_data_from_function(&self, args: args::GetTokenAndMetaDataFromFunction) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_token_and_meta_data_from_function(&self, args: args::GetTokenAndMetaDataFromFunction) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 20, `GetModuleInfo` of ICorProfilerInfo.
-    unsafe fn get_module_info(&self, args: args::GetModuleInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_module_info(&self, args: args::GetModuleInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 21, `GetModuleMetaData` of ICorProfilerInfo.
-    unsafe fn get_module_meta_data(&self, args: args::GetModuleMetaData) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_module_meta_data(&self, args: args::GetModuleMetaData) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 22, `GetILFunctionBody` of ICorProfilerInfo.
-    unsafe fn get_il_function_body(&self, args: args::GetILFunctionBody) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_il_function_body(&self, args: args::GetILFunctionBody) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 23, `GetILFunctionBodyAllocator` of ICorProfilerInfo.
-    unsafe fn get_il_function_body_allocator(&self, args: args::GetILFunctionBodyAllocator) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_il_function_body_allocator(&self, args: args::GetILFunctionBodyAllocator) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 24, `SetILFunctionBody` of ICorProfilerInfo.
-    unsafe fn set_il_function_body(&self, args: args::SetILFunctionBody) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_il_function_body(&self, args: args::SetILFunctionBody) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 25, `GetAppDomainInfo` of ICorProfilerInfo.
-    unsafe fn get_app_domain_info(&self, args: args::GetAppDomainInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_app_domain_info(&self, args: args::GetAppDomainInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 26, `GetAssemblyInfo` of ICorProfilerInfo.
-    unsafe fn get_assembly_info(&self, args: args::GetAssemblyInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_assembly_info(&self, args: args::GetAssemblyInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 27, `SetFunctionReJIT` of ICorProfilerInfo.
-    unsafe fn set_function_rejit(&self, args: args::SetFunctionReJIT) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_function_rejit(&self, args: args::SetFunctionReJIT) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 28, `ForceGC` of ICorProfilerInfo.
-    unsafe fn force_gc(&self, args: args::ForceGC) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn force_gc(&self, args: args::ForceGC) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 29, `SetILInstrumentedCodeMap` of ICorProfilerInfo.
-    unsafe fn set_il_instrumented_code_map(&self, args: args::SetILInstrumentedCodeMap) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_il_instrumented_code_map(&self, args: args::SetILInstrumentedCodeMap) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 30, `GetInprocInspectionInterface` of ICorProfilerInfo.
-    unsafe fn get_inproc_inspection_interface(&self, args: args::GetInprocInspectionInterface) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_inproc_inspection_interface(&self, args: args::GetInprocInspectionInterface) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 31, `GetInprocInspectionIThisThread` of ICorProfilerInfo.
-    unsafe fn get_inproc_inspection_this_thread(&self, args: args::GetInprocInspectionIThisThread) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_inproc_inspection_this_thread(&self, args: args::GetInprocInspectionIThisThread) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 32, `GetThreadContext` of ICorProfilerInfo.
-    unsafe fn get_thread_context(&self, args: args::GetThreadContext) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_thread_context(&self, args: args::GetThreadContext) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 33, `BeginInprocDebugging` of ICorProfilerInfo.
-    unsafe fn begin_inproc_debugging(&self, args: args::BeginInprocDebugging) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn begin_inproc_debugging(&self, args: args::BeginInprocDebugging) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 34, `EndInprocDebugging` of ICorProfilerInfo.
-    unsafe fn end_inproc_debugging(&self, args: args::EndInprocDebugging) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn end_inproc_debugging(&self, args: args::EndInprocDebugging) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 35, `GetILToNativeMapping` of ICorProfilerInfo.
-    unsafe fn get_il_to_native_mapping(&self, args: args::GetILToNativeMapping) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_il_to_native_mapping(&self, args: args::GetILToNativeMapping) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 36, `DoStackSnapshot` of ICorProfilerInfo2.
-    unsafe fn do_stack_snapshot(&self, args: args::DoStackSnapshot) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn do_stack_snapshot(&self, args: args::DoStackSnapshot) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 37, `SetEnterLeaveFunctionHooks2` of ICorProfilerInfo2.
-    unsafe fn set_enter_leave_function_hooks2(&self, args: args::SetEnterLeaveFunctionHooks2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_enter_leave_function_hooks2(&self, args: args::SetEnterLeaveFunctionHooks2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 38, `GetFunctionInfo2` of ICorProfilerInfo2.
-    unsafe fn get_function_info2(&self, args: args::GetFunctionInfo2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_function_info2(&self, args: args::GetFunctionInfo2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 39, `GetStringLayout` of ICorProfilerInfo2.
-    unsafe fn get_string_layout(&self, args: args::GetStringLayout) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_string_layout(&self, args: args::GetStringLayout) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 40, `GetClassLayout` of ICorProfilerInfo2.
-    unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 41, `GetClassIDInfo2` of ICorProfilerInfo2.
-    unsafe fn get_class_id_info2(&self, args: args::GetClassIDInfo2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_class_id_info2(&self, args: args::GetClassIDInfo2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 42, `GetCodeInfo2` of ICorProfilerInfo2.
-    unsafe fn get_code_info2(&self, args: args::GetCodeInfo2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_code_info2(&self, args: args::GetCodeInfo2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 43, `GetClassFromTokenAndTypeArgs` of ICorProfilerInfo2.
-    unsafe fn get_class_from_token_and_type_args(&self, args: args::GetClassFromTokenAndTypeArgs) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_class_from_token_and_type_args(&self, args: args::GetClassFromTokenAndTypeArgs) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 44, `GetFunctionFromTokenAndTypeArgs` of ICorProfilerInfo2.
-    unsafe fn get_function_from_token_and_type_args(&self, args: args::GetFunctionFromTokenAndTypeArgs) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_function_from_token_and_type_args(&self, args: args::GetFunctionFromTokenAndTypeArgs) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 45, `EnumModuleFrozenObjects` of ICorProfilerInfo2.
-    unsafe fn enum_module_frozen_objects(&self, args: args::EnumModuleFrozenObjects) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_module_frozen_objects(&self, args: args::EnumModuleFrozenObjects) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 46, `GetArrayObjectInfo` of ICorProfilerInfo2.
-    unsafe fn get_array_object_info(&self, args: args::GetArrayObjectInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_array_object_info(&self, args: args::GetArrayObjectInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 47, `GetBoxClassLayout` of ICorProfilerInfo2.
-    unsafe fn get_box_class_layout(&self, args: args::GetBoxClassLayout) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_box_class_layout(&self, args: args::GetBoxClassLayout) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 48, `GetThreadAppDomain` of ICorProfilerInfo2.
-    unsafe fn get_thread_app_domain(&self, args: args::GetThreadAppDomain) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_thread_app_domain(&self, args: args::GetThreadAppDomain) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 49, `GetRVAStaticAddress` of ICorProfilerInfo2.
-    unsafe fn get_rva_static_address(&self, args: args::GetRVAStaticAddress) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_rva_static_address(&self, args: args::GetRVAStaticAddress) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 50, `GetAppDomainStaticAddress` of ICorProfilerInfo2.
-    unsafe fn get_app_domain_static_address(&self, args: args::GetAppDomainStaticAddress) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_app_domain_static_address(&self, args: args::GetAppDomainStaticAddress) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 51, `GetThreadStaticAddress` of ICorProfilerInfo2.
-    unsafe fn get_thread_static_address(&self, args: args::GetThreadStaticAddress) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_thread_static_address(&self, args: args::GetThreadStaticAddress) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 52, `GetContextStaticAddress` of ICorProfilerInfo2.
-    unsafe fn get_context_static_address(&self, args: args::GetContextStaticAddress) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_context_static_address(&self, args: args::GetContextStaticAddress) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 53, `GetStaticFieldInfo` of ICorProfilerInfo2.
-    unsafe fn get_static_field_info(&self, args: args::GetStaticFieldInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_static_field_info(&self, args: args::GetStaticFieldInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 54, `GetGenerationBounds` of ICorProfilerInfo2.
-    unsafe fn get_generation_bounds(&self, args: args::GetGenerationBounds) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_generation_bounds(&self, args: args::GetGenerationBounds) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 55, `GetObjectGeneration` of ICorProfilerInfo2.
-    unsafe fn get_object_generation(&self, args: args::GetObjectGeneration) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_object_generation(&self, args: args::GetObjectGeneration) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 56, `GetNotifiedExceptionClauseInfo` of ICorProfilerInfo2.
-    unsafe fn get_notified_exception_clause_info(&self, args: args::GetNotifiedExceptionClauseInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_notified_exception_clause_info(&self, args: args::GetNotifiedExceptionClauseInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 57, `EnumJITedFunctions` of ICorProfilerInfo3.
-    unsafe fn enum_jited_functions(&self, args: args::EnumJITedFunctions) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_jited_functions(&self, args: args::EnumJITedFunctions) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 58, `RequestProfilerDetach` of ICorProfilerInfo3.
-    unsafe fn request_profiler_detach(&self, args: args::RequestProfilerDetach) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn request_profiler_detach(&self, args: args::RequestProfilerDetach) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 59, `SetFunctionIDMapper2` of ICorProfilerInfo3.
-    unsafe fn set_function_id_mapper2(&self, args: args::SetFunctionIDMapper2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_function_id_mapper2(&self, args: args::SetFunctionIDMapper2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 60, `GetStringLayout2` of ICorProfilerInfo3.
-    unsafe fn get_string_layout2(&self, args: args::GetStringLayout2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_string_layout2(&self, args: args::GetStringLayout2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 61, `SetEnterLeaveFunctionHooks3` of ICorProfilerInfo3.
-    unsafe fn set_enter_leave_function_hooks3(&self, args: args::SetEnterLeaveFunctionHooks3) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_enter_leave_function_hooks3(&self, args: args::SetEnterLeaveFunctionHooks3) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 62, `SetEnterLeaveFunctionHooks3WithInfo` of ICorProfilerInfo3.
-    unsafe fn set_enter_leave_function_hooks3_with_info(&self, args: args::SetEnterLeaveFunctionHooks3WithInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_enter_leave_function_hooks3_with_info(&self, args: args::SetEnterLeaveFunctionHooks3WithInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 63, `GetFunctionEnter3Info` of ICorProfilerInfo3.
-    unsafe fn get_function_enter3_info(&self, args: args::GetFunctionEnter3Info) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_function_enter3_info(&self, args: args::GetFunctionEnter3Info) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 64, `GetFunctionLeave3Info` of ICorProfilerInfo3.
-    unsafe fn get_function_leave3_info(&self, args: args::GetFunctionLeave3Info) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_function_leave3_info(&self, args: args::GetFunctionLeave3Info) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 65, `GetFunctionTailcall3Info` of ICorProfilerInfo3.
-    unsafe fn get_function_tailcall3_info(&self, args: args::GetFunctionTailcall3Info) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_function_tailcall3_info(&self, args: args::GetFunctionTailcall3Info) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 66, `EnumModules` of ICorProfilerInfo3.
-    unsafe fn enum_modules(&self, args: args::EnumModules) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_modules(&self, args: args::EnumModules) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 67, `GetRuntimeInformation` of ICorProfilerInfo3.
-    unsafe fn get_runtime_information(&self, args: args::GetRuntimeInformation) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_runtime_information(&self, args: args::GetRuntimeInformation) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 68, `GetThreadStaticAddress2` of ICorProfilerInfo3.
-    unsafe fn get_thread_static_address2(&self, args: args::GetThreadStaticAddress2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_thread_static_address2(&self, args: args::GetThreadStaticAddress2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 69, `GetAppDomainsContainingModule` of ICorProfilerInfo3.
-    unsafe fn get_app_domains_containing_module(&self, args: args::GetAppDomainsContainingModule) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_app_domains_containing_module(&self, args: args::GetAppDomainsContainingModule) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 70, `GetModuleInfo2` of ICorProfilerInfo3.
-    unsafe fn get_module_info2(&self, args: args::GetModuleInfo2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_module_info2(&self, args: args::GetModuleInfo2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 71, `EnumThreads` of ICorProfilerInfo4.
-    unsafe fn enum_threads(&self, args: args::EnumThreads) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_threads(&self, args: args::EnumThreads) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 72, `InitializeCurrentThread` of ICorProfilerInfo4.
-    unsafe fn initialize_current_thread(&self, args: args::InitializeCurrentThread) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn initialize_current_thread(&self, args: args::InitializeCurrentThread) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 73, `RequestReJIT` of ICorProfilerInfo4.
-    unsafe fn request_rejit(&self, args: args::RequestReJIT) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn request_rejit(&self, args: args::RequestReJIT) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 74, `RequestRevert` of ICorProfilerInfo4.
-    unsafe fn request_revert(&self, args: args::RequestRevert) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn request_revert(&self, args: args::RequestRevert) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 75, `GetCodeInfo3` of ICorProfilerInfo4.
-    unsafe fn get_code_info3(&self, args: args::GetCodeInfo3) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_code_info3(&self, args: args::GetCodeInfo3) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 76, `GetFunctionFromIP2` of ICorProfilerInfo4.
-    unsafe fn get_function_from_ip2(&self, args: args::GetFunctionFromIP2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_function_from_ip2(&self, args: args::GetFunctionFromIP2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 77, `GetReJITIDs` of ICorProfilerInfo4.
-    unsafe fn get_rejit_ids(&self, args: args::GetReJITIDs) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_rejit_ids(&self, args: args::GetReJITIDs) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 78, `GetILToNativeMapping2` of ICorProfilerInfo4.
-    unsafe fn get_il_to_native_mapping2(&self, args: args::GetILToNativeMapping2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_il_to_native_mapping2(&self, args: args::GetILToNativeMapping2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 79, `EnumJITedFunctions2` of ICorProfilerInfo4.
-    unsafe fn enum_jited_functions2(&self, args: args::EnumJITedFunctions2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_jited_functions2(&self, args: args::EnumJITedFunctions2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 80, `GetObjectSize2` of ICorProfilerInfo4.
-    unsafe fn get_object_size2(&self, args: args::GetObjectSize2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_object_size2(&self, args: args::GetObjectSize2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 81, `GetEventMask2` of ICorProfilerInfo5.
-    unsafe fn get_event_mask2(&self, args: args::GetEventMask2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_event_mask2(&self, args: args::GetEventMask2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 82, `SetEventMask2` of ICorProfilerInfo5.
-    unsafe fn set_event_mask2(&self, args: args::SetEventMask2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_event_mask2(&self, args: args::SetEventMask2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 83, `EnumNgenModuleMethodsInliningThisMethod` of ICorProfilerInfo6.
-    unsafe fn enum_ngen_module_methods_inlining_this_method(&self, args: args::EnumNgenModuleMethodsInliningThisMethod) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_ngen_module_methods_inlining_this_method(&self, args: args::EnumNgenModuleMethodsInliningThisMethod) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 84, `ApplyMetaData` of ICorProfilerInfo7.
-    unsafe fn apply_meta_data(&self, args: args::ApplyMetaData) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn apply_meta_data(&self, args: args::ApplyMetaData) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 85, `GetInMemorySymbolsLength` of ICorProfilerInfo7.
-    unsafe fn get_in_memory_symbols_length(&self, args: args::GetInMemorySymbolsLength) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_in_memory_symbols_length(&self, args: args::GetInMemorySymbolsLength) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 86, `ReadInMemorySymbols` of ICorProfilerInfo7.
-    unsafe fn read_in_memory_symbols(&self, args: args::ReadInMemorySymbols) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn read_in_memory_symbols(&self, args: args::ReadInMemorySymbols) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 87, `IsFunctionDynamic` of ICorProfilerInfo8.
-    unsafe fn is_function_dynamic(&self, args: args::IsFunctionDynamic) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn is_function_dynamic(&self, args: args::IsFunctionDynamic) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 88, `GetFunctionFromIP3` of ICorProfilerInfo8.
-    unsafe fn get_function_from_ip3(&self, args: args::GetFunctionFromIP3) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_function_from_ip3(&self, args: args::GetFunctionFromIP3) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 89, `GetDynamicFunctionInfo` of ICorProfilerInfo8.
-    unsafe fn get_dynamic_function_info(&self, args: args::GetDynamicFunctionInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_dynamic_function_info(&self, args: args::GetDynamicFunctionInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 90, `GetNativeCodeStartAddresses` of ICorProfilerInfo9.
-    unsafe fn get_native_code_start_addresses(&self, args: args::GetNativeCodeStartAddresses) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_native_code_start_addresses(&self, args: args::GetNativeCodeStartAddresses) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 91, `GetILToNativeMapping3` of ICorProfilerInfo9.
-    unsafe fn get_il_to_native_mapping3(&self, args: args::GetILToNativeMapping3) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_il_to_native_mapping3(&self, args: args::GetILToNativeMapping3) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 92, `GetCodeInfo4` of ICorProfilerInfo9.
-    unsafe fn get_code_info4(&self, args: args::GetCodeInfo4) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_code_info4(&self, args: args::GetCodeInfo4) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 93, `EnumerateObjectReferences` of ICorProfilerInfo10.
-    unsafe fn enumerate_object_references(&self, args: args::EnumerateObjectReferences) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enumerate_object_references(&self, args: args::EnumerateObjectReferences) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 94, `IsFrozenObject` of ICorProfilerInfo10.
-    unsafe fn is_frozen_object(&self, args: args::IsFrozenObject) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn is_frozen_object(&self, args: args::IsFrozenObject) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 95, `GetLOHObjectSizeThreshold` of ICorProfilerInfo10.
-    unsafe fn get_loh_object_size_threshold(&self, args: args::GetLOHObjectSizeThreshold) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_loh_object_size_threshold(&self, args: args::GetLOHObjectSizeThreshold) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 96, `RequestReJITWithInliners` of ICorProfilerInfo10.
-    unsafe fn request_rejit_with_inliners(&self, args: args::RequestReJITWithInliners) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn request_rejit_with_inliners(&self, args: args::RequestReJITWithInliners) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 97, `SuspendRuntime` of ICorProfilerInfo10.
-    unsafe fn suspend_runtime(&self, args: args::SuspendRuntime) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn suspend_runtime(&self, args: args::SuspendRuntime) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 98, `ResumeRuntime` of ICorProfilerInfo10.
-    unsafe fn resume_runtime(&self, args: args::ResumeRuntime) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn resume_runtime(&self, args: args::ResumeRuntime) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 99, `GetEnvironmentVariable` of ICorProfilerInfo11.
-    unsafe fn get_environment_variable(&self, args: args::GetEnvironmentVariable) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_environment_variable(&self, args: args::GetEnvironmentVariable) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 100, `SetEnvironmentVariable` of ICorProfilerInfo11.
-    unsafe fn set_environment_variable(&self, args: args::SetEnvironmentVariable) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn set_environment_variable(&self, args: args::SetEnvironmentVariable) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 101, `EventPipeStartSession` of ICorProfilerInfo12.
-    unsafe fn event_pipe_start_session(&self, args: args::EventPipeStartSession) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn event_pipe_start_session(&self, args: args::EventPipeStartSession) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 102, `EventPipeAddProviderToSession` of ICorProfilerInfo12.
-    unsafe fn event_pipe_add_provider_to_session(&self, args: args::EventPipeAddProviderToSession) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn event_pipe_add_provider_to_session(&self, args: args::EventPipeAddProviderToSession) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 103, `EventPipeStopSession` of ICorProfilerInfo12.
-    unsafe fn event_pipe_stop_session(&self, args: args::EventPipeStopSession) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn event_pipe_stop_session(&self, args: args::EventPipeStopSession) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 104, `EventPipeCreateProvider` of ICorProfilerInfo12.
-    unsafe fn event_pipe_create_provider(&self, args: args::EventPipeCreateProvider) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn event_pipe_create_provider(&self, args: args::EventPipeCreateProvider) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 105, `EventPipeGetProviderInfo` of ICorProfilerInfo12.
-    unsafe fn event_pipe_get_provider_info(&self, args: args::EventPipeGetProviderInfo) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn event_pipe_get_provider_info(&self, args: args::EventPipeGetProviderInfo) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 106, `EventPipeDefineEvent` of ICorProfilerInfo12.
-    unsafe fn event_pipe_define_event(&self, args: args::EventPipeDefineEvent) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn event_pipe_define_event(&self, args: args::EventPipeDefineEvent) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 107, `EventPipeWriteEvent` of ICorProfilerInfo12.
-    unsafe fn event_pipe_write_event(&self, args: args::EventPipeWriteEvent) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn event_pipe_write_event(&self, args: args::EventPipeWriteEvent) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 108, `CreateHandle` of ICorProfilerInfo13.
-    unsafe fn create_handle(&self, args: args::CreateHandle) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn create_handle(&self, args: args::CreateHandle) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 109, `DestroyHandle` of ICorProfilerInfo13.
-    unsafe fn destroy_handle(&self, args: args::DestroyHandle) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn destroy_handle(&self, args: args::DestroyHandle) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 110, `GetObjectIDFromHandle` of ICorProfilerInfo13.
-    unsafe fn get_object_id_from_handle(&self, args: args::GetObjectIDFromHandle) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_object_id_from_handle(&self, args: args::GetObjectIDFromHandle) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 111, `EnumerateNonGCObjects` of ICorProfilerInfo14.
-    unsafe fn enumerate_non_gc_objects(&self, args: args::EnumerateNonGCObjects) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enumerate_non_gc_objects(&self, args: args::EnumerateNonGCObjects) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 112, `GetNonGCHeapBounds` of ICorProfilerInfo14.
-    unsafe fn get_non_gc_heap_bounds(&self, args: args::GetNonGCHeapBounds) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_non_gc_heap_bounds(&self, args: args::GetNonGCHeapBounds) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 113, `EventPipeCreateProvider2` of ICorProfilerInfo14.
-    unsafe fn event_pipe_create_provider2(&self, args: args::EventPipeCreateProvider2) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn event_pipe_create_provider2(&self, args: args::EventPipeCreateProvider2) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 114, `EnumerateGCHeapObjects` of ICorProfilerInfo15.
-    unsafe fn enumerate_gc_heap_objects(&self, args: args::EnumerateGCHeapObjects) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enumerate_gc_heap_objects(&self, args: args::EnumerateGCHeapObjects) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(non_snake_case, clippy::too_many_arguments, reason = "the runtime's signatures")]
 
 use crate::metadata_object::served;
-use crate::{MetadataObject, Slot};
+use crate::{Answer, MetadataObject, Slot, code};
 use core::any::Any;
 use core::ffi::c_void;
 use corprof::{HResult, sys};
@@ -1040,288 +1040,288 @@ pub trait MetadataServer: Send + Sync + Sized + 'static {
     }
 
     /// Slot 4, `CountEnum` of IMetaDataImport.
-    unsafe fn count_enum(&self, args: args::CountEnum) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn count_enum(&self, args: args::CountEnum) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 5, `ResetEnum` of IMetaDataImport.
-    unsafe fn reset_enum(&self, args: args::ResetEnum) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn reset_enum(&self, args: args::ResetEnum) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 6, `EnumTypeDefs` of IMetaDataImport.
-    unsafe fn enum_type_defs(&self, args: args::EnumTypeDefs) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_type_defs(&self, args: args::EnumTypeDefs) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 7, `EnumInterfaceImpls` of IMetaDataImport.
-    unsafe fn enum_interface_impls(&self, args: args::EnumInterfaceImpls) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_interface_impls(&self, args: args::EnumInterfaceImpls) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 8, `EnumTypeRefs` of IMetaDataImport.
-    unsafe fn enum_type_refs(&self, args: args::EnumTypeRefs) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_type_refs(&self, args: args::EnumTypeRefs) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 9, `FindTypeDefByName` of IMetaDataImport.
-    unsafe fn find_type_def_by_name(&self, args: args::FindTypeDefByName) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn find_type_def_by_name(&self, args: args::FindTypeDefByName) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 10, `GetScopeProps` of IMetaDataImport.
-    unsafe fn get_scope_props(&self, args: args::GetScopeProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_scope_props(&self, args: args::GetScopeProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 11, `GetModuleFromScope` of IMetaDataImport.
-    unsafe fn get_module_from_scope(&self, args: args::GetModuleFromScope) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_module_from_scope(&self, args: args::GetModuleFromScope) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 12, `GetTypeDefProps` of IMetaDataImport.
-    unsafe fn get_type_def_props(&self, args: args::GetTypeDefProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_type_def_props(&self, args: args::GetTypeDefProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 13, `GetInterfaceImplProps` of IMetaDataImport.
-    unsafe fn get_interface_impl_props(&self, args: args::GetInterfaceImplProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_interface_impl_props(&self, args: args::GetInterfaceImplProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 14, `GetTypeRefProps` of IMetaDataImport.
-    unsafe fn get_type_ref_props(&self, args: args::GetTypeRefProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_type_ref_props(&self, args: args::GetTypeRefProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 15, `ResolveTypeRef` of IMetaDataImport.
-    unsafe fn resolve_type_ref(&self, args: args::ResolveTypeRef) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn resolve_type_ref(&self, args: args::ResolveTypeRef) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 16, `EnumMembers` of IMetaDataImport.
-    unsafe fn enum_members(&self, args: args::EnumMembers) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_members(&self, args: args::EnumMembers) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 17, `EnumMembersWithName` of IMetaDataImport.
-    unsafe fn enum_members_with_name(&self, args: args::EnumMembersWithName) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_members_with_name(&self, args: args::EnumMembersWithName) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 18, `EnumMethods` of IMetaDataImport.
-    unsafe fn enum_methods(&self, args: args::EnumMethods) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_methods(&self, args: args::EnumMethods) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 19, `EnumMethodsWithName` of IMetaDataImport.
-    unsafe fn enum_methods_with_name(&self, args: args::EnumMethodsWithName) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_methods_with_name(&self, args: args::EnumMethodsWithName) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 20, `EnumFields` of IMetaDataImport.
-    unsafe fn enum_fields(&self, args: args::EnumFields) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_fields(&self, args: args::EnumFields) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 21, `EnumFieldsWithName` of IMetaDataImport.
-    unsafe fn enum_fields_with_name(&self, args: args::EnumFieldsWithName) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_fields_with_name(&self, args: args::EnumFieldsWithName) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 22, `EnumParams` of IMetaDataImport.
-    unsafe fn enum_params(&self, args: args::EnumParams) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_params(&self, args: args::EnumParams) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 23, `EnumMemberRefs` of IMetaDataImport.
-    unsafe fn enum_member_refs(&self, args: args::EnumMemberRefs) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_member_refs(&self, args: args::EnumMemberRefs) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 24, `EnumMethodImpls` of IMetaDataImport.
-    unsafe fn enum_method_impls(&self, args: args::EnumMethodImpls) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_method_impls(&self, args: args::EnumMethodImpls) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 25, `EnumPermissionSets` of IMetaDataImport.
-    unsafe fn enum_permission_sets(&self, args: args::EnumPermissionSets) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_permission_sets(&self, args: args::EnumPermissionSets) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 26, `FindMember` of IMetaDataImport.
-    unsafe fn find_member(&self, args: args::FindMember) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn find_member(&self, args: args::FindMember) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 27, `FindMethod` of IMetaDataImport.
-    unsafe fn find_method(&self, args: args::FindMethod) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn find_method(&self, args: args::FindMethod) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 28, `FindField` of IMetaDataImport.
-    unsafe fn find_field(&self, args: args::FindField) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn find_field(&self, args: args::FindField) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 29, `FindMemberRef` of IMetaDataImport.
-    unsafe fn find_member_ref(&self, args: args::FindMemberRef) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn find_member_ref(&self, args: args::FindMemberRef) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 30, `GetMethodProps` of IMetaDataImport.
-    unsafe fn get_method_props(&self, args: args::GetMethodProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_method_props(&self, args: args::GetMethodProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 31, `GetMemberRefProps` of IMetaDataImport.
-    unsafe fn get_member_ref_props(&self, args: args::GetMemberRefProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_member_ref_props(&self, args: args::GetMemberRefProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 32, `EnumProperties` of IMetaDataImport.
-    unsafe fn enum_properties(&self, args: args::EnumProperties) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_properties(&self, args: args::EnumProperties) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 33, `EnumEvents` of IMetaDataImport.
-    unsafe fn enum_events(&self, args: args::EnumEvents) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_events(&self, args: args::EnumEvents) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 34, `GetEventProps` of IMetaDataImport.
-    unsafe fn get_event_props(&self, args: args::GetEventProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_event_props(&self, args: args::GetEventProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 35, `EnumMethodSemantics` of IMetaDataImport.
-    unsafe fn enum_method_semantics(&self, args: args::EnumMethodSemantics) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_method_semantics(&self, args: args::EnumMethodSemantics) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 36, `GetMethodSemantics` of IMetaDataImport.
-    unsafe fn get_method_semantics(&self, args: args::GetMethodSemantics) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_method_semantics(&self, args: args::GetMethodSemantics) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 37, `GetClassLayout` of IMetaDataImport.
-    unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 38, `GetFieldMarshal` of IMetaDataImport.
-    unsafe fn get_field_marshal(&self, args: args::GetFieldMarshal) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_field_marshal(&self, args: args::GetFieldMarshal) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 39, `GetRVA` of IMetaDataImport.
-    unsafe fn get_rva(&self, args: args::GetRVA) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_rva(&self, args: args::GetRVA) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 40, `GetPermissionSetProps` of IMetaDataImport.
-    unsafe fn get_permission_set_props(&self, args: args::GetPermissionSetProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_permission_set_props(&self, args: args::GetPermissionSetProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 41, `GetSigFromToken` of IMetaDataImport.
-    unsafe fn get_sig_from_token(&self, args: args::GetSigFromToken) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_sig_from_token(&self, args: args::GetSigFromToken) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 42, `GetModuleRefProps` of IMetaDataImport.
-    unsafe fn get_module_ref_props(&self, args: args::GetModuleRefProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_module_ref_props(&self, args: args::GetModuleRefProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 43, `EnumModuleRefs` of IMetaDataImport.
-    unsafe fn enum_module_refs(&self, args: args::EnumModuleRefs) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_module_refs(&self, args: args::EnumModuleRefs) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 44, `GetTypeSpecFromToken` of IMetaDataImport.
-    unsafe fn get_type_spec_from_token(&self, args: args::GetTypeSpecFromToken) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_type_spec_from_token(&self, args: args::GetTypeSpecFromToken) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 45, `GetNameFromToken` of IMetaDataImport.
-    unsafe fn get_name_from_token(&self, args: args::GetNameFromToken) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_name_from_token(&self, args: args::GetNameFromToken) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 46, `EnumUnresolvedMethods` of IMetaDataImport.
-    unsafe fn enum_unresolved_methods(&self, args: args::EnumUnresolvedMethods) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_unresolved_methods(&self, args: args::EnumUnresolvedMethods) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 47, `GetUserString` of IMetaDataImport.
-    unsafe fn get_user_string(&self, args: args::GetUserString) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_user_string(&self, args: args::GetUserString) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 48, `GetPinvokeMap` of IMetaDataImport.
-    unsafe fn get_pinvoke_map(&self, args: args::GetPinvokeMap) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_pinvoke_map(&self, args: args::GetPinvokeMap) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 49, `EnumSignatures` of IMetaDataImport.
-    unsafe fn enum_signatures(&self, args: args::EnumSignatures) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_signatures(&self, args: args::EnumSignatures) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 50, `EnumTypeSpecs` of IMetaDataImport.
-    unsafe fn enum_type_specs(&self, args: args::EnumTypeSpecs) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_type_specs(&self, args: args::EnumTypeSpecs) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 51, `EnumUserStrings` of IMetaDataImport.
-    unsafe fn enum_user_strings(&self, args: args::EnumUserStrings) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_user_strings(&self, args: args::EnumUserStrings) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 52, `GetParamForMethodIndex` of IMetaDataImport.
-    unsafe fn get_param_for_method_index(&self, args: args::GetParamForMethodIndex) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_param_for_method_index(&self, args: args::GetParamForMethodIndex) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 53, `EnumCustomAttributes` of IMetaDataImport.
-    unsafe fn enum_custom_attributes(&self, args: args::EnumCustomAttributes) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_custom_attributes(&self, args: args::EnumCustomAttributes) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 54, `GetCustomAttributeProps` of IMetaDataImport.
-    unsafe fn get_custom_attribute_props(&self, args: args::GetCustomAttributeProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_custom_attribute_props(&self, args: args::GetCustomAttributeProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 55, `FindTypeRef` of IMetaDataImport.
-    unsafe fn find_type_ref(&self, args: args::FindTypeRef) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn find_type_ref(&self, args: args::FindTypeRef) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 56, `GetMemberProps` of IMetaDataImport.
-    unsafe fn get_member_props(&self, args: args::GetMemberProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_member_props(&self, args: args::GetMemberProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 57, `GetFieldProps` of IMetaDataImport.
-    unsafe fn get_field_props(&self, args: args::GetFieldProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_field_props(&self, args: args::GetFieldProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 58, `GetPropertyProps` of IMetaDataImport.
-    unsafe fn get_property_props(&self, args: args::GetPropertyProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_property_props(&self, args: args::GetPropertyProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 59, `GetParamProps` of IMetaDataImport.
-    unsafe fn get_param_props(&self, args: args::GetParamProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_param_props(&self, args: args::GetParamProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 60, `GetCustomAttributeByName` of IMetaDataImport.
-    unsafe fn get_custom_attribute_by_name(&self, args: args::GetCustomAttributeByName) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_custom_attribute_by_name(&self, args: args::GetCustomAttributeByName) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 61, `IsValidToken` of IMetaDataImport.
@@ -1330,123 +1330,123 @@ pub trait MetadataServer: Send + Sync + Sized + 'static {
     }
 
     /// Slot 62, `GetNestedClassProps` of IMetaDataImport.
-    unsafe fn get_nested_class_props(&self, args: args::GetNestedClassProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_nested_class_props(&self, args: args::GetNestedClassProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 63, `GetNativeCallConvFromSig` of IMetaDataImport.
-    unsafe fn get_native_call_conv_from_sig(&self, args: args::GetNativeCallConvFromSig) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_native_call_conv_from_sig(&self, args: args::GetNativeCallConvFromSig) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 64, `IsGlobal` of IMetaDataImport.
-    unsafe fn is_global(&self, args: args::IsGlobal) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn is_global(&self, args: args::IsGlobal) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 65, `EnumGenericParams` of IMetaDataImport2.
-    unsafe fn enum_generic_params(&self, args: args::EnumGenericParams) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_generic_params(&self, args: args::EnumGenericParams) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 66, `GetGenericParamProps` of IMetaDataImport2.
-    unsafe fn get_generic_param_props(&self, args: args::GetGenericParamProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_generic_param_props(&self, args: args::GetGenericParamProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 67, `GetMethodSpecProps` of IMetaDataImport2.
-    unsafe fn get_method_spec_props(&self, args: args::GetMethodSpecProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_method_spec_props(&self, args: args::GetMethodSpecProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 68, `EnumGenericParamConstraints` of IMetaDataImport2.
-    unsafe fn enum_generic_param_constraints(&self, args: args::EnumGenericParamConstraints) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_generic_param_constraints(&self, args: args::EnumGenericParamConstraints) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 69, `GetGenericParamConstraintProps` of IMetaDataImport2.
-    unsafe fn get_generic_param_constraint_props(&self, args: args::GetGenericParamConstraintProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_generic_param_constraint_props(&self, args: args::GetGenericParamConstraintProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 70, `GetPEKind` of IMetaDataImport2.
-    unsafe fn get_pe_kind(&self, args: args::GetPEKind) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_pe_kind(&self, args: args::GetPEKind) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 71, `GetVersionString` of IMetaDataImport2.
-    unsafe fn get_version_string(&self, args: args::GetVersionString) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_version_string(&self, args: args::GetVersionString) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 72, `EnumMethodSpecs` of IMetaDataImport2.
-    unsafe fn enum_method_specs(&self, args: args::EnumMethodSpecs) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_method_specs(&self, args: args::EnumMethodSpecs) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 3, `GetAssemblyProps` of IMetaDataAssemblyImport.
-    unsafe fn get_assembly_props(&self, args: args::GetAssemblyProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_assembly_props(&self, args: args::GetAssemblyProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 4, `GetAssemblyRefProps` of IMetaDataAssemblyImport.
-    unsafe fn get_assembly_ref_props(&self, args: args::GetAssemblyRefProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_assembly_ref_props(&self, args: args::GetAssemblyRefProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 5, `GetFileProps` of IMetaDataAssemblyImport.
-    unsafe fn get_file_props(&self, args: args::GetFileProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_file_props(&self, args: args::GetFileProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 6, `GetExportedTypeProps` of IMetaDataAssemblyImport.
-    unsafe fn get_exported_type_props(&self, args: args::GetExportedTypeProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_exported_type_props(&self, args: args::GetExportedTypeProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 7, `GetManifestResourceProps` of IMetaDataAssemblyImport.
-    unsafe fn get_manifest_resource_props(&self, args: args::GetManifestResourceProps) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_manifest_resource_props(&self, args: args::GetManifestResourceProps) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 8, `EnumAssemblyRefs` of IMetaDataAssemblyImport.
-    unsafe fn enum_assembly_refs(&self, args: args::EnumAssemblyRefs) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_assembly_refs(&self, args: args::EnumAssemblyRefs) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 9, `EnumFiles` of IMetaDataAssemblyImport.
-    unsafe fn enum_files(&self, args: args::EnumFiles) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_files(&self, args: args::EnumFiles) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 10, `EnumExportedTypes` of IMetaDataAssemblyImport.
-    unsafe fn enum_exported_types(&self, args: args::EnumExportedTypes) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_exported_types(&self, args: args::EnumExportedTypes) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 11, `EnumManifestResources` of IMetaDataAssemblyImport.
-    unsafe fn enum_manifest_resources(&self, args: args::EnumManifestResources) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn enum_manifest_resources(&self, args: args::EnumManifestResources) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 12, `GetAssemblyFromScope` of IMetaDataAssemblyImport.
-    unsafe fn get_assembly_from_scope(&self, args: args::GetAssemblyFromScope) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn get_assembly_from_scope(&self, args: args::GetAssemblyFromScope) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 13, `FindExportedTypeByName` of IMetaDataAssemblyImport.
-    unsafe fn find_exported_type_by_name(&self, args: args::FindExportedTypeByName) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn find_exported_type_by_name(&self, args: args::FindExportedTypeByName) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 14, `FindManifestResourceByName` of IMetaDataAssemblyImport.
-    unsafe fn find_manifest_resource_by_name(&self, args: args::FindManifestResourceByName) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn find_manifest_resource_by_name(&self, args: args::FindManifestResourceByName) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 
     /// Slot 16, `FindAssembliesByName` of IMetaDataAssemblyImport.
-    unsafe fn find_assemblies_by_name(&self, args: args::FindAssembliesByName) -> HResult {
-        HResult::E_NOTIMPL
+    unsafe fn find_assemblies_by_name(&self, args: args::FindAssembliesByName) -> Answer {
+        Err(HResult::E_NOTIMPL)
     }
 }
 
@@ -1463,7 +1463,7 @@ unsafe extern "system" fn count_enum<T: MetadataServer>(this: *mut c_void, hEnum
     let call = |server: &T| unsafe { server.count_enum(args::CountEnum { hEnum, pulCount }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::COUNT_ENUM, call).0
+    code(served(object, slot::COUNT_ENUM, call)).0
 }
 
 unsafe extern "system" fn reset_enum<T: MetadataServer>(this: *mut c_void, hEnum: sys::HCORENUM, ulPos: sys::ULONG) -> sys::HRESULT {
@@ -1471,7 +1471,7 @@ unsafe extern "system" fn reset_enum<T: MetadataServer>(this: *mut c_void, hEnum
     let call = |server: &T| unsafe { server.reset_enum(args::ResetEnum { hEnum, ulPos }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::RESET_ENUM, call).0
+    code(served(object, slot::RESET_ENUM, call)).0
 }
 
 unsafe extern "system" fn enum_type_defs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rTypeDefs: *mut sys::mdTypeDef, cMax: sys::ULONG, pcTypeDefs: *mut sys::ULONG) -> sys::HRESULT {
@@ -1479,7 +1479,7 @@ unsafe extern "system" fn enum_type_defs<T: MetadataServer>(this: *mut c_void, p
     let call = |server: &T| unsafe { server.enum_type_defs(args::EnumTypeDefs { phEnum, rTypeDefs, cMax, pcTypeDefs }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_TYPE_DEFS, call).0
+    code(served(object, slot::ENUM_TYPE_DEFS, call)).0
 }
 
 unsafe extern "system" fn enum_interface_impls<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rImpls: *mut sys::mdInterfaceImpl, cMax: sys::ULONG, pcImpls: *mut sys::ULONG) -> sys::HRESULT {
@@ -1487,7 +1487,7 @@ unsafe extern "system" fn enum_interface_impls<T: MetadataServer>(this: *mut c_v
     let call = |server: &T| unsafe { server.enum_interface_impls(args::EnumInterfaceImpls { phEnum, td, rImpls, cMax, pcImpls }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_INTERFACE_IMPLS, call).0
+    code(served(object, slot::ENUM_INTERFACE_IMPLS, call)).0
 }
 
 unsafe extern "system" fn enum_type_refs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rTypeRefs: *mut sys::mdTypeRef, cMax: sys::ULONG, pcTypeRefs: *mut sys::ULONG) -> sys::HRESULT {
@@ -1495,7 +1495,7 @@ unsafe extern "system" fn enum_type_refs<T: MetadataServer>(this: *mut c_void, p
     let call = |server: &T| unsafe { server.enum_type_refs(args::EnumTypeRefs { phEnum, rTypeRefs, cMax, pcTypeRefs }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_TYPE_REFS, call).0
+    code(served(object, slot::ENUM_TYPE_REFS, call)).0
 }
 
 unsafe extern "system" fn find_type_def_by_name<T: MetadataServer>(this: *mut c_void, szTypeDef: *const sys::WCHAR, tkEnclosingClass: sys::mdToken, ptd: *mut sys::mdTypeDef) -> sys::HRESULT {
@@ -1503,7 +1503,7 @@ unsafe extern "system" fn find_type_def_by_name<T: MetadataServer>(this: *mut c_
     let call = |server: &T| unsafe { server.find_type_def_by_name(args::FindTypeDefByName { szTypeDef, tkEnclosingClass, ptd }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::FIND_TYPE_DEF_BY_NAME, call).0
+    code(served(object, slot::FIND_TYPE_DEF_BY_NAME, call)).0
 }
 
 unsafe extern "system" fn get_scope_props<T: MetadataServer>(this: *mut c_void, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pmvid: *mut sys::GUID) -> sys::HRESULT {
@@ -1511,7 +1511,7 @@ unsafe extern "system" fn get_scope_props<T: MetadataServer>(this: *mut c_void, 
     let call = |server: &T| unsafe { server.get_scope_props(args::GetScopeProps { szName, cchName, pchName, pmvid }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_SCOPE_PROPS, call).0
+    code(served(object, slot::GET_SCOPE_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_module_from_scope<T: MetadataServer>(this: *mut c_void, pmd: *mut sys::mdModule) -> sys::HRESULT {
@@ -1519,7 +1519,7 @@ unsafe extern "system" fn get_module_from_scope<T: MetadataServer>(this: *mut c_
     let call = |server: &T| unsafe { server.get_module_from_scope(args::GetModuleFromScope { pmd }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_MODULE_FROM_SCOPE, call).0
+    code(served(object, slot::GET_MODULE_FROM_SCOPE, call)).0
 }
 
 unsafe extern "system" fn get_type_def_props<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeDef, szTypeDef: *mut sys::WCHAR, cchTypeDef: sys::ULONG, pchTypeDef: *mut sys::ULONG, pdwTypeDefFlags: *mut sys::DWORD, ptkExtends: *mut sys::mdToken) -> sys::HRESULT {
@@ -1527,7 +1527,7 @@ unsafe extern "system" fn get_type_def_props<T: MetadataServer>(this: *mut c_voi
     let call = |server: &T| unsafe { server.get_type_def_props(args::GetTypeDefProps { td, szTypeDef, cchTypeDef, pchTypeDef, pdwTypeDefFlags, ptkExtends }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_TYPE_DEF_PROPS, call).0
+    code(served(object, slot::GET_TYPE_DEF_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_interface_impl_props<T: MetadataServer>(this: *mut c_void, iiImpl: sys::mdInterfaceImpl, pClass: *mut sys::mdTypeDef, ptkIface: *mut sys::mdToken) -> sys::HRESULT {
@@ -1535,7 +1535,7 @@ unsafe extern "system" fn get_interface_impl_props<T: MetadataServer>(this: *mut
     let call = |server: &T| unsafe { server.get_interface_impl_props(args::GetInterfaceImplProps { iiImpl, pClass, ptkIface }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_INTERFACE_IMPL_PROPS, call).0
+    code(served(object, slot::GET_INTERFACE_IMPL_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_type_ref_props<T: MetadataServer>(this: *mut c_void, tr: sys::mdTypeRef, ptkResolutionScope: *mut sys::mdToken, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> sys::HRESULT {
@@ -1543,7 +1543,7 @@ unsafe extern "system" fn get_type_ref_props<T: MetadataServer>(this: *mut c_voi
     let call = |server: &T| unsafe { server.get_type_ref_props(args::GetTypeRefProps { tr, ptkResolutionScope, szName, cchName, pchName }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_TYPE_REF_PROPS, call).0
+    code(served(object, slot::GET_TYPE_REF_PROPS, call)).0
 }
 
 unsafe extern "system" fn resolve_type_ref<T: MetadataServer>(this: *mut c_void, tr: sys::mdTypeRef, riid: sys::REFIID, ppIScope: *mut *mut sys::IUnknown, ptd: *mut sys::mdTypeDef) -> sys::HRESULT {
@@ -1551,7 +1551,7 @@ unsafe extern "system" fn resolve_type_ref<T: MetadataServer>(this: *mut c_void,
     let call = |server: &T| unsafe { server.resolve_type_ref(args::ResolveTypeRef { tr, riid, ppIScope, ptd }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::RESOLVE_TYPE_REF, call).0
+    code(served(object, slot::RESOLVE_TYPE_REF, call)).0
 }
 
 unsafe extern "system" fn enum_members<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rMembers: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -1559,7 +1559,7 @@ unsafe extern "system" fn enum_members<T: MetadataServer>(this: *mut c_void, phE
     let call = |server: &T| unsafe { server.enum_members(args::EnumMembers { phEnum, cl, rMembers, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_MEMBERS, call).0
+    code(served(object, slot::ENUM_MEMBERS, call)).0
 }
 
 unsafe extern "system" fn enum_members_with_name<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rMembers: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -1567,7 +1567,7 @@ unsafe extern "system" fn enum_members_with_name<T: MetadataServer>(this: *mut c
     let call = |server: &T| unsafe { server.enum_members_with_name(args::EnumMembersWithName { phEnum, cl, szName, rMembers, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_MEMBERS_WITH_NAME, call).0
+    code(served(object, slot::ENUM_MEMBERS_WITH_NAME, call)).0
 }
 
 unsafe extern "system" fn enum_methods<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rMethods: *mut sys::mdMethodDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -1575,7 +1575,7 @@ unsafe extern "system" fn enum_methods<T: MetadataServer>(this: *mut c_void, phE
     let call = |server: &T| unsafe { server.enum_methods(args::EnumMethods { phEnum, cl, rMethods, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_METHODS, call).0
+    code(served(object, slot::ENUM_METHODS, call)).0
 }
 
 unsafe extern "system" fn enum_methods_with_name<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rMethods: *mut sys::mdMethodDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -1583,7 +1583,7 @@ unsafe extern "system" fn enum_methods_with_name<T: MetadataServer>(this: *mut c
     let call = |server: &T| unsafe { server.enum_methods_with_name(args::EnumMethodsWithName { phEnum, cl, szName, rMethods, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_METHODS_WITH_NAME, call).0
+    code(served(object, slot::ENUM_METHODS_WITH_NAME, call)).0
 }
 
 unsafe extern "system" fn enum_fields<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, rFields: *mut sys::mdFieldDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -1591,7 +1591,7 @@ unsafe extern "system" fn enum_fields<T: MetadataServer>(this: *mut c_void, phEn
     let call = |server: &T| unsafe { server.enum_fields(args::EnumFields { phEnum, cl, rFields, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_FIELDS, call).0
+    code(served(object, slot::ENUM_FIELDS, call)).0
 }
 
 unsafe extern "system" fn enum_fields_with_name<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, cl: sys::mdTypeDef, szName: *const sys::WCHAR, rFields: *mut sys::mdFieldDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -1599,7 +1599,7 @@ unsafe extern "system" fn enum_fields_with_name<T: MetadataServer>(this: *mut c_
     let call = |server: &T| unsafe { server.enum_fields_with_name(args::EnumFieldsWithName { phEnum, cl, szName, rFields, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_FIELDS_WITH_NAME, call).0
+    code(served(object, slot::ENUM_FIELDS_WITH_NAME, call)).0
 }
 
 unsafe extern "system" fn enum_params<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, mb: sys::mdMethodDef, rParams: *mut sys::mdParamDef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -1607,7 +1607,7 @@ unsafe extern "system" fn enum_params<T: MetadataServer>(this: *mut c_void, phEn
     let call = |server: &T| unsafe { server.enum_params(args::EnumParams { phEnum, mb, rParams, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_PARAMS, call).0
+    code(served(object, slot::ENUM_PARAMS, call)).0
 }
 
 unsafe extern "system" fn enum_member_refs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tkParent: sys::mdToken, rMemberRefs: *mut sys::mdMemberRef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -1615,7 +1615,7 @@ unsafe extern "system" fn enum_member_refs<T: MetadataServer>(this: *mut c_void,
     let call = |server: &T| unsafe { server.enum_member_refs(args::EnumMemberRefs { phEnum, tkParent, rMemberRefs, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_MEMBER_REFS, call).0
+    code(served(object, slot::ENUM_MEMBER_REFS, call)).0
 }
 
 unsafe extern "system" fn enum_method_impls<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rMethodBody: *mut sys::mdToken, rMethodDecl: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -1623,7 +1623,7 @@ unsafe extern "system" fn enum_method_impls<T: MetadataServer>(this: *mut c_void
     let call = |server: &T| unsafe { server.enum_method_impls(args::EnumMethodImpls { phEnum, td, rMethodBody, rMethodDecl, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_METHOD_IMPLS, call).0
+    code(served(object, slot::ENUM_METHOD_IMPLS, call)).0
 }
 
 unsafe extern "system" fn enum_permission_sets<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, dwActions: sys::DWORD, rPermission: *mut sys::mdPermission, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -1631,7 +1631,7 @@ unsafe extern "system" fn enum_permission_sets<T: MetadataServer>(this: *mut c_v
     let call = |server: &T| unsafe { server.enum_permission_sets(args::EnumPermissionSets { phEnum, tk, dwActions, rPermission, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_PERMISSION_SETS, call).0
+    code(served(object, slot::ENUM_PERMISSION_SETS, call)).0
 }
 
 unsafe extern "system" fn find_member<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdToken) -> sys::HRESULT {
@@ -1639,7 +1639,7 @@ unsafe extern "system" fn find_member<T: MetadataServer>(this: *mut c_void, td: 
     let call = |server: &T| unsafe { server.find_member(args::FindMember { td, szName, pvSigBlob, cbSigBlob, pmb }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::FIND_MEMBER, call).0
+    code(served(object, slot::FIND_MEMBER, call)).0
 }
 
 unsafe extern "system" fn find_method<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdMethodDef) -> sys::HRESULT {
@@ -1647,7 +1647,7 @@ unsafe extern "system" fn find_method<T: MetadataServer>(this: *mut c_void, td: 
     let call = |server: &T| unsafe { server.find_method(args::FindMethod { td, szName, pvSigBlob, cbSigBlob, pmb }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::FIND_METHOD, call).0
+    code(served(object, slot::FIND_METHOD, call)).0
 }
 
 unsafe extern "system" fn find_field<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeDef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmb: *mut sys::mdFieldDef) -> sys::HRESULT {
@@ -1655,7 +1655,7 @@ unsafe extern "system" fn find_field<T: MetadataServer>(this: *mut c_void, td: s
     let call = |server: &T| unsafe { server.find_field(args::FindField { td, szName, pvSigBlob, cbSigBlob, pmb }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::FIND_FIELD, call).0
+    code(served(object, slot::FIND_FIELD, call)).0
 }
 
 unsafe extern "system" fn find_member_ref<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeRef, szName: *const sys::WCHAR, pvSigBlob: sys::PCCOR_SIGNATURE, cbSigBlob: sys::ULONG, pmr: *mut sys::mdMemberRef) -> sys::HRESULT {
@@ -1663,7 +1663,7 @@ unsafe extern "system" fn find_member_ref<T: MetadataServer>(this: *mut c_void, 
     let call = |server: &T| unsafe { server.find_member_ref(args::FindMemberRef { td, szName, pvSigBlob, cbSigBlob, pmr }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::FIND_MEMBER_REF, call).0
+    code(served(object, slot::FIND_MEMBER_REF, call)).0
 }
 
 unsafe extern "system" fn get_method_props<T: MetadataServer>(this: *mut c_void, mb: sys::mdMethodDef, pClass: *mut sys::mdTypeDef, szMethod: *mut sys::WCHAR, cchMethod: sys::ULONG, pchMethod: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD) -> sys::HRESULT {
@@ -1671,7 +1671,7 @@ unsafe extern "system" fn get_method_props<T: MetadataServer>(this: *mut c_void,
     let call = |server: &T| unsafe { server.get_method_props(args::GetMethodProps { mb, pClass, szMethod, cchMethod, pchMethod, pdwAttr, ppvSigBlob, pcbSigBlob, pulCodeRVA, pdwImplFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_METHOD_PROPS, call).0
+    code(served(object, slot::GET_METHOD_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_member_ref_props<T: MetadataServer>(this: *mut c_void, mr: sys::mdMemberRef, ptk: *mut sys::mdToken, szMember: *mut sys::WCHAR, cchMember: sys::ULONG, pchMember: *mut sys::ULONG, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG) -> sys::HRESULT {
@@ -1679,7 +1679,7 @@ unsafe extern "system" fn get_member_ref_props<T: MetadataServer>(this: *mut c_v
     let call = |server: &T| unsafe { server.get_member_ref_props(args::GetMemberRefProps { mr, ptk, szMember, cchMember, pchMember, ppvSigBlob, pbSig }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_MEMBER_REF_PROPS, call).0
+    code(served(object, slot::GET_MEMBER_REF_PROPS, call)).0
 }
 
 unsafe extern "system" fn enum_properties<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rProperties: *mut sys::mdProperty, cMax: sys::ULONG, pcProperties: *mut sys::ULONG) -> sys::HRESULT {
@@ -1687,7 +1687,7 @@ unsafe extern "system" fn enum_properties<T: MetadataServer>(this: *mut c_void, 
     let call = |server: &T| unsafe { server.enum_properties(args::EnumProperties { phEnum, td, rProperties, cMax, pcProperties }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_PROPERTIES, call).0
+    code(served(object, slot::ENUM_PROPERTIES, call)).0
 }
 
 unsafe extern "system" fn enum_events<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, td: sys::mdTypeDef, rEvents: *mut sys::mdEvent, cMax: sys::ULONG, pcEvents: *mut sys::ULONG) -> sys::HRESULT {
@@ -1695,7 +1695,7 @@ unsafe extern "system" fn enum_events<T: MetadataServer>(this: *mut c_void, phEn
     let call = |server: &T| unsafe { server.enum_events(args::EnumEvents { phEnum, td, rEvents, cMax, pcEvents }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_EVENTS, call).0
+    code(served(object, slot::ENUM_EVENTS, call)).0
 }
 
 unsafe extern "system" fn get_event_props<T: MetadataServer>(this: *mut c_void, ev: sys::mdEvent, pClass: *mut sys::mdTypeDef, szEvent: *mut sys::WCHAR, cchEvent: sys::ULONG, pchEvent: *mut sys::ULONG, pdwEventFlags: *mut sys::DWORD, ptkEventType: *mut sys::mdToken, pmdAddOn: *mut sys::mdMethodDef, pmdRemoveOn: *mut sys::mdMethodDef, pmdFire: *mut sys::mdMethodDef, rmdOtherMethod: *mut sys::mdMethodDef, cMax: sys::ULONG, pcOtherMethod: *mut sys::ULONG) -> sys::HRESULT {
@@ -1703,7 +1703,7 @@ unsafe extern "system" fn get_event_props<T: MetadataServer>(this: *mut c_void, 
     let call = |server: &T| unsafe { server.get_event_props(args::GetEventProps { ev, pClass, szEvent, cchEvent, pchEvent, pdwEventFlags, ptkEventType, pmdAddOn, pmdRemoveOn, pmdFire, rmdOtherMethod, cMax, pcOtherMethod }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_EVENT_PROPS, call).0
+    code(served(object, slot::GET_EVENT_PROPS, call)).0
 }
 
 unsafe extern "system" fn enum_method_semantics<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, mb: sys::mdMethodDef, rEventProp: *mut sys::mdToken, cMax: sys::ULONG, pcEventProp: *mut sys::ULONG) -> sys::HRESULT {
@@ -1711,7 +1711,7 @@ unsafe extern "system" fn enum_method_semantics<T: MetadataServer>(this: *mut c_
     let call = |server: &T| unsafe { server.enum_method_semantics(args::EnumMethodSemantics { phEnum, mb, rEventProp, cMax, pcEventProp }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_METHOD_SEMANTICS, call).0
+    code(served(object, slot::ENUM_METHOD_SEMANTICS, call)).0
 }
 
 unsafe extern "system" fn get_method_semantics<T: MetadataServer>(this: *mut c_void, mb: sys::mdMethodDef, tkEventProp: sys::mdToken, pdwSemanticsFlags: *mut sys::DWORD) -> sys::HRESULT {
@@ -1719,7 +1719,7 @@ unsafe extern "system" fn get_method_semantics<T: MetadataServer>(this: *mut c_v
     let call = |server: &T| unsafe { server.get_method_semantics(args::GetMethodSemantics { mb, tkEventProp, pdwSemanticsFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_METHOD_SEMANTICS, call).0
+    code(served(object, slot::GET_METHOD_SEMANTICS, call)).0
 }
 
 unsafe extern "system" fn get_class_layout<T: MetadataServer>(this: *mut c_void, td: sys::mdTypeDef, pdwPackSize: *mut sys::DWORD, rFieldOffset: *mut sys::COR_FIELD_OFFSET, cMax: sys::ULONG, pcFieldOffset: *mut sys::ULONG, pulClassSize: *mut sys::ULONG) -> sys::HRESULT {
@@ -1727,7 +1727,7 @@ unsafe extern "system" fn get_class_layout<T: MetadataServer>(this: *mut c_void,
     let call = |server: &T| unsafe { server.get_class_layout(args::GetClassLayout { td, pdwPackSize, rFieldOffset, cMax, pcFieldOffset, pulClassSize }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_CLASS_LAYOUT, call).0
+    code(served(object, slot::GET_CLASS_LAYOUT, call)).0
 }
 
 unsafe extern "system" fn get_field_marshal<T: MetadataServer>(this: *mut c_void, tk: sys::mdToken, ppvNativeType: *mut sys::PCCOR_SIGNATURE, pcbNativeType: *mut sys::ULONG) -> sys::HRESULT {
@@ -1735,7 +1735,7 @@ unsafe extern "system" fn get_field_marshal<T: MetadataServer>(this: *mut c_void
     let call = |server: &T| unsafe { server.get_field_marshal(args::GetFieldMarshal { tk, ppvNativeType, pcbNativeType }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_FIELD_MARSHAL, call).0
+    code(served(object, slot::GET_FIELD_MARSHAL, call)).0
 }
 
 unsafe extern "system" fn get_rva<T: MetadataServer>(this: *mut c_void, tk: sys::mdToken, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD) -> sys::HRESULT {
@@ -1743,7 +1743,7 @@ unsafe extern "system" fn get_rva<T: MetadataServer>(this: *mut c_void, tk: sys:
     let call = |server: &T| unsafe { server.get_rva(args::GetRVA { tk, pulCodeRVA, pdwImplFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_RVA, call).0
+    code(served(object, slot::GET_RVA, call)).0
 }
 
 unsafe extern "system" fn get_permission_set_props<T: MetadataServer>(this: *mut c_void, pm: sys::mdPermission, pdwAction: *mut sys::DWORD, ppvPermission: *mut sys::UVCP_CONSTANT, pcbPermission: *mut sys::ULONG) -> sys::HRESULT {
@@ -1751,7 +1751,7 @@ unsafe extern "system" fn get_permission_set_props<T: MetadataServer>(this: *mut
     let call = |server: &T| unsafe { server.get_permission_set_props(args::GetPermissionSetProps { pm, pdwAction, ppvPermission, pcbPermission }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_PERMISSION_SET_PROPS, call).0
+    code(served(object, slot::GET_PERMISSION_SET_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_sig_from_token<T: MetadataServer>(this: *mut c_void, mdSig: sys::mdSignature, ppvSig: *mut sys::PCCOR_SIGNATURE, pcbSig: *mut sys::ULONG) -> sys::HRESULT {
@@ -1759,7 +1759,7 @@ unsafe extern "system" fn get_sig_from_token<T: MetadataServer>(this: *mut c_voi
     let call = |server: &T| unsafe { server.get_sig_from_token(args::GetSigFromToken { mdSig, ppvSig, pcbSig }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_SIG_FROM_TOKEN, call).0
+    code(served(object, slot::GET_SIG_FROM_TOKEN, call)).0
 }
 
 unsafe extern "system" fn get_module_ref_props<T: MetadataServer>(this: *mut c_void, mur: sys::mdModuleRef, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> sys::HRESULT {
@@ -1767,7 +1767,7 @@ unsafe extern "system" fn get_module_ref_props<T: MetadataServer>(this: *mut c_v
     let call = |server: &T| unsafe { server.get_module_ref_props(args::GetModuleRefProps { mur, szName, cchName, pchName }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_MODULE_REF_PROPS, call).0
+    code(served(object, slot::GET_MODULE_REF_PROPS, call)).0
 }
 
 unsafe extern "system" fn enum_module_refs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rModuleRefs: *mut sys::mdModuleRef, cMax: sys::ULONG, pcModuleRefs: *mut sys::ULONG) -> sys::HRESULT {
@@ -1775,7 +1775,7 @@ unsafe extern "system" fn enum_module_refs<T: MetadataServer>(this: *mut c_void,
     let call = |server: &T| unsafe { server.enum_module_refs(args::EnumModuleRefs { phEnum, rModuleRefs, cMax, pcModuleRefs }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_MODULE_REFS, call).0
+    code(served(object, slot::ENUM_MODULE_REFS, call)).0
 }
 
 unsafe extern "system" fn get_type_spec_from_token<T: MetadataServer>(this: *mut c_void, typespec: sys::mdTypeSpec, ppvSig: *mut sys::PCCOR_SIGNATURE, pcbSig: *mut sys::ULONG) -> sys::HRESULT {
@@ -1783,7 +1783,7 @@ unsafe extern "system" fn get_type_spec_from_token<T: MetadataServer>(this: *mut
     let call = |server: &T| unsafe { server.get_type_spec_from_token(args::GetTypeSpecFromToken { typespec, ppvSig, pcbSig }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_TYPE_SPEC_FROM_TOKEN, call).0
+    code(served(object, slot::GET_TYPE_SPEC_FROM_TOKEN, call)).0
 }
 
 unsafe extern "system" fn get_name_from_token<T: MetadataServer>(this: *mut c_void, tk: sys::mdToken, pszUtf8NamePtr: *mut sys::MDUTF8CSTR) -> sys::HRESULT {
@@ -1791,7 +1791,7 @@ unsafe extern "system" fn get_name_from_token<T: MetadataServer>(this: *mut c_vo
     let call = |server: &T| unsafe { server.get_name_from_token(args::GetNameFromToken { tk, pszUtf8NamePtr }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_NAME_FROM_TOKEN, call).0
+    code(served(object, slot::GET_NAME_FROM_TOKEN, call)).0
 }
 
 unsafe extern "system" fn enum_unresolved_methods<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rMethods: *mut sys::mdToken, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -1799,7 +1799,7 @@ unsafe extern "system" fn enum_unresolved_methods<T: MetadataServer>(this: *mut 
     let call = |server: &T| unsafe { server.enum_unresolved_methods(args::EnumUnresolvedMethods { phEnum, rMethods, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_UNRESOLVED_METHODS, call).0
+    code(served(object, slot::ENUM_UNRESOLVED_METHODS, call)).0
 }
 
 unsafe extern "system" fn get_user_string<T: MetadataServer>(this: *mut c_void, stk: sys::mdString, szString: *mut sys::WCHAR, cchString: sys::ULONG, pchString: *mut sys::ULONG) -> sys::HRESULT {
@@ -1807,7 +1807,7 @@ unsafe extern "system" fn get_user_string<T: MetadataServer>(this: *mut c_void, 
     let call = |server: &T| unsafe { server.get_user_string(args::GetUserString { stk, szString, cchString, pchString }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_USER_STRING, call).0
+    code(served(object, slot::GET_USER_STRING, call)).0
 }
 
 unsafe extern "system" fn get_pinvoke_map<T: MetadataServer>(this: *mut c_void, tk: sys::mdToken, pdwMappingFlags: *mut sys::DWORD, szImportName: *mut sys::WCHAR, cchImportName: sys::ULONG, pchImportName: *mut sys::ULONG, pmrImportDLL: *mut sys::mdModuleRef) -> sys::HRESULT {
@@ -1815,7 +1815,7 @@ unsafe extern "system" fn get_pinvoke_map<T: MetadataServer>(this: *mut c_void, 
     let call = |server: &T| unsafe { server.get_pinvoke_map(args::GetPinvokeMap { tk, pdwMappingFlags, szImportName, cchImportName, pchImportName, pmrImportDLL }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_PINVOKE_MAP, call).0
+    code(served(object, slot::GET_PINVOKE_MAP, call)).0
 }
 
 unsafe extern "system" fn enum_signatures<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rSignatures: *mut sys::mdSignature, cMax: sys::ULONG, pcSignatures: *mut sys::ULONG) -> sys::HRESULT {
@@ -1823,7 +1823,7 @@ unsafe extern "system" fn enum_signatures<T: MetadataServer>(this: *mut c_void, 
     let call = |server: &T| unsafe { server.enum_signatures(args::EnumSignatures { phEnum, rSignatures, cMax, pcSignatures }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_SIGNATURES, call).0
+    code(served(object, slot::ENUM_SIGNATURES, call)).0
 }
 
 unsafe extern "system" fn enum_type_specs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rTypeSpecs: *mut sys::mdTypeSpec, cMax: sys::ULONG, pcTypeSpecs: *mut sys::ULONG) -> sys::HRESULT {
@@ -1831,7 +1831,7 @@ unsafe extern "system" fn enum_type_specs<T: MetadataServer>(this: *mut c_void, 
     let call = |server: &T| unsafe { server.enum_type_specs(args::EnumTypeSpecs { phEnum, rTypeSpecs, cMax, pcTypeSpecs }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_TYPE_SPECS, call).0
+    code(served(object, slot::ENUM_TYPE_SPECS, call)).0
 }
 
 unsafe extern "system" fn enum_user_strings<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rStrings: *mut sys::mdString, cMax: sys::ULONG, pcStrings: *mut sys::ULONG) -> sys::HRESULT {
@@ -1839,7 +1839,7 @@ unsafe extern "system" fn enum_user_strings<T: MetadataServer>(this: *mut c_void
     let call = |server: &T| unsafe { server.enum_user_strings(args::EnumUserStrings { phEnum, rStrings, cMax, pcStrings }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_USER_STRINGS, call).0
+    code(served(object, slot::ENUM_USER_STRINGS, call)).0
 }
 
 unsafe extern "system" fn get_param_for_method_index<T: MetadataServer>(this: *mut c_void, md: sys::mdMethodDef, ulParamSeq: sys::ULONG, ppd: *mut sys::mdParamDef) -> sys::HRESULT {
@@ -1847,7 +1847,7 @@ unsafe extern "system" fn get_param_for_method_index<T: MetadataServer>(this: *m
     let call = |server: &T| unsafe { server.get_param_for_method_index(args::GetParamForMethodIndex { md, ulParamSeq, ppd }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_PARAM_FOR_METHOD_INDEX, call).0
+    code(served(object, slot::GET_PARAM_FOR_METHOD_INDEX, call)).0
 }
 
 unsafe extern "system" fn enum_custom_attributes<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, tkType: sys::mdToken, rCustomAttributes: *mut sys::mdCustomAttribute, cMax: sys::ULONG, pcCustomAttributes: *mut sys::ULONG) -> sys::HRESULT {
@@ -1855,7 +1855,7 @@ unsafe extern "system" fn enum_custom_attributes<T: MetadataServer>(this: *mut c
     let call = |server: &T| unsafe { server.enum_custom_attributes(args::EnumCustomAttributes { phEnum, tk, tkType, rCustomAttributes, cMax, pcCustomAttributes }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_CUSTOM_ATTRIBUTES, call).0
+    code(served(object, slot::ENUM_CUSTOM_ATTRIBUTES, call)).0
 }
 
 unsafe extern "system" fn get_custom_attribute_props<T: MetadataServer>(this: *mut c_void, cv: sys::mdCustomAttribute, ptkObj: *mut sys::mdToken, ptkType: *mut sys::mdToken, ppBlob: *mut sys::UVCP_CONSTANT, pcbSize: *mut sys::ULONG) -> sys::HRESULT {
@@ -1863,7 +1863,7 @@ unsafe extern "system" fn get_custom_attribute_props<T: MetadataServer>(this: *m
     let call = |server: &T| unsafe { server.get_custom_attribute_props(args::GetCustomAttributeProps { cv, ptkObj, ptkType, ppBlob, pcbSize }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_CUSTOM_ATTRIBUTE_PROPS, call).0
+    code(served(object, slot::GET_CUSTOM_ATTRIBUTE_PROPS, call)).0
 }
 
 unsafe extern "system" fn find_type_ref<T: MetadataServer>(this: *mut c_void, tkResolutionScope: sys::mdToken, szName: *const sys::WCHAR, ptr: *mut sys::mdTypeRef) -> sys::HRESULT {
@@ -1871,7 +1871,7 @@ unsafe extern "system" fn find_type_ref<T: MetadataServer>(this: *mut c_void, tk
     let call = |server: &T| unsafe { server.find_type_ref(args::FindTypeRef { tkResolutionScope, szName, ptr }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::FIND_TYPE_REF, call).0
+    code(served(object, slot::FIND_TYPE_REF, call)).0
 }
 
 unsafe extern "system" fn get_member_props<T: MetadataServer>(this: *mut c_void, mb: sys::mdToken, pClass: *mut sys::mdTypeDef, szMember: *mut sys::WCHAR, cchMember: sys::ULONG, pchMember: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pulCodeRVA: *mut sys::ULONG, pdwImplFlags: *mut sys::DWORD, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> sys::HRESULT {
@@ -1879,7 +1879,7 @@ unsafe extern "system" fn get_member_props<T: MetadataServer>(this: *mut c_void,
     let call = |server: &T| unsafe { server.get_member_props(args::GetMemberProps { mb, pClass, szMember, cchMember, pchMember, pdwAttr, ppvSigBlob, pcbSigBlob, pulCodeRVA, pdwImplFlags, pdwCPlusTypeFlag, ppValue, pcchValue }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_MEMBER_PROPS, call).0
+    code(served(object, slot::GET_MEMBER_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_field_props<T: MetadataServer>(this: *mut c_void, mb: sys::mdFieldDef, pClass: *mut sys::mdTypeDef, szField: *mut sys::WCHAR, cchField: sys::ULONG, pchField: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> sys::HRESULT {
@@ -1887,7 +1887,7 @@ unsafe extern "system" fn get_field_props<T: MetadataServer>(this: *mut c_void, 
     let call = |server: &T| unsafe { server.get_field_props(args::GetFieldProps { mb, pClass, szField, cchField, pchField, pdwAttr, ppvSigBlob, pcbSigBlob, pdwCPlusTypeFlag, ppValue, pcchValue }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_FIELD_PROPS, call).0
+    code(served(object, slot::GET_FIELD_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_property_props<T: MetadataServer>(this: *mut c_void, prop: sys::mdProperty, pClass: *mut sys::mdTypeDef, szProperty: *mut sys::WCHAR, cchProperty: sys::ULONG, pchProperty: *mut sys::ULONG, pdwPropFlags: *mut sys::DWORD, ppvSig: *mut sys::PCCOR_SIGNATURE, pbSig: *mut sys::ULONG, pdwCPlusTypeFlag: *mut sys::DWORD, ppDefaultValue: *mut sys::UVCP_CONSTANT, pcchDefaultValue: *mut sys::ULONG, pmdSetter: *mut sys::mdMethodDef, pmdGetter: *mut sys::mdMethodDef, rmdOtherMethod: *mut sys::mdMethodDef, cMax: sys::ULONG, pcOtherMethod: *mut sys::ULONG) -> sys::HRESULT {
@@ -1895,7 +1895,7 @@ unsafe extern "system" fn get_property_props<T: MetadataServer>(this: *mut c_voi
     let call = |server: &T| unsafe { server.get_property_props(args::GetPropertyProps { prop, pClass, szProperty, cchProperty, pchProperty, pdwPropFlags, ppvSig, pbSig, pdwCPlusTypeFlag, ppDefaultValue, pcchDefaultValue, pmdSetter, pmdGetter, rmdOtherMethod, cMax, pcOtherMethod }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_PROPERTY_PROPS, call).0
+    code(served(object, slot::GET_PROPERTY_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_param_props<T: MetadataServer>(this: *mut c_void, tk: sys::mdParamDef, pmd: *mut sys::mdMethodDef, pulSequence: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pdwAttr: *mut sys::DWORD, pdwCPlusTypeFlag: *mut sys::DWORD, ppValue: *mut sys::UVCP_CONSTANT, pcchValue: *mut sys::ULONG) -> sys::HRESULT {
@@ -1903,7 +1903,7 @@ unsafe extern "system" fn get_param_props<T: MetadataServer>(this: *mut c_void, 
     let call = |server: &T| unsafe { server.get_param_props(args::GetParamProps { tk, pmd, pulSequence, szName, cchName, pchName, pdwAttr, pdwCPlusTypeFlag, ppValue, pcchValue }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_PARAM_PROPS, call).0
+    code(served(object, slot::GET_PARAM_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_custom_attribute_by_name<T: MetadataServer>(this: *mut c_void, tkObj: sys::mdToken, szName: *const sys::WCHAR, ppData: *mut sys::UVCP_CONSTANT, pcbData: *mut sys::ULONG) -> sys::HRESULT {
@@ -1911,7 +1911,7 @@ unsafe extern "system" fn get_custom_attribute_by_name<T: MetadataServer>(this: 
     let call = |server: &T| unsafe { server.get_custom_attribute_by_name(args::GetCustomAttributeByName { tkObj, szName, ppData, pcbData }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_CUSTOM_ATTRIBUTE_BY_NAME, call).0
+    code(served(object, slot::GET_CUSTOM_ATTRIBUTE_BY_NAME, call)).0
 }
 
 unsafe extern "system" fn is_valid_token<T: MetadataServer>(this: *mut c_void, tk: sys::mdToken) -> sys::BOOL {
@@ -1927,7 +1927,7 @@ unsafe extern "system" fn get_nested_class_props<T: MetadataServer>(this: *mut c
     let call = |server: &T| unsafe { server.get_nested_class_props(args::GetNestedClassProps { tdNestedClass, ptdEnclosingClass }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_NESTED_CLASS_PROPS, call).0
+    code(served(object, slot::GET_NESTED_CLASS_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_native_call_conv_from_sig<T: MetadataServer>(this: *mut c_void, pvSig: sys::UVCP_CONSTANT, cbSig: sys::ULONG, pCallConv: *mut sys::ULONG) -> sys::HRESULT {
@@ -1935,7 +1935,7 @@ unsafe extern "system" fn get_native_call_conv_from_sig<T: MetadataServer>(this:
     let call = |server: &T| unsafe { server.get_native_call_conv_from_sig(args::GetNativeCallConvFromSig { pvSig, cbSig, pCallConv }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_NATIVE_CALL_CONV_FROM_SIG, call).0
+    code(served(object, slot::GET_NATIVE_CALL_CONV_FROM_SIG, call)).0
 }
 
 unsafe extern "system" fn is_global<T: MetadataServer>(this: *mut c_void, pd: sys::mdToken, pbGlobal: *mut sys::int) -> sys::HRESULT {
@@ -1943,7 +1943,7 @@ unsafe extern "system" fn is_global<T: MetadataServer>(this: *mut c_void, pd: sy
     let call = |server: &T| unsafe { server.is_global(args::IsGlobal { pd, pbGlobal }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::IS_GLOBAL, call).0
+    code(served(object, slot::IS_GLOBAL, call)).0
 }
 
 unsafe extern "system" fn enum_generic_params<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, rGenericParams: *mut sys::mdGenericParam, cMax: sys::ULONG, pcGenericParams: *mut sys::ULONG) -> sys::HRESULT {
@@ -1951,7 +1951,7 @@ unsafe extern "system" fn enum_generic_params<T: MetadataServer>(this: *mut c_vo
     let call = |server: &T| unsafe { server.enum_generic_params(args::EnumGenericParams { phEnum, tk, rGenericParams, cMax, pcGenericParams }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_GENERIC_PARAMS, call).0
+    code(served(object, slot::ENUM_GENERIC_PARAMS, call)).0
 }
 
 unsafe extern "system" fn get_generic_param_props<T: MetadataServer>(this: *mut c_void, gp: sys::mdGenericParam, pulParamSeq: *mut sys::ULONG, pdwParamFlags: *mut sys::DWORD, ptOwner: *mut sys::mdToken, reserved: *mut sys::DWORD, wzname: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG) -> sys::HRESULT {
@@ -1959,7 +1959,7 @@ unsafe extern "system" fn get_generic_param_props<T: MetadataServer>(this: *mut 
     let call = |server: &T| unsafe { server.get_generic_param_props(args::GetGenericParamProps { gp, pulParamSeq, pdwParamFlags, ptOwner, reserved, wzname, cchName, pchName }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_GENERIC_PARAM_PROPS, call).0
+    code(served(object, slot::GET_GENERIC_PARAM_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_method_spec_props<T: MetadataServer>(this: *mut c_void, mi: sys::mdMethodSpec, tkParent: *mut sys::mdToken, ppvSigBlob: *mut sys::PCCOR_SIGNATURE, pcbSigBlob: *mut sys::ULONG) -> sys::HRESULT {
@@ -1967,7 +1967,7 @@ unsafe extern "system" fn get_method_spec_props<T: MetadataServer>(this: *mut c_
     let call = |server: &T| unsafe { server.get_method_spec_props(args::GetMethodSpecProps { mi, tkParent, ppvSigBlob, pcbSigBlob }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_METHOD_SPEC_PROPS, call).0
+    code(served(object, slot::GET_METHOD_SPEC_PROPS, call)).0
 }
 
 unsafe extern "system" fn enum_generic_param_constraints<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tk: sys::mdGenericParam, rGenericParamConstraints: *mut sys::mdGenericParamConstraint, cMax: sys::ULONG, pcGenericParamConstraints: *mut sys::ULONG) -> sys::HRESULT {
@@ -1975,7 +1975,7 @@ unsafe extern "system" fn enum_generic_param_constraints<T: MetadataServer>(this
     let call = |server: &T| unsafe { server.enum_generic_param_constraints(args::EnumGenericParamConstraints { phEnum, tk, rGenericParamConstraints, cMax, pcGenericParamConstraints }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_GENERIC_PARAM_CONSTRAINTS, call).0
+    code(served(object, slot::ENUM_GENERIC_PARAM_CONSTRAINTS, call)).0
 }
 
 unsafe extern "system" fn get_generic_param_constraint_props<T: MetadataServer>(this: *mut c_void, gpc: sys::mdGenericParamConstraint, ptGenericParam: *mut sys::mdGenericParam, ptkConstraintType: *mut sys::mdToken) -> sys::HRESULT {
@@ -1983,7 +1983,7 @@ unsafe extern "system" fn get_generic_param_constraint_props<T: MetadataServer>(
     let call = |server: &T| unsafe { server.get_generic_param_constraint_props(args::GetGenericParamConstraintProps { gpc, ptGenericParam, ptkConstraintType }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_GENERIC_PARAM_CONSTRAINT_PROPS, call).0
+    code(served(object, slot::GET_GENERIC_PARAM_CONSTRAINT_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_pe_kind<T: MetadataServer>(this: *mut c_void, pdwPEKind: *mut sys::DWORD, pdwMAchine: *mut sys::DWORD) -> sys::HRESULT {
@@ -1991,7 +1991,7 @@ unsafe extern "system" fn get_pe_kind<T: MetadataServer>(this: *mut c_void, pdwP
     let call = |server: &T| unsafe { server.get_pe_kind(args::GetPEKind { pdwPEKind, pdwMAchine }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_PE_KIND, call).0
+    code(served(object, slot::GET_PE_KIND, call)).0
 }
 
 unsafe extern "system" fn get_version_string<T: MetadataServer>(this: *mut c_void, pwzBuf: *mut sys::WCHAR, ccBufSize: sys::DWORD, pccBufSize: *mut sys::DWORD) -> sys::HRESULT {
@@ -1999,7 +1999,7 @@ unsafe extern "system" fn get_version_string<T: MetadataServer>(this: *mut c_voi
     let call = |server: &T| unsafe { server.get_version_string(args::GetVersionString { pwzBuf, ccBufSize, pccBufSize }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::GET_VERSION_STRING, call).0
+    code(served(object, slot::GET_VERSION_STRING, call)).0
 }
 
 unsafe extern "system" fn enum_method_specs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, tk: sys::mdToken, rMethodSpecs: *mut sys::mdMethodSpec, cMax: sys::ULONG, pcMethodSpecs: *mut sys::ULONG) -> sys::HRESULT {
@@ -2007,7 +2007,7 @@ unsafe extern "system" fn enum_method_specs<T: MetadataServer>(this: *mut c_void
     let call = |server: &T| unsafe { server.enum_method_specs(args::EnumMethodSpecs { phEnum, tk, rMethodSpecs, cMax, pcMethodSpecs }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_import(this) };
-    served(object, slot::ENUM_METHOD_SPECS, call).0
+    code(served(object, slot::ENUM_METHOD_SPECS, call)).0
 }
 
 unsafe extern "system" fn get_assembly_props<T: MetadataServer>(this: *mut c_void, mda: sys::mdAssembly, ppbPublicKey: *mut sys::UVCP_CONSTANT, pcbPublicKey: *mut sys::ULONG, pulHashAlgId: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pMetaData: *mut sys::ASSEMBLYMETADATA, pdwAssemblyFlags: *mut sys::DWORD) -> sys::HRESULT {
@@ -2015,7 +2015,7 @@ unsafe extern "system" fn get_assembly_props<T: MetadataServer>(this: *mut c_voi
     let call = |server: &T| unsafe { server.get_assembly_props(args::GetAssemblyProps { mda, ppbPublicKey, pcbPublicKey, pulHashAlgId, szName, cchName, pchName, pMetaData, pdwAssemblyFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::GET_ASSEMBLY_PROPS, call).0
+    code(served(object, slot::GET_ASSEMBLY_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_assembly_ref_props<T: MetadataServer>(this: *mut c_void, mdar: sys::mdAssemblyRef, ppbPublicKeyOrToken: *mut sys::UVCP_CONSTANT, pcbPublicKeyOrToken: *mut sys::ULONG, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, pMetaData: *mut sys::ASSEMBLYMETADATA, ppbHashValue: *mut sys::UVCP_CONSTANT, pcbHashValue: *mut sys::ULONG, pdwAssemblyRefFlags: *mut sys::DWORD) -> sys::HRESULT {
@@ -2023,7 +2023,7 @@ unsafe extern "system" fn get_assembly_ref_props<T: MetadataServer>(this: *mut c
     let call = |server: &T| unsafe { server.get_assembly_ref_props(args::GetAssemblyRefProps { mdar, ppbPublicKeyOrToken, pcbPublicKeyOrToken, szName, cchName, pchName, pMetaData, ppbHashValue, pcbHashValue, pdwAssemblyRefFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::GET_ASSEMBLY_REF_PROPS, call).0
+    code(served(object, slot::GET_ASSEMBLY_REF_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_file_props<T: MetadataServer>(this: *mut c_void, mdf: sys::mdFile, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ppbHashValue: *mut sys::UVCP_CONSTANT, pcbHashValue: *mut sys::ULONG, pdwFileFlags: *mut sys::DWORD) -> sys::HRESULT {
@@ -2031,7 +2031,7 @@ unsafe extern "system" fn get_file_props<T: MetadataServer>(this: *mut c_void, m
     let call = |server: &T| unsafe { server.get_file_props(args::GetFileProps { mdf, szName, cchName, pchName, ppbHashValue, pcbHashValue, pdwFileFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::GET_FILE_PROPS, call).0
+    code(served(object, slot::GET_FILE_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_exported_type_props<T: MetadataServer>(this: *mut c_void, mdct: sys::mdExportedType, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ptkImplementation: *mut sys::mdToken, ptkTypeDef: *mut sys::mdTypeDef, pdwExportedTypeFlags: *mut sys::DWORD) -> sys::HRESULT {
@@ -2039,7 +2039,7 @@ unsafe extern "system" fn get_exported_type_props<T: MetadataServer>(this: *mut 
     let call = |server: &T| unsafe { server.get_exported_type_props(args::GetExportedTypeProps { mdct, szName, cchName, pchName, ptkImplementation, ptkTypeDef, pdwExportedTypeFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::GET_EXPORTED_TYPE_PROPS, call).0
+    code(served(object, slot::GET_EXPORTED_TYPE_PROPS, call)).0
 }
 
 unsafe extern "system" fn get_manifest_resource_props<T: MetadataServer>(this: *mut c_void, mdmr: sys::mdManifestResource, szName: *mut sys::WCHAR, cchName: sys::ULONG, pchName: *mut sys::ULONG, ptkImplementation: *mut sys::mdToken, pdwOffset: *mut sys::DWORD, pdwResourceFlags: *mut sys::DWORD) -> sys::HRESULT {
@@ -2047,7 +2047,7 @@ unsafe extern "system" fn get_manifest_resource_props<T: MetadataServer>(this: *
     let call = |server: &T| unsafe { server.get_manifest_resource_props(args::GetManifestResourceProps { mdmr, szName, cchName, pchName, ptkImplementation, pdwOffset, pdwResourceFlags }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::GET_MANIFEST_RESOURCE_PROPS, call).0
+    code(served(object, slot::GET_MANIFEST_RESOURCE_PROPS, call)).0
 }
 
 unsafe extern "system" fn enum_assembly_refs<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rAssemblyRefs: *mut sys::mdAssemblyRef, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -2055,7 +2055,7 @@ unsafe extern "system" fn enum_assembly_refs<T: MetadataServer>(this: *mut c_voi
     let call = |server: &T| unsafe { server.enum_assembly_refs(args::EnumAssemblyRefs { phEnum, rAssemblyRefs, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::ENUM_ASSEMBLY_REFS, call).0
+    code(served(object, slot::ENUM_ASSEMBLY_REFS, call)).0
 }
 
 unsafe extern "system" fn enum_files<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rFiles: *mut sys::mdFile, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -2063,7 +2063,7 @@ unsafe extern "system" fn enum_files<T: MetadataServer>(this: *mut c_void, phEnu
     let call = |server: &T| unsafe { server.enum_files(args::EnumFiles { phEnum, rFiles, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::ENUM_FILES, call).0
+    code(served(object, slot::ENUM_FILES, call)).0
 }
 
 unsafe extern "system" fn enum_exported_types<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rExportedTypes: *mut sys::mdExportedType, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -2071,7 +2071,7 @@ unsafe extern "system" fn enum_exported_types<T: MetadataServer>(this: *mut c_vo
     let call = |server: &T| unsafe { server.enum_exported_types(args::EnumExportedTypes { phEnum, rExportedTypes, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::ENUM_EXPORTED_TYPES, call).0
+    code(served(object, slot::ENUM_EXPORTED_TYPES, call)).0
 }
 
 unsafe extern "system" fn enum_manifest_resources<T: MetadataServer>(this: *mut c_void, phEnum: *mut sys::HCORENUM, rManifestResources: *mut sys::mdManifestResource, cMax: sys::ULONG, pcTokens: *mut sys::ULONG) -> sys::HRESULT {
@@ -2079,7 +2079,7 @@ unsafe extern "system" fn enum_manifest_resources<T: MetadataServer>(this: *mut 
     let call = |server: &T| unsafe { server.enum_manifest_resources(args::EnumManifestResources { phEnum, rManifestResources, cMax, pcTokens }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::ENUM_MANIFEST_RESOURCES, call).0
+    code(served(object, slot::ENUM_MANIFEST_RESOURCES, call)).0
 }
 
 unsafe extern "system" fn get_assembly_from_scope<T: MetadataServer>(this: *mut c_void, ptkAssembly: *mut sys::mdAssembly) -> sys::HRESULT {
@@ -2087,7 +2087,7 @@ unsafe extern "system" fn get_assembly_from_scope<T: MetadataServer>(this: *mut 
     let call = |server: &T| unsafe { server.get_assembly_from_scope(args::GetAssemblyFromScope { ptkAssembly }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::GET_ASSEMBLY_FROM_SCOPE, call).0
+    code(served(object, slot::GET_ASSEMBLY_FROM_SCOPE, call)).0
 }
 
 unsafe extern "system" fn find_exported_type_by_name<T: MetadataServer>(this: *mut c_void, szName: *const sys::WCHAR, tkEnclosingType: sys::mdToken, ptkExportedType: *mut sys::mdExportedType) -> sys::HRESULT {
@@ -2095,7 +2095,7 @@ unsafe extern "system" fn find_exported_type_by_name<T: MetadataServer>(this: *m
     let call = |server: &T| unsafe { server.find_exported_type_by_name(args::FindExportedTypeByName { szName, tkEnclosingType, ptkExportedType }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::FIND_EXPORTED_TYPE_BY_NAME, call).0
+    code(served(object, slot::FIND_EXPORTED_TYPE_BY_NAME, call)).0
 }
 
 unsafe extern "system" fn find_manifest_resource_by_name<T: MetadataServer>(this: *mut c_void, szName: *const sys::WCHAR, ptkManifestResource: *mut sys::mdManifestResource) -> sys::HRESULT {
@@ -2103,7 +2103,7 @@ unsafe extern "system" fn find_manifest_resource_by_name<T: MetadataServer>(this
     let call = |server: &T| unsafe { server.find_manifest_resource_by_name(args::FindManifestResourceByName { szName, ptkManifestResource }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::FIND_MANIFEST_RESOURCE_BY_NAME, call).0
+    code(served(object, slot::FIND_MANIFEST_RESOURCE_BY_NAME, call)).0
 }
 
 unsafe extern "system" fn assembly_close_enum<T: MetadataServer>(this: *mut c_void, hEnum: sys::HCORENUM) {
@@ -2119,7 +2119,7 @@ unsafe extern "system" fn find_assemblies_by_name<T: MetadataServer>(this: *mut 
     let call = |server: &T| unsafe { server.find_assemblies_by_name(args::FindAssembliesByName { szAppBase, szPrivateBin, szAssemblyName, ppIUnk, cMax, pcAssemblies }) };
     // SAFETY: the profiler calls through this very vtable of a live object.
     let object = unsafe { MetadataObject::<T>::of_assembly(this) };
-    served(object, slot::FIND_ASSEMBLIES_BY_NAME, call).0
+    code(served(object, slot::FIND_ASSEMBLIES_BY_NAME, call)).0
 }
 
 impl<T: MetadataServer> MetadataObject<T> {

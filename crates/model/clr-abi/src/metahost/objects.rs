@@ -6,8 +6,8 @@ use super::{AttachRequest, Fenced, MetaHost, Profiling, Runtime};
 use crate::counted::Counted;
 use crate::panics::caught;
 use crate::{Live, Slot};
-use core::ffi::{c_char, c_void};
-use corprof::sys::{BOOL, DWORD, HANDLE, HRESULT, REFIID, UINT, WCHAR};
+use core::ffi::c_void;
+use corprof::sys::{DWORD, HANDLE, HRESULT, REFIID, UINT, WCHAR};
 use corprof::{Guid, HResult};
 use std::sync::Arc;
 
@@ -28,30 +28,14 @@ type Info = Counted<ICLRRuntimeInfoVtbl, Behind<dyn Runtime>>;
 type Attacher = Counted<ICLRProfilingVtbl, Behind<dyn Profiling>>;
 
 const HOST: &ICLRMetaHostVtbl = &ICLRMetaHostVtbl {
-    base: Host::UNKNOWN,
-    GetRuntime: get_runtime,
-    GetVersionFromFile: get_version_from_file,
-    EnumerateInstalledRuntimes: enumerate_installed_runtimes,
     EnumerateLoadedRuntimes: enumerate_loaded_runtimes,
-    RequestRuntimeLoadedNotification: request_runtime_loaded_notification,
-    QueryLegacyV2RuntimeBinding: query_legacy_v2_runtime_binding,
-    ExitProcess: exit_process,
+    ..ICLRMetaHostVtbl::refusing(Host::UNKNOWN)
 };
 
 const INFO: &ICLRRuntimeInfoVtbl = &ICLRRuntimeInfoVtbl {
-    base: Info::UNKNOWN,
     GetVersionString: get_version_string,
-    GetRuntimeDirectory: get_runtime_directory,
-    IsLoaded: is_loaded,
-    LoadErrorString: load_error_string,
-    LoadLibrary: load_library,
-    GetProcAddress: get_proc_address,
     GetInterface: get_interface,
-    IsLoadable: is_loadable,
-    SetDefaultStartupFlags: set_default_startup_flags,
-    GetDefaultStartupFlags: get_default_startup_flags,
-    BindAsLegacyV2Runtime: bind_as_legacy_v2_runtime,
-    IsStarted: is_started,
+    ..ICLRRuntimeInfoVtbl::refusing(Info::UNKNOWN)
 };
 
 const ATTACHER: &ICLRProfilingVtbl = &ICLRProfilingVtbl { base: Attacher::UNKNOWN, AttachProfiler: attach_profiler };
@@ -244,31 +228,4 @@ unsafe fn text(raw: *const WCHAR) -> Option<Vec<u16>> {
         }
     }
     Some(text)
-}
-
-macro_rules! refused {
-    ($($name:ident($($ty:ty),*);)*) => {
-        $(unsafe extern "system" fn $name(_this: *mut c_void, $(_: $ty),*) -> HRESULT {
-            HResult::E_NOTIMPL.0
-        })*
-    };
-}
-
-refused! {
-    get_runtime(*const WCHAR, REFIID, *mut *mut c_void);
-    get_version_from_file(*const WCHAR, *mut WCHAR, *mut DWORD);
-    enumerate_installed_runtimes(*mut *mut IEnumUnknown);
-    request_runtime_loaded_notification(*mut c_void);
-    query_legacy_v2_runtime_binding(REFIID, *mut *mut c_void);
-    exit_process(i32);
-    get_runtime_directory(*mut WCHAR, *mut DWORD);
-    is_loaded(HANDLE, *mut BOOL);
-    load_error_string(UINT, *mut WCHAR, *mut DWORD, i32);
-    load_library(*const WCHAR, *mut HANDLE);
-    get_proc_address(*const c_char, *mut *mut c_void);
-    is_loadable(*mut BOOL);
-    set_default_startup_flags(DWORD, *const WCHAR);
-    get_default_startup_flags(*mut DWORD, *mut WCHAR, *mut DWORD);
-    bind_as_legacy_v2_runtime();
-    is_started(*mut BOOL, *mut DWORD);
 }

@@ -12,8 +12,8 @@
 )]
 
 use core::ffi::{c_char, c_void};
-use corprof::Guid;
 use corprof::sys::{BOOL, DWORD, HANDLE, HRESULT, IUnknown, IUnknownVtbl, REFIID, UINT, ULONG, WCHAR};
+use corprof::{Guid, HResult};
 
 /// The class for `CLRCreateInstance`.
 pub const CLSID_CLRMetaHost: Guid = Guid::from_u128(0x9280188D_0E8E_4867_B30C_7FA83884E8DE);
@@ -34,6 +34,18 @@ macro_rules! interfaces {
             pub struct $vtbl {
                 pub base: IUnknownVtbl,
                 $(pub $slot: unsafe extern "system" fn(this: *mut c_void, $($name: $ty),*) -> HRESULT,)*
+            }
+
+            impl $vtbl {
+                /// A vtable whose every slot answers `E_NOTIMPL`.
+                pub const fn refusing(base: IUnknownVtbl) -> $vtbl {
+                    $(
+                        unsafe extern "system" fn $slot(_: *mut c_void, $(_: $ty),*) -> HRESULT {
+                            HResult::E_NOTIMPL.0
+                        }
+                    )*
+                    $vtbl { base, $($slot),* }
+                }
             }
 
             impl $interface {

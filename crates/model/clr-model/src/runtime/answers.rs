@@ -31,6 +31,15 @@ macro_rules! write_answers {
 }
 pub(super) use write_answers;
 
+/// The same as the end of a slot that succeeds.
+macro_rules! answered {
+    ($($answers:tt)+) => {{
+        $crate::runtime::answers::write_answers! { $($answers)+ }
+        Ok(HResult::S_OK)
+    }};
+}
+pub(super) use answered;
+
 /// Whether the profiler wants this answer.
 pub(super) fn wanted<T>(place: *mut T) -> bool {
     !place.is_null()

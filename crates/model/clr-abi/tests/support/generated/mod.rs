@@ -7,7 +7,7 @@ use super::Noted;
 use core::any::Any;
 use core::mem::zeroed;
 use corprof::{HResult, sys};
-use remora_clr_abi::{InfoServer, MetadataServer, ProfilerObject, Slot, info, metadata};
+use remora_clr_abi::{Answer, InfoServer, MetadataServer, ProfilerObject, Slot, info, metadata};
 
 impl InfoServer for Noted {
     fn enter(&self, slot: Slot) -> Result<(), HResult> {
@@ -30,452 +30,452 @@ impl InfoServer for Noted {
         self.newest
     }
 
-    unsafe fn get_class_from_object(&self, _: info::args::GetClassFromObject) -> HResult {
-        self.called("GetClassFromObject")
+    unsafe fn get_class_from_object(&self, _: info::args::GetClassFromObject) -> Answer {
+        Ok(self.called("GetClassFromObject"))
     }
 
-    unsafe fn get_class_from_token(&self, _: info::args::GetClassFromToken) -> HResult {
-        self.called("GetClassFromToken")
+    unsafe fn get_class_from_token(&self, _: info::args::GetClassFromToken) -> Answer {
+        Ok(self.called("GetClassFromToken"))
     }
 
-    unsafe fn get_code_info(&self, _: info::args::GetCodeInfo) -> HResult {
-        self.called("GetCodeInfo")
+    unsafe fn get_code_info(&self, _: info::args::GetCodeInfo) -> Answer {
+        Ok(self.called("GetCodeInfo"))
     }
 
-    unsafe fn get_event_mask(&self, _: info::args::GetEventMask) -> HResult {
-        self.called("GetEventMask")
+    unsafe fn get_event_mask(&self, _: info::args::GetEventMask) -> Answer {
+        Ok(self.called("GetEventMask"))
     }
 
-    unsafe fn get_function_from_ip(&self, _: info::args::GetFunctionFromIP) -> HResult {
-        self.called("GetFunctionFromIP")
+    unsafe fn get_function_from_ip(&self, _: info::args::GetFunctionFromIP) -> Answer {
+        Ok(self.called("GetFunctionFromIP"))
     }
 
-    unsafe fn get_function_from_token(&self, _: info::args::GetFunctionFromToken) -> HResult {
-        self.called("GetFunctionFromToken")
+    unsafe fn get_function_from_token(&self, _: info::args::GetFunctionFromToken) -> Answer {
+        Ok(self.called("GetFunctionFromToken"))
     }
 
-    unsafe fn get_handle_from_thread(&self, _: info::args::GetHandleFromThread) -> HResult {
-        self.called("GetHandleFromThread")
+    unsafe fn get_handle_from_thread(&self, _: info::args::GetHandleFromThread) -> Answer {
+        Ok(self.called("GetHandleFromThread"))
     }
 
-    unsafe fn get_object_size(&self, _: info::args::GetObjectSize) -> HResult {
-        self.called("GetObjectSize")
+    unsafe fn get_object_size(&self, _: info::args::GetObjectSize) -> Answer {
+        Ok(self.called("GetObjectSize"))
     }
 
-    unsafe fn is_array_class(&self, _: info::args::IsArrayClass) -> HResult {
-        self.called("IsArrayClass")
+    unsafe fn is_array_class(&self, _: info::args::IsArrayClass) -> Answer {
+        Ok(self.called("IsArrayClass"))
     }
 
-    unsafe fn get_thread_info(&self, _: info::args::GetThreadInfo) -> HResult {
-        self.called("GetThreadInfo")
+    unsafe fn get_thread_info(&self, _: info::args::GetThreadInfo) -> Answer {
+        Ok(self.called("GetThreadInfo"))
     }
 
-    unsafe fn get_current_thread_id(&self, _: info::args::GetCurrentThreadID) -> HResult {
-        self.called("GetCurrentThreadID")
+    unsafe fn get_current_thread_id(&self, _: info::args::GetCurrentThreadID) -> Answer {
+        Ok(self.called("GetCurrentThreadID"))
     }
 
-    unsafe fn get_class_id_info(&self, _: info::args::GetClassIDInfo) -> HResult {
-        self.called("GetClassIDInfo")
+    unsafe fn get_class_id_info(&self, _: info::args::GetClassIDInfo) -> Answer {
+        Ok(self.called("GetClassIDInfo"))
     }
 
-    unsafe fn get_function_info(&self, _: info::args::GetFunctionInfo) -> HResult {
-        self.called("GetFunctionInfo")
+    unsafe fn get_function_info(&self, _: info::args::GetFunctionInfo) -> Answer {
+        Ok(self.called("GetFunctionInfo"))
     }
 
-    unsafe fn set_event_mask(&self, _: info::args::SetEventMask) -> HResult {
-        self.called("SetEventMask")
+    unsafe fn set_event_mask(&self, _: info::args::SetEventMask) -> Answer {
+        Ok(self.called("SetEventMask"))
     }
 
-    unsafe fn set_enter_leave_function_hooks(&self, _: info::args::SetEnterLeaveFunctionHooks) -> HResult {
-        self.called("SetEnterLeaveFunctionHooks")
+    unsafe fn set_enter_leave_function_hooks(&self, _: info::args::SetEnterLeaveFunctionHooks) -> Answer {
+        Ok(self.called("SetEnterLeaveFunctionHooks"))
     }
 
-    unsafe fn set_function_id_mapper(&self, _: info::args::SetFunctionIDMapper) -> HResult {
-        self.called("SetFunctionIDMapper")
+    unsafe fn set_function_id_mapper(&self, _: info::args::SetFunctionIDMapper) -> Answer {
+        Ok(self.called("SetFunctionIDMapper"))
     }
 
-    unsafe fn get_token_and_meta_data_from_function(&self, _: info::args::GetTokenAndMetaDataFromFunction) -> HResult {
-        self.called("GetTokenAndMetaDataFromFunction")
+    unsafe fn get_token_and_meta_data_from_function(&self, _: info::args::GetTokenAndMetaDataFromFunction) -> Answer {
+        Ok(self.called("GetTokenAndMetaDataFromFunction"))
     }
 
-    unsafe fn get_module_info(&self, _: info::args::GetModuleInfo) -> HResult {
-        self.called("GetModuleInfo")
+    unsafe fn get_module_info(&self, _: info::args::GetModuleInfo) -> Answer {
+        Ok(self.called("GetModuleInfo"))
     }
 
-    unsafe fn get_module_meta_data(&self, _: info::args::GetModuleMetaData) -> HResult {
-        self.called("GetModuleMetaData")
+    unsafe fn get_module_meta_data(&self, _: info::args::GetModuleMetaData) -> Answer {
+        Ok(self.called("GetModuleMetaData"))
     }
 
-    unsafe fn get_il_function_body(&self, _: info::args::GetILFunctionBody) -> HResult {
-        self.called("GetILFunctionBody")
+    unsafe fn get_il_function_body(&self, _: info::args::GetILFunctionBody) -> Answer {
+        Ok(self.called("GetILFunctionBody"))
     }
 
-    unsafe fn get_il_function_body_allocator(&self, _: info::args::GetILFunctionBodyAllocator) -> HResult {
-        self.called("GetILFunctionBodyAllocator")
+    unsafe fn get_il_function_body_allocator(&self, _: info::args::GetILFunctionBodyAllocator) -> Answer {
+        Ok(self.called("GetILFunctionBodyAllocator"))
     }
 
-    unsafe fn set_il_function_body(&self, _: info::args::SetILFunctionBody) -> HResult {
-        self.called("SetILFunctionBody")
+    unsafe fn set_il_function_body(&self, _: info::args::SetILFunctionBody) -> Answer {
+        Ok(self.called("SetILFunctionBody"))
     }
 
-    unsafe fn get_app_domain_info(&self, _: info::args::GetAppDomainInfo) -> HResult {
-        self.called("GetAppDomainInfo")
+    unsafe fn get_app_domain_info(&self, _: info::args::GetAppDomainInfo) -> Answer {
+        Ok(self.called("GetAppDomainInfo"))
     }
 
-    unsafe fn get_assembly_info(&self, _: info::args::GetAssemblyInfo) -> HResult {
-        self.called("GetAssemblyInfo")
+    unsafe fn get_assembly_info(&self, _: info::args::GetAssemblyInfo) -> Answer {
+        Ok(self.called("GetAssemblyInfo"))
     }
 
-    unsafe fn set_function_rejit(&self, _: info::args::SetFunctionReJIT) -> HResult {
-        self.called("SetFunctionReJIT")
+    unsafe fn set_function_rejit(&self, _: info::args::SetFunctionReJIT) -> Answer {
+        Ok(self.called("SetFunctionReJIT"))
     }
 
-    unsafe fn force_gc(&self, _: info::args::ForceGC) -> HResult {
-        self.called("ForceGC")
+    unsafe fn force_gc(&self, _: info::args::ForceGC) -> Answer {
+        Ok(self.called("ForceGC"))
     }
 
-    unsafe fn set_il_instrumented_code_map(&self, _: info::args::SetILInstrumentedCodeMap) -> HResult {
-        self.called("SetILInstrumentedCodeMap")
+    unsafe fn set_il_instrumented_code_map(&self, _: info::args::SetILInstrumentedCodeMap) -> Answer {
+        Ok(self.called("SetILInstrumentedCodeMap"))
     }
 
-    unsafe fn get_inproc_inspection_interface(&self, _: info::args::GetInprocInspectionInterface) -> HResult {
-        self.called("GetInprocInspectionInterface")
+    unsafe fn get_inproc_inspection_interface(&self, _: info::args::GetInprocInspectionInterface) -> Answer {
+        Ok(self.called("GetInprocInspectionInterface"))
     }
 
-    unsafe fn get_inproc_inspection_this_thread(&self, _: info::args::GetInprocInspectionIThisThread) -> HResult {
-        self.called("GetInprocInspectionIThisThread")
+    unsafe fn get_inproc_inspection_this_thread(&self, _: info::args::GetInprocInspectionIThisThread) -> Answer {
+        Ok(self.called("GetInprocInspectionIThisThread"))
     }
 
-    unsafe fn get_thread_context(&self, _: info::args::GetThreadContext) -> HResult {
-        self.called("GetThreadContext")
+    unsafe fn get_thread_context(&self, _: info::args::GetThreadContext) -> Answer {
+        Ok(self.called("GetThreadContext"))
     }
 
-    unsafe fn begin_inproc_debugging(&self, _: info::args::BeginInprocDebugging) -> HResult {
-        self.called("BeginInprocDebugging")
+    unsafe fn begin_inproc_debugging(&self, _: info::args::BeginInprocDebugging) -> Answer {
+        Ok(self.called("BeginInprocDebugging"))
     }
 
-    unsafe fn end_inproc_debugging(&self, _: info::args::EndInprocDebugging) -> HResult {
-        self.called("EndInprocDebugging")
+    unsafe fn end_inproc_debugging(&self, _: info::args::EndInprocDebugging) -> Answer {
+        Ok(self.called("EndInprocDebugging"))
     }
 
-    unsafe fn get_il_to_native_mapping(&self, _: info::args::GetILToNativeMapping) -> HResult {
-        self.called("GetILToNativeMapping")
+    unsafe fn get_il_to_native_mapping(&self, _: info::args::GetILToNativeMapping) -> Answer {
+        Ok(self.called("GetILToNativeMapping"))
     }
 
-    unsafe fn do_stack_snapshot(&self, _: info::args::DoStackSnapshot) -> HResult {
-        self.called("DoStackSnapshot")
+    unsafe fn do_stack_snapshot(&self, _: info::args::DoStackSnapshot) -> Answer {
+        Ok(self.called("DoStackSnapshot"))
     }
 
-    unsafe fn set_enter_leave_function_hooks2(&self, _: info::args::SetEnterLeaveFunctionHooks2) -> HResult {
-        self.called("SetEnterLeaveFunctionHooks2")
+    unsafe fn set_enter_leave_function_hooks2(&self, _: info::args::SetEnterLeaveFunctionHooks2) -> Answer {
+        Ok(self.called("SetEnterLeaveFunctionHooks2"))
     }
 
-    unsafe fn get_function_info2(&self, _: info::args::GetFunctionInfo2) -> HResult {
-        self.called("GetFunctionInfo2")
+    unsafe fn get_function_info2(&self, _: info::args::GetFunctionInfo2) -> Answer {
+        Ok(self.called("GetFunctionInfo2"))
     }
 
-    unsafe fn get_string_layout(&self, _: info::args::GetStringLayout) -> HResult {
-        self.called("GetStringLayout")
+    unsafe fn get_string_layout(&self, _: info::args::GetStringLayout) -> Answer {
+        Ok(self.called("GetStringLayout"))
     }
 
-    unsafe fn get_class_layout(&self, _: info::args::GetClassLayout) -> HResult {
-        self.called("GetClassLayout")
+    unsafe fn get_class_layout(&self, _: info::args::GetClassLayout) -> Answer {
+        Ok(self.called("GetClassLayout"))
     }
 
-    unsafe fn get_class_id_info2(&self, _: info::args::GetClassIDInfo2) -> HResult {
-        self.called("GetClassIDInfo2")
+    unsafe fn get_class_id_info2(&self, _: info::args::GetClassIDInfo2) -> Answer {
+        Ok(self.called("GetClassIDInfo2"))
     }
 
-    unsafe fn get_code_info2(&self, _: info::args::GetCodeInfo2) -> HResult {
-        self.called("GetCodeInfo2")
+    unsafe fn get_code_info2(&self, _: info::args::GetCodeInfo2) -> Answer {
+        Ok(self.called("GetCodeInfo2"))
     }
 
-    unsafe fn get_class_from_token_and_type_args(&self, _: info::args::GetClassFromTokenAndTypeArgs) -> HResult {
-        self.called("GetClassFromTokenAndTypeArgs")
+    unsafe fn get_class_from_token_and_type_args(&self, _: info::args::GetClassFromTokenAndTypeArgs) -> Answer {
+        Ok(self.called("GetClassFromTokenAndTypeArgs"))
     }
 
-    unsafe fn get_function_from_token_and_type_args(&self, _: info::args::GetFunctionFromTokenAndTypeArgs) -> HResult {
-        self.called("GetFunctionFromTokenAndTypeArgs")
+    unsafe fn get_function_from_token_and_type_args(&self, _: info::args::GetFunctionFromTokenAndTypeArgs) -> Answer {
+        Ok(self.called("GetFunctionFromTokenAndTypeArgs"))
     }
 
-    unsafe fn enum_module_frozen_objects(&self, _: info::args::EnumModuleFrozenObjects) -> HResult {
-        self.called("EnumModuleFrozenObjects")
+    unsafe fn enum_module_frozen_objects(&self, _: info::args::EnumModuleFrozenObjects) -> Answer {
+        Ok(self.called("EnumModuleFrozenObjects"))
     }
 
-    unsafe fn get_array_object_info(&self, _: info::args::GetArrayObjectInfo) -> HResult {
-        self.called("GetArrayObjectInfo")
+    unsafe fn get_array_object_info(&self, _: info::args::GetArrayObjectInfo) -> Answer {
+        Ok(self.called("GetArrayObjectInfo"))
     }
 
-    unsafe fn get_box_class_layout(&self, _: info::args::GetBoxClassLayout) -> HResult {
-        self.called("GetBoxClassLayout")
+    unsafe fn get_box_class_layout(&self, _: info::args::GetBoxClassLayout) -> Answer {
+        Ok(self.called("GetBoxClassLayout"))
     }
 
-    unsafe fn get_thread_app_domain(&self, _: info::args::GetThreadAppDomain) -> HResult {
-        self.called("GetThreadAppDomain")
+    unsafe fn get_thread_app_domain(&self, _: info::args::GetThreadAppDomain) -> Answer {
+        Ok(self.called("GetThreadAppDomain"))
     }
 
-    unsafe fn get_rva_static_address(&self, _: info::args::GetRVAStaticAddress) -> HResult {
-        self.called("GetRVAStaticAddress")
+    unsafe fn get_rva_static_address(&self, _: info::args::GetRVAStaticAddress) -> Answer {
+        Ok(self.called("GetRVAStaticAddress"))
     }
 
-    unsafe fn get_app_domain_static_address(&self, _: info::args::GetAppDomainStaticAddress) -> HResult {
-        self.called("GetAppDomainStaticAddress")
+    unsafe fn get_app_domain_static_address(&self, _: info::args::GetAppDomainStaticAddress) -> Answer {
+        Ok(self.called("GetAppDomainStaticAddress"))
     }
 
-    unsafe fn get_thread_static_address(&self, _: info::args::GetThreadStaticAddress) -> HResult {
-        self.called("GetThreadStaticAddress")
+    unsafe fn get_thread_static_address(&self, _: info::args::GetThreadStaticAddress) -> Answer {
+        Ok(self.called("GetThreadStaticAddress"))
     }
 
-    unsafe fn get_context_static_address(&self, _: info::args::GetContextStaticAddress) -> HResult {
-        self.called("GetContextStaticAddress")
+    unsafe fn get_context_static_address(&self, _: info::args::GetContextStaticAddress) -> Answer {
+        Ok(self.called("GetContextStaticAddress"))
     }
 
-    unsafe fn get_static_field_info(&self, _: info::args::GetStaticFieldInfo) -> HResult {
-        self.called("GetStaticFieldInfo")
+    unsafe fn get_static_field_info(&self, _: info::args::GetStaticFieldInfo) -> Answer {
+        Ok(self.called("GetStaticFieldInfo"))
     }
 
-    unsafe fn get_generation_bounds(&self, _: info::args::GetGenerationBounds) -> HResult {
-        self.called("GetGenerationBounds")
+    unsafe fn get_generation_bounds(&self, _: info::args::GetGenerationBounds) -> Answer {
+        Ok(self.called("GetGenerationBounds"))
     }
 
-    unsafe fn get_object_generation(&self, _: info::args::GetObjectGeneration) -> HResult {
-        self.called("GetObjectGeneration")
+    unsafe fn get_object_generation(&self, _: info::args::GetObjectGeneration) -> Answer {
+        Ok(self.called("GetObjectGeneration"))
     }
 
-    unsafe fn get_notified_exception_clause_info(&self, _: info::args::GetNotifiedExceptionClauseInfo) -> HResult {
-        self.called("GetNotifiedExceptionClauseInfo")
+    unsafe fn get_notified_exception_clause_info(&self, _: info::args::GetNotifiedExceptionClauseInfo) -> Answer {
+        Ok(self.called("GetNotifiedExceptionClauseInfo"))
     }
 
-    unsafe fn enum_jited_functions(&self, _: info::args::EnumJITedFunctions) -> HResult {
-        self.called("EnumJITedFunctions")
+    unsafe fn enum_jited_functions(&self, _: info::args::EnumJITedFunctions) -> Answer {
+        Ok(self.called("EnumJITedFunctions"))
     }
 
-    unsafe fn request_profiler_detach(&self, _: info::args::RequestProfilerDetach) -> HResult {
-        self.called("RequestProfilerDetach")
+    unsafe fn request_profiler_detach(&self, _: info::args::RequestProfilerDetach) -> Answer {
+        Ok(self.called("RequestProfilerDetach"))
     }
 
-    unsafe fn set_function_id_mapper2(&self, _: info::args::SetFunctionIDMapper2) -> HResult {
-        self.called("SetFunctionIDMapper2")
+    unsafe fn set_function_id_mapper2(&self, _: info::args::SetFunctionIDMapper2) -> Answer {
+        Ok(self.called("SetFunctionIDMapper2"))
     }
 
-    unsafe fn get_string_layout2(&self, _: info::args::GetStringLayout2) -> HResult {
-        self.called("GetStringLayout2")
+    unsafe fn get_string_layout2(&self, _: info::args::GetStringLayout2) -> Answer {
+        Ok(self.called("GetStringLayout2"))
     }
 
-    unsafe fn set_enter_leave_function_hooks3(&self, _: info::args::SetEnterLeaveFunctionHooks3) -> HResult {
-        self.called("SetEnterLeaveFunctionHooks3")
+    unsafe fn set_enter_leave_function_hooks3(&self, _: info::args::SetEnterLeaveFunctionHooks3) -> Answer {
+        Ok(self.called("SetEnterLeaveFunctionHooks3"))
     }
 
-    unsafe fn set_enter_leave_function_hooks3_with_info(&self, _: info::args::SetEnterLeaveFunctionHooks3WithInfo) -> HResult {
-        self.called("SetEnterLeaveFunctionHooks3WithInfo")
+    unsafe fn set_enter_leave_function_hooks3_with_info(&self, _: info::args::SetEnterLeaveFunctionHooks3WithInfo) -> Answer {
+        Ok(self.called("SetEnterLeaveFunctionHooks3WithInfo"))
     }
 
-    unsafe fn get_function_enter3_info(&self, _: info::args::GetFunctionEnter3Info) -> HResult {
-        self.called("GetFunctionEnter3Info")
+    unsafe fn get_function_enter3_info(&self, _: info::args::GetFunctionEnter3Info) -> Answer {
+        Ok(self.called("GetFunctionEnter3Info"))
     }
 
-    unsafe fn get_function_leave3_info(&self, _: info::args::GetFunctionLeave3Info) -> HResult {
-        self.called("GetFunctionLeave3Info")
+    unsafe fn get_function_leave3_info(&self, _: info::args::GetFunctionLeave3Info) -> Answer {
+        Ok(self.called("GetFunctionLeave3Info"))
     }
 
-    unsafe fn get_function_tailcall3_info(&self, _: info::args::GetFunctionTailcall3Info) -> HResult {
-        self.called("GetFunctionTailcall3Info")
+    unsafe fn get_function_tailcall3_info(&self, _: info::args::GetFunctionTailcall3Info) -> Answer {
+        Ok(self.called("GetFunctionTailcall3Info"))
     }
 
-    unsafe fn enum_modules(&self, _: info::args::EnumModules) -> HResult {
-        self.called("EnumModules")
+    unsafe fn enum_modules(&self, _: info::args::EnumModules) -> Answer {
+        Ok(self.called("EnumModules"))
     }
 
-    unsafe fn get_runtime_information(&self, _: info::args::GetRuntimeInformation) -> HResult {
-        self.called("GetRuntimeInformation")
+    unsafe fn get_runtime_information(&self, _: info::args::GetRuntimeInformation) -> Answer {
+        Ok(self.called("GetRuntimeInformation"))
     }
 
-    unsafe fn get_thread_static_address2(&self, _: info::args::GetThreadStaticAddress2) -> HResult {
-        self.called("GetThreadStaticAddress2")
+    unsafe fn get_thread_static_address2(&self, _: info::args::GetThreadStaticAddress2) -> Answer {
+        Ok(self.called("GetThreadStaticAddress2"))
     }
 
-    unsafe fn get_app_domains_containing_module(&self, _: info::args::GetAppDomainsContainingModule) -> HResult {
-        self.called("GetAppDomainsContainingModule")
+    unsafe fn get_app_domains_containing_module(&self, _: info::args::GetAppDomainsContainingModule) -> Answer {
+        Ok(self.called("GetAppDomainsContainingModule"))
     }
 
-    unsafe fn get_module_info2(&self, _: info::args::GetModuleInfo2) -> HResult {
-        self.called("GetModuleInfo2")
+    unsafe fn get_module_info2(&self, _: info::args::GetModuleInfo2) -> Answer {
+        Ok(self.called("GetModuleInfo2"))
     }
 
-    unsafe fn enum_threads(&self, _: info::args::EnumThreads) -> HResult {
-        self.called("EnumThreads")
+    unsafe fn enum_threads(&self, _: info::args::EnumThreads) -> Answer {
+        Ok(self.called("EnumThreads"))
     }
 
-    unsafe fn initialize_current_thread(&self, _: info::args::InitializeCurrentThread) -> HResult {
-        self.called("InitializeCurrentThread")
+    unsafe fn initialize_current_thread(&self, _: info::args::InitializeCurrentThread) -> Answer {
+        Ok(self.called("InitializeCurrentThread"))
     }
 
-    unsafe fn request_rejit(&self, _: info::args::RequestReJIT) -> HResult {
-        self.called("RequestReJIT")
+    unsafe fn request_rejit(&self, _: info::args::RequestReJIT) -> Answer {
+        Ok(self.called("RequestReJIT"))
     }
 
-    unsafe fn request_revert(&self, _: info::args::RequestRevert) -> HResult {
-        self.called("RequestRevert")
+    unsafe fn request_revert(&self, _: info::args::RequestRevert) -> Answer {
+        Ok(self.called("RequestRevert"))
     }
 
-    unsafe fn get_code_info3(&self, _: info::args::GetCodeInfo3) -> HResult {
-        self.called("GetCodeInfo3")
+    unsafe fn get_code_info3(&self, _: info::args::GetCodeInfo3) -> Answer {
+        Ok(self.called("GetCodeInfo3"))
     }
 
-    unsafe fn get_function_from_ip2(&self, _: info::args::GetFunctionFromIP2) -> HResult {
-        self.called("GetFunctionFromIP2")
+    unsafe fn get_function_from_ip2(&self, _: info::args::GetFunctionFromIP2) -> Answer {
+        Ok(self.called("GetFunctionFromIP2"))
     }
 
-    unsafe fn get_rejit_ids(&self, _: info::args::GetReJITIDs) -> HResult {
-        self.called("GetReJITIDs")
+    unsafe fn get_rejit_ids(&self, _: info::args::GetReJITIDs) -> Answer {
+        Ok(self.called("GetReJITIDs"))
     }
 
-    unsafe fn get_il_to_native_mapping2(&self, _: info::args::GetILToNativeMapping2) -> HResult {
-        self.called("GetILToNativeMapping2")
+    unsafe fn get_il_to_native_mapping2(&self, _: info::args::GetILToNativeMapping2) -> Answer {
+        Ok(self.called("GetILToNativeMapping2"))
     }
 
-    unsafe fn enum_jited_functions2(&self, _: info::args::EnumJITedFunctions2) -> HResult {
-        self.called("EnumJITedFunctions2")
+    unsafe fn enum_jited_functions2(&self, _: info::args::EnumJITedFunctions2) -> Answer {
+        Ok(self.called("EnumJITedFunctions2"))
     }
 
-    unsafe fn get_object_size2(&self, _: info::args::GetObjectSize2) -> HResult {
-        self.called("GetObjectSize2")
+    unsafe fn get_object_size2(&self, _: info::args::GetObjectSize2) -> Answer {
+        Ok(self.called("GetObjectSize2"))
     }
 
-    unsafe fn get_event_mask2(&self, _: info::args::GetEventMask2) -> HResult {
-        self.called("GetEventMask2")
+    unsafe fn get_event_mask2(&self, _: info::args::GetEventMask2) -> Answer {
+        Ok(self.called("GetEventMask2"))
     }
 
-    unsafe fn set_event_mask2(&self, _: info::args::SetEventMask2) -> HResult {
-        self.called("SetEventMask2")
+    unsafe fn set_event_mask2(&self, _: info::args::SetEventMask2) -> Answer {
+        Ok(self.called("SetEventMask2"))
     }
 
-    unsafe fn enum_ngen_module_methods_inlining_this_method(&self, _: info::args::EnumNgenModuleMethodsInliningThisMethod) -> HResult {
-        self.called("EnumNgenModuleMethodsInliningThisMethod")
+    unsafe fn enum_ngen_module_methods_inlining_this_method(&self, _: info::args::EnumNgenModuleMethodsInliningThisMethod) -> Answer {
+        Ok(self.called("EnumNgenModuleMethodsInliningThisMethod"))
     }
 
-    unsafe fn apply_meta_data(&self, _: info::args::ApplyMetaData) -> HResult {
-        self.called("ApplyMetaData")
+    unsafe fn apply_meta_data(&self, _: info::args::ApplyMetaData) -> Answer {
+        Ok(self.called("ApplyMetaData"))
     }
 
-    unsafe fn get_in_memory_symbols_length(&self, _: info::args::GetInMemorySymbolsLength) -> HResult {
-        self.called("GetInMemorySymbolsLength")
+    unsafe fn get_in_memory_symbols_length(&self, _: info::args::GetInMemorySymbolsLength) -> Answer {
+        Ok(self.called("GetInMemorySymbolsLength"))
     }
 
-    unsafe fn read_in_memory_symbols(&self, _: info::args::ReadInMemorySymbols) -> HResult {
-        self.called("ReadInMemorySymbols")
+    unsafe fn read_in_memory_symbols(&self, _: info::args::ReadInMemorySymbols) -> Answer {
+        Ok(self.called("ReadInMemorySymbols"))
     }
 
-    unsafe fn is_function_dynamic(&self, _: info::args::IsFunctionDynamic) -> HResult {
-        self.called("IsFunctionDynamic")
+    unsafe fn is_function_dynamic(&self, _: info::args::IsFunctionDynamic) -> Answer {
+        Ok(self.called("IsFunctionDynamic"))
     }
 
-    unsafe fn get_function_from_ip3(&self, _: info::args::GetFunctionFromIP3) -> HResult {
-        self.called("GetFunctionFromIP3")
+    unsafe fn get_function_from_ip3(&self, _: info::args::GetFunctionFromIP3) -> Answer {
+        Ok(self.called("GetFunctionFromIP3"))
     }
 
-    unsafe fn get_dynamic_function_info(&self, _: info::args::GetDynamicFunctionInfo) -> HResult {
-        self.called("GetDynamicFunctionInfo")
+    unsafe fn get_dynamic_function_info(&self, _: info::args::GetDynamicFunctionInfo) -> Answer {
+        Ok(self.called("GetDynamicFunctionInfo"))
     }
 
-    unsafe fn get_native_code_start_addresses(&self, _: info::args::GetNativeCodeStartAddresses) -> HResult {
-        self.called("GetNativeCodeStartAddresses")
+    unsafe fn get_native_code_start_addresses(&self, _: info::args::GetNativeCodeStartAddresses) -> Answer {
+        Ok(self.called("GetNativeCodeStartAddresses"))
     }
 
-    unsafe fn get_il_to_native_mapping3(&self, _: info::args::GetILToNativeMapping3) -> HResult {
-        self.called("GetILToNativeMapping3")
+    unsafe fn get_il_to_native_mapping3(&self, _: info::args::GetILToNativeMapping3) -> Answer {
+        Ok(self.called("GetILToNativeMapping3"))
     }
 
-    unsafe fn get_code_info4(&self, _: info::args::GetCodeInfo4) -> HResult {
-        self.called("GetCodeInfo4")
+    unsafe fn get_code_info4(&self, _: info::args::GetCodeInfo4) -> Answer {
+        Ok(self.called("GetCodeInfo4"))
     }
 
-    unsafe fn enumerate_object_references(&self, _: info::args::EnumerateObjectReferences) -> HResult {
-        self.called("EnumerateObjectReferences")
+    unsafe fn enumerate_object_references(&self, _: info::args::EnumerateObjectReferences) -> Answer {
+        Ok(self.called("EnumerateObjectReferences"))
     }
 
-    unsafe fn is_frozen_object(&self, _: info::args::IsFrozenObject) -> HResult {
-        self.called("IsFrozenObject")
+    unsafe fn is_frozen_object(&self, _: info::args::IsFrozenObject) -> Answer {
+        Ok(self.called("IsFrozenObject"))
     }
 
-    unsafe fn get_loh_object_size_threshold(&self, _: info::args::GetLOHObjectSizeThreshold) -> HResult {
-        self.called("GetLOHObjectSizeThreshold")
+    unsafe fn get_loh_object_size_threshold(&self, _: info::args::GetLOHObjectSizeThreshold) -> Answer {
+        Ok(self.called("GetLOHObjectSizeThreshold"))
     }
 
-    unsafe fn request_rejit_with_inliners(&self, _: info::args::RequestReJITWithInliners) -> HResult {
-        self.called("RequestReJITWithInliners")
+    unsafe fn request_rejit_with_inliners(&self, _: info::args::RequestReJITWithInliners) -> Answer {
+        Ok(self.called("RequestReJITWithInliners"))
     }
 
-    unsafe fn suspend_runtime(&self, _: info::args::SuspendRuntime) -> HResult {
-        self.called("SuspendRuntime")
+    unsafe fn suspend_runtime(&self, _: info::args::SuspendRuntime) -> Answer {
+        Ok(self.called("SuspendRuntime"))
     }
 
-    unsafe fn resume_runtime(&self, _: info::args::ResumeRuntime) -> HResult {
-        self.called("ResumeRuntime")
+    unsafe fn resume_runtime(&self, _: info::args::ResumeRuntime) -> Answer {
+        Ok(self.called("ResumeRuntime"))
     }
 
-    unsafe fn get_environment_variable(&self, _: info::args::GetEnvironmentVariable) -> HResult {
-        self.called("GetEnvironmentVariable")
+    unsafe fn get_environment_variable(&self, _: info::args::GetEnvironmentVariable) -> Answer {
+        Ok(self.called("GetEnvironmentVariable"))
     }
 
-    unsafe fn set_environment_variable(&self, _: info::args::SetEnvironmentVariable) -> HResult {
-        self.called("SetEnvironmentVariable")
+    unsafe fn set_environment_variable(&self, _: info::args::SetEnvironmentVariable) -> Answer {
+        Ok(self.called("SetEnvironmentVariable"))
     }
 
-    unsafe fn event_pipe_start_session(&self, _: info::args::EventPipeStartSession) -> HResult {
-        self.called("EventPipeStartSession")
+    unsafe fn event_pipe_start_session(&self, _: info::args::EventPipeStartSession) -> Answer {
+        Ok(self.called("EventPipeStartSession"))
     }
 
-    unsafe fn event_pipe_add_provider_to_session(&self, _: info::args::EventPipeAddProviderToSession) -> HResult {
-        self.called("EventPipeAddProviderToSession")
+    unsafe fn event_pipe_add_provider_to_session(&self, _: info::args::EventPipeAddProviderToSession) -> Answer {
+        Ok(self.called("EventPipeAddProviderToSession"))
     }
 
-    unsafe fn event_pipe_stop_session(&self, _: info::args::EventPipeStopSession) -> HResult {
-        self.called("EventPipeStopSession")
+    unsafe fn event_pipe_stop_session(&self, _: info::args::EventPipeStopSession) -> Answer {
+        Ok(self.called("EventPipeStopSession"))
     }
 
-    unsafe fn event_pipe_create_provider(&self, _: info::args::EventPipeCreateProvider) -> HResult {
-        self.called("EventPipeCreateProvider")
+    unsafe fn event_pipe_create_provider(&self, _: info::args::EventPipeCreateProvider) -> Answer {
+        Ok(self.called("EventPipeCreateProvider"))
     }
 
-    unsafe fn event_pipe_get_provider_info(&self, _: info::args::EventPipeGetProviderInfo) -> HResult {
-        self.called("EventPipeGetProviderInfo")
+    unsafe fn event_pipe_get_provider_info(&self, _: info::args::EventPipeGetProviderInfo) -> Answer {
+        Ok(self.called("EventPipeGetProviderInfo"))
     }
 
-    unsafe fn event_pipe_define_event(&self, _: info::args::EventPipeDefineEvent) -> HResult {
-        self.called("EventPipeDefineEvent")
+    unsafe fn event_pipe_define_event(&self, _: info::args::EventPipeDefineEvent) -> Answer {
+        Ok(self.called("EventPipeDefineEvent"))
     }
 
-    unsafe fn event_pipe_write_event(&self, _: info::args::EventPipeWriteEvent) -> HResult {
-        self.called("EventPipeWriteEvent")
+    unsafe fn event_pipe_write_event(&self, _: info::args::EventPipeWriteEvent) -> Answer {
+        Ok(self.called("EventPipeWriteEvent"))
     }
 
-    unsafe fn create_handle(&self, _: info::args::CreateHandle) -> HResult {
-        self.called("CreateHandle")
+    unsafe fn create_handle(&self, _: info::args::CreateHandle) -> Answer {
+        Ok(self.called("CreateHandle"))
     }
 
-    unsafe fn destroy_handle(&self, _: info::args::DestroyHandle) -> HResult {
-        self.called("DestroyHandle")
+    unsafe fn destroy_handle(&self, _: info::args::DestroyHandle) -> Answer {
+        Ok(self.called("DestroyHandle"))
     }
 
-    unsafe fn get_object_id_from_handle(&self, _: info::args::GetObjectIDFromHandle) -> HResult {
-        self.called("GetObjectIDFromHandle")
+    unsafe fn get_object_id_from_handle(&self, _: info::args::GetObjectIDFromHandle) -> Answer {
+        Ok(self.called("GetObjectIDFromHandle"))
     }
 
-    unsafe fn enumerate_non_gc_objects(&self, _: info::args::EnumerateNonGCObjects) -> HResult {
-        self.called("EnumerateNonGCObjects")
+    unsafe fn enumerate_non_gc_objects(&self, _: info::args::EnumerateNonGCObjects) -> Answer {
+        Ok(self.called("EnumerateNonGCObjects"))
     }
 
-    unsafe fn get_non_gc_heap_bounds(&self, _: info::args::GetNonGCHeapBounds) -> HResult {
-        self.called("GetNonGCHeapBounds")
+    unsafe fn get_non_gc_heap_bounds(&self, _: info::args::GetNonGCHeapBounds) -> Answer {
+        Ok(self.called("GetNonGCHeapBounds"))
     }
 
-    unsafe fn event_pipe_create_provider2(&self, _: info::args::EventPipeCreateProvider2) -> HResult {
-        self.called("EventPipeCreateProvider2")
+    unsafe fn event_pipe_create_provider2(&self, _: info::args::EventPipeCreateProvider2) -> Answer {
+        Ok(self.called("EventPipeCreateProvider2"))
     }
 
-    unsafe fn enumerate_gc_heap_objects(&self, _: info::args::EnumerateGCHeapObjects) -> HResult {
-        self.called("EnumerateGCHeapObjects")
+    unsafe fn enumerate_gc_heap_objects(&self, _: info::args::EnumerateGCHeapObjects) -> Answer {
+        Ok(self.called("EnumerateGCHeapObjects"))
     }
 }
 
@@ -1131,332 +1131,332 @@ impl MetadataServer for Noted {
         self.called("CloseEnum");
     }
 
-    unsafe fn count_enum(&self, _: metadata::args::CountEnum) -> HResult {
-        self.called("CountEnum")
+    unsafe fn count_enum(&self, _: metadata::args::CountEnum) -> Answer {
+        Ok(self.called("CountEnum"))
     }
 
-    unsafe fn reset_enum(&self, _: metadata::args::ResetEnum) -> HResult {
-        self.called("ResetEnum")
+    unsafe fn reset_enum(&self, _: metadata::args::ResetEnum) -> Answer {
+        Ok(self.called("ResetEnum"))
     }
 
-    unsafe fn enum_type_defs(&self, _: metadata::args::EnumTypeDefs) -> HResult {
-        self.called("EnumTypeDefs")
+    unsafe fn enum_type_defs(&self, _: metadata::args::EnumTypeDefs) -> Answer {
+        Ok(self.called("EnumTypeDefs"))
     }
 
-    unsafe fn enum_interface_impls(&self, _: metadata::args::EnumInterfaceImpls) -> HResult {
-        self.called("EnumInterfaceImpls")
+    unsafe fn enum_interface_impls(&self, _: metadata::args::EnumInterfaceImpls) -> Answer {
+        Ok(self.called("EnumInterfaceImpls"))
     }
 
-    unsafe fn enum_type_refs(&self, _: metadata::args::EnumTypeRefs) -> HResult {
-        self.called("EnumTypeRefs")
+    unsafe fn enum_type_refs(&self, _: metadata::args::EnumTypeRefs) -> Answer {
+        Ok(self.called("EnumTypeRefs"))
     }
 
-    unsafe fn find_type_def_by_name(&self, _: metadata::args::FindTypeDefByName) -> HResult {
-        self.called("FindTypeDefByName")
+    unsafe fn find_type_def_by_name(&self, _: metadata::args::FindTypeDefByName) -> Answer {
+        Ok(self.called("FindTypeDefByName"))
     }
 
-    unsafe fn get_scope_props(&self, _: metadata::args::GetScopeProps) -> HResult {
-        self.called("GetScopeProps")
+    unsafe fn get_scope_props(&self, _: metadata::args::GetScopeProps) -> Answer {
+        Ok(self.called("GetScopeProps"))
     }
 
-    unsafe fn get_module_from_scope(&self, _: metadata::args::GetModuleFromScope) -> HResult {
-        self.called("GetModuleFromScope")
+    unsafe fn get_module_from_scope(&self, _: metadata::args::GetModuleFromScope) -> Answer {
+        Ok(self.called("GetModuleFromScope"))
     }
 
-    unsafe fn get_type_def_props(&self, _: metadata::args::GetTypeDefProps) -> HResult {
-        self.called("GetTypeDefProps")
+    unsafe fn get_type_def_props(&self, _: metadata::args::GetTypeDefProps) -> Answer {
+        Ok(self.called("GetTypeDefProps"))
     }
 
-    unsafe fn get_interface_impl_props(&self, _: metadata::args::GetInterfaceImplProps) -> HResult {
-        self.called("GetInterfaceImplProps")
+    unsafe fn get_interface_impl_props(&self, _: metadata::args::GetInterfaceImplProps) -> Answer {
+        Ok(self.called("GetInterfaceImplProps"))
     }
 
-    unsafe fn get_type_ref_props(&self, _: metadata::args::GetTypeRefProps) -> HResult {
-        self.called("GetTypeRefProps")
+    unsafe fn get_type_ref_props(&self, _: metadata::args::GetTypeRefProps) -> Answer {
+        Ok(self.called("GetTypeRefProps"))
     }
 
-    unsafe fn resolve_type_ref(&self, _: metadata::args::ResolveTypeRef) -> HResult {
-        self.called("ResolveTypeRef")
+    unsafe fn resolve_type_ref(&self, _: metadata::args::ResolveTypeRef) -> Answer {
+        Ok(self.called("ResolveTypeRef"))
     }
 
-    unsafe fn enum_members(&self, _: metadata::args::EnumMembers) -> HResult {
-        self.called("EnumMembers")
+    unsafe fn enum_members(&self, _: metadata::args::EnumMembers) -> Answer {
+        Ok(self.called("EnumMembers"))
     }
 
-    unsafe fn enum_members_with_name(&self, _: metadata::args::EnumMembersWithName) -> HResult {
-        self.called("EnumMembersWithName")
+    unsafe fn enum_members_with_name(&self, _: metadata::args::EnumMembersWithName) -> Answer {
+        Ok(self.called("EnumMembersWithName"))
     }
 
-    unsafe fn enum_methods(&self, _: metadata::args::EnumMethods) -> HResult {
-        self.called("EnumMethods")
+    unsafe fn enum_methods(&self, _: metadata::args::EnumMethods) -> Answer {
+        Ok(self.called("EnumMethods"))
     }
 
-    unsafe fn enum_methods_with_name(&self, _: metadata::args::EnumMethodsWithName) -> HResult {
-        self.called("EnumMethodsWithName")
+    unsafe fn enum_methods_with_name(&self, _: metadata::args::EnumMethodsWithName) -> Answer {
+        Ok(self.called("EnumMethodsWithName"))
     }
 
-    unsafe fn enum_fields(&self, _: metadata::args::EnumFields) -> HResult {
-        self.called("EnumFields")
+    unsafe fn enum_fields(&self, _: metadata::args::EnumFields) -> Answer {
+        Ok(self.called("EnumFields"))
     }
 
-    unsafe fn enum_fields_with_name(&self, _: metadata::args::EnumFieldsWithName) -> HResult {
-        self.called("EnumFieldsWithName")
+    unsafe fn enum_fields_with_name(&self, _: metadata::args::EnumFieldsWithName) -> Answer {
+        Ok(self.called("EnumFieldsWithName"))
     }
 
-    unsafe fn enum_params(&self, _: metadata::args::EnumParams) -> HResult {
-        self.called("EnumParams")
+    unsafe fn enum_params(&self, _: metadata::args::EnumParams) -> Answer {
+        Ok(self.called("EnumParams"))
     }
 
-    unsafe fn enum_member_refs(&self, _: metadata::args::EnumMemberRefs) -> HResult {
-        self.called("EnumMemberRefs")
+    unsafe fn enum_member_refs(&self, _: metadata::args::EnumMemberRefs) -> Answer {
+        Ok(self.called("EnumMemberRefs"))
     }
 
-    unsafe fn enum_method_impls(&self, _: metadata::args::EnumMethodImpls) -> HResult {
-        self.called("EnumMethodImpls")
+    unsafe fn enum_method_impls(&self, _: metadata::args::EnumMethodImpls) -> Answer {
+        Ok(self.called("EnumMethodImpls"))
     }
 
-    unsafe fn enum_permission_sets(&self, _: metadata::args::EnumPermissionSets) -> HResult {
-        self.called("EnumPermissionSets")
+    unsafe fn enum_permission_sets(&self, _: metadata::args::EnumPermissionSets) -> Answer {
+        Ok(self.called("EnumPermissionSets"))
     }
 
-    unsafe fn find_member(&self, _: metadata::args::FindMember) -> HResult {
-        self.called("FindMember")
+    unsafe fn find_member(&self, _: metadata::args::FindMember) -> Answer {
+        Ok(self.called("FindMember"))
     }
 
-    unsafe fn find_method(&self, _: metadata::args::FindMethod) -> HResult {
-        self.called("FindMethod")
+    unsafe fn find_method(&self, _: metadata::args::FindMethod) -> Answer {
+        Ok(self.called("FindMethod"))
     }
 
-    unsafe fn find_field(&self, _: metadata::args::FindField) -> HResult {
-        self.called("FindField")
+    unsafe fn find_field(&self, _: metadata::args::FindField) -> Answer {
+        Ok(self.called("FindField"))
     }
 
-    unsafe fn find_member_ref(&self, _: metadata::args::FindMemberRef) -> HResult {
-        self.called("FindMemberRef")
+    unsafe fn find_member_ref(&self, _: metadata::args::FindMemberRef) -> Answer {
+        Ok(self.called("FindMemberRef"))
     }
 
-    unsafe fn get_method_props(&self, _: metadata::args::GetMethodProps) -> HResult {
-        self.called("GetMethodProps")
+    unsafe fn get_method_props(&self, _: metadata::args::GetMethodProps) -> Answer {
+        Ok(self.called("GetMethodProps"))
     }
 
-    unsafe fn get_member_ref_props(&self, _: metadata::args::GetMemberRefProps) -> HResult {
-        self.called("GetMemberRefProps")
+    unsafe fn get_member_ref_props(&self, _: metadata::args::GetMemberRefProps) -> Answer {
+        Ok(self.called("GetMemberRefProps"))
     }
 
-    unsafe fn enum_properties(&self, _: metadata::args::EnumProperties) -> HResult {
-        self.called("EnumProperties")
+    unsafe fn enum_properties(&self, _: metadata::args::EnumProperties) -> Answer {
+        Ok(self.called("EnumProperties"))
     }
 
-    unsafe fn enum_events(&self, _: metadata::args::EnumEvents) -> HResult {
-        self.called("EnumEvents")
+    unsafe fn enum_events(&self, _: metadata::args::EnumEvents) -> Answer {
+        Ok(self.called("EnumEvents"))
     }
 
-    unsafe fn get_event_props(&self, _: metadata::args::GetEventProps) -> HResult {
-        self.called("GetEventProps")
+    unsafe fn get_event_props(&self, _: metadata::args::GetEventProps) -> Answer {
+        Ok(self.called("GetEventProps"))
     }
 
-    unsafe fn enum_method_semantics(&self, _: metadata::args::EnumMethodSemantics) -> HResult {
-        self.called("EnumMethodSemantics")
+    unsafe fn enum_method_semantics(&self, _: metadata::args::EnumMethodSemantics) -> Answer {
+        Ok(self.called("EnumMethodSemantics"))
     }
 
-    unsafe fn get_method_semantics(&self, _: metadata::args::GetMethodSemantics) -> HResult {
-        self.called("GetMethodSemantics")
+    unsafe fn get_method_semantics(&self, _: metadata::args::GetMethodSemantics) -> Answer {
+        Ok(self.called("GetMethodSemantics"))
     }
 
-    unsafe fn get_class_layout(&self, _: metadata::args::GetClassLayout) -> HResult {
-        self.called("GetClassLayout")
+    unsafe fn get_class_layout(&self, _: metadata::args::GetClassLayout) -> Answer {
+        Ok(self.called("GetClassLayout"))
     }
 
-    unsafe fn get_field_marshal(&self, _: metadata::args::GetFieldMarshal) -> HResult {
-        self.called("GetFieldMarshal")
+    unsafe fn get_field_marshal(&self, _: metadata::args::GetFieldMarshal) -> Answer {
+        Ok(self.called("GetFieldMarshal"))
     }
 
-    unsafe fn get_rva(&self, _: metadata::args::GetRVA) -> HResult {
-        self.called("GetRVA")
+    unsafe fn get_rva(&self, _: metadata::args::GetRVA) -> Answer {
+        Ok(self.called("GetRVA"))
     }
 
-    unsafe fn get_permission_set_props(&self, _: metadata::args::GetPermissionSetProps) -> HResult {
-        self.called("GetPermissionSetProps")
+    unsafe fn get_permission_set_props(&self, _: metadata::args::GetPermissionSetProps) -> Answer {
+        Ok(self.called("GetPermissionSetProps"))
     }
 
-    unsafe fn get_sig_from_token(&self, _: metadata::args::GetSigFromToken) -> HResult {
-        self.called("GetSigFromToken")
+    unsafe fn get_sig_from_token(&self, _: metadata::args::GetSigFromToken) -> Answer {
+        Ok(self.called("GetSigFromToken"))
     }
 
-    unsafe fn get_module_ref_props(&self, _: metadata::args::GetModuleRefProps) -> HResult {
-        self.called("GetModuleRefProps")
+    unsafe fn get_module_ref_props(&self, _: metadata::args::GetModuleRefProps) -> Answer {
+        Ok(self.called("GetModuleRefProps"))
     }
 
-    unsafe fn enum_module_refs(&self, _: metadata::args::EnumModuleRefs) -> HResult {
-        self.called("EnumModuleRefs")
+    unsafe fn enum_module_refs(&self, _: metadata::args::EnumModuleRefs) -> Answer {
+        Ok(self.called("EnumModuleRefs"))
     }
 
-    unsafe fn get_type_spec_from_token(&self, _: metadata::args::GetTypeSpecFromToken) -> HResult {
-        self.called("GetTypeSpecFromToken")
+    unsafe fn get_type_spec_from_token(&self, _: metadata::args::GetTypeSpecFromToken) -> Answer {
+        Ok(self.called("GetTypeSpecFromToken"))
     }
 
-    unsafe fn get_name_from_token(&self, _: metadata::args::GetNameFromToken) -> HResult {
-        self.called("GetNameFromToken")
+    unsafe fn get_name_from_token(&self, _: metadata::args::GetNameFromToken) -> Answer {
+        Ok(self.called("GetNameFromToken"))
     }
 
-    unsafe fn enum_unresolved_methods(&self, _: metadata::args::EnumUnresolvedMethods) -> HResult {
-        self.called("EnumUnresolvedMethods")
+    unsafe fn enum_unresolved_methods(&self, _: metadata::args::EnumUnresolvedMethods) -> Answer {
+        Ok(self.called("EnumUnresolvedMethods"))
     }
 
-    unsafe fn get_user_string(&self, _: metadata::args::GetUserString) -> HResult {
-        self.called("GetUserString")
+    unsafe fn get_user_string(&self, _: metadata::args::GetUserString) -> Answer {
+        Ok(self.called("GetUserString"))
     }
 
-    unsafe fn get_pinvoke_map(&self, _: metadata::args::GetPinvokeMap) -> HResult {
-        self.called("GetPinvokeMap")
+    unsafe fn get_pinvoke_map(&self, _: metadata::args::GetPinvokeMap) -> Answer {
+        Ok(self.called("GetPinvokeMap"))
     }
 
-    unsafe fn enum_signatures(&self, _: metadata::args::EnumSignatures) -> HResult {
-        self.called("EnumSignatures")
+    unsafe fn enum_signatures(&self, _: metadata::args::EnumSignatures) -> Answer {
+        Ok(self.called("EnumSignatures"))
     }
 
-    unsafe fn enum_type_specs(&self, _: metadata::args::EnumTypeSpecs) -> HResult {
-        self.called("EnumTypeSpecs")
+    unsafe fn enum_type_specs(&self, _: metadata::args::EnumTypeSpecs) -> Answer {
+        Ok(self.called("EnumTypeSpecs"))
     }
 
-    unsafe fn enum_user_strings(&self, _: metadata::args::EnumUserStrings) -> HResult {
-        self.called("EnumUserStrings")
+    unsafe fn enum_user_strings(&self, _: metadata::args::EnumUserStrings) -> Answer {
+        Ok(self.called("EnumUserStrings"))
     }
 
-    unsafe fn get_param_for_method_index(&self, _: metadata::args::GetParamForMethodIndex) -> HResult {
-        self.called("GetParamForMethodIndex")
+    unsafe fn get_param_for_method_index(&self, _: metadata::args::GetParamForMethodIndex) -> Answer {
+        Ok(self.called("GetParamForMethodIndex"))
     }
 
-    unsafe fn enum_custom_attributes(&self, _: metadata::args::EnumCustomAttributes) -> HResult {
-        self.called("EnumCustomAttributes")
+    unsafe fn enum_custom_attributes(&self, _: metadata::args::EnumCustomAttributes) -> Answer {
+        Ok(self.called("EnumCustomAttributes"))
     }
 
-    unsafe fn get_custom_attribute_props(&self, _: metadata::args::GetCustomAttributeProps) -> HResult {
-        self.called("GetCustomAttributeProps")
+    unsafe fn get_custom_attribute_props(&self, _: metadata::args::GetCustomAttributeProps) -> Answer {
+        Ok(self.called("GetCustomAttributeProps"))
     }
 
-    unsafe fn find_type_ref(&self, _: metadata::args::FindTypeRef) -> HResult {
-        self.called("FindTypeRef")
+    unsafe fn find_type_ref(&self, _: metadata::args::FindTypeRef) -> Answer {
+        Ok(self.called("FindTypeRef"))
     }
 
-    unsafe fn get_member_props(&self, _: metadata::args::GetMemberProps) -> HResult {
-        self.called("GetMemberProps")
+    unsafe fn get_member_props(&self, _: metadata::args::GetMemberProps) -> Answer {
+        Ok(self.called("GetMemberProps"))
     }
 
-    unsafe fn get_field_props(&self, _: metadata::args::GetFieldProps) -> HResult {
-        self.called("GetFieldProps")
+    unsafe fn get_field_props(&self, _: metadata::args::GetFieldProps) -> Answer {
+        Ok(self.called("GetFieldProps"))
     }
 
-    unsafe fn get_property_props(&self, _: metadata::args::GetPropertyProps) -> HResult {
-        self.called("GetPropertyProps")
+    unsafe fn get_property_props(&self, _: metadata::args::GetPropertyProps) -> Answer {
+        Ok(self.called("GetPropertyProps"))
     }
 
-    unsafe fn get_param_props(&self, _: metadata::args::GetParamProps) -> HResult {
-        self.called("GetParamProps")
+    unsafe fn get_param_props(&self, _: metadata::args::GetParamProps) -> Answer {
+        Ok(self.called("GetParamProps"))
     }
 
-    unsafe fn get_custom_attribute_by_name(&self, _: metadata::args::GetCustomAttributeByName) -> HResult {
-        self.called("GetCustomAttributeByName")
+    unsafe fn get_custom_attribute_by_name(&self, _: metadata::args::GetCustomAttributeByName) -> Answer {
+        Ok(self.called("GetCustomAttributeByName"))
     }
 
     unsafe fn is_valid_token(&self, _: metadata::args::IsValidToken) -> bool {
         self.called("IsValidToken") == HResult::S_FALSE
     }
 
-    unsafe fn get_nested_class_props(&self, _: metadata::args::GetNestedClassProps) -> HResult {
-        self.called("GetNestedClassProps")
+    unsafe fn get_nested_class_props(&self, _: metadata::args::GetNestedClassProps) -> Answer {
+        Ok(self.called("GetNestedClassProps"))
     }
 
-    unsafe fn get_native_call_conv_from_sig(&self, _: metadata::args::GetNativeCallConvFromSig) -> HResult {
-        self.called("GetNativeCallConvFromSig")
+    unsafe fn get_native_call_conv_from_sig(&self, _: metadata::args::GetNativeCallConvFromSig) -> Answer {
+        Ok(self.called("GetNativeCallConvFromSig"))
     }
 
-    unsafe fn is_global(&self, _: metadata::args::IsGlobal) -> HResult {
-        self.called("IsGlobal")
+    unsafe fn is_global(&self, _: metadata::args::IsGlobal) -> Answer {
+        Ok(self.called("IsGlobal"))
     }
 
-    unsafe fn enum_generic_params(&self, _: metadata::args::EnumGenericParams) -> HResult {
-        self.called("EnumGenericParams")
+    unsafe fn enum_generic_params(&self, _: metadata::args::EnumGenericParams) -> Answer {
+        Ok(self.called("EnumGenericParams"))
     }
 
-    unsafe fn get_generic_param_props(&self, _: metadata::args::GetGenericParamProps) -> HResult {
-        self.called("GetGenericParamProps")
+    unsafe fn get_generic_param_props(&self, _: metadata::args::GetGenericParamProps) -> Answer {
+        Ok(self.called("GetGenericParamProps"))
     }
 
-    unsafe fn get_method_spec_props(&self, _: metadata::args::GetMethodSpecProps) -> HResult {
-        self.called("GetMethodSpecProps")
+    unsafe fn get_method_spec_props(&self, _: metadata::args::GetMethodSpecProps) -> Answer {
+        Ok(self.called("GetMethodSpecProps"))
     }
 
-    unsafe fn enum_generic_param_constraints(&self, _: metadata::args::EnumGenericParamConstraints) -> HResult {
-        self.called("EnumGenericParamConstraints")
+    unsafe fn enum_generic_param_constraints(&self, _: metadata::args::EnumGenericParamConstraints) -> Answer {
+        Ok(self.called("EnumGenericParamConstraints"))
     }
 
-    unsafe fn get_generic_param_constraint_props(&self, _: metadata::args::GetGenericParamConstraintProps) -> HResult {
-        self.called("GetGenericParamConstraintProps")
+    unsafe fn get_generic_param_constraint_props(&self, _: metadata::args::GetGenericParamConstraintProps) -> Answer {
+        Ok(self.called("GetGenericParamConstraintProps"))
     }
 
-    unsafe fn get_pe_kind(&self, _: metadata::args::GetPEKind) -> HResult {
-        self.called("GetPEKind")
+    unsafe fn get_pe_kind(&self, _: metadata::args::GetPEKind) -> Answer {
+        Ok(self.called("GetPEKind"))
     }
 
-    unsafe fn get_version_string(&self, _: metadata::args::GetVersionString) -> HResult {
-        self.called("GetVersionString")
+    unsafe fn get_version_string(&self, _: metadata::args::GetVersionString) -> Answer {
+        Ok(self.called("GetVersionString"))
     }
 
-    unsafe fn enum_method_specs(&self, _: metadata::args::EnumMethodSpecs) -> HResult {
-        self.called("EnumMethodSpecs")
+    unsafe fn enum_method_specs(&self, _: metadata::args::EnumMethodSpecs) -> Answer {
+        Ok(self.called("EnumMethodSpecs"))
     }
 
-    unsafe fn get_assembly_props(&self, _: metadata::args::GetAssemblyProps) -> HResult {
-        self.called("GetAssemblyProps")
+    unsafe fn get_assembly_props(&self, _: metadata::args::GetAssemblyProps) -> Answer {
+        Ok(self.called("GetAssemblyProps"))
     }
 
-    unsafe fn get_assembly_ref_props(&self, _: metadata::args::GetAssemblyRefProps) -> HResult {
-        self.called("GetAssemblyRefProps")
+    unsafe fn get_assembly_ref_props(&self, _: metadata::args::GetAssemblyRefProps) -> Answer {
+        Ok(self.called("GetAssemblyRefProps"))
     }
 
-    unsafe fn get_file_props(&self, _: metadata::args::GetFileProps) -> HResult {
-        self.called("GetFileProps")
+    unsafe fn get_file_props(&self, _: metadata::args::GetFileProps) -> Answer {
+        Ok(self.called("GetFileProps"))
     }
 
-    unsafe fn get_exported_type_props(&self, _: metadata::args::GetExportedTypeProps) -> HResult {
-        self.called("GetExportedTypeProps")
+    unsafe fn get_exported_type_props(&self, _: metadata::args::GetExportedTypeProps) -> Answer {
+        Ok(self.called("GetExportedTypeProps"))
     }
 
-    unsafe fn get_manifest_resource_props(&self, _: metadata::args::GetManifestResourceProps) -> HResult {
-        self.called("GetManifestResourceProps")
+    unsafe fn get_manifest_resource_props(&self, _: metadata::args::GetManifestResourceProps) -> Answer {
+        Ok(self.called("GetManifestResourceProps"))
     }
 
-    unsafe fn enum_assembly_refs(&self, _: metadata::args::EnumAssemblyRefs) -> HResult {
-        self.called("EnumAssemblyRefs")
+    unsafe fn enum_assembly_refs(&self, _: metadata::args::EnumAssemblyRefs) -> Answer {
+        Ok(self.called("EnumAssemblyRefs"))
     }
 
-    unsafe fn enum_files(&self, _: metadata::args::EnumFiles) -> HResult {
-        self.called("EnumFiles")
+    unsafe fn enum_files(&self, _: metadata::args::EnumFiles) -> Answer {
+        Ok(self.called("EnumFiles"))
     }
 
-    unsafe fn enum_exported_types(&self, _: metadata::args::EnumExportedTypes) -> HResult {
-        self.called("EnumExportedTypes")
+    unsafe fn enum_exported_types(&self, _: metadata::args::EnumExportedTypes) -> Answer {
+        Ok(self.called("EnumExportedTypes"))
     }
 
-    unsafe fn enum_manifest_resources(&self, _: metadata::args::EnumManifestResources) -> HResult {
-        self.called("EnumManifestResources")
+    unsafe fn enum_manifest_resources(&self, _: metadata::args::EnumManifestResources) -> Answer {
+        Ok(self.called("EnumManifestResources"))
     }
 
-    unsafe fn get_assembly_from_scope(&self, _: metadata::args::GetAssemblyFromScope) -> HResult {
-        self.called("GetAssemblyFromScope")
+    unsafe fn get_assembly_from_scope(&self, _: metadata::args::GetAssemblyFromScope) -> Answer {
+        Ok(self.called("GetAssemblyFromScope"))
     }
 
-    unsafe fn find_exported_type_by_name(&self, _: metadata::args::FindExportedTypeByName) -> HResult {
-        self.called("FindExportedTypeByName")
+    unsafe fn find_exported_type_by_name(&self, _: metadata::args::FindExportedTypeByName) -> Answer {
+        Ok(self.called("FindExportedTypeByName"))
     }
 
-    unsafe fn find_manifest_resource_by_name(&self, _: metadata::args::FindManifestResourceByName) -> HResult {
-        self.called("FindManifestResourceByName")
+    unsafe fn find_manifest_resource_by_name(&self, _: metadata::args::FindManifestResourceByName) -> Answer {
+        Ok(self.called("FindManifestResourceByName"))
     }
 
-    unsafe fn find_assemblies_by_name(&self, _: metadata::args::FindAssembliesByName) -> HResult {
-        self.called("FindAssembliesByName")
+    unsafe fn find_assemblies_by_name(&self, _: metadata::args::FindAssembliesByName) -> Answer {
+        Ok(self.called("FindAssembliesByName"))
     }
 }
 

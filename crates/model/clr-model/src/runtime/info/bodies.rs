@@ -1,6 +1,6 @@
 //! Method bodies: reading, replacing, and recompiling them.
 
-use super::{Answer, DONE, FunctionId, ModuleId, Server, answer_list, args, invalid_if, list, named, write_answers};
+use super::{Answer, FunctionId, ModuleId, Server, answer_list, answered, args, invalid_if, list, named};
 use corprof::{HResult, sys};
 use std::ptr::null_mut;
 
@@ -8,15 +8,13 @@ impl Server {
     pub(super) unsafe fn get_il_function_body(&self, args: args::GetILFunctionBody) -> Answer {
         let module = self.loaded_module(args.moduleId, "GetILFunctionBody")?;
         let il = self.runtime()?.il_of(module, args.methodId).ok_or(HResult::E_INVALIDARG)?;
-        write_answers! { args.ppMethodHeader => il.as_ptr(), args.pcbMethodSize => il.len() as u32 }
-        DONE
+        answered! { args.ppMethodHeader => il.as_ptr(), args.pcbMethodSize => il.len() as u32 }
     }
 
     pub(super) unsafe fn get_il_function_body_allocator(&self, args: args::GetILFunctionBodyAllocator) -> Answer {
         invalid_if(args.ppMalloc.is_null())?;
         self.loaded_module(args.moduleId, "GetILFunctionBodyAllocator")?;
-        write_answers! { args.ppMalloc => crate::runtime::il::allocator() }
-        DONE
+        answered! { args.ppMalloc => crate::runtime::il::allocator() }
     }
 
     pub(super) unsafe fn set_il_instrumented_code_map(&self, args: args::SetILInstrumentedCodeMap) -> Answer {
@@ -25,22 +23,19 @@ impl Server {
 
     pub(super) unsafe fn set_il_function_body(&self, args: args::SetILFunctionBody) -> Answer {
         named(args.moduleId)?;
-        let (runtime, profiler) = self.both()?;
-        Ok(runtime.replace_body(&profiler, ModuleId(args.moduleId)))
+        self.with_both(|runtime, profiler| runtime.replace_body(profiler, ModuleId(args.moduleId)))
     }
 
     pub(super) unsafe fn request_rejit(&self, args: args::RequestReJIT) -> Answer {
         // SAFETY: the API requires lists that are null or have the stated length.
         let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
-        let (runtime, profiler) = self.both()?;
-        Ok(runtime.request_rejit(&profiler, &methods, None))
+        self.with_both(|runtime, profiler| runtime.request_rejit(profiler, &methods, None))
     }
 
     pub(super) unsafe fn request_rejit_with_inliners(&self, args: args::RequestReJITWithInliners) -> Answer {
         // SAFETY: the API requires lists that are null or have the stated length.
         let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
-        let (runtime, profiler) = self.both()?;
-        Ok(runtime.request_rejit(&profiler, &methods, Some(args.dwRejitFlags)))
+        self.with_both(|runtime, profiler| runtime.request_rejit(profiler, &methods, Some(args.dwRejitFlags)))
     }
 
     pub(super) unsafe fn request_revert(&self, args: args::RequestRevert) -> Answer {

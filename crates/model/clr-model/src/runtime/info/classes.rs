@@ -2,7 +2,7 @@
 //!
 //! The model's classes have no fields and no type arguments, and none is a value type (`lib.rs`, "Rejected").
 
-use super::{Answer, DONE, Server, answer_list, args, has_place, invalid_if, refuse_if, write_answers};
+use super::{Answer, Server, answer_list, answered, args, has_place, invalid_if, refuse_if, write_answers};
 use corprof::{HResult, sys};
 
 /// mdTypeDefNil, the token of no class (source: corhdr.h).
@@ -22,16 +22,14 @@ impl Server {
             write_answers! { args.pBaseClassId => 0 }
             return Ok(HResult::S_FALSE);
         };
-        write_answers! { args.pBaseElemType => sys::ELEMENT_TYPE_CLASS, args.pBaseClassId => element, args.pcRank => 1 }
-        DONE
+        answered! { args.pBaseElemType => sys::ELEMENT_TYPE_CLASS, args.pBaseClassId => element, args.pcRank => 1 }
     }
 
     /// For an array it writes nothing and succeeds (source: proftoeeinterfaceimpl.cpp, GetClassIDInfo).
     pub(super) unsafe fn get_class_id_info(&self, args: args::GetClassIDInfo) -> Answer {
         let class = self.about_class(args.classId, "GetClassIDInfo")?;
         let (module, token) = if class.element.is_some() { (0, 0) } else { (class.module, class.token) };
-        write_answers! { args.pModuleId => module, args.pTypeDefToken => token }
-        DONE
+        answered! { args.pModuleId => module, args.pTypeDefToken => token }
     }
 
     pub(super) unsafe fn get_class_id_info2(&self, args: args::GetClassIDInfo2) -> Answer {
@@ -49,8 +47,7 @@ impl Server {
 
     pub(super) unsafe fn get_class_from_token(&self, args: args::GetClassFromToken) -> Answer {
         invalid_if(args.moduleId == 0 || args.typeDef == 0 || args.typeDef == NO_CLASS)?;
-        write_answers! { args.pClassId => self.class_of_token(args.moduleId, args.typeDef, "GetClassFromToken")? }
-        DONE
+        answered! { args.pClassId => self.class_of_token(args.moduleId, args.typeDef, "GetClassFromToken")? }
     }
 
     /// Nothing in the model is generic.
@@ -58,8 +55,7 @@ impl Server {
         refuse_if(args.moduleID == 0, HResult::CORPROF_E_DATAINCOMPLETE)?;
         let class = self.class_of_token(args.moduleID, args.typeDef, "GetClassFromTokenAndTypeArgs")?;
         refuse_if(args.cTypeArgs != 0, BAD_TOKEN)?;
-        write_answers! { args.pClassID => class }
-        DONE
+        answered! { args.pClassID => class }
     }
 
     fn class_of_token(&self, module: usize, token: u32, what: &str) -> Result<usize, HResult> {
@@ -87,16 +83,14 @@ impl Server {
     /// Strings have no buffer length any more; the string's length is reported instead (source: proftoeeinterfaceimpl.cpp,
     /// GetStringLayoutHelper).
     pub(super) unsafe fn get_string_layout(&self, args: args::GetStringLayout) -> Answer {
-        write_answers! {
+        answered! {
             args.pBufferLengthOffset => LENGTH_OF_STRING,
             args.pStringLengthOffset => LENGTH_OF_STRING,
             args.pBufferOffset => TEXT_OF_STRING,
         }
-        DONE
     }
 
     pub(super) unsafe fn get_string_layout2(&self, args: args::GetStringLayout2) -> Answer {
-        write_answers! { args.pStringLengthOffset => LENGTH_OF_STRING, args.pBufferOffset => TEXT_OF_STRING }
-        DONE
+        answered! { args.pStringLengthOffset => LENGTH_OF_STRING, args.pBufferOffset => TEXT_OF_STRING }
     }
 }

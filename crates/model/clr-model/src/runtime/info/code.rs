@@ -3,8 +3,8 @@
 //! Each body of the model is one piece, mapped to the start of its IL.
 
 use super::{
-    Answer, FunctionId, INSUFFICIENT_BUFFER, Server, answer_list, args, has_place, invalid_if, named, refuse_if,
-    write_answers,
+    Answer, FunctionId, INSUFFICIENT_BUFFER, Server, answer_list, answered, args, has_place, invalid_if, named,
+    refuse_if, write_answers,
 };
 use crate::runtime::code::BODY_SIZE;
 use corprof::{HResult, sys};
@@ -32,8 +32,7 @@ impl Server {
 
     pub(super) unsafe fn get_code_info(&self, args: args::GetCodeInfo) -> Answer {
         let start = self.body_of(args.functionId, FIRST_VERSION, "GetCodeInfo")?;
-        write_answers! { args.pStart => start as sys::LPCBYTE, args.pcSize => BODY_SIZE as u32 }
-        Ok(HResult::S_OK)
+        answered! { args.pStart => start as sys::LPCBYTE, args.pcSize => BODY_SIZE as u32 }
     }
 
     pub(super) unsafe fn get_code_info2(&self, args: args::GetCodeInfo2) -> Answer {

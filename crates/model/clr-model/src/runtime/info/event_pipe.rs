@@ -1,7 +1,7 @@
 //! The profiler's EventPipe calls: sessions, providers and events.
 
 use super::{
-    Answer, DONE, INSUFFICIENT_BUFFER, Server, answer_text, args, has_place, invalid_if, list, stale, text,
+    Answer, INSUFFICIENT_BUFFER, Server, answer_text, answered, args, has_place, invalid_if, list, stale, text,
     write_answers,
 };
 use crate::runtime::event_pipe::Defined;
@@ -18,8 +18,7 @@ impl Server {
         let configs = unsafe { list(args.pProviderConfigs, args.cProviderConfigs) };
         // SAFETY: the API requires a name that is null or ends with a zero.
         let names = configs.iter().map(|config| unsafe { text(config.providerName) }).collect();
-        write_answers! { args.pSession => runtime.start_session(&profiler, names)? }
-        DONE
+        answered! { args.pSession => runtime.start_session(&profiler, names)? }
     }
 
     pub(super) unsafe fn event_pipe_add_provider_to_session(
@@ -48,8 +47,7 @@ impl Server {
         invalid_if(args.providerName.is_null() || args.pProvider.is_null())?;
         // SAFETY: the API requires a name that ends with a zero.
         let name = unsafe { text(args.providerName) };
-        write_answers! { args.pProvider => runtime.create_provider(&profiler, name, args.pCallback) }
-        DONE
+        answered! { args.pProvider => runtime.create_provider(&profiler, name, args.pCallback) }
     }
 
     /// A call without room is answered like one with too little (live: info_calls.rs).
@@ -74,8 +72,7 @@ impl Server {
         invalid_if(parameters.iter().any(|parameter| parameter.r#type == OBJECT))?;
         let defined = Defined { provider: args.provider, id: args.eventID, version: args.eventVersion };
         let event = runtime.define_event(defined).ok_or_else(|| stale(&runtime, "EventPipeDefineEvent"))?;
-        write_answers! { args.pEvent => event }
-        DONE
+        answered! { args.pEvent => event }
     }
 
     pub(super) unsafe fn event_pipe_write_event(&self, args: args::EventPipeWriteEvent) -> Answer {

@@ -1,8 +1,8 @@
 //! Identifies a function: by its id, by an address, by a token.
 
 use super::{
-    Answer, DONE, FunctionId, ModuleId, Server, answer_list, answer_whole_text, args, has_place, invalid_if, named,
-    write_answers,
+    Answer, DONE, FunctionId, ModuleId, Server, answer_list, answer_whole_text, answered, args, has_place, invalid_if,
+    named, write_answers,
 };
 use crate::mutation;
 use crate::runtime::objects::class_of;
@@ -49,25 +49,21 @@ impl Server {
         let entry = |id: FunctionId| sys::COR_PRF_FUNCTION { functionId: id.0, reJitId: 0 };
         let functions = runtime.jitted_functions().into_iter().map(entry).collect();
         schedule::note("Profiler calls EnumJITedFunctions", 0);
-        write_answers! { args.ppEnum => enumerator::<Functions>(functions, &runtime.enumerators) }
-        DONE
+        answered! { args.ppEnum => enumerator::<Functions>(functions, &runtime.enumerators) }
     }
 
     pub(super) unsafe fn get_function_from_ip(&self, args: args::GetFunctionFromIP) -> Answer {
-        write_answers! { args.pFunctionId => self.function_from(args.ip as u64, false)?.0 }
-        DONE
+        answered! { args.pFunctionId => self.function_from(args.ip as u64, false)?.0 }
     }
 
     pub(super) unsafe fn get_function_from_ip2(&self, args: args::GetFunctionFromIP2) -> Answer {
         let (function, version) = self.function_from(args.ip as u64, false)?;
-        write_answers! { args.pFunctionId => function, args.pReJitId => version }
-        DONE
+        answered! { args.pFunctionId => function, args.pReJitId => version }
     }
 
     pub(super) unsafe fn get_function_from_ip3(&self, args: args::GetFunctionFromIP3) -> Answer {
         let (function, version) = self.function_from(args.ip as u64, true)?;
-        write_answers! { args.functionId => function, args.pReJitId => version }
-        DONE
+        answered! { args.functionId => function, args.pReJitId => version }
     }
 
     /// The function of a token, if it has an id. References to members of other modules are not modelled.
@@ -81,8 +77,7 @@ impl Server {
     pub(super) unsafe fn get_function_from_token(&self, args: args::GetFunctionFromToken) -> Answer {
         invalid_if(args.moduleId == 0 || !is_of_method(args.token))?;
         let function = self.function_of(args.moduleId, args.token, "GetFunctionFromToken")?;
-        write_answers! { args.pFunctionId => function.ok_or(HResult::E_INVALIDARG)?.0 }
-        DONE
+        answered! { args.pFunctionId => function.ok_or(HResult::E_INVALIDARG)?.0 }
     }
 
     /// Nothing in the model is generic: no function has type arguments.
@@ -95,14 +90,12 @@ impl Server {
         let function = self.function_of(args.moduleID, args.funcDef, name)?;
         self.about_class(args.classId, name)?;
         let function = function.filter(|_| args.cTypeArgs == 0).ok_or(HResult::CORPROF_E_DATAINCOMPLETE)?;
-        write_answers! { args.pFunctionID => function.0 }
-        DONE
+        answered! { args.pFunctionID => function.0 }
     }
 
     pub(super) unsafe fn get_function_info(&self, args: args::GetFunctionInfo) -> Answer {
         let (module, token) = self.identified(args.functionId, "GetFunctionInfo")?;
-        write_answers! { args.pClassId => class_of(module).0, args.pModuleId => module.0, args.pToken => token }
-        DONE
+        answered! { args.pClassId => class_of(module).0, args.pModuleId => module.0, args.pToken => token }
     }
 
     pub(super) unsafe fn get_function_info2(&self, args: args::GetFunctionInfo2) -> Answer {
@@ -130,8 +123,7 @@ impl Server {
 
     pub(super) unsafe fn is_function_dynamic(&self, args: args::IsFunctionDynamic) -> Answer {
         let is_dynamic = self.about_function(args.functionId, "IsFunctionDynamic", |known| known.module.is_none())?;
-        write_answers! { args.isDynamic => sys::BOOL::from(is_dynamic) }
-        DONE
+        answered! { args.isDynamic => sys::BOOL::from(is_dynamic) }
     }
 
     /// For a function with metadata it writes nothing (source: proftoeeinterfaceimpl.cpp, GetDynamicFunctionInfo; live: cat_08).

@@ -1,6 +1,6 @@
 //! The heap as a whole: generation bounds, objects, forced GC, suspension.
 
-use super::{Answer, DONE, Server, answer_list, args, has_place, invalid_if, refuse_if, write_answers};
+use super::{Answer, DONE, Server, answer_list, answered, args, has_place, invalid_if, refuse_if};
 use crate::runtime::LARGE;
 use crate::runtime::leftovers::address_of;
 use crate::schedule;
@@ -28,23 +28,20 @@ impl Server {
             };
             Ok(bounds.iter().find(holds).copied().unwrap_or_else(|| object.own_range()))
         })?;
-        write_answers! { args.range => range? }
-        DONE
+        answered! { args.range => range? }
     }
 
     /// The default.
     pub(super) unsafe fn get_loh_object_size_threshold(&self, args: args::GetLOHObjectSizeThreshold) -> Answer {
         invalid_if(args.pThreshold.is_null())?;
-        write_answers! { args.pThreshold => LARGE as u32 }
-        DONE
+        answered! { args.pThreshold => LARGE as u32 }
     }
 
     pub(super) unsafe fn enumerate_non_gc_objects(&self, args: args::EnumerateNonGCObjects) -> Answer {
         let runtime = self.runtime()?;
         invalid_if(args.ppEnum.is_null())?;
         let objects = runtime.lock().heap.frozen.keys().copied().collect();
-        write_answers! { args.ppEnum => enumerator::<Objects>(objects, &runtime.enumerators) }
-        DONE
+        answered! { args.ppEnum => enumerator::<Objects>(objects, &runtime.enumerators) }
     }
 
     pub(super) unsafe fn get_non_gc_heap_bounds(&self, args: args::GetNonGCHeapBounds) -> Answer {
@@ -91,8 +88,7 @@ impl Server {
     }
 
     pub(super) unsafe fn force_gc(&self, _: args::ForceGC) -> Answer {
-        let (runtime, profiler) = self.both()?;
-        Ok(runtime.force_gc(&profiler))
+        self.with_both(|runtime, profiler| runtime.force_gc(profiler))
     }
 
     pub(super) unsafe fn suspend_runtime(&self, _: args::SuspendRuntime) -> Answer {

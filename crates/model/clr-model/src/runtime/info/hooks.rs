@@ -1,73 +1,66 @@
 //! Enter, leave and tail call hooks, and the calls allowed in hooks and exception callbacks.
 
-use super::{Answer, DONE, Server, args, invalid_if, write_answers};
+use super::{Answer, Server, answered, args, invalid_if, write_answers};
 use crate::runtime::hooks::{Mapper, WITH_INFO};
 use corprof::{HResult, sys};
 use std::ptr::null_mut;
 
 impl Server {
     pub(super) unsafe fn set_enter_leave_function_hooks(&self, args: args::SetEnterLeaveFunctionHooks) -> Answer {
-        let (runtime, profiler) = self.both()?;
         let first = [args.pFuncEnter, args.pFuncLeave, args.pFuncTailcall];
-        Ok(runtime.set_hooks(&profiler, |hooks| hooks.first = first))
+        self.with_both(|runtime, profiler| runtime.set_hooks(profiler, |hooks| hooks.first = first))
     }
 
     pub(super) unsafe fn set_enter_leave_function_hooks2(&self, args: args::SetEnterLeaveFunctionHooks2) -> Answer {
-        let (runtime, profiler) = self.both()?;
         let second = (args.pFuncEnter, args.pFuncLeave, args.pFuncTailcall);
-        Ok(runtime.set_hooks(&profiler, |hooks| hooks.second = second))
+        self.with_both(|runtime, profiler| runtime.set_hooks(profiler, |hooks| hooks.second = second))
     }
 
     pub(super) unsafe fn set_enter_leave_function_hooks3(&self, args: args::SetEnterLeaveFunctionHooks3) -> Answer {
-        let (runtime, profiler) = self.both()?;
         let fast = [args.pFuncEnter3, args.pFuncLeave3, args.pFuncTailcall3];
-        Ok(runtime.set_hooks(&profiler, |hooks| hooks.fast = fast))
+        self.with_both(|runtime, profiler| runtime.set_hooks(profiler, |hooks| hooks.fast = fast))
     }
 
     pub(super) unsafe fn set_enter_leave_function_hooks3_with_info(
         &self,
         args: args::SetEnterLeaveFunctionHooks3WithInfo,
     ) -> Answer {
-        let (runtime, profiler) = self.both()?;
         let with_info = [args.pFuncEnter3WithInfo, args.pFuncLeave3WithInfo, args.pFuncTailcall3WithInfo];
-        Ok(runtime.set_hooks(&profiler, |hooks| hooks.with_info = with_info))
+        self.with_both(|runtime, profiler| runtime.set_hooks(profiler, |hooks| hooks.with_info = with_info))
     }
 
     pub(super) unsafe fn set_function_id_mapper(&self, args: args::SetFunctionIDMapper) -> Answer {
-        let (runtime, profiler) = self.both()?;
-        Ok(runtime.set_mapper(&profiler, args.pFunc.map(Mapper::Plain), null_mut()))
+        self.with_both(|runtime, profiler| runtime.set_mapper(profiler, args.pFunc.map(Mapper::Plain), null_mut()))
     }
 
     pub(super) unsafe fn set_function_id_mapper2(&self, args: args::SetFunctionIDMapper2) -> Answer {
-        let (runtime, profiler) = self.both()?;
-        Ok(runtime.set_mapper(&profiler, args.pFunc.map(Mapper::WithData), args.clientData))
+        self.with_both(|runtime, profiler| {
+            runtime.set_mapper(profiler, args.pFunc.map(Mapper::WithData), args.clientData)
+        })
     }
 
     pub(super) unsafe fn get_function_enter3_info(&self, args: args::GetFunctionEnter3Info) -> Answer {
         self.may_see_frame(sys::COR_PRF_ENABLE_FUNCTION_ARGS)?;
         let ranges = [sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: args.eltInfo, length: 8 }];
         let known = sys::COR_PRF_FUNCTION_ARGUMENT_INFO { numRanges: 1, totalArgumentSize: 8, ranges };
-        write_answers! {
+        answered! {
             args.pFrameInfo => args.eltInfo,
             args.pcbArgumentInfo => size_of_val(&known) as u32,
             args.pArgumentInfo => known,
         }
-        DONE
     }
 
     pub(super) unsafe fn get_function_leave3_info(&self, args: args::GetFunctionLeave3Info) -> Answer {
         self.may_see_frame(sys::COR_PRF_ENABLE_FUNCTION_RETVAL)?;
         let range = sys::COR_PRF_FUNCTION_ARGUMENT_RANGE { startAddress: args.eltInfo, length: 8 };
-        write_answers! { args.pFrameInfo => args.eltInfo, args.pRetvalRange => range }
-        DONE
+        answered! { args.pFrameInfo => args.eltInfo, args.pRetvalRange => range }
     }
 
     /// Any of the three flags suffices (source: proftoeeinterfaceimpl.cpp, CORProfilerELT3SlowPathTailcallEnabled).
     pub(super) unsafe fn get_function_tailcall3_info(&self, args: args::GetFunctionTailcall3Info) -> Answer {
         self.may_see_frame(WITH_INFO)?;
         invalid_if(args.functionId == 0 || args.eltInfo == 0 || args.pFrameInfo.is_null())?;
-        write_answers! { args.pFrameInfo => args.eltInfo }
-        DONE
+        answered! { args.pFrameInfo => args.eltInfo }
     }
 
     /// An attached profiler sees no frame. For others the mask decides.

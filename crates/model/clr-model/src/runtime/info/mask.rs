@@ -1,6 +1,6 @@
 //! The event mask: the bits that a profiler may set, and when.
 
-use super::{Answer, DONE, Server, args, invalid_if, refuse_if, write_answers};
+use super::{Answer, DONE, Server, answered, args, invalid_if, refuse_if};
 use crate::lab::monitor;
 use crate::mutation;
 use crate::runtime::Status;
@@ -20,15 +20,13 @@ impl Server {
 
     pub(super) unsafe fn get_event_mask(&self, args: args::GetEventMask) -> Answer {
         invalid_if(args.pdwEvents.is_null())?;
-        write_answers! { args.pdwEvents => self.both()?.1.mask().0 }
-        DONE
+        answered! { args.pdwEvents => self.both()?.1.mask().0 }
     }
 
     pub(super) unsafe fn get_event_mask2(&self, args: args::GetEventMask2) -> Answer {
         invalid_if(args.pdwEventsLow.is_null() || args.pdwEventsHigh.is_null())?;
         let (low, high) = self.both()?.1.mask();
-        write_answers! { args.pdwEventsLow => low, args.pdwEventsHigh => high }
-        DONE
+        answered! { args.pdwEventsLow => low, args.pdwEventsHigh => high }
     }
 
     fn set_mask(&self, low: u32, high: Option<u32>) -> Answer {

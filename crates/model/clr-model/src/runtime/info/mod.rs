@@ -23,7 +23,7 @@ mod when;
 pub(super) use functions::NO_ARGUMENTS;
 
 use super::answers::{
-    INSUFFICIENT_BUFFER, answer_list, answer_text, answer_whole_text, has_place, wanted, write_answers,
+    INSUFFICIENT_BUFFER, answer_list, answer_text, answer_whole_text, answered, has_place, wanted, write_answers,
 };
 use super::code::{FunctionId, ModuleId};
 use super::{Profiler, Runtime};
@@ -31,12 +31,10 @@ use crate::mutation;
 use crate::schedule;
 use corprof::HResult;
 use remora_clr_abi::info::args;
-use remora_clr_abi::{InfoServer, Slot};
+use remora_clr_abi::{Answer, InfoServer, Slot};
 use std::any::Any;
 use std::sync::{Arc, Weak};
 
-/// The answer of a slot. The profiler gets the code of either variant. Refusals are errors, so that `?` ends a method.
-pub(super) type Answer = Result<HResult, HResult>;
 const DONE: Answer = Ok(HResult::S_OK);
 
 /// Forwards every slot of ICorProfilerInfo to the server's own method of that name.
@@ -56,9 +54,9 @@ macro_rules! serve {
             }
 
             $(
-                unsafe fn $slot(&self, args: args::$arguments) -> HResult {
+                unsafe fn $slot(&self, args: args::$arguments) -> Answer {
                     // SAFETY: the profiler's arguments, unchanged. An inherent method has precedence over one of a trait.
-                    code(unsafe { Server::$slot(self, args) })
+                    unsafe { Server::$slot(self, args) }
                 }
             )*
         }
@@ -83,6 +81,12 @@ impl Server {
     /// The runtime and the calling profiler.
     pub(super) fn both(&self) -> Result<(Arc<Runtime>, Arc<Profiler>), HResult> {
         Ok((self.runtime()?, self.profiler.upgrade().ok_or(HResult::E_UNEXPECTED)?))
+    }
+
+    /// A call that the runtime decides for the calling profiler.
+    fn with_both(&self, call: impl FnOnce(&Arc<Runtime>, &Arc<Profiler>) -> HResult) -> Answer {
+        let (runtime, profiler) = self.both()?;
+        Ok(call(&runtime, &profiler))
     }
 
     pub(super) fn runtime(&self) -> Result<Arc<Runtime>, HResult> {
@@ -125,11 +129,6 @@ pub(super) fn refuse_if(is_refused: bool, code: HResult) -> Result<(), HResult> 
 /// The same with the code for an invalid argument.
 pub(super) fn invalid_if(is_invalid: bool) -> Result<(), HResult> {
     refuse_if(is_invalid, HResult::E_INVALIDARG)
-}
-
-/// The code that a profiler gets.
-pub(super) fn code(result: Result<HResult, HResult>) -> HResult {
-    result.unwrap_or_else(|refused| refused)
 }
 
 /// A list of the profiler; empty if null.

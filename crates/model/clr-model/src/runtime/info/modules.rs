@@ -1,8 +1,8 @@
 //! Calls about modules, assemblies and application domains.
 
 use super::{
-    Answer, DONE, ModuleId, Server, answer_list, answer_text, answer_whole_text, args, has_place, invalid_if, named,
-    refuse_if, stale, wanted, write_answers,
+    Answer, DONE, ModuleId, Server, answer_list, answer_text, answer_whole_text, answered, args, has_place, invalid_if,
+    named, refuse_if, stale, wanted, write_answers,
 };
 use crate::differences::RuntimeVersion;
 use crate::mutation;
@@ -59,8 +59,7 @@ impl Server {
         if mutation::is("DET-14/2") {
             enumerator::<Modules>(Vec::new(), &runtime.enumerators);
         }
-        write_answers! { args.ppEnum => enumerator::<Modules>(modules, &runtime.enumerators) }
-        DONE
+        answered! { args.ppEnum => enumerator::<Modules>(modules, &runtime.enumerators) }
     }
 
     pub(super) unsafe fn get_module_info(&self, args: args::GetModuleInfo) -> Answer {
@@ -116,8 +115,7 @@ impl Server {
 
     pub(super) unsafe fn apply_meta_data(&self, args: args::ApplyMetaData) -> Answer {
         named(args.moduleId)?;
-        let (runtime, profiler) = self.both()?;
-        Ok(runtime.apply_metadata(&profiler, ModuleId(args.moduleId)))
+        self.with_both(|runtime, profiler| runtime.apply_metadata(profiler, ModuleId(args.moduleId)))
     }
 
     /// The model's modules have no symbols in memory.
@@ -141,8 +139,7 @@ impl Server {
         invalid_if(args.ppEnum.is_null())?;
         refuse_if(args.moduleID == 0, HResult::CORPROF_E_DATAINCOMPLETE)?;
         self.loaded_module(args.moduleID, "EnumModuleFrozenObjects")?;
-        write_answers! { args.ppEnum => enumerator::<Objects>(Vec::new(), &self.runtime()?.enumerators) }
-        DONE
+        answered! { args.ppEnum => enumerator::<Objects>(Vec::new(), &self.runtime()?.enumerators) }
     }
 
     /// Precompiled modules know their inlining; the model has none. Other modules do not know it.
@@ -156,11 +153,10 @@ impl Server {
         self.loaded_module(args.inlineeModuleId, name)?;
         let is_precompiled = self.about_module(args.inlinersModuleId, name, |module| module.image.is_some())?;
         refuse_if(!is_precompiled, HResult::CORPROF_E_DATAINCOMPLETE)?;
-        write_answers! {
+        answered! {
             args.incompleteData => 0,
             args.ppEnum => enumerator::<Methods>(Vec::new(), &self.runtime()?.enumerators),
         }
-        DONE
     }
 
     pub(super) unsafe fn get_assembly_info(&self, args: args::GetAssemblyInfo) -> Answer {

@@ -1,6 +1,6 @@
 //! Calls about one object, and handles.
 
-use super::{Answer, DONE, INSUFFICIENT_BUFFER, Server, args, invalid_if, named, refuse_if, stale, write_answers};
+use super::{Answer, INSUFFICIENT_BUFFER, Server, answered, args, invalid_if, named, refuse_if, stale};
 use crate::runtime::ObjectId;
 use crate::runtime::heap::Object;
 use corprof::{HResult, sys};
@@ -19,18 +19,15 @@ impl Server {
     }
 
     pub(super) unsafe fn get_class_from_object(&self, args: args::GetClassFromObject) -> Answer {
-        write_answers! { args.pClassId => self.inspected(args.objectId, "GetClassFromObject", |object| object.class.0)? }
-        DONE
+        answered! { args.pClassId => self.inspected(args.objectId, "GetClassFromObject", |object| object.class.0)? }
     }
 
     pub(super) unsafe fn get_object_size(&self, args: args::GetObjectSize) -> Answer {
-        write_answers! { args.pcSize => self.inspected(args.objectId, "GetObjectSize", |object| object.size as u32)? }
-        DONE
+        answered! { args.pcSize => self.inspected(args.objectId, "GetObjectSize", |object| object.size as u32)? }
     }
 
     pub(super) unsafe fn get_object_size2(&self, args: args::GetObjectSize2) -> Answer {
-        write_answers! { args.pcSize => self.inspected(args.objectId, "GetObjectSize2", |object| object.size)? }
-        DONE
+        answered! { args.pcSize => self.inspected(args.objectId, "GetObjectSize2", |object| object.size)? }
     }
 
     /// An array of the model has one dimension with lower bound 0; its bytes determine its length.
@@ -42,19 +39,17 @@ impl Server {
         let is_array = runtime.lock().heap.classes.get(&class).is_some_and(|class| class.element.is_some());
         invalid_if(!is_array)?;
         refuse_if(args.cDimensions < 1, INSUFFICIENT_BUFFER)?;
-        write_answers! {
+        answered! {
             args.pDimensionSizes => (size.saturating_sub(HEAD_OF_ARRAY) / ELEMENT) as u32,
             args.pDimensionLowerBounds => 0,
             args.ppData => (args.objectId + HEAD_OF_ARRAY) as *mut u8,
         }
-        DONE
     }
 
     pub(super) unsafe fn is_frozen_object(&self, args: args::IsFrozenObject) -> Answer {
         let is_frozen =
             self.about_object(args.objectId, "IsFrozenObject", |state, object| state.heap.is_frozen(object))?;
-        write_answers! { args.pbFrozen => sys::BOOL::from(is_frozen) }
-        DONE
+        answered! { args.pbFrozen => sys::BOOL::from(is_frozen) }
     }
 
     /// An object without references gets another code. (The runtime decides this by the class.)
@@ -76,13 +71,11 @@ impl Server {
         invalid_if(args.object == 0 || args.pHandle.is_null())?;
         let (runtime, profiler) = self.both()?;
         let handle = runtime.create_handle(&profiler, ObjectId(args.object), args.r#type)?;
-        write_answers! { args.pHandle => handle as sys::ObjectHandleID }
-        DONE
+        answered! { args.pHandle => handle as sys::ObjectHandleID }
     }
 
     pub(super) unsafe fn destroy_handle(&self, args: args::DestroyHandle) -> Answer {
-        let (runtime, profiler) = self.both()?;
-        Ok(runtime.destroy_handle(&profiler, args.handle as usize))
+        self.with_both(|runtime, profiler| runtime.destroy_handle(profiler, args.handle as usize))
     }
 
     /// The handle of a collected object has no object, which is no failure (documented, ICorProfilerInfo13::GetObjectIDFromHandle).
@@ -94,7 +87,6 @@ impl Server {
             let held = state.heap.handles.get(&(args.handle as usize));
             held.map(|(key, _)| state.heap.id_of(*key).unwrap_or_default())
         };
-        write_answers! { args.pObject => object.ok_or_else(|| stale(&runtime, "GetObjectIDFromHandle"))? }
-        DONE
+        answered! { args.pObject => object.ok_or_else(|| stale(&runtime, "GetObjectIDFromHandle"))? }
     }
 }

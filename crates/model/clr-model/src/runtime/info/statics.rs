@@ -1,20 +1,18 @@
 //! Addresses of static fields. All fields of the model are ordinary: one address per application domain.
 
-use super::{Answer, DONE, Server, args, invalid_if, refuse_if, write_answers};
+use super::{Answer, Server, answered, args, invalid_if, refuse_if};
 use corprof::{HResult, sys};
 
 impl Server {
     pub(super) unsafe fn get_static_field_info(&self, args: args::GetStaticFieldInfo) -> Answer {
         invalid_if(args.pFieldInfo.is_null())?;
         self.static_place(args.classId, args.fieldToken)?;
-        write_answers! { args.pFieldInfo => sys::COR_PRF_FIELD_APP_DOMAIN_STATIC }
-        DONE
+        answered! { args.pFieldInfo => sys::COR_PRF_FIELD_APP_DOMAIN_STATIC }
     }
 
     pub(super) unsafe fn get_app_domain_static_address(&self, args: args::GetAppDomainStaticAddress) -> Answer {
         invalid_if(args.appDomainId == 0 || args.ppAddress.is_null())?;
-        write_answers! { args.ppAddress => self.static_place(args.classId, args.fieldToken)?.cast() }
-        DONE
+        answered! { args.ppAddress => self.static_place(args.classId, args.fieldToken)?.cast() }
     }
 
     /// Only on threads of the runtime; the model has no field of this kind.

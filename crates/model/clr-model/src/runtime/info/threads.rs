@@ -1,6 +1,6 @@
 //! Threads and their stacks.
 
-use super::{Answer, DONE, Server, args, invalid_if, named, stale, write_answers};
+use super::{Answer, DONE, Server, answered, args, invalid_if, named, stale};
 use crate::runtime::ThreadId;
 use corprof::{HResult, sys};
 use remora_clr_abi::enumerators::{Threads, enumerator};
@@ -20,8 +20,7 @@ impl Server {
         let runtime = self.runtime()?;
         invalid_if(args.ppEnum.is_null())?;
         let threads = runtime.lock().threads.known.keys().map(|thread| thread.0).collect();
-        write_answers! { args.ppEnum => enumerator::<Threads>(threads, &runtime.enumerators) }
-        DONE
+        answered! { args.ppEnum => enumerator::<Threads>(threads, &runtime.enumerators) }
     }
 
     pub(super) unsafe fn do_stack_snapshot(&self, args: args::DoStackSnapshot) -> Answer {
@@ -32,36 +31,31 @@ impl Server {
 
     pub(super) unsafe fn get_thread_info(&self, args: args::GetThreadInfo) -> Answer {
         named(args.threadId)?;
-        write_answers! { args.pdwWin32ThreadId => self.os_thread(args.threadId)? }
-        DONE
+        answered! { args.pdwWin32ThreadId => self.os_thread(args.threadId)? }
     }
 
     pub(super) unsafe fn get_current_thread_id(&self, args: args::GetCurrentThreadID) -> Answer {
-        write_answers! { args.pThreadId => self.thread_or_this(0, "GetCurrentThreadID")? }
-        DONE
+        answered! { args.pThreadId => self.thread_or_this(0, "GetCurrentThreadID")? }
     }
 
     /// A number that can only be compared, as on any system but Windows.
     pub(super) unsafe fn get_handle_from_thread(&self, args: args::GetHandleFromThread) -> Answer {
         named(args.threadId)?;
         let thread = self.thread_or_this(args.threadId, "GetHandleFromThread")?;
-        write_answers! { args.phThread => (thread + 8) as sys::HANDLE }
-        DONE
+        answered! { args.phThread => (thread + 8) as sys::HANDLE }
     }
 
     /// A context is the application domain (source: proftoeeinterfaceimpl.cpp, GetThreadContext).
     pub(super) unsafe fn get_thread_context(&self, args: args::GetThreadContext) -> Answer {
         named(args.threadId)?;
         self.thread_or_this(args.threadId, "GetThreadContext")?;
-        write_answers! { args.pContextId => self.runtime()?.app_domain() }
-        DONE
+        answered! { args.pContextId => self.runtime()?.app_domain() }
     }
 
     pub(super) unsafe fn get_thread_app_domain(&self, args: args::GetThreadAppDomain) -> Answer {
         invalid_if(args.pAppDomainId.is_null())?;
         self.thread_or_this(args.threadId, "GetThreadAppDomain")?;
-        write_answers! { args.pAppDomainId => self.runtime()?.app_domain() }
-        DONE
+        answered! { args.pAppDomainId => self.runtime()?.app_domain() }
     }
 
     /// Prepares a thread so that a stack walk needs no lock during a suspension; the model has no such lock.

@@ -9,7 +9,9 @@ use super::rows::Rows;
 use crate::mutation;
 use crate::runtime::Runtime;
 use crate::runtime::answers::{wanted, write_answers};
+use crate::runtime::info::invalid_if;
 use corprof::{HResult, sys};
+use remora_clr_abi::Answer;
 use std::collections::BTreeMap;
 
 /// The distance between two list numbers, which look like addresses.
@@ -70,42 +72,34 @@ impl Scope {
         (places, room): (*mut u32, u32),
         count: *mut u32,
         look: impl FnOnce(&Rows) -> Option<Vec<u32>>,
-    ) -> HResult {
-        let Some(runtime) = self.runtime.upgrade() else { return HResult::E_UNEXPECTED };
-        if cursor.is_null() {
-            return HResult::E_INVALIDARG;
-        }
+    ) -> Answer {
+        let runtime = self.runtime()?;
+        invalid_if(cursor.is_null())?;
         // SAFETY: not null, so the caller guarantees a valid place.
         let mut number = unsafe { cursor.read() } as usize;
         if number == 0 {
-            let tokens = match self.rows().and_then(|rows| look(&rows).ok_or(NO_ROW)) {
-                Ok(tokens) => tokens,
-                Err(refused) => return refused,
-            };
+            let tokens = look(&self.rows()?).ok_or(NO_ROW)?;
             if tokens.is_empty() {
                 write_answers! { count => 0 }
-                return HResult::S_FALSE;
+                return Ok(HResult::S_FALSE);
             }
             number = runtime.lists.lock().expect("no panic while locked").begin(tokens);
             write_answers! { cursor => number as sys::HCORENUM }
         }
-        let taken = match runtime.with_list(number, |list| list.take(room)) {
-            Ok(taken) => taken,
-            Err(refused) => return refused,
-        };
+        let taken = runtime.with_list(number, |list| list.take(room))?;
         for (index, token) in taken.iter().enumerate().filter(|_| wanted(places)) {
             // SAFETY: `take` returns no more items than there is room for.
             unsafe { places.add(index).write(*token) };
         }
         write_answers! { count => taken.len() as u32 }
-        if taken.is_empty() { HResult::S_FALSE } else { HResult::S_OK }
+        Ok(if taken.is_empty() { HResult::S_FALSE } else { HResult::S_OK })
     }
 
     /// The same for a table that is empty in the model.
     ///
     /// # Safety
     /// As for [`listed`](Self::listed).
-    pub(super) unsafe fn none(&self, cursor: *mut sys::HCORENUM, count: *mut u32) -> HResult {
+    pub(super) unsafe fn none(&self, cursor: *mut sys::HCORENUM, count: *mut u32) -> Answer {
         // SAFETY: the caller guarantees the two places; there is no room to write into.
         unsafe { self.listed(cursor, (std::ptr::null_mut(), 0), count, |_| Some(Vec::new())) }
     }
@@ -115,8 +109,7 @@ impl Scope {
         if list.is_null() {
             return Ok(0);
         }
-        let runtime = self.runtime.upgrade().ok_or(HResult::E_UNEXPECTED)?;
-        runtime.with_list(list as usize, |list| list.tokens.len() as u32)
+        self.runtime()?.with_list(list as usize, |list| list.tokens.len() as u32)
     }
 
     /// Moves to a position in the list.
@@ -124,8 +117,7 @@ impl Scope {
         if list.is_null() {
             return Ok(());
         }
-        let runtime = self.runtime.upgrade().ok_or(HResult::E_UNEXPECTED)?;
-        runtime.with_list(list as usize, |list| list.at = place as usize)
+        self.runtime()?.with_list(list as usize, |list| list.at = place as usize)
     }
 
     /// Closes the list.

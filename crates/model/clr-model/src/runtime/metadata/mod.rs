@@ -83,9 +83,13 @@ impl Scope {
         Ok(runtime)
     }
 
+    fn runtime(&self) -> Result<Arc<Runtime>, HResult> {
+        self.runtime.upgrade().ok_or(HResult::E_UNEXPECTED)
+    }
+
     /// The module's current rows. They lie in the module's image, and disappear with it.
     fn rows(&self) -> Result<Rows, HResult> {
-        let runtime = self.runtime.upgrade().ok_or(HResult::E_UNEXPECTED)?;
+        let runtime = self.runtime()?;
         let read = Rows::of(&runtime.lock(), self.module);
         read.ok_or_else(|| info::stale(&runtime, "metadata"))
     }

@@ -1,11 +1,12 @@
 //! The properties of a row, and the answers for a row that does not exist.
 
 use super::Scope;
-use super::names::{answer_name, answer_type_name};
-use super::rows::{self, METHOD, MethodRow, OBJECT, ONLY, Rows, TYPE_REFERENCE, kind_of, row_of};
-use crate::runtime::answers::write_answers;
-use crate::runtime::info::{Answer, NO_ARGUMENTS, invalid_if, list, refuse_if, text};
+use super::names::answer_name;
+use super::rows::{METHOD, MethodRow, Rows, kind_of, row_of};
+use crate::runtime::answers::{answered, write_answers};
+use crate::runtime::info::{NO_ARGUMENTS, invalid_if, list, refuse_if, text};
 use corprof::{HResult, sys};
+use remora_clr_abi::Answer;
 use remora_clr_abi::metadata::args;
 use std::ffi::{CString, c_char, c_void};
 
@@ -16,7 +17,7 @@ pub(super) const NOT_FOUND: HResult = HResult::CLDB_E_RECORD_NOTFOUND;
 pub(super) const BAD_INPUT: HResult = HResult(0x8013_1193_u32 as i32);
 pub(super) const WRONG_KIND: HResult = HResult(0x8013_115F_u32 as i32);
 /// META_E_CANNOTRESOLVETYPEREF: other modules are not searched.
-const UNRESOLVED: HResult = HResult(0x8013_1196_u32 as i32);
+pub(super) const UNRESOLVED: HResult = HResult(0x8013_1196_u32 as i32);
 /// pmCallConvWinapi: no signature here specifies another (source: corhdr.h).
 pub(super) const PLATFORMS_OWN: u32 = 0x0100;
 /// CALG_SHA1, which compilers write.
@@ -27,17 +28,15 @@ pub(super) const NO_KEY: *const c_void = std::ptr::null();
 pub(super) const VERSION: &str = "v4.0.30319";
 
 /// mdPrivate, mdStatic and mdHideBySig (source: corhdr.h).
-const PRIVATE_STATIC: u32 = 0x91;
+pub(super) const PRIVATE_STATIC: u32 = 0x91;
 /// Address of the one IL body that all methods have.
-const ADDRESS: u32 = 0x2050;
+pub(super) const ADDRESS: u32 = 0x2050;
 
 /// A search in an empty table: the place gets an invalid token of this kind.
-pub(super) fn unfound(name: *const u16, kind: u32, place: *mut u32) -> HResult {
-    if name.is_null() {
-        return HResult::E_INVALIDARG;
-    }
+pub(super) fn unfound(name: *const u16, kind: u32, place: *mut u32) -> Answer {
+    invalid_if(name.is_null())?;
     write_answers! { place => kind }
-    NOT_FOUND
+    Err(NOT_FOUND)
 }
 
 /// Every assembly of the model has version 0.0.0.0 and no culture.
@@ -56,17 +55,14 @@ pub(super) unsafe fn write_version(place: *mut sys::ASSEMBLYMETADATA) {
 }
 
 /// Address of a method's IL. Other tokens have none.
-pub(super) fn write_address(rows: &Rows, token: u32, address: *mut u32, implementation: *mut u32) -> HResult {
+pub(super) fn write_address(rows: &Rows, token: u32, address: *mut u32, implementation: *mut u32) -> Answer {
     if kind_of(token) != METHOD {
         write_answers! { address => 0 }
-        return NOT_FOUND;
+        return Err(NOT_FOUND);
     }
-    if row_of(token) != 0 && !rows.has(token) {
-        return NO_ROW;
-    }
+    refuse_if(row_of(token) != 0 && !rows.has(token), NO_ROW)?;
     let place = if row_of(token) == 0 { 0 } else { ADDRESS };
-    write_answers! { address => place, implementation => 0 }
-    HResult::S_OK
+    answered! { address => place, implementation => 0 }
 }
 
 impl Rows {
@@ -91,110 +87,6 @@ impl Scope {
     pub(super) fn kept(&self, token: u32, name: String) -> *const c_char {
         let mut given = self.given.lock().expect("no panic while locked");
         given.entry(token).or_insert_with(|| CString::new(name).unwrap_or_default()).as_ptr()
-    }
-
-    /// # Safety
-    /// The name is null or has the stated room; the other pointers are null or places.
-    pub(super) unsafe fn write_type(&self, args: args::GetTypeDefProps) -> Answer {
-        let room = (args.szTypeDef, args.cchTypeDef);
-        if kind_of(args.td) != rows::TYPE {
-            return Ok(HResult::S_FALSE);
-        }
-        if row_of(args.td) == 0 {
-            write_answers! { args.pdwTypeDefFlags => 0, args.ptkExtends => TYPE_REFERENCE }
-            // SAFETY: the caller guarantees the room. Without a name nothing is truncated.
-            unsafe { answer_type_name("", room, args.pchTypeDef) };
-            return Ok(HResult::S_OK);
-        }
-        let rows = self.rows()?;
-        let class = rows.types.get(&args.td).ok_or(NO_ROW)?;
-        write_answers! { args.pdwTypeDefFlags => class.flags, args.ptkExtends => class.extends }
-        // SAFETY: the caller guarantees the room.
-        Ok(unsafe { answer_type_name(&class.name, room, args.pchTypeDef) })
-    }
-
-    /// # Safety
-    /// The name is null or has the stated room; the other pointers are null or places.
-    pub(super) unsafe fn write_type_reference(&self, args: args::GetTypeRefProps) -> Answer {
-        let room = (args.szName, args.cchName);
-        if kind_of(args.tr) != TYPE_REFERENCE {
-            return Ok(HResult::S_FALSE);
-        }
-        if row_of(args.tr) == 0 {
-            write_answers! { args.ptkResolutionScope => 0 }
-            // SAFETY: the caller guarantees the room.
-            unsafe { answer_type_name("", room, args.pchName) };
-            return Ok(HResult::S_OK);
-        }
-        refuse_if(!self.rows()?.has(args.tr), NO_ROW)?;
-        write_answers! { args.ptkResolutionScope => rows::ASSEMBLY_REFERENCE | ONLY }
-        // SAFETY: the caller guarantees the room.
-        Ok(unsafe { answer_type_name(OBJECT, room, args.pchName) })
-    }
-
-    /// The class of a method without a type is an invalid token.
-    ///
-    /// # Safety
-    /// The name is null or has the stated room; the other pointers are null or places.
-    pub(super) unsafe fn write_method(&self, args: args::GetMethodProps) -> Answer {
-        let rows = self.rows()?;
-        let method = rows.method(args.mb)?;
-        write_answers! {
-            args.pClass => if method.class == rows::NO_TYPE { rows::TYPE } else { method.class },
-            args.pdwAttr => PRIVATE_STATIC,
-            args.ppvSigBlob => NO_ARGUMENTS.as_ptr(),
-            args.pcbSigBlob => NO_ARGUMENTS.len() as u32,
-            args.pulCodeRVA => ADDRESS,
-            args.pdwImplFlags => 0,
-        }
-        // SAFETY: the caller guarantees the room.
-        Ok(unsafe { self.name(&method.name, (args.szMethod, args.cchMethod), args.pchMethod) })
-    }
-
-    /// The model has no nested types.
-    ///
-    /// # Safety
-    /// The name is null or ends with a zero; the place is null or valid.
-    pub(super) unsafe fn find_type(&self, args: args::FindTypeDefByName) -> Answer {
-        invalid_if(args.szTypeDef.is_null())?;
-        // SAFETY: the caller guarantees the final zero.
-        let name = unsafe { text(args.szTypeDef) };
-        let rows = self.rows()?;
-        let found = rows.types.iter().find(|(_, class)| class.name == name).map(|(token, _)| *token);
-        let found = found.filter(|_| row_of(args.tkEnclosingClass) == 0);
-        write_answers! { args.ptd => found.unwrap_or(rows::TYPE) }
-        found.map(|_| HResult::S_OK).ok_or(NOT_FOUND)
-    }
-
-    /// # Safety
-    /// The name is null or ends with a zero; the place is null or valid.
-    pub(super) unsafe fn find_type_reference(&self, args: args::FindTypeRef) -> Answer {
-        // SAFETY: the caller guarantees the final zero.
-        let name = unsafe { text(args.szName) };
-        let is_framework = args.tkResolutionScope == rows::ASSEMBLY_REFERENCE | ONLY;
-        let is_there = self.rows()?.framework.is_some() && is_framework && name == OBJECT;
-        write_answers! { args.ptr => if is_there { TYPE_REFERENCE | ONLY } else { TYPE_REFERENCE } }
-        refuse_if(!is_there, NOT_FOUND).map(|()| HResult::S_OK)
-    }
-
-    /// Resolves a type token: a type of this module is found, a referenced type is not (live: the same test).
-    ///
-    /// # Safety
-    /// An identifier, and null or places for the answers.
-    pub(super) unsafe fn resolve(&self, args: args::ResolveTypeRef) -> Answer {
-        write_answers! { args.ppIScope => std::ptr::null_mut(), args.ptd => 0 }
-        if kind_of(args.tr) == rows::TYPE {
-            let both = self.runtime.upgrade().zip(self.profiler.upgrade());
-            let (runtime, profiler) = both.filter(|_| !args.ppIScope.is_null()).ok_or(HResult::E_INVALIDARG)?;
-            write_answers! { args.ptd => args.tr }
-            // SAFETY: the caller guarantees the identifier; the place is not null.
-            return Ok(unsafe { runtime.open_metadata(&profiler, self.module, args.riid, args.ppIScope) });
-        }
-        if row_of(args.tr) == 0 {
-            write_answers! { args.ptd => rows::TYPE }
-            return Err(HResult::E_INVALIDARG);
-        }
-        Err(if self.rows()?.has(args.tr) { UNRESOLVED } else { NO_ROW })
     }
 
     /// The first method of that name, and of that signature if given. Without a match, the answer is an invalid token of the kind `last`.

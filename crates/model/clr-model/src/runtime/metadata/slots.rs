@@ -1,24 +1,25 @@
 //! Every metadata method of the model. Empty tables get the answers of a live runtime.
 
 use super::Scope;
+use super::names::answer_type_name;
 use super::properties::{
-    BAD_INPUT, NO_KEY, NO_ROW, NOT_FOUND, PLATFORMS_OWN, SHA1, VERSION, WRONG_KIND, unfound, write_address,
-    write_version,
+    ADDRESS, BAD_INPUT, NO_KEY, NO_ROW, NOT_FOUND, PLATFORMS_OWN, PRIVATE_STATIC, SHA1, UNRESOLVED, VERSION,
+    WRONG_KIND, unfound, write_address, write_version,
 };
-use super::rows::{self, FIELD, METHOD, ONLY, Rows, kind_of, row_of};
-use crate::runtime::answers::write_answers;
-use crate::runtime::info::{code, invalid_if, refuse_if, text};
+use super::rows::{self, FIELD, METHOD, OBJECT, ONLY, Rows, TYPE_REFERENCE, kind_of, row_of};
+use crate::runtime::answers::{answered, write_answers};
+use crate::runtime::info::{NO_ARGUMENTS, invalid_if, refuse_if, text};
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_abi::metadata::args;
-use remora_clr_abi::{MetadataServer, Slot};
+use remora_clr_abi::{Answer, MetadataServer, Slot};
 use std::any::Any;
 
 /// Enumerations of tables that are empty in the model, each with the place for its count.
 macro_rules! empty {
     ($($slot:ident: $arguments:ident.$count:ident;)*) => {
         $(
-            unsafe fn $slot(&self, args: args::$arguments) -> HResult {
+            unsafe fn $slot(&self, args: args::$arguments) -> Answer {
                 // SAFETY: the API requires pointers that are null or valid.
                 unsafe { self.none(args.phEnum, args.$count) }
             }
@@ -30,7 +31,7 @@ macro_rules! empty {
 macro_rules! refused {
     ($($slot:ident: $arguments:ident => $code:expr;)*) => {
         $(
-            unsafe fn $slot(&self, _: args::$arguments) -> HResult {
+            unsafe fn $slot(&self, _: args::$arguments) -> Answer {
                 $code
             }
         )*
@@ -41,7 +42,7 @@ macro_rules! refused {
 macro_rules! listed {
     ($($slot:ident: $arguments:ident { $places:ident, $count:ident } => $look:expr;)*) => {
         $(
-            unsafe fn $slot(&self, args: args::$arguments) -> HResult {
+            unsafe fn $slot(&self, args: args::$arguments) -> Answer {
                 let look: fn(&args::$arguments, &Rows) -> Option<Vec<u32>> = $look;
                 // SAFETY: the API requires pointers that are null or valid, and a list with the stated room.
                 unsafe { self.listed(args.phEnum, (args.$places, args.cMax), args.$count, |rows| look(&args, rows)) }
@@ -101,25 +102,25 @@ impl MetadataServer for Scope {
     }
 
     refused! {
-        get_interface_impl_props: GetInterfaceImplProps => NO_ROW;
-        get_member_ref_props: GetMemberRefProps => NO_ROW;
-        get_event_props: GetEventProps => NO_ROW;
-        get_field_marshal: GetFieldMarshal => NOT_FOUND;
-        get_permission_set_props: GetPermissionSetProps => NO_ROW;
-        get_sig_from_token: GetSigFromToken => NO_ROW;
-        get_module_ref_props: GetModuleRefProps => NO_ROW;
-        get_type_spec_from_token: GetTypeSpecFromToken => NO_ROW;
-        get_user_string: GetUserString => NO_ROW;
-        get_pinvoke_map: GetPinvokeMap => NOT_FOUND;
-        get_custom_attribute_props: GetCustomAttributeProps => NO_ROW;
-        get_field_props: GetFieldProps => NO_ROW;
-        get_property_props: GetPropertyProps => NO_ROW;
-        get_param_props: GetParamProps => NO_ROW;
-        get_custom_attribute_by_name: GetCustomAttributeByName => HResult::S_FALSE;
-        get_method_spec_props: GetMethodSpecProps => NO_ROW;
-        get_file_props: GetFileProps => NO_ROW;
-        get_exported_type_props: GetExportedTypeProps => NO_ROW;
-        get_manifest_resource_props: GetManifestResourceProps => NO_ROW;
+        get_interface_impl_props: GetInterfaceImplProps => Err(NO_ROW);
+        get_member_ref_props: GetMemberRefProps => Err(NO_ROW);
+        get_event_props: GetEventProps => Err(NO_ROW);
+        get_field_marshal: GetFieldMarshal => Err(NOT_FOUND);
+        get_permission_set_props: GetPermissionSetProps => Err(NO_ROW);
+        get_sig_from_token: GetSigFromToken => Err(NO_ROW);
+        get_module_ref_props: GetModuleRefProps => Err(NO_ROW);
+        get_type_spec_from_token: GetTypeSpecFromToken => Err(NO_ROW);
+        get_user_string: GetUserString => Err(NO_ROW);
+        get_pinvoke_map: GetPinvokeMap => Err(NOT_FOUND);
+        get_custom_attribute_props: GetCustomAttributeProps => Err(NO_ROW);
+        get_field_props: GetFieldProps => Err(NO_ROW);
+        get_property_props: GetPropertyProps => Err(NO_ROW);
+        get_param_props: GetParamProps => Err(NO_ROW);
+        get_custom_attribute_by_name: GetCustomAttributeByName => Ok(HResult::S_FALSE);
+        get_method_spec_props: GetMethodSpecProps => Err(NO_ROW);
+        get_file_props: GetFileProps => Err(NO_ROW);
+        get_exported_type_props: GetExportedTypeProps => Err(NO_ROW);
+        get_manifest_resource_props: GetManifestResourceProps => Err(NO_ROW);
     }
 
     listed! {
@@ -139,107 +140,158 @@ impl MetadataServer for Scope {
         self.close(args.hEnum);
     }
 
-    unsafe fn count_enum(&self, args: args::CountEnum) -> HResult {
-        code(self.count_of(args.hEnum).map(|many| {
-            write_answers! { args.pulCount => many }
-            HResult::S_OK
-        }))
+    unsafe fn count_enum(&self, args: args::CountEnum) -> Answer {
+        answered! { args.pulCount => self.count_of(args.hEnum)? }
     }
 
-    unsafe fn reset_enum(&self, args: args::ResetEnum) -> HResult {
-        code(self.go_to(args.hEnum, args.ulPos).map(|()| HResult::S_OK))
+    unsafe fn reset_enum(&self, args: args::ResetEnum) -> Answer {
+        self.go_to(args.hEnum, args.ulPos).map(|()| HResult::S_OK)
     }
 
-    unsafe fn find_type_def_by_name(&self, args: args::FindTypeDefByName) -> HResult {
-        // SAFETY: the API requires a name that ends with a zero, and a place.
-        code(unsafe { self.find_type(args) })
+    /// The model has no nested types.
+    unsafe fn find_type_def_by_name(&self, args: args::FindTypeDefByName) -> Answer {
+        invalid_if(args.szTypeDef.is_null())?;
+        // SAFETY: the API requires a name that ends with a zero.
+        let name = unsafe { text(args.szTypeDef) };
+        let rows = self.rows()?;
+        let found = rows.types.iter().find(|(_, class)| class.name == name).map(|(token, _)| *token);
+        let found = found.filter(|_| row_of(args.tkEnclosingClass) == 0);
+        write_answers! { args.ptd => found.unwrap_or(rows::TYPE) }
+        found.map(|_| HResult::S_OK).ok_or(NOT_FOUND)
     }
 
-    unsafe fn get_scope_props(&self, args: args::GetScopeProps) -> HResult {
-        code(self.rows().map(|rows| {
-            write_answers! { args.pmvid => rows.mvid }
+    unsafe fn get_scope_props(&self, args: args::GetScopeProps) -> Answer {
+        let rows = self.rows()?;
+        write_answers! { args.pmvid => rows.mvid }
+        // SAFETY: the API requires a name that is null or has the stated room.
+        Ok(unsafe { self.name(&rows.file(), (args.szName, args.cchName), args.pchName) })
+    }
+
+    unsafe fn get_module_from_scope(&self, args: args::GetModuleFromScope) -> Answer {
+        answered! { args.pmd => rows::MODULE | ONLY }
+    }
+
+    unsafe fn get_type_def_props(&self, args: args::GetTypeDefProps) -> Answer {
+        let room = (args.szTypeDef, args.cchTypeDef);
+        if kind_of(args.td) != rows::TYPE {
+            return Ok(HResult::S_FALSE);
+        }
+        if row_of(args.td) == 0 {
+            write_answers! { args.pdwTypeDefFlags => 0, args.ptkExtends => TYPE_REFERENCE }
+            // SAFETY: the API requires a name that is null or has the stated room. Without a name nothing is truncated.
+            unsafe { answer_type_name("", room, args.pchTypeDef) };
+            return Ok(HResult::S_OK);
+        }
+        let rows = self.rows()?;
+        let class = rows.types.get(&args.td).ok_or(NO_ROW)?;
+        write_answers! { args.pdwTypeDefFlags => class.flags, args.ptkExtends => class.extends }
+        // SAFETY: the API requires a name that is null or has the stated room.
+        Ok(unsafe { answer_type_name(&class.name, room, args.pchTypeDef) })
+    }
+
+    unsafe fn get_type_ref_props(&self, args: args::GetTypeRefProps) -> Answer {
+        let room = (args.szName, args.cchName);
+        if kind_of(args.tr) != TYPE_REFERENCE {
+            return Ok(HResult::S_FALSE);
+        }
+        if row_of(args.tr) == 0 {
+            write_answers! { args.ptkResolutionScope => 0 }
             // SAFETY: the API requires a name that is null or has the stated room.
-            unsafe { self.name(&rows.file(), (args.szName, args.cchName), args.pchName) }
-        }))
-    }
-
-    unsafe fn get_module_from_scope(&self, args: args::GetModuleFromScope) -> HResult {
-        write_answers! { args.pmd => rows::MODULE | ONLY }
-        HResult::S_OK
-    }
-
-    unsafe fn get_type_def_props(&self, args: args::GetTypeDefProps) -> HResult {
+            unsafe { answer_type_name("", room, args.pchName) };
+            return Ok(HResult::S_OK);
+        }
+        refuse_if(!self.rows()?.has(args.tr), NO_ROW)?;
+        write_answers! { args.ptkResolutionScope => rows::ASSEMBLY_REFERENCE | ONLY }
         // SAFETY: the API requires a name that is null or has the stated room.
-        code(unsafe { self.write_type(args) })
+        Ok(unsafe { answer_type_name(OBJECT, room, args.pchName) })
     }
 
-    unsafe fn get_type_ref_props(&self, args: args::GetTypeRefProps) -> HResult {
-        // SAFETY: the API requires a name that is null or has the stated room.
-        code(unsafe { self.write_type_reference(args) })
+    /// Resolves a type token: a type of this module is found, a referenced type is not (live: the same test).
+    unsafe fn resolve_type_ref(&self, args: args::ResolveTypeRef) -> Answer {
+        write_answers! { args.ppIScope => std::ptr::null_mut(), args.ptd => 0 }
+        if kind_of(args.tr) == rows::TYPE {
+            let both = self.runtime.upgrade().zip(self.profiler.upgrade());
+            let (runtime, profiler) = both.filter(|_| !args.ppIScope.is_null()).ok_or(HResult::E_INVALIDARG)?;
+            write_answers! { args.ptd => args.tr }
+            // SAFETY: the API requires an identifier; the place is not null.
+            return Ok(unsafe { runtime.open_metadata(&profiler, self.module, args.riid, args.ppIScope) });
+        }
+        if row_of(args.tr) == 0 {
+            write_answers! { args.ptd => rows::TYPE }
+            return Err(HResult::E_INVALIDARG);
+        }
+        Err(if self.rows()?.has(args.tr) { UNRESOLVED } else { NO_ROW })
     }
 
-    unsafe fn resolve_type_ref(&self, args: args::ResolveTypeRef) -> HResult {
-        // SAFETY: the API requires an identifier, and null or a place for the answer.
-        code(unsafe { self.resolve(args) })
-    }
-
-    unsafe fn find_member(&self, args: args::FindMember) -> HResult {
+    unsafe fn find_member(&self, args: args::FindMember) -> Answer {
         let args::FindMember { td, szName, pvSigBlob, cbSigBlob, pmb } = args;
         let args = args::FindMethod { td, szName, pvSigBlob, cbSigBlob, pmb };
         // SAFETY: the API requires a name that ends with a zero, a signature of the stated length, and a place.
-        code(unsafe { self.find_method_of(args, FIELD) })
+        unsafe { self.find_method_of(args, FIELD) }
     }
 
-    unsafe fn find_method(&self, args: args::FindMethod) -> HResult {
+    unsafe fn find_method(&self, args: args::FindMethod) -> Answer {
         // SAFETY: the API requires a name that ends with a zero, a signature of the stated length, and a place.
-        code(unsafe { self.find_method_of(args, METHOD) })
+        unsafe { self.find_method_of(args, METHOD) }
     }
 
-    unsafe fn find_field(&self, args: args::FindField) -> HResult {
+    unsafe fn find_field(&self, args: args::FindField) -> Answer {
         unfound(args.szName, FIELD, args.pmb)
     }
 
-    unsafe fn find_member_ref(&self, args: args::FindMemberRef) -> HResult {
+    unsafe fn find_member_ref(&self, args: args::FindMemberRef) -> Answer {
         unfound(args.szName, rows::MEMBER_REFERENCE, args.pmr)
     }
 
-    unsafe fn get_method_props(&self, args: args::GetMethodProps) -> HResult {
+    /// The class of a method without a type is an invalid token.
+    unsafe fn get_method_props(&self, args: args::GetMethodProps) -> Answer {
+        let rows = self.rows()?;
+        let method = rows.method(args.mb)?;
+        write_answers! {
+            args.pClass => if method.class == rows::NO_TYPE { rows::TYPE } else { method.class },
+            args.pdwAttr => PRIVATE_STATIC,
+            args.ppvSigBlob => NO_ARGUMENTS.as_ptr(),
+            args.pcbSigBlob => NO_ARGUMENTS.len() as u32,
+            args.pulCodeRVA => ADDRESS,
+            args.pdwImplFlags => 0,
+        }
         // SAFETY: the API requires a name that is null or has the stated room.
-        code(unsafe { self.write_method(args) })
+        Ok(unsafe { self.name(&method.name, (args.szMethod, args.cchMethod), args.pchMethod) })
     }
 
-    unsafe fn get_method_semantics(&self, args: args::GetMethodSemantics) -> HResult {
+    unsafe fn get_method_semantics(&self, args: args::GetMethodSemantics) -> Answer {
         write_answers! { args.pdwSemanticsFlags => 0 }
-        NOT_FOUND
+        Err(NOT_FOUND)
     }
 
-    unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> HResult {
+    unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> Answer {
         write_answers! { args.pdwPackSize => 0, args.pulClassSize => 0 }
-        code(self.rows().map(|rows| if rows.has(rows::TYPE | row_of(args.td)) { NOT_FOUND } else { NO_ROW }))
+        Err(if self.rows()?.has(rows::TYPE | row_of(args.td)) { NOT_FOUND } else { NO_ROW })
     }
 
-    unsafe fn get_rva(&self, args: args::GetRVA) -> HResult {
-        code(self.rows().map(|rows| write_address(&rows, args.tk, args.pulCodeRVA, args.pdwImplFlags)))
+    unsafe fn get_rva(&self, args: args::GetRVA) -> Answer {
+        write_address(&self.rows()?, args.tk, args.pulCodeRVA, args.pdwImplFlags)
     }
 
-    unsafe fn get_name_from_token(&self, args: args::GetNameFromToken) -> HResult {
-        code(self.rows().and_then(|rows| {
-            let name = rows.name_of(args.tk).ok_or(HResult::E_INVALIDARG)?.ok_or(NO_ROW)?;
-            write_answers! { args.pszUtf8NamePtr => self.kept(args.tk, name) }
-            Ok(HResult::S_OK)
-        }))
+    unsafe fn get_name_from_token(&self, args: args::GetNameFromToken) -> Answer {
+        let name = self.rows()?.name_of(args.tk).ok_or(HResult::E_INVALIDARG)?.ok_or(NO_ROW)?;
+        answered! { args.pszUtf8NamePtr => self.kept(args.tk, name) }
     }
 
-    unsafe fn get_param_for_method_index(&self, args: args::GetParamForMethodIndex) -> HResult {
-        code(self.rows().and_then(|rows| rows.method(args.md).map(|_| NOT_FOUND)))
+    unsafe fn get_param_for_method_index(&self, args: args::GetParamForMethodIndex) -> Answer {
+        Err(self.rows()?.method(args.md).err().unwrap_or(NOT_FOUND))
     }
 
-    unsafe fn find_type_ref(&self, args: args::FindTypeRef) -> HResult {
-        // SAFETY: the API requires a name that ends with a zero, and a place.
-        code(unsafe { self.find_type_reference(args) })
+    unsafe fn find_type_ref(&self, args: args::FindTypeRef) -> Answer {
+        // SAFETY: the API requires a name that ends with a zero.
+        let name = unsafe { text(args.szName) };
+        let is_framework = args.tkResolutionScope == rows::ASSEMBLY_REFERENCE | ONLY;
+        let is_there = self.rows()?.framework.is_some() && is_framework && name == OBJECT;
+        write_answers! { args.ptr => if is_there { TYPE_REFERENCE | ONLY } else { TYPE_REFERENCE } }
+        refuse_if(!is_there, NOT_FOUND).map(|()| HResult::S_OK)
     }
 
-    unsafe fn get_member_props(&self, args: args::GetMemberProps) -> HResult {
+    unsafe fn get_member_props(&self, args: args::GetMemberProps) -> Answer {
         let args::GetMemberProps { mb, pClass, szMember, cchMember, pchMember, pdwAttr, .. } = args;
         let args::GetMemberProps { ppvSigBlob, pcbSigBlob, pulCodeRVA, pdwImplFlags, .. } = args;
         let (szMethod, cchMethod, pchMethod) = (szMember, cchMember, pchMember);
@@ -255,107 +307,98 @@ impl MetadataServer for Scope {
             pulCodeRVA,
             pdwImplFlags,
         };
-        // SAFETY: the API requires a name that is null or has the stated room.
-        code(refuse_if(kind_of(mb) != METHOD, NO_ROW).and_then(|()| unsafe { self.write_method(args) }))
+        refuse_if(kind_of(mb) != METHOD, NO_ROW)?;
+        // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
+        unsafe { self.get_method_props(args) }
     }
 
     unsafe fn is_valid_token(&self, args: args::IsValidToken) -> bool {
         self.rows().is_ok_and(|rows| rows.has(args.tk))
     }
 
-    unsafe fn get_nested_class_props(&self, args: args::GetNestedClassProps) -> HResult {
-        if kind_of(args.tdNestedClass) == rows::TYPE { NOT_FOUND } else { WRONG_KIND }
+    unsafe fn get_nested_class_props(&self, args: args::GetNestedClassProps) -> Answer {
+        Err(if kind_of(args.tdNestedClass) == rows::TYPE { NOT_FOUND } else { WRONG_KIND })
     }
 
-    unsafe fn get_native_call_conv_from_sig(&self, args: args::GetNativeCallConvFromSig) -> HResult {
-        write_answers! { args.pCallConv => PLATFORMS_OWN }
-        HResult::S_OK
+    unsafe fn get_native_call_conv_from_sig(&self, args: args::GetNativeCallConvFromSig) -> Answer {
+        answered! { args.pCallConv => PLATFORMS_OWN }
     }
 
-    unsafe fn is_global(&self, args: args::IsGlobal) -> HResult {
-        code(self.rows().and_then(|rows| {
-            invalid_if(!rows.has(args.pd))?;
-            write_answers! { args.pbGlobal => i32::from(args.pd == rows::NO_TYPE) }
-            Ok(HResult::S_OK)
-        }))
+    unsafe fn is_global(&self, args: args::IsGlobal) -> Answer {
+        invalid_if(!self.rows()?.has(args.pd))?;
+        answered! { args.pbGlobal => i32::from(args.pd == rows::NO_TYPE) }
     }
 
-    unsafe fn get_generic_param_props(&self, args: args::GetGenericParamProps) -> HResult {
-        if kind_of(args.gp) == rows::TYPE_PARAMETER && row_of(args.gp) != 0 { NO_ROW } else { BAD_INPUT }
+    unsafe fn get_generic_param_props(&self, args: args::GetGenericParamProps) -> Answer {
+        Err(if kind_of(args.gp) == rows::TYPE_PARAMETER && row_of(args.gp) != 0 { NO_ROW } else { BAD_INPUT })
     }
 
-    unsafe fn enum_generic_param_constraints(&self, args: args::EnumGenericParamConstraints) -> HResult {
-        if kind_of(args.tk) != rows::TYPE_PARAMETER {
-            return BAD_INPUT;
-        }
+    unsafe fn enum_generic_param_constraints(&self, args: args::EnumGenericParamConstraints) -> Answer {
+        refuse_if(kind_of(args.tk) != rows::TYPE_PARAMETER, BAD_INPUT)?;
         // SAFETY: the API requires pointers that are null or valid.
         unsafe { self.none(args.phEnum, args.pcGenericParamConstraints) }
     }
 
-    unsafe fn get_generic_param_constraint_props(&self, args: args::GetGenericParamConstraintProps) -> HResult {
-        if kind_of(args.gpc) == rows::CONSTRAINT && row_of(args.gpc) != 0 { NO_ROW } else { BAD_INPUT }
+    unsafe fn get_generic_param_constraint_props(&self, args: args::GetGenericParamConstraintProps) -> Answer {
+        Err(if kind_of(args.gpc) == rows::CONSTRAINT && row_of(args.gpc) != 0 { NO_ROW } else { BAD_INPUT })
     }
 
-    unsafe fn get_pe_kind(&self, args: args::GetPEKind) -> HResult {
+    unsafe fn get_pe_kind(&self, args: args::GetPEKind) -> Answer {
         write_answers! { args.pdwPEKind => 0, args.pdwMAchine => 0 }
-        HResult::S_FALSE
+        Ok(HResult::S_FALSE)
     }
 
-    unsafe fn get_version_string(&self, args: args::GetVersionString) -> HResult {
+    unsafe fn get_version_string(&self, args: args::GetVersionString) -> Answer {
         // SAFETY: the API requires a buffer that is null or has the stated room.
-        unsafe { self.name(VERSION, (args.pwzBuf, args.ccBufSize), args.pccBufSize) }
+        Ok(unsafe { self.name(VERSION, (args.pwzBuf, args.ccBufSize), args.pccBufSize) })
     }
 
-    unsafe fn get_assembly_props(&self, args: args::GetAssemblyProps) -> HResult {
-        code(self.rows().and_then(|rows| {
-            refuse_if(row_of(args.mda) != ONLY, NO_ROW)?;
-            write_answers! { args.ppbPublicKey => NO_KEY, args.pulHashAlgId => SHA1, args.pdwAssemblyFlags => 0 }
-            if !args.ppbPublicKey.is_null() {
-                write_answers! { args.pcbPublicKey => 0 }
-            }
-            // SAFETY: the API requires null or a valid place.
-            unsafe { write_version(args.pMetaData) };
-            // SAFETY: the API requires a name that is null or has the stated room.
-            Ok(unsafe { self.name(&rows.assembly, (args.szName, args.cchName), args.pchName) })
-        }))
+    unsafe fn get_assembly_props(&self, args: args::GetAssemblyProps) -> Answer {
+        let rows = self.rows()?;
+        refuse_if(row_of(args.mda) != ONLY, NO_ROW)?;
+        write_answers! { args.ppbPublicKey => NO_KEY, args.pulHashAlgId => SHA1, args.pdwAssemblyFlags => 0 }
+        if !args.ppbPublicKey.is_null() {
+            write_answers! { args.pcbPublicKey => 0 }
+        }
+        // SAFETY: the API requires null or a valid place.
+        unsafe { write_version(args.pMetaData) };
+        // SAFETY: the API requires a name that is null or has the stated room.
+        Ok(unsafe { self.name(&rows.assembly, (args.szName, args.cchName), args.pchName) })
     }
 
-    unsafe fn get_assembly_ref_props(&self, args: args::GetAssemblyRefProps) -> HResult {
-        code(self.rows().and_then(|rows| {
-            let framework = rows.framework.filter(|_| row_of(args.mdar) == ONLY).ok_or(NO_ROW)?;
-            write_answers! {
-                args.ppbPublicKeyOrToken => NO_KEY,
-                args.ppbHashValue => NO_KEY,
-                args.pdwAssemblyRefFlags => 0,
-            }
-            if !args.ppbPublicKeyOrToken.is_null() {
-                write_answers! { args.pcbPublicKeyOrToken => 0 }
-            }
-            if !args.ppbHashValue.is_null() {
-                write_answers! { args.pcbHashValue => 0 }
-            }
-            // SAFETY: the API requires null or a valid place.
-            unsafe { write_version(args.pMetaData) };
-            // SAFETY: the API requires a name that is null or has the stated room.
-            Ok(unsafe { self.name(&framework, (args.szName, args.cchName), args.pchName) })
-        }))
+    unsafe fn get_assembly_ref_props(&self, args: args::GetAssemblyRefProps) -> Answer {
+        let rows = self.rows()?;
+        let framework = rows.framework.filter(|_| row_of(args.mdar) == ONLY).ok_or(NO_ROW)?;
+        write_answers! {
+            args.ppbPublicKeyOrToken => NO_KEY,
+            args.ppbHashValue => NO_KEY,
+            args.pdwAssemblyRefFlags => 0,
+        }
+        if !args.ppbPublicKeyOrToken.is_null() {
+            write_answers! { args.pcbPublicKeyOrToken => 0 }
+        }
+        if !args.ppbHashValue.is_null() {
+            write_answers! { args.pcbHashValue => 0 }
+        }
+        // SAFETY: the API requires null or a valid place.
+        unsafe { write_version(args.pMetaData) };
+        // SAFETY: the API requires a name that is null or has the stated room.
+        Ok(unsafe { self.name(&framework, (args.szName, args.cchName), args.pchName) })
     }
 
-    unsafe fn get_assembly_from_scope(&self, args: args::GetAssemblyFromScope) -> HResult {
-        write_answers! { args.ptkAssembly => rows::ASSEMBLY | ONLY }
-        HResult::S_OK
+    unsafe fn get_assembly_from_scope(&self, args: args::GetAssemblyFromScope) -> Answer {
+        answered! { args.ptkAssembly => rows::ASSEMBLY | ONLY }
     }
 
-    unsafe fn find_exported_type_by_name(&self, args: args::FindExportedTypeByName) -> HResult {
+    unsafe fn find_exported_type_by_name(&self, args: args::FindExportedTypeByName) -> Answer {
         unfound(args.szName, 0, args.ptkExportedType)
     }
 
-    unsafe fn find_manifest_resource_by_name(&self, args: args::FindManifestResourceByName) -> HResult {
+    unsafe fn find_manifest_resource_by_name(&self, args: args::FindManifestResourceByName) -> Answer {
         unfound(args.szName, rows::RESOURCE, args.ptkManifestResource)
     }
 
-    unsafe fn find_assemblies_by_name(&self, _: args::FindAssembliesByName) -> HResult {
-        let answer = |runtime: &crate::runtime::Runtime| runtime.differences().assemblies_are_not_found as i32;
-        self.runtime.upgrade().map_or(HResult::E_UNEXPECTED, |runtime| HResult(answer(&runtime)))
+    unsafe fn find_assemblies_by_name(&self, _: args::FindAssembliesByName) -> Answer {
+        Err(HResult(self.runtime()?.differences().assemblies_are_not_found as i32))
     }
 }
