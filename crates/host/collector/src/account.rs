@@ -65,8 +65,11 @@ pub fn unsampled(profile: &Profile, used: &Used) -> Option<String> {
         (used.unfollowed.min(missing), "in threads that cannot be followed"),
         (elsewhere, "in threads that ended before they could be sampled, or while the sampler had no CPU"),
     ];
-    let causes: Vec<String> =
-        causes.iter().filter(|(time, _)| is_reported(*time)).map(|(time, why)| format!("{} {why}", shown(*time))).collect();
+    let causes: Vec<String> = causes
+        .iter()
+        .filter(|(time, _)| is_reported(*time))
+        .map(|(time, why)| format!("{} {why}", shown(*time)))
+        .collect();
     (is_reported(missing) && !causes.is_empty()).then(|| {
         format!(
             "{} of the target's {} of CPU time are in no sample: {}",

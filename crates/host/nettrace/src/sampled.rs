@@ -236,7 +236,8 @@ impl Collector {
             note(format!("{} events were not understood.", self.misshapen + end.incomplete));
         }
         if unresolved > 0 {
-            let addresses = if unresolved == 1 { "1 address belongs" } else { &format!("{unresolved} addresses belong") };
+            let addresses =
+                if unresolved == 1 { "1 address belongs" } else { &format!("{unresolved} addresses belong") };
             note(format!("{addresses} to no method that the runtime named: shown as [unknown]."));
         }
         if self.marked.0 < self.marked.1 / UNMARKED {

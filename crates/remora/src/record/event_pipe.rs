@@ -9,7 +9,9 @@ use crate::console::note;
 use crate::failure::Failure;
 use crate::output::{Destination, StreamSpool};
 use crate::ps;
-use remora_attach::{Error, EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks, TargetText, Version};
+use remora_attach::{
+    Error, EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks, TargetText, Version,
+};
 use remora_collector::MemoryLimit;
 use remora_nettrace::{SampledProfile, providers};
 use remora_profile::{Event, Meta, Profile, ThreadIx};
