@@ -115,7 +115,7 @@ pub fn heap(ring_header_words: usize) -> std::ops::Range<usize> {
     begin..begin + ring_header_words + HEAP_RING_WORDS
 }
 
-/// The collector's questions about static fields ([`crate::heap::statics`]), after the second ring.
+/// The collector's questions about static fields (`remora_heap_stream::statics`), after the second ring.
 pub fn questions(ring_header_words: usize) -> std::ops::Range<usize> {
     heap(ring_header_words).end..HEADER_WORDS + ring_header_words + RING_WORDS
 }
