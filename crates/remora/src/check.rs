@@ -24,14 +24,8 @@ struct CheckJson<'a> {
     code: Option<&'static str>,
     checks: Vec<Line<'a>>,
     /// Known risks of a recording on this machine.
-    risks: Vec<&'static str>,
+    risks: Vec<String>,
 }
-
-/// docs/guide/risks.md has the measurement.
-const AVX_512: &str = "this CPU has AVX-512: a sample may crash a process that handles many null references; `--engine eventpipe` avoids that";
-/// See [`Version::has_wrong_sample_marks`].
-const AVX_512_WALL_ONLY: &str = "this CPU has AVX-512: a sample may crash a process that handles many null references; \
-                                 `--engine eventpipe -e wall` avoids that (on this runtime, that engine finds nearly nothing with `-e cpu`)";
 
 #[derive(Debug, Serialize)]
 struct Line<'a> {
@@ -96,12 +90,15 @@ impl Verdict<'_> {
         }
     }
 
-    /// Known risks of the recording.
-    fn risks(&self, version: Option<Version>) -> Vec<&'static str> {
+    /// Known risks of the recording; docs/guide/risks.md has the measurement.
+    fn risks(&self, version: Option<Version>) -> Vec<String> {
         #[cfg(target_arch = "x86_64")]
         if matches!(self, Verdict::Agent) && std::arch::is_x86_feature_detected!("avx512f") {
-            let is_marked = !version.is_some_and(Version::has_wrong_sample_marks);
-            return vec![if is_marked { AVX_512 } else { AVX_512_WALL_ONLY }];
+            let has_wrong_marks = version.is_some_and(Version::has_wrong_sample_marks);
+            return vec![format!(
+                "this CPU has AVX-512: a sample may crash a process that handles many null references; `--engine eventpipe{}` avoids that",
+                if has_wrong_marks { " -e wall" } else { "" }
+            )];
         }
         Vec::new()
     }

@@ -82,8 +82,8 @@ pub fn unsampled(profile: &Profile, used: &Used) -> Option<String> {
 
 /// A note needs more missed runs than this, and more than one in [`MISSED_PART`] of the attempts to sample a running thread.
 const MISSED_RUNS: u64 = 20;
-/// See [`MISSED_RUNS`].
-const MISSED_PART: u64 = 5;
+/// See [`MISSED_RUNS`]. Shares of `bursts sleep:1:-:8:Alpha*0.1+Beta*1` were off by less than a point with one in four missed.
+const MISSED_PART: u64 = 3;
 
 /// A note on threads that ran when the sampler looked, and had blocked before the signal arrived. `missed`: how often.
 pub fn missed_runs(profile: &Profile, missed: u64) -> Option<String> {
@@ -92,7 +92,7 @@ pub fn missed_runs(profile: &Profile, missed: u64) -> Option<String> {
     (missed > MISSED_RUNS && missed > attempts / MISSED_PART).then(|| {
         format!(
             "in {missed} of {attempts} cases, a running thread had blocked again before the signal for its sample arrived: \
-             the CPU time of short bursts is shown too small, and that of the same threads' other code too large"
+             the CPU time of short bursts may be too small, and that of the same threads' other code too large"
         )
     })
 }
@@ -155,7 +155,7 @@ mod tests {
     fn runs_that_ended_before_the_signal_are_reported_when_they_are_many() {
         let text = missed_runs(&sampled(100), 60).expect("60 of 160");
         assert!(text.starts_with("in 60 of 160 cases"), "{text}");
-        assert_eq!(missed_runs(&sampled(100), 24), None, "less than a fifth");
+        assert_eq!(missed_runs(&sampled(100), 49), None, "less than a third");
         assert_eq!(missed_runs(&sampled(10), 15), None, "few");
     }
 

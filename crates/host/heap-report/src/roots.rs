@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_an_object_are_reported_by_the_kind_that_says_most() {
+    fn what_holds_an_object_is_reported_by_the_kind_that_says_most() {
         let mut graph = graph(&[RootKind::Stack, RootKind::Inferred]);
         assert_eq!((holder(&graph, ObjectIx(0)).as_deref(), holder(&graph, ObjectIx(1))), (Some("stack"), None));
         graph.note_root(ObjectIx(0), RootKind::Stack, "in Main()".to_owned());
