@@ -115,7 +115,7 @@ impl Recording {
     pub fn spool(&self) -> Option<PathBuf> {
         let entries = std::fs::read_dir(self.folder.path()).ok()?;
         let mut paths = entries.flatten().map(|entry| entry.path());
-        paths.find(|path| path.to_string_lossy().ends_with(".unfinished.remora"))
+        paths.find(|path| path.to_string_lossy().contains(".unfinished."))
     }
 
     /// A counter in the memory that the agent shares with this `remora`, by the index of the word.

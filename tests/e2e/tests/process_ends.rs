@@ -232,6 +232,32 @@ fn att_16_a_stopped_target_is_refused_before_it_is_asked_and_fine_afterwards() {
 }
 
 #[test]
+fn regression_a_target_that_was_halted_for_a_moment_kept_its_event_session() {
+    on_every_runtime(|runtime| {
+        // Its end of a session can deadlock: docs/guide/risks.md.
+        if runtime.major() < 5 {
+            return;
+        }
+        let mut target = busy(runtime);
+        let mut recording = Recording::start(&target, &["--engine", "eventpipe", "--event", "wall"]);
+        recording.wait_until_it_is_spooled();
+        target.halt();
+        let remora = recording.remora().pid();
+        let before = sockets(remora);
+        recording.remora().signal(Signal::INT);
+        until("it asks for the end", || sockets(remora) > before);
+        target.go_on();
+        recording.finish().is_clean();
+        goes_on(&mut target);
+    });
+}
+
+/// Number of sockets of a process.
+fn sockets(process: u32) -> usize {
+    Facts::of(process).descriptors.values().filter(|link| link.starts_with("socket:")).count()
+}
+
+#[test]
 fn att_16_a_target_halted_by_a_debugger_is_refused_and_one_that_runs_under_it_is_not() {
     on_every_runtime(|runtime| {
         let mut target = busy(runtime);

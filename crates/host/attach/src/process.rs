@@ -103,7 +103,13 @@ impl Process {
         if let Some(reason) = self.stopped_now() {
             return Err(not_attachable(reason));
         }
-        self.diagnostics.as_ref().map_err(|reason| not_attachable(reason.clone()))
+        self.known_socket()
+    }
+
+    /// Its socket, if it is still the same process. A stopped process accepts a connection too, and answers once it continues.
+    pub(crate) fn known_socket(&self) -> Result<&DiagnosticsSocket, Error> {
+        self.require_same()?;
+        self.diagnostics.as_ref().map_err(|reason| Error::NotAttachable { pid: self.pid, reason: reason.clone() })
     }
 
     /// Free memory: the least of the machine's and of each control group's. `None` if unreadable.
@@ -182,7 +188,7 @@ impl Process {
     }
 
     /// A better error for a failed exchange, from the fate of the process.
-    pub(crate) fn explain(&self, error: Error) -> Error {
+    pub fn explain(&self, error: Error) -> Error {
         let is_of_one_that_ends = match &error {
             // An answer may also break off in its middle.
             Error::Broken { .. } | Error::Protocol(CodecError::Truncated { .. }) => true,

@@ -56,11 +56,11 @@ impl EventPipeSession {
     }
 
     /// Requests the runtime to end the session, and returns once the request is sent, within `patience`. Then read until the stream ends,
-    /// and call [`Self::finish`].
+    /// and call [`Self::finish`]. A process that is stopped at this moment gets the request, too: it may continue soon.
     pub fn stop(&mut self, patience: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(patience);
         let mut stream =
-            connect(self.process.ready_socket()?, deadline).map_err(|error| self.process.explain(error))?;
+            connect(self.process.known_socket()?, deadline).map_err(|error| self.process.explain(error))?;
         send(&mut stream, &Request::StopTracing(StopTracing { session: self.id }), deadline)?;
         self.stopping = Some(stream);
         Ok(())

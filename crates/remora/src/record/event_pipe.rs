@@ -186,7 +186,8 @@ impl EventPipe {
         while !self.over {
             let now = Instant::now();
             if let Some(after) = end.is_late(now, self.sampled.named(), self.is_unreadable) {
-                return Err(Error::TimedOut { step: "end its session of events", after }.to_string());
+                let late = Error::TimedOut { step: "end its session of events", after };
+                return Err(self.process.explain(late).to_string());
             }
             let taken = self.sampled.named() + self.sampled.samples();
             let interrupted = end.is_interrupted(now, taken, hurried()).then(|| "interrupted".to_owned());

@@ -191,8 +191,8 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         return agent.write_all(&FromAgent::Failed(AgentErrorCode::Panicked.into()).encode());
     }
     let flood = match manner {
-        // Not a valid message.
-        Manner::Flooding => Some((ring_of(std::iter::repeat_with(|| vec![8; 100])), message_place())),
+        // Not a valid message, and so short that reading it takes longer than writing it.
+        Manner::Flooding => Some((ring_of(std::iter::repeat_with(|| vec![8])), message_place())),
         Manner::Expensive => {
             // Each stack is a mapping, and so is its guard page.
             (0..THREADS).for_each(|_| drop(std::thread::spawn(std::thread::park)));
@@ -206,7 +206,9 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         _ => None,
     };
     if let Some((ring, place)) = flood {
-        // Overwrites the ring repeatedly.
+        // Overwrites the records repeatedly. Without the ring's positions, which only the reader changes then, each record is followed by another.
+        let skipped = if manner == Manner::Growing { 0 } else { HEADER_WORDS * 8 };
+        let (ring, place) = (ring[skipped..].to_vec(), place + skipped as u64);
         std::thread::spawn(move || while memory.write_all_at(&ring, place).is_ok() {});
     } else if manner == Manner::HalfWay {
         agent.write_all(&FromAgent::Forked { child: 0, collection: 1, fork: 1, at: 0 }.encode())?;
@@ -290,6 +292,9 @@ fn filled(place: Range<usize>, fill: impl FnOnce(&Ring)) -> Vec<u8> {
     let words: Vec<AtomicU64> = place.map(|_| AtomicU64::new(0)).collect();
     if let Some(ring) = Ring::new(&words) {
         fill(&ring);
+        // Otherwise the reader would find the end of the ring empty.
+        let rest = words.len() - HEADER_WORDS - ring.used();
+        let _filled = ring.push(&[&vec![8; rest.saturating_sub(1)]]);
     }
     words.into_iter().flat_map(|word| word.into_inner().to_le_bytes()).collect()
 }

@@ -5,7 +5,7 @@ use crate::growth;
 use crate::judge::{Act, Case, Known, RECEIPT, judge};
 use crate::place::{self, Place};
 use crate::plan::{Actor, End, Plan, Task};
-use remora_e2e::{Facts, Remora, Target, remora};
+use remora_e2e::{Facts, Remora, Target, remora, until};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
@@ -148,6 +148,9 @@ fn with_a_mortal(plan: &Plan, seat: &Seat, place: &Place, (folder, (order, after
 
 /// The target has replaced itself by `cat`, which must have nothing of Remora.
 fn other_program(target: &mut Target) -> Vec<String> {
+    let name = format!("/proc/{}/comm", target.pid());
+    // Until then the .NET program may read the question, too.
+    until("it has replaced itself", || std::fs::read_to_string(&name).is_ok_and(|name| name == "cat\n"));
     assert_eq!(target.ask("are you there?"), "are you there?", "cat repeats what it reads");
     Facts::of(target.pid()).remora().into_iter().map(|what| format!("left in the other program: {what}")).collect()
 }
