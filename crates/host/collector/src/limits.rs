@@ -69,9 +69,7 @@ impl MemoryLimit {
 
     fn part(divisor: u64, part: &'static str) -> MemoryLimit {
         // The machine's free memory, or less in a control group. Beyond it, the kernel would end this process or one beside it.
-        let growth = remora_attach::own_room()
-            .map_or(LEAST_LIMIT, |room| (room.bytes / divisor).max(LEAST_LIMIT.min(room.bytes / 2)));
-        MemoryLimit::of(growth, part)
+        MemoryLimit::of(growth(remora_attach::own_room().map(|room| room.bytes), divisor), part)
     }
 
     /// A limit of this many bytes; `part` names the fraction of free memory.
@@ -89,6 +87,11 @@ impl MemoryLimit {
         let why = || format!("what the target sent takes more than {} of the memory that was free", self.part);
         self.is_exceeded().then(why)
     }
+}
+
+/// The allowed growth, bytes, with this much free memory: one part of `divisor`.
+fn growth(free: Option<u64>, divisor: u64) -> u64 {
+    free.map_or(LEAST_LIMIT, |free| (free / divisor).max(LEAST_LIMIT.min(free / 2)))
 }
 
 /// Maximum length of a process's heap stream, bytes.
@@ -174,6 +177,21 @@ mod tests {
     use remora_ring::{HEADER_WORDS, Ring};
     use remora_wire::layout;
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn the_growth_is_a_part_of_the_free_memory_and_never_more_than_half() {
+        const MIB: u64 = 1 << 20;
+        for (free, half, eighth) in
+            [(8192, 4096, 1024), (2048, 1024, 256), (1024, 512, 256), (256, 128, 128), (0, 0, 0)]
+        {
+            assert_eq!(
+                (growth(Some(free * MIB), 2), growth(Some(free * MIB), 8)),
+                (half * MIB, eighth * MIB),
+                "{free} MiB"
+            );
+        }
+        assert_eq!((growth(None, 2), growth(None, 8)), (256 * MIB, 256 * MIB), "unknown");
+    }
 
     #[test]
     fn notes_end_although_an_agent_never_does_and_say_so() {
