@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_told_when_patience_is_over() {
+    fn what_stays_is_reported_when_patience_is_over() {
         assert_eq!(settled(Duration::ZERO, || vec!["the library"]), ["the library"]);
     }
 }

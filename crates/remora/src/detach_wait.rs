@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leaves_is_told_from_what_stays() {
+    fn what_leaves_is_distinguished_from_what_stays() {
         let left = |kind, what: &str| Left { kind, what: what.to_owned(), why: "a recording left it".to_owned() };
         let library = || left(Kind::Mapping, "/tmp/libremora_agent-8ac7829723a02bb7.so (deleted)");
         let thread = || left(Kind::Thread, "thread 7 \"remora\"");

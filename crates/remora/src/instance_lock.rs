@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_one_holder_who_is_told_and_is_free_when_that_ends() {
+    fn a_file_has_one_holder_who_is_reported_and_is_free_when_that_ends() {
         let (name, user) = (own("one"), rustix::process::geteuid().as_raw());
         assert_eq!(holder_among(user, &name), None);
         let first = lock(user, &name).expect("it is free");
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_takes_the_file_of_a_killed_holder_is_not_told_of_by_that_ones_name() {
+    fn one_who_takes_the_file_of_a_killed_holder_is_not_reported_under_that_ones_name() {
         let (name, user) = (own("dead"), rustix::process::geteuid().as_raw());
         let next = lock(user, &name).expect("it is free");
         let gone = std::process::Command::new("true").spawn().and_then(|mut child| child.wait().map(|_| child.id()));

@@ -240,7 +240,7 @@ fn tables_are_files_beside_each_other() {
 }
 
 #[test]
-fn part_of_a_heap_is_converted_and_told() {
+fn part_of_a_heap_is_converted_and_reported() {
     let directory = Directory::new();
     let file = snapshot(&directory, "a.remora-heap", 3, End::Interrupted);
     let out = directory.path("out.heapsnapshot");
@@ -310,7 +310,7 @@ fn a_table_that_is_cut_says_how_much_it_leaves_out() {
 }
 
 #[test]
-fn a_file_of_the_other_kind_is_told_with_the_command_that_shows_it() {
+fn a_file_of_the_other_kind_is_reported_with_the_command_that_shows_it() {
     let directory = Directory::new();
     let (snapshot, recording) = (snapshot(&directory, "a.remora-heap", 4, End::Whole), golden());
     let reported =

@@ -170,7 +170,7 @@ fn where_an_index_cannot_have_its_name_beside_the_file_it_is_kept_in_the_cache()
 }
 
 #[test]
-fn part_of_a_heap_is_shown_and_told_at_the_end() {
+fn part_of_a_heap_is_shown_and_reported_at_the_end() {
     let directory = Directory::new();
     let file = snapshot(&directory, "a.remora-heap", 10, false);
     let viewing = Viewing::file(&file);

@@ -346,13 +346,13 @@ fn a_disk_without_room_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     expect!["remora: /dev/full cannot be written: the disk is full (no space left); free some space, or give -o a place on another disk"]
         .assert_eq(&remora(["convert", golden(), "-o", "/dev/full", "--format", "html"]).fails(21));
 }
 
 #[test]
-fn a_file_that_may_not_grow_further_is_told() {
+fn a_file_that_may_not_grow_further_is_reported() {
     let directory = tempfile::tempdir().expect("there is room for a directory");
     let line = "ulimit -f 1; exec \"$0\" convert \"$1\" -o \"$2\"";
     let run = std::process::Command::new("sh")
@@ -369,7 +369,7 @@ fn a_file_that_may_not_grow_further_is_told() {
 }
 
 #[test]
-fn help_that_cannot_be_written_is_told() {
+fn help_that_cannot_be_written_is_reported() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("the system has it");
     let run = std::process::Command::new(env!("CARGO_BIN_EXE_remora")).arg("--help").stdout(full).output();
     let run = run.expect("it starts");
@@ -421,7 +421,7 @@ fn both_names_of_the_flag_for_a_process_mean_the_same() {
 }
 
 #[test]
-fn a_recording_that_cannot_be_read_is_told() {
+fn a_recording_that_cannot_be_read_is_reported() {
     let directory = Directory::new();
     let whole = std::fs::read(golden()).expect("it is there");
     let place = |bytes: &[u8]| {
@@ -483,7 +483,7 @@ fn a_recording_that_cannot_be_read_is_told() {
 }
 
 #[test]
-fn a_truncated_recording_is_used_as_far_as_it_goes_and_told() {
+fn a_truncated_recording_is_used_as_far_as_it_goes_and_reported() {
     let directory = Directory::new();
     let whole = std::fs::read(golden()).expect("it is there");
     let file = directory.path("cut.remora");
@@ -502,7 +502,7 @@ fn a_truncated_recording_is_used_as_far_as_it_goes_and_told() {
 }
 
 #[test]
-fn a_process_that_is_not_there_or_not_dotnet_is_told() {
+fn a_process_that_is_not_there_or_not_dotnet_is_reported() {
     let ourselves = std::process::id().to_string();
     for command in ["record", "check"] {
         expect!["remora: there is no process 2147483647; `remora ps` lists the processes that can be recorded"]

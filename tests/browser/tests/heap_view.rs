@@ -152,7 +152,7 @@ fn a_click_into_the_treemap_goes_down_and_crumbs_and_keys_lead_up() {
 }
 
 #[test]
-fn a_type_an_object_and_its_neighbours_are_told_with_the_right_numbers() {
+fn a_type_an_object_and_its_neighbours_are_reported_with_the_right_numbers() {
     let page = Page::open(Running::shop());
     let rows = page.text(TYPES);
     assert!(rows.starts_with("Shop.Cache | 1 | 40 B | 17.3 KiB; object[] | 1 | 824 B | 17.3 KiB; Shop.Order | 100 | 4.69 KiB | 16.5 KiB; "), "{rows}");
@@ -309,7 +309,7 @@ fn short_names_keep_what_tells_one_from_another() {
 }
 
 #[test]
-fn a_long_way_is_shown_by_its_ends_and_a_server_that_has_gone_is_told() {
+fn a_long_way_is_shown_by_its_ends_and_a_server_that_has_gone_is_reported() {
     let view = View::new(index_of(&ring(3_000)), "ring".into(), || Err("nobody makes one".into()));
     let page = Page::open(Running::of(view));
     page.leads("location.hash = 'map=2999&show=object.2999'");

@@ -193,7 +193,7 @@ fn a_method_has_a_signature_and_is_found_by_it() {
 }
 
 #[test]
-fn a_list_of_metadata_goes_on_where_it_was_left_and_begins_again_when_it_is_told_to() {
+fn a_list_of_metadata_goes_on_where_it_was_left_and_begins_again_on_demand() {
     in_metadata(|reader| {
         let class = reader.class;
         for question in ["types", "refs", "references", "methods", "members"] {

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_told_from_what_it_is_a_model_of() {
+    fn a_model_is_distinguished_from_what_it_is_a_model_of() {
         let models = Runtime::models();
         assert_eq!(models[0].name(), "the model of .NET Core 3.1");
         assert_eq!(models[2].name(), "the model of .NET 8");

@@ -265,7 +265,7 @@ fn att_07_the_only_profiler_slot_is_taken_from_the_start() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_told_before_anything_is_asked_of_the_process() {
+fn an_output_that_cannot_be_written_is_reported_before_anything_is_asked_of_the_process() {
     let mut target = busy_on_newest();
     let pid = target.pid.to_string();
     let folder = open_folder();
@@ -287,7 +287,7 @@ fn an_output_that_cannot_be_written_is_told_before_anything_is_asked_of_the_proc
 }
 
 #[test]
-fn a_disk_that_is_full_is_told_before_anything_is_asked_of_the_process() {
+fn a_disk_that_is_full_is_reported_before_anything_is_asked_of_the_process() {
     let mut target = busy_on_newest();
     let folder = open_folder();
     let small = format!("mount -t tmpfs -o size=1m tmpfs {}; exec \"$@\"", folder.path().display());

@@ -278,7 +278,7 @@ fn att_07_a_taken_slot_is_refused_on_3_1_and_the_runtimes_own_sampler_used_inste
 }
 
 #[test]
-fn att_07_a_second_remora_is_told_who_records() {
+fn att_07_a_second_remora_learns_who_records() {
     on_every_runtime(|runtime| {
         let mut target = busy(runtime);
         let mut first = Recording::begun(&target, &[]);
@@ -298,7 +298,7 @@ fn att_07_a_second_remora_is_told_who_records() {
 }
 
 #[test]
-fn att_07_of_several_remoras_started_at_once_one_records_and_the_others_are_told_who() {
+fn att_07_of_several_remoras_started_at_once_one_records_and_the_others_learn_who() {
     on_every_runtime(|runtime| {
         let mut target = busy(runtime);
         for engine in ["agent", "eventpipe"] {

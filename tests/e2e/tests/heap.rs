@@ -142,7 +142,7 @@ fn det_16_remora_killed_while_a_heap_is_walked_leaves_neither_library_nor_copy()
 }
 
 #[test]
-fn a_copy_that_costs_more_memory_than_it_may_is_ended_and_what_it_has_told_is_kept() {
+fn a_copy_that_costs_more_memory_than_it_may_is_ended_and_what_it_has_sent_is_kept() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "heap", &["3000000"]);
         let directory = tempfile::tempdir().unwrap();
@@ -205,7 +205,7 @@ fn a_copy_that_is_killed_costs_the_rest_of_the_snapshot_and_nothing_else() {
 }
 
 #[test]
-fn ctrl_c_ends_the_copy_and_keeps_what_it_has_told_and_a_second_snapshot_is_told_of_the_first() {
+fn ctrl_c_ends_the_copy_and_keeps_what_it_has_sent_and_a_second_snapshot_learns_of_the_first() {
     on_every_runtime(|runtime| {
         let (mut target, finished, receipt) = halted(runtime, |target, command, _| {
             let process = target.pid().to_string();
@@ -232,7 +232,7 @@ fn det_17_a_target_that_is_killed_while_its_heap_is_walked_leaves_a_part_and_no_
 }
 
 #[test]
-fn det_17_a_copy_that_a_new_program_inherits_is_told_in_the_receipt() {
+fn det_17_a_copy_that_a_new_program_inherits_is_reported_in_the_receipt() {
     on_every_runtime(|runtime| {
         let (mut target, finished, receipt) = halted(runtime, |target, _, _| target.tell("exec"));
         // It ended, and only the new program could reap it.

@@ -122,7 +122,7 @@ fn a_process_that_may_have_no_more_address_space_is_left_as_it_was_with_the_limi
 
 /// Without free descriptors .NET 8 crashes at its next work after a connection.
 #[test]
-fn det_14_a_process_without_free_descriptors_is_asked_nothing_and_told_what_to_do() {
+fn det_14_a_process_without_free_descriptors_is_asked_nothing_and_learns_what_to_do() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "heap", &["1000"]);
         let process = target.pid().to_string();
@@ -277,7 +277,7 @@ fn det_16_a_collection_that_does_not_come_is_given_up_at_ctrl_c_and_nothing_stay
 
 /// The GC starts while nobody drains the ring, so that everything fits and the copy waits for the next request.
 #[test]
-fn gch_06_a_copy_that_ends_before_it_was_asked_about_static_fields_has_told_the_heap_and_says_what_is_missing() {
+fn gch_06_a_copy_that_ends_before_it_was_asked_about_static_fields_has_sent_the_heap_and_says_what_is_missing() {
     on_runtimes(&[Runtime::major_is(3), Runtime::newest()], |runtime| {
         let mut program = Unstoppable::start(runtime);
         let folder = open_folder();
@@ -328,7 +328,7 @@ fn det_14_a_program_that_is_halted_while_its_heap_is_walked_keeps_nobody_from_th
 
 /// This takes the half minute that a copy may be silent.
 #[test]
-fn a_copy_that_hangs_is_ended_and_what_it_has_told_is_kept() {
+fn a_copy_that_hangs_is_ended_and_what_it_has_sent_is_kept() {
     let mut target = Target::start(&Runtime::newest(), "heap", &[&MANY.to_string()]);
     let folder = open_folder();
     let file = folder.path().join("part.remora-heap");

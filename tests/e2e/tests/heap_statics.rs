@@ -46,7 +46,7 @@ fn are(reported: &[[String; 3]], expected: &[[&str; 3]]) {
 }
 
 #[test]
-fn gch_06_static_fields_are_told_with_their_values_as_csharp_writes_them() {
+fn gch_06_static_fields_are_reported_with_their_values_as_csharp_writes_them() {
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "values", &[]);
         let directory = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ fn gch_06_a_class_that_nobody_has_used_stays_as_it_is() {
 
 /// The runtime does not locate static fields of generic types: their objects are alive without a known root.
 #[test]
-fn gch_06_static_fields_of_generic_types_are_not_told_and_what_they_keep_is_there() {
+fn gch_06_static_fields_of_generic_types_are_not_reported_and_what_they_keep_is_there() {
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "values", &[]);
         let directory = tempfile::tempdir().unwrap();

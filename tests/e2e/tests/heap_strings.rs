@@ -22,7 +22,7 @@ fn has_characters(file: &Path) -> bool {
 }
 
 #[test]
-fn gch_06_strings_are_told_with_their_characters_and_those_that_are_there_again_are_counted() {
+fn gch_06_strings_are_reported_with_their_characters_and_those_that_are_there_again_are_counted() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "texts", &[]);
         let directory = tempfile::tempdir().unwrap();

@@ -89,7 +89,7 @@ fn elements(taken: &Taken, of: &Value, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn gch_06_fields_are_told_with_their_values_as_csharp_writes_them() {
+fn gch_06_fields_are_reported_with_their_values_as_csharp_writes_them() {
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "values", &[]);
         let taken = Taken::of(&target, &["--values"]);
@@ -156,7 +156,7 @@ fn arrays_of_pointers_have_a_name_although_nobody_knows_what_they_point_to() {
 
 /// Once, a nullable tuple of two numbers was shown as its flag and its first number.
 #[test]
-fn gch_06_regression_what_the_runtime_lays_out_itself_is_told_where_it_stands_in_something_else() {
+fn gch_06_regression_what_the_runtime_lays_out_itself_is_reported_where_it_stands_in_something_else() {
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "values", &[]);
         let taken = Taken::of(&target, &["--values"]);
@@ -189,7 +189,7 @@ fn gch_06_regression_what_the_runtime_lays_out_itself_is_told_where_it_stands_in
 }
 
 #[test]
-fn gch_06_values_in_values_are_told_whether_or_not_the_runtime_knows_a_class_of_theirs() {
+fn gch_06_values_in_values_are_reported_whether_or_not_the_runtime_knows_a_class_of_theirs() {
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "values", &[]);
         let taken = Taken::of(&target, &["--values"]);
@@ -267,7 +267,7 @@ fn gch_06_values_in_values_are_told_whether_or_not_the_runtime_knows_a_class_of_
 }
 
 #[test]
-fn gch_06_elements_of_arrays_are_told() {
+fn gch_06_elements_of_arrays_are_reported() {
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "values", &[]);
         let taken = Taken::of(&target, &["--values"]);

@@ -77,7 +77,7 @@ fn counts(shown: &Value, name: &str, expected: [u64; 9]) {
 }
 
 #[test]
-fn gch_03_survivors_moves_and_deaths_of_known_objects_are_told_exactly() {
+fn gch_03_survivors_moves_and_deaths_of_known_objects_are_reported_exactly() {
     on_every_runtime(|runtime| {
         for (_, variables) in MODES.iter().filter(|(since, _)| runtime.major() >= *since) {
             let mut target = program(runtime, variables);
@@ -102,7 +102,7 @@ fn gch_03_survivors_moves_and_deaths_of_known_objects_are_told_exactly() {
 }
 
 #[test]
-fn gch_03_the_price_is_said_beforehand_and_told_afterwards() {
+fn gch_03_the_price_is_said_beforehand_and_reported_afterwards() {
     on_every_runtime(|runtime| {
         let mut target = program(runtime, &[]);
         let mut command = Remora::start(["heap", "-p", &target.pid().to_string(), "--watch", LONG]);
@@ -164,7 +164,7 @@ fn gch_03_the_picture_of_a_busy_program_is_true_after_hundreds_of_collections() 
 
 /// While nobody drains the ring, events are lost: the loss is counted, and the mirror rebuilt.
 #[test]
-fn gch_03_what_found_no_room_is_told_and_the_picture_begins_anew() {
+fn gch_03_what_found_no_room_is_reported_and_the_picture_begins_anew() {
     on_every_runtime(|runtime| {
         let mut target = program(runtime, &[]);
         // Every second object in between is gone: many small ranges.

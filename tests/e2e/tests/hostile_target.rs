@@ -88,7 +88,7 @@ fn regression_a_watch_whose_agent_says_nothing_is_given_up_and_what_stays_is_rep
 }
 
 #[test]
-fn an_agent_that_stops_half_way_is_given_up_and_what_it_told_is_kept() {
+fn an_agent_that_stops_half_way_is_given_up_and_what_it_sent_is_kept() {
     let hostile = Hostile::start("half-way");
     let finished = hostile.remora(&["heap"]).finish();
     assert_eq!(finished.code(), UNCLEAN, "{finished}");

@@ -275,7 +275,7 @@ fn a_lock_that_another_user_holds_in_the_place_of_roots_holds_nobody() {
 
 /// The user was told of leftovers after ten seconds, and to detach what a recording of root's was using.
 #[test]
-fn a_recording_by_root_is_told_to_the_targets_user_at_once_and_one_that_was_killed_is_not() {
+fn a_recording_by_root_is_reported_to_the_targets_user_at_once_and_one_that_was_killed_is_not() {
     let hostile = Hostile::of_today("", "refusing", &[]);
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -304,7 +304,7 @@ fn a_recording_by_root_is_told_to_the_targets_user_at_once_and_one_that_was_kill
 
 /// Root that lacks a capability was told that the socket had been deleted, or to run as root.
 #[test]
-fn root_without_a_capability_is_told_which_one_it_lacks() {
+fn root_without_a_capability_learns_which_one_it_lacks() {
     let hostile = Hostile::of_today("", "refusing", &[]);
     let out = hostile.folder.path().join("out.remora");
     let out = out.to_str().unwrap();

@@ -194,7 +194,7 @@ fn att_03_a_program_with_a_runtime_of_its_own() {
 }
 
 #[test]
-fn att_03_several_runtimes_are_told_apart() {
+fn att_03_several_runtimes_are_distinguished() {
     let targets: Vec<(Runtime, Watched)> = Runtime::all()
         .into_iter()
         .map(|runtime| {

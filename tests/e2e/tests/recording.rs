@@ -197,7 +197,7 @@ fn wall_keeps_to_the_budget_of_signals_that_was_asked_for() {
 }
 
 #[test]
-fn an_idle_target_is_told_as_such_and_the_clock_proposed() {
+fn an_idle_target_is_reported_as_such_and_the_clock_proposed() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "idle", &[]);
         let recorded = record(&target, &["--event", "wall", "--duration", "3s"]);

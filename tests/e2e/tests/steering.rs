@@ -160,7 +160,7 @@ fn a_command_is_recorded_until_its_end() {
 }
 
 #[test]
-fn a_command_that_fails_is_a_recording_all_the_same_and_its_code_is_told() {
+fn a_command_that_fails_is_a_recording_all_the_same_and_its_code_is_reported() {
     on_every_runtime(|runtime| {
         let folder = remora_e2e::folder();
         let (output, receipt) = (folder.path().join("a.remora"), folder.path().join("r.json"));

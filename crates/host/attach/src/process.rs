@@ -431,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_entry_assembly_is_told_from_the_command_line() {
+    fn the_entry_assembly_is_read_from_the_command_line() {
         let cases: [(&[&str], &str, Option<&str>); 6] = [
             (&["dotnet", "/opt/App.Web.dll", "--urls", "x.dll"], "/usr/bin/dotnet", Some("App.Web")),
             (&["dotnet", "exec", "--runtimeconfig", "/a.dll", "b.dll"], "/usr/bin/dotnet", Some("b")),

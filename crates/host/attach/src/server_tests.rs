@@ -157,7 +157,7 @@ fn damaged_answers_are_named() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_told_from_silence() {
+fn a_connection_that_breaks_is_distinguished_from_silence() {
     let (made, server) = process_served_by(|listener| {
         let (mut stream, _) = listener.accept().expect("a connection");
         read_request(&mut stream);
@@ -216,7 +216,7 @@ fn a_process_that_ends_while_it_is_asked_has_ended() {
 
 /// A target replaced its program (exec) between the last check and the attach, which closed its socket.
 #[test]
-fn a_program_that_was_replaced_before_it_answered_is_told_as_replaced() {
+fn a_program_that_was_replaced_before_it_answered_is_reported_as_replaced() {
     let replaced = |result: Result<(), Error>| {
         let text = result.expect_err("another program").to_string();
         assert!(text.contains("process 777 has replaced its program since it was found"), "{text}");

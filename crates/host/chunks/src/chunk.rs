@@ -171,7 +171,7 @@ mod tests {
     ];
 
     #[test]
-    fn chunks_come_back_and_the_end_is_told_from_a_torn_one() {
+    fn chunks_come_back_and_the_end_is_distinguished_from_a_torn_one() {
         for format in FORMATS {
             let mut file = Vec::new();
             format.put(&mut file, 7, b"seven seven seven seven", &mut Unpacked::default());

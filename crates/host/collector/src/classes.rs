@@ -199,7 +199,7 @@ mod tests {
     use crate::files::Files;
 
     #[test]
-    fn modules_are_read_ahead_in_the_order_in_which_they_are_told_each_once_and_no_more_than_a_few() {
+    fn modules_are_read_ahead_in_the_order_in_which_they_are_reported_each_once_and_no_more_than_a_few() {
         let process = std::process::id();
         let mut classes = Classes::new(Names::new(Files::of(process)), Methods::new(Files::of(process)));
         assert!(!classes.read_ahead(), "none was described");

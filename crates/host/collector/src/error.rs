@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn no_memory_is_told_from_other_refusals() {
+    fn no_memory_is_distinguished_from_other_refusals() {
         for code in [AgentErrorCode::System, AgentErrorCode::SharedMemory] {
             assert!(matches!(Error::of_the_agent(code.with(12)), Error::NoMemory(_)), "{code:?}");
             assert!(matches!(Error::of_the_agent(code.with(11)), Error::AgentRefused(_)), "{code:?}");

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_of_the_module_that_its_id_meant_when_it_was_told() {
+    fn a_class_is_of_the_module_that_its_id_meant_when_it_was_reported() {
         let mut id_history = IdHistory::default();
         in_collection(&mut id_history, 0, (0, CLASS), 3);
         in_collection(&mut id_history, 1, (1, LIST), 4);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_watch_what_was_told_last_holds() {
+    fn without_a_watch_what_was_reported_last_holds() {
         let mut id_history = IdHistory::default();
         id_history.class(0, CLASS);
         id_history.module(MODULE, 0, Some(1));

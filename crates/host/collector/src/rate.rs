@@ -52,14 +52,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_rate_is_told_with_the_one_that_was_asked_for() {
+    fn a_lower_rate_is_reported_with_the_one_that_was_asked_for() {
         let notes = notes_of(Event::Cpu, 500, 0);
         assert!(notes.len() == 1 && notes[0].contains("50 times a second, not 100"), "{notes:?}");
         assert_eq!(notes_of(Event::Cpu, 950, 0), Vec::<String>::new());
     }
 
     #[test]
-    fn samples_that_the_budget_left_out_are_told() {
+    fn samples_that_the_budget_left_out_are_reported() {
         let notes = notes_of(Event::Wall, 1000, 20);
         assert!(notes.len() == 1 && notes[0].contains("less often than 100 times a second"), "{notes:?}");
         assert_eq!(notes_of(Event::Wall, 1000, 5), Vec::<String>::new());

@@ -75,7 +75,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn the_other_end_of_a_connection_is_told_by_the_kernel() {
+    fn the_other_end_of_a_connection_is_recognized_by_the_kernel() {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         let wanted = rustix::fs::fstat(&theirs).expect("it is open").st_ino;
         assert_eq!(peer_inode(&ours), Some(wanted));

@@ -58,7 +58,7 @@ mod tests {
     use remora_heap::{Builder, Object, TypeIx};
 
     #[test]
-    fn the_rest_of_a_large_object_is_told_in_pieces_that_add_up() {
+    fn the_rest_of_a_large_object_is_reported_in_pieces_that_add_up() {
         let mut builder = Builder::new();
         for (address, bytes) in [(0x1000, 100), (0x2000, 351), (0x3000, 101), (0x4000, 7)] {
             builder.add_object(Object { address, type_ix: TypeIx(0), bytes }, []).expect("there is room");

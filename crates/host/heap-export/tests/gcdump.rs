@@ -228,7 +228,7 @@ fn all_roots_are_below_one_node_under_the_names_that_readers_know() {
 }
 
 #[test]
-fn an_object_of_more_than_31_bits_is_told_in_pieces_of_which_none_is_lost() {
+fn an_object_of_more_than_31_bits_is_reported_in_pieces_of_which_none_is_lost() {
     let dump = read(&exported(&huge(), Format::GcDump));
     let name = |node: &Node| dump.types[node.of].0.clone();
     let mut sums = BTreeMap::<String, (u64, u64)>::new();

@@ -103,7 +103,7 @@ fn everything_is_read_back_exactly() {
 }
 
 #[test]
-fn an_object_of_more_than_32_bits_is_told_in_pieces_of_which_none_is_lost() {
+fn an_object_of_more_than_32_bits_is_reported_in_pieces_of_which_none_is_lost() {
     let graph = huge();
     let facts = read(&exported(&graph, Format::HeapSnapshot));
     let rest = "[the rest of objects that are too large for this format]";

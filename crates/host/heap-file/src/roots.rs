@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn regression_roots_of_whom_more_is_told_than_is_kept_are_counted() {
+    fn regression_roots_of_whom_more_is_reported_than_is_kept_are_counted() {
         let mut details = Details::default();
         let more = 7;
         for index in 0..MOST_OBJECTS as u64 + more {

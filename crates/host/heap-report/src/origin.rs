@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_told_with_when_it_was_taken_where_that_is_known() {
+    fn a_snapshot_is_reported_with_when_it_was_taken_where_that_is_known() {
         let zone = TimeZone::fixed(jiff::tz::offset(1));
         let known = state("Shop", 4711, 1_767_319_445_999_000_000);
         assert_eq!(in_zone(&known, &zone), "Shop (4711), .NET 8.0.4, taken 2026-01-02 03:04:05 +01:00");
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_should_not_be_compared_is_told() {
+    fn what_should_not_be_compared_is_reported() {
         let of = |before, after| doubts(&before, &after).join("; ");
         assert_eq!(of(state("Shop", 1, 5), state("Shop", 1, 6)), "");
         assert_eq!(of(state("Shop", 1, 5), State::default()), "", "of one it is not known");

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_one_name_are_told_apart_by_their_assemblies() {
+    fn types_of_one_name_are_distinguished_by_their_assemblies() {
         let graph = of_types(&[("App.Node", "First"), ("App.Node", "Second")]);
         let error = select(&graph, NONE, "App.Node").expect_err("either is meant");
         assert!(error.ends_with("give one whole with its assembly: 'App.Node, First', 'App.Node, Second'"), "{error}");

@@ -489,7 +489,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_object_is_told_with_why_it_is_alive_and_who_is_beside_it() {
+    fn an_object_is_reported_with_why_it_is_alive_and_who_is_beside_it() {
         let graph = list(3);
         let last = graph.object_at(0x2040).expect("it is there");
         let row = show(&graph).object(last);
@@ -513,7 +513,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_type_is_told_with_its_greatest_and_who_refers_to_them() {
+    fn a_type_is_reported_with_its_greatest_and_who_refers_to_them() {
         let graph = list(5);
         let show = show(&graph);
         let Ok(Selection::Type(node)) = select(&graph, Statics { fields: &[], are_all: true }, "Known.Node") else {

@@ -103,7 +103,7 @@ fn begun(objects: &[(u64, u64)]) -> Watch {
 }
 
 #[test]
-fn gch_01_what_is_told_of_a_collection_before_its_beginning_was_heard_is_ignored() {
+fn gch_01_what_is_reported_of_a_collection_before_its_beginning_was_heard_is_ignored() {
     let mut watch = Watch::default();
     // The rest of one that was under way, and one whose end makes no copy.
     feed(&mut watch, Gc::begins(7, 2).moved(YOUNG, OLD).ends(0, 0).split_off(2));

@@ -228,7 +228,7 @@ fn the_map_tells_a_node_and_two_levels_below_it() {
 }
 
 #[test]
-fn what_is_longer_than_a_picture_is_told_as_a_rest_and_long_ways_are_cut() {
+fn what_is_longer_than_a_picture_is_reported_as_a_rest_and_long_ways_are_cut() {
     let mut graph = ring(3_000);
     graph.note_root(ObjectIx(0), RootKind::Handle, "as <b>was</b> said".to_owned());
     let server = Running::of(View::new(index_of(&graph), "ring".into(), || Err("nobody makes one".into())));
@@ -264,7 +264,7 @@ fn types_are_sorted_filtered_and_paged() {
 }
 
 #[test]
-fn objects_are_found_by_address_and_told_with_why_they_are_alive() {
+fn objects_are_found_by_address_and_reported_with_why_they_are_alive() {
     let server = Running::shop();
     let found = server.answer("search?text=@0x10100");
     assert_eq!((&found["object"]["name"], &found["note"]), (&"string".into(), &Value::Null));
@@ -316,7 +316,7 @@ fn an_index_that_turns_out_to_be_damaged_is_made_anew_once() {
 }
 
 #[test]
-fn an_index_that_cannot_be_made_anew_is_told() {
+fn an_index_that_cannot_be_made_anew_is_reported() {
     let file = file_of(&bytes_of(&shop()));
     let index = Index::open(file.try_clone().unwrap(), KEY).unwrap();
     let server = Running::of(View::new(index, "shop".into(), || Err("the snapshot has gone".into())));

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_told_from_a_name_by_how_it_begins() {
+    fn an_address_is_distinguished_from_a_name_by_how_it_begins() {
         for (text, asked) in
             [("@x", Some("x")), ("0x7f", Some("0x7f")), ("0X7F", Some("0X7F")), ("7f", None), ("é", None)]
         {

@@ -429,7 +429,7 @@ fn gch_06_what_a_static_event_keeps_is_found_by_its_name_where_that_is_known() {
 }
 
 #[test]
-fn tasks_are_told_by_their_methods_and_with_values_which_are_done() {
+fn tasks_are_recognized_by_their_methods_and_with_values_which_are_done() {
     let mut world = World::new();
     let task = "System.Threading.Tasks.Task";
     world.class(task, CORE, Some("System.Object"), &[]);
@@ -464,7 +464,7 @@ fn tasks_are_told_by_their_methods_and_with_values_which_are_done() {
 }
 
 #[test]
-fn timers_are_told_by_whom_they_call_and_fire_if_they_are_in_a_queue() {
+fn timers_are_recognized_by_whom_they_call_and_fire_if_they_are_in_a_queue() {
     let mut world = World::new();
     let timer = "System.Threading.TimerQueueTimer";
     for name in [timer, "System.Threading.TimerQueue", "System.Threading.ExecutionContext"] {

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_used_again_is_told_apart_by_time() {
+    fn an_address_used_again_is_distinguished_by_time() {
         let mut table = MethodTable::default();
         table.add(method(1, 0x100, 0x10), 50, false).expect("there is room");
         table.remove(0x100, 90);

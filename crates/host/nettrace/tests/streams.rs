@@ -217,7 +217,7 @@ fn what_is_missing_is_counted_by_the_numbers_of_the_threads() {
 }
 
 #[test]
-fn lost_samples_are_told_from_other_lost_events() {
+fn lost_samples_are_distinguished_from_other_lost_events() {
     let mut objects = objects(&stream(NET_10));
     let all = profile(&assemble(&objects), Wall).loss.delivered;
     let first = objects.iter().position(|object| object.name() == "EventBlock").expect("there are events");

@@ -131,7 +131,7 @@ mod tests {
     const LIBRARY_IN_MEMORY: &str = "/memfd:libremora_agent-7.so (deleted)";
 
     #[test]
-    fn ours_is_told_by_the_last_part_of_the_path() {
+    fn ours_is_recognized_by_the_last_part_of_the_path() {
         for path in [
             "/tmp/.x/libremora_agent-7.so (deleted)",
             "/memfd:remora-ring (deleted)",

@@ -172,7 +172,7 @@ fn every_single_damaged_byte_is_noticed() {
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
+fn damage_is_reported_with_its_place() {
     let mut profile = golden::golden();
     let mut writer = Writer::create(Vec::new()).expect("memory takes everything");
     writer.append(&profile).expect("memory takes everything");
@@ -189,7 +189,7 @@ fn damage_is_told_with_its_place() {
 }
 
 #[test]
-fn what_is_no_recording_is_told() {
+fn what_is_no_recording_is_reported() {
     for other in [&b""[..], b"\x1f\x8b\x08", b"<html>", b"Nettrace", b"REMOTE"] {
         assert!(matches!(read(other), Err(Error::NotARecording)), "{other:?}");
         assert!(!is_recording(other));
@@ -198,7 +198,7 @@ fn what_is_no_recording_is_told() {
 }
 
 #[test]
-fn a_newer_version_is_told_with_who_reads_it() {
+fn a_newer_version_is_reported_with_who_reads_it() {
     let mut newer = b"REMORA\x07\x003.1.0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
     let sum = crc32fast::hash(&newer);
     newer.extend(sum.to_le_bytes());

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_left_out() {
+    fn what_cannot_be_reported_is_left_out() {
         // Pointers through memory, and those relative to code.
         for encoding in [0x9b, 0x2b] {
             let mut bytes = table(&[(0x1000, 8)]);

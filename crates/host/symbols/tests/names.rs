@@ -146,7 +146,7 @@ fn a_state_machine_has_the_name_and_arguments_of_its_method() {
 }
 
 #[test]
-fn overloads_that_became_state_machines_are_told_apart() {
+fn overloads_that_became_state_machines_are_distinguished() {
     let image = names();
     for parameter in ["int", "string"] {
         let found = tokens(&image, &format!("Fixture.Shapes.Generated.Overload({parameter})"));

@@ -504,7 +504,7 @@ fn cat_09_an_id_that_unloads_can_be_asked_about_as_long_as_its_unload_is_held_up
 }
 
 #[test]
-fn cat_09_ids_that_are_new_stale_or_unloading_are_told_apart() {
+fn cat_09_ids_that_are_new_stale_or_unloading_are_distinguished() {
     for runtime_version in RuntimeVersion::ALL {
         let findings = in_one(runtime_version, 3, |world| {
             let module = world.runtime.load_module(true);

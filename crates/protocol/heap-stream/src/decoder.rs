@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_a_class_with_a_form_are_told_without_what_they_have_in_common() {
+    fn objects_of_a_class_with_a_form_are_reported_without_what_they_have_in_common() {
         let mut numbers = vec![RANGE, 2, 0x1000, 200, CLASS, 0x70, UNKNOWN_CLASS, 0, CLASS, 0x80, UNKNOWN_CLASS, 0];
         numbers.extend([FIRST_CLASS, 32, distance(0x1000, 0x1020), 0, FORM, 0, 32, 2, FORM, 1, 0, 0]);
         numbers.extend([FIRST_CLASS, 0, distance(0x1020, 0x1000), FIRST_CLASS + 1, 26, CONTENT, 4, 2, 7, 9]);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn values_and_layouts_come_out_as_they_were_told() {
+    fn values_and_layouts_come_out_as_they_were_reported() {
         let mut seen = Seen::default();
         let class = [CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 0];
         let layout = [CLASS, 0, LAYOUT, 32, 2, 2, 0x0400_0001, 8, 0x0400_0002, 16];

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_snapshot_without_an_object_for_want_of_room_is_told_as_a_full_disk() {
+fn a_snapshot_without_an_object_for_want_of_room_is_reported_as_a_full_disk() {
     let failure = Failure::no_snapshot(Some(&Cut::FullDisk), None, vec!["a note".to_owned()]);
     assert!(failure.line().ends_with("free some space, or give -o a place on another disk"), "{failure}");
     assert_eq!(failure.exit(), Exit::DiskFull);
@@ -23,7 +23,7 @@ fn a_file_for_which_there_is_no_memory_is_not_called_damaged() {
 }
 
 #[test]
-fn who_counts_too_long_is_not_told_to_look_for_limits() {
+fn who_counts_too_long_is_not_advised_to_look_for_limits() {
     let why = |last: &str| vec!["a note".to_owned(), format!("the agent: {last}")];
     let failure = Failure::no_snapshot(None, Some(AgentErrorCode::TooMuchAllocated), why("much"));
     assert!(failure.line().contains("leave --roots out"), "{failure}");

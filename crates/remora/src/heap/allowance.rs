@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_fit_into_a_control_group_is_told_so_beforehand() {
+    fn who_may_not_fit_into_a_control_group_is_warned_beforehand() {
         let room = |bytes, bound| Room { bytes, bound };
         let group = || Bound::ControlGroup("/sys/fs/cgroup/app".into());
         let told = may_not_fit(&room(70 << 20, group()), 260 << 20).expect("it may not");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_more_than_it_may_is_told_with_both_numbers() {
+    fn what_costs_more_than_it_may_is_reported_with_both_numbers() {
         let allowance = Allowance { bytes: 1 << 20, why: "--max-extra-memory".to_owned() };
         let costs = |bytes| allowance.exceeded(&HeapProgress { extra_memory: bytes, ..HeapProgress::default() });
         assert_eq!((costs(None), costs(Some(1 << 20))), (None, None));

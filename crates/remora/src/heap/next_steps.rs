@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_a_file_is_told_what_to_do_with_it() {
+    fn whoever_has_a_file_learns_what_to_do_with_it() {
         let files = |names: &[&str]| kept(&names.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(files(&[]), Page::default());
         expect_test::expect![[r"

@@ -477,7 +477,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_long_it_still_takes_is_told_once_that_can_be_known() {
+    fn how_long_it_still_takes_is_reported_once_that_can_be_known() {
         let of = |bytes, bytes_in_all| HeapProgress { objects: 1, bytes, bytes_in_all, ..HeapProgress::default() };
         let ten = Duration::from_secs(10);
         assert_eq!(left(&of(250, 1000), ten), Some(30));

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_long_a_command_ran_before_its_recording_is_told() {
+    fn how_long_a_command_ran_before_its_recording_is_reported() {
         let text = unrecorded_note(Duration::from_millis(85));
         assert!(text.starts_with("the recording began 85"), "{text}");
     }

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_target_is_told_as_such() {
+    fn an_idle_target_is_reported_as_such() {
         let mut profile = Profile::default();
         profile.meta.duration = 10_000_000_000;
         profile.meta.target_cpu = Some(20_000_000);

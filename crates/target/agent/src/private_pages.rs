@@ -144,7 +144,7 @@ mod tests {
     const PAGE: usize = 4096;
 
     #[test]
-    fn a_mapping_of_the_runtimes_file_is_told_from_others() {
+    fn a_mapping_of_the_runtimes_file_is_distinguished_from_others() {
         let line =
             b"7fb853860000-7fb853863000 rw-s 00001000 00:01 45201                      /memfd:doublemapper (deleted)";
         let shared = Shared { start: 0x7fb8_5386_0000, length: 0x3000, offset: 0x1000, inode: 45201 };

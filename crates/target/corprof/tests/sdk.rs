@@ -390,7 +390,7 @@ fn cat_05_cat_09_what_is_known_is_forgotten_when_callbacks_were_missed_and_met_a
 }
 
 #[test]
-fn cat_05_a_profiler_whose_wishes_are_not_taken_back_is_told_so() {
+fn cat_05_a_profiler_whose_wishes_are_not_taken_back_gets_an_error() {
     let (_runtime, script) = refused(("refuse mask later", HResult::E_INVALIDARG.0 as usize));
     script.until("detach_failed");
     script.until("missed");

@@ -182,7 +182,7 @@ fn att_06_where_nothing_serves_each_directory_is_named_and_nothing_is_asked() {
 }
 
 #[test]
-fn att_15_a_failed_attach_is_told_to_whoever_listens_to_the_runtimes_events() {
+fn att_15_a_failed_attach_is_reported_to_whoever_listens_to_the_runtimes_events() {
     each_root(|root| {
         let sleeper = Sleeper::start(root, &[], &[]);
         let process = sleeper.find();
@@ -222,7 +222,7 @@ fn att_05_another_users_process_is_reached_by_root_and_its_socket_belongs_to_it(
 }
 
 #[test]
-fn att_16_a_stopped_target_is_told_at_once_and_serves_again_when_it_goes_on() {
+fn att_16_a_stopped_target_is_reported_at_once_and_serves_again_when_it_goes_on() {
     each_root(|root| {
         let sleeper = Sleeper::start(root, &[], &[]);
         let process = sleeper.find();
@@ -310,7 +310,7 @@ fn att_04_a_program_is_held_at_its_start_and_attached_to_when_it_goes_on() {
 }
 
 #[test]
-fn att_04_a_process_without_net_is_told_from_one_that_is_gone() {
+fn att_04_a_process_without_net_is_distinguished_from_one_that_is_gone() {
     // Not process 1: a container's root may lack a capability that process 1 has, and is then refused its files.
     let mut native = std::process::Command::new("sleep").arg("600").spawn().expect("a process without .NET");
     let (pid, requirements) = (native.id(), Requirements::of_library(&probe()).expect("a library"));

@@ -57,7 +57,7 @@ fn att_03_what_cannot_be_profiled_is_named() {
 }
 
 #[test]
-fn att_04_a_runtime_that_is_not_loaded_yet_is_told_from_no_net_at_all() {
+fn att_04_a_runtime_that_is_not_loaded_yet_is_distinguished_from_no_net_at_all() {
     let starting = MadeUp::plain();
     starting.set("maps", b"7f00-7f10 r-xp 00000000 08:01 42 /usr/share/dotnet/host/fxr/8.0.4/libhostfxr.so\n");
     let checks = failed(&starting, &needs(|_| {}));
@@ -86,7 +86,7 @@ fn switched_off_diagnostics_name_the_variable() {
 }
 
 #[test]
-fn stale_deleted_and_absent_sockets_are_told_apart() {
+fn stale_deleted_and_absent_sockets_are_distinguished() {
     let stale = MadeUp::core_clr();
     stale.listening(&[]);
     only(&stale, &needs(|_| {}), "diagnostics port", "no process listens");
@@ -127,7 +127,7 @@ fn att_05_another_users_process_is_refused_with_the_user_to_be() {
 }
 
 #[test]
-fn att_05_a_container_that_may_not_take_another_users_rights_is_told_which_capabilities_it_lacks() {
+fn att_05_a_container_that_may_not_take_another_users_rights_learns_which_capabilities_it_lacks() {
     let made = MadeUp::core_clr();
     use crate::proc::Capability::{DacOverride, SetGid, SetUid};
     let without = |missing: &[crate::proc::Capability]| {
@@ -171,7 +171,7 @@ fn what_could_not_be_looked_at_was_said_to_have_passed() {
 }
 
 #[test]
-fn att_06_architecture_libc_and_libraries_are_told_apart() {
+fn att_06_architecture_libc_and_libraries_are_distinguished() {
     let made = MadeUp::core_clr();
     made.link("exe", std::path::Path::new("/proc/self/exe"));
     only(
@@ -197,7 +197,7 @@ fn att_06_architecture_libc_and_libraries_are_told_apart() {
 }
 
 #[test]
-fn att_06_on_musl_each_missing_name_is_told() {
+fn att_06_on_musl_each_missing_name_is_reported() {
     let made = MadeUp::core_clr();
     std::fs::create_dir_all(made.in_root("lib")).expect("made");
     let own_maps = crate::proc::Proc::default().maps(std::process::id()).expect("readable");

@@ -128,7 +128,7 @@ fn a_listener_of_another_container_with_the_same_inner_id_is_not_taken() {
 }
 
 #[test]
-fn att_04_a_host_without_a_runtime_is_told_apart() {
+fn att_04_a_host_without_a_runtime_is_distinguished() {
     let made = MadeUp::plain();
     made.link("exe", std::path::Path::new("/usr/bin/dotnet"));
     assert_eq!(made.find().attachable, Err(Reason::RuntimeNotLoaded));

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_for_lambdas_are_told_by_their_names() {
+    fn classes_for_lambdas_are_recognized_by_their_names() {
         for (name, within, nothing) in [
             ("App.Shop.<>c", Some("App.Shop"), true),
             ("App.Shop<int>.<>c<int>", Some("App.Shop<int>"), true),

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn newborn_objects_lie_one_behind_the_other_until_a_place_is_told() {
+    fn newborn_objects_lie_one_behind_the_other_until_a_place_is_reported() {
         let mut piece = PieceWriter::new(BORN, 3);
         piece.born_at(0x1000);
         piece.born(7, 22, 24);

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_one_class_are_told_as_they_are_and_few_are_asked_about() {
+    fn objects_of_one_class_are_reported_as_they_are_and_few_are_asked_about() {
         let heap = Run::new();
         let expected = heap.objects();
         for buffer in [64, 100, 4096, 1 << 16] {

@@ -201,7 +201,7 @@ fn heap(objects: &[(u64, u64, u64, &[u64])], length: u64) -> Heap {
 }
 
 #[test]
-fn every_object_is_told_of_with_its_class_size_and_references() {
+fn every_object_is_reported_with_its_class_size_and_references() {
     let heap = heap(&[(0x1000, 0x700, 24, &[0x1018, 0]), (0x1018, 0x800, 30, &[0x1000, 0x1018])], 56);
     for buffer in [10, 64, 4096] {
         let (walked, seen) = walked(&heap, 16, buffer);
@@ -302,7 +302,7 @@ fn clone(heap: &Heap) -> Heap {
 }
 
 #[test]
-fn with_values_what_stands_in_objects_is_told_and_how_their_classes_are_laid_out() {
+fn with_values_what_stands_in_objects_is_reported_and_how_their_classes_are_laid_out() {
     let heap = heap(&[(0x1000, 0x800, 24, &[]), (0x1018, 0x800, 5001, &[])], 24 + 5008);
     for buffer in [10, 64, 4096] {
         let (walked, seen) = walked_for(Contents::Values, &heap, 16, buffer);
@@ -339,7 +339,7 @@ fn a_class_for_which_there_is_no_room_is_unknown_and_counted() {
 }
 
 #[test]
-fn gch_06_static_fields_are_told_behind_the_walk_and_those_of_classes_that_are_not_loaded_are_not() {
+fn gch_06_static_fields_are_reported_behind_the_walk_and_those_of_classes_that_are_not_loaded_are_not() {
     let heap = heap(&[(0x1000, 0x800, 24, &[])], 24);
     let asked = |fields: &[(u32, bool)]| -> Vec<Asked> {
         fields.iter().map(|(field, reads)| Asked { field: 0x0400_0000 | field, reads: *reads }).collect()

@@ -97,7 +97,7 @@ fn ends(watch: &HeapTracker, told: &Told) {
 }
 
 #[test]
-fn gch_01_what_comes_before_a_beginning_is_told_to_nobody() {
+fn gch_01_what_comes_before_a_beginning_is_reported_to_nobody() {
     let (watch, told) = (watch(64), Told::new(99));
     let put = |piece: &[u8]| told.put(piece);
     watch.live([(YOUNG, OLD, 24)].into_iter(), &put);
@@ -169,7 +169,7 @@ fn gch_03_who_leaves_waits_for_a_callback_that_is_asking_for_less() {
 }
 
 #[test]
-fn gch_03_what_is_collected_is_told_and_of_a_whole_collection_what_is_young() {
+fn gch_03_what_is_collected_is_reported_and_of_a_whole_collection_what_is_young() {
     let (watch, told) = (watch(64), Told::new(99));
     let part = |kind, start| Bounds { kind, start, length: 0x1000 };
     let bounds = |told: &Told| match told.take().get(1) {
@@ -185,7 +185,7 @@ fn gch_03_what_is_collected_is_told_and_of_a_whole_collection_what_is_young() {
 }
 
 #[test]
-fn gch_04_newborn_objects_are_told_in_their_new_places_with_class_and_size() {
+fn gch_04_newborn_objects_are_reported_in_their_new_places_with_class_and_size() {
     let (watch, told) = (watch(64), Told::new(99));
     let put = |piece: &[u8]| told.put(piece);
     begins(&watch, &told, &[1, 1, 1, 1, 1]);
@@ -225,7 +225,7 @@ fn lost(told: &Told) -> u64 {
 }
 
 #[test]
-fn gch_03_whatever_cannot_be_told_is_counted_in_the_end() {
+fn gch_03_whatever_cannot_be_reported_is_counted_in_the_end() {
     let told = Told::new(99);
     let put = |piece: &[u8]| told.put(piece);
     let lossless = watch(64);
