@@ -146,15 +146,10 @@ impl Destination {
             return read_enough(write(&mut &*file)).map_err(|error| entry.failed(error));
         }
         let (before, after) = entry.part();
-        let created = entry.folder.create(&before, after, Mode::from_raw_mode(0o666));
-        let (part, mut file) = created.map_err(|error| entry.failed(error))?;
-        let written = write(&mut file).map_err(|error| entry.failed(error));
-        let placed = written.and_then(|()| entry.put(&part));
-        if placed.is_err() {
-            // A partial file is useless. A failed removal is not the error to report.
-            let _ = part.remove();
-        }
-        placed
+        let written = entry.folder.create_whole(&before, after, Mode::from_raw_mode(0o666), write);
+        let part = written.map_err(|error| entry.failed(error))?;
+        // A part is useless. A failed removal is not the error to report.
+        entry.put(&part).inspect_err(|_| drop(part.remove()))
     }
 
     /// Renames a complete file to its final name.

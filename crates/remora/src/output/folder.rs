@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RenameF
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -83,30 +83,46 @@ impl Folder {
     pub(crate) fn create(&self, before: &str, after: &str, mode: Mode) -> io::Result<(Unfinished, File)> {
         // Readable, since the descriptor is all that is left of it where somebody removes it: [`Unfinished::kept`].
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mut refused = Errno::EXIST;
-        for _ in 0..MOST_NAMES {
-            let name = OsString::from(format!("{before}{}{after}", random()?));
-            match rustix::fs::openat(self, &name, flags, mode) {
-                Ok(file) => {
-                    let file = File::from(file);
-                    return Ok((Unfinished { folder: self.clone(), name, file: file.try_clone()? }, file));
-                }
-                Err(Errno::EXIST) => {}
-                Err(errno) => {
-                    refused = errno;
-                    break;
-                }
-            }
-        }
-        Err(refused.into())
+        let (name, file) = named(before, after, |name| rustix::fs::openat(self, name, flags, mode))?;
+        let file = File::from(file);
+        Ok((Unfinished { folder: self.clone(), name, file: file.try_clone()? }, file))
     }
 
-    /// Creates and removes a file. Where the file system supports it, the file has no name: a killed command leaves nothing.
-    pub(super) fn probe(&self, before: &str, after: &str) -> io::Result<()> {
-        match rustix::fs::openat(self, ".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR) {
+    /// Creates a file without a name, so a killed command leaves nothing. `None` where the file system or a missing `/proc` prevents it.
+    pub(super) fn unnamed(&self, mode: Mode) -> io::Result<Option<File>> {
+        match rustix::fs::openat(self, ".", OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
             // Each is an older kernel's or file system's answer for "not supported".
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => self.create(before, after, Mode::RUSR)?.0.remove(),
-            made => made.map(drop).map_err(io::Error::from),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => Ok(None),
+            made => Ok(Some(made?).filter(|file| rustix::fs::stat(by_descriptor(file)).is_ok()).map(File::from)),
+        }
+    }
+
+    /// Creates a file with the content of `write`. It gets its name, as that of [`Self::create`], when it is complete if possible: then a
+    /// killed command leaves nothing.
+    pub(super) fn create_whole(
+        &self,
+        before: &str,
+        after: &str,
+        mode: Mode,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<Unfinished> {
+        let Some(mut file) = self.unnamed(mode)? else {
+            let (part, mut file) = self.create(before, after, mode)?;
+            write(&mut file).inspect_err(|_| drop(part.remove()))?;
+            return Ok(part);
+        };
+        write(&mut file)?;
+        let path = by_descriptor(&file);
+        let link = |name: &OsStr| rustix::fs::linkat(CWD, &path, self, name, AtFlags::SYMLINK_FOLLOW);
+        let (name, ()) = named(before, after, link)?;
+        Ok(Unfinished { folder: self.clone(), name, file })
+    }
+
+    /// Creates and removes a file, without a name if possible.
+    pub(super) fn probe(&self, before: &str, after: &str) -> io::Result<()> {
+        match self.unnamed(Mode::RUSR)? {
+            Some(_) => Ok(()),
+            None => self.create(before, after, Mode::RUSR)?.0.remove(),
         }
     }
 
@@ -229,6 +245,18 @@ impl Unfinished {
     }
 }
 
+/// Makes an entry with a random name by `make`, which must refuse an existing one.
+fn named<T>(before: &str, after: &str, make: impl Fn(&OsStr) -> Result<T, Errno>) -> io::Result<(OsString, T)> {
+    for _ in 0..MOST_NAMES {
+        let name = OsString::from(format!("{before}{}{after}", random()?));
+        match make(&name) {
+            Err(Errno::EXIST) => {}
+            made => return Ok((name, made?)),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
 /// Resolves a path to a descriptor, without rights to read or write.
 fn walk(from: BorrowedFd<'_>, path: &Path, links: &mut usize) -> io::Result<OwnedFd> {
     let directory =
@@ -276,7 +304,7 @@ fn step(folder: OwnedFd, name: &OsStr, links: &mut usize) -> io::Result<OwnedFd>
 }
 
 /// The path that opens what a descriptor refers to.
-fn by_descriptor(descriptor: &OwnedFd) -> String {
+fn by_descriptor(descriptor: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 

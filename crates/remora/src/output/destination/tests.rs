@@ -276,6 +276,20 @@ fn a_write_that_fails_leaves_nothing_and_takes_nothing_away() {
 }
 
 #[test]
+fn regression_a_second_ctrl_c_left_a_part_of_the_result() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let folder = Folder::open(directory.path()).expect("opened");
+    let has_a_name = folder.unnamed(Mode::RUSR).expect("created").is_none();
+    let written = file(&directory, false).write(|out| {
+        assert_eq!(names(&directory).is_empty(), !has_a_name, "a process that is killed now leaves it");
+        out.write_all(b"ours")
+    });
+    assert!(written.is_ok());
+    assert_eq!(names(&directory), ["out.html"]);
+    assert_eq!(std::fs::read(directory.path().join("out.html")).expect("it is there"), b"ours");
+}
+
+#[test]
 fn a_file_that_appears_meanwhile_is_not_overwritten() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("out.html");
