@@ -77,7 +77,7 @@ fn det_08_the_asking_thread_and_the_runtime_race_to_let_the_library_go() {
             } else {
                 stage.seat("ProfilerDetachSucceeded");
                 own.leave(0);
-                stage.gone_after_told();
+                stage.gone_after_command();
             }
             assert_eq!(stage.act("a load"), "obedient");
         }
@@ -115,7 +115,7 @@ fn det_06_after_the_request_every_question_is_refused_and_no_callback_comes() {
         assert_eq!(sorted(succeeded.done("counts")), sorted(after));
         succeeded.leave(0);
         own.leave(0);
-        stage.gone_after_told();
+        stage.gone_after_command();
     });
 }
 
@@ -242,7 +242,7 @@ fn det_10_det_12_reported_once_then_released_then_unmapped_however_often() {
             assert!(!stage.has_come("Released"), "released before it was told of the detach");
             assert!(stage.is_mapped());
             succeeded.leave(0);
-            stage.gone_after_told();
+            stage.gone_after_command();
             assert!(!stage.has_come("ProfilerDetachSucceeded"), "told twice");
             assert!(!stage.has_come("Released"), "released twice");
         }

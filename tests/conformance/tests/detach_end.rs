@@ -86,7 +86,7 @@ fn det_09_before_the_runtime_looks_it_sleeps_the_expected_time_within_its_bounds
             // The runtime counts in clock ticks.
             let least = Duration::from_millis(least - TICK) / if runtime.is_model() { COMPRESSION } else { 1 };
             assert!(slept >= least, "expected to take {expected} ms, it looked after {slept:?}");
-            stage.gone_after_told();
+            stage.gone_after_command();
         }
     });
 }

@@ -387,13 +387,13 @@ impl Stage {
     #[track_caller]
     pub fn gone(&self) -> u32 {
         let shown = self.seat("ProfilerDetachSucceeded").thread();
-        self.gone_after_told();
+        self.gone_after_command();
         shown
     }
 
     /// [`Stage::gone`] from the second step on.
     #[track_caller]
-    pub fn gone_after_told(&self) {
+    pub fn gone_after_command(&self) {
         self.seat("Released");
         until("the library is unmapped", || !self.is_mapped());
     }

@@ -63,9 +63,12 @@ fn det_14_det_18_where_no_place_is_left_to_look_the_count_is_said_to_be_unseen_a
             left.iter().filter(|left| left["kind"] == kind).map(|left| left["why"].to_string()).collect()
         };
         let mapped = why("mapping");
-        let is_told = |words: &str| mapped.iter().filter(|why| why.contains(words)).count() == 1;
+        let is_reported = |words: &str| mapped.iter().filter(|why| why.contains(words)).count() == 1;
         // Two libraries stay: the repairing one, and the checking one.
-        assert!(mapped.len() == 2 && is_told("the next command shows") && is_told("had no place for it"), "{left:#?}");
+        assert!(
+            mapped.len() == 2 && is_reported("the next command shows") && is_reported("had no place for it"),
+            "{left:#?}"
+        );
         assert!(matches!(&why("profiler-slot")[..], [why] if why.contains("too few")), "{left:#?}");
         for other in others {
             other.detach().unwrap();

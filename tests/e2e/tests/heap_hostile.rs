@@ -33,9 +33,9 @@ fn comes_back(file: &Path, target: &Path) {
     for command in commands {
         let finished: Finished = remora(command.iter().copied());
         assert!(ENDS.contains(&finished.code()), "{command:?}: {finished}");
-        let is_told =
+        let is_reported =
             finished.code() == 0 || finished.stderr.lines().last().is_some_and(|line| line.starts_with("remora: "));
-        assert!(is_told, "{command:?}: {finished}");
+        assert!(is_reported, "{command:?}: {finished}");
         // Type names in the file must not reach the terminal as control sequences.
         let obeyed = finished.stdout.contains(&ESCAPE) || finished.stderr.as_bytes().contains(&ESCAPE);
         assert!(!obeyed, "{command:?}: {finished}");

@@ -37,7 +37,7 @@ pub struct Classes {
     pub(crate) major: Option<u32>,
     are_described: bool,
     /// Modules in the order of their descriptions. `read_ahead` is the number already read ahead.
-    told_modules: Vec<u32>,
+    named_modules: Vec<u32>,
     read_ahead: usize,
 }
 
@@ -60,14 +60,14 @@ impl Classes {
             statics: Statics::default(),
             major: None,
             are_described: false,
-            told_modules: Vec::new(),
+            named_modules: Vec::new(),
             read_ahead: 0,
         }
     }
 
     /// Reads the next module that names will need, the runtime's own first. Returns false if there is none.
     pub(crate) fn read_ahead(&mut self) -> bool {
-        let next = self.told_modules.iter().take(MOST_AHEAD).nth(self.read_ahead);
+        let next = self.named_modules.iter().take(MOST_AHEAD).nth(self.read_ahead);
         let Some(module) = next else { return false };
         // The image is kept. Whether it is readable matters only when it is needed.
         if let Some(image) = self.names.image(*module) {
@@ -139,7 +139,7 @@ impl Classes {
             Message::Module { index, path, mvid } => {
                 self.methods.message(Message::Module { index, path: path.clone(), mvid });
                 self.names.module(index, path, mvid);
-                self.told_modules.push(index);
+                self.named_modules.push(index);
             }
             Message::Type { .. } | Message::Method { .. } | Message::FunctionId { .. } => self.methods.message(message),
             Message::ModuleId { id, since, index } => {

@@ -117,8 +117,8 @@ fn an_object_of_more_than_32_bits_is_reported_in_pieces_of_which_none_is_lost() 
 #[test]
 fn what_is_missing_is_said() {
     let file: Value = serde_json::from_slice(&exported(&small(), Format::HeapSnapshot)).unwrap();
-    let told = &file["snapshot"]["remora"];
-    assert_eq!(told["complete"], false);
-    assert_eq!(told["account"][0], "Shop (4711), .NET 8.0.4: NOT all of the heap");
-    assert_eq!(told["account"][1], "3 ranges of the heap were not walked to their end");
+    let reported = &file["snapshot"]["remora"];
+    assert_eq!(reported["complete"], false);
+    assert_eq!(reported["account"][0], "Shop (4711), .NET 8.0.4: NOT all of the heap");
+    assert_eq!(reported["account"][1], "3 ranges of the heap were not walked to their end");
 }

@@ -156,8 +156,8 @@ fn gch_04_who_is_born_is_unknown_until_a_collection_and_counted_by_how_many_it_s
     let mut watch = begun(&[(OLD, NODE)]);
     assert_eq!(watch.cache().unwrap().get(YOUNG), None);
     // A watch numbers classes otherwise than a snapshot. Of three that were made one is alive.
-    let told = Gc::begins(2, 0).class(0, PAIR).class(1, NODE).allocated(1, 3).moved(YOUNG, YOUNG + 0x100);
-    feed(&mut watch, told.born(YOUNG + 0x100, 1).ends(0, 0));
+    let reported = Gc::begins(2, 0).class(0, PAIR).class(1, NODE).allocated(1, 3).moved(YOUNG, YOUNG + 0x100);
+    feed(&mut watch, reported.born(YOUNG + 0x100, 1).ends(0, 0));
     let newborn = Known { class: 0, bytes: 24, survived: 1, is_of_the_start: false };
     assert_eq!(watch.cache().unwrap().get(YOUNG + 0x100), Some(newborn));
     // It stays young, so that the runtime counts it again; then it is reported again, and dies.

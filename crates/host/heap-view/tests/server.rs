@@ -234,12 +234,12 @@ fn what_is_longer_than_a_picture_is_reported_as_a_rest_and_long_ways_are_cut() {
     let server = Running::of(View::new(index_of(&graph), "ring".into(), || Err("nobody makes one".into())));
     let last = server.answer("object?id=2999");
     let path = &last["path"];
-    let told = path["objects"].as_array().unwrap().len() as u64;
+    let reported = path["objects"].as_array().unwrap().len() as u64;
     assert_eq!((&path["roots"][0]["kind"], &path["objects"][0]["id"]), (&"handle".into(), &0.into()));
     assert_eq!(path["roots"][0]["note"], "as <b>was</b> said");
     assert_eq!(server.answer("about")["about"]["root_notes"], serde_json::json!({}), "not told with everything");
-    assert_eq!(path["objects"][told as usize - 1]["id"], 2999);
-    assert_eq!(path["hidden"].as_u64().unwrap() + told, 3_000);
+    assert_eq!(path["objects"][reported as usize - 1]["id"], 2999);
+    assert_eq!(path["hidden"].as_u64().unwrap() + reported, 3_000);
     assert_eq!((&last["cut"], &last["above"][0]["name"]), (&true.into(), &"all of the heap".into()));
     assert!(last["above"].as_array().unwrap().len() <= 25);
 }
@@ -248,8 +248,8 @@ fn what_is_longer_than_a_picture_is_reported_as_a_rest_and_long_ways_are_cut() {
 fn types_are_sorted_filtered_and_paged() {
     let server = Running::shop();
     let names = |question: &str| -> Vec<String> {
-        let told = server.answer(question);
-        told["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+        let reported = server.answer(question);
+        reported["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(names("types?count=3"), ["Shop.Cache", "object[]", "Shop.Order"]);
     assert_eq!(names("types?count=2&from=1"), ["object[]", "Shop.Order"]);
@@ -268,11 +268,11 @@ fn objects_are_found_by_address_and_reported_with_why_they_are_alive() {
     let server = Running::shop();
     let found = server.answer("search?text=@0x10100");
     assert_eq!((&found["object"]["name"], &found["note"]), (&"string".into(), &Value::Null));
-    let told = server.answer(&format!("object?id={}", found["object"]["id"]));
+    let reported = server.answer(&format!("object?id={}", found["object"]["id"]));
     let path: Vec<&str> =
-        told["path"]["objects"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+        reported["path"]["objects"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(
-        (path, &told["path"]["roots"]),
+        (path, &reported["path"]["roots"]),
         (
             vec!["Shop.Cache", "object[]", "Shop.Order", "string"],
             &serde_json::json!([{ "kind": "static", "note": "Shop.Cache.instance" }])

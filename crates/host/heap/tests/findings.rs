@@ -424,8 +424,8 @@ fn gch_06_what_a_static_event_keeps_is_found_by_its_name_where_that_is_known() {
     let held = graph.object_at(address(handler)).unwrap();
     graph.note_root(held, RootKind::Static, "App.Bus.Closed".into());
     let rows = found(&graph, &NoValues).subscriptions.rows;
-    let told: Vec<_> = rows.iter().map(|row| (row.publisher, &row.events[..], row.count, row.retained)).collect();
-    assert_eq!(told, [(None, &["App.Bus.Closed".to_owned()][..], 1, 1024)]);
+    let reported: Vec<_> = rows.iter().map(|row| (row.publisher, &row.events[..], row.count, row.retained)).collect();
+    assert_eq!(reported, [(None, &["App.Bus.Closed".to_owned()][..], 1, 1024)]);
 }
 
 #[test]
@@ -445,21 +445,21 @@ fn tasks_are_recognized_by_their_methods_and_with_values_which_are_done() {
     let other = world.class(task, "App", Some("System.Object"), &[]);
     world.objects.push((other, 24, Vec::new()));
     let graph = world.graph();
-    let told = |findings: &Findings| -> Vec<_> {
+    let reported = |findings: &Findings| -> Vec<_> {
         findings.tasks.rows.iter().map(|row| (row.method.clone(), row.count, row.pending, row.retained)).collect()
     };
     let method = Some("App.Shop.OrderAsync<int>".to_owned());
     let without = found(&graph, &NoValues);
-    assert_eq!(told(&without), [(method.clone(), 3, None, 72), (None, 1, None, 24)]);
+    assert_eq!(reported(&without), [(method.clone(), 3, None, 72), (None, 1, None, 24)]);
     assert_eq!((without.tasks.count, without.tasks.pending), (4, None));
     // Done, failed, begun; and one that is done.
     let states = [(0, 0x100_0000), (1, 0x21_0000), (2, 0x1_0400), (3, 0x40_0000)];
     let states: Vec<_> = states.map(|(object, state)| ("m_stateFlags", object, state)).to_vec();
     let with = found(&graph, &Known(&graph, states.clone()));
-    assert_eq!(told(&with), [(method.clone(), 3, Some(1), 72), (None, 1, Some(0), 24)]);
+    assert_eq!(reported(&with), [(method.clone(), 3, Some(1), 72), (None, 1, Some(0), 24)]);
     assert_eq!(with.tasks.pending, Some(1));
     let of_some = found(&graph, &Known(&graph, states[1..].to_vec()));
-    assert_eq!(told(&of_some)[0], (method, 3, None, 72));
+    assert_eq!(reported(&of_some)[0], (method, 3, None, 72));
     assert_eq!(of_some.tasks.pending, None, "nobody can say of all");
 }
 

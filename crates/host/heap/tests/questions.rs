@@ -64,9 +64,9 @@ fn paths_are_real_and_none_is_shorter() {
             assert!(graph.roots().contains(&path.root));
             assert!(path.objects.windows(2).all(|pair| graph.references(pair[0]).any(|target| target == pair[1])));
         }
-        let told = paths.beginnings(graph.objects());
-        assert!(told.is_sorted_by(|one, other| one.1 >= other.1), "seed {seed}");
-        assert_eq!(told.into_iter().collect::<HashMap<_, _>>(), beginnings, "seed {seed}");
+        let reported = paths.beginnings(graph.objects());
+        assert!(reported.is_sorted_by(|one, other| one.1 >= other.1), "seed {seed}");
+        assert_eq!(reported.into_iter().collect::<HashMap<_, _>>(), beginnings, "seed {seed}");
     }
 }
 
@@ -132,9 +132,9 @@ fn a_difference_names_what_has_changed_and_what_has_changed_most_first() {
     }
     let [earlier, later] = [0, 1].map(|index| Snapshot { graph: &graphs[index], rows: &rows[index] });
     let changed = diff::by_type(earlier, later);
-    let told: Vec<_> =
+    let reported: Vec<_> =
         changed.iter().map(|row| (row.name.as_str(), row.before.count, row.after.count, row.growth())).collect();
-    assert_eq!(told, [("N.T2", 0, 1, 500), ("N.T1", 1, 0, -30), ("N.T0", 2, 2, 1)]);
+    assert_eq!(reported, [("N.T2", 0, 1, 500), ("N.T1", 1, 0, -30), ("N.T0", 2, 2, 1)]);
     assert_eq!(changed[0].retained_growth(), 500);
     assert_eq!(changed[0].assembly, "A0");
     assert_eq!(diff::by_type(earlier, earlier), []);

@@ -227,7 +227,7 @@ fn lost_samples_are_distinguished_from_other_lost_events() {
     let mut sampled = SampledProfile::new(Wall);
     assert_eq!(sampled.lost(), 0);
     sampled.push(&bytes).expect("it can be read");
-    assert_eq!(sampled.lost(), all - counter.samples, "told while it is recorded");
+    assert_eq!(sampled.lost(), all - counter.samples, "reported while it is recorded");
     let profile = profile(&bytes, Wall);
     assert_eq!(profile.loss.delivered, counter.samples);
     assert_eq!(profile.loss.lost, [(LossCause::RuntimeDropped, all - counter.samples)]);

@@ -503,8 +503,8 @@ Receipt: clean. Nothing of Remora is left in process 100 (.NET 8.0.4).
     assert_eq!(clean, wanted);
     for (task, name) in [(Task::Snapshot, "snapshot"), (Task::Watch, "watch")] {
         let receipt = receipt(&Facts { task, ..facts_with_file() }, |_| {});
-        let told = receipt.to_string();
-        assert!(told.contains(&format!("attach 5.2 ms · {name} 5.0 s · detach 301 ms")), "{told}");
+        let reported = receipt.to_string();
+        assert!(reported.contains(&format!("attach 5.2 ms · {name} 5.0 s · detach 301 ms")), "{reported}");
         let json: serde_json::Value = serde_json::from_str(&receipt.to_json()).unwrap();
         assert_eq!((&json["task"], &json["timings"]["recording_ms"]), (&name.into(), &5000.0.into()));
     }
@@ -522,21 +522,21 @@ Receipt: clean. Nothing of Remora is left in process 100 (.NET 8.0.4).
 
 #[test]
 fn det_14_what_was_not_looked_at_is_not_called_clean() {
-    let told = |facts: &Facts| {
+    let reported = |facts: &Facts| {
         let receipt = receipt(facts, |_| {});
         assert!(receipt.clean(), "{:?}", receipt.left);
         receipt.not_looked_at.iter().map(|(kind, _)| kind.name()).collect::<Vec<_>>()
     };
-    assert_eq!(told(&facts_with_file()), ["gc-mode", "event-session"]);
+    assert_eq!(reported(&facts_with_file()), ["gc-mode", "event-session"]);
     let measured = Facts { gc_mode: GcMode::OffUntilDetach, event_session: EventSession::Ended, ..facts_with_file() };
-    assert_eq!(told(&measured), Vec::<&str>::new());
+    assert_eq!(reported(&measured), Vec::<&str>::new());
     let no_inode = receipt(&Facts { socket_inodes: Vec::new(), ..facts_with_file() }, |_| {});
     assert_eq!(no_inode.verdict(Kind::Socket), Verdict::NotLookedAt("the system did not show which one the agent had"));
     assert!(no_inode.to_string().contains("· socket: not looked at, since the system did not show"), "{no_inode}");
     // The runtime's own sampler loads nothing and places nothing.
     let own = Facts { event_session: EventSession::Ended, ..Facts::default() };
     assert_eq!(
-        told(&own),
+        reported(&own),
         ["timer", "signal-disposition", "signal-mask", "file", "socket", "profiler-slot", "gc-mode"]
     );
 }

@@ -134,14 +134,14 @@ fn timer() -> String {
 }
 
 fn thread() -> String {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, reported) = std::sync::mpsc::channel();
     let body = move || {
         // SAFETY: it takes nothing and cannot fail.
         tell.send(unsafe { libc::gettid() }).expect("the other end waits");
         std::thread::park();
     };
     std::thread::Builder::new().name("remora-agent".into()).spawn(body).expect("a thread can be made");
-    told.recv().expect("it tells").to_string()
+    reported.recv().expect("it tells").to_string()
 }
 
 fn socket() -> String {

@@ -114,7 +114,7 @@ pub(crate) fn served<T: MetadataServer, A: Refused>(
     caught(answer, |payload| server.panicked(slot, payload)).unwrap_or_else(|| A::refused(HResult::E_UNEXPECTED))
 }
 
-fn told<T: MetadataServer>(object: &MetadataObject<T>, slot: Slot) {
+fn called<T: MetadataServer>(object: &MetadataObject<T>, slot: Slot) {
     caught(|| object.server.unknown(slot), |payload| object.server.panicked(slot, payload));
 }
 
@@ -133,7 +133,7 @@ unsafe extern "system" fn query_interface<T: MetadataServer>(
     if riid.is_null() {
         return HResult::E_POINTER.0;
     }
-    told(known, Slot::QUERY_INTERFACE);
+    called(known, Slot::QUERY_INTERFACE);
     // SAFETY: not null; the caller's identifiers need not be aligned.
     let iid = unsafe { riid.read_unaligned() };
     let found = if [sys::IID_IUnknown, sys::IID_IMetaDataImport, sys::IID_IMetaDataImport2].contains(&iid) {
@@ -153,7 +153,7 @@ unsafe extern "system" fn query_interface<T: MetadataServer>(
 unsafe extern "system" fn add_ref<T: MetadataServer>(this: *mut c_void) -> u32 {
     // SAFETY: the caller holds a reference, so the object lives.
     let Some(known) = (unsafe { MetadataObject::<T>::of_import(this) }) else { return 0 };
-    told(known, Slot::ADD_REF);
+    called(known, Slot::ADD_REF);
     known.references.fetch_add(1, Ordering::Relaxed) + 1
 }
 
@@ -161,7 +161,7 @@ unsafe extern "system" fn add_ref<T: MetadataServer>(this: *mut c_void) -> u32 {
 unsafe extern "system" fn release<T: MetadataServer>(this: *mut c_void) -> u32 {
     // SAFETY: the caller holds the reference that this releases.
     let Some(known) = (unsafe { MetadataObject::<T>::of_import(this) }) else { return 0 };
-    told(known, Slot::RELEASE);
+    called(known, Slot::RELEASE);
     let before = known.references.fetch_sub(1, Ordering::Release);
     if before == 1 {
         fence(Ordering::Acquire);

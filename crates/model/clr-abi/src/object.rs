@@ -68,7 +68,7 @@ pub(crate) unsafe fn serve<T: InfoServer>(
 ///
 /// # Safety
 /// `this` is null or a live [`InfoObject`] of this type.
-unsafe fn told<T: InfoServer>(this: *mut c_void, slot: Slot) -> Option<u8> {
+unsafe fn called<T: InfoServer>(this: *mut c_void, slot: Slot) -> Option<u8> {
     // SAFETY: the caller guarantees null or a live object of this type.
     let server = unsafe { this.cast::<InfoObject<T>>().as_ref() }?.server();
     let tell = || {
@@ -92,7 +92,7 @@ unsafe extern "system" fn query_interface<T: InfoServer>(
         return HResult::E_POINTER.0;
     }
     // SAFETY: the profiler passes the object whose vtable it calls.
-    let Some(newest) = (unsafe { told::<T>(this, Slot::QUERY_INTERFACE) }) else {
+    let Some(newest) = (unsafe { called::<T>(this, Slot::QUERY_INTERFACE) }) else {
         return HResult::E_UNEXPECTED.0;
     };
     // SAFETY: not null; the caller's identifiers need not be aligned.
@@ -108,12 +108,12 @@ unsafe extern "system" fn query_interface<T: InfoServer>(
 
 unsafe extern "system" fn add_ref<T: InfoServer>(this: *mut c_void) -> u32 {
     // SAFETY: the profiler passes the object whose vtable it calls.
-    unsafe { told::<T>(this, Slot::ADD_REF) };
+    unsafe { called::<T>(this, Slot::ADD_REF) };
     1
 }
 
 unsafe extern "system" fn release<T: InfoServer>(this: *mut c_void) -> u32 {
     // SAFETY: the profiler passes the object whose vtable it calls.
-    unsafe { told::<T>(this, Slot::RELEASE) };
+    unsafe { called::<T>(this, Slot::RELEASE) };
     1
 }

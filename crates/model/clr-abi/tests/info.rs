@@ -129,8 +129,8 @@ fn references_are_reported_and_not_counted() {
         // SAFETY: a live object: references do not free it.
         assert_eq!(unsafe { sys::IUnknown::Release(unknown) }, 1);
     }
-    let told = object.server().references.lock().expect("no panic while locked").clone();
-    assert_eq!(told, ["AddRef", "Release"].repeat(3));
+    let reported = object.server().references.lock().expect("no panic while locked").clone();
+    assert_eq!(reported, ["AddRef", "Release"].repeat(3));
 }
 
 #[test]

@@ -272,7 +272,7 @@ fn busy_program(world: &World, threads: usize) -> Vec<schedule::Task> {
     (0..threads).map(live).collect()
 }
 
-/// The modules that a profiler knows if it enumerated `enumerated` at position `told_before` of its callbacks.
+/// The modules that a profiler knows if it enumerated `enumerated` at position `reported_before` of its callbacks.
 fn known_modules(enumerated: &[usize], callback_data: &[CallbackData]) -> BTreeSet<usize> {
     let mut known: BTreeSet<usize> = enumerated.iter().copied().collect();
     for one in callback_data {
@@ -420,12 +420,12 @@ fn cat_07_an_event_outranks_an_enumeration_that_is_still_being_read() {
         join(&threads);
         let callback_data = script.callback_data();
         let alive: BTreeSet<usize> = world.runtime.modules().iter().map(|module| module.0).collect();
-        let (enumerated, told_by_then) = read.lock().unwrap().clone();
+        let (enumerated, reported_by_then) = read.lock().unwrap().clone();
         assert_eq!(known_modules(&enumerated, &callback_data), alive, "events outrank what was enumerated before them");
         // A profiler that trusts the list because it read it later is sometimes wrong.
-        let mut other_way = known_modules(&[], &callback_data[..told_by_then]);
+        let mut other_way = known_modules(&[], &callback_data[..reported_by_then]);
         other_way.extend(&enumerated);
-        let other_way = known_modules(&other_way.into_iter().collect::<Vec<_>>(), &callback_data[told_by_then..]);
+        let other_way = known_modules(&other_way.into_iter().collect::<Vec<_>>(), &callback_data[reported_by_then..]);
         other_way != alive
     });
     assert!(wrong_without.iter().all(|count| *count > 0), "{wrong_without:?}");

@@ -17,7 +17,7 @@ const JIT: u32 = 0x20;
 /// COR_PRF_HIGH_DISABLE_TIERED_COMPILATION.
 const DISABLE_TIERS: u32 = 0x8;
 
-fn told_of_compilations() -> Script {
+fn with_compilations() -> Script {
     Script::new().on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(JIT), HResult::S_OK))
 }
 
@@ -45,7 +45,7 @@ fn made(world: &World, collectible: bool, jitted: bool) -> (ModuleId, FunctionId
 #[test]
 fn cat_03_cat_08_a_method_that_is_called_often_is_compiled_again_and_all_its_bodies_stay_its_own() {
     in_worlds(CORES, |world| {
-        let (_, script, _) = world.attached(told_of_compilations());
+        let (_, script, _) = world.attached(with_compilations());
         let (_, function) = made(world, false, true);
         let mut starts = vec![world.runtime.address_of(function).unwrap() as usize];
         let better = world.runtime.differences().better_bodies;
@@ -70,7 +70,7 @@ fn cat_03_cat_08_a_method_that_is_called_often_is_compiled_again_and_all_its_bod
 #[test]
 fn cat_03_cat_08_a_precompiled_method_is_reported_when_a_better_body_of_it_is_made() {
     in_worlds(CORES, |world| {
-        let (_, script, _) = world.attached(told_of_compilations());
+        let (_, script, _) = world.attached(with_compilations());
         let (_, function) = made(world, false, false);
         let precompiled = world.runtime.address_of(function).unwrap();
         assert_eq!((compilations(&script, function), listed(&script, function)), (0, 0));

@@ -418,8 +418,11 @@ mod tests {
         let object = [FIRST_CLASS, 32, 0, VALUES, 16, 2, 7, 9];
         HeapDecoder::default().push(&written(&[&class[..], &layout, &object].concat()), &mut seen).unwrap();
         let fields = vec![(0x0400_0001, 8), (0x0400_0002, 16)];
-        let told = Layout { bytes: 32, count: 2, fields };
-        assert_eq!(seen.0[1..], [format!("layout 0 {told:?}"), "object 0x0 0 32".into(), "values 16 [7, 9]".into()]);
+        let reported = Layout { bytes: 32, count: 2, fields };
+        assert_eq!(
+            seen.0[1..],
+            [format!("layout 0 {reported:?}"), "object 0x0 0 32".into(), "values 16 [7, 9]".into()]
+        );
     }
 
     #[test]

@@ -139,13 +139,13 @@ mod tests {
 
     #[test]
     fn gch_06_an_answer_tells_places_values_and_why_not() {
-        let told = written(&[1, 5, 28, 0, 0x7f00, 1, 42, 0x8013_1355, 0, 0x7f10, 0]);
+        let reported = written(&[1, 5, 28, 0, 0x7f00, 1, 42, 0x8013_1355, 0, 0x7f10, 0]);
         let places = vec![
             Ok(Place { address: 0x7f00, value: Some(42) }),
             Err(0x8013_1355),
             Ok(Place { address: 0x7f10, value: None }),
         ];
-        assert_eq!(answer(&told), Ok(Answer::Fields { question: 5, first: 28, places }));
+        assert_eq!(answer(&reported), Ok(Answer::Fields { question: 5, first: 28, places }));
         assert_eq!(answer(&written(&[0, 9])), Ok(Answer::End(9)));
     }
 

@@ -267,8 +267,8 @@ mod tests {
             let record = pop(&ring).expect("it was pushed");
             let mut expected: Vec<u8> = bytes.clone();
             expected.resize(bytes.len().next_multiple_of(8), 0);
-            let told: Vec<u8> = record[1..].iter().flat_map(|word| word.to_le_bytes()).collect();
-            assert_eq!((record[0], &told), (7, &expected), "{length}");
+            let reported: Vec<u8> = record[1..].iter().flat_map(|word| word.to_le_bytes()).collect();
+            assert_eq!((record[0], &reported), (7, &expected), "{length}");
             // The same, read as bytes.
             assert_eq!(ring.push_bytes(9, &bytes), Ok(()), "{length}");
             let mut into = [0xff; 64];

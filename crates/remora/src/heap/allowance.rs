@@ -156,8 +156,11 @@ mod tests {
     fn who_may_not_fit_into_a_control_group_is_warned_beforehand() {
         let room = |bytes, bound| Room { bytes, bound };
         let group = || Bound::ControlGroup("/sys/fs/cgroup/app".into());
-        let told = may_not_fit(&room(70 << 20, group()), 260 << 20).expect("it may not");
-        assert!(told.contains("may not fit: 70.0 MiB is free in the control group /sys/fs/cgroup/app"), "{told}");
+        let reported = may_not_fit(&room(70 << 20, group()), 260 << 20).expect("it may not");
+        assert!(
+            reported.contains("may not fit: 70.0 MiB is free in the control group /sys/fs/cgroup/app"),
+            "{reported}"
+        );
         assert_eq!(may_not_fit(&room(260 << 20, group()), 260 << 20), None);
         assert_eq!(may_not_fit(&room(70 << 20, Bound::Machine), 260 << 20), None, "there it goes first");
     }
@@ -181,7 +184,7 @@ mod tests {
         let allowance = Allowance { bytes: 1 << 20, why: "--max-extra-memory".to_owned() };
         let costs = |bytes| allowance.exceeded(&HeapProgress { extra_memory: bytes, ..HeapProgress::default() });
         assert_eq!((costs(None), costs(Some(1 << 20))), (None, None));
-        let told = costs(Some(3 << 20)).expect("that is more");
-        assert!(told.contains("cost 3.00 MiB of memory, more than 1.00 MiB (--max-extra-memory)"), "{told}");
+        let reported = costs(Some(3 << 20)).expect("that is more");
+        assert!(reported.contains("cost 3.00 MiB of memory, more than 1.00 MiB (--max-extra-memory)"), "{reported}");
     }
 }

@@ -96,14 +96,14 @@ mod tests {
     }
 
     /// Questions, and the number of answer records so far.
-    struct Told<'a> {
+    struct Sent<'a> {
         questions: Vec<u64>,
         pieces: u64,
         end: i32,
         given_up: &'a AtomicU64,
     }
 
-    impl StreamSink for Told<'_> {
+    impl StreamSink for Sent<'_> {
         fn put(&mut self, _: &[u8]) -> bool {
             true
         }
@@ -117,9 +117,9 @@ mod tests {
         fn answer(&mut self, record: &[u8]) -> bool {
             self.pieces += 1;
             if record.first() == Some(&0) {
-                let told = [self.pieces as u8, self.given_up.load(Ordering::Relaxed) as u8, record[1]];
+                let sent = [self.pieces as u8, self.given_up.load(Ordering::Relaxed) as u8, record[1]];
                 // SAFETY: live bytes and an open descriptor.
-                unsafe { libc::write(self.end, told.as_ptr().cast(), told.len()) };
+                unsafe { libc::write(self.end, sent.as_ptr().cast(), sent.len()) };
             }
             true
         }
@@ -135,13 +135,13 @@ mod tests {
         let fields = [Asked { field: 0x0400_0001, reads: false }];
         let of = |module| question(Owner::OfMethod { module, method: 0x0600_0001 }, &fields).collect::<Vec<u64>>();
         let questions = [of(1), of(2), of(2), of(3)].concat();
-        let mut told = Told { questions, pieces: 0, end: pipe[1], given_up: &GIVEN_UP };
+        let mut sent = Sent { questions, pieces: 0, end: pipe[1], given_up: &GIVEN_UP };
         // SAFETY: the child neither allocates nor locks, and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
             skip_faults(&ABSENT);
             // SAFETY: the child's only thread.
-            answer(&unsafe { ForkedCopy::new() }, &Torn, &mut told, &GIVEN_UP);
+            answer(&unsafe { ForkedCopy::new() }, &Torn, &mut sent, &GIVEN_UP);
         }
         let mut status = -1;
         // SAFETY: an own child; `status` is live.

@@ -47,11 +47,11 @@ impl HeapLookup {
 /// Pushes a piece into the shared memory, or counts it as lost if there is no room.
 pub fn tell(outer: &[AtomicU64], piece: &[u8]) -> bool {
     let ring = outer.get(layout::watch(HEADER_WORDS)).and_then(Ring::new);
-    let is_told = ring.is_some_and(|ring| push(&ring, piece));
-    if let (false, Some(lost)) = (is_told, outer.get(layout::WATCH_LOST)) {
+    let is_sent = ring.is_some_and(|ring| push(&ring, piece));
+    if let (false, Some(lost)) = (is_sent, outer.get(layout::WATCH_LOST)) {
         lost.fetch_add(1, Ordering::Relaxed);
     }
-    is_told
+    is_sent
 }
 
 /// Pushes a piece: its length in bytes, then its words. Returns whether there was room.

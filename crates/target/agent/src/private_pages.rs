@@ -161,12 +161,12 @@ mod tests {
     }
 
     /// In a copy of this process: its content stays as it was at the replacement, and its own writes stay private.
-    fn stays_apart(shared: *mut u64, told: c_int, hears: c_int) -> bool {
+    fn stays_apart(shared: *mut u64, sends: c_int, hears: c_int) -> bool {
         let mut text = [0; 1 << 17];
         // SAFETY: this is the copy's only thread, and the mapping exists in both processes.
         unsafe {
             let left = make_private(&mut text);
-            libc::write(told, b"!".as_ptr().cast(), 1);
+            libc::write(sends, b"!".as_ptr().cast(), 1);
             let mut byte = 0_u8;
             libc::read(hears, (&raw mut byte).cast(), 1);
             let seen = (shared.read_volatile(), shared.byte_add(PAGE).read_volatile());

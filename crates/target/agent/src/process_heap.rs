@@ -52,9 +52,9 @@ impl ProcessHeap {
         let places = into.as_mut_ptr();
         let short = places.cast::<FrozenRange>();
         // SAFETY: the short forms need no more room than the long ones. All bytes are valid values of either.
-        let told = unsafe { std::slice::from_raw_parts_mut(short, into.len()) };
+        let reported = unsafe { std::slice::from_raw_parts_mut(short, into.len()) };
         // SAFETY: `self` exists only in the forked copy or in a GC callback, where the runtime allows this call.
-        let Ok(total) = (unsafe { self.view.frozen_bounds(told) }) else { return 0 };
+        let Ok(total) = (unsafe { self.view.frozen_bounds(reported) }) else { return 0 };
         for index in (0..total.min(into.len())).rev() {
             // SAFETY: both indexes are within the list. It goes backwards, so each short form is read before a long one overwrites it.
             unsafe {

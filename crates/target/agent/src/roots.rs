@@ -47,9 +47,9 @@ impl Roots {
 
     /// The FunctionIDs of the methods with locals among the roots, each once. Called by the worker after the GC.
     pub fn methods(&self) -> Vec<u64> {
-        let told = usize::try_from(self.told()).map_or(MOST_ROOTS, |told| told.min(MOST_ROOTS));
+        let reported = usize::try_from(self.reported()).map_or(MOST_ROOTS, |reported| reported.min(MOST_ROOTS));
         // SAFETY: `self` keeps the mapping, and the words do not leave this function.
-        let words = unsafe { self.places.words() }.get(..told * WORDS).unwrap_or_default();
+        let words = unsafe { self.places.words() }.get(..reported * WORDS).unwrap_or_default();
         let of_stack = words.chunks_exact(WORDS).filter(|root| root[0].load(Ordering::Relaxed) == STACK_ROOT);
         let mut methods: Vec<u64> =
             of_stack.map(|root| root[2].load(Ordering::Relaxed)).filter(|id| *id != 0).collect();
@@ -59,13 +59,13 @@ impl Roots {
     }
 
     /// How many roots the runtime reported.
-    pub fn told(&self) -> u64 {
+    pub fn reported(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }
 
     /// How many of them found no room.
     pub fn lost(&self) -> u64 {
-        self.told().saturating_sub(MOST_ROOTS as u64)
+        self.reported().saturating_sub(MOST_ROOTS as u64)
     }
 
     /// The stored roots.
@@ -75,7 +75,9 @@ impl Roots {
     pub unsafe fn all(&self) -> &'static [HeapRoot] {
         // SAFETY: the caller ensures that nothing stores roots, and that `self` outlives the slice.
         let places: &'static mut [HeapRoot] = unsafe { self.places.exclusive() };
-        places.get(..usize::try_from(self.told()).map_or(MOST_ROOTS, |told| told.min(MOST_ROOTS))).unwrap_or_default()
+        places
+            .get(..usize::try_from(self.reported()).map_or(MOST_ROOTS, |reported| reported.min(MOST_ROOTS)))
+            .unwrap_or_default()
     }
 }
 
@@ -92,10 +94,10 @@ mod tests {
         (1..=3).for_each(|number| roots.keep(root(number)));
         // SAFETY: only this thread uses `roots`, which outlives the slice.
         assert_eq!(unsafe { roots.all() }, [root(1), root(2), root(3)]);
-        assert_eq!((roots.told(), roots.lost()), (3, 0));
+        assert_eq!((roots.reported(), roots.lost()), (3, 0));
         roots.count.store(MOST_ROOTS as u64, Ordering::SeqCst);
         roots.keep(root(9));
-        assert_eq!((roots.told(), roots.lost()), (MOST_ROOTS as u64 + 1, 1));
+        assert_eq!((roots.reported(), roots.lost()), (MOST_ROOTS as u64 + 1, 1));
         // SAFETY: only this thread uses `roots`, which outlives the slice.
         assert_eq!(unsafe { roots.all() }.len(), MOST_ROOTS);
     }

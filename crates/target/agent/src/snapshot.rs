@@ -251,9 +251,9 @@ impl Snapshot {
     ///
     /// # Safety
     /// Only in the copy.
-    unsafe fn told_roots(&self) -> &'static [HeapRoot] {
+    unsafe fn reported_roots(&self) -> &'static [HeapRoot] {
         let Some(roots) = &self.roots else { return &[] };
-        for (counter, value) in [(layout::HEAP_ROOTS, roots.told()), (layout::HEAP_ROOTS_LOST, roots.lost())] {
+        for (counter, value) in [(layout::HEAP_ROOTS, roots.reported()), (layout::HEAP_ROOTS_LOST, roots.lost())] {
             if let Some(place) = self.outer.get(counter) {
                 place.store(value, Ordering::Relaxed);
             }
@@ -293,7 +293,7 @@ impl Snapshot {
                 shapes: self.shapes.exclusive(),
                 fields: self.fields.exclusive(),
                 buffer: self.buffer.exclusive(),
-                roots: self.told_roots(),
+                roots: self.reported_roots(),
             };
             (ForkedCopy::new(), area)
         };

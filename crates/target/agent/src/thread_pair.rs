@@ -65,16 +65,16 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
 
-    struct Told(std::sync::Mutex<Sender<(&'static str, u32)>>);
+    struct Calls(std::sync::Mutex<Sender<(&'static str, u32)>>);
 
-    impl Told {
+    impl Calls {
         fn tell(&self, what: &'static str) {
             let thread = crate::threads::this_thread();
             self.0.lock().expect("nobody panicked").send((what, thread)).expect("the test listens");
         }
     }
 
-    impl ThreadRoles for Told {
+    impl ThreadRoles for Calls {
         fn work(&self) {
             self.tell("works");
         }
@@ -87,9 +87,9 @@ mod tests {
     #[test]
     fn one_works_and_the_other_leaves_after_it_whichever_began_first() {
         for _ in 0..200 {
-            let (sender, told) = channel();
-            assert!(start(Arc::new(Told(std::sync::Mutex::new(sender)))).is_ok());
-            let seen: Vec<(&str, u32)> = told.iter().collect();
+            let (sender, calls) = channel();
+            assert!(start(Arc::new(Calls(std::sync::Mutex::new(sender)))).is_ok());
+            let seen: Vec<(&str, u32)> = calls.iter().collect();
             assert_eq!(seen.iter().map(|(what, _)| *what).collect::<Vec<_>>(), ["works", "leaves"]);
             assert_ne!(seen[0].1, seen[1].1);
         }

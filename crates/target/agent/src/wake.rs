@@ -75,8 +75,8 @@ mod tests {
 
     /// The kernel's own number of an open eventfd. Descriptor numbers do not identify it: another test may get the number of a closed one.
     fn leads_to(descriptor: RawFd) -> Option<String> {
-        let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).ok()?;
-        told.lines().find(|line| line.starts_with("eventfd-id:")).map(str::to_owned)
+        let reported = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).ok()?;
+        reported.lines().find(|line| line.starts_with("eventfd-id:")).map(str::to_owned)
     }
 
     #[test]

@@ -268,7 +268,7 @@ fn det_04_det_20_everything_is_closed_before_the_detach_is_asked_for_and_nothing
                 }),
             )
             .unwrap();
-        let until_told = move |session: &Session<'_>| {
+        let until_signalled = move |session: &Session<'_>| {
             session.wait_for_detach_request();
             // What is taken until the register closes is closed with the rest; then nothing is taken.
             while session.register_hook("late", Box::new(|| Ok(()))).is_ok() {
@@ -276,7 +276,7 @@ fn det_04_det_20_everything_is_closed_before_the_detach_is_asked_for_and_nothing
             }
             script.say("thread ends");
         };
-        session.start_thread("own", until_told).unwrap();
+        session.start_thread("own", until_signalled).unwrap();
         let open: Vec<ResourceKind> = session.open_resources().iter().map(|one| one.kind).collect();
         assert_eq!(open, [ResourceKind::EventPipeSession, ResourceKind::Hook, ResourceKind::Thread]);
     });
@@ -416,7 +416,7 @@ fn det_04_a_notification_profiler_that_hears_nothing_never_asks_for_the_detach()
         std::thread::yield_now();
     }
     // Inert: nothing is wanted, and the author is not called any more.
-    while runtime.number("low") != Some(0) || module_loaded(object, 9) != HResult::S_OK || told_of_nine(script) {
+    while runtime.number("low") != Some(0) || module_loaded(object, 9) != HResult::S_OK || knows_of_nine(script) {
         std::thread::yield_now();
     }
     assert!(script.said()[1].starts_with("detach_failed: NoCallbacks"), "{:?}", script.said());
@@ -458,7 +458,7 @@ fn det_18_only_what_the_runtime_tells_of_ones_own_stop_shows_that_it_still_calls
     }
 }
 
-fn told_of_nine(script: &Script) -> bool {
+fn knows_of_nine(script: &Script) -> bool {
     let mut said = script.said.lock().expect("no panic while locked");
     let before = said.len();
     said.retain(|one| one != "loaded 9");

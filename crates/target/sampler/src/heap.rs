@@ -419,7 +419,7 @@ impl<'a, M: Memory> Walk<'a, M> {
             let size = shape.size(&self.words, object);
             if let Some(next) = behind(object, size, end) {
                 let (writer, mut references) = (&mut self.writer, 0);
-                if shape.form == Form::Told {
+                if shape.form == Form::Sent {
                     writer.number(LENGTHY);
                 }
                 writer.number(FIRST_CLASS + u64::from(shape.number));
@@ -452,19 +452,19 @@ impl<'a, M: Memory> Walk<'a, M> {
             return Some(next);
         }
         let class = self.class(mark, object);
-        if self.shapes.find(mark).is_some_and(|shape| shape.form == Form::Told) {
+        if self.shapes.find(mark).is_some_and(|shape| shape.form == Form::Sent) {
             self.writer.numbers(&[LENGTHY]);
         }
         self.writer.numbers(&[FIRST_CLASS + class, size]);
-        let (writer, mut told) = (&mut self.writer, Digest::default());
+        let (writer, mut reported) = (&mut self.writer, Digest::default());
         self.heap.references(object, &mut |target| {
             if target != 0 {
-                told.add(target);
+                reported.add(target);
                 writer.numbers(&[distance(object, target)]);
             }
         });
         writer.numbers(&[0]);
-        self.walked.add(size, told.count);
+        self.walked.add(size, reported.count);
         match self.contents {
             Contents::None => {}
             _ if self.shapes.find(mark).is_some_and(|shape| shape.is_text()) => {
@@ -473,19 +473,19 @@ impl<'a, M: Memory> Walk<'a, M> {
             Contents::Strings => {}
             Contents::Values => write_values(&mut self.writer, &self.words, object, size),
         }
-        self.compare(mark, object, size, told);
+        self.compare(mark, object, size, reported);
         Some(next)
     }
 
     /// Compares the runtime's answers about an object with the description of its class.
-    fn compare(&mut self, mark: u64, object: u64, size: u64, told: Digest) {
+    fn compare(&mut self, mark: u64, object: u64, size: u64, reported: Digest) {
         let words = &self.words;
         let Some(shape) = self.shapes.find(mark) else { return };
         if !matches!(shape.trust, Trust::Learning | Trust::Believed) {
             return;
         }
-        let same = shape.size(words, object) == size && shape.digest(words, object, size) == told;
-        if !shape.compared(same, told.count) {
+        let same = shape.size(words, object) == size && shape.digest(words, object, size) == reported;
+        if !shape.compared(same, reported.count) {
             self.walked.contradicted += 1;
         }
     }
@@ -532,7 +532,7 @@ impl<'a, M: Memory> Walk<'a, M> {
     /// Writes the new classes. A class may name others as arguments or elements, and these name more. A parent may have no objects of its
     /// own.
     fn tell_classes(&mut self) {
-        while let Some(id) = self.classes.next_untold() {
+        while let Some(id) = self.classes.next_unsent() {
             let mut arguments = [0; MOST_ARGUMENTS];
             let facts = if id == 0 { HeapClass::Unknown(0) } else { self.heap.class(id, &mut arguments) };
             let mut record = Record::of(&[CLASS, id]);
@@ -558,8 +558,8 @@ impl<'a, M: Memory> Walk<'a, M> {
                 // The parents describe the inherited fields.
                 self.classes.meet(parent);
                 if let Some((count, bytes)) = self.heap.layout(id, self.fields) {
-                    let told = self.fields.get(..count.min(self.fields.len())).unwrap_or_default();
-                    write_layout(&mut self.writer, self.classes.last_told(), bytes, count, told);
+                    let reported = self.fields.get(..count.min(self.fields.len())).unwrap_or_default();
+                    write_layout(&mut self.writer, self.classes.last_sent(), bytes, count, reported);
                 }
             }
         }

@@ -87,16 +87,16 @@ impl Samples {
     /// Resolves one batch inside the unload barrier.
     fn resolve_batch<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> Vec<Option<Ready>> {
         let Samples { method_cache, notices, .. } = self;
-        shared.unload_barrier.begin_batch(notices, &mut |told| {
-            method_cache.forget(told);
+        shared.unload_barrier.begin_batch(notices, &mut |unloads| {
+            method_cache.forget(unloads);
         });
         let mut ready = Vec::with_capacity(BATCH);
         while ready.len() < BATCH && shared.platform.next_sample(&mut self.words) {
             ready.push(self.resolve_sample(shared, runtime));
         }
         let Samples { method_cache, notices, .. } = self;
-        shared.unload_barrier.end_batch(&shared.platform, notices, &mut |told| {
-            method_cache.forget(told);
+        shared.unload_barrier.end_batch(&shared.platform, notices, &mut |unloads| {
+            method_cache.forget(unloads);
         });
         ready
     }

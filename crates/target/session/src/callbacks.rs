@@ -86,11 +86,11 @@ impl<P: HostedPlatform> Shared<P> {
         if let Err(code) = answer {
             self.roots_refused.store(code, Ordering::SeqCst);
         }
-        let is_told = answer == Ok(true);
-        if let Some(watch) = self.heap_tracker.get().filter(|_| is_told) {
-            watch.is_told();
+        let is_reported = answer == Ok(true);
+        if let Some(watch) = self.heap_tracker.get().filter(|_| is_reported) {
+            watch.gets_survivors();
         }
-        is_told
+        is_reported
     }
 
     /// In a GC callback: shows the heap, or counts a loss.

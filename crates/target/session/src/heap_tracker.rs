@@ -37,7 +37,7 @@ pub type Put<'a> = &'a dyn Fn(&[u8]) -> bool;
 pub struct HeapTracker {
     view: Option<HeapView>,
     /// Whether the runtime reports survivors.
-    is_told: AtomicBool,
+    gets_survivors: AtomicBool,
     /// Whether a GC with a reported start is in progress.
     runs: AtomicBool,
     collection: AtomicU64,
@@ -78,7 +78,7 @@ impl HeapTracker {
     pub fn new(view: Option<HeapView>, words: impl Fn(usize) -> Option<Words>) -> Option<HeapTracker> {
         Some(HeapTracker {
             view,
-            is_told: AtomicBool::new(false),
+            gets_survivors: AtomicBool::new(false),
             runs: AtomicBool::new(false),
             collection: AtomicU64::new(0),
             copied: AtomicU64::new(0),
@@ -121,8 +121,8 @@ impl HeapTracker {
     }
 
     /// In GarbageCollectionStarted, before [`HeapTracker::begins`]: from this GC on the runtime reports survivors.
-    pub fn is_told(&self) {
-        self.is_told.store(true, Ordering::SeqCst);
+    pub fn gets_survivors(&self) {
+        self.gets_survivors.store(true, Ordering::SeqCst);
     }
 
     /// Worker thread: no survivors will be reported any more. A GC in progress is not reported to its end. If a callback is just reducing
@@ -160,7 +160,7 @@ impl HeapTracker {
 
     /// In GarbageCollectionStarted.
     pub fn begins(&self, now: u64, collected: &[i32], reason: GcReason, put: Put<'_>) {
-        if self.is_over.load(Ordering::SeqCst) || !self.is_told.load(Ordering::SeqCst) {
+        if self.is_over.load(Ordering::SeqCst) || !self.gets_survivors.load(Ordering::SeqCst) {
             return;
         }
         if self.classes_changed.swap(false, Ordering::SeqCst) {

@@ -166,7 +166,7 @@ impl MethodCache {
     /// Forgets unloaded code. The next sample with such an address asks again.
     ///
     /// Returns how many remembered addresses were scanned: none for unknown functions.
-    pub fn forget(&mut self, told: &[Unload]) -> usize {
+    pub fn forget(&mut self, unloads: &[Unload]) -> usize {
         if is_injected(InjectedFault::KeepUnloadedMethods) {
             return 0;
         }
@@ -174,7 +174,7 @@ impl MethodCache {
         self.retracted.clear();
         let mut functions = HashSet::new();
         let mut everything = false;
-        for what in told {
+        for what in unloads {
             match *what {
                 Unload::Function(function) => {
                     let known = self.methods.remove(&function).is_some() | self.unload_bodies(function);

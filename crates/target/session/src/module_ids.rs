@@ -66,8 +66,8 @@ impl ModuleIds {
 
     /// Handles unloads. An id may be reused: in a snapshot before or after the fork, in heap tracking from the next GC on. `begun` GCs have
     /// started.
-    pub(crate) fn forget(&mut self, told: &[Unload], begun: u64) {
-        for what in told {
+    pub(crate) fn forget(&mut self, unloads: &[Unload], begun: u64) {
+        for what in unloads {
             match *what {
                 Unload::Module { id, collections } => {
                     if !self.gone.contains(&id) {
@@ -87,11 +87,11 @@ impl ModuleIds {
 
     /// Sends the changes, as far as there is room. The rest must be retried, or a new module would get its predecessor's name.
     pub(crate) fn tell(&mut self, mut tell: impl FnMut(&Message) -> bool) {
-        let told = self.changes.iter().take_while(|known| {
+        let released = self.changes.iter().take_while(|known| {
             tell(&Message::ModuleId { id: known.id as u64, since: known.since, index: known.index })
         });
-        let told = told.count();
-        self.changes.drain(..told);
+        let released = released.count();
+        self.changes.drain(..released);
     }
 
     fn place(&self, id: usize) -> Result<usize, usize> {
@@ -135,16 +135,16 @@ mod tests {
     }
 
     /// Everything sent: id, first GC, index.
-    fn told(modules: &mut ModuleIds) -> Vec<(u64, u64, Option<u32>)> {
-        let mut told = Vec::new();
+    fn reported(modules: &mut ModuleIds) -> Vec<(u64, u64, Option<u32>)> {
+        let mut reported = Vec::new();
         modules.tell(|message| match message {
             Message::ModuleId { id, since, index } => {
-                told.push((*id, *since, *index));
+                reported.push((*id, *since, *index));
                 true
             }
             other => panic!("{other:?}"),
         });
-        told
+        reported
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         modules.forget(&unloads(8, 0), 0);
         modules.enumerates();
         assert!(!modules.wants(7) && !modules.wants(8), "before the fork it was one, after it may be another");
-        assert_eq!(told(&mut modules), [(7, 0, Some(1)), (7, 0, None), (8, 0, None)]);
+        assert_eq!(reported(&mut modules), [(7, 0, Some(1)), (7, 0, None), (8, 0, None)]);
     }
 
     #[test]
@@ -173,12 +173,12 @@ mod tests {
         modules.is(7, Some(2));
         // The notice comes again until unloads are released, and does not concern the successor.
         modules.forget(&unloads(7, 4), 6);
-        assert_eq!(told(&mut modules), [(7, 0, Some(1)), (7, 5, None), (7, 5, Some(2))]);
+        assert_eq!(reported(&mut modules), [(7, 0, Some(1)), (7, 5, None), (7, 5, Some(2))]);
         // An id unloaded without having been enumerated.
         modules.forget(&unloads(9, 6), 8);
         modules.enumerates();
         modules.is(9, Some(3));
-        assert_eq!(told(&mut modules), [(9, 7, None), (9, 7, Some(3))]);
+        assert_eq!(reported(&mut modules), [(9, 7, None), (9, 7, Some(3))]);
     }
 
     #[test]
@@ -194,6 +194,6 @@ mod tests {
         modules.is(8, Some(2));
         modules.tell(|_| false);
         // Until then these ids may have belonged to any module. Changes without room are sent again.
-        assert_eq!(told(&mut modules), [(7, 0, Some(1)), (7, 0, None), (7, 7, Some(1)), (8, 7, Some(2))]);
+        assert_eq!(reported(&mut modules), [(7, 0, Some(1)), (7, 0, None), (7, 7, Some(1)), (8, 7, Some(2))]);
     }
 }

@@ -124,9 +124,9 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         while !rest.is_empty() {
             let batch: Vec<usize> = rest.drain(..rest.len().min(BATCH)).collect();
             let (mut messages, samples) = (Vec::new(), &mut self.samples);
-            self.shared.unload_barrier.begin_batch(&mut samples.notices, &mut |told| {
-                samples.method_cache.forget(told);
-                modules.forget(told, self.shared.collections());
+            self.shared.unload_barrier.begin_batch(&mut samples.notices, &mut |unloads| {
+                samples.method_cache.forget(unloads);
+                modules.forget(unloads, self.shared.collections());
             });
             // Skip modules unloaded since the enumeration.
             for module in batch {
@@ -142,9 +142,9 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
                     modules.has_domain = true;
                 }
             }
-            self.shared.unload_barrier.end_batch(platform, &mut samples.notices, &mut |told| {
-                samples.method_cache.forget(told);
-                modules.forget(told, self.shared.collections());
+            self.shared.unload_barrier.end_batch(platform, &mut samples.notices, &mut |unloads| {
+                samples.method_cache.forget(unloads);
+                modules.forget(unloads, self.shared.collections());
             });
             for message in messages {
                 self.publish(&message);
@@ -163,20 +163,20 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         while !rest.is_empty() {
             let batch: Vec<u64> = rest.drain(..rest.len().min(BATCH)).collect();
             let (mut messages, mut has_unloaded, samples) = (Vec::new(), false, &mut self.samples);
-            self.shared.unload_barrier.begin_batch(&mut samples.notices, &mut |told| {
-                has_unloaded |= !told.is_empty();
-                samples.method_cache.forget(told);
-                modules.forget(told, self.shared.collections());
+            self.shared.unload_barrier.begin_batch(&mut samples.notices, &mut |unloads| {
+                has_unloaded |= !unloads.is_empty();
+                samples.method_cache.forget(unloads);
+                modules.forget(unloads, self.shared.collections());
             });
             let left = if has_unloaded { batch.len() as u64 } else { 0 };
             for id in batch.into_iter().filter(|_| !has_unloaded) {
                 let method = samples.method_cache.resolve_method(&guarded, id as usize, &mut messages);
                 messages.push(Message::FunctionId { id, method });
             }
-            self.shared.unload_barrier.end_batch(platform, &mut samples.notices, &mut |told| {
-                has_unloaded |= !told.is_empty();
-                samples.method_cache.forget(told);
-                modules.forget(told, self.shared.collections());
+            self.shared.unload_barrier.end_batch(platform, &mut samples.notices, &mut |unloads| {
+                has_unloaded |= !unloads.is_empty();
+                samples.method_cache.forget(unloads);
+                modules.forget(unloads, self.shared.collections());
             });
             for message in messages {
                 self.publish(&message);
@@ -198,11 +198,11 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
     /// Sends a description, or counts it as lost. Returns whether there was room.
     fn publish(&mut self, message: &Message) -> bool {
         let platform = &self.shared.platform;
-        let is_told = self.samples.writer.transport.publish(platform, &[&message.encode()]);
-        if !is_told {
+        let is_sent = self.samples.writer.transport.publish(platform, &[&message.encode()]);
+        if !is_sent {
             platform.count(layout::LOST_DESCRIPTIONS, 1);
         }
-        is_told
+        is_sent
     }
 
     /// Waits for the end of the copy, or until the recorder no longer wants it. Returns whether the copy ended on its own.

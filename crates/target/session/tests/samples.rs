@@ -195,7 +195,7 @@ fn cat_09_an_unload_that_has_lost_its_patience_ends_every_look_up_at_once() {
         let stacks = [vec![0x1010, 0x2020], vec![0x1020, 0x1030], vec![0x3010, 0x2020]];
         assert_eq!(samples(&messages), stacks, "{during:?}: what cannot be named still counts");
         assert_eq!(shared.unload_barrier.timeouts(), 1, "{during:?}");
-        let told = |wanted: u64, named: bool| {
+        let reported = |wanted: u64, named: bool| {
             messages.iter().any(|message| match message {
                 Message::Address { address, place } => {
                     *address == wanted && matches!(place, Place::Managed { .. }) == named
@@ -203,9 +203,12 @@ fn cat_09_an_unload_that_has_lost_its_patience_ends_every_look_up_at_once() {
                 _ => false,
             })
         };
-        assert!(!told(0x1010, true) && !told(0x1020, true), "{during:?}: nothing half asked for is told");
-        assert!(told(0x1010, false) && told(0x1020, false), "{during:?}: nor what was told of them before");
-        assert!(told(0x3010, true) && told(0x2020, true), "{during:?}: what comes after the unload is looked up again");
+        assert!(!reported(0x1010, true) && !reported(0x1020, true), "{during:?}: nothing half asked for is told");
+        assert!(reported(0x1010, false) && reported(0x1020, false), "{during:?}: nor what was told of them before");
+        assert!(
+            reported(0x3010, true) && reported(0x2020, true),
+            "{during:?}: what comes after the unload is looked up again"
+        );
         runtime.unloaded.lock().expect("no panic").clear();
     }
 }

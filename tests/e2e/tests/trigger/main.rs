@@ -196,14 +196,14 @@ fn att_15_a_failed_attach_is_reported_to_whoever_listens_to_the_runtimes_events(
         session.stop(PATIENT).expect("asked");
         let mut bytes = Vec::new();
         session.read_to_end(&mut bytes).expect("read to its end");
-        let is_told = |text: &str| {
+        let is_reported = |text: &str| {
             let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
             bytes.windows(units.len()).any(|window| window == units)
         };
         // .NET Core 3.1 reports nothing.
         let expected = root.version().major > 3;
-        assert_eq!(is_told("received a request to attach a profiler"), expected, "on {}", root.version());
-        assert_eq!(is_told("HRESULT: 0x8007007e"), expected, "on {}", root.version());
+        assert_eq!(is_reported("received a request to attach a profiler"), expected, "on {}", root.version());
+        assert_eq!(is_reported("HRESULT: 0x8007007e"), expected, "on {}", root.version());
     });
 }
 

@@ -143,7 +143,7 @@ impl Computing {
         let most = if declared.pack == 0 { WORD } else { declared.pack };
         let (fields, end, align) = match order {
             Order::Sequential => in_order(&parts, most),
-            Order::Explicit => as_told(&parts, most)?,
+            Order::Explicit => as_declared(&parts, most)?,
             Order::Automatic => by_size(&parts, self.rules.values_at_words),
         };
         let mut align = align;
@@ -226,7 +226,7 @@ fn in_order(parts: &[Part], most: u32) -> Placed {
     (fields, aligned(at, align), align)
 }
 
-fn as_told(parts: &[Part], most: u32) -> Option<Placed> {
+fn as_declared(parts: &[Part], most: u32) -> Option<Placed> {
     let (mut end, mut align, mut fields) = (0, 1, Vec::new());
     for part in parts {
         let offset = part.offset?;

@@ -17,8 +17,8 @@ impl Running {
     pub fn of(view: View) -> Running {
         let server = Server::listen(0, view).unwrap();
         let (address, ends) = (server.address(), Arc::new(AtomicBool::new(false)));
-        let told = Arc::clone(&ends);
-        let thread = thread::spawn(move || server.serve(&mut || !told.load(Ordering::Relaxed)).unwrap());
+        let reported = Arc::clone(&ends);
+        let thread = thread::spawn(move || server.serve(&mut || !reported.load(Ordering::Relaxed)).unwrap());
         Running { address, ends, thread: Some(thread) }
     }
 

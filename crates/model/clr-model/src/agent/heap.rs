@@ -14,10 +14,10 @@ pub(super) struct ModelHeap(pub(super) HeapView);
 
 impl HeapReader for ModelHeap {
     fn ranges(&self, into: &mut [HeapRange]) -> usize {
-        let mut told = vec![GenerationRange::default(); into.len()];
-        // SAFETY: a GC callback runs, so the heap does not change; `told` is live.
-        let total = unsafe { self.0.generation_bounds(&mut told) }.unwrap_or(0);
-        for (place, range) in into.iter_mut().zip(&told).take(total) {
+        let mut reported = vec![GenerationRange::default(); into.len()];
+        // SAFETY: a GC callback runs, so the heap does not change; `reported` is live.
+        let total = unsafe { self.0.generation_bounds(&mut reported) }.unwrap_or(0);
+        for (place, range) in into.iter_mut().zip(&reported).take(total) {
             let (start, length) = (range.start as u64, range.length as u64);
             *place = HeapRange { kind: range.generation, start, length, reserved: range.reserved as u64 };
         }

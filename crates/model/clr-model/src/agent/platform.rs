@@ -191,11 +191,11 @@ impl Platform for ModelPlatform {
     }
 
     fn tell_of_collection(&self, piece: &[u8]) -> bool {
-        let is_told = self.process.link.tell_of_collection(piece);
-        if !is_told {
+        let is_sent = self.process.link.tell_of_collection(piece);
+        if !is_sent {
             self.process.link.count(layout::WATCH_LOST, 1);
         }
-        is_told
+        is_sent
     }
 
     fn prepare_snapshot(&self) -> Result<Started, AgentError> {

@@ -219,13 +219,13 @@ fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
         let callback = seats.into_iter().next().map(|(_, callback)| callback);
         return vec![Line::Broken { clause: "MOD-01".into(), callback, message }];
     }
-    let told = seats.into_iter().map(|(_, callback)| Line::Broken {
+    let hung = seats.into_iter().map(|(_, callback)| Line::Broken {
         clause: clause_of_hang(&callback).to_owned(),
         message: format!("{callback} has not returned: the run was ended after {} seconds", LONGEST_RUN.as_secs()),
         callback: Some(callback),
     });
-    let told: Vec<Line> = told.collect();
-    if told.is_empty() { vec![Line::Failed("a run did not come to its end".into())] } else { told }
+    let hung: Vec<Line> = hung.collect();
+    if hung.is_empty() { vec![Line::Failed("a run did not come to its end".into())] } else { hung }
 }
 
 /// A crash, or an unexpected exit.
@@ -320,7 +320,7 @@ fn add_up(all: &[Result<RunResult, String>]) -> Report {
             }
         }
     }
-    let mut told = findings_of_broken(&broken);
+    let mut findings = findings_of_broken(&broken);
     let rest = CLAUSES.iter().filter(|clause| !broken.keys().any(|key| key.0 == clause.id)).map(|clause| {
         let is_exercised = exercised.contains(clause.id);
         Finding {
@@ -337,19 +337,19 @@ fn add_up(all: &[Result<RunResult, String>]) -> Report {
             .to_owned(),
         }
     });
-    told.extend(rest);
-    told.sort_by(|one, other| (&one.clause, one.seed).cmp(&(&other.clause, other.seed)));
-    report.findings = told;
+    findings.extend(rest);
+    findings.sort_by(|one, other| (&one.clause, one.seed).cmp(&(&other.clause, other.seed)));
+    report.findings = findings;
     report
 }
 
 fn findings_of_broken(broken: &BTreeMap<(&str, Option<&str>, &str), (&'static str, u64)>) -> Vec<Finding> {
-    let mut told: Vec<Finding> = Vec::new();
+    let mut findings: Vec<Finding> = Vec::new();
     for ((clause, callback, message), (runtime_version, seed)) in broken {
-        if told.iter().filter(|known| known.clause == *clause).count() >= MOST_OF_A_CLAUSE {
+        if findings.iter().filter(|known| known.clause == *clause).count() >= MOST_OF_A_CLAUSE {
             continue;
         }
-        told.push(Finding {
+        findings.push(Finding {
             clause: (*clause).to_owned(),
             verdict: Verdict::Broken,
             seed: Some(*seed),
@@ -358,5 +358,5 @@ fn findings_of_broken(broken: &BTreeMap<(&str, Option<&str>, &str), (&'static st
             message: (*message).to_owned(),
         });
     }
-    told
+    findings
 }

@@ -185,10 +185,10 @@ pub fn mask(low: u32, high: Option<u32>, answer: Result<HResult, HResult>) -> Re
     answer
 }
 
-/// The profiler forces a GC. `is_told`: its mask wants GC callbacks.
-pub fn forces_collection(is_told: bool) {
+/// The profiler forces a GC. `is_reported`: its mask wants GC callbacks.
+pub fn forces_collection(is_reported: bool) {
     let Some(monitor) = MONITOR.get() else { return };
-    if !is_told && monitor.lock().refused_collections.is_some() {
+    if !is_reported && monitor.lock().refused_collections.is_some() {
         broken(
             "GCH-05",
             "a collection was forced although MONITOR_GC had been refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE): nothing is told of it; ask inside InitializeForAttach, on its thread, and look at the answer",

@@ -84,7 +84,7 @@ impl Runtime {
             self.step();
             call(&object);
             if slot == SHUTDOWN {
-                profiler.told_of_exit.store(true, Ordering::SeqCst);
+                profiler.exit_reported.store(true, Ordering::SeqCst);
             }
             self.step();
             drop(inside);

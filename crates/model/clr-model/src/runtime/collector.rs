@@ -428,8 +428,8 @@ impl Heap {
         if moved.generation < 2 {
             moved.generation += 1;
         }
-        let told = if mutation::is("GCH-03") { object.address } else { place };
-        Some((object.address, told, object.size))
+        let reported = if mutation::is("GCH-03") { object.address } else { place };
+        Some((object.address, reported, object.size))
     }
 
     fn mark(&self, is_collected: &dyn Fn(&Object) -> bool) -> BTreeSet<ObjectKey> {

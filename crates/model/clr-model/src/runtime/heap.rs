@@ -270,8 +270,8 @@ impl Runtime {
         });
         let every = low(sys::COR_PRF_MONITOR_OBJECT_ALLOCATED | sys::COR_PRF_ENABLE_OBJECT_ALLOCATED);
         let large = high(sys::COR_PRF_HIGH_MONITOR_LARGEOBJECT_ALLOCATED);
-        let is_told = is_large || mutation::is("ATT-14");
-        let wanted = |mask: (u32, u32)| every(mask) || is_told && large(mask);
+        let is_reported = is_large || mutation::is("ATT-14");
+        let wanted = |mask: (u32, u32)| every(mask) || is_reported && large(mask);
         call_all!(self, wanted, object_allocated(address, class.0));
         key
     }

@@ -61,7 +61,7 @@ pub struct Profiler {
     /// Whether it got a callback during its last SuspendRuntime, which proves that the runtime still found it.
     pub(super) was_called_while_suspended: AtomicBool,
     /// Whether it got Shutdown.
-    pub(super) told_of_exit: AtomicBool,
+    pub(super) exit_reported: AtomicBool,
     /// Metadata objects that it has not released.
     pub metadata: Live,
 }
@@ -95,7 +95,7 @@ impl Profiler {
             detach_succeededs: AtomicU32::new(0),
             last_release: AtomicU32::new(u32::MAX),
             looks: AtomicU32::new(0),
-            told_of_exit: AtomicBool::new(false),
+            exit_reported: AtomicBool::new(false),
             metadata: Live::default(),
             callbacks_received: AtomicU64::new(0),
             was_called_while_suspended: AtomicBool::new(false),

@@ -205,13 +205,13 @@ pub fn sleep(nanoseconds: u64) {
     wait_until(Some(nanoseconds), || false);
 }
 
-/// The same, but ends early if `told`. A thread of the system sleeps to the end without checks, like the runtime's own. So an outside
+/// The same, but ends early if `woken`. A thread of the system sleeps to the end without checks, like the runtime's own. So an outside
 /// observer counts one sleep.
-pub fn sleep_unless(nanoseconds: u64, told: impl Fn() -> bool) {
+pub fn sleep_unless(nanoseconds: u64, woken: impl Fn() -> bool) {
     match conducted() {
         Some(os_threads) => os_threads.sleep(nanoseconds),
         None => {
-            world().wait_until(Some(nanoseconds), &told);
+            world().wait_until(Some(nanoseconds), &woken);
         }
     }
 }

@@ -123,7 +123,7 @@ impl OsThreads {
     /// Returns when the thread is known, so that it is never mistaken for one of the profiler's.
     pub(super) fn spawn(&'static self, body: impl FnOnce() + Send + 'static) -> Task {
         let _begins = self.begins.lock().expect("no panic while locked");
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, reported) = std::sync::mpsc::channel();
         // Without a name, since threads that a profiler starts on it would inherit it.
         let started = std::thread::Builder::new().spawn(move || {
             let task = self.current();
@@ -135,7 +135,7 @@ impl OsThreads {
             self.wake();
         });
         started.expect("the system gives threads");
-        told.recv().expect("a thread that has begun says so")
+        reported.recv().expect("a thread that has begun says so")
     }
 
     pub(super) fn has_ended(&self, task: Task) -> bool {

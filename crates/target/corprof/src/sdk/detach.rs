@@ -247,9 +247,9 @@ pub(super) fn run<P: Profiler<'static>>(core: &Arc<Core<P>>) {
 /// So the detach thread calls nothing else itself.
 fn run_on_worker<P: Profiler<'static>>(core: &Arc<Core<P>>, before: Option<DetachError>) -> Round {
     let place = Arc::new(Mutex::new(None));
-    let (put, lent, told) = (Arc::clone(&place), Arc::clone(core), before.clone());
+    let (put, lent, reported) = (Arc::clone(&place), Arc::clone(core), before.clone());
     let work = move || {
-        let came = round(&lent, told);
+        let came = round(&lent, reported);
         *put.lock().unwrap_or_else(PoisonError::into_inner) = Some(came);
     };
     match thread::start(WORKER, work) {
@@ -422,14 +422,14 @@ fn prove_that_callbacks_arrive(session: &Session<'_>, timeout: Duration) -> Resu
     if ends() {
         return Ok(());
     }
-    let (stopped, told) = session.common.proof.listen(this_thread(), || stop_once(session, timeout));
+    let (stopped, reported) = session.common.proof.listen(this_thread(), || stop_once(session, timeout));
     if ends() {
         return Ok(());
     }
     // If the runtime refuses: the mask is replaced in a moment anyway.
     let _ = session.set_events(wanted);
     stopped.map_err(DetachError::CallbacksUnproven)?;
-    if told { Ok(()) } else { Err(DetachError::NoCallbacks) }
+    if reported { Ok(()) } else { Err(DetachError::NoCallbacks) }
 }
 
 /// Suspends and resumes the managed threads. Another suspension under way goes first.

@@ -381,7 +381,7 @@ impl<'rt> Session<'rt> {
     ) -> Result<ResourceHandle<'rt>, NotStarted> {
         let door = self.door.get().cloned().ok_or(NotStarted::Detaching)?;
         let over = Arc::new(AtomicBool::new(false));
-        let told = Told(Arc::clone(&over));
+        let flag = OverFlag(Arc::clone(&over));
         let mut work = Some(work);
         let work: Box<dyn FnMut(&Session<'rt>) + Send + 'rt> = Box::new(move |session| {
             if let Some(work) = work.take() {
@@ -392,7 +392,7 @@ impl<'rt> Session<'rt> {
         let mut work: Box<dyn FnMut(&Session<'static>) + Send> = unsafe { core::mem::transmute(work) };
         self.resources.register(name, || {
             let main = move || {
-                let _told = told;
+                let _flag = flag;
                 if let Some(door) = door.upgrade() {
                     door.with_session(&mut *work);
                 }
@@ -471,9 +471,9 @@ fn branded<'rt, 's, T: Enumerated>(
 }
 
 /// Marks a thread as ended when dropped, even by a panic.
-struct Told(Arc<AtomicBool>);
+struct OverFlag(Arc<AtomicBool>);
 
-impl Drop for Told {
+impl Drop for OverFlag {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }

@@ -6,13 +6,13 @@ pub(crate) struct Classes<'a> {
     table: &'a mut [[u64; 2]],
     ids: &'a mut [u64],
     count: usize,
-    told: usize,
+    sent: usize,
 }
 
 impl<'a> Classes<'a> {
     /// No classes yet.
     pub(crate) fn new(table: &'a mut [[u64; 2]], ids: &'a mut [u64]) -> Classes<'a> {
-        Classes { table, ids, count: 0, told: 0 }
+        Classes { table, ids, count: 0, sent: 0 }
     }
 
     fn place(&self, key: u64) -> Option<usize> {
@@ -58,14 +58,14 @@ impl<'a> Classes<'a> {
     }
 
     /// The number of the class that [`Classes::next_untold`] returned last.
-    pub(crate) fn last_told(&self) -> u64 {
-        self.told.saturating_sub(1) as u64
+    pub(crate) fn last_sent(&self) -> u64 {
+        self.sent.saturating_sub(1) as u64
     }
 
     /// The next class that was not written yet.
-    pub(crate) fn next_untold(&mut self) -> Option<u64> {
-        let id = (self.told < self.count).then(|| self.ids.get(self.told).copied()).flatten()?;
-        self.told += 1;
+    pub(crate) fn next_unsent(&mut self) -> Option<u64> {
+        let id = (self.sent < self.count).then(|| self.ids.get(self.sent).copied()).flatten()?;
+        self.sent += 1;
         Some(id)
     }
 }

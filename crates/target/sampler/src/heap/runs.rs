@@ -19,8 +19,8 @@ impl<M: Memory> Walk<'_, M> {
         match shape.form {
             Form::None => object,
             Form::Undecided => self.decide(mark, object),
-            Form::Told if shape.has_elements() => self.write_sized(mark, object, end),
-            Form::Told => self.write_run(mark, object, end),
+            Form::Sent if shape.has_elements() => self.write_sized(mark, object, end),
+            Form::Sent => self.write_run(mark, object, end),
         }
     }
 
@@ -72,11 +72,11 @@ impl<M: Memory> Walk<'_, M> {
             }
             object += step;
         }
-        let (used, told) = (cursor.at as usize - room.as_ptr() as usize, (object - first) / step);
+        let (used, reported) = (cursor.at as usize - room.as_ptr() as usize, (object - first) / step);
         self.writer.used(used);
-        shape.until_asked -= told as u16;
-        self.walked.objects += told;
-        self.walked.bytes += told * size;
+        shape.until_asked -= reported as u16;
+        self.walked.objects += reported;
+        self.walked.bytes += reported * size;
         self.walked.references += references;
         object
     }
@@ -90,22 +90,22 @@ impl<M: Memory> Walk<'_, M> {
         let most_bytes = LONGEST_NUMBER * 2;
         let room = self.writer.room(most_bytes);
         let most = (room.len() / most_bytes).min(usize::from(shape_now.until_asked));
-        let (mut object, mut bytes, mut told) = (first, 0, 0);
+        let (mut object, mut bytes, mut reported) = (first, 0, 0);
         let mut cursor = Cursor { at: room.as_mut_ptr() };
-        while told < most && object < end && words.word(object) & !(WORD - 1) == mark {
+        while reported < most && object < end && words.word(object) & !(WORD - 1) == mark {
             words.expect(object.wrapping_add(AHEAD));
             let size = shape_now.size(words, object);
             let Some(next) = super::behind(object, size, end) else { break };
             // SAFETY: `room` fits `most` objects, each with two numbers of the longest form.
             cursor = unsafe { cursor.head(head).number(size) };
             bytes += size;
-            told += 1;
+            reported += 1;
             object = next;
         }
         let used = cursor.at as usize - room.as_ptr() as usize;
         self.writer.used(used);
-        shape.until_asked -= told as u16;
-        self.walked.objects += told as u64;
+        shape.until_asked -= reported as u16;
+        self.walked.objects += reported as u64;
         self.walked.bytes += bytes;
         object
     }
@@ -281,12 +281,12 @@ mod tests {
         let expected = heap.objects();
         for buffer in [64, 100, 4096, 1 << 16] {
             heap.asked.set(0);
-            let (told, seen) = walked(&heap, 16, buffer);
+            let (reported, seen) = walked(&heap, 16, buffer);
             assert!(seen.objects == expected, "a buffer of {buffer}");
             let count = expected.len() as u64;
             let references = expected.iter().map(|object| object.3.len() as u64).sum::<u64>();
-            assert_eq!((seen.end, told.objects, told.references), (Some(count), count, references));
-            assert_eq!(told.bytes, expected.iter().map(|object| object.2).sum::<u64>());
+            assert_eq!((seen.end, reported.objects, reported.references), (Some(count), count, references));
+            assert_eq!(reported.bytes, expected.iter().map(|object| object.2).sum::<u64>());
             // The first objects of each class, and then one in 252.
             assert!((8..40).contains(&heap.asked.get()), "{} were asked about", heap.asked.get());
         }
@@ -296,8 +296,8 @@ mod tests {
     fn a_class_that_had_a_form_and_is_otherwise_is_asked_about_from_then_on_and_counted() {
         let mut heap = Run::new();
         heap.liar = Some(BEGIN + heap.length / 2);
-        let (told, seen) = walked(&heap, 16, 4096);
-        assert_eq!((told.contradicted, seen.objects.len()), (1, heap.objects().len()));
+        let (reported, seen) = walked(&heap, 16, 4096);
+        assert_eq!((reported.contradicted, seen.objects.len()), (1, heap.objects().len()));
         // From there on, these objects are written in the long form.
         assert!(seen.objects.last() == heap.objects().last());
     }

@@ -75,7 +75,7 @@ pub(crate) enum Form {
     #[default]
     Undecided = 0,
     /// They are, and the common parts were written.
-    Told = 1,
+    Sent = 1,
     /// They are not.
     None = 2,
 }
@@ -219,7 +219,7 @@ impl Shape {
                 self.place_count += 1;
             }
         }
-        self.form = Form::Told;
+        self.form = Form::Sent;
         Some((if self.has_elements() { 0 } else { size }, u64::from(self.place_count)))
     }
 
@@ -449,7 +449,7 @@ mod tests {
             (MARK - 40, less(8 - 40)),
         ]);
         let mut shape = Shape::read(&memory, MARK, 5);
-        assert_eq!((shape.settle(), shape.places(), shape.form), (Some((40, 3)), &[1, 2, 4][..], Form::Told));
+        assert_eq!((shape.settle(), shape.places(), shape.form), (Some((40, 3)), &[1, 2, 4][..], Form::Sent));
         let mut text = Shape::read(&words(&[(MARK, 22 << 32 | HAS_ELEMENTS | 2)]), MARK, 5);
         assert_eq!((text.settle(), text.places()), (Some((0, 0)), &[][..]));
         let long = (MOST_PLACES as u64 + 3) * 8;

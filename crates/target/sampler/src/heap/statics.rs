@@ -49,15 +49,15 @@ fn tell_class(
     class: u64,
     (question, from, count): (u64, usize, usize),
 ) -> bool {
-    let mut told = 0;
-    while told < count {
-        let mut record = Record::of(&[1, question, told as u64]);
-        let piece = (count - told).min(FIELDS_AT_ONCE);
-        for index in told..told + piece {
+    let mut reported = 0;
+    while reported < count {
+        let mut record = Record::of(&[1, question, reported as u64]);
+        let piece = (count - reported).min(FIELDS_AT_ONCE);
+        for index in reported..reported + piece {
             let Some(word) = sink.question(from + index) else { return false };
             tell_field(heap, words, class, asked(word), &mut record);
         }
-        told += piece;
+        reported += piece;
         if !sink.answer(record.bytes()) {
             return false;
         }

@@ -307,8 +307,8 @@ fn with_values_what_stands_in_objects_is_reported_and_how_their_classes_are_laid
     for buffer in [10, 64, 4096] {
         let (walked, seen) = walked_for(Contents::Values, &heap, 16, buffer);
         // After the class, without the header of the next object.
-        let told: Vec<(u64, usize)> = seen.values.iter().map(|(whole, bytes)| (*whole, bytes.len())).collect();
-        assert_eq!((walked.objects, &told[..]), (2, &[(8, 8), (4985, MOST_VALUES as usize)][..]));
+        let reported: Vec<(u64, usize)> = seen.values.iter().map(|(whole, bytes)| (*whole, bytes.len())).collect();
+        assert_eq!((walked.objects, &reported[..]), (2, &[(8, 8), (4985, MOST_VALUES as usize)][..]));
         let [(1, first), (1, second)] = &seen.layouts[..] else { panic!("{:?}", seen.layouts) };
         let numbers = |layout: &Layout| (layout.bytes, layout.count as usize, layout.fields.len());
         assert_eq!(numbers(first), (400, FIELDS, LAYOUT_FIELDS));
@@ -362,16 +362,16 @@ fn gch_06_static_fields_are_reported_behind_the_walk_and_those_of_classes_that_a
         Answer::Fields { question: 2, first: 28, places: of_many(28, 2) },
         Answer::End(3),
     ];
-    let told = |stream: &Stream| -> Vec<Answer> {
+    let reported = |stream: &Stream| -> Vec<Answer> {
         stream.3.iter().map(|bytes| answer(bytes).expect("what was written is read")).collect()
     };
-    assert_eq!(told(&stream), expected);
+    assert_eq!(reported(&stream), expected);
     // After a fault in the first question, the answers continue after it.
     let mut rest = Stream(Vec::new(), Vec::new(), questions.concat(), Vec::new());
     let mut cut = Stream(Vec::new(), Vec::new(), questions[..2].concat(), Vec::new());
     let behind_the_second = walk_into(&heap, &mut cut, Cursor::default());
     assert_eq!(walk_into(&heap, &mut rest, behind_the_second), end);
-    assert_eq!(told(&rest), expected[1..]);
+    assert_eq!(reported(&rest), expected[1..]);
 }
 
 #[test]

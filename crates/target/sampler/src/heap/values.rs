@@ -14,9 +14,9 @@ const NO_CONTENT: u64 = 2 * WORD;
 #[inline(never)]
 pub(crate) fn write_text(writer: &mut StreamWriter<'_>, words: &impl Memory, object: u64, size: u64) {
     let whole = (words.word(object + WORD) & u64::from(u32::MAX)) * 2;
-    let told = whole.min(MOST_CONTENT).min(size.saturating_sub(TEXT_BASE));
-    writer.numbers(&[CONTENT, whole, told]);
-    for index in 0..told {
+    let reported = whole.min(MOST_CONTENT).min(size.saturating_sub(TEXT_BASE));
+    writer.numbers(&[CONTENT, whole, reported]);
+    for index in 0..reported {
         let at = object + TEXT_AT + index;
         writer.byte((words.word(at & !(WORD - 1)) >> (8 * (at % WORD))) as u8);
     }
@@ -26,12 +26,12 @@ pub(crate) fn write_text(writer: &mut StreamWriter<'_>, words: &impl Memory, obj
 #[inline(never)]
 pub(crate) fn write_values(writer: &mut StreamWriter<'_>, words: &impl Memory, object: u64, size: u64) {
     let whole = size.saturating_sub(NO_CONTENT);
-    let told = whole.min(MOST_VALUES);
-    writer.numbers(&[VALUES, whole, told]);
+    let reported = whole.min(MOST_VALUES);
+    writer.numbers(&[VALUES, whole, reported]);
     let mut at = 0;
-    while at < told {
+    while at < reported {
         let word = words.word(object + WORD + at).to_le_bytes();
-        writer.bytes(word.get(..(told - at).min(WORD) as usize).unwrap_or_default());
+        writer.bytes(word.get(..(reported - at).min(WORD) as usize).unwrap_or_default());
         at += WORD;
     }
 }

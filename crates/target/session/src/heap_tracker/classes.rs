@@ -13,13 +13,13 @@ pub(super) struct Classes {
     numbers: Words,
     ids: Words,
     count: AtomicUsize,
-    told: AtomicUsize,
+    sent: AtomicUsize,
 }
 
 impl Classes {
     /// `keys` and `numbers` need twice as many slots as `ids`, which has at most [`MOST_CLASSES`].
     pub(super) fn new(keys: Words, numbers: Words, ids: Words) -> Classes {
-        Classes { keys, numbers, ids, count: AtomicUsize::new(0), told: AtomicUsize::new(0) }
+        Classes { keys, numbers, ids, count: AtomicUsize::new(0), sent: AtomicUsize::new(0) }
     }
 
     fn ids(&self) -> &[AtomicU64] {
@@ -54,13 +54,13 @@ impl Classes {
     pub(super) fn forget(&self) {
         self.keys.as_ref().as_ref().iter().for_each(|key| key.store(0, Ordering::Relaxed));
         self.count.store(0, Ordering::Relaxed);
-        self.told.store(0, Ordering::Relaxed);
+        self.sent.store(0, Ordering::Relaxed);
     }
 
     /// Reports the new classes. A class may have others as arguments or elements; these follow. A class without room is retried next time.
     pub(super) fn tell_new(&self, collection: u64, heap: &dyn HeapReader, put: &mut impl FnMut(&[u8]) -> bool) {
         loop {
-            let number = self.told.load(Ordering::Relaxed);
+            let number = self.sent.load(Ordering::Relaxed);
             if number >= self.count.load(Ordering::Relaxed) {
                 return;
             }
@@ -68,7 +68,7 @@ impl Classes {
             if !self.tell((number as u64, id), collection, heap, put) {
                 return;
             }
-            self.told.store(number + 1, Ordering::Relaxed);
+            self.sent.store(number + 1, Ordering::Relaxed);
         }
     }
 

@@ -46,7 +46,7 @@ const BROKEN: u64 = 0x1_0a00;
 
 fn watch(room: usize) -> HeapTracker {
     let watch = HeapTracker::new(None, |count| Some(words(count.min(room)))).expect("memory");
-    watch.is_told();
+    watch.gets_survivors();
     watch
 }
 
@@ -56,14 +56,14 @@ fn counting(places: usize) -> YoungObjectCost {
 }
 
 /// Collects pieces until there is no room.
-struct Told {
+struct Pieces {
     pieces: RefCell<Vec<WatchPiece>>,
     room: usize,
 }
 
-impl Told {
-    fn new(room: usize) -> Told {
-        Told { pieces: RefCell::default(), room }
+impl Pieces {
+    fn new(room: usize) -> Pieces {
+        Pieces { pieces: RefCell::default(), room }
     }
 
     fn put(&self, bytes: &[u8]) -> bool {
@@ -80,75 +80,75 @@ impl Told {
     }
 }
 
-fn begins(watch: &HeapTracker, told: &Told, collected: &[i32]) {
-    begins_counting(watch, told, collected, 64);
+fn begins(watch: &HeapTracker, sent: &Pieces, collected: &[i32]) {
+    begins_counting(watch, sent, collected, 64);
 }
 
-fn begins_counting(watch: &HeapTracker, told: &Told, collected: &[i32], places: usize) {
-    let put = |piece: &[u8]| told.put(piece);
+fn begins_counting(watch: &HeapTracker, sent: &Pieces, collected: &[i32], places: usize) {
+    let put = |piece: &[u8]| sent.put(piece);
     watch.begins(100, collected, GcReason::INDUCED, &put);
     watch.bounds(&Heap, &mut [HeapRange::default(); 8], collected, Some(&counting(places)), &put);
 }
 
-fn ends(watch: &HeapTracker, told: &Told) {
-    let put = |piece: &[u8]| told.put(piece);
+fn ends(watch: &HeapTracker, sent: &Pieces) {
+    let put = |piece: &[u8]| sent.put(piece);
     watch.born(&Heap, &put);
     watch.ends(500, true, &put);
 }
 
 #[test]
 fn gch_01_what_comes_before_a_beginning_is_reported_to_nobody() {
-    let (watch, told) = (watch(64), Told::new(99));
-    let put = |piece: &[u8]| told.put(piece);
+    let (watch, sent) = (watch(64), Pieces::new(99));
+    let put = |piece: &[u8]| sent.put(piece);
     watch.live([(YOUNG, OLD, 24)].into_iter(), &put);
     watch.stay([(YOUNG, 24)].into_iter(), &put);
     watch.allocated(1, &Heap, [(0x70, 5)].into_iter(), &put);
-    ends(&watch, &told);
-    assert_eq!(told.take(), []);
-    begins(&watch, &told, &[1, 0, 0, 0]);
-    ends(&watch, &told);
-    assert_eq!(told.take().len(), 3, "a beginning, bounds, an end");
+    ends(&watch, &sent);
+    assert_eq!(sent.take(), []);
+    begins(&watch, &sent, &[1, 0, 0, 0]);
+    ends(&watch, &sent);
+    assert_eq!(sent.take().len(), 3, "a beginning, bounds, an end");
     // After its end, too: then one GC is known to be missing.
     watch.stay([(YOUNG, 24)].into_iter(), &put);
-    ends(&watch, &told);
-    assert_eq!(told.take(), []);
-    begins(&watch, &told, &[1, 0, 0, 0]);
-    let first = told.take().swap_remove(0);
+    ends(&watch, &sent);
+    assert_eq!(sent.take(), []);
+    begins(&watch, &sent, &[1, 0, 0, 0]);
+    let first = sent.take().swap_remove(0);
     assert!(matches!(first, WatchPiece::Begins { collection: 3, .. }), "{first:?}");
 }
 
 #[test]
 fn gch_03_a_collection_of_which_nothing_more_is_asked_for_yet_is_none_of_the_watch() {
-    let told = Told::new(99);
+    let sent = Pieces::new(99);
     let watch = HeapTracker::new(None, |count| Some(words(count.min(64)))).expect("memory");
-    begins_counting(&watch, &told, &[1, 0, 0, 0], 2);
-    ends(&watch, &told);
-    assert_eq!((told.take(), watch.collections(), watch.is_too_expensive()), (vec![], 0, false));
-    watch.is_told();
-    begins(&watch, &told, &[1, 0, 0, 0]);
+    begins_counting(&watch, &sent, &[1, 0, 0, 0], 2);
+    ends(&watch, &sent);
+    assert_eq!((sent.take(), watch.collections(), watch.is_too_expensive()), (vec![], 0, false));
+    watch.gets_survivors();
+    begins(&watch, &sent, &[1, 0, 0, 0]);
     assert_eq!(watch.collections(), 1);
 }
 
 #[test]
 fn gch_03_a_count_that_would_take_too_long_is_not_asked_for_and_the_watch_is_over() {
     // Gen 0 has two classes, one more than there is room for.
-    let (dear, told, asked) = (watch(64), Told::new(99), Cell::new(0));
+    let (dear, sent, asked) = (watch(64), Pieces::new(99), Cell::new(0));
     let give_up = |watch: &HeapTracker| watch.stop_if_too_expensive(|| asked.set(asked.get() + 1));
-    begins_counting(&dear, &told, &[1, 0, 0, 0], 2);
+    begins_counting(&dear, &sent, &[1, 0, 0, 0], 2);
     give_up(&dear);
     assert!(dear.is_too_expensive() && asked.get() == 1);
-    ends(&dear, &told);
-    assert!(matches!(told.take().pop(), Some(WatchPiece::Ends { lost: 1.., .. })), "it is not told to its end");
-    begins(&dear, &told, &[1, 0, 0, 0]);
+    ends(&dear, &sent);
+    assert!(matches!(sent.take().pop(), Some(WatchPiece::Ends { lost: 1.., .. })), "it is not told to its end");
+    begins(&dear, &sent, &[1, 0, 0, 0]);
     give_up(&dear);
-    assert_eq!((told.take(), asked.get()), (vec![], 1), "once is enough");
+    assert_eq!((sent.take(), asked.get()), (vec![], 1), "once is enough");
     let cheap = watch(64);
-    begins(&cheap, &told, &[1, 0, 0, 0]);
+    begins(&cheap, &sent, &[1, 0, 0, 0]);
     give_up(&cheap);
     assert!(!cheap.is_too_expensive() && asked.get() == 1);
     // A worker that detaches has already reduced the event mask.
     let leaving = watch(64);
-    begins_counting(&leaving, &told, &[1, 0, 0, 0], 2);
+    begins_counting(&leaving, &sent, &[1, 0, 0, 0], 2);
     leaving.is_over(&|| panic!("nobody is asking"));
     give_up(&leaving);
     assert_eq!(asked.get(), 1);
@@ -156,8 +156,8 @@ fn gch_03_a_count_that_would_take_too_long_is_not_asked_for_and_the_watch_is_ove
 
 #[test]
 fn gch_03_who_leaves_waits_for_a_callback_that_is_asking_for_less() {
-    let (watch, told, pauses) = (watch(64), Told::new(99), Cell::new(0));
-    begins_counting(&watch, &told, &[1, 0, 0, 0], 2);
+    let (watch, sent, pauses) = (watch(64), Pieces::new(99), Cell::new(0));
+    begins_counting(&watch, &sent, &[1, 0, 0, 0], 2);
     watch.stop_if_too_expensive(|| {
         watch.is_over(&|| {
             pauses.set(pauses.get() + 1);
@@ -170,31 +170,31 @@ fn gch_03_who_leaves_waits_for_a_callback_that_is_asking_for_less() {
 
 #[test]
 fn gch_03_what_is_collected_is_reported_and_of_a_whole_collection_what_is_young() {
-    let (watch, told) = (watch(64), Told::new(99));
+    let (watch, sent) = (watch(64), Pieces::new(99));
     let part = |kind, start| Bounds { kind, start, length: 0x1000 };
-    let bounds = |told: &Told| match told.take().get(1) {
+    let bounds = |sent: &Pieces| match sent.take().get(1) {
         Some(WatchPiece::Bounds { ranges, .. }) => ranges.clone(),
         other => panic!("{other:?}"),
     };
-    begins(&watch, &told, &[1, 1, 0, 0, 0]);
-    assert_eq!(bounds(&told), [part(0, YOUNG)]);
-    begins(&watch, &told, &[1, 1, 1, 1, 1]);
-    let first = told.pieces.borrow()[0].clone();
+    begins(&watch, &sent, &[1, 1, 0, 0, 0]);
+    assert_eq!(bounds(&sent), [part(0, YOUNG)]);
+    begins(&watch, &sent, &[1, 1, 1, 1, 1]);
+    let first = sent.pieces.borrow()[0].clone();
     assert_eq!(first, WatchPiece::Begins { collection: 2, time: 100, generation: 2, is_induced: true });
-    assert_eq!(bounds(&told), [part(0, YOUNG)]);
+    assert_eq!(bounds(&sent), [part(0, YOUNG)]);
 }
 
 #[test]
 fn gch_04_newborn_objects_are_reported_in_their_new_places_with_class_and_size() {
-    let (watch, told) = (watch(64), Told::new(99));
-    let put = |piece: &[u8]| told.put(piece);
-    begins(&watch, &told, &[1, 1, 1, 1, 1]);
+    let (watch, sent) = (watch(64), Pieces::new(99));
+    let put = |piece: &[u8]| sent.put(piece);
+    begins(&watch, &sent, &[1, 1, 1, 1, 1]);
     // Old objects are known, large ones may be new. The whole range is reported.
     watch.live([(YOUNG, 0x5_0100, 72), (OLD, 0x5_1000, 24)].into_iter(), &put);
     watch.stay([(LARGE_PLACE + 48, 24)].into_iter(), &put);
-    told.take();
-    ends(&watch, &told);
-    let pieces = told.take();
+    sent.take();
+    ends(&watch, &sent);
+    let pieces = sent.take();
     let classes: Vec<(u32, u64)> = pieces
         .iter()
         .filter_map(|piece| match piece {
@@ -217,8 +217,8 @@ fn gch_04_newborn_objects_are_reported_in_their_new_places_with_class_and_size()
     assert_eq!((born, expected.len()), (expected, 3));
 }
 
-fn lost(told: &Told) -> u64 {
-    match told.take().last() {
+fn lost(sent: &Pieces) -> u64 {
+    match sent.take().last() {
         Some(WatchPiece::Ends { lost, .. }) => *lost,
         other => panic!("{other:?}"),
     }
@@ -226,50 +226,50 @@ fn lost(told: &Told) -> u64 {
 
 #[test]
 fn gch_03_whatever_cannot_be_reported_is_counted_in_the_end() {
-    let told = Told::new(99);
-    let put = |piece: &[u8]| told.put(piece);
+    let sent = Pieces::new(99);
+    let put = |piece: &[u8]| sent.put(piece);
     let lossless = watch(64);
-    begins(&lossless, &told, &[1, 0, 0]);
-    ends(&lossless, &told);
-    assert_eq!(lost(&told), 0);
+    begins(&lossless, &sent, &[1, 0, 0]);
+    ends(&lossless, &sent);
+    assert_eq!(lost(&sent), 0);
     // Losses: remembered ranges and classes.
     let narrow = watch(2);
-    begins(&narrow, &told, &[1, 0, 0]);
+    begins(&narrow, &sent, &[1, 0, 0]);
     narrow.stay((0..5).map(|index| (YOUNG + index * 24, 24)), &put);
     narrow.allocated(1, &Heap, [(0x70, 1), (0x71, 1), (0x72, 1), (0x73, 1)].into_iter(), &put);
-    ends(&narrow, &told);
-    assert!(lost(&told) >= 3 + 2, "three ranges, two classes");
+    ends(&narrow, &sent);
+    assert!(lost(&sent) >= 3 + 2, "three ranges, two classes");
     // Losses: an object without a size, ranges beyond the buffer, and an unavailable heap.
     let broken = watch(64);
-    begins(&broken, &told, &[1, 0, 0]);
+    begins(&broken, &sent, &[1, 0, 0]);
     broken.live([(YOUNG, BROKEN, 24)].into_iter(), &put);
     broken.bounds(&Heap, &mut [HeapRange::default(); 2], &[1, 0, 0], None, &put);
     broken.lose();
-    ends(&broken, &told);
-    assert_eq!(lost(&told), 3);
+    ends(&broken, &sent);
+    assert_eq!(lost(&sent), 3);
     // Losses: pieces without room.
-    let full = Told::new(2);
+    let full = Pieces::new(2);
     let watch = watch(64);
     begins(&watch, &full, &[1, 0, 0]);
     watch.stay([(YOUNG, 24)].into_iter(), &|piece: &[u8]| full.put(piece));
-    ends(&watch, &told);
+    ends(&watch, &sent);
     // The range, and the new objects in it.
-    assert_eq!(lost(&told), 1);
+    assert_eq!(lost(&sent), 1);
 }
 
 #[test]
 fn gch_03_what_a_collection_takes_longer_is_what_the_runtime_and_the_callbacks_did_for_the_watch() {
-    let (watch, told) = (watch(64), Told::new(99));
-    let put = |piece: &[u8]| told.put(piece);
-    begins(&watch, &told, &[1, 0, 0]);
+    let (watch, sent) = (watch(64), Pieces::new(99));
+    let put = |piece: &[u8]| sent.put(piece);
+    begins(&watch, &sent, &[1, 0, 0]);
     watch.took(1);
     // The runtime counted from 100 to 130, a callback took 5, and roots were reported from 450 to 500.
     watch.allocated(130, &Heap, [(0x70, 1)].into_iter(), &put);
     watch.took(5);
     watch.roots_begin(450);
     watch.roots_begin(470);
-    ends(&watch, &told);
-    let pieces = told.take();
+    ends(&watch, &sent);
+    let pieces = sent.take();
     let Some(WatchPiece::Ends { extra, is_copied: true, time: 500, .. }) = pieces.last() else { panic!("{pieces:?}") };
     assert_eq!(*extra, 30 + 5 + 50);
 }

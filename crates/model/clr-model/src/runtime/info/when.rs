@@ -50,8 +50,8 @@ impl Server {
                 Ok(())
             }
             _ if runtime.is_exiting() => {
-                let is_told = profiler.told_of_exit.load(Ordering::SeqCst) && !mutation::is("DET-17");
-                if is_told && runtime.calls_too_late() {
+                let is_reported = profiler.exit_reported.load(Ordering::SeqCst) && !mutation::is("DET-17");
+                if is_reported && runtime.calls_too_late() {
                     runtime.faults.report("DET-17", format!("{} was called after Shutdown", slot.name));
                 }
                 Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
