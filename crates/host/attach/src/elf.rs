@@ -257,7 +257,7 @@ fn find(data: &[u8], mark: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::requirements::Requirements;
-    use crate::test_elf::library_with;
+    use crate::tests::elf::library_with;
 
     #[test]
     fn a_file_tells_its_architecture_exports_and_version() {

@@ -38,17 +38,13 @@ mod requirements;
 mod reverse;
 mod rights;
 mod runtime;
-#[cfg(test)]
-mod server_tests;
 mod session;
 mod socket;
 mod status;
 mod survey;
 mod target;
 #[cfg(test)]
-mod test_elf;
-#[cfg(test)]
-mod test_process;
+mod tests;
 mod view;
 mod windowed;
 

@@ -96,8 +96,8 @@ impl std::fmt::Display for Libc {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_elf::library_with;
-    use crate::test_process::MadeUp;
+    use crate::tests::elf::library_with;
+    use crate::tests::process::MadeUp;
 
     /// Debian's package maps musl as `/usr/lib/x86_64-linux-musl/libc.so`, which was not recognised.
     #[test]

@@ -148,7 +148,7 @@ fn rooms(groups: Vec<Group>) -> impl Iterator<Item = Room> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_process::{MadeUp, PID};
+    use crate::tests::process::{MadeUp, PID};
     use std::fs::{create_dir_all, write};
 
     const MACHINE: &str = "MemTotal:  8000 kB\nMemAvailable:       4000 kB\n";

@@ -70,7 +70,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_process::MadeUp;
+    use crate::tests::process::MadeUp;
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
 

@@ -195,7 +195,7 @@ impl ReadCacheOps for Windowed<'_> {
 mod tests {
     use super::*;
     use crate::elf::Elf;
-    use crate::test_elf::library_exporting;
+    use crate::tests::elf::library_exporting;
     use std::io::Write;
 
     const A_DAY: Duration = Duration::from_secs(86_400);

@@ -1,7 +1,7 @@
 //! The parsers of `/proc`, on lines as kernels write them and on damaged ones.
 
 use super::*;
-use crate::test_process::{MadeUp, PID};
+use crate::tests::process::{MadeUp, PID};
 
 #[test]
 fn a_name_with_parentheses_does_not_shift_the_start_time() {

@@ -7,7 +7,7 @@ use crate::hresult::HResult;
 use crate::remedy::Remedy;
 use crate::reverse::ReversePort;
 use crate::session::EventPipeSession;
-use crate::test_process::{MadeUp, socket_name};
+use crate::tests::process::{MadeUp, socket_name};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread::JoinHandle;

@@ -1,7 +1,7 @@
 //! Breaks each precondition once, in made-up processes, with everything else in order.
 
 use super::*;
-use crate::test_process::{MadeUp, socket_name};
+use crate::tests::process::{MadeUp, socket_name};
 
 fn requirements() -> Requirements {
     let ourselves = std::fs::read("/proc/self/exe").expect("readable");
@@ -119,7 +119,7 @@ fn att_16_a_stopped_target_is_seen_before_it_is_asked() {
 fn att_05_another_users_process_is_refused_with_the_user_to_be() {
     let made = MadeUp::core_clr();
     let stranger = crate::proc::Viewer { uid: 4_000_000, capabilities: 0 };
-    let process = crate::discovery::find_in(&made.proc().seen_by(stranger), crate::test_process::PID).expect("found");
+    let process = crate::discovery::find_in(&made.proc().seen_by(stranger), crate::tests::process::PID).expect("found");
     assert!(matches!(process.attachable, Err(Reason::NotOwner { viewer: 4_000_000, .. })), "{:?}", process.attachable);
     let failed: Vec<Check> = check(&process, &needs(|_| {})).into_iter().filter(Check::has_failed).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
@@ -145,7 +145,7 @@ fn att_05_a_container_that_may_not_take_another_users_rights_learns_which_capabi
     for (uid, missing, cause) in cases {
         made.identity('S', 0, uid);
         let proc = made.proc().seen_by(without(missing));
-        let process = crate::discovery::find_in(&proc, crate::test_process::PID).expect("found");
+        let process = crate::discovery::find_in(&proc, crate::tests::process::PID).expect("found");
         let checks = check(&process, &needs(|_| {}));
         let rights = checks.iter().find(|check| check.subject == Subject::Rights).expect("it is checked");
         assert_eq!(rights.passed, Some(cause.is_empty()), "user {uid}: {rights:?}");
@@ -164,7 +164,7 @@ fn what_could_not_be_looked_at_was_said_to_have_passed() {
     assert!(unknown(Subject::Architecture) && unknown(Subject::Libc) && unknown(Subject::Descriptors), "{checks:?}");
     let stranger = crate::proc::Viewer { uid: 4_000_000, capabilities: 0 };
     made.hide("maps");
-    let hidden = crate::discovery::find_in(&made.proc().seen_by(stranger), crate::test_process::PID).expect("found");
+    let hidden = crate::discovery::find_in(&made.proc().seen_by(stranger), crate::tests::process::PID).expect("found");
     let checks = check(&hidden, &needs(|_| {}));
     let runtime = checks.iter().find(|check| check.subject == Subject::Runtime).expect("it is checked");
     assert_eq!((runtime.passed, &*runtime.found), (None, "hidden from you"));
@@ -219,8 +219,8 @@ fn att_06_on_musl_each_missing_name_is_reported() {
 #[test]
 fn regression_on_musl_a_name_may_be_in_a_library_that_is_needed_and_mapped() {
     let made = MadeUp::core_clr();
-    made.write("lib", "ld-musl-x86_64.so.1", &crate::test_elf::library_exporting("malloc"));
-    made.write("lib", "libgcc_s.so.1", &crate::test_elf::library_exporting("_Unwind_Resume"));
+    made.write("lib", "ld-musl-x86_64.so.1", &crate::tests::elf::library_exporting("malloc"));
+    made.write("lib", "libgcc_s.so.1", &crate::tests::elf::library_exporting("_Unwind_Resume"));
     let maps = "7f00-7f10 r-xp 00000000 08:01 42 /opt/shared/Microsoft.NETCore.App/8.0.4/libcoreclr.so\n\
                 7f20-7f30 r-xp 00000000 08:01 43 /lib/ld-musl-x86_64.so.1\n\
                 7f40-7f50 r-xp 00000000 08:01 44 /lib/libgcc_s.so.1\n";
@@ -248,7 +248,7 @@ fn att_07_a_taken_slot_fails_where_there_is_only_one() {
     for (version, slot, passes) in cases {
         let made = MadeUp::core_clr();
         std::fs::create_dir_all(made.in_root("opt/apm")).expect("made");
-        std::fs::write(made.in_root("opt/apm/libapm.so"), crate::test_elf::library_exporting("DllGetClassObject"))
+        std::fs::write(made.in_root("opt/apm/libapm.so"), crate::tests::elf::library_exporting("DllGetClassObject"))
             .expect("written");
         let runtime =
             format!("7f00-7f10 r-xp 00000000 08:01 42 /opt/shared/Microsoft.NETCore.App/{version}/libcoreclr.so\n");
@@ -282,7 +282,7 @@ fn a_crowded_signal_queue_is_found() {
 #[test]
 fn each_thread_wants_room_for_two_timers() {
     let threads =
-        u64::from(MadeUp::core_clr().find().proc.status(crate::test_process::PID).expect("it is shown").threads);
+        u64::from(MadeUp::core_clr().find().proc.status(crate::tests::process::PID).expect("it is shown").threads);
     let wanted = 64 + threads;
     let enough = MadeUp::core_clr();
     enough.identity_with_signals(0, wanted);
@@ -295,7 +295,7 @@ fn each_thread_wants_room_for_two_timers() {
 /// Remedies name only existing builds and engines.
 #[test]
 fn remedies_name_only_what_there_is() {
-    for source in [include_str!("../check.rs"), include_str!("../error.rs")] {
+    for source in [include_str!("../../check.rs"), include_str!("../../error.rs")] {
         for made_up in ["perf_event", "a build for", "a build of remora", "released build", "with more time"] {
             assert!(!source.contains(made_up), "{made_up}");
         }

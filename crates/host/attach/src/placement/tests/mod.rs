@@ -1,7 +1,7 @@
 //! Placing, removing and sweeping, in made-up processes with a root directory of their own.
 
 use super::*;
-use crate::test_process::MadeUp;
+use crate::tests::process::MadeUp;
 use crate::view::FileSystem;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

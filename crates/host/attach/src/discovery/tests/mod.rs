@@ -3,8 +3,8 @@
 use super::*;
 use crate::proc::Viewer;
 use crate::runtime::{Deployment, RuntimeKind};
-use crate::test_elf::{library_exporting, library_with};
-use crate::test_process::{INNER_PID, MadeUp, PID};
+use crate::tests::elf::{library_exporting, library_with};
+use crate::tests::process::{INNER_PID, MadeUp, PID};
 
 const VERSION_8: &str = "@(#)Version 8.0.424.16909 @Commit: 2d7e";
 
@@ -96,7 +96,7 @@ fn att_03_an_old_runtime_is_refused_with_its_version() {
 #[test]
 fn the_socket_is_found_in_the_targets_own_directory_for_temporary_files() {
     let made = MadeUp::core_clr();
-    std::fs::remove_file(made.in_root("tmp").join(crate::test_process::socket_name())).expect("removed");
+    std::fs::remove_file(made.in_root("tmp").join(crate::tests::process::socket_name())).expect("removed");
     made.set("environ", b"TMPDIR=/own/place/\0");
     made.socket_in("own/place");
     made.listening(&["/own/place/"]);
@@ -110,7 +110,7 @@ fn the_socket_is_found_in_the_targets_own_directory_for_temporary_files() {
 #[test]
 fn a_socket_of_an_earlier_process_with_the_same_id_is_not_taken() {
     let made = MadeUp::core_clr();
-    let name = crate::test_process::socket_name();
+    let name = crate::tests::process::socket_name();
     let earlier = made.in_root("tmp").join(name.replace("123456", "99"));
     std::fs::rename(made.in_root("tmp").join(&name), earlier).expect("renamed");
     made.listening(&[]);
@@ -120,7 +120,7 @@ fn a_socket_of_an_earlier_process_with_the_same_id_is_not_taken() {
 #[test]
 fn a_listener_of_another_container_with_the_same_inner_id_is_not_taken() {
     let made = MadeUp::core_clr();
-    let name = crate::test_process::socket_name();
+    let name = crate::tests::process::socket_name();
     std::fs::remove_file(made.in_root("tmp").join(&name)).expect("removed");
     let other = name.replace("123456", "99");
     made.set("net/unix", format!("0: 00000002 00000000 00010000 0001 01 4711 /tmp/{other}\n").as_bytes());
