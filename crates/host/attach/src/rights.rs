@@ -1,6 +1,6 @@
 //! File access with the rights of the target's user.
 
-use crate::status::Status;
+use crate::status::{Capability, Status};
 use nix::unistd::{setfsgid, setfsuid};
 use rustix::io::Errno;
 use rustix::process::{
@@ -23,13 +23,29 @@ const OF_FILES: CapabilitySet = CapabilitySet::CHOWN
 /// File rights: a user, its group, supplementary groups, and effective capabilities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rights {
-    uid: u32,
+    pub(crate) uid: u32,
     gid: u32,
     groups: Vec<u32>,
     capabilities: CapabilitySet,
 }
 
 impl Rights {
+    #[cfg(test)]
+    pub(crate) fn of_user(user: u32, group: u32, groups: &[u32], capabilities: u64) -> Rights {
+        let capabilities = CapabilitySet::from_bits_retain(capabilities);
+        Rights { uid: user, gid: group, groups: groups.to_vec(), capabilities }
+    }
+
+    /// Whether they include this group.
+    pub(crate) fn has_group(&self, group: u32) -> bool {
+        self.gid == group || self.groups.contains(&group)
+    }
+
+    /// Whether they include this effective capability.
+    pub(crate) fn is_capable(&self, capability: Capability) -> bool {
+        capability.is_in(self.capabilities.bits())
+    }
+
     /// Those in a process's status.
     ///
     /// A process whose real user is another one is most likely in a set-user-ID program, which its user started: then that user's rights

@@ -143,7 +143,7 @@ impl Name {
             Some(time) => format!("{}{time}-socket", self.start).into(),
             None => opened.names(&self.rights, |name| self.fits(name)).ok()?.into_iter().next()?,
         };
-        let stat = opened.stat(&name).ok()?;
+        let (_, stat) = opened.file(&name).ok()?;
         let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
         (is_socket && self.owners.contains(&stat.st_uid)).then(|| DiagnosticsSocket {
             target_path: opened.path().join(&name),

@@ -5,7 +5,7 @@
 //! All further operations use the directory's descriptor, so no process can swap a component afterwards.
 
 use crate::rights::Rights;
-use crate::status::{Capability, Status};
+use crate::status::Capability;
 use remora_symbols::TargetPath;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 use rustix::io::Errno;
@@ -52,11 +52,11 @@ impl Permissions {
         Permissions { uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode }
     }
 
-    /// Whether a process has `right` on a directory with these permissions. Ignores access control lists.
-    pub(crate) fn allow(self, who: &Status, right: Right) -> bool {
+    /// Whether these rights include `right` on a directory with these permissions. Ignores access control lists.
+    pub(crate) fn allow(self, who: &Rights, right: Right) -> bool {
         let shift = match () {
-            () if who.file_uid == self.uid => 6,
-            () if who.file_gid == self.gid || who.groups.contains(&self.gid) => 3,
+            () if who.uid == self.uid => 6,
+            () if who.has_group(self.gid) => 3,
             () => 0,
         };
         let reads = right != Right::Write && who.is_capable(Capability::DacReadSearch);
@@ -74,7 +74,7 @@ impl Permissions {
 
 impl Directory {
     /// Whether the process may create files in it.
-    pub(crate) fn writable_by(&self, who: &Status) -> bool {
+    pub(crate) fn writable_by(&self, who: &Rights) -> bool {
         self.on_the_way.last().is_some_and(|directory| directory.allow(who, Right::Write))
     }
 
@@ -112,7 +112,7 @@ impl Directory {
     }
 
     /// Whether the process can reach it from the root.
-    pub(crate) fn reachable_by(&self, who: &Status) -> bool {
+    pub(crate) fn reachable_by(&self, who: &Rights) -> bool {
         self.on_the_way.iter().all(|directory| directory.allow(who, Right::Search))
     }
 
@@ -132,9 +132,12 @@ impl Directory {
         rustix::fs::accessat(&self.fd, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
     }
 
-    /// The `stat` of `name` in it, without following a link.
-    pub(crate) fn stat(&self, name: &OsStr) -> Result<Stat, Errno> {
-        rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+    /// The file `name` in it, opened only as a path (`O_PATH`), without following a link, and its `stat`.
+    pub(crate) fn file(&self, name: &OsStr) -> Result<(OwnedFd, Stat), Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&file)?;
+        Ok((file, stat))
     }
 
     /// Removes the file `name` in it.
@@ -286,7 +289,7 @@ mod tests {
         (0..MOST_NAMES + 2).for_each(|number| drop(std::fs::write(root.path().join(format!("a{number}")), "")));
         std::fs::write(root.path().join("b"), "").expect("written");
         let directory = Directory::open(root.path(), &"/".into()).expect("opens");
-        let stranger = Rights::of(&Status { file_uid: 4_000_000, file_gid: 4_000_000, ..Status::default() });
+        let stranger = Rights::of_user(4_000_000, 4_000_000, &[], 0);
         let named =
             |letter: u8| directory.names(&stranger, |name| name.as_bytes()[0] == letter).map(|names| names.len());
         set(0o711);
@@ -298,20 +301,13 @@ mod tests {
     #[test]
     fn att_06_permissions_are_judged_for_the_target_not_for_us() {
         let directory = Permissions { uid: 10, gid: 20, mode: 0o710 };
-        let who = |file_uid, file_gid, groups: &[u32], capabilities| Status {
-            file_uid,
-            file_gid,
-            groups: groups.to_vec(),
-            capabilities,
-            ..Status::default()
-        };
         let cases = [
-            (who(10, 1, &[], 0), true, true),
-            (who(1, 20, &[], 0), true, false),
-            (who(1, 1, &[20], 0), true, false),
-            (who(1, 1, &[], 0), false, false),
-            (who(1, 1, &[], 1 << 1), true, true),
-            (who(1, 1, &[], 1 << 2), true, false),
+            (Rights::of_user(10, 1, &[], 0), true, true),
+            (Rights::of_user(1, 20, &[], 0), true, false),
+            (Rights::of_user(1, 1, &[20], 0), true, false),
+            (Rights::of_user(1, 1, &[], 0), false, false),
+            (Rights::of_user(1, 1, &[], 1 << 1), true, true),
+            (Rights::of_user(1, 1, &[], 1 << 2), true, false),
         ];
         for (who, search, write) in cases {
             let allowed = (directory.allow(&who, Right::Search), directory.allow(&who, Right::Write));
@@ -350,7 +346,7 @@ mod tests {
         std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).expect("set");
         std::fs::set_permissions(root.path().join("closed"), std::fs::Permissions::from_mode(0o700)).expect("set");
         let directory = Directory::open(root.path(), &"/closed/open".into()).expect("opens");
-        let stranger = Status { file_uid: 4_000_000, file_gid: 4_000_000, ..Status::default() };
+        let stranger = Rights::of_user(4_000_000, 4_000_000, &[], 0);
         assert!(!directory.reachable_by(&stranger));
         assert!(Directory::open(root.path(), &"/".into()).expect("opens").reachable_by(&stranger));
     }

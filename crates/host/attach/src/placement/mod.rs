@@ -15,7 +15,7 @@ pub use sweep::{Swept, sweep};
 
 use crate::error::Error;
 use crate::libc_kind::Libc;
-use crate::proc::{Status, own_link};
+use crate::proc::own_link;
 use crate::process::Process;
 use crate::rights::Rights;
 use crate::view::Directory;
@@ -143,7 +143,7 @@ pub fn place_library_that_may_stay(process: &Process, library: &[u8]) -> Result<
 
 fn place_named(process: &Process, library: &[u8], suffix: &str) -> Result<Placed, Error> {
     process.require_same()?;
-    let who = target_status(process)?;
+    let who = target_rights(process)?;
     let purpose = Purpose::Library { bytes: library.len() as u64 };
     let mut tried = Tried::default();
     for path in candidates::for_the_library(process) {
@@ -171,7 +171,7 @@ pub fn place_socket(process: &Process) -> Result<(UnixListener, Placed), Error> 
 
 fn place_listener(process: &Process) -> Result<(UnixListener, Placed), Error> {
     process.require_same()?;
-    let who = target_status(process)?;
+    let who = target_rights(process)?;
     let mut tried = Tried::default();
     for path in candidates::directories(process) {
         match open(process, &path, &who, Purpose::Socket) {
@@ -187,7 +187,7 @@ fn place_listener(process: &Process) -> Result<(UnixListener, Placed), Error> {
 
 /// Finds a directory for the library without creating anything: its path, or the obstacle of each candidate.
 pub(crate) fn look_for_library_place(process: &Process, bytes: u64) -> Result<TargetPath, String> {
-    let who = target_status(process).map_err(|error| error.to_string())?;
+    let who = target_rights(process).map_err(|error| error.to_string())?;
     let mut tried = Tried::default();
     for path in candidates::for_the_library(process) {
         match open(process, &path, &who, Purpose::Library { bytes }) {
@@ -213,11 +213,12 @@ impl Tried {
     }
 }
 
-fn target_status(process: &Process) -> Result<Status, Error> {
-    process.proc.status(process.pid).map_err(|_| Error::Changed { pid: process.pid, what: "has ended" })
+fn target_rights(process: &Process) -> Result<Rights, Error> {
+    let status = process.proc.status(process.pid);
+    status.map(|who| Rights::of(&who)).map_err(|_| Error::Changed { pid: process.pid, what: "has ended" })
 }
 
-fn open(process: &Process, path: &TargetPath, who: &Status, purpose: Purpose) -> Result<Directory, String> {
+fn open(process: &Process, path: &TargetPath, who: &Rights, purpose: Purpose) -> Result<Directory, String> {
     let root = process.proc.path(process.pid, "root");
     let directory = Directory::open(&root, path).map_err(|errno| errno.to_string())?;
     let file_system = directory.file_system().map_err(|errno| errno.to_string())?;
@@ -235,8 +236,8 @@ fn open(process: &Process, path: &TargetPath, who: &Status, purpose: Purpose) ->
 }
 
 /// Users who may replace the library: they could control the target without it, too.
-fn trusted(process: &Process, who: &Status) -> [u32; 4] {
-    [0, rustix::process::geteuid().as_raw(), who.file_uid, process.proc.root_user(process.pid)]
+fn trusted(process: &Process, who: &Rights) -> [u32; 4] {
+    [0, rustix::process::geteuid().as_raw(), who.uid, process.proc.root_user(process.pid)]
 }
 
 fn random_name(prefix: &str, suffix: &str) -> Result<OsString, Errno> {
@@ -261,14 +262,14 @@ fn write_library(directory: Directory, library: &[u8], suffix: &str) -> Result<P
     Ok(placed)
 }
 
-fn bind(directory: Directory, who: &Status) -> Result<(UnixListener, Placed), Errno> {
+fn bind(directory: Directory, who: &Rights) -> Result<(UnixListener, Placed), Errno> {
     let name = random_name(SOCKET_PREFIX, SOCKET_SUFFIX)?;
     let address = SocketAddrUnix::new(directory.short_path(&name))?;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // The file takes its mode from the socket: it is never open to others, not even for a moment.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
     {
-        let _rights = Rights::of(who).assume()?;
+        let _rights = who.assume()?;
         rustix::net::bind(&socket, &address)?;
     }
     let placed = placed(directory, name);
@@ -288,7 +289,7 @@ fn placed(directory: Directory, name: OsString) -> Placed {
 }
 
 /// The last resort: a file in our own memory, which the target opens through `/proc`.
-fn in_memory(process: &Process, who: &Status, library: &[u8], suffix: &str) -> Result<Placed, String> {
+fn in_memory(process: &Process, who: &Rights, library: &[u8], suffix: &str) -> Result<Placed, String> {
     memory_is_reachable(process, who)?;
     let name = random_name(LIBRARY_PREFIX, suffix).map_err(|errno| errno.to_string())?;
     let mapped_name = name.to_string_lossy().into_owned();
@@ -312,14 +313,14 @@ fn in_memory(process: &Process, who: &Status, library: &[u8], suffix: &str) -> R
 }
 
 /// Whether the target may access our descriptors: same pid namespace, and our user or a privileged one.
-fn memory_is_reachable(process: &Process, who: &Status) -> Result<(), String> {
+fn memory_is_reachable(process: &Process, who: &Rights) -> Result<(), String> {
     let theirs = process.proc.link(process.pid, "ns/pid");
     let ours = own_link("ns/pid");
     if !matches!((theirs, ours), (Ok(theirs), Ok(ours)) if theirs == ours) {
         return Err("the target lives in another pid namespace".to_owned());
     }
     let ourselves = rustix::process::geteuid().as_raw();
-    if who.file_uid != ourselves && !who.is_capable(crate::proc::Capability::SysPtrace) {
+    if who.uid != ourselves && !who.is_capable(crate::proc::Capability::SysPtrace) {
         return Err("the target may not look into our process".to_owned());
     }
     let root = process.proc.path(process.pid, "root");

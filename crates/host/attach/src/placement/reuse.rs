@@ -7,12 +7,12 @@
 //! See `docs/design/0017-musl.md`.
 
 use super::candidates::{Purpose, for_the_library};
-use super::{LIBRARY_MODE, LIBRARY_PREFIX, MUSL_SUFFIX, Placed, open, place_named, placed, target_status, trusted};
+use super::{LIBRARY_MODE, LIBRARY_PREFIX, MUSL_SUFFIX, Placed, open, place_named, placed, target_rights, trusted};
 use crate::error::Error;
 use crate::foreign::opened;
 use crate::process::Process;
 use crate::view::Directory;
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::fs::{FileType, FlockOperation, RenameFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::Hasher;
@@ -41,7 +41,7 @@ fn name_of(library: &[u8]) -> OsString {
 }
 
 fn find(process: &Process, name: &OsStr, library: &[u8]) -> Result<Option<Placed>, Error> {
-    let who = target_status(process)?;
+    let who = target_rights(process)?;
     let trusted = trusted(process, &who);
     let found = for_the_library(process).iter().find_map(|path| {
         let directory = open(process, path, &who, Purpose::Library { bytes: 0 }).ok()?;
@@ -55,9 +55,7 @@ fn find(process: &Process, name: &OsStr, library: &[u8]) -> Result<Option<Placed
 
 /// The file of this name, locked as in use, if it is ours and no other user could or can change it.
 fn verified(directory: &Directory, name: &OsStr, library: &[u8], trusted: &[u32]) -> Option<File> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(directory.fd(), name, flags, Mode::empty()).ok()?;
-    let facts = rustix::fs::fstat(&file).ok()?;
+    let (file, facts) = directory.file(name).ok()?;
     let is_ours = FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile
         && facts.st_mode & 0o7777 == LIBRARY_MODE
         && trusted.contains(&facts.st_uid)

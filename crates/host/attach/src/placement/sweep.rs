@@ -6,13 +6,15 @@
 use super::candidates::{Purpose, directories};
 use super::is_ours;
 use crate::error::Error;
+use crate::foreign::opened;
 use crate::process::Process;
 use crate::rights::Rights;
 use crate::view::Directory;
 use remora_symbols::TargetPath;
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{FileType, FlockOperation};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -38,8 +40,7 @@ pub fn sweep(process: &Process) -> Result<Swept, Error> {
     process.require_same()?;
     let root = process.proc.path(process.pid, "root");
     let mut swept = Swept::default();
-    let who = super::target_status(process)?;
-    let suspects = suspects(process, (&root, &Rights::of(&who)), &mut swept);
+    let suspects = suspects(process, (&root, &super::target_rights(process)?), &mut swept);
     if suspects.is_empty() {
         return Ok(swept);
     }
@@ -94,7 +95,7 @@ fn listening_names(process: &Process) -> Vec<OsString> {
 /// Whether a live run uses a file; `None` if it is not ours.
 fn judge(directory: &Directory, name: &OsStr, listening: &[OsString]) -> Option<bool> {
     let purpose = is_ours(name)?;
-    let stat = directory.stat(name).ok()?;
+    let (file, stat) = directory.file(name).ok()?;
     let ourselves = rustix::process::geteuid().as_raw();
     let kind = FileType::from_raw_mode(stat.st_mode);
     match purpose {
@@ -102,7 +103,7 @@ fn judge(directory: &Directory, name: &OsStr, listening: &[OsString]) -> Option<
         Purpose::Socket if kind != FileType::Socket || (stat.st_uid != ourselves && ourselves != 0) => None,
         Purpose::Library { .. } if kind != FileType::RegularFile || stat.st_uid != ourselves => None,
         Purpose::Socket => Some(listening.iter().any(|known| known == name)),
-        Purpose::Library { .. } => Some(is_locked(directory, name)),
+        Purpose::Library { .. } => Some(is_locked(file)),
     }
 }
 
@@ -117,12 +118,47 @@ fn remove(directory: &Directory, name: &OsStr, swept: &mut Swept) {
 
 /// The process that has locked a file.
 fn user_of(directory: &Directory, name: &OsStr) -> Option<u32> {
-    let stat = directory.stat(name).ok()?;
+    let (_, stat) = directory.file(name).ok()?;
     crate::proc::Proc::default().lock_holder(stat.st_dev, stat.st_ino)
 }
 
-fn is_locked(directory: &Directory, name: &OsStr) -> bool {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let Ok(file) = rustix::fs::openat(directory.fd(), name, flags, Mode::empty()) else { return false };
+/// Whether a process has locked a regular file that is so far open only as a path.
+fn is_locked(file: OwnedFd) -> bool {
+    let Ok(file) = opened(file) else { return false };
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
+    use rustix::fs::{CWD, Mode, RenameFlags, makedev, mknodat, renameat_with};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// The sweep checked a name, and opened it by its name again: a device that was put there meanwhile was opened as root.
+    #[test]
+    fn a_device_that_takes_the_place_of_a_library_is_never_opened() {
+        let root = tempfile::tempdir().expect("a folder");
+        let name = "libremora_agent-0123456789abcdef.so";
+        let (library, device) = (root.path().join(name), root.path().join("device"));
+        std::fs::write(&library, "x").expect("written");
+        mknodat(CWD, &device, FileType::CharacterDevice, Mode::RUSR, makedev(1, 5)).expect("root may");
+        let watch = init(CreateFlags::NONBLOCK).expect("made");
+        add_watch(&watch, &device, WatchFlags::OPEN).expect("watched");
+        let directory = Directory::open(root.path(), &"/".into()).expect("opens");
+        let has_ended = AtomicBool::new(false);
+        let judged = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !has_ended.load(Ordering::Relaxed) {
+                    renameat_with(CWD, &library, CWD, &device, RenameFlags::EXCHANGE).expect("exchanged");
+                }
+            });
+            let judged: Vec<_> = (0..20_000).map(|_| judge(&directory, name.as_ref(), &[])).collect();
+            has_ended.store(true, Ordering::Relaxed);
+            judged
+        });
+        assert!(judged.contains(&Some(false)) && judged.contains(&None), "each of them was there");
+        let mut space = [std::mem::MaybeUninit::uninit(); 4096];
+        assert_eq!(Reader::new(&watch, &mut space).next().err(), Some(Errno::AGAIN), "opened");
+    }
 }

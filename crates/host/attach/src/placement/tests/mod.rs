@@ -235,11 +235,26 @@ fn att_18_a_sweep_takes_what_is_dead_and_leaves_what_lives_or_is_not_ours() {
     assert_eq!(made.names_in("scratch").len(), 6);
 }
 
+/// A process that ran a set-user-ID program at that moment got the library into a directory that only root can write.
+#[test]
+fn a_set_user_id_program_does_not_make_a_directory_of_roots_a_place() {
+    let made = MadeUp::core_clr();
+    std::fs::set_permissions(made.in_root("scratch"), PermissionsExt::from_mode(0o755)).expect("set");
+    let user = 4_000_000;
+    let ids = |real, effective| {
+        format!("Uid:\t{real}\t{effective}\t{effective}\t{effective}\nGid:\t{user}\t{user}\t{user}\t{user}\n")
+    };
+    made.set("status", ids(0, 0).replace(&user.to_string(), "0").as_bytes());
+    assert!(place_library(&made.find(), b"library").is_ok(), "root's own process");
+    made.set("status", ids(user, 0).as_bytes());
+    assert!(place_library(&made.find(), b"library").is_err(), "a program that a user has started");
+}
+
 #[test]
 fn a_library_in_memory_needs_a_target_that_may_look_at_us() {
     let made = MadeUp::core_clr();
     let process = made.find();
-    let who = target_status(&process).expect("read");
+    let who = target_rights(&process).expect("read");
     assert!(in_memory(&process, &who, b"x", LIBRARY_SUFFIX).is_err(), "its /proc is empty");
 }
 
