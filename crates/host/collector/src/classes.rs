@@ -3,6 +3,7 @@
 use crate::id_history::IdHistory;
 use crate::methods::Methods;
 use crate::names::Names;
+use crate::naming_budget::NamingBudget;
 use crate::shared_memory::SharedMemory;
 use crate::statics::{Described, Statics};
 use remora_heap_stream::{ClassFacts, HeapVisitor, Layout};
@@ -123,8 +124,8 @@ impl Classes {
     }
 
     /// The methods whose locals hold objects: FunctionIDs and full names, if they resolve.
-    pub fn methods(&mut self) -> Vec<(u64, String)> {
-        self.methods.named()
+    pub fn methods(&mut self, budget: &mut NamingBudget) -> Vec<(u64, String)> {
+        self.methods.named(budget)
     }
 
     /// Prepares the questions about static fields, one module a call. Sends them when all classes are known: after the walk. Returns

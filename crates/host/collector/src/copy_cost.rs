@@ -18,11 +18,12 @@ pub(crate) struct CopyCost {
     namespaced_pid: Option<u32>,
     next: Instant,
     most: Option<u64>,
+    is_hidden: bool,
 }
 
 impl CopyCost {
     pub(crate) fn of(process: &Process) -> CopyCost {
-        CopyCost { process: process.clone(), namespaced_pid: None, next: Instant::now(), most: None }
+        CopyCost { process: process.clone(), namespaced_pid: None, next: Instant::now(), most: None, is_hidden: false }
     }
 
     /// A copy with this process id, in the target's namespace, has started.
@@ -37,10 +38,23 @@ impl CopyCost {
         let begun = Instant::now();
         let Some(namespaced_pid) = self.namespaced_pid.filter(|_| begun >= self.next) else { return };
         // Searched each time: the copy may not have its name yet, or may have ended.
-        let pid = self.process.child(NAME, namespaced_pid);
-        let now = pid.and_then(|pid| self.process.private_memory(pid));
-        self.most = self.most.max(now);
+        let copy = || self.process.child(NAME, namespaced_pid);
+        if let Some(pid) = copy() {
+            let now = self.process.private_memory(pid);
+            self.is_hidden |= now.is_none() && copy() == Some(pid);
+            self.most = self.most.max(now);
+        }
         self.next = Instant::now() + LEAST.max(begun.elapsed() * SHARE);
+    }
+
+    /// A note, if the copy could not be measured though it existed.
+    pub(crate) fn note(&self) -> Option<String> {
+        let is_unknown = self.most.is_none() && self.is_hidden;
+        is_unknown.then(|| {
+            "what the copy of the process cost could not be read, so no limit of memory applied to it (its core size limit is 0: \
+             then only root can read it)"
+                .to_owned()
+        })
     }
 
     /// The maximum so far, bytes; `None` without a successful measurement.

@@ -281,6 +281,7 @@ impl HeapSession {
         notes.extend(self.classes.statics.notes());
         notes.extend(self.reports.walked.and_then(|status| how_it_ended(status, &self.agent.memory)));
         notes.extend(self.agent.ended_before_its_time().map(str::to_owned));
+        notes.extend(self.cost.note());
         HeapAbout {
             objects: counter(layout::HEAP_OBJECTS),
             ranges_unwalked: counter(layout::HEAP_BROKEN).saturating_add(counter(layout::HEAP_LEFT_OUT)),

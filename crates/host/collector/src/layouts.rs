@@ -5,6 +5,7 @@ mod fixed;
 mod resolve;
 
 use crate::classes::Classes;
+use crate::naming_budget::NamingBudget;
 use computed::{Computing, Rules};
 use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
 use remora_heap::{StaticField, TypeIx};
@@ -17,6 +18,8 @@ use std::collections::HashMap;
 const HEAD: u32 = 8;
 /// Maximum number of layouts: damaged metadata can nest values endlessly.
 const MOST: usize = 1 << 20;
+/// Maximum depth of base classes, of values in values, and of arguments: a longer chain is no real one.
+const DEEPEST: u32 = 256;
 
 /// Layouts and static fields, resolved with the metadata of the process's modules.
 #[derive(Debug, Default)]
@@ -28,8 +31,8 @@ pub struct LaidOut {
 }
 
 impl Classes {
-    /// Layouts and static fields that could be resolved.
-    pub fn laid_out(&mut self) -> LaidOut {
+    /// Layouts and static fields that could be resolved within the budget.
+    pub fn laid_out(&mut self, budget: &mut NamingBudget) -> LaidOut {
         let Classes { names, classes, by_id, modules: module_ids, layouts: reported, major, statics, .. } = self;
         let has_values = statics.reads_values;
         let module_of = |id: &u64| module_ids.get(id).copied().flatten();
@@ -41,7 +44,10 @@ impl Classes {
             parents: HashMap::new(),
             computing: Rules::of(*major).into_iter().map(Computing::new).collect(),
             made: HashMap::new(),
+            of_classes: HashMap::new(),
             layouts: Layouts::default(),
+            budget,
+            depth: 0,
         };
         making.meet(classes, by_id, module_of);
         if has_values {
@@ -64,7 +70,12 @@ struct Making<'a> {
     /// Computed layouts, for each rule set that the runtime may have.
     computing: Vec<Computing>,
     made: HashMap<Known, LayoutIx>,
+    /// Layouts of classes that are not the first of their type.
+    of_classes: HashMap<u32, LayoutIx>,
     layouts: Layouts,
+    budget: &'a mut NamingBudget,
+    /// Layouts that are being made: each names its base class, and the values in it.
+    depth: u32,
 }
 
 impl Making<'_> {
@@ -72,8 +83,7 @@ impl Making<'_> {
     fn meet(&mut self, classes: &[ClassFacts], by_id: &HashMap<u64, u32>, module_of: impl Fn(&u64) -> Option<u32>) {
         let mut known: Vec<Option<Known>> = vec![None; classes.len()];
         for class in 0..classes.len() {
-            let made = self.identify(class, classes, by_id, &module_of, &mut known, 16);
-            known[class] = Some(made);
+            self.identify(class, classes, by_id, &module_of, &mut known, DEEPEST);
         }
         self.known = known.into_iter().map(|known| known.unwrap_or(Known::Unknown)).collect();
         for (class, known) in self.known.iter().enumerate() {
@@ -100,12 +110,14 @@ impl Making<'_> {
         if let Some(Some(known)) = known.get(class) {
             return known.clone();
         }
-        let Some(depth) = depth.checked_sub(1) else { return Known::Unknown };
+        let Some(depth) = depth.checked_sub(1).filter(|_| self.budget.is_left()) else { return Known::Unknown };
+        // A class cannot be its own argument. And no class is identified twice: 30 arguments with 30 each would take forever.
+        known.get_mut(class).map(|known| *known = Some(Known::Unknown));
         let mut other = |making: &mut Self, id: &u64| match by_id.get(id) {
             Some(class) => making.identify(*class as usize, classes, by_id, module_of, known, depth),
             None => Known::Unknown,
         };
-        match classes.get(class) {
+        let made = match classes.get(class) {
             Some(ClassFacts::Plain { module, token, arguments, .. }) => {
                 let arguments = arguments.iter().map(|id| other(self, id)).collect();
                 match module_of(module) {
@@ -121,7 +133,9 @@ impl Making<'_> {
                 Known::array(element, *rank)
             }
             _ => Known::Unknown,
-        }
+        };
+        known.get_mut(class).map(|known| *known = Some(made.clone()));
+        made
     }
 
     /// Compares computed layouts with those from the runtime.
@@ -156,11 +170,11 @@ impl Making<'_> {
     fn of_class(&mut self, class: u32) -> Option<LayoutIx> {
         let known = self.known.get(class as usize)?.clone();
         // Equal types of different load contexts each have their own layout.
-        let index = match self.class_of.get(&known) {
-            Some(first) if *first == class => self.made(&known),
+        match (self.class_of.get(&known), self.of_classes.get(&class)) {
+            (Some(first), _) if *first == class => self.made(&known),
+            (_, Some(made)) => Some(*made),
             _ => self.add(&known, Some(class)),
-        }?;
-        Some(index)
+        }
     }
 
     /// The layout of a type, made on first use.
@@ -173,7 +187,7 @@ impl Making<'_> {
     }
 
     fn add(&mut self, known: &Known, class: Option<u32>) -> Option<LayoutIx> {
-        if self.layouts.len() >= MOST {
+        if self.layouts.len() >= MOST || self.depth >= DEEPEST || !self.budget.is_left() {
             return None;
         }
         let (name, family) = (self.modules.text(known), self.modules.family(known));
@@ -182,7 +196,10 @@ impl Making<'_> {
         let index = self.layouts.add(Layout { class: type_ix, name, family, shape, source });
         // Before its fields are resolved, because they may name this type again.
         self.made.entry(known.clone()).or_insert(index);
+        class.map(|class| self.of_classes.insert(class, index));
+        self.depth += 1;
         let (shape, source) = self.shape(known, class);
+        self.depth -= 1;
         if let Some(place) = self.layouts.at_mut(index) {
             (place.shape, place.source) = (shape, source);
         }
@@ -251,6 +268,9 @@ impl Making<'_> {
         let Known::Defined { module, token, arguments } = known else { return None };
         let mut fields = Vec::new();
         for field in self.modules.image(*module)?.fields(*token) {
+            if !self.budget.is_left() {
+                return None;
+            }
             let Some((_, offset)) = places.iter().find(|(token, _)| *token == field.token) else { continue };
             let held = field.of.map_or(Known::Unknown, |of| self.modules.known(*module, &of, arguments));
             fields.push(Field { name: field.name, offset: *offset, slot: self.slot(&held) });
@@ -279,5 +299,58 @@ impl Making<'_> {
             },
         };
         Slot { kind, of: self.modules.text(known), layout: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Files;
+    use crate::methods::Methods;
+    use crate::names::Names;
+    use remora_heap_stream::HeapVisitor;
+    use remora_wire::Message;
+
+    const MODULE: u64 = 0x100;
+    const FIRST: u64 = 0x1000;
+
+    /// Of one module of the C# compiler, these classes: each as the positions of its parent and its arguments.
+    fn classes(described: impl Iterator<Item = (u64, Vec<u64>)>) -> Classes {
+        let process = std::process::id();
+        let mut classes = Classes::new(Names::new(Files::of(process)), Methods::new(Files::of(process)));
+        classes.statics = crate::statics::Statics::new(true);
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../symbols/fixtures/names.dll").to_owned();
+        classes.message(Message::Module { index: 0, path, mvid: None });
+        classes.message(Message::ModuleId { id: MODULE, since: 0, index: Some(0) });
+        let image = classes.names.image(0).expect("readable");
+        let token = image.type_tokens().find(|token| image.nature(*token) == Some(TypeNature::Class)).expect("one");
+        for (class, (parent, arguments)) in (0..).zip(described) {
+            let arguments = arguments.into_iter().map(|argument| FIRST + argument).collect();
+            let facts = ClassFacts::Plain { module: MODULE, token, parent: FIRST + parent, arguments };
+            classes.class(FIRST + u64::from(class), facts);
+            classes.layout(class, remora_heap_stream::Layout { bytes: 24, ..Default::default() });
+        }
+        classes
+    }
+
+    /// Each class was laid out again for each that inherits from it, one call inside the other, and the command overflowed its stack.
+    #[test]
+    fn regression_classes_that_inherit_from_each_other_in_a_circle_are_laid_out_once() {
+        let count = 20_000;
+        let mut classes = classes((0..count).map(|class| ((class + 1) % count, Vec::new())));
+        let mut budget = NamingBudget::new(|| false);
+        let laid_out = classes.laid_out(&mut budget);
+        assert_eq!((laid_out.layouts.len() as u64, budget.note()), (count, None));
+    }
+
+    /// Each argument was looked at anew for each class that has it: 30 to the power of the depth.
+    #[test]
+    fn regression_arguments_of_arguments_are_identified_once() {
+        let depth = 12;
+        let arguments = |class: u64| if class + 1 < depth { vec![class + 1; 30] } else { Vec::new() };
+        let mut classes = classes((0..depth).map(|class| (u64::MAX >> 1, arguments(class))));
+        let mut budget = NamingBudget::new(|| false);
+        assert!(classes.laid_out(&mut budget).layouts.len() > 1);
+        assert_eq!(budget.note(), None);
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::files::Files;
 use crate::names::Names;
+use crate::naming_budget::NamingBudget;
 use remora_wire::Message;
 use std::collections::BTreeMap;
 
@@ -35,9 +36,9 @@ impl Methods {
     }
 
     /// FunctionIDs and names.
-    pub(crate) fn named(&mut self) -> Vec<(u64, String)> {
-        let all = std::mem::take(&mut self.by_id);
-        all.into_iter().filter_map(|(id, method)| Some((id, self.names().method_name(method)?))).collect()
+    pub(crate) fn named(&mut self, budget: &mut NamingBudget) -> Vec<(u64, String)> {
+        let all = std::mem::take(&mut self.by_id).into_iter().take_while(|_| budget.is_left());
+        all.filter_map(|(id, method)| Some((id, self.names().method_name(method)?))).collect()
     }
 
     fn names(&mut self) -> &mut Names {

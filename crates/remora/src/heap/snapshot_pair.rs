@@ -4,7 +4,7 @@ use super::take::{now, rows};
 use crate::failure::Failure;
 use crate::output::{Destination, HeapSpool, Named};
 use remora_attach::{Process, TargetText};
-use remora_collector::{Classes, EndedSnapshot, LaidOut};
+use remora_collector::{Classes, EndedSnapshot, LaidOut, NamingBudget};
 use remora_heap_file::State;
 use std::path::{Path, PathBuf};
 
@@ -97,13 +97,15 @@ impl SnapshotPair {
         process: &Process,
         runtime: &str,
         classes: &mut Classes,
+        mut budget: NamingBudget,
     ) -> Result<Vec<PathBuf>, Failure> {
         self.give_up();
         let mut kept = Vec::new();
         for (whole, destination) in [self.first, self.last].into_iter().zip(&self.places) {
             if let Some(whole) = whole {
-                let state = state(process, runtime, &whole);
-                let rows = rows(classes, whole.about.classes.iter().copied());
+                let rows = rows(classes, whole.about.classes.iter().copied(), &mut budget);
+                let mut state = state(process, runtime, &whole);
+                state.notes.extend(budget.note());
                 let named = Named { types: &rows, methods: &[], laid_out: &LaidOut::default() };
                 kept.push(whole.spool.finish(&named, &state, destination)?);
             }

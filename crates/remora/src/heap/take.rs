@@ -19,7 +19,8 @@ use crate::target::{choose, unless_it_ended};
 use jiff::Zoned;
 use remora_attach::{Process, Slot, Subject, TargetText, Version, loaded_profilers};
 use remora_collector::{
-    Classes, HeapAbout, HeapProgress, HeapSession, NotAttached, has_places_for_a_main_one, set_count_right,
+    Classes, HeapAbout, HeapProgress, HeapSession, NamingBudget, NotAttached, has_places_for_a_main_one,
+    set_count_right,
 };
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
@@ -90,7 +91,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     // The runtime takes its time to detach an agent. The rest of the snapshot is written meanwhile.
     let about = session.about();
     let mut spooled = match about.complete {
-        true => Spooled::Kept(keeping.keep(spool, about, session.classes())),
+        true => Spooled::Kept(keeping.keep(spool, about, session.classes(), NamingBudget::new(stop.hurried()))),
         false => Spooled::Unfinished(spool),
     };
     let mut finished = session.detach(&mut |piece| spooled.stream(piece), || stop.is_signalled());
@@ -107,7 +108,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
             receipt_alone(args, &receipt)?;
             Err(keeping.nothing(finished.failed, about.notes, stop.wish().is_some()))
         }
-        Spooled::Unfinished(spool) => keeping.keep(spool, about, &mut classes),
+        Spooled::Unfinished(spool) => keeping.keep(spool, about, &mut classes, NamingBudget::new(stop.hurried())),
     };
     let is_kept = kept.is_ok();
     let reported = kept.and_then(|file| print(args, &file, &receipt));
@@ -372,13 +373,23 @@ impl Keeping<'_> {
     }
 
     /// Moves the snapshot to its destination.
-    fn keep(&self, spool: HeapSpool, about: HeapAbout, classes: &mut Classes) -> Result<PathBuf, Failure> {
-        let methods: Vec<MethodRow> = classes.methods().into_iter().map(|(id, name)| MethodRow { id, name }).collect();
-        let laid_out = classes.laid_out();
-        let named = Named { types: &rows(classes, 0..classes.count()), methods: &methods, laid_out: &laid_out };
+    fn keep(
+        &self,
+        spool: HeapSpool,
+        about: HeapAbout,
+        classes: &mut Classes,
+        mut budget: NamingBudget,
+    ) -> Result<PathBuf, Failure> {
+        let all = 0..classes.count();
+        let types = rows(classes, all, &mut budget);
+        let methods: Vec<MethodRow> =
+            classes.methods(&mut budget).into_iter().map(|(id, name)| MethodRow { id, name }).collect();
+        let laid_out = classes.laid_out(&mut budget);
+        let named = Named { types: &types, methods: &methods, laid_out: &laid_out };
         let mut notes = about.notes;
         notes.extend(self.cut.as_ref().map(Cut::to_string));
         notes.extend(classes.note());
+        notes.extend(budget.note());
         let state = State {
             taken_unix_nanoseconds: now(),
             process_id: self.process.pid,
@@ -405,10 +416,13 @@ pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
 }
 
-/// The names of the classes.
-pub(super) fn rows(classes: &mut Classes, which: impl Iterator<Item = u32>) -> Vec<TypeRow> {
+/// The names of the classes, within the budget.
+pub(super) fn rows(classes: &mut Classes, which: impl Iterator<Item = u32>, budget: &mut NamingBudget) -> Vec<TypeRow> {
     which
         .map(|class| {
+            if !budget.is_left() {
+                return TypeRow { name: unnamed(classes.facts(class)), ..TypeRow::default() };
+            }
             let is_array = matches!(classes.facts(class), Some(ClassFacts::Array { .. }));
             let (name, file) = classes.name(class).unwrap_or_else(|| (unnamed(classes.facts(class)), None));
             let kinds = [

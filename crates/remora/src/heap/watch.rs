@@ -20,7 +20,7 @@ use crate::preconditions::{examine, obstacle};
 use crate::stop::{Input, Stop};
 use crate::target::{choose, unless_it_ended};
 use remora_attach::{Process, Slot, Subject, TargetText};
-use remora_collector::{HeapProgress, NotAttached, WatchSession, WatchState, Watched as Event};
+use remora_collector::{HeapProgress, NamingBudget, NotAttached, WatchSession, WatchState, Watched as Event};
 use remora_heap_tracking::{Compared, Watch};
 use remora_receipt::Facts;
 use std::time::{Duration, Instant};
@@ -65,7 +65,9 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     }
     let Tracking { watch, both, .. } = tracking;
     let runtime = finished.facts.runtime.clone();
-    let kept = both.map_or(Ok(Vec::new()), |both| both.keep(&process, &runtime, &mut finished.classes));
+    let kept = both.map_or(Ok(Vec::new()), |both| {
+        both.keep(&process, &runtime, &mut finished.classes, NamingBudget::new(stop.hurried()))
+    });
     let has_begun = watch.cache().is_some();
     let reported = if has_begun {
         let files = kept.as_deref().unwrap_or_default();

@@ -358,12 +358,15 @@ fn leave_parent(parent: i32) {
             unsafe { libc::close(descriptor) };
         }
     }
-    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `none` is live.
-    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
-    // A core file of the whole process would fill a disk.
-    // SAFETY: takes numbers only.
-    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+    // A core dump of the whole process would fill a disk. A limit of one byte prevents the file, and is also the kernel's mark for no dump
+    // through a pipe, which ignores other limits (`do_coredump` in fs/coredump.c).
+    let one = libc::rlimit { rlim_cur: 1, rlim_max: 1 };
+    // SAFETY: `one` is live.
+    if unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const one) } != 0 {
+        // The limit is 0 already. Now nobody but root can read how much memory the copy takes, and apply the user's limit.
+        // SAFETY: takes numbers only.
+        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+    }
     // SAFETY: `NAME` is static and ends with a zero.
     unsafe { libc::prctl(libc::PR_SET_NAME, NAME.as_ptr()) };
     // SAFETY: takes numbers only.

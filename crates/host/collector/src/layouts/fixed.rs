@@ -25,6 +25,9 @@ impl Making<'_> {
     pub(super) fn statics(&mut self, answers: &[StaticAnswer], has_values: bool) -> Vec<StaticField> {
         let (mut all, mut owner): (Vec<StaticField>, Option<Owner>) = (Vec::new(), None);
         for field in answers {
+            if !self.budget.is_left() {
+                break;
+            }
             let of = (field.module, field.type_token, field.class);
             if owner.as_ref().is_none_or(|owner| owner.of != of) {
                 owner = self.owner(of);
