@@ -1,4 +1,4 @@
-// Has a type with 30 type parameters, each of which stands for such a type again, five deep: its whole name has 24 million parts.
+// Has a type with 30 type parameters, each of which stands for such a type again, six deep: its whole name has 700 million parts.
 //
 // wide
 // `count` answers how often it has worked.
@@ -27,7 +27,7 @@ namespace Known
 
     static class Program
     {
-        const int Depth = 5;
+        const int Depth = 6;
         static long count;
 
         static void Main()

@@ -12,7 +12,7 @@ use crate::bounded::takes_too_much;
 #[cfg(test)]
 use crate::exit::Exit;
 pub(crate) use remedy::{Goal, Remedies, in_words};
-use remora_attach::Subject;
+use remora_attach::{Check, Process, Subject};
 use remora_wire::AgentErrorCode;
 use std::fmt;
 use std::io;
@@ -509,6 +509,12 @@ impl Failure {
         Failure::Kept { failure: Box::new(self), path }
     }
 
+    /// A precondition that failed.
+    pub(crate) fn precondition(process: &Process, check: Check) -> Failure {
+        let Check { subject, found, remedies, .. } = check;
+        Failure::Precondition { process_id: process.pid, found, subject, remedies: Remedies::Typed(remedies) }
+    }
+
     /// Drops remedies that do not lead to a snapshot.
     pub(crate) fn of_a_heap(self) -> Failure {
         Failure::OfAHeap(Box::new(self))
@@ -529,7 +535,6 @@ impl Failure {
                 Collector::NoPlaceLeft
                 | Collector::SharedMemory(_)
                 | Collector::AgentRefused(_)
-                | Collector::NoMemory(_)
                 | Collector::Inert(_)
                 | Collector::NoHello(_),
             ) => true,

@@ -1,6 +1,6 @@
 //! Checks whether a process can be recorded, before it is contacted; turns an obstacle into a failure.
 
-use crate::failure::{Failure, Remedies};
+use crate::failure::Failure;
 use crate::library::requirements;
 use crate::{instance_lock, lock_holder};
 use remora_attach::proc::Proc;
@@ -44,12 +44,7 @@ pub(crate) fn obstacle(process: &Process, checks: &[Check]) -> Option<Obstacle> 
     }
     let failure = match &process.attachable {
         Err(reason) => Failure::Attach(Error::NotAttachable { pid: process.pid, reason: reason.clone() }),
-        Ok(()) => Failure::Precondition {
-            process_id: process.pid,
-            found: first.found.clone(),
-            subject: first.subject,
-            remedies: Remedies::Typed(first.remedies.clone()),
-        },
+        Ok(()) => Failure::precondition(process, first.clone()),
     };
     let found = first.found.clone();
     Some(Obstacle { failure, found, agent_only: process.attachable.is_ok() && first.subject.concerns_the_agent_only() })

@@ -33,7 +33,7 @@ use finish::{End, Finish};
 use plan::{Choice, Plan};
 use processor::Processor;
 use progress::{Numbers, Progress};
-use remora_attach::{Process, Slot, TargetPath};
+use remora_attach::{Process, Slot, TargetPath, check_address_space};
 use remora_receipt::Facts;
 use std::time::{Duration, Instant};
 
@@ -124,6 +124,11 @@ fn attach(process: &Process, plan: &Plan, chosen: Chosen, beside: &Destination) 
         Choice::Agent => Engine::agent(process, plan, beside),
         Choice::Auto => match Engine::agent(process, plan, beside) {
             Err(NotStarted { failure, facts }) if failure.concerns_the_agent_only() => {
+                let mut space = check_address_space(process);
+                if space.has_failed() {
+                    space.found = format!("{failure}; {}", space.found);
+                    return Err(NotStarted { failure: Failure::precondition(process, space), facts });
+                }
                 event_pipe(Some(fallback(&failure, facts))).map(Engine::from)
             }
             attached => attached,

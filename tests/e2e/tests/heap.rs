@@ -2,10 +2,14 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_e2e::{Facts, Finished, HeldCopy, Remora, Runtime, Target, on_every_runtime, remora, spooled, until};
+mod support;
+
+use remora_e2e::{Facts, Finished, HeldCopy, Remora, Runtime, Start, Target, on_every_runtime, remora, spooled, until};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
+use support::open_folder;
 
 /// Nodes of the test program.
 const NODES: u64 = 20_000;
@@ -171,6 +175,32 @@ fn a_copy_that_costs_more_memory_than_it_may_is_ended_and_what_it_has_sent_is_ke
         assert!(answer["extra_memory_bytes"].as_u64().unwrap() > 40 << 20);
         let again = remora(["heap", "report", file]).failed_with(42, &["does not hold all of the heap"]);
         assert!(again.text().contains("NOT all of the heap"), "{again}");
+        assert_eq!(target.ask_number("nodes"), 3_000_000);
+    });
+}
+
+/// The copy could be read by root only, and its cost was unknown to everybody else: `--max-extra-memory` had no effect.
+#[test]
+fn regression_a_limit_of_memory_applied_only_to_snapshots_by_root() {
+    const USER: u32 = 64_124;
+    on_every_runtime(|runtime| {
+        let mut target = Start::managed(runtime, "heap").arg("3000000").as_user(USER).ready();
+        let directory = open_folder();
+        let file = directory.path().join("cut.remora-heap");
+        let user = USER.to_string();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(Remora::command().get_program());
+        let process = target.pid().to_string();
+        command.args(["heap", "-p", &process, "--json", "--max-extra-memory", "40MiB", "-o"]).arg(&file);
+        let command = Remora::spawn(command);
+        HeldCopy::of(&target, &command);
+        until("what the copy has told is written", || spooled(directory.path()) > 1024);
+        assert_eq!(target.ask_number("touch"), 3_000_000);
+        let finished = command.finish();
+        assert_eq!(finished.code(), 42, "{finished}");
+        let answer = finished.json();
+        assert!(answer["notes"].to_string().contains("more than 40.0 MiB (--max-extra-memory)"), "{answer:#}");
+        assert!(answer["extra_memory_bytes"].as_u64().unwrap() > 40 << 20);
         assert_eq!(target.ask_number("nodes"), 3_000_000);
     });
 }

@@ -103,7 +103,8 @@ fn a_process_that_may_have_no_more_address_space_is_left_as_it_was_with_the_limi
             assert!(set.unwrap().success());
         };
         let folder = open_folder();
-        let file = folder.path().join("short.remora-heap");
+        let [file, recording] = ["short.remora-heap", "short.remora"].map(|name| folder.path().join(name));
+        let recording = recording.to_str().unwrap();
         let command = ["heap", "-p", &process, "-o", file.to_str().unwrap()];
         for more in TOO_LITTLE {
             let pages = fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
@@ -112,6 +113,11 @@ fn a_process_that_may_have_no_more_address_space_is_left_as_it_was_with_the_limi
             let finished =
                 remora(command).failed_with(REFUSED, &["was given no memory", "address space", "prlimit --pid"]);
             assert!(!finished.stderr.contains("eventpipe"), "{finished}");
+            // A recording needs less. If it gets too little, the runtime's own sampler gets too little, too, and a runtime can hang or crash.
+            let recorded = Remora::start(["record", "-p", &process, "-d", "1s", "--force", "-o", recording]).finish();
+            let is_refused = recorded.code() == REFUSED && recorded.stderr.contains("address space");
+            assert!(is_refused || more > TOO_LITTLE[0] && recorded.code() == 0, "{recorded}");
+            assert!(!recorded.stderr.contains("the runtime's own sampler"), "{recorded}");
             assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
         }
         limit("unlimited");

@@ -73,6 +73,9 @@ pub enum Subject {
     /// Free descriptors for the agent.
     #[strum(serialize = "descriptors of the agent")]
     AgentDescriptors,
+    /// Free address space for a session of events.
+    #[strum(serialize = "address space")]
+    AddressSpace,
     /// Whether the runtime answers.
     Answer,
 }
@@ -439,7 +442,7 @@ const NEEDED_BY_ANYBODY: u64 = 4;
 
 fn descriptors(process: &Process) -> Check {
     const SUBJECT: Subject = Subject::Descriptors;
-    let Some(limit) = process.proc.read(process.pid, "limits").ok().and_then(|bytes| open_files(&bytes)) else {
+    let Some(limit) = soft_limit(process, "Max open files") else {
         return Check::unknown(SUBJECT, "how many there may be cannot be read", []);
     };
     let Ok(entries) = std::fs::read_dir(process.proc.path(process.pid, "fd")) else {
@@ -457,10 +460,32 @@ fn descriptors(process: &Process) -> Check {
     Check::failed(subject, found, [Remedy::RaiseOpenFiles { pid: process.pid }])
 }
 
-/// The soft limit of open files; `None` if unlimited.
-fn open_files(limits: &[u8]) -> Option<u64> {
-    let limits = String::from_utf8_lossy(limits);
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+/// Address space that a session of events may take: the runtime's buffer of 64 MiB, a thread's stack, and code that is compiled meanwhile.
+const NEEDED_ADDRESS_SPACE: u64 = 96 << 20;
+
+/// Whether the process has address space for a session of events. A runtime that gets no memory for it can hang or crash: .NET 8 did both.
+pub fn check_address_space(process: &Process) -> Check {
+    const SUBJECT: Subject = Subject::AddressSpace;
+    let Some(limit) = soft_limit(process, "Max address space") else {
+        return Check::passed(SUBJECT, "no limit");
+    };
+    let Some(used) = process.address_space() else {
+        return Check::unknown(SUBJECT, "how much is used cannot be read", []);
+    };
+    let (free, needed) = (limit.saturating_sub(used) >> 20, NEEDED_ADDRESS_SPACE >> 20);
+    if free >= needed {
+        return Check::passed(SUBJECT, format!("{free} MiB are free"));
+    }
+    let found =
+        format!("{free} MiB of its address space are free, and the runtime's own sampler may need {needed} MiB");
+    Check::failed(SUBJECT, found, [Remedy::FreeMemory])
+}
+
+/// A soft limit of the process; `None` if it has none, or it cannot be read.
+fn soft_limit(process: &Process, name: &str) -> Option<u64> {
+    let limits = process.proc.read(process.pid, "limits").ok()?;
+    let limits = String::from_utf8_lossy(&limits);
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 

@@ -49,7 +49,7 @@ mod view;
 mod windowed;
 
 pub use attach::{Asked, Attach, ask, attach, attach_when_ready, begin_attach};
-pub use check::{Check, Subject, check, check_answer, check_pid, loaded_profilers};
+pub use check::{Check, Subject, check, check_address_space, check_answer, check_pid, loaded_profilers};
 pub use codec::{EventPipeConfig, Guid, ProcessInfo, Provider, Rundown, Stacks};
 pub use container::{Container, read_any_group};
 pub use discovery::{descendants, descendants_in, find, find_in, processes, processes_in};

@@ -70,6 +70,11 @@ pub(crate) fn resident(proc: &Proc, pid: u32) -> Option<u64> {
     line(&String::from_utf8_lossy(&proc.read(pid, "status").ok()?), "VmRSS:")
 }
 
+/// The mapped address space of a process, bytes.
+pub(crate) fn mapped(proc: &Proc, pid: u32) -> Option<u64> {
+    line(&String::from_utf8_lossy(&proc.read(pid, "status").ok()?), "VmSize:")
+}
+
 /// The private pages of a process, bytes. Of a copy made by `clone`: the pages written since.
 pub(crate) fn private(proc: &Proc, pid: u32) -> Option<u64> {
     let bytes = proc.read(pid, "smaps_rollup").ok()?;

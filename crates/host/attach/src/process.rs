@@ -127,6 +127,11 @@ impl Process {
         memory::resident(&self.proc, self.pid)
     }
 
+    /// Its mapped address space, bytes.
+    pub fn address_space(&self) -> Option<u64> {
+        memory::mapped(&self.proc, self.pid)
+    }
+
     /// Its child with this id in the child's own namespace. If the kernel lists no children, it must also be called `name`.
     pub fn child(&self, name: &str, namespaced_pid: u32) -> Option<u32> {
         let is_it = |pid: &u32| {

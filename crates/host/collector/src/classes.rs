@@ -103,10 +103,10 @@ impl Classes {
         self.by_id.get(&id).copied()
     }
 
-    /// The name of the class with this id and these facts, whenever it was described.
-    pub fn called(&mut self, id: u64, facts: &ClassFacts) -> Called {
+    /// The name of the class with this id and these facts, whenever it was described; unknown once the budget is spent.
+    pub fn called(&mut self, id: u64, facts: &ClassFacts, budget: &mut NamingBudget) -> Called {
         let alike: Vec<u32> = self.id_history.alike(id, facts, &self.classes).collect();
-        let mut names = alike.into_iter().map(|class| self.name(class));
+        let mut names = alike.into_iter().map(|class| if budget.is_left() { self.name(class) } else { None });
         let Some(first) = names.next() else { return Called::Unknown };
         match names.all(|name| name == first) {
             true => first.map_or(Called::Unknown, |(name, file)| Called::As(name, file)),

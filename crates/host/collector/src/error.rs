@@ -94,7 +94,9 @@ impl Error {
         match self {
             Error::Attach(error) => error.remedies(),
             Error::NoPlaceLeft => vec![Remedy::DetachOthers, Remedy::Restart, Remedy::UseEventPipe],
-            Error::SharedMemory(_) | Error::NoMemory(_) => vec![Remedy::FreeMemory, Remedy::UseEventPipe],
+            Error::SharedMemory(_) => vec![Remedy::FreeMemory, Remedy::UseEventPipe],
+            // The runtime's own sampler needs as much, and a runtime that gets no memory for it can crash or hang.
+            Error::NoMemory(_) => vec![Remedy::FreeMemory],
             Error::Channel(_) | Error::NoHello(_) | Error::TargetEnded => vec![Remedy::LookAtTarget],
             Error::Stranger(_) => vec![Remedy::GiveOwnTmpdir],
             Error::AgentRefused(_) => vec![Remedy::UseEventPipe],

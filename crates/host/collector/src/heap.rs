@@ -8,7 +8,7 @@ use crate::attached_agent::AttachedAgent;
 use crate::classes::Classes;
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
-use crate::limits::{Deadlines, MemoryLimit, longest_stream};
+use crate::limits::{Deadlines, MemoryLimit, keep_child, longest_stream};
 use crate::methods::Methods;
 use crate::names::Names;
 use crate::profiler_count::attach_agent_with_callbacks;
@@ -155,7 +155,7 @@ impl HeapSession {
             let is_walked = self.stream.beside.has_ended();
             took += usize::from(self.reports.described && self.classes.ask_on(&self.agent.memory, is_walked));
             if let Some(child) = self.reports.child.take() {
-                self.agent.facts.children.push(child);
+                keep_child(&mut self.agent.facts, child);
                 self.cost.begins(child);
             }
             self.cost.look();
@@ -200,7 +200,7 @@ impl HeapSession {
         let HeapSession { agent, reports, classes, stream, .. } = &mut self;
         let failure =
             agent.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| reports.take(message), hurried);
-        self.agent.facts.children.extend(self.reports.child.take());
+        self.reports.child.take().into_iter().for_each(|child| keep_child(&mut self.agent.facts, child));
         let about = self.about();
         let HeapSession { agent, classes, reports, .. } = self;
         let (facts, target_ended) = (agent.facts, agent.target_ended);

@@ -112,7 +112,7 @@ impl Making<'_> {
         }
         let Some(depth) = depth.checked_sub(1).filter(|_| self.budget.is_left()) else { return Known::Unknown };
         // A class cannot be its own argument. And no class is identified twice: 30 arguments with 30 each would take forever.
-        known.get_mut(class).map(|known| *known = Some(Known::Unknown));
+        set(known, class, Known::Unknown);
         let mut other = |making: &mut Self, id: &u64| match by_id.get(id) {
             Some(class) => making.identify(*class as usize, classes, by_id, module_of, known, depth),
             None => Known::Unknown,
@@ -134,13 +134,16 @@ impl Making<'_> {
             }
             _ => Known::Unknown,
         };
-        known.get_mut(class).map(|known| *known = Some(made.clone()));
+        set(known, class, made.clone());
         made
     }
 
     /// Compares computed layouts with those from the runtime.
     fn compare(&mut self) {
         for class in 0..self.known.len() as u32 {
+            if !self.budget.is_left() {
+                return;
+            }
             let known = self.known[class as usize].clone();
             let Some((bytes, reported)) = self.reported_value(class, &known) else { continue };
             for computing in &mut self.computing {
@@ -299,6 +302,12 @@ impl Making<'_> {
             },
         };
         Slot { kind, of: self.modules.text(known), layout: None }
+    }
+}
+
+fn set(all: &mut [Option<Known>], class: usize, known: Known) {
+    if let Some(place) = all.get_mut(class) {
+        *place = Some(known);
     }
 }
 

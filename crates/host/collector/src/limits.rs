@@ -1,5 +1,6 @@
 //! Limits on what a target can make this process use: records per pass, memory, bytes of a heap stream, time.
 
+use remora_receipt::Facts;
 use remora_wire::floor_char_boundary;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -155,6 +156,15 @@ fn resident(statm: &str) -> Option<u64> {
     let text = fs::read_to_string(statm).ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+/// Adds the process id of a copy that the agent has reported. A hostile agent may report any number; the receipt searches for each of
+/// them.
+pub(crate) fn keep_child(facts: &mut Facts, child: u32) {
+    const MOST: usize = 1 << 10;
+    if facts.children.len() < MOST && !facts.children.contains(&child) {
+        facts.children.push(child);
+    }
 }
 
 /// Adds the agent's note. A hostile agent may send any number, so the list is bounded: its last entry says that notes were left out.

@@ -4,7 +4,7 @@ use crate::limits::MemoryLimit;
 use std::time::{Duration, Instant};
 
 /// Maximum time. 20,000 types take about a second.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(30);
 /// Time between two checks of the memory, which reads a file.
 const LEAST: Duration = Duration::from_millis(1);
 

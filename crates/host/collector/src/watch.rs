@@ -7,7 +7,7 @@ use crate::attached_agent::AttachedAgent;
 use crate::copy_cost::CopyCost;
 use crate::files::Files;
 use crate::heap::{TOO_LONG, ended_for_memory, how_it_ended};
-use crate::limits::{Allowance, Deadlines, MemoryLimit, longest_stream};
+use crate::limits::{Allowance, Deadlines, MemoryLimit, keep_child, longest_stream};
 use crate::methods::Methods;
 use crate::names::Names;
 use crate::{Classes, Error, NotAttached};
@@ -159,7 +159,7 @@ impl WatchSession {
             let before = self.reports.messages;
             self.agent.listen(|message| self.reports.take(message));
             if let Some(child) = self.reports.child.take() {
-                self.agent.facts.children.push(child);
+                keep_child(&mut self.agent.facts, child);
                 self.cost.begins(child);
             }
             self.cost.look();
@@ -219,13 +219,14 @@ impl WatchSession {
             Draining { memory, classes, beside, numbers, epoch, words, bytes, damaged, left, allowance }.all(sink)
         };
         let failure = agent.leave(LOOK, drain, |message| reports.take(message), hurried);
-        self.agent.facts.children.extend(self.reports.child.take());
+        self.reports.child.take().into_iter().for_each(|child| keep_child(&mut self.agent.facts, child));
         self.copy_ended();
         let lost = self.agent.memory.counter(layout::WATCH_LOST);
         let mut notes = std::mem::take(&mut self.reports.notes);
         notes.extend(self.damaged.then(|| "what the agent sent makes no sense from some point on".to_owned()));
         notes.extend((self.left == 0).then(|| TOO_LONG.to_owned()));
         notes.extend(self.agent.ended_before_its_time().map(str::to_owned));
+        notes.extend(self.cost.note());
         let WatchSession { agent, classes, reports, .. } = self;
         WatchFinished {
             facts: agent.facts,

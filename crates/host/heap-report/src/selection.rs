@@ -45,7 +45,7 @@ impl Statics<'_> {
     /// The text if the selection has no static fields.
     fn none_belongs(self) -> &'static str {
         match self.are_all {
-            true => "and no static field belongs to one",
+            true => "and no static field belongs to one (those of a generic type without objects are not found)",
             false => "and whether static fields belong to one is not known: this snapshot does not have them all",
         }
     }
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn gch_06_what_was_not_asked_about_is_not_said_not_to_be_there() {
         let refused = |statics| select(&list(1), statics, "Known.Cache").expect_err("no object is of it");
-        assert!(refused(NONE).contains("and no static field belongs to one; "), "{}", refused(NONE));
+        assert!(refused(NONE).contains("and no static field belongs to one ("), "{}", refused(NONE));
         let unasked = refused(Statics { are_all: false, ..NONE });
         assert!(unasked.contains("whether static fields belong to one is not known"), "{unasked}");
     }

@@ -5,17 +5,18 @@ use remora_terminal::size::shown;
 use remora_terminal::{counted, grouped, percent};
 use std::collections::HashMap;
 
-/// A suspect retains at least one of this many parts of the heap.
+/// A suspect retains at least one of this many parts of the heap: there are at most as many.
 const PART: u64 = 10;
-/// Maximum suspects.
-const MOST: usize = 3;
 /// Memory accumulates at the last object that still retains this many tenths of the suspect's retained size.
 const TOGETHER: u64 = 8;
 
 /// A sentence for each suspect, largest first.
 pub(crate) fn sentences(graph: &HeapGraph, tree: &DominatorTree) -> Vec<String> {
     let whole = tree.retained(tree.root());
-    let great = tree.biggest(tree.root(), MOST).into_iter().filter(|node| tree.retained(*node) >= whole.div_ceil(PART));
+    let great = tree
+        .biggest(tree.root(), PART as usize)
+        .into_iter()
+        .filter(|node| tree.retained(*node) >= whole.div_ceil(PART));
     great.filter_map(|node| sentence(graph, tree, node, whole)).collect()
 }
 

@@ -16,8 +16,8 @@ const RUNTIME_DEPTH_LIMIT: usize = 100;
 /// From this many samples outside managed code for one inside, the marks are doubted: .NET 9, and .NET 10 before 10.0.4, mark nearly all as
 /// outside (dotnet/runtime issue 123996; on 9.0.7, 2 samples of 4,173 were marked as managed in a program that does nothing else).
 const UNMARKED: u64 = 100;
-const MARKS_LEFT_OUT: &str = "The runtime marked nearly all samples as outside managed code, and those are left out. .NET 9, and .NET 10 before 10.0.4, do so even for managed code (dotnet/runtime issue 123996): on these, record with -e wall, or without --engine eventpipe.";
-const MARKS_BLOCKED: &str = "The runtime marked nearly all samples as outside managed code, so they are shown as blocked. .NET 9, and .NET 10 before 10.0.4, do so even for managed code (dotnet/runtime issue 123996).";
+const MARKS_LEFT_OUT: &str = "The runtime marked nearly all samples as outside managed code, and those are left out. .NET 9, and .NET 10 before 10.0.4, do so even for managed code (dotnet/runtime issue 123996): on these, record with -e wall, or without --engine eventpipe. On others, the threads did wait.";
+const MARKS_BLOCKED: &str = "The runtime marked nearly all samples as outside managed code, so they are shown as blocked. .NET 9, and .NET 10 before 10.0.4, do so even for managed code (dotnet/runtime issue 123996). On others, the threads did wait.";
 
 /// Reads an EventPipe stream piece by piece, and makes a profile of its samples at the end.
 #[derive(Debug)]

@@ -9,6 +9,8 @@ use crate::{
 
 /// Type arguments kept for a class, at most; more are skipped.
 const MOST_ARGUMENTS: u64 = 64;
+/// Maximum number of classes: twice what the copy's table holds (131,071).
+const MOST_CLASSES: u64 = 1 << 18;
 
 /// The runtime's description of a class, in the process of its snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,6 +170,9 @@ impl HeapDecoder {
                     return Ok(());
                 }
                 let facts = class(kind, reader)?;
+                if self.classes == MOST_CLASSES {
+                    return Err(Stop::Bad);
+                }
                 self.classes += 1;
                 visitor.class(id, facts);
             }
@@ -438,6 +443,8 @@ mod tests {
         assert!(refused(&[LENGTHY, GAP]), "what is no object");
         assert!(refused(&[CLASS, 0, LAYOUT, 24, 0, 0]), "of a class that was never told");
         assert!(refused(&[CLASS, 1, UNKNOWN_CLASS, 0, CLASS, 0, LAYOUT, 24, 0, LAYOUT_FIELDS as u64 + 1]));
+        let classes = |count: u64| [CLASS, 1, UNKNOWN_CLASS, 0].repeat(count as usize);
+        assert!(!refused(&classes(MOST_CLASSES)) && refused(&classes(MOST_CLASSES + 1)));
         assert!(refused(&[VALUES, 2, 3, 0, 0, 0]), "more than there is");
         assert!(refused(&[VALUES, u64::MAX, MOST_VALUES + 1]), "more than is ever told");
         assert!(refused(&[CONTENT, 2, 3, 0, 0, 0]), "more than there is");

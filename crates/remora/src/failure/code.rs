@@ -39,6 +39,7 @@ fn of_a_check(subject: Subject) -> &'static str {
         Subject::OwnAgent => "recording-in-progress",
         Subject::Signals => "too-few-signals",
         Subject::Descriptors | Subject::AgentDescriptors => "too-few-descriptors",
+        Subject::AddressSpace => "no-memory",
         Subject::Answer => "timed-out",
         // Only a note: the agent finds out what is refused.
         Subject::Confinement => "agent-refused",

@@ -83,7 +83,11 @@ fn of_a_check(subject: Subject) -> Exit {
         Subject::Architecture | Subject::Libc | Subject::Libraries | Subject::Directory => Exit::CannotLoad,
         Subject::ProfilerSlot => Exit::SlotTaken,
         Subject::OwnAgent => Exit::Held,
-        Subject::Signals | Subject::Confinement | Subject::Descriptors | Subject::AgentDescriptors => Exit::Refused,
+        Subject::Signals
+        | Subject::Confinement
+        | Subject::Descriptors
+        | Subject::AgentDescriptors
+        | Subject::AddressSpace => Exit::Refused,
     }
 }
 

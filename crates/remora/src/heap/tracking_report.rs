@@ -7,7 +7,7 @@ use crate::baseline::receipt_text;
 use crate::console::{Page, counted, grouped, line, out, titled};
 use crate::failure::Failure;
 use remora_attach::{Process, TargetText};
-use remora_collector::{Called, Classes, WatchFinished};
+use remora_collector::{Called, Classes, NamingBudget, WatchFinished};
 use remora_heap_report::Columns;
 use remora_heap_tracking::{Difference, Tally, Watch};
 use remora_receipt::Receipt;
@@ -139,10 +139,11 @@ impl TrackingReport {
         mut watch: Watch,
         mut finished: WatchFinished,
         end: LastSnapshot,
-        lasted: Duration,
+        (lasted, mut budget): (Duration, NamingBudget),
     ) -> TrackingReport {
         let mut notes = notes(&watch, &finished, end);
-        let (types, otherwise) = types(&mut watch, &mut finished.classes, lasted);
+        let (types, otherwise) = types(&mut watch, &mut finished.classes, (&mut budget, lasted));
+        notes.extend(budget.note());
         notes.extend((otherwise > 0).then(|| {
             format!(
                 "{} cannot be distinguished from later ones with the same id, and have no names",
@@ -340,7 +341,11 @@ fn notes(watch: &Watch, finished: &WatchFinished, end: LastSnapshot) -> Vec<Stri
 }
 
 /// All types that had an object, fastest growth first; and the number of objects that changed their type.
-fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> (Vec<TypeJson>, u64) {
+fn types(
+    watch: &mut Watch,
+    names: &mut Classes,
+    (budget, lasted): (&mut NamingBudget, Duration),
+) -> (Vec<TypeJson>, u64) {
     let tallies = watch.account().tallies().to_vec();
     let mut otherwise = 0;
     let mut by_name: BTreeMap<(String, String), Tally> = BTreeMap::new();
@@ -348,7 +353,7 @@ fn types(watch: &mut Watch, names: &mut Classes, lasted: Duration) -> (Vec<TypeJ
         if *tally == Tally::default() {
             continue;
         }
-        let called = names.called(*id, facts);
+        let called = names.called(*id, facts, budget);
         otherwise += u64::from(called == Called::Otherwise);
         let (name, file) = match called {
             Called::As(name, file) => (name, file),

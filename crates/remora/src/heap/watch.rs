@@ -71,7 +71,8 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let has_begun = watch.cache().is_some();
     let reported = if has_begun {
         let files = kept.as_deref().unwrap_or_default();
-        TrackingReport::new(&process, watch, finished, end, lasted).print(args, files, &receipt)
+        let budget = NamingBudget::new(stop.hurried());
+        TrackingReport::new(&process, watch, finished, end, (lasted, budget)).print(args, files, &receipt)
     } else {
         receipt_alone(args, &receipt)?;
         Err(match stop.wish() {

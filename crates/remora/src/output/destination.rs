@@ -132,18 +132,13 @@ impl Destination {
     pub(crate) fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
         let Some(entry) = self.entry()? else {
             crate::console::prints();
-            let mut out = io::stdout().lock();
-            let written = if out.is_terminal() {
-                let mut escaped = Escaped::new(out);
-                write(&mut escaped).and_then(|()| escaped.flush())
-            } else {
-                write(&mut out)
-            };
-            return read_enough(written).map_err(|error| Failure::output(Place::StandardOutput, error));
+            let out = io::stdout();
+            return to_stream(out.is_terminal(), out.lock(), write)
+                .map_err(|error| Failure::output(Place::StandardOutput, error));
         };
         if entry.is_special() {
             let file = entry.open_special()?;
-            return read_enough(write(&mut &*file)).map_err(|error| entry.failed(error));
+            return to_stream(file.is_terminal(), &*file, write).map_err(|error| entry.failed(error));
         }
         let (before, after) = entry.part();
         let written = entry.folder.create_whole(&before, after, Mode::from_raw_mode(0o666), write);
@@ -276,8 +271,19 @@ impl std::fmt::Display for Destination {
     }
 }
 
-/// A closed pipe (`remora convert x.remora -o - --format folded | head`) is no failure: the reader has enough.
-fn read_enough(written: io::Result<()>) -> io::Result<()> {
+/// Writes to what is no regular file. A terminal gets control characters escaped, under whatever name it was opened. A closed pipe
+/// (`remora convert x.remora -o - --format folded | head`) is no failure: the reader has enough.
+fn to_stream(
+    is_terminal: bool,
+    mut out: impl Write,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let written = if is_terminal {
+        let mut escaped = Escaped::new(out);
+        write(&mut escaped).and_then(|()| escaped.flush())
+    } else {
+        write(&mut out)
+    };
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,

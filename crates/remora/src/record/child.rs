@@ -71,7 +71,7 @@ impl Child {
             if stop.wish().is_some() {
                 return Err(Failure::Interrupted);
             }
-            if let Some(process) = self.attachable() {
+            if let Some(process) = self.runtimes().find(|process| process.attachable.is_ok()) {
                 return Ok(process);
             }
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -79,14 +79,17 @@ impl Child {
             }
             std::thread::sleep(LOOK);
         }
+        // Its precondition reports why it cannot be attached to.
+        if let Some(process) = self.runtimes().next() {
+            return Ok(process);
+        }
         Err(Failure::NoRuntime { name: self.name.clone(), process_id: self.child.id(), seconds: PATIENCE.as_secs() })
     }
 
-    /// The first attachable process among the command and its descendants, in that order.
-    fn attachable(&self) -> Option<Process> {
+    /// The processes with a runtime among the command and its descendants, in that order.
+    fn runtimes(&self) -> impl Iterator<Item = Process> {
         let command = self.child.id();
-        let mut candidates = std::iter::once(command).chain(descendants(command));
-        candidates.find_map(|candidate| find(candidate).ok().filter(|process| process.attachable.is_ok()))
+        std::iter::once(command).chain(descendants(command)).filter_map(|candidate| find(candidate).ok())
     }
 
     /// The message about the unrecorded time before the recording, which starts now.

@@ -11,6 +11,7 @@ use crate::output::{Destination, StreamSpool};
 use crate::ps;
 use remora_attach::{
     Error, EventPipeConfig, EventPipeSession, Process, Provider, Rundown, Stacks, TargetText, Version,
+    check_address_space,
 };
 use remora_collector::MemoryLimit;
 use remora_nettrace::{SampledProfile, providers};
@@ -27,6 +28,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(60);
 const QUIET_PATIENCE: Duration = Duration::from_secs(15);
 /// Timeout for the stop request, for its answer, and for the end of an unreadable stream.
 const SHORT_PATIENCE: Duration = Duration::from_secs(1);
+/// Maximum time from the user's signal to the end.
+const HURRIED_PATIENCE: Duration = Duration::from_secs(5);
 /// Wait for data between two checks for a second interrupt.
 const LOOK: Duration = Duration::from_millis(50);
 const OWN_FREQUENCY: &str =
@@ -249,8 +252,16 @@ struct End {
     last: Instant,
     /// The number of names by then.
     named: usize,
-    /// Once somebody is in a hurry: what was taken by then, and since when it is not more.
-    hurry: Option<(usize, Instant)>,
+    /// Once the user has sent a signal.
+    hurry: Option<Hurry>,
+}
+
+/// The time since the user's signal.
+struct Hurry {
+    since: Instant,
+    taken: usize,
+    /// When more was taken for the last time.
+    last: Instant,
 }
 
 impl End {
@@ -258,18 +269,19 @@ impl End {
         End { asked, last: asked, named, hurry: None }
     }
 
-    /// Whether somebody is in a hurry, and nothing more was taken for a short while: names, or samples from the runtime's buffer.
+    /// Whether the user has sent a signal, and nothing more was taken for a short while: names, or samples from the runtime's buffer. Even
+    /// if more and more is taken, some seconds are enough.
     /// A first signal asks for the end, which is under way here: names that still come are worth more than the moment they take.
     /// Only a second one ends the wait at once, with the command.
     fn is_interrupted(&mut self, now: Instant, taken: usize, is_hurried: bool) -> bool {
         if !is_hurried {
             return false;
         }
-        let (most, since) = self.hurry.get_or_insert((taken, now));
-        if taken > *most {
-            (*most, *since) = (taken, now);
+        let hurry = self.hurry.get_or_insert(Hurry { since: now, taken, last: now });
+        if taken > hurry.taken {
+            (hurry.taken, hurry.last) = (taken, now);
         }
-        now >= *since + SHORT_PATIENCE
+        now >= hurry.last + SHORT_PATIENCE || now >= hurry.since + HURRIED_PATIENCE
     }
 
     /// Which patience has come to its end, if one has, when so much is named.
@@ -285,6 +297,10 @@ impl End {
 
 /// Starts the runtime's session and creates the spool; also returns the time that took, nanoseconds.
 fn open(process: &Process, output: &Destination) -> Result<(EventPipeSession, StreamSpool, u64), Failure> {
+    let space = check_address_space(process);
+    if space.has_failed() {
+        return Err(Failure::precondition(process, space));
+    }
     let provider = |wanted: providers::Wanted| Provider {
         name: wanted.name.to_owned(),
         keywords: wanted.keywords,
@@ -354,5 +370,15 @@ mod tests {
         assert!(!end.is_interrupted(after(5900), 8, true), "something came");
         assert!(!end.is_interrupted(after(6800), 8, true), "a moment ago");
         assert!(end.is_interrupted(after(6900), 8, true), "nothing more comes");
+    }
+
+    /// A runtime that sent ever more kept the command for a minute.
+    #[test]
+    fn regression_ctrl_c_was_without_effect_as_long_as_anything_came() {
+        let asked = Instant::now();
+        let mut end = End::new(asked, 0);
+        let mut comes =
+            |second: u64| end.is_interrupted(asked + Duration::from_secs(second) / 2, second as usize, true);
+        assert_eq!((2..100).find(|half| comes(*half)), Some(12), "five seconds after the signal");
     }
 }

@@ -11,7 +11,7 @@ use crate::process::Process;
 use crate::rights::Rights;
 use crate::view::Directory;
 use remora_symbols::TargetPath;
-use rustix::fs::{FileType, FlockOperation};
+use rustix::fs::{FileType, FlockOperation, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -103,7 +103,7 @@ fn judge(directory: &Directory, name: &OsStr, listening: &[OsString]) -> Option<
         Purpose::Socket if kind != FileType::Socket || (stat.st_uid != ourselves && ourselves != 0) => None,
         Purpose::Library { .. } if kind != FileType::RegularFile || stat.st_uid != ourselves => None,
         Purpose::Socket => Some(listening.iter().any(|known| known == name)),
-        Purpose::Library { .. } => Some(is_locked(file)),
+        Purpose::Library { .. } => Some(is_locked(file, &stat)),
     }
 }
 
@@ -122,9 +122,12 @@ fn user_of(directory: &Directory, name: &OsStr) -> Option<u32> {
     crate::proc::Proc::default().lock_holder(stat.st_dev, stat.st_ino)
 }
 
-/// Whether a process has locked a regular file that is so far open only as a path.
-fn is_locked(file: OwnedFd) -> bool {
-    let Ok(file) = opened(file) else { return false };
+/// Whether a process has locked a regular file that is so far open only as a path. An empty one is not opened; its run may be about to
+/// write it.
+fn is_locked(file: OwnedFd, stat: &Stat) -> bool {
+    let Ok(file) = opened(file) else {
+        return crate::proc::Proc::default().lock_holder(stat.st_dev, stat.st_ino).is_some();
+    };
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
 }
 

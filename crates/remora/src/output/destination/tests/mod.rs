@@ -301,3 +301,18 @@ fn a_file_that_appears_meanwhile_is_not_overwritten() {
     assert_eq!(std::fs::read(&path).expect("it is there"), b"somebody else's");
     assert_eq!(names(&directory), ["out.html"]);
 }
+
+/// Only standard output was seen as a terminal: `-o /dev/stdout` and `-o /dev/tty` got names with their control characters.
+#[test]
+fn regression_a_terminal_that_was_given_by_its_name_got_control_characters() {
+    use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("made");
+    unlockpt(&terminal).expect("unlocked");
+    let name = ptsname(&terminal, Vec::new()).expect("named").into_string().expect("text");
+    let destination = Destination::of(Path::new(&name), false);
+    destination.check().expect("it can be written to");
+    destination.write(|out| out.write_all("X\u{9b}2J\u{202e}\n".as_bytes())).expect("written");
+    let mut shown = [0; 100];
+    let length = rustix::io::read(&terminal, &mut shown).expect("read");
+    assert_eq!(String::from_utf8_lossy(&shown[..length]), "X\\u{9b}2J\\u{202e}\r\n");
+}
