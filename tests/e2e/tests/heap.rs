@@ -189,7 +189,9 @@ fn regression_a_limit_of_memory_applied_only_to_snapshots_by_root() {
         let file = directory.path().join("cut.remora-heap");
         let user = USER.to_string();
         let mut command = Command::new("setpriv");
-        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(Remora::command().get_program());
+        // The target's capability, too: it may read programs where only root can.
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--inh-caps", "-all,+dac_read_search"]);
+        command.args(["--ambient-caps", "+dac_read_search"]).arg(Remora::command().get_program());
         let process = target.pid().to_string();
         command.args(["heap", "-p", &process, "--json", "--max-extra-memory", "40MiB", "-o"]).arg(&file);
         let command = Remora::spawn(command);
