@@ -37,6 +37,9 @@ const CLOSE_ROUNDS: u64 = 500;
 
 /// A round after that, nanoseconds.
 const SLOW_ROUND: u64 = 1_000_000_000;
+/// The number of all rounds, ten minutes. After an earlier main profiler, .NET may never call this one: it then ends its threads, and stays
+/// inert.
+const LAST_ROUND: u64 = CLOSE_ROUNDS + 590;
 
 /// How the worker thread ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +72,11 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     pub fn run(&mut self) -> Outcome {
         let platform = &self.shared.platform;
         if platform.connect().is_err() || !self.begin() {
-            return self.leave_when_confirmed();
+            return match platform.task() {
+                // It stays in any case, and the runtime may never call it: that is what it is for.
+                Task::Placeholder if P::TASKS.recordings => self.inert(AgentErrorCode::Placeholder),
+                _ => self.leave_when_confirmed(),
+            };
         }
         if !self.shared.attach_complete.load(Ordering::SeqCst) {
             return self.inert(AgentErrorCode::NoCallbacks);
@@ -206,8 +213,8 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         Outcome::Detach
     }
 
-    /// The recorder is gone. The attach may still be in progress, and a detach is possible only after ProfilerAttachComplete. Wait for that
-    /// callback without limit: only this thread can detach us. It ends with its process.
+    /// The recorder is gone. The attach may still be in progress, and a detach is possible only after ProfilerAttachComplete. Wait long for
+    /// that callback: only this thread can detach us. It ends with its process.
     fn leave_when_confirmed(&self) -> Outcome {
         let platform = &self.shared.platform;
         let mut rounds = 0;
@@ -216,6 +223,9 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         {
             if self.shared.shutdown.load(Ordering::SeqCst) {
                 return Outcome::Inert(AgentErrorCode::ProcessEnds.into());
+            }
+            if rounds == LAST_ROUND {
+                return Outcome::Inert(AgentErrorCode::NoCallbacks.into());
             }
             // `pause`, not `wait`: a closed channel would wake it at once.
             platform.pause(if rounds < CLOSE_ROUNDS { ROUND } else { SLOW_ROUND });
