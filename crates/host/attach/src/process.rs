@@ -6,6 +6,7 @@ use crate::codec::CodecError;
 use crate::container::Container;
 use crate::elf::Architecture;
 use crate::error::{Error, Reason};
+use crate::hresult::HResult;
 use crate::libc_kind::Libc;
 use crate::memory;
 use crate::proc::{Capability, Proc, Stat, Status, is_gone, is_out_of_descriptors};
@@ -181,7 +182,7 @@ impl Process {
         stopped(&stat, &status)
     }
 
-    /// Waits a moment for the process to end. A live runtime does not break or refuse a connection.
+    /// Waits a moment for the process to end. A live runtime does not break or refuse a connection, and seldom fails without a reason.
     /// A dying one closes or deletes its sockets before the kernel shows it as ended.
     fn await_end(&self) {
         for _ in 0..ENDING_LOOKS {
@@ -197,6 +198,7 @@ impl Process {
         let is_of_one_that_ends = match &error {
             // An answer may also break off in its middle.
             Error::Broken { .. } | Error::Protocol(CodecError::Truncated { .. }) => true,
+            Error::RuntimeRefused(code) => [HResult::FAIL, HResult::RUNTIME_UNINITIALIZED].contains(code),
             Error::Connect { source, .. } => {
                 matches!(source.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
             }
