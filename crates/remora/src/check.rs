@@ -96,7 +96,7 @@ impl Verdict<'_> {
         if matches!(self, Verdict::Agent) && std::arch::is_x86_feature_detected!("avx512f") {
             let has_wrong_marks = version.is_some_and(Version::has_wrong_sample_marks);
             return vec![format!(
-                "this CPU has AVX-512: a sample may crash a process that handles many null references; `--engine eventpipe{}` avoids that",
+                "this CPU has AVX-512: a sample may crash a process that catches many NullReferenceExceptions; `--engine eventpipe{}` avoids that",
                 if has_wrong_marks { " -e wall" } else { "" }
             )];
         }

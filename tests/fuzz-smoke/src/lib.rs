@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod chunked;
+mod heap_classes;
 mod heap_index;
 mod heap_values;
 mod heap_watch;
@@ -40,7 +41,7 @@ pub struct Entry {
 }
 
 /// Every decoder.
-pub const ENTRIES: [Entry; 31] = [
+pub const ENTRIES: [Entry; 32] = [
     Entry { name: "wire_message", run: inside::wire_message, seeds: seeds::messages, rounds: 20_000 },
     Entry { name: "wire_config", run: inside::wire_config, seeds: seeds::configs, rounds: 20_000 },
     Entry { name: "wire_control", run: inside::wire_control, seeds: seeds::controls, rounds: 20_000 },
@@ -57,6 +58,7 @@ pub const ENTRIES: [Entry; 31] = [
     Entry { name: "receipt_proc", run: outside::receipt_proc, seeds: seeds::receipt_proc, rounds: 20_000 },
     Entry { name: "nettrace", run: outside::nettrace, seeds: Vec::new, rounds: 3_000 },
     Entry { name: "heap_file", run: heaps::heap_file, seeds: seeds::heap_files, rounds: 2_000 },
+    Entry { name: "heap_classes", run: heap_classes::heap_classes, seeds: heap_classes::seeds, rounds: 500 },
     Entry { name: "heap_chunks", run: chunked::heap_chunks, seeds: chunked::heaps, rounds: 3_000 },
     Entry { name: "heap_request", run: outside::heap_request, seeds: seeds::requests, rounds: 20_000 },
     Entry { name: "heap_export", run: heaps::heap_export, seeds: seeds::heap_graphs, rounds: 2_000 },

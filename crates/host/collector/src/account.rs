@@ -91,8 +91,8 @@ pub fn missed_runs(profile: &Profile, missed: u64) -> Option<String> {
     let attempts = taken.saturating_add(missed);
     (missed > MISSED_RUNS && missed > attempts / MISSED_PART).then(|| {
         format!(
-            "in {missed} of {attempts} cases, a running thread had blocked again before the signal for its sample arrived: \
-             the CPU time of short bursts may be too small, and that of the same threads' other code too large"
+            "{missed} of {attempts} samples came too late: the thread had blocked again. Methods that run for some milliseconds at a time may be \
+             shown too small, and long or spinning ones too large; a less busy machine helps"
         )
     })
 }

@@ -1,5 +1,6 @@
 //! The classes that the forked copy described, and their names.
 
+use crate::files::Files;
 use crate::id_history::IdHistory;
 use crate::methods::Methods;
 use crate::names::Names;
@@ -10,6 +11,8 @@ use remora_heap_stream::{ClassFacts, HeapVisitor, Layout};
 use remora_wire::{Message, TypeKind};
 use std::collections::HashMap;
 
+/// The id of the module of [`Classes::of_file`].
+pub const ONLY_MODULE: u64 = 0x80;
 /// Maximum number of modules read before it is known whether they are needed.
 const MOST_AHEAD: usize = 16;
 
@@ -64,6 +67,17 @@ impl Classes {
             named_modules: Vec::new(),
             read_ahead: 0,
         }
+    }
+
+    /// Classes of a heap that no process sends: `path` is the file of its only module, with id [`ONLY_MODULE`]. For tests of what a stream can
+    /// do to this crate.
+    pub fn of_file(path: &str) -> Classes {
+        let process = std::process::id();
+        let mut classes = Classes::new(Names::new(Files::of(process)), Methods::new(Files::of(process)));
+        classes.statics = Statics::new(true);
+        classes.message(Message::Module { index: 0, path: path.to_owned(), mvid: None });
+        classes.message(Message::ModuleId { id: ONLY_MODULE, since: 0, index: Some(0) });
+        classes
     }
 
     /// Reads the next module that names will need, the runtime's own first. Returns false if there is none.
@@ -197,7 +211,6 @@ impl HeapVisitor for Classes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Files;
 
     #[test]
     fn modules_are_read_ahead_in_the_order_in_which_they_are_reported_each_once_and_no_more_than_a_few() {

@@ -314,28 +314,19 @@ fn set(all: &mut [Option<Known>], class: usize, known: Known) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Files;
-    use crate::methods::Methods;
-    use crate::names::Names;
+    use crate::classes::ONLY_MODULE;
     use remora_heap_stream::HeapVisitor;
-    use remora_wire::Message;
 
-    const MODULE: u64 = 0x100;
     const FIRST: u64 = 0x1000;
 
     /// Of one module of the C# compiler, these classes: each as the positions of its parent and its arguments.
     fn classes(described: impl Iterator<Item = (u64, Vec<u64>)>) -> Classes {
-        let process = std::process::id();
-        let mut classes = Classes::new(Names::new(Files::of(process)), Methods::new(Files::of(process)));
-        classes.statics = crate::statics::Statics::new(true);
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../symbols/fixtures/names.dll").to_owned();
-        classes.message(Message::Module { index: 0, path, mvid: None });
-        classes.message(Message::ModuleId { id: MODULE, since: 0, index: Some(0) });
+        let mut classes = Classes::of_file(concat!(env!("CARGO_MANIFEST_DIR"), "/../symbols/fixtures/names.dll"));
         let image = classes.names.image(0).expect("readable");
         let token = image.type_tokens().find(|token| image.nature(*token) == Some(TypeNature::Class)).expect("one");
         for (class, (parent, arguments)) in (0..).zip(described) {
             let arguments = arguments.into_iter().map(|argument| FIRST + argument).collect();
-            let facts = ClassFacts::Plain { module: MODULE, token, parent: FIRST + parent, arguments };
+            let facts = ClassFacts::Plain { module: ONLY_MODULE, token, parent: FIRST + parent, arguments };
             classes.class(FIRST + u64::from(class), facts);
             classes.layout(class, remora_heap_stream::Layout { bytes: 24, ..Default::default() });
         }

@@ -41,7 +41,7 @@ mod target;
 mod unwinding;
 mod watch;
 
-pub use classes::{Called, Classes};
+pub use classes::{Called, Classes, ONLY_MODULE};
 pub use error::{Error, NotAttached};
 pub use heap::{HeapAbout, HeapFinished, HeapProgress, HeapSession};
 pub use layouts::LaidOut;

@@ -1,0 +1,4 @@
+//! Fuzzes names and layouts of a heap's classes. What it does with the bytes, and what must hold, is in `tests/fuzz-smoke`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| remora_fuzz_smoke::feed("heap_classes", bytes));
