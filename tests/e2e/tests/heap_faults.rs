@@ -126,6 +126,35 @@ fn a_process_that_may_have_no_more_address_space_is_left_as_it_was_with_the_limi
     });
 }
 
+/// After a main profiler, .NET never calls the next one, which corrects its count. Without memory for its ring that one waited for a call
+/// for ever, and every later command was refused.
+#[test]
+fn regression_an_agent_without_memory_kept_its_threads_in_a_process_that_never_called_it() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "heap", &["1000"]);
+        let process = target.pid().to_string();
+        let limit = |bytes: &str| {
+            let set = Command::new("prlimit").args(["--pid", &process, &format!("--as={bytes}:")]).status();
+            assert!(set.unwrap().success());
+        };
+        let folder = open_folder();
+        let file = folder.path().join("short.remora-heap");
+        let command = ["heap", "--roots", "-p", &process, "--force", "-o", file.to_str().unwrap()];
+        // Enough for the libraries and for threads, and not for the rings.
+        let pages = fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
+        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+        limit(&(pages * 4096 + (30 << 20)).to_string());
+        let refused = Remora::start(command).finish();
+        assert!(refused.code() != 0 && refused.stderr.contains("memory"), "{refused}");
+        until("no thread of the agent is left", || {
+            Facts::of(target.pid()).threads.values().all(|name| !name.starts_with("remora"))
+        });
+        limit("unlimited");
+        remora(command).succeeded();
+        assert_eq!(target.ask_number("nodes"), 1000);
+    });
+}
+
 /// Without free descriptors .NET 8 crashes at its next work after a connection.
 #[test]
 fn det_14_a_process_without_free_descriptors_is_asked_nothing_and_learns_what_to_do() {
