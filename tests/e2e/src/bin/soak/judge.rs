@@ -238,11 +238,15 @@ fn snapshot(path: &Path, code: i32) -> Vec<String> {
     vec![format!("`remora heap report` of {} ends with {}: {}", path.display(), report.code(), report.stderr)]
 }
 
-/// Whether the message names a rival.
+/// Whether the message names a rival, or says that one which was killed has ended.
 fn names_a_rival(case: &Case, act: &Act) -> bool {
-    let rivals = case.acts.iter().filter(|rival| rival.pid != act.pid);
     let said = format!("{}{}", act.finished.stderr, act.finished.text());
-    rivals.into_iter().any(|rival| said.contains(&format!("process {} (", rival.pid)))
+    let names = |rival: &&Act| {
+        said.contains(&format!("process {} (", rival.pid))
+            || matches!(rival.actor.end, End::Killed { .. })
+                && said.contains("its `remora` has ended or cannot be seen")
+    };
+    case.acts.iter().filter(|rival| rival.pid != act.pid).any(|rival| names(&rival))
 }
 
 /// A command's JSON output, or null.
