@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Time for an agent without a recorder to detach, and for the runtime to close its library.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(50);
 

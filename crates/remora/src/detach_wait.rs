@@ -11,8 +11,9 @@ use remora_receipt::{Kind, Left, find_left_overs};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Timeout for the detach: from the GC that the agent requests to the runtime's last step.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for the detach: from the GC that the agent requests to the runtime's last step. An agent that the runtime never calls ends its
+/// threads after 10 s.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// The timeout once no agent thread runs. The runtime checks after a third of a second, and again, whether it may unload the library
 /// (vm/profdetach.cpp, `SleepWhileProfilerEvacuates`). A library that is still mapped then is inert and stays.
 const PATIENCE_WITHOUT_THREADS: Duration = Duration::from_secs(2);

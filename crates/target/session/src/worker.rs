@@ -31,15 +31,9 @@ const PATIENCE: u64 = 20_000_000;
 /// How long to wait for room after the recording, nanoseconds.
 const LAST_PATIENCE: u64 = 200_000_000;
 
-/// Rounds of close polling after the recorder is gone: 10 s in all. Rounds are counted, not time: a stopped process has no time to confirm
-/// the attach.
-const CLOSE_ROUNDS: u64 = 500;
-
-/// A round after that, nanoseconds.
-const SLOW_ROUND: u64 = 1_000_000_000;
-/// The number of all rounds, ten minutes. After an earlier main profiler, .NET may never call this one: it then ends its threads, and stays
-/// inert.
-const LAST_ROUND: u64 = CLOSE_ROUNDS + 590;
+/// Rounds in which the runtime may still confirm the attach after the recorder is gone: 10 s in all. The runtime does that next, in the
+/// thread of InitializeForAttach. Rounds are counted, not time: a stopped process has no time to confirm anything.
+const CONFIRMING_ROUNDS: u64 = 500;
 
 /// How the worker thread ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,8 +207,8 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         Outcome::Detach
     }
 
-    /// The recorder is gone. The attach may still be in progress, and a detach is possible only after ProfilerAttachComplete. Wait long for
-    /// that callback: only this thread can detach us. It ends with its process.
+    /// The recorder is gone. The attach may still be in progress, and a detach is possible only after ProfilerAttachComplete, so wait for that
+    /// callback. It never comes if an earlier main profiler has made .NET miscount its profilers: then the library stays, inert.
     fn leave_when_confirmed(&self) -> Outcome {
         let platform = &self.shared.platform;
         let mut rounds = 0;
@@ -224,11 +218,11 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             if self.shared.shutdown.load(Ordering::SeqCst) {
                 return Outcome::Inert(AgentErrorCode::ProcessEnds.into());
             }
-            if rounds == LAST_ROUND {
+            if rounds == CONFIRMING_ROUNDS {
                 return Outcome::Inert(AgentErrorCode::NoCallbacks.into());
             }
             // `pause`, not `wait`: a closed channel would wake it at once.
-            platform.pause(if rounds < CLOSE_ROUNDS { ROUND } else { SLOW_ROUND });
+            platform.pause(ROUND);
             rounds += 1;
         }
         if self.clear_masks_if_called() { Outcome::Detach } else { Outcome::Inert(AgentErrorCode::NoCallbacks.into()) }

@@ -277,27 +277,37 @@ fn a_method_that_was_exchanged_while_it_ran_before_the_walk_knew_is_marked_and_i
     assert_eq!(all, [sample_flags::CALLERS_UNKNOWN, 0]);
 }
 
-#[test]
-fn det_13_det_16_an_attach_that_is_confirmed_late_is_waited_for_however_long_it_takes() {
-    let shared = shared(Script::default());
+/// The recorder is gone. In the pause with this number, the runtime confirms the attach, after an hour on the clock of a stopped process.
+fn confirmed_in(pause: u64) -> (Outcome, u64) {
+    let shared = Arc::new(shared(Script::default()));
     shared.attach_complete.store(false, Ordering::SeqCst);
     shared.platform.refuse_connection.store(true, Ordering::SeqCst);
-    let outcome = std::thread::scope(|scope| {
-        let worker = scope.spawn(|| run(&shared, &Clr::default()));
-        // An hour on the clock of a stopped process.
-        while shared.platform.time.load(Ordering::SeqCst) < 3_600_000_000_000 {
-            assert!(!worker.is_finished(), "it gave up");
-            std::thread::yield_now();
-        }
-        shared.attach_complete.store(true, Ordering::SeqCst);
-        worker.join().expect("no panic")
-    });
-    assert_eq!(outcome, Outcome::Detach);
-    assert_eq!(
-        shared.platform.waits.load(Ordering::SeqCst),
-        0,
-        "a channel that has hung up would end every such wait at once"
-    );
+    let (inside, mut pauses) = (Arc::clone(&shared), 0);
+    *shared.platform.on_pause.lock().expect("no panic") = Some(Box::new(move || {
+        pauses += 1;
+        inside.platform.time.fetch_add(3_600_000_000_000, Ordering::SeqCst);
+        inside.attach_complete.store(pauses == pause, Ordering::SeqCst);
+    }));
+    let outcome = run(&shared, &Clr::default());
+    // It holds the session that it belongs to.
+    *shared.platform.on_pause.lock().expect("no panic") = None;
+    let waits = shared.platform.waits.load(Ordering::SeqCst);
+    assert_eq!(waits, 0, "a channel that has hung up would end every such wait at once");
+    (outcome, shared.platform.pauses.load(Ordering::SeqCst))
+}
+
+#[test]
+fn det_13_det_16_an_attach_that_is_confirmed_late_is_waited_for_in_rounds_of_the_process_not_by_the_clock() {
+    assert_eq!(confirmed_in(1), (Outcome::Detach, 1));
+    assert_eq!(confirmed_in(400), (Outcome::Detach, 400));
+}
+
+/// After a killed main profiler, .NET calls the next profiler never. Its threads stayed for ever, and every later command was refused.
+#[test]
+fn regression_an_attach_that_is_never_confirmed_leaves_no_threads() {
+    let (outcome, pauses) = confirmed_in(u64::MAX);
+    assert_eq!(outcome, Outcome::Inert(AgentErrorCode::NoCallbacks.into()));
+    assert!(pauses >= 500, "{pauses}");
 }
 
 #[test]
