@@ -276,7 +276,7 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) ->
         limit: None,
         attachable: Ok(()),
         executable,
-        command_line,
+        command_line: survey.kept(command_line),
         runtimes,
         diagnostics,
         library_directory: None,

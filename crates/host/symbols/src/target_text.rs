@@ -38,7 +38,12 @@ impl TargetText {
         TargetText(texts.iter().map(|text| text.0.as_str()).collect::<Vec<_>>().join(" "))
     }
 
-    /// Whether it is empty.
+    /// Its length, bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has no characters.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
