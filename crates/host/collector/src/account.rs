@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn runs_that_ended_before_the_signal_are_reported_when_they_are_many() {
         let text = missed_runs(&sampled(100), 60).expect("60 of 160");
-        assert!(text.starts_with("in 60 of 160 cases"), "{text}");
+        assert!(text.starts_with("60 of 160 samples came too late"), "{text}");
         assert_eq!(missed_runs(&sampled(100), 49), None, "less than a third");
         assert_eq!(missed_runs(&sampled(10), 15), None, "few");
     }
