@@ -460,14 +460,14 @@ fn descriptors(process: &Process) -> Check {
     Check::failed(subject, found, [Remedy::RaiseOpenFiles { pid: process.pid }])
 }
 
-/// Address space that a session of events may take: the runtime's buffer of 64 MiB, a thread's stack, and code that is compiled meanwhile.
+/// Address space for a session of events, an estimate: the runtime's buffer of 64 MiB, a thread's stack, code compiled meanwhile.
 const NEEDED_ADDRESS_SPACE: u64 = 96 << 20;
 
 /// Whether the process has address space for a session of events. A runtime that gets no memory for it can hang or crash: .NET 8 did both.
 pub fn check_address_space(process: &Process) -> Check {
     const SUBJECT: Subject = Subject::AddressSpace;
     let Some(limit) = soft_limit(process, "Max address space") else {
-        return Check::passed(SUBJECT, "no limit");
+        return Check::passed(SUBJECT, "no limit is shown");
     };
     let Some(used) = process.address_space() else {
         return Check::unknown(SUBJECT, "how much is used cannot be read", []);

@@ -3,7 +3,7 @@
 use crate::limits::MemoryLimit;
 use std::time::{Duration, Instant};
 
-/// Maximum time. 20,000 types take about a second.
+/// Maximum time, far beyond that of real heaps.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Time between two checks of the memory, which reads a file.
 const LEAST: Duration = Duration::from_millis(1);

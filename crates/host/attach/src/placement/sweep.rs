@@ -138,7 +138,7 @@ mod tests {
     use rustix::fs::{CWD, Mode, RenameFlags, makedev, mknodat, renameat_with};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// The sweep checked a name, and opened it by its name again: a device that was put there meanwhile was opened as root.
+    /// The sweep checked a file, then opened it by name. A device that took its place in between was opened as root.
     #[test]
     fn a_device_that_takes_the_place_of_a_library_is_never_opened() {
         let root = tempfile::tempdir().expect("a folder");

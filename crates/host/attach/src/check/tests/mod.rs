@@ -308,3 +308,18 @@ fn what_is_no_library_is_refused() {
         assert!(matches!(Requirements::of_library(bytes), Err(Error::BadLibrary { .. })));
     }
 }
+
+#[test]
+fn a_session_of_events_needs_address_space_and_a_process_without_a_limit_has_it() {
+    let made = MadeUp::core_clr();
+    let process = made.find();
+    let status = String::from_utf8_lossy(&made.read("status")).into_owned() + "VmSize:\t1024 kB\n";
+    made.set("status", status.as_bytes());
+    for (limit, passed) in [("unlimited", true), ("105906176", true), ("101711871", false), ("1000", false)] {
+        made.set(
+            "limits",
+            format!("Max address space         {limit}            unlimited            bytes\n").as_bytes(),
+        );
+        assert_eq!(check_address_space(&process).passed, Some(passed), "{limit}");
+    }
+}
