@@ -9,7 +9,7 @@ pub(crate) fn heap_classes(bytes: &[u8]) -> bool {
     let mut classes =
         Classes::of_file(concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/host/symbols/fixtures/names.dll"));
     let mut decoder = HeapDecoder::default();
-    let is_valid = decoder.push(bytes, &mut classes).is_ok();
+    let is_valid = decoder.push(bytes.into(), &mut classes).is_ok();
     let mut budget = NamingBudget::new(|| false);
     for class in (0..classes.count()).take_while(|_| budget.is_left()) {
         let _ = (classes.name(class), classes.has_finalizer(class), classes.events(class));

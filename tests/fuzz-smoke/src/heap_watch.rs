@@ -19,8 +19,8 @@ pub(crate) fn heap_watch(bytes: &[u8]) -> bool {
         let (frame, left) = behind.split_at(length.min(behind.len()));
         rest = left;
         match first >> 6 {
-            PIECE => understood &= watch.piece(frame).is_ok(),
-            STREAM => watch.stream(frame),
+            PIECE => understood &= watch.piece(frame.into()).is_ok(),
+            STREAM => watch.stream(frame.into()),
             _ => {
                 understood &= watch.snapshot().is_some();
                 watch.go_on();
@@ -77,7 +77,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         piece(ENDS, 2, &[9, 0, 0, 1]),
     ];
     for one in first.iter().chain(&second) {
-        assert!(WatchPiece::decode(one.bytes()).is_ok(), "an own piece");
+        assert!(WatchPiece::decode(one.bytes().into()).is_ok(), "an own piece");
     }
     let pieces = |all: &[PieceWriter]| all.iter().flat_map(|one| frame(PIECE, one.bytes())).collect::<Vec<u8>>();
     let picture = [frame(STREAM, &stream()), frame(SNAPSHOT, &[])].concat();

@@ -4,7 +4,7 @@ use remora_heap_stream::{ClassFacts, HeapDecoder, HeapVisitor, statics};
 use remora_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
 use remora_sampler::{Link, Links, RawSample, Scheduled};
 use remora_session::{Caller, caller};
-use remora_wire::{Config, Frame, FromAgent, Message, ToAgent, unwind};
+use remora_wire::{Config, Foreign, Frame, FromAgent, Message, ToAgent, unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Payload words of the ring with hostile content.
@@ -12,8 +12,8 @@ const RING_WORDS: usize = 64;
 
 pub(crate) fn wire_message(bytes: &[u8]) -> bool {
     let words = words(bytes);
-    let Ok(message) = Message::decode(&words) else { return false };
-    assert_eq!(Message::decode(&message.encode()), Ok(message));
+    let Ok(message) = Message::decode((&words).into()) else { return false };
+    assert_eq!(Message::decode((&message.encode()).into()), Ok(message));
     true
 }
 
@@ -25,13 +25,13 @@ pub(crate) fn wire_config(bytes: &[u8]) -> bool {
 
 pub(crate) fn wire_control(bytes: &[u8]) -> bool {
     let mut frames = Frame::default();
-    let mut understood = control_body(bytes);
+    let mut understood = control_body(bytes.into());
     // The bytes arrive in pieces, as from a socket.
     for piece in bytes.chunks(7) {
         frames.push(piece);
         loop {
             match frames.take() {
-                Ok(Some(body)) => understood |= control_body(&body),
+                Ok(Some(body)) => understood |= control_body(body.all()),
                 Ok(None) => break,
                 Err(_) => return understood,
             }
@@ -40,15 +40,15 @@ pub(crate) fn wire_control(bytes: &[u8]) -> bool {
     understood
 }
 
-fn control_body(body: &[u8]) -> bool {
+fn control_body(body: Foreign<&[u8]>) -> bool {
     const LENGTH: usize = 4;
     let (to, from) = (ToAgent::decode(body), FromAgent::decode(body));
     let understood = to.is_ok() || from.is_ok();
     if let Ok(message) = to {
-        assert_eq!(ToAgent::decode(&message.encode()[LENGTH..]), Ok(message));
+        assert_eq!(ToAgent::decode(message.encode()[LENGTH..].into()), Ok(message));
     }
     if let Ok(message) = from {
-        assert_eq!(FromAgent::decode(&message.encode()[LENGTH..]), Ok(message));
+        assert_eq!(FromAgent::decode(message.encode()[LENGTH..].into()), Ok(message));
     }
     understood
 }
@@ -84,9 +84,9 @@ impl HeapVisitor for Heard {
 pub(crate) fn heap_stream(bytes: &[u8]) -> bool {
     let (mut whole, mut pieces) = (Heard::default(), Heard::default());
     let mut decoder = HeapDecoder::default();
-    let understood = decoder.push(bytes, &mut whole).is_ok();
+    let understood = decoder.push(bytes.into(), &mut whole).is_ok();
     let mut by_pieces = HeapDecoder::default();
-    let understood_by_pieces = bytes.chunks(7).all(|piece| by_pieces.push(piece, &mut pieces).is_ok());
+    let understood_by_pieces = bytes.chunks(7).all(|piece| by_pieces.push(piece.into(), &mut pieces).is_ok());
     assert_eq!((understood, &whole), (understood_by_pieces, &pieces));
     understood && decoder.has_ended()
 }
@@ -101,7 +101,7 @@ pub(crate) fn heap_stream_statics(bytes: &[u8]) -> bool {
         let (same, _) = statics::head([again[0], again[1]]);
         assert_eq!((same, u64::from(count) <= u64::from(u32::MAX)), (owner, true));
     }
-    match statics::answer(bytes) {
+    match statics::answer(bytes.into()) {
         Ok(statics::Answer::Fields { places, .. }) => places.len() <= statics::FIELDS_AT_ONCE,
         Ok(statics::Answer::End(_)) => true,
         Err(_) => false,

@@ -3,7 +3,7 @@
 use crate::names::Names;
 use crate::scaling::Used;
 use remora_profile::{FrameIx, LossCause, NumberMap, Profile, Sample, StackIx, State, Thread, ThreadIx};
-use remora_wire::{Message, Place, sample_flags};
+use remora_wire::{Foreign, Message, Place, sample_flags};
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -82,7 +82,7 @@ impl Assembler {
     }
 
     /// Decodes one record of the ring, and adds it.
-    pub fn take(&mut self, words: &[u64]) {
+    pub fn take(&mut self, words: Foreign<&[u64]>) {
         match Message::decode(words) {
             Ok(message) => self.message(message),
             Err(_) => self.profile.loss.lose(LossCause::Damaged, 1),
@@ -251,7 +251,7 @@ mod tests {
 
     fn sample(assembler: &mut Assembler, addresses: &[u64]) {
         let addresses = addresses.to_vec();
-        assembler.take(&Message::Sample { thread: 1, time: 1, weight: 1, flags: 0, addresses }.encode());
+        assembler.take((&Message::Sample { thread: 1, time: 1, weight: 1, flags: 0, addresses }.encode()).into());
     }
 
     /// An address in this program's code, and memory without a file.
@@ -275,7 +275,7 @@ mod tests {
         let (often, seldom) = (memory.as_ptr() as u64, memory.as_ptr() as u64 + 64);
         let mut assembler = assembler();
         for address in [code, often, seldom] {
-            assembler.take(&Message::Address { address, place: Place::Native }.encode());
+            assembler.take((&Message::Address { address, place: Place::Native }.encode()).into());
         }
         sample(&mut assembler, &[often, code]);
         sample(&mut assembler, &[often, seldom, code]);
@@ -289,7 +289,7 @@ mod tests {
         let mut assembler = assembler();
         for weight in [1 << 61, u64::MAX, 1 << 61, 1] {
             let message = Message::Sample { thread: 1, time: 1, weight, flags: 0, addresses: vec![1] };
-            assembler.take(&message.encode());
+            assembler.take((&message.encode()).into());
         }
         let weights: Vec<u64> = assembler.profile.samples().iter().map(|sample| sample.weight).collect();
         assert_eq!(weights, [1 << 61, 1 << 61]);
@@ -303,9 +303,9 @@ mod tests {
         let named = MethodKind::Named { module: None, name: "Work".into() };
         let nameless = MethodKind::Named { module: None, name: String::new() };
         for (index, kind) in [(1, named), (2, nameless)] {
-            assembler.take(&Message::Method { index, kind }.encode());
+            assembler.take((&Message::Method { index, kind }.encode()).into());
             let place = Place::Managed { method: index, il_offset: None };
-            assembler.take(&Message::Address { address: u64::from(index), place }.encode());
+            assembler.take((&Message::Address { address: u64::from(index), place }.encode()).into());
         }
         sample(&mut assembler, &[1, 2]);
         assert_eq!(assembler.managed_frames(0), (2, 1));

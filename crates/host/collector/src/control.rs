@@ -63,7 +63,7 @@ impl Control {
     /// The next message, if it has arrived completely.
     pub fn hear(&mut self) -> Received {
         loop {
-            match self.frame.take().map(|body| body.map(|body| FromAgent::decode(&body))) {
+            match self.frame.take().map(|body| body.map(|body| FromAgent::decode(body.all()))) {
                 Ok(Some(Ok(message))) => return Received::Message(message),
                 Ok(None) if self.hung_up => return Received::HungUp,
                 Ok(None) => {}

@@ -17,7 +17,7 @@ use crate::statics::Statics;
 use crate::{Error, NotAttached};
 use agent_reports::AgentReports;
 use remora_attach::Process;
-use remora_heap_stream::{ANSWERS, BESIDE, HeapDecoder};
+use remora_heap_stream::{Foreign, HeapDecoder, HeapPiece};
 use remora_receipt::Facts;
 use remora_wire::{AgentErrorCode, Contents, HeapSnapshot, Message, Task, layout};
 use std::time::{Duration, Instant};
@@ -102,8 +102,8 @@ pub struct HeapSession {
 struct Stream {
     /// Decodes the records that the copy repeats outside the stream: classes, layouts and the end.
     beside: HeapDecoder,
-    words: Vec<u64>,
-    bytes: Vec<u8>,
+    words: Foreign<Vec<u64>>,
+    bytes: Foreign<Vec<u8>>,
     has_begun: bool,
     damaged: bool,
     /// Bytes that the stream may still have.
@@ -143,7 +143,7 @@ impl HeapSession {
     ///
     /// # Errors
     /// [`Error::Channel`].
-    pub fn step(&mut self, patience: Duration, sink: &mut impl FnMut(&[u8])) -> Result<HeapProgress, Error> {
+    pub fn step(&mut self, patience: Duration, sink: &mut impl FnMut(Foreign<&[u8]>)) -> Result<HeapProgress, Error> {
         let deadline = Instant::now() + patience;
         loop {
             let before = self.reports.milestones();
@@ -196,7 +196,7 @@ impl HeapSession {
 
     /// Detaches like [`HeapSession::begin_detach`], and waits until the library is unmapped. The wait is bounded, and short if the caller
     /// is in a hurry.
-    pub fn detach(mut self, sink: &mut impl FnMut(&[u8]), hurried: impl Fn() -> bool) -> HeapFinished {
+    pub fn detach(mut self, sink: &mut impl FnMut(Foreign<&[u8]>), hurried: impl Fn() -> bool) -> HeapFinished {
         let HeapSession { agent, reports, classes, stream, .. } = &mut self;
         let failure =
             agent.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| reports.take(message), hurried);
@@ -208,10 +208,12 @@ impl HeapSession {
     }
 
     fn progress(&self) -> HeapProgress {
+        // Only shown.
+        let counter = |which| self.agent.memory.counter(which).unchecked();
         HeapProgress {
-            objects: self.agent.memory.counter(layout::HEAP_OBJECTS),
-            bytes: self.agent.memory.counter(layout::HEAP_BYTES),
-            bytes_in_all: self.agent.memory.counter(layout::HEAP_BYTES_IN_ALL),
+            objects: counter(layout::HEAP_OBJECTS),
+            bytes: counter(layout::HEAP_BYTES),
+            bytes_in_all: counter(layout::HEAP_BYTES_IN_ALL),
             extra_memory: self.cost.most(),
             ended: self.agent.reason_to_end().is_some()
                 || self.stream.left == 0
@@ -224,7 +226,8 @@ impl HeapSession {
 
     /// The facts known so far.
     pub fn about(&self) -> HeapAbout {
-        let counter = |which| self.agent.memory.counter(which);
+        // Only shown, and added with saturation.
+        let counter = |which| self.agent.memory.counter(which).unchecked();
         let mut notes = self.reports.notes.clone();
         notes.extend(
             self.stream
@@ -306,12 +309,17 @@ impl Stream {
     }
 
     /// Takes new data, and returns the number of pieces.
-    fn drain(&mut self, memory: &mut SharedMemory, classes: &mut Classes, sink: &mut impl FnMut(&[u8])) -> usize {
+    fn drain(
+        &mut self,
+        memory: &mut SharedMemory,
+        classes: &mut Classes,
+        sink: &mut impl FnMut(Foreign<&[u8]>),
+    ) -> usize {
         let (mut took, mut allowance) = (0, memory.allowance(&Instant::now));
         while self.left > 0 && memory.pop_beside_heap(&mut self.words, &mut allowance) {
             took += 1;
-            self.left = self.left.saturating_sub(self.words.len() as u64 * 8);
-            match Message::decode(&self.words) {
+            self.left = self.left.saturating_sub(self.words.count() as u64 * 8);
+            match Message::decode(self.words.all()) {
                 Ok(message) => classes.message(message),
                 Err(_) => self.damaged = true,
             }
@@ -321,14 +329,13 @@ impl Stream {
             && let Some(head) = memory.pop_heap(&mut self.bytes, &mut allowance)
         {
             took += 1;
-            self.left = self.left.saturating_sub(self.bytes.len() as u64);
+            self.left = self.left.saturating_sub(self.bytes.count() as u64);
             self.has_begun = true;
-            let length = usize::try_from(head & !(BESIDE | ANSWERS)).unwrap_or(usize::MAX);
-            match self.bytes.get(..length) {
-                Some(bytes) if head & ANSWERS != 0 => self.damaged = classes.statics.answer(bytes).is_err(),
-                Some(bytes) if head & BESIDE == 0 => sink(bytes),
-                Some(bytes) => self.damaged = self.beside.push(bytes, classes).is_err(),
-                None => self.damaged = true,
+            match HeapPiece::of(head, &self.bytes) {
+                Ok(HeapPiece::Answers(bytes)) => self.damaged = classes.statics.answer(bytes).is_err(),
+                Ok(HeapPiece::Stream(bytes)) => sink(bytes),
+                Ok(HeapPiece::Beside(bytes)) => self.damaged = self.beside.push(bytes, classes).is_err(),
+                Err(_) => self.damaged = true,
             }
         }
         took

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::shared_memory::SharedMemory;
     use remora_ring::{HEADER_WORDS, Ring};
-    use remora_wire::layout;
+    use remora_wire::{Foreign, layout};
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
             let _ends = Ends(&ended);
             let begun = Instant::now();
             let still = || begun;
-            let (mut allowance, mut words, mut taken) = (memory.allowance(&still), Vec::new(), 0);
+            let (mut allowance, mut words, mut taken) = (memory.allowance(&still), Foreign::default(), 0);
             while allowance.is_left() {
                 taken += usize::from(memory.pop(&mut words, &mut allowance));
             }

@@ -17,7 +17,7 @@ use crate::{Error, NotAttached};
 use remora_attach::{Process, TargetText};
 use remora_profile::{Event, Meta, Profile};
 use remora_receipt::Facts;
-use remora_wire::{FromAgent, Sampling, Task, ToAgent, layout};
+use remora_wire::{Foreign, FromAgent, Sampling, Task, ToAgent, layout};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Interval between passes over the ring. The ring holds 25 times the maximum data of one interval, and each pass takes a CPU from the
@@ -87,7 +87,7 @@ pub struct Session {
     agent: AttachedAgent,
     assembler: Assembler,
     unwinding: Unwinding,
-    words: Vec<u64>,
+    words: Foreign<Vec<u64>>,
     /// Whether the frequency was changed meanwhile: the real rate then has nothing to be compared with.
     frequency_changed: bool,
 }
@@ -107,7 +107,7 @@ impl Session {
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
         agent.limit = Some(MemoryLimit::half());
-        Ok(Session { agent, assembler, unwinding, words: Vec::new(), frequency_changed: false })
+        Ok(Session { agent, assembler, unwinding, words: Foreign::default(), frequency_changed: false })
     }
 
     /// Takes new data, and waits at most `patience`. Call it repeatedly while recording.
@@ -178,7 +178,7 @@ impl Session {
             samples: loss.delivered,
             lost: [layout::LOST_RING_FULL, layout::LOST_TRANSPORT_FULL, layout::LOST_THREAD_SILENT]
                 .into_iter()
-                .map(|which| self.agent.memory.counter(which))
+                .map(|which| self.agent.memory.counter(which).unchecked())
                 .fold(loss.total_lost(), u64::saturating_add),
             threads: self.assembler.profile.threads().len(),
             effective_rate: if seconds > 0.0 { loss.delivered as f64 / seconds } else { 0.0 },
@@ -189,7 +189,8 @@ impl Session {
     }
 
     fn finish(mut self, failure: Option<Error>) -> Finished {
-        let counter = |which| self.agent.memory.counter(which);
+        // Only shown, and added with saturation.
+        let counter = |which| self.agent.memory.counter(which).unchecked();
         let used = self.assembler.used.take();
         let unread = self.assembler.note();
         let profile = &mut self.assembler.profile;
@@ -213,7 +214,7 @@ impl Session {
         profile.meta.notes.extend(notes);
         Finished {
             first_sample: self.assembler.first_sample.map(|time| time.saturating_sub(self.agent.requested)),
-            managed_frames: self.assembler.managed_frames(self.agent.memory.counter(layout::FAILED_LOOKUPS)),
+            managed_frames: self.assembler.managed_frames(counter(layout::FAILED_LOOKUPS)),
             profile: self.assembler.profile,
             facts: self.agent.facts,
             target_ended: self.agent.target_ended,
@@ -223,15 +224,20 @@ impl Session {
 }
 
 /// Takes the data of one pass, and returns the number of messages.
-fn drain(memory: &mut SharedMemory, words: &mut Vec<u64>, assembler: &mut Assembler) -> usize {
+fn drain(memory: &mut SharedMemory, words: &mut Foreign<Vec<u64>>, assembler: &mut Assembler) -> usize {
     assembler.look_begins(Instant::now());
     take(memory, words, assembler, memory.allowance(&Instant::now))
 }
 
-fn take(memory: &SharedMemory, words: &mut Vec<u64>, assembler: &mut Assembler, mut allowance: Allowance<'_>) -> usize {
+fn take(
+    memory: &SharedMemory,
+    words: &mut Foreign<Vec<u64>>,
+    assembler: &mut Assembler,
+    mut allowance: Allowance<'_>,
+) -> usize {
     let mut took = 0;
     while memory.pop(words, &mut allowance) {
-        assembler.take(words);
+        assembler.take(words.all());
         took += 1;
     }
     took
@@ -298,7 +304,7 @@ mod tests {
             looks.set(looks.get() + 1);
             begun + LONGEST_LOOK / 10 * (looks.get() - 1)
         };
-        let mut words = Vec::new();
+        let mut words = Foreign::default();
         assert_eq!(take(&memory, &mut words, &mut assembler, memory.allowance(&clock)), 9);
         let still = || begun;
         assert_eq!(take(&memory, &mut words, &mut assembler, memory.allowance(&still)), 91);

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::limits::Allowance;
 use memmap2::MmapRaw;
 use remora_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
-use remora_wire::{MEMORY_NAME, layout};
+use remora_wire::{Foreign, MEMORY_NAME, layout};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -55,31 +55,32 @@ impl SharedMemory {
     }
 
     /// A counter of [`layout`].
-    pub fn counter(&self, which: usize) -> u64 {
-        self.words().get(which).map_or(0, |word| word.load(Ordering::Relaxed))
+    pub fn counter(&self, which: usize) -> Foreign<u64> {
+        self.words().get(which).map_or(0, |word| word.load(Ordering::Relaxed)).into()
     }
 
     /// Takes the next message's words; false if the ring is empty or the allowance used up.
-    pub fn pop(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
+    pub fn pop(&self, into: &mut Foreign<Vec<u64>>, allowance: &mut Allowance) -> bool {
         self.pop_from(layout::messages(false, HEADER_WORDS), into, allowance)
     }
 
     /// The same, from the first of two rings.
-    pub fn pop_beside_heap(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
+    pub fn pop_beside_heap(&self, into: &mut Foreign<Vec<u64>>, allowance: &mut Allowance) -> bool {
         self.pop_from(layout::messages(true, HEADER_WORDS), into, allowance)
     }
 
     /// The next piece of a heap stream: returns its first word, and puts the bytes of its other words into `into`. `None` if the ring is
     /// empty or the allowance used up.
-    pub fn pop_heap(&self, into: &mut Vec<u8>, allowance: &mut Allowance) -> Option<u64> {
+    pub fn pop_heap(&self, into: &mut Foreign<Vec<u8>>, allowance: &mut Allowance) -> Option<Foreign<u64>> {
         let ring = allowance.is_left().then(|| self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new))??;
+        let into = into.buffer();
         into.resize(MAXIMUM_RECORD_WORDS * 8, 0);
         let taken = ring.pop_bytes(into);
         into.truncate(taken.map_or(0, |(_, bytes)| bytes));
         if taken.is_some() {
             allowance.used(into.len() / 8);
         }
-        taken.map(|(head, _)| head)
+        taken.map(|(head, _)| head.into())
     }
 
     /// Drops the unfinished record of an ended heap copy, after all its complete records were taken. Otherwise the records of the
@@ -91,11 +92,12 @@ impl SharedMemory {
     }
 
     /// The next piece of the GC reports.
-    pub fn pop_watch(&self, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
+    pub fn pop_watch(&self, into: &mut Foreign<Vec<u64>>, allowance: &mut Allowance) -> bool {
         self.pop_from(layout::watch(HEADER_WORDS), into, allowance)
     }
 
-    fn pop_from(&self, place: Range<usize>, into: &mut Vec<u64>, allowance: &mut Allowance) -> bool {
+    fn pop_from(&self, place: Range<usize>, into: &mut Foreign<Vec<u64>>, allowance: &mut Allowance) -> bool {
+        let into = into.buffer();
         into.clear();
         let ring = allowance.is_left().then(|| self.words().get(place).and_then(Ring::new)).flatten();
         let is_taken = ring.is_some_and(|ring| ring.pop(|word| into.push(word)).is_some());
@@ -134,9 +136,9 @@ mod tests {
         let words = unsafe { std::slice::from_raw_parts(other.as_ptr().cast::<AtomicU64>(), other.len() / 8) };
         let ring = Ring::new(&words[layout::HEADER_WORDS..]).expect("a ring");
         assert_eq!(ring.push(&[&[1, 2, 3]]), Ok(()));
-        let (mut read, mut allowance) = (Vec::new(), memory.allowance(&Instant::now));
+        let (mut read, mut allowance) = (Foreign::default(), memory.allowance(&Instant::now));
         assert!(memory.pop(&mut read, &mut allowance));
-        assert_eq!(read, [1, 2, 3]);
+        assert_eq!(read, vec![1, 2, 3].into());
         assert!(!memory.pop(&mut read, &mut allowance));
         assert!(rustix::fs::ftruncate(memory.descriptor(), 0).is_err());
     }
@@ -149,10 +151,11 @@ mod tests {
         ring.push_bytes(3, b"old").expect("room");
         // A producer's last step is to store the piece's length in the first word. Undo it: the piece is unfinished.
         memory.words()[place.start + HEADER_WORDS].store(0, Ordering::SeqCst);
-        let (mut read, mut allowance) = (Vec::new(), memory.allowance(&Instant::now));
+        let (mut read, mut allowance) = (Foreign::default(), memory.allowance(&Instant::now));
         assert_eq!(memory.pop_heap(&mut read, &mut allowance), None);
         memory.give_up_rest_of_heap();
         ring.push_bytes(3, b"new").expect("room");
-        assert_eq!((memory.pop_heap(&mut read, &mut allowance), &read[..3]), (Some(3), &b"new"[..]));
+        assert_eq!(memory.pop_heap(&mut read, &mut allowance), Some(3.into()));
+        assert_eq!(read.first(3), Some(b"new".as_slice().into()));
     }
 }

@@ -9,9 +9,8 @@
 
 use crate::names::Names;
 use crate::shared_memory::SharedMemory;
-use remora_heap_stream::ClassFacts;
-use remora_heap_stream::Malformed;
 use remora_heap_stream::statics::{Answer, Asked, Owner, Place, answer, question};
+use remora_heap_stream::{ClassFacts, Foreign, Malformed};
 use remora_symbols::{ManagedImage, StaticFields};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -178,7 +177,7 @@ impl Statics {
     }
 
     /// Handles a piece of the copy's answers.
-    pub(crate) fn answer(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+    pub(crate) fn answer(&mut self, bytes: Foreign<&[u8]>) -> Result<(), Malformed> {
         match answer(bytes)? {
             Answer::End(questions) => self.has_ended = questions == self.questions.len() as u64,
             Answer::Fields { question, first, places } => {
@@ -223,20 +222,24 @@ mod tests {
     #[test]
     fn gch_06_answers_belong_to_the_fields_that_were_asked_about() {
         let mut statics = asked();
-        assert_eq!(statics.answer(&written(&[1, 1, 1, 0, 0x9000, 0])), Ok(()));
+        assert_eq!(statics.answer((&written(&[1, 1, 1, 0, 0x9000, 0])).into()), Ok(()));
         let answered: Vec<_> = statics.answers().iter().map(|answer| (answer.type_token, answer.field)).collect();
         assert_eq!((answered, statics.has_ended()), (vec![(0x0200_0003, 0x0400_0002)], false));
-        assert_eq!(statics.answer(&written(&[0, 2])), Ok(()));
+        assert_eq!(statics.answer((&written(&[0, 2])).into()), Ok(()));
         assert!(statics.has_ended());
     }
 
     #[test]
     fn gch_06_answers_to_what_was_not_asked_are_none() {
         for numbers in [&[1, 2, 0, 5][..], &[1, 0, 2, 5], &[1, 0, 0, 5, 5, 5], &[1, u64::MAX, 0], &[9]] {
-            assert_eq!(asked().answer(&written(numbers)), Err(Malformed), "{numbers:?}");
+            assert_eq!(asked().answer((&written(numbers)).into()), Err(Malformed), "{numbers:?}");
         }
         let mut statics = asked();
-        assert_eq!((statics.answer(&written(&[0, 1])), statics.has_ended()), (Ok(()), false), "one was not read");
+        assert_eq!(
+            (statics.answer((&written(&[0, 1])).into()), statics.has_ended()),
+            (Ok(()), false),
+            "one was not read"
+        );
     }
 
     #[test]

@@ -12,8 +12,8 @@ use crate::methods::Methods;
 use crate::names::Names;
 use crate::{Classes, Error, NotAttached};
 use remora_attach::Process;
-use remora_heap_stream::watch::{CLASS, WatchPiece};
-use remora_heap_stream::{ANSWERS, BESIDE, HeapDecoder, HeapVisitor};
+use remora_heap_stream::watch::WatchPiece;
+use remora_heap_stream::{Foreign, HeapDecoder, HeapPiece, HeapVisitor};
 use remora_receipt::Facts;
 use remora_wire::{AgentErrorCode, FromAgent, Message, Task, ToAgent, layout};
 use std::time::{Duration, Instant};
@@ -28,9 +28,9 @@ const BETWEEN_LOOKS: usize = 16;
 #[derive(Debug)]
 pub enum Watched<'a> {
     /// A piece of the GC reports, in the format of [`remora_heap_stream::watch`].
-    Piece(&'a [u8]),
+    Piece(Foreign<&'a [u8]>),
     /// The next bytes of a snapshot's stream, in the format of [`remora_heap_stream`].
-    Stream(&'a [u8]),
+    Stream(Foreign<&'a [u8]>),
     /// The snapshot has ended. All GC reports from before it were delivered.
     Snapshot(EndedSnapshot),
 }
@@ -90,8 +90,8 @@ pub struct WatchSession {
     numbers: Vec<u32>,
     /// The epoch of the current snapshot ([`crate::id_history`]).
     epoch: u32,
-    words: Vec<u64>,
-    bytes: Vec<u8>,
+    words: Foreign<Vec<u64>>,
+    bytes: Foreign<Vec<u8>>,
     damaged: bool,
     /// Bytes that the current snapshot may still have.
     left: u64,
@@ -140,8 +140,8 @@ impl WatchSession {
             epoch,
             beside: HeapDecoder::default(),
             numbers: Vec::new(),
-            words: Vec::new(),
-            bytes: Vec::new(),
+            words: Foreign::default(),
+            bytes: Foreign::default(),
             damaged: false,
             left: longest_stream(process.pid),
             cost: CopyCost::of(process),
@@ -221,7 +221,8 @@ impl WatchSession {
         let failure = agent.leave(LOOK, drain, |message| reports.take(message), hurried);
         self.reports.child.take().into_iter().for_each(|child| keep_child(&mut self.agent.facts, child));
         self.copy_ended();
-        let lost = self.agent.memory.counter(layout::WATCH_LOST);
+        // Only shown.
+        let lost = self.agent.memory.counter(layout::WATCH_LOST).unchecked();
         let mut notes = std::mem::take(&mut self.reports.notes);
         notes.extend(self.damaged.then(|| "what the agent sent makes no sense from some point on".to_owned()));
         notes.extend((self.left == 0).then(|| TOO_LONG.to_owned()));
@@ -242,7 +243,7 @@ impl WatchSession {
 
     fn state(&self) -> WatchState {
         WatchState {
-            objects: self.agent.memory.counter(layout::HEAP_OBJECTS),
+            objects: self.agent.memory.counter(layout::HEAP_OBJECTS).unchecked(),
             is_taking: self.reports.is_taking,
             extra_memory: self.cost.most(),
             ended: self.agent.reason_to_end().is_some()
@@ -284,8 +285,8 @@ struct Draining<'a> {
     beside: &'a mut HeapDecoder,
     numbers: &'a mut Vec<u32>,
     epoch: u32,
-    words: &'a mut Vec<u64>,
-    bytes: &'a mut Vec<u8>,
+    words: &'a mut Foreign<Vec<u64>>,
+    bytes: &'a mut Foreign<Vec<u8>>,
     damaged: &'a mut bool,
     left: &'a mut u64,
     allowance: Allowance<'a>,
@@ -308,7 +309,7 @@ impl Draining<'_> {
         let mut took = 0;
         while self.memory.pop_beside_heap(self.words, &mut self.allowance) {
             took += 1;
-            match Message::decode(self.words) {
+            match Message::decode(self.words.all()) {
                 Ok(message) => self.classes.message(message),
                 Err(_) => *self.damaged = true,
             }
@@ -320,18 +321,16 @@ impl Draining<'_> {
         let mut took = 0;
         while !*self.damaged && self.memory.pop_watch(self.words, &mut self.allowance) {
             took += 1;
-            if !unpacked(self.words, self.bytes) {
+            let Some(bytes) = unpacked(self.words.all(), self.bytes) else {
                 *self.damaged = true;
                 return took;
-            }
-            if self.bytes.first() == Some(&(CLASS as u8))
-                && let Ok(WatchPiece::Class { number, collection, id, facts }) = WatchPiece::decode(self.bytes)
-            {
+            };
+            if let Some(WatchPiece::Class { number, collection, id, facts }) = WatchPiece::class(bytes) {
                 self.classes.id_history.in_collection(number);
                 self.classes.class(id, facts);
                 self.classes.id_history.were_described(&[self.classes.count() - 1], Some(collection));
             }
-            sink(Watched::Piece(self.bytes));
+            sink(Watched::Piece(bytes));
         }
         took
     }
@@ -344,51 +343,71 @@ impl Draining<'_> {
             && let Some(head) = self.memory.pop_heap(self.bytes, &mut self.allowance)
         {
             took += 1;
-            *self.left = self.left.saturating_sub(self.bytes.len() as u64);
-            let length = usize::try_from(head & !(BESIDE | ANSWERS)).unwrap_or(usize::MAX);
-            match self.bytes.get(..length) {
+            *self.left = self.left.saturating_sub(self.bytes.count() as u64);
+            match HeapPiece::of(head, self.bytes) {
                 // No answers are expected, since there were no questions.
-                Some(_) if head & ANSWERS != 0 => {}
-                Some(bytes) if head & BESIDE == 0 => sink(Watched::Stream(bytes)),
-                Some(bytes) => {
+                Ok(HeapPiece::Answers(_)) => {}
+                Ok(HeapPiece::Stream(bytes)) => sink(Watched::Stream(bytes)),
+                Ok(HeapPiece::Beside(bytes)) => {
                     let before = self.classes.count();
                     self.classes.id_history.in_snapshot(self.epoch);
                     *self.damaged = self.beside.push(bytes, self.classes).is_err();
                     self.numbers.extend(before..self.classes.count());
                 }
-                None => *self.damaged = true,
+                Err(_) => *self.damaged = true,
             }
         }
         took
     }
 }
 
-/// Unpacks the bytes of a piece, which has its length first. False if it is malformed.
-fn unpacked(words: &[u64], into: &mut Vec<u8>) -> bool {
-    into.clear();
-    let Some((&length, words)) = words.split_first() else { return false };
-    into.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let is_there = length <= into.len();
-    into.truncate(length);
-    is_there
+/// Unpacks the bytes of a piece, which has its length first. `None` if it is malformed.
+fn unpacked<'a>(words: Foreign<&[u64]>, into: &'a mut Foreign<Vec<u8>>) -> Option<Foreign<&'a [u8]>> {
+    let (&length, words) = words.unchecked().split_first()?;
+    let bytes = into.buffer();
+    bytes.clear();
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    into.first(usize::try_from(length).ok()?)
 }
 
 impl AgentReports {
+    /// Handles a message. Each snapshot has one copy: reports of others are ignored, since nothing else would bound their number.
     fn take(&mut self, message: FromAgent) {
         self.messages += 1;
         match message {
-            FromAgent::Forked { child, collection, fork, at } => {
+            FromAgent::Forked { child, collection, fork, at } if self.is_taking && self.at.is_none() => {
                 self.at = Some(at);
                 self.child = (child != 0).then_some(child);
                 self.stood.push((collection, fork));
             }
-            FromAgent::Walked { status } => self.walked = Some(status),
+            FromAgent::Walked { status } if self.is_taking => self.walked = Some(status),
             FromAgent::Failed(error) => {
                 self.failed.get_or_insert(error.code);
                 crate::limits::keep_note(&mut self.notes, Some(words(error)));
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regression_copies_and_ends_of_copies_that_nobody_asked_for_were_kept_without_end() {
+        let mut reports = AgentReports { is_taking: true, ..AgentReports::default() };
+        let forked = |child| FromAgent::Forked { child, collection: 5, fork: 2, at: 1 };
+        for child in 1..100 {
+            reports.take(forked(child));
+        }
+        assert_eq!((&reports.stood[..], reports.child), (&[(5, 2)][..], Some(1)));
+        reports.take(FromAgent::Walked { status: 0 });
+        assert_eq!(reports.walked.take(), Some(0));
+        // What happens when a snapshot has ended.
+        (reports.is_taking, reports.at) = (false, None);
+        reports.take(forked(100));
+        reports.take(FromAgent::Walked { status: 9 });
+        assert_eq!((reports.stood.len(), reports.walked), (1, None));
     }
 }

@@ -33,7 +33,7 @@ pub fn contents(mut input: impl Read, visit: impl FnMut(Content<'_>)) -> Result<
         let before = seen.objects;
         match FORMAT.next(&mut input, &mut unpacked).map_err(|fault| Error::of_chunk(fault, offset, before))? {
             Next::Chunk(chunk) if chunk.kind == kind::STREAM => {
-                let read = decoder.push(&chunk.plain, &mut seen);
+                let read = decoder.push((&chunk.plain).into(), &mut seen);
                 read.map_err(|_| {
                     Error::of_chunk(Fault::Damaged("the stream of objects makes no sense"), offset, before)
                 })?;

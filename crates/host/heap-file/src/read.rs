@@ -92,7 +92,7 @@ impl Reading {
         }
         match kind {
             kind::STREAM => {
-                let read = self.decoder.push(plain, &mut self.assembly);
+                let read = self.decoder.push(plain.into(), &mut self.assembly);
                 read.map_err(|_| Fault::Damaged("the stream of objects makes no sense"))?;
             }
             kind::TYPES => {

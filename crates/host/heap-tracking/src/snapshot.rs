@@ -3,7 +3,7 @@
 use crate::cache::ObjectCache;
 use crate::classes::Classes;
 use crate::known::Known;
-use remora_heap_stream::{ClassFacts, FROZEN, HeapDecoder, HeapVisitor};
+use remora_heap_stream::{ClassFacts, FROZEN, Foreign, HeapDecoder, HeapVisitor};
 
 /// A partly received snapshot.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ struct Taken {
 
 impl Snapshot {
     /// The next bytes of the stream.
-    pub(crate) fn push(&mut self, bytes: &[u8], classes: &mut Classes) {
+    pub(crate) fn push(&mut self, bytes: Foreign<&[u8]>, classes: &mut Classes) {
         let mut visitor = Visitor { taken: &mut self.taken, classes };
         self.damaged = self.damaged || self.decoder.push(bytes, &mut visitor).is_err();
     }

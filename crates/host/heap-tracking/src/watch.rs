@@ -5,8 +5,8 @@ use crate::cache::{Applied, Difference, ObjectCache};
 use crate::classes::Classes;
 use crate::collection::{Collection, Gathering, Heard};
 use crate::snapshot::Snapshot;
-use remora_heap_stream::Malformed;
 use remora_heap_stream::watch::WatchPiece;
+use remora_heap_stream::{Foreign, Malformed};
 use std::collections::{HashMap, VecDeque};
 
 /// Maximum size of the GCs that wait for a snapshot, by their ranges and newborn objects. Beyond it the mirror is stale.
@@ -53,7 +53,7 @@ impl Watch {
     ///
     /// # Errors
     /// The piece is malformed; the mirror is stale.
-    pub fn piece(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+    pub fn piece(&mut self, bytes: Foreign<&[u8]>) -> Result<(), Malformed> {
         let piece = WatchPiece::decode(bytes).inspect_err(|_| self.stale())?;
         match self.gathering.take(piece) {
             Heard::Nothing => {}
@@ -72,7 +72,7 @@ impl Watch {
     }
 
     /// The next bytes of a snapshot's stream.
-    pub fn stream(&mut self, bytes: &[u8]) {
+    pub fn stream(&mut self, bytes: Foreign<&[u8]>) {
         self.snapshot.push(bytes, &mut self.classes);
     }
 

@@ -85,7 +85,7 @@ impl Gc {
 }
 
 fn feed(watch: &mut Watch, pieces: Vec<Vec<u8>>) {
-    pieces.iter().for_each(|piece| watch.piece(piece).unwrap());
+    pieces.iter().for_each(|piece| watch.piece(piece.into()).unwrap());
 }
 
 fn addresses(watch: &Watch) -> Vec<u64> {
@@ -96,7 +96,7 @@ fn addresses(watch: &Watch) -> Vec<u64> {
 fn begun(objects: &[(u64, u64)]) -> Watch {
     let mut watch = Watch::default();
     feed(&mut watch, Gc::begins(1, 2).ends(0, 1));
-    watch.stream(&stream(objects));
+    watch.stream((&stream(objects)).into());
     assert_eq!(watch.snapshot(), Some(Compared::First));
     watch.go_on();
     watch
@@ -110,7 +110,7 @@ fn gch_01_what_is_reported_of_a_collection_before_its_beginning_was_heard_is_ign
     feed(&mut watch, Gc::begins(8, 0).stays(YOUNG).ends(0, 0));
     assert!(watch.cache().is_none() && watch.collections().count() == 0);
     feed(&mut watch, Gc::begins(9, 2).ends(0, 1));
-    watch.stream(&stream(&[(OLD, NODE)]));
+    watch.stream((&stream(&[(OLD, NODE)])).into());
     assert_eq!(watch.snapshot(), Some(Compared::First));
     assert_eq!((addresses(&watch), watch.stales()), (vec![OLD], 0));
 }
@@ -119,12 +119,12 @@ fn gch_01_what_is_reported_of_a_collection_before_its_beginning_was_heard_is_ign
 fn gch_03_collections_that_came_before_the_snapshot_had_arrived_are_applied_behind_it() {
     let mut watch = Watch::default();
     feed(&mut watch, Gc::begins(1, 2).ends(0, 1));
-    watch.stream(&stream(&[(YOUNG, NODE), (YOUNG + 24, PAIR), (OLD, NODE)])[..20]);
+    watch.stream(stream(&[(YOUNG, NODE), (YOUNG + 24, PAIR), (OLD, NODE)])[..20].into());
     // Two collections later the rest arrives.
     feed(&mut watch, Gc::begins(2, 0).moved(YOUNG, YOUNG + 0x100).ends(0, 0));
     feed(&mut watch, Gc::begins(3, 0).moved(YOUNG + 0x100, OLD + 24).ends(0, 0));
     assert!(watch.cache().is_none());
-    watch.stream(&stream(&[(YOUNG, NODE), (YOUNG + 24, PAIR), (OLD, NODE)])[20..]);
+    watch.stream(stream(&[(YOUNG, NODE), (YOUNG + 24, PAIR), (OLD, NODE)])[20..].into());
     assert_eq!(watch.snapshot(), Some(Compared::First));
     assert_eq!(addresses(&watch).len(), 3);
     watch.go_on();
@@ -140,7 +140,7 @@ fn the_dearest_collection_is_known_whatever_becomes_of_the_picture() {
     assert_eq!(watch.longest_extra(), 0);
     feed(&mut watch, Gc::begins(1, 2).takes(500, 300, 0, 1));
     assert_eq!(watch.longest_extra(), 300, "that of a snapshot which has not arrived yet");
-    watch.stream(&stream(&[(OLD, NODE)]));
+    watch.stream((&stream(&[(OLD, NODE)])).into());
     assert_eq!(watch.snapshot(), Some(Compared::First));
     watch.go_on();
     feed(&mut watch, Gc::begins(2, 0).takes(900, 800, 5, 0));
@@ -174,7 +174,7 @@ fn gch_03_the_last_snapshot_shows_what_is_not_true() {
     let last = |objects: &[(u64, u64)]| {
         let mut watch = begun(&[(OLD, NODE), (OLD + 24, PAIR)]);
         feed(&mut watch, Gc::begins(2, 2).stays(OLD).stays(OLD + 24).ends(0, 1));
-        watch.stream(&stream(objects));
+        watch.stream((&stream(objects)).into());
         let compared = watch.snapshot();
         watch.end();
         // What comes later is of no interest.
@@ -192,12 +192,12 @@ fn gch_03_the_last_snapshot_shows_what_is_not_true() {
 fn gch_03_whatever_is_lost_makes_the_picture_stale_until_the_next_snapshot() {
     let with = |pieces: Vec<Vec<u8>>| {
         let mut watch = begun(&[(OLD, NODE)]);
-        pieces.iter().for_each(|piece| _ = watch.piece(piece));
+        pieces.iter().for_each(|piece| _ = watch.piece(piece.into()));
         assert!(watch.is_stale() && watch.stales() == 1, "{pieces:?}");
         // Reports meanwhile change nothing.
         let number = 20;
         feed(&mut watch, Gc::begins(number, 2).ends(0, 1));
-        watch.stream(&stream(&[(OLD + 48, PAIR)]));
+        watch.stream((&stream(&[(OLD + 48, PAIR)])).into());
         assert_eq!(watch.snapshot(), Some(Compared::Stale));
         watch.go_on();
         assert!(!watch.is_stale());
@@ -218,7 +218,7 @@ fn gch_03_what_is_lost_behind_a_snapshot_that_has_not_arrived_makes_it_stale_at_
     let mut watch = Watch::default();
     feed(&mut watch, Gc::begins(1, 2).ends(0, 1));
     feed(&mut watch, Gc::begins(3, 0).ends(0, 0));
-    watch.stream(&stream(&[(OLD, NODE)]));
+    watch.stream((&stream(&[(OLD, NODE)])).into());
     assert_eq!(watch.snapshot(), Some(Compared::First));
     watch.go_on();
     assert!(watch.is_stale() && watch.stales() == 1);
@@ -226,7 +226,7 @@ fn gch_03_what_is_lost_behind_a_snapshot_that_has_not_arrived_makes_it_stale_at_
     let mut watch = begun(&[(OLD, NODE)]);
     feed(&mut watch, Gc::begins(2, 2).stays(OLD).ends(0, 1));
     feed(&mut watch, Gc::begins(4, 2).ends(0, 0));
-    watch.stream(&stream(&[(OLD, NODE)]));
+    watch.stream((&stream(&[(OLD, NODE)])).into());
     let same = Difference { same: 1, ..Difference::default() };
     assert_eq!(watch.snapshot(), Some(Compared::With(same)));
     watch.go_on();
@@ -236,7 +236,7 @@ fn gch_03_what_is_lost_behind_a_snapshot_that_has_not_arrived_makes_it_stale_at_
 #[test]
 fn gch_03_a_snapshot_whose_collection_was_not_heard_of_is_of_no_use() {
     let mut watch = begun(&[(OLD, NODE)]);
-    watch.stream(&stream(&[(OLD, PAIR)]));
+    watch.stream((&stream(&[(OLD, PAIR)])).into());
     assert_eq!(watch.snapshot(), None);
     assert_eq!(addresses(&watch), [OLD]);
 }
@@ -250,19 +250,19 @@ fn gch_03_a_snapshot_that_is_not_whole_is_no_picture_unless_it_is_the_last() {
     };
     let mut watch = Watch::default();
     feed(&mut watch, Gc::begins(1, 2).ends(0, 1));
-    watch.stream(&part(&[(OLD, NODE)]));
+    watch.stream((&part(&[(OLD, NODE)])).into());
     // Whatever is lost meanwhile is no loss to the next one.
     feed(&mut watch, Gc::begins(3, 0).ends(0, 0));
     assert_eq!(watch.snapshot(), None);
     watch.go_on();
     feed(&mut watch, Gc::begins(4, 2).ends(0, 1));
-    watch.stream(&stream(&[(OLD, NODE)]));
+    watch.stream((&stream(&[(OLD, NODE)])).into());
     assert_eq!(watch.snapshot(), Some(Compared::First));
     watch.go_on();
     assert!(!watch.is_stale());
     // After something was lost one that is not whole leaves it as stale as it was.
     feed(&mut watch, Gc::begins(6, 2).ends(0, 1));
-    watch.stream(&part(&[(OLD, NODE)]));
+    watch.stream((&part(&[(OLD, NODE)])).into());
     assert_eq!(watch.snapshot(), Some(Compared::Stale));
     watch.go_on();
     assert!(watch.is_stale() && !watch.is_complete());

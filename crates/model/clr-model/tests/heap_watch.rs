@@ -109,12 +109,12 @@ fn use_it(link: &Link, kept: &Kept) {
         let ended = link.said().iter().filter(|said| matches!(said, FromAgent::Walked { .. })).count();
         // Everything reported before the end of a copy has arrived before it.
         while let Some(piece) = link.next_of_collections() {
-            kept.watch.lock().unwrap().piece(&piece).expect("the agent's own piece");
+            kept.watch.lock().unwrap().piece((&piece).into()).expect("the agent's own piece");
         }
         if ended > walked {
             walked = ended;
             let mut watch = kept.watch.lock().unwrap();
-            watch.stream(&link.next_picture().expect("the copy has sent all"));
+            watch.stream((&link.next_picture().expect("the copy has sent all")).into());
             let compared = watch.snapshot();
             if is_last {
                 watch.end()

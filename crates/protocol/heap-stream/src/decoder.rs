@@ -1,5 +1,6 @@
 //! The recorder's side of the stream: decodes bytes, in pieces of any size, into records. The input is not trusted.
 
+use crate::Foreign;
 use crate::number::target;
 use crate::reader::{Malformed, Reader, Stop};
 use crate::{
@@ -112,7 +113,8 @@ impl HeapDecoder {
     ///
     /// # Errors
     /// [`Malformed`]: nothing more can be decoded.
-    pub fn push(&mut self, bytes: &[u8], visitor: &mut impl HeapVisitor) -> Result<(), Malformed> {
+    pub fn push(&mut self, bytes: Foreign<&[u8]>, visitor: &mut impl HeapVisitor) -> Result<(), Malformed> {
+        let bytes = bytes.unchecked();
         if self.carry.is_empty() {
             let read = self.read(bytes, visitor)?;
             self.carry.extend_from_slice(bytes.get(read..).unwrap_or_default());
@@ -370,7 +372,7 @@ mod tests {
     fn records_come_out_whole_however_the_stream_was_cut() {
         let mut whole = Seen::default();
         let mut decoder = HeapDecoder::default();
-        decoder.push(&stream(), &mut whole).unwrap();
+        decoder.push((&stream()).into(), &mut whole).unwrap();
         assert!(decoder.has_ended());
         let objects =
             ["object 0x1000 0 22", "to 0x1018", "to 0x1000", "object 0x1018 1 24", "to 0x1000", "content 9 [7, 0, 1]"];
@@ -379,7 +381,7 @@ mod tests {
         assert_eq!(whole.0[11], "root 2 0x1018 0x55");
         for step in [1, 2, 3, 7] {
             let (mut seen, mut decoder) = (Seen::default(), HeapDecoder::default());
-            stream().chunks(step).for_each(|piece| decoder.push(piece, &mut seen).unwrap());
+            stream().chunks(step).for_each(|piece| decoder.push(piece.into(), &mut seen).unwrap());
             assert_eq!(seen, whole, "in pieces of {step}");
         }
     }
@@ -392,7 +394,7 @@ mod tests {
         numbers.extend([LENGTHY, FIRST_CLASS, 40, distance(0x1060, 0x1040), 0]);
         numbers.extend([FIRST_CLASS, distance(0x1088, 0x1000), distance(0x1088, 0x1088), END, 5]);
         let mut whole = Seen::default();
-        HeapDecoder::default().push(&written(&numbers), &mut whole).unwrap();
+        HeapDecoder::default().push((&written(&numbers)).into(), &mut whole).unwrap();
         let expected = [
             "object 0x1000 0 32",
             "to 0x1020",
@@ -410,7 +412,7 @@ mod tests {
         assert_eq!(whole.0[3..], expected);
         for step in [1, 2, 5] {
             let (mut seen, mut decoder) = (Seen::default(), HeapDecoder::default());
-            written(&numbers).chunks(step).for_each(|piece| decoder.push(piece, &mut seen).unwrap());
+            written(&numbers).chunks(step).for_each(|piece| decoder.push(piece.into(), &mut seen).unwrap());
             assert_eq!(seen, whole, "in pieces of {step}");
         }
     }
@@ -421,7 +423,7 @@ mod tests {
         let class = [CLASS, 0x70, PLAIN_CLASS, 0x80, 0x0200_0003, 0, 0];
         let layout = [CLASS, 0, LAYOUT, 32, 2, 2, 0x0400_0001, 8, 0x0400_0002, 16];
         let object = [FIRST_CLASS, 32, 0, VALUES, 16, 2, 7, 9];
-        HeapDecoder::default().push(&written(&[&class[..], &layout, &object].concat()), &mut seen).unwrap();
+        HeapDecoder::default().push((&written(&[&class[..], &layout, &object].concat())).into(), &mut seen).unwrap();
         let fields = vec![(0x0400_0001, 8), (0x0400_0002, 16)];
         let reported = Layout { bytes: 32, count: 2, fields };
         assert_eq!(
@@ -434,7 +436,7 @@ mod tests {
     fn what_makes_no_sense_is_refused_and_nothing_comes_behind_the_end() {
         let refused = |numbers: &[u64]| {
             let mut decoder = HeapDecoder::default();
-            decoder.push(&written(numbers), &mut Seen::default()).is_err()
+            decoder.push((&written(numbers)).into(), &mut Seen::default()).is_err()
         };
         assert!(refused(&[FIRST_CLASS, 24]), "a class that was never told");
         assert!(refused(&[FIRST_CLASS - 1]), "no such record");
@@ -453,6 +455,6 @@ mod tests {
         assert!(refused(&[RANGE, 0, u64::MAX - 7, 8, GAP, 64]));
         assert!(refused(&[END, 0, GAP, 8]));
         let mut decoder = HeapDecoder::default();
-        assert!(decoder.push(&[0xff; 11], &mut Seen::default()).is_err());
+        assert!(decoder.push([0xff; 11].as_slice().into(), &mut Seen::default()).is_err());
     }
 }

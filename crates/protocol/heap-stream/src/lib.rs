@@ -6,7 +6,7 @@
 //! - [`watch`]: what heap tracking reports about each GC.
 //!
 //! # Design constraints
-//! Depends on nothing. Writers neither allocate nor lock, because they run in a forked copy and in callbacks. Every decoder accepts hostile
+//! Depends only on `remora-wire`, for [`Foreign`] data. Writers neither allocate nor lock, because they run in a forked copy and in callbacks. Every decoder accepts hostile
 //! bytes: it returns [`Malformed`], never panics, and bounds its allocations.
 //!
 //! # Supported
@@ -50,6 +50,7 @@
 
 mod decoder;
 mod number;
+mod piece;
 mod reader;
 
 pub mod statics;
@@ -57,7 +58,9 @@ pub mod watch;
 
 pub use decoder::{ClassFacts, HeapDecoder, HeapVisitor, Layout};
 pub use number::{BEYOND_SHORT, LONGEST_NUMBER, distance, short_number, write_number, written};
+pub use piece::HeapPiece;
 pub use reader::Malformed;
+pub use remora_wire::Foreign;
 
 /// Record kind.
 pub const END: u64 = 0;

@@ -13,6 +13,7 @@
 //! ```
 //! A type without any answer is not loaded.
 
+use crate::Foreign;
 use crate::reader::{Malformed, Reader, Stop};
 
 /// Fields in one answer, at most.
@@ -94,8 +95,8 @@ pub enum Answer {
 ///
 /// # Errors
 /// [`Malformed`].
-pub fn answer(bytes: &[u8]) -> Result<Answer, Malformed> {
-    let mut reader = Reader { bytes, at: 0 };
+pub fn answer(bytes: Foreign<&[u8]>) -> Result<Answer, Malformed> {
+    let mut reader = Reader { bytes: bytes.unchecked(), at: 0 };
     read(&mut reader).map_err(|_| Malformed)
 }
 
@@ -145,8 +146,8 @@ mod tests {
             Err(0x8013_1355),
             Ok(Place { address: 0x7f10, value: None }),
         ];
-        assert_eq!(answer(&reported), Ok(Answer::Fields { question: 5, first: 28, places }));
-        assert_eq!(answer(&written(&[0, 9])), Ok(Answer::End(9)));
+        assert_eq!(answer((&reported).into()), Ok(Answer::Fields { question: 5, first: 28, places }));
+        assert_eq!(answer((&written(&[0, 9])).into()), Ok(Answer::End(9)));
     }
 
     #[test]
@@ -155,7 +156,7 @@ mod tests {
         for numbers in
             [&[][..], &[0], &[2, 0, 0], &[1, 0], &[1, 0, 0, 0], &[1, 0, 0, 0, 5, 1], &[1, 0, 0, 1 << 40], &too_many]
         {
-            assert_eq!(answer(&written(numbers)), Err(Malformed), "{numbers:?}");
+            assert_eq!(answer((&written(numbers)).into()), Err(Malformed), "{numbers:?}");
         }
     }
 }

@@ -89,6 +89,11 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
+    /// A number that is at most `limit`.
+    pub(crate) fn at_most(&mut self, limit: u32) -> Result<u32, Malformed> {
+        Some(self.u32()?).filter(|number| *number <= limit).ok_or(Malformed)
+    }
+
     pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array()?))
     }

@@ -5,10 +5,17 @@
 //! [`FromAgent::Inert`]. [`ToAgent::Detach`], or the socket's hang-up, ends the session.
 
 use crate::AgentError;
+use crate::Foreign;
 use crate::bytes::{Malformed, Reader, Writer};
 
 /// The longest frame, bytes.
 const MAXIMUM_FRAME: usize = 64 * 1024;
+
+/// The highest id that Linux gives a process or a thread: `PID_MAX_LIMIT` of include/linux/threads.h.
+pub(crate) const HIGHEST_ID: u32 = 4 << 20;
+
+/// The highest signal of Linux on x64.
+const HIGHEST_SIGNAL: u32 = 64;
 
 /// From the collector to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +113,7 @@ impl Frame {
     ///
     /// # Errors
     /// [`Malformed`] if the announced length is absurd: the connection is then unusable.
-    pub fn take(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
+    pub fn take(&mut self) -> Result<Option<Foreign<Vec<u8>>>, Malformed> {
         let Some(length) = self.buffer.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;
         if length > MAXIMUM_FRAME {
@@ -117,7 +124,7 @@ impl Frame {
         }
         let body = self.buffer[4..4 + length].to_vec();
         self.buffer.drain(..4 + length);
-        Ok(Some(body))
+        Ok(Some(body.into()))
     }
 }
 
@@ -149,8 +156,8 @@ impl ToAgent {
     ///
     /// # Errors
     /// [`Malformed`].
-    pub fn decode(body: &[u8]) -> Result<ToAgent, Malformed> {
-        let mut reader = Reader::new(body);
+    pub fn decode(body: Foreign<&[u8]>) -> Result<ToAgent, Malformed> {
+        let mut reader = Reader::new(body.unchecked());
         Ok(match reader.u8()? {
             1 => ToAgent::Welcome,
             2 => ToAgent::Begin,
@@ -201,13 +208,13 @@ impl FromAgent {
     ///
     /// # Errors
     /// [`Malformed`].
-    pub fn decode(body: &[u8]) -> Result<FromAgent, Malformed> {
-        let mut reader = Reader::new(body);
+    pub fn decode(body: Foreign<&[u8]>) -> Result<FromAgent, Malformed> {
+        let mut reader = Reader::new(body.unchecked());
         Ok(match reader.u8()? {
             1 => FromAgent::Hello { version: reader.u32()?, nonce: reader.array()? },
             2 => FromAgent::Started {
-                signal: reader.u32()?,
-                thread: reader.u32()?,
+                signal: reader.at_most(HIGHEST_SIGNAL)?,
+                thread: reader.at_most(HIGHEST_ID)?,
                 threads: reader.u32()?,
                 time: reader.u64()?,
                 engine: reader.text()?,
@@ -222,7 +229,7 @@ impl FromAgent {
             6 => FromAgent::Detached,
             7 => FromAgent::Failed(AgentError::read(&mut reader)?),
             8 => FromAgent::Forked {
-                child: reader.u32()?,
+                child: reader.at_most(HIGHEST_ID)?,
                 collection: reader.u64()?,
                 fork: reader.u64()?,
                 at: reader.u64()?,
@@ -260,7 +267,7 @@ mod tests {
             for piece in stream.chunks(step) {
                 frame.push(piece);
                 while let Some(body) = frame.take().expect("sane lengths") {
-                    read.push(FromAgent::decode(&body).expect("own message"));
+                    read.push(FromAgent::decode(body.all()).expect("own message"));
                 }
             }
             assert_eq!(read, messages);
@@ -278,12 +285,12 @@ mod tests {
             ToAgent::Unwind,
         ];
         for message in commands {
-            assert_eq!(ToAgent::decode(&message.encode()[4..]), Ok(message));
+            assert_eq!(ToAgent::decode(message.encode()[4..].into()), Ok(message));
         }
         let mut frame = Frame::default();
         frame.push(&[0xff; 8]);
         assert_eq!(frame.take(), Err(Malformed));
-        assert_eq!(ToAgent::decode(&[]), Err(Malformed));
-        assert_eq!(ToAgent::decode(&[99]), Err(Malformed));
+        assert_eq!(ToAgent::decode([].as_slice().into()), Err(Malformed));
+        assert_eq!(ToAgent::decode([99].as_slice().into()), Err(Malformed));
     }
 }

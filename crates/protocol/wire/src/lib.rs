@@ -10,7 +10,8 @@
 //! What the agent says about the heap has a crate of its own: `crates/protocol/heap-stream`.
 //!
 //! # Design constraints
-//! Depends on nothing. Every decoder accepts hostile bytes: it returns [`Malformed`], never panics, and bounds its allocations. Both ends
+//! Depends on nothing. Every decoder takes [`Foreign`] data and accepts hostile bytes: it returns [`Malformed`], never panics, and bounds its
+//! allocations. Both ends
 //! send [`VERSION`]. They come from one build, so another version is refused, not translated.
 //!
 //! # Rejected
@@ -22,6 +23,7 @@ mod bytes;
 mod char_boundary;
 mod config;
 mod control;
+mod foreign;
 mod message;
 
 pub mod layout;
@@ -32,6 +34,7 @@ pub use bytes::Malformed;
 pub use char_boundary::floor_char_boundary;
 pub use config::{Config, Contents, HeapSnapshot, Moment, Roots, Sampling, Task};
 pub use control::{Frame, FromAgent, ToAgent};
+pub use foreign::Foreign;
 pub use message::{Message, MethodKind, Place, TypeKind, encode_sample, sample_flags};
 
 /// Version of everything in this crate.

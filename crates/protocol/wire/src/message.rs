@@ -3,7 +3,9 @@
 //! A description always precedes the first sample that needs it. A second description of an address replaces the first: the old code was
 //! unloaded and its memory reused.
 
+use crate::Foreign;
 use crate::bytes::{Malformed, Reader, Writer};
+use crate::control::HIGHEST_ID;
 
 /// Flags of a [`Message::Sample`].
 pub mod sample_flags {
@@ -19,6 +21,8 @@ pub mod sample_flags {
     pub const CALLERS_UNKNOWN: u8 = 16;
     /// Together with [`BLOCKED`]: the thread was ready to run and waited for a CPU.
     pub const RUNNABLE: u8 = 32;
+    /// All of them.
+    pub(crate) const ALL: u8 = 63;
 }
 
 /// A type in a method's generic arguments.
@@ -223,8 +227,8 @@ impl Message {
     ///
     /// # Errors
     /// [`Malformed`].
-    pub fn decode(words: &[u64]) -> Result<Message, Malformed> {
-        let (&first, rest) = words.split_first().ok_or(Malformed)?;
+    pub fn decode(words: Foreign<&[u64]>) -> Result<Message, Malformed> {
+        let (&first, rest) = words.unchecked().split_first().ok_or(Malformed)?;
         if first as u8 == KIND_SAMPLE {
             return decode_sample(first, rest);
         }
@@ -310,13 +314,13 @@ impl Message {
                     _ => return Err(Malformed),
                 },
             },
-            5 => Message::Thread { thread: reader.u32()?, name: reader.text()? },
-            8 => Message::ThreadName { thread: reader.u32()?, name: reader.text()? },
+            5 => Message::Thread { thread: reader.at_most(HIGHEST_ID)?, name: reader.text()? },
+            8 => Message::ThreadName { thread: reader.at_most(HIGHEST_ID)?, name: reader.text()? },
             9 => Message::ModuleId { id: reader.u64()?, since: reader.u64()?, index: some(reader.u32()?) },
             10 => Message::FunctionId { id: reader.u64()?, method: reader.u32()? },
-            11 => Message::ThreadTime { thread: reader.u32()?, used: reader.u64()? },
+            11 => Message::ThreadTime { thread: reader.at_most(HIGHEST_ID)?, used: reader.u64()? },
             12 => Message::ProcessTime { process: reader.u64()?, agent: reader.u64()?, unfollowed: reader.u64()? },
-            7 => Message::Repeat { thread: reader.u32()?, time: reader.u64()?, weight: reader.u64()? },
+            7 => Message::Repeat { thread: reader.at_most(HIGHEST_ID)?, time: reader.u64()?, weight: reader.u64()? },
             _ => return Err(Malformed),
         })
     }
@@ -331,13 +335,11 @@ pub fn encode_sample(thread: u32, time: u64, weight: u64, flags: u8) -> [u64; 3]
 
 fn decode_sample(first: u64, rest: &[u64]) -> Result<Message, Malformed> {
     let [time, weight, addresses @ ..] = rest else { return Err(Malformed) };
-    Ok(Message::Sample {
-        thread: (first >> 32) as u32,
-        time: *time,
-        weight: *weight,
-        flags: (first >> 8) as u8,
-        addresses: addresses.to_vec(),
-    })
+    let (thread, flags) = ((first >> 32) as u32, (first >> 8) as u8);
+    if thread > HIGHEST_ID || flags & !sample_flags::ALL != 0 {
+        return Err(Malformed);
+    }
+    Ok(Message::Sample { thread, time: *time, weight: *weight, flags, addresses: addresses.to_vec() })
 }
 
 fn write_type(writer: &mut Writer, kind: &TypeKind) {
@@ -400,6 +402,7 @@ fn read_method(reader: &mut Reader) -> Result<MethodKind, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FromAgent;
 
     fn one_of_each() -> Vec<Message> {
         vec![
@@ -443,8 +446,28 @@ mod tests {
     #[test]
     fn every_message_comes_back_as_it_was() {
         for message in one_of_each() {
-            assert_eq!(Message::decode(&message.encode()), Ok(message));
+            assert_eq!(Message::decode(message.encode().as_slice().into()), Ok(message));
         }
+    }
+
+    #[test]
+    fn ids_signals_and_flags_that_linux_or_the_agent_cannot_give_are_refused() {
+        let decoded = |message: Message| Message::decode((&message.encode()).into()).is_ok();
+        let sample = |thread, flags| Message::Sample { thread, time: 0, weight: 0, flags, addresses: vec![] };
+        assert!(decoded(sample(HIGHEST_ID, sample_flags::ALL)) && !decoded(sample(1, 64)));
+        for thread in [HIGHEST_ID + 1, u32::MAX] {
+            assert!(!decoded(sample(thread, 0)));
+            assert!(!decoded(Message::Repeat { thread, time: 0, weight: 0 }));
+            assert!(!decoded(Message::Thread { thread, name: String::new() }));
+            assert!(!decoded(Message::ThreadName { thread, name: String::new() }));
+            assert!(!decoded(Message::ThreadTime { thread, used: 0 }));
+        }
+        let heard = |message: FromAgent| FromAgent::decode(message.encode()[4..].into()).is_ok();
+        let started =
+            |signal, thread| FromAgent::Started { signal, thread, threads: 0, time: 0, engine: String::new() };
+        assert!(heard(started(64, HIGHEST_ID)) && !heard(started(65, 1)) && !heard(started(1, HIGHEST_ID + 1)));
+        let forked = |child| FromAgent::Forked { child, collection: 0, fork: 0, at: 0 };
+        assert!(heard(forked(HIGHEST_ID)) && !heard(forked(HIGHEST_ID + 1)));
     }
 
     #[test]
@@ -452,13 +475,13 @@ mod tests {
         for message in one_of_each() {
             let words = message.encode();
             for cut in 0..words.len() {
-                let _ = Message::decode(&words[..cut]);
+                let _ = Message::decode(words[..cut].into());
             }
             for word in 0..words.len() {
                 for bit in 0..64 {
                     let mut damaged = words.clone();
                     damaged[word] ^= 1 << bit;
-                    let _ = Message::decode(&damaged);
+                    let _ = Message::decode(damaged.as_slice().into());
                 }
             }
         }

@@ -6,6 +6,7 @@ use crate::output::{Destination, HeapSpool, Named};
 use remora_attach::{Process, TargetText};
 use remora_collector::{Classes, EndedSnapshot, LaidOut, NamingBudget};
 use remora_heap_file::State;
+use remora_heap_stream::Foreign;
 use std::path::{Path, PathBuf};
 
 /// The extension of a snapshot file.
@@ -48,7 +49,7 @@ impl SnapshotPair {
     }
 
     /// Stores the next bytes of a snapshot.
-    pub(crate) fn stream(&mut self, bytes: &[u8]) {
+    pub(crate) fn stream(&mut self, bytes: Foreign<&[u8]>) {
         if self.failed.is_some() {
             return;
         }

@@ -25,7 +25,7 @@ use remora_collector::{
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_heap_report::{Report, Summary};
-use remora_heap_stream::ClassFacts;
+use remora_heap_stream::{ClassFacts, Foreign};
 use remora_receipt::{Facts, Outcome, ProfilerCount, Receipt};
 use remora_terminal::size;
 use remora_wire::{AgentErrorCode, Contents, HeapSnapshot, Moment, Roots};
@@ -310,7 +310,8 @@ fn walk(
             // The time for the objects before the first check is unknown.
             walks.get_or_insert_with(|| (Instant::now(), progress.objects));
         }
-        let walked = walks.map(|(since, first): (Instant, u64)| (since.elapsed(), progress.objects - first));
+        let walked =
+            walks.map(|(since, first): (Instant, u64)| (since.elapsed(), progress.objects.saturating_sub(first)));
         line.show(&progressed(&progress, begun.elapsed(), walked));
         cut = allowance.exceeded(&progress).map(Cut::Limit);
     }
@@ -350,7 +351,7 @@ enum Spooled {
 }
 
 impl Spooled {
-    fn stream(&mut self, piece: &[u8]) {
+    fn stream(&mut self, piece: Foreign<&[u8]>) {
         if let Spooled::Unfinished(spool) = self {
             spool.stream(piece);
         }

@@ -153,7 +153,7 @@ impl TrackingReport {
         let all = watch.collections();
         let [generation_0, generation_1, generation_2] = all.by_generation;
         let (nanoseconds, extra_nanoseconds) = (all.time, all.extra);
-        let snapshot_nanoseconds = finished.stood.iter().map(|(pause, _)| *pause).sum();
+        let snapshot_nanoseconds = saturating_sum(finished.stood.iter().map(|(pause, _)| *pause));
         let json = TrackingJson {
             process_id: process.pid,
             application: process.name().within(TargetText::LONGEST),
@@ -218,7 +218,7 @@ impl TrackingReport {
 
     fn head(&self) -> Page {
         let json = &self.json;
-        let sum = |of: fn(&TypeJson) -> u64| json.types.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&TypeJson) -> u64| saturating_sum(json.types.iter().map(of));
         let watched =
             format!("{} ({}), {}, watched for {:.1} s", json.application, json.process_id, json.runtime, json.seconds);
         let sizes = format!(
@@ -366,6 +366,11 @@ fn types(
     let mut types: Vec<TypeJson> = by_name.into_iter().map(|(name, tally)| type_json(name, &tally, minutes)).collect();
     types.sort_by_key(|one| std::cmp::Reverse(i128::from(one.bytes) - i128::from(one.bytes_at_start)));
     (types, otherwise)
+}
+
+/// A sum of numbers that a target claims.
+fn saturating_sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 fn type_json((name, assembly): (String, String), tally: &Tally, minutes: f64) -> TypeJson {

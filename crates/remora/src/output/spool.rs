@@ -10,6 +10,7 @@ use super::format::as_io;
 use crate::failure::{Failure, Place};
 use remora_collector::LaidOut;
 use remora_heap_file::{MethodRow, State, TypeRow};
+use remora_heap_stream::Foreign;
 use remora_profile::Profile;
 use remora_recording::Writer;
 use rustix::fs::{FallocateFlags, Mode};
@@ -152,13 +153,13 @@ impl HeapSpool {
         }
     }
 
-    /// Stores the next piece of the stream. After a failure [`HeapSpool::must_end`] is true, and nothing more is stored. The reserve is
+    /// Stores the next piece of the stream as it came: whoever reads the file decodes it. After a failure [`HeapSpool::must_end`] is true, and nothing more is stored. The reserve is
     /// for the end of the file, and pieces arrive faster than the caller checks.
-    pub(crate) fn stream(&mut self, piece: &[u8]) {
+    pub(crate) fn stream(&mut self, piece: Foreign<&[u8]>) {
         if self.must_end() {
             self.is_cut = true;
         } else {
-            self.failed = self.writer.stream(piece).err().map(|error| unkept(&self.part, error));
+            self.failed = self.writer.stream(piece.unchecked()).err().map(|error| unkept(&self.part, error));
         }
     }
 

@@ -46,7 +46,7 @@ impl Channel {
     pub fn receive(&mut self) -> Received {
         loop {
             match self.frame.take() {
-                Ok(Some(body)) => match ToAgent::decode(&body) {
+                Ok(Some(body)) => match ToAgent::decode(body.all()) {
                     Ok(message) => return Received::Message(message),
                     Err(_) => return Received::HungUp,
                 },

@@ -312,7 +312,7 @@ fn welcomed(agent: &UnixStream) -> Result<File> {
             _ => None,
         });
         frame.push(&bytes[..length]);
-        match (frame.take().ok().flatten().map(|body| ToAgent::decode(&body)), descriptor) {
+        match (frame.take().ok().flatten().map(|body| ToAgent::decode(body.all())), descriptor) {
             (Some(Ok(ToAgent::Welcome)), Some(memory)) => return Ok(memory.into()),
             (Some(Ok(ToAgent::Unwind)), Some(_)) => {}
             _ => return Err(Error::other("no memory came")),

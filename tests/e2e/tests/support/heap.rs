@@ -123,7 +123,7 @@ impl Walked {
     pub fn read(folder: &Path) -> Walked {
         let stream = fs::read(folder.join("stream")).expect("the walk has written");
         let mut walked = Walked::default();
-        HeapDecoder::default().push(&stream, &mut walked).expect("the walk can be read");
+        HeapDecoder::default().push((&stream).into(), &mut walked).expect("the walk can be read");
         assert!(walked.has_ended, "the walk came to its end");
         walked.objects.values_mut().for_each(|object| object.references.sort_unstable());
         walked

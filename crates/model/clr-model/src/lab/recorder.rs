@@ -165,7 +165,7 @@ fn serve(
 fn hear(stream: &mut UnixStream, frame: &mut Frame) -> io::Result<Option<FromAgent>> {
     let malformed = |_| io::Error::from(io::ErrorKind::InvalidData);
     if let Some(body) = frame.take().map_err(malformed)? {
-        return FromAgent::decode(&body).map(Some).map_err(malformed);
+        return FromAgent::decode(body.all()).map(Some).map_err(malformed);
     }
     let mut bytes = [0; 4096];
     match stream.read(&mut bytes) {

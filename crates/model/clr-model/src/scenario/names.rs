@@ -18,7 +18,7 @@ pub struct Names {
 impl Names {
     /// Reads one message of the transport.
     pub fn take(&mut self, process: &Process, words: &[u64]) {
-        match Message::decode(words) {
+        match Message::decode(words.into()) {
             Ok(Message::Method { index, kind }) => {
                 let token = match kind {
                     MethodKind::Token { token, .. } => Some(token),

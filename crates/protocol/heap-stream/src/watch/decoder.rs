@@ -1,10 +1,10 @@
 //! The recorder's side: decodes pieces. The input is not trusted.
 
 use super::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOST_CLASSES, MOVED, SURVIVED};
-use crate::WORD;
 use crate::decoder::{ClassFacts, class};
 use crate::number::unzigzag;
 use crate::reader::{Malformed, Reader, Stop};
+use crate::{Foreign, WORD};
 
 /// A part of the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,10 +101,16 @@ impl WatchPiece {
     ///
     /// # Errors
     /// [`Malformed`].
-    pub fn decode(bytes: &[u8]) -> Result<WatchPiece, Malformed> {
-        let mut reader = Reader { bytes, at: 0 };
+    pub fn decode(bytes: Foreign<&[u8]>) -> Result<WatchPiece, Malformed> {
+        let mut reader = Reader { bytes: bytes.unchecked(), at: 0 };
         let piece = read(&mut reader).map_err(|_| Malformed)?;
         if reader.is_at_end() { Ok(piece) } else { Err(Malformed) }
+    }
+
+    /// Reads a piece that describes a class; `None` for all others.
+    pub fn class(bytes: Foreign<&[u8]>) -> Option<WatchPiece> {
+        let is_class = bytes.unchecked().first() == Some(&(CLASS as u8));
+        is_class.then(|| WatchPiece::decode(bytes).ok()).flatten()
     }
 }
 
@@ -199,7 +205,7 @@ mod tests {
     use super::*;
 
     fn decoded(piece: &PieceWriter) -> WatchPiece {
-        WatchPiece::decode(piece.bytes()).expect("own piece")
+        WatchPiece::decode(piece.bytes().into()).expect("own piece")
     }
 
     #[test]
@@ -235,7 +241,7 @@ mod tests {
     #[test]
     fn a_piece_that_is_full_is_handed_over_and_nothing_is_lost_between_two() {
         let (mut piece, mut put) = (PieceWriter::new(SURVIVED, 1), Vec::new());
-        let mut sink = |bytes: &[u8]| put.push(WatchPiece::decode(bytes).expect("own piece"));
+        let mut sink = |bytes: &[u8]| put.push(WatchPiece::decode(bytes.into()).expect("own piece"));
         for index in 0..3000_u64 {
             piece.make_room(&mut sink);
             piece.range(0x7f00_0000_0000 + index * 4096, 0x7f00_0000_0000 + index * 4096, 24 + index * 8);
@@ -255,7 +261,7 @@ mod tests {
         let refused = |kind, numbers: &[u64]| {
             let mut piece = PieceWriter::new(kind, 1);
             numbers.iter().for_each(|number| piece.number(*number));
-            WatchPiece::decode(piece.bytes()).is_err()
+            WatchPiece::decode(piece.bytes().into()).is_err()
         };
         assert!(refused(99, &[]));
         assert!(refused(BEGINS, &[1, 3, 0]), "no such generation");
@@ -263,7 +269,7 @@ mod tests {
         assert!(refused(MOVED, &[1, 2]), "cut");
         assert!(refused(SURVIVED, &[2, u64::MAX]), "beyond all addresses");
         assert!(refused(ALLOCATED, &[MOST_CLASSES as u64, 1]));
-        assert!(WatchPiece::decode(&[]).is_err());
+        assert!(WatchPiece::decode([].as_slice().into()).is_err());
         assert!(!refused(ENDS, &[1, 0, 1, 0]));
     }
 }

@@ -206,7 +206,7 @@ impl Platform for Script {
             return false;
         }
         let words = parts.concat();
-        self.published.lock().expect("no panic").push(Message::decode(&words).expect("a message of ours"));
+        self.published.lock().expect("no panic").push(Message::decode((&words).into()).expect("a message of ours"));
         true
     }
 

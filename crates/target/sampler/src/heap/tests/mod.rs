@@ -149,10 +149,10 @@ where
     let mut stream = Stream::default();
     let walked = walk_with(contents, heap, (places, buffer), &mut stream);
     let mut seen = Seen::default();
-    HeapDecoder::default().push(&stream.0, &mut seen).expect("what was written is read");
+    HeapDecoder::default().push((&stream.0).into(), &mut seen).expect("what was written is read");
     assert_eq!(seen.roots, [(HANDLE_ROOT, 0x1000, 0x70)]);
     let mut beside = Seen::default();
-    HeapDecoder::default().push(&stream.1, &mut beside).expect("what was written is read");
+    HeapDecoder::default().push((&stream.1).into(), &mut beside).expect("what was written is read");
     assert_eq!((beside.classes, beside.end, beside.objects), (seen.classes.clone(), seen.end, Vec::new()));
     assert_eq!(seen.layouts, [], "they are not kept as they are told");
     seen.layouts = beside.layouts;
@@ -363,7 +363,7 @@ fn gch_06_static_fields_are_reported_behind_the_walk_and_those_of_classes_that_a
         Answer::End(3),
     ];
     let reported = |stream: &Stream| -> Vec<Answer> {
-        stream.3.iter().map(|bytes| answer(bytes).expect("what was written is read")).collect()
+        stream.3.iter().map(|bytes| answer(bytes.into()).expect("what was written is read")).collect()
     };
     assert_eq!(reported(&stream), expected);
     // After a fault in the first question, the answers continue after it.

@@ -70,7 +70,7 @@ impl Pieces {
         let mut pieces = self.pieces.borrow_mut();
         let fits = pieces.len() < self.room;
         if fits {
-            pieces.push(WatchPiece::decode(bytes).expect("own piece"));
+            pieces.push(WatchPiece::decode(bytes.into()).expect("own piece"));
         }
         fits
     }
