@@ -185,7 +185,7 @@ impl Process {
     /// Waits a moment for the process to end. A live runtime does not break or refuse a connection, and seldom fails without a reason.
     /// A dying one closes or deletes its sockets before the kernel shows it as ended.
     fn await_end(&self) {
-        for _ in 0..ENDING_LOOKS {
+        for _ in 0..ENDING_CHECKS {
             if self.require_same().is_err() {
                 return;
             }
@@ -226,7 +226,7 @@ impl Process {
 }
 
 /// Number of checks whether a process that broke a connection has ended, and the sleep in between.
-const ENDING_LOOKS: usize = 200;
+const ENDING_CHECKS: usize = 200;
 const ENDING_PAUSE: Duration = Duration::from_millis(5);
 
 /// Reads everything about a process, its files for this long. `None`: it shows no sign of .NET.

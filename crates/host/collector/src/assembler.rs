@@ -77,8 +77,8 @@ impl Assembler {
     }
 
     /// Starts another pass over the ring.
-    pub fn look_begins(&mut self, now: Instant) {
-        self.names.look_begins(now);
+    pub fn begin_pass(&mut self, now: Instant) {
+        self.names.begin_pass(now);
     }
 
     /// Decodes one record of the ring, and adds it.

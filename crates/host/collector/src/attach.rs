@@ -17,10 +17,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long the agent may take to connect after the runtime has accepted the attach.
-const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often to check whether the target has ended, while waiting for its agent.
-const LOOK: Duration = Duration::from_millis(40);
+const INTERVAL: Duration = Duration::from_millis(40);
 
 /// Places the library, attaches, and returns when the agent has begun its task.
 ///
@@ -170,7 +170,7 @@ fn ask(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result
         Some(control) => control,
         None => greet(late(listener, expected.target)?, expected)?,
     };
-    control.say(&ToAgent::Begin);
+    control.send(&ToAgent::Begin);
     Ok(control)
 }
 
@@ -184,27 +184,27 @@ fn connects_first(listener: &UnixListener, asked: &Asked, patience: Duration) ->
 
 /// Accepts the agent's connection if the runtime answered first. Stops waiting once the process has ended.
 fn late(listener: &UnixListener, target: &Target) -> Result<Control, Error> {
-    let deadline = Instant::now() + HELLO_PATIENCE;
+    let deadline = Instant::now() + HELLO_TIMEOUT;
     while Instant::now() < deadline {
-        if let Some(control) = Control::accept(listener, Instant::now() + LOOK)? {
+        if let Some(control) = Control::accept(listener, Instant::now() + INTERVAL)? {
             return Ok(control);
         }
         if target.has_ended() {
             return Err(Error::TargetEnded);
         }
     }
-    Err(Error::NoHello(HELLO_PATIENCE.as_secs()))
+    Err(Error::NoHello(HELLO_TIMEOUT.as_secs()))
 }
 
 /// Checks the hello and answers it with the shared memory.
 fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
     let peer = control.peer();
-    let heard = control.hear_until(Instant::now() + HELLO_PATIENCE)?;
-    let Received::Message(FromAgent::Hello { version, nonce }) = heard else {
-        return Err(if heard == Received::HungUp {
+    let received = control.receive_until(Instant::now() + HELLO_TIMEOUT)?;
+    let Received::Message(FromAgent::Hello { version, nonce }) = received else {
+        return Err(if received == Received::HungUp {
             Error::TargetEnded
         } else {
-            Error::NoHello(HELLO_PATIENCE.as_secs())
+            Error::NoHello(HELLO_TIMEOUT.as_secs())
         });
     };
     let known = peer.is_none_or(|peer| peer == expected.process.pid);
@@ -212,7 +212,7 @@ fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
         return Err(Error::Stranger(peer));
     }
     if let Some(table) = expected.table {
-        control.say_with(&ToAgent::Unwind, table)?;
+        control.send_with(&ToAgent::Unwind, table)?;
     }
     control.welcome(expected.memory.descriptor())?;
     Ok(control)
@@ -220,7 +220,7 @@ fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
 
 /// Waits until the agent reports that sampling has begun.
 fn start(control: &mut Control, facts: &mut Facts) -> Result<Started, Error> {
-    match control.hear_until(Instant::now() + HELLO_PATIENCE)? {
+    match control.receive_until(Instant::now() + HELLO_TIMEOUT)? {
         Received::Message(FromAgent::Started { signal, thread, time, engine, .. }) => {
             facts.signal = (signal != 0).then_some(signal);
             facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
@@ -233,7 +233,7 @@ fn start(control: &mut Control, facts: &mut Facts) -> Result<Started, Error> {
         Received::Message(FromAgent::Failed(error)) => Err(Error::of_the_agent(error)),
         Received::Message(other) => Err(Error::AgentRefused(format!("it answered out of turn: {other:?}"))),
         Received::HungUp => Err(Error::TargetEnded),
-        Received::Nothing => Err(Error::NoHello(HELLO_PATIENCE.as_secs())),
+        Received::Nothing => Err(Error::NoHello(HELLO_TIMEOUT.as_secs())),
     }
 }
 

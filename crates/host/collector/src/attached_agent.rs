@@ -12,17 +12,17 @@ use remora_wire::{FromAgent, ToAgent};
 use std::time::{Duration, Instant};
 
 /// How long the agent may take to close its resources, and the runtime to detach it.
-const DETACH_PATIENCE: Duration = Duration::from_secs(30);
+const DETACH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The same if the caller is in a hurry: maximum time without the agent's leaving message, then maximum time until it has detached.
-const HURRIED_PATIENCE: Duration = Duration::from_secs(3);
-const HURRIED_LEAVING: Duration = Duration::from_secs(10);
+const HURRIED_TIMEOUT: Duration = Duration::from_secs(3);
+const HURRIED_DETACH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Messages handled at once.
 const MOST_MESSAGES: usize = 256;
 
 /// Pause between two checks whether the library is still mapped.
-const UNMAPPED_LOOK: Duration = Duration::from_millis(1);
+const UNMAPPED_INTERVAL: Duration = Duration::from_millis(1);
 
 /// An attached agent.
 pub(crate) struct AttachedAgent {
@@ -61,19 +61,19 @@ pub(crate) struct Leaving {
 }
 
 /// How long to wait for an agent to detach.
-struct Patience {
+struct DetachDeadline {
     /// When it was asked to detach.
     asked: Instant,
     /// Since when the caller is in a hurry.
     hurried: Option<Instant>,
 }
 
-impl Patience {
+impl DetachDeadline {
     /// Whether the wait is over; `says_it_leaves` is true once the agent has closed all its resources.
     fn is_over(&mut self, now: Instant, is_hurried: bool, says_it_leaves: bool) -> bool {
-        let patience = if says_it_leaves { HURRIED_LEAVING } else { HURRIED_PATIENCE };
+        let timeout = if says_it_leaves { HURRIED_DETACH_TIMEOUT } else { HURRIED_TIMEOUT };
         self.hurried = self.hurried.or_else(|| is_hurried.then_some(now));
-        now >= self.asked + DETACH_PATIENCE || self.hurried.is_some_and(|since| now >= since + patience)
+        now >= self.asked + DETACH_TIMEOUT || self.hurried.is_some_and(|since| now >= since + timeout)
     }
 }
 
@@ -81,7 +81,7 @@ impl AttachedAgent {
     /// Handles the agent's messages. Passes those about its task to `task`, and handles those about attach and detach here.
     pub(crate) fn listen(&mut self, mut task: impl FnMut(FromAgent)) {
         for _ in 0..MOST_MESSAGES {
-            match self.control.hear() {
+            match self.control.receive() {
                 Received::Message(FromAgent::Leaving { impatient_unloads, .. }) => {
                     self.leaving = Some(Leaving { impatient_unloads });
                 }
@@ -128,7 +128,7 @@ impl AttachedAgent {
         let asked = Instant::now();
         self.asked = Some(asked);
         self.facts.recording = self.begun.elapsed().as_nanos() as u64;
-        self.control.say(&ToAgent::Detach);
+        self.control.send(&ToAgent::Detach);
         asked
     }
 
@@ -143,13 +143,13 @@ impl AttachedAgent {
         hurried: impl Fn() -> bool,
     ) -> Option<Error> {
         let asked = self.ask_to_leave();
-        let mut patience = Patience { asked, hurried: None };
+        let mut deadline = DetachDeadline { asked, hurried: None };
         let mut is_over = |presence: &AttachedAgent| {
             // A main profiler whose detach is missed would leave the runtime's count wrong.
             let may_hurry = presence.facts.slot != ProfilerSlot::Main;
             // This takes no more data from a cut-off agent: only its end matters.
             let is_hurried = may_hurry && (presence.cut.is_some() || hurried());
-            patience.is_over(Instant::now(), is_hurried, presence.leaving.is_some())
+            deadline.is_over(Instant::now(), is_hurried, presence.leaving.is_some())
         };
         let mut failure = None;
         while !self.has_left() && failure.is_none() && !is_over(self) {
@@ -163,7 +163,7 @@ impl AttachedAgent {
         // The target's end may have caused the error.
         self.target_ended |= failure.is_some() && self.target.program_has_ended(&self.library);
         while self.goes_on_leaving() && !is_over(self) {
-            std::thread::sleep(UNMAPPED_LOOK);
+            std::thread::sleep(UNMAPPED_INTERVAL);
             if self.facts.musl {
                 self.listen(&mut task);
             }
@@ -205,9 +205,9 @@ mod tests {
     /// The second in which the wait ends, if `is_hurried` and `says_it_leaves` are true from these seconds on.
     fn lasts(hurried: u64, leaving: u64) -> Option<u64> {
         let asked = Instant::now();
-        let mut patience = Patience { asked, hurried: None };
+        let mut deadline = DetachDeadline { asked, hurried: None };
         let mut seconds = 0..100;
-        seconds.find(|now| patience.is_over(asked + Duration::from_secs(*now), *now >= hurried, *now >= leaving))
+        seconds.find(|now| deadline.is_over(asked + Duration::from_secs(*now), *now >= hurried, *now >= leaving))
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Control {
     }
 
     /// The next message, if it has arrived completely.
-    pub fn hear(&mut self) -> Received {
+    pub fn receive(&mut self) -> Received {
         loop {
             match self.frame.take().map(|body| body.map(|body| FromAgent::decode(body.all()))) {
                 Ok(Some(Ok(message))) => return Received::Message(message),
@@ -84,20 +84,20 @@ impl Control {
     ///
     /// # Errors
     /// [`Error::Channel`].
-    pub fn hear_until(&mut self, deadline: Instant) -> Result<Received, Error> {
+    pub fn receive_until(&mut self, deadline: Instant) -> Result<Received, Error> {
         loop {
-            let heard = self.hear();
+            let received = self.receive();
             let left = deadline.saturating_duration_since(Instant::now());
-            if heard != Received::Nothing || left.is_zero() {
-                return Ok(heard);
+            if received != Received::Nothing || left.is_zero() {
+                return Ok(received);
             }
             self.wait(left)?;
         }
     }
 
     /// Sends a command. If the socket is full, the agent has stopped reading: do not wait for it.
-    pub fn say(&mut self, message: &ToAgent) {
-        // A failure shows as a hang-up at the next `hear`.
+    pub fn send(&mut self, message: &ToAgent) {
+        // A failure shows as a hang-up at the next `receive`.
         let _ = self.stream.write_all(&message.encode());
     }
 
@@ -106,14 +106,14 @@ impl Control {
     /// # Errors
     /// [`Error::Channel`].
     pub fn welcome(&mut self, memory: &OwnedFd) -> Result<(), Error> {
-        self.say_with(&ToAgent::Welcome, memory)
+        self.send_with(&ToAgent::Welcome, memory)
     }
 
     /// Sends a command with a descriptor.
     ///
     /// # Errors
     /// [`Error::Channel`].
-    pub fn say_with(&mut self, message: &ToAgent, descriptor: &OwnedFd) -> Result<(), Error> {
+    pub fn send_with(&mut self, message: &ToAgent, descriptor: &OwnedFd) -> Result<(), Error> {
         let bytes = message.encode();
         let descriptors = [descriptor.as_fd()];
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

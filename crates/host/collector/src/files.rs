@@ -160,8 +160,8 @@ impl Files {
     }
 
     /// Starts another pass over the rings: the mappings may be read once more.
-    pub fn look_begins(&mut self, now: Instant) {
-        self.refresh.look_begins(now);
+    pub fn begin_pass(&mut self, now: Instant) {
+        self.refresh.begin_pass(now);
     }
 
     /// Whether the mappings settle what is at `address`. If none contains it, reads them again, except if this pass already did or recent
@@ -319,7 +319,7 @@ impl Default for Refresh {
 }
 
 impl Refresh {
-    fn look_begins(&mut self, now: Instant) {
+    fn begin_pass(&mut self, now: Instant) {
         self.now = now;
         self.is_due = now >= self.next;
     }
@@ -394,7 +394,7 @@ mod tests {
         let begun = Instant::now();
         let own_code = Files::of as *const () as u64;
         let mut reads = |milliseconds: u64, addresses: &[u64]| {
-            files.look_begins(begun + Duration::from_millis(milliseconds));
+            files.begin_pass(begun + Duration::from_millis(milliseconds));
             addresses
                 .iter()
                 .filter(|address| {

@@ -23,10 +23,10 @@ use remora_wire::{AgentErrorCode, Contents, HeapSnapshot, Message, Task, layout}
 use std::time::{Duration, Instant};
 
 /// Maximum wait for the control channel when neither ring has data.
-const LOOK: Duration = Duration::from_millis(2);
+const INTERVAL: Duration = Duration::from_millis(2);
 /// The same while the copy sends objects, which fills a ring of 4 MiB in some milliseconds. The end of the stream is noticed late by up to
 /// this time.
-const SHORT_LOOK: Duration = Duration::from_micros(400);
+const SHORT_INTERVAL: Duration = Duration::from_micros(400);
 /// Note for a stream without bytes left.
 pub(crate) const TOO_LONG: &str = "what the copy of the process sent was longer than its memory allows, and was cut";
 
@@ -198,8 +198,12 @@ impl HeapSession {
     /// is in a hurry.
     pub fn detach(mut self, sink: &mut impl FnMut(Foreign<&[u8]>), hurried: impl Fn() -> bool) -> HeapFinished {
         let HeapSession { agent, reports, classes, stream, .. } = &mut self;
-        let failure =
-            agent.leave(LOOK, |memory| stream.drain(memory, classes, sink), |message| reports.take(message), hurried);
+        let failure = agent.leave(
+            INTERVAL,
+            |memory| stream.drain(memory, classes, sink),
+            |message| reports.take(message),
+            hurried,
+        );
         self.reports.child.take().into_iter().for_each(|child| keep_child(&mut self.agent.facts, child));
         let about = self.about();
         let HeapSession { agent, classes, reports, .. } = self;
@@ -305,7 +309,7 @@ impl HeapSession {
 impl Stream {
     /// Maximum wait for the control channel.
     fn look(&self) -> Duration {
-        if self.has_begun { SHORT_LOOK } else { LOOK }
+        if self.has_begun { SHORT_INTERVAL } else { INTERVAL }
     }
 
     /// Takes new data, and returns the number of pieces.

@@ -23,7 +23,7 @@ const WHOLE_FOR_GIB: Duration = Duration::from_secs(120);
 
 /// Maximum time of one pass over the rings. The target decides what a record costs: an address may need the mappings read, and the first
 /// one of a method that method's lines.
-pub(crate) const LONGEST_LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LONGEST_PASS: Duration = Duration::from_millis(50);
 
 /// Words that one pass may still take from the rings, and its deadline. Without a limit, a ring that never empties or has expensive records
 /// would keep the caller from its other deadlines. The rest waits for the next pass.
@@ -34,9 +34,9 @@ pub(crate) struct Allowance<'a> {
 }
 
 impl<'a> Allowance<'a> {
-    /// This many words, for [`LONGEST_LOOK`] from now by this clock.
+    /// This many words, for [`LONGEST_PASS`] from now by this clock.
     pub(crate) fn of(words: usize, clock: &'a dyn Fn() -> Instant) -> Allowance<'a> {
-        Allowance { words, until: clock() + LONGEST_LOOK, clock }
+        Allowance { words, until: clock() + LONGEST_PASS, clock }
     }
 
     /// Whether the pass may take another record.

@@ -84,8 +84,8 @@ impl Names {
     }
 
     /// Starts another pass over the rings.
-    pub fn look_begins(&mut self, now: Instant) {
-        self.files.look_begins(now);
+    pub fn begin_pass(&mut self, now: Instant) {
+        self.files.begin_pass(now);
     }
 
     /// Whether the name at an address is final; otherwise ask again later.

@@ -30,7 +30,7 @@ const PLACES: usize = 32;
 const NEEDED_AFTERWARDS: usize = 3;
 
 /// Maximum wait for the agent's messages before the next check.
-const LOOK: Duration = Duration::from_millis(10);
+const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Checks whether `process` has enough free slots for another main profiler of ours.
 ///
@@ -141,7 +141,7 @@ fn one_is_called(process: &Process, library: &[u8], timeout: Duration, facts: &m
 }
 
 fn leaves(mut agent: AttachedAgent) -> (Facts, Result<(), Error>) {
-    let failure = agent.leave(LOOK, |_| 0, |_| {}, || false);
+    let failure = agent.leave(INTERVAL, |_| 0, |_| {}, || false);
     let has_left = agent.detached || !agent.target.maps(&agent.library);
     let AttachedAgent { mut facts, library, .. } = agent;
     let ended = match (failure, facts.inert.clone()) {

@@ -22,10 +22,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Interval between passes over the ring. The ring holds 25 times the maximum data of one interval, and each pass takes a CPU from the
 /// target for a moment.
-const LOOK: Duration = Duration::from_millis(40);
+const INTERVAL: Duration = Duration::from_millis(40);
 
 /// Pause when a detaching agent sends nothing.
-const LEAVING_LOOK: Duration = Duration::from_millis(5);
+const DETACH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Signals and read stacks a second, at most, if all threads are sampled.
 pub const WALL_BUDGET: u32 = 2_000;
@@ -126,7 +126,7 @@ impl Session {
             }
             if took == 0 {
                 // The ring sends no wakeups: the next pass finds its new data.
-                self.agent.control.wait(left.min(LOOK))?;
+                self.agent.control.wait(left.min(INTERVAL))?;
             }
         }
     }
@@ -139,7 +139,7 @@ impl Session {
     /// Changes the frequency, hertz.
     pub fn set_frequency(&mut self, hertz: u32) {
         self.frequency_changed = true;
-        self.agent.control.say(&ToAgent::SetFrequency(hertz));
+        self.agent.control.send(&ToAgent::SetFrequency(hertz));
     }
 
     /// Stops sampling, detaches, waits until the library is unmapped, and closes the loss account. The wait is bounded, and short if the
@@ -150,7 +150,7 @@ impl Session {
         assembler.profile.meta.target_cpu = agent.target.used();
         let mut notes = Vec::new();
         let failure = agent.leave(
-            LEAVING_LOOK,
+            DETACH_INTERVAL,
             |memory| drain(memory, words, assembler),
             |message| keep_note(&mut notes, said(message)),
             hurried,
@@ -225,7 +225,7 @@ impl Session {
 
 /// Takes the data of one pass, and returns the number of messages.
 fn drain(memory: &mut SharedMemory, words: &mut Foreign<Vec<u64>>, assembler: &mut Assembler) -> usize {
-    assembler.look_begins(Instant::now());
+    assembler.begin_pass(Instant::now());
     take(memory, words, assembler, memory.allowance(&Instant::now))
 }
 
@@ -284,7 +284,7 @@ fn meta(process: &Process, options: &Options, began: &Started) -> Meta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::LONGEST_LOOK;
+    use crate::limits::LONGEST_PASS;
     use remora_ring::{HEADER_WORDS, Ring};
     use remora_wire::Message;
     use std::cell::Cell;
@@ -302,7 +302,7 @@ mod tests {
         // Each record takes a tenth of a pass.
         let clock = || {
             looks.set(looks.get() + 1);
-            begun + LONGEST_LOOK / 10 * (looks.get() - 1)
+            begun + LONGEST_PASS / 10 * (looks.get() - 1)
         };
         let mut words = Foreign::default();
         assert_eq!(take(&memory, &mut words, &mut assembler, memory.allowance(&clock)), 9);

@@ -64,7 +64,7 @@ pub(crate) struct Statics {
     unasked: u64,
     answers: Vec<StaticAnswer>,
     /// Number of fields of initialized classes that the runtime does not locate.
-    untold: u64,
+    unknown: u64,
     has_ended: bool,
 }
 
@@ -95,14 +95,14 @@ impl Statics {
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
         let counted = [
             (self.unasked, "were not asked about: there was no room"),
-            (self.untold, "are not known: the runtime does not say where they are"),
+            (self.unknown, "are not known: the runtime does not say where they are"),
         ];
         counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} static fields {what}"))
     }
 
     /// Whether all fields were asked about and located.
     pub(crate) fn are_whole(&self) -> bool {
-        self.has_ended && self.unasked == 0 && self.untold == 0
+        self.has_ended && self.unasked == 0 && self.unknown == 0
     }
 
     /// Prepares the questions, one module a call. Sends them when all classes are known: after the walk. Returns whether there was anything
@@ -195,7 +195,7 @@ impl Statics {
                             self.answers.push(StaticAnswer { module, type_token, class, field, is_reference, place })
                         }
                         Err(NOT_INITIALIZED) => {}
-                        Err(_) => self.untold += 1,
+                        Err(_) => self.unknown += 1,
                     }
                 }
             }

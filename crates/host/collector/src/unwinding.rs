@@ -24,7 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 const LITTLE_CODE: u64 = 4 << 20;
 
 /// After this time, a pass compiles no further module: the others follow in the next pass.
-const LONGEST_LOOK: Duration = Duration::from_millis(100);
+const LONGEST_PASS: Duration = Duration::from_millis(100);
 
 /// The pause before they follow.
 const REST: Duration = Duration::from_millis(50);
@@ -90,7 +90,7 @@ impl Unwinding {
         let (modules, rows, is_whole) = self.table();
         if modules != self.sent
             && let Ok(memory) = sealed(&encode(&modules, &rows))
-            && control.say_with(&ToAgent::Unwind, &memory).is_ok()
+            && control.send_with(&ToAgent::Unwind, &memory).is_ok()
         {
             self.sent = modules;
         }
@@ -112,7 +112,7 @@ impl Unwinding {
             let identity = identity_of(&entry);
             if !self.rules.contains_key(&identity) {
                 let is_large = entry.end - entry.start > self.little_code;
-                if (is_large && much == 0) || begun.elapsed() > LONGEST_LOOK {
+                if (is_large && much == 0) || begun.elapsed() > LONGEST_PASS {
                     is_whole = false;
                     continue;
                 }

@@ -19,10 +19,10 @@ use remora_wire::{AgentErrorCode, FromAgent, Message, Task, ToAgent, layout};
 use std::time::{Duration, Instant};
 
 /// Maximum wait for the control channel when all rings are empty. It is short because a GC report fills its ring if nobody reads.
-const LOOK: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(1);
 
 /// Pieces of a snapshot to take before the next check for a GC report.
-const BETWEEN_LOOKS: usize = 16;
+const PIECES_AT_ONCE: usize = 16;
 
 /// Received data.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct EndedSnapshot {
     /// The number in [`Classes`] of each of its classes.
     pub classes: Vec<u32>,
     /// GC pause for it, and the fork's part of that, nanoseconds.
-    pub stood: Option<(u64, u64)>,
+    pub pause: Option<(u64, u64)>,
 }
 
 /// State of heap tracking.
@@ -69,7 +69,7 @@ pub struct WatchFinished {
     /// Other notes.
     pub notes: Vec<String>,
     /// For each snapshot its GC pause, and the fork's part of that, nanoseconds.
-    pub stood: Vec<(u64, u64)>,
+    pub pauses: Vec<(u64, u64)>,
     /// Number of lost pieces.
     pub lost: u64,
     /// Whether the target ended, or replaced its program with `exec`, before the agent had detached.
@@ -106,7 +106,7 @@ struct AgentReports {
     messages: u64,
     child: Option<u32>,
     is_taking: bool,
-    stood: Vec<(u64, u64)>,
+    pauses: Vec<(u64, u64)>,
     /// The GC of the newest copy.
     at: Option<u64>,
     /// Exit status of the newest copy.
@@ -176,7 +176,7 @@ impl WatchSession {
                 return Ok(state);
             }
             if took == 0 {
-                self.agent.control.wait(left.min(LOOK))?;
+                self.agent.control.wait(left.min(INTERVAL))?;
             }
         }
     }
@@ -205,7 +205,7 @@ impl WatchSession {
     pub fn take_another(&mut self) {
         self.deadlines = Deadlines::of(self.agent.target.process_id);
         self.reports.is_taking = true;
-        self.agent.control.say(&ToAgent::TakeAnother);
+        self.agent.control.send(&ToAgent::TakeAnother);
     }
 
     /// Detaches the agent, and waits until the library is unmapped. The wait is bounded, and short if the caller is in a hurry.
@@ -218,7 +218,7 @@ impl WatchSession {
             let allowance = memory.allowance(&Instant::now);
             Draining { memory, classes, beside, numbers, epoch, words, bytes, damaged, left, allowance }.all(sink)
         };
-        let failure = agent.leave(LOOK, drain, |message| reports.take(message), hurried);
+        let failure = agent.leave(INTERVAL, drain, |message| reports.take(message), hurried);
         self.reports.child.take().into_iter().for_each(|child| keep_child(&mut self.agent.facts, child));
         self.copy_ended();
         // Only shown.
@@ -233,7 +233,7 @@ impl WatchSession {
             facts: agent.facts,
             classes,
             notes,
-            stood: reports.stood,
+            pauses: reports.pauses,
             lost,
             target_ended: agent.target_ended,
             failed: reports.failed,
@@ -274,7 +274,7 @@ impl WatchSession {
         self.epoch = self.classes.id_history.snapshot_begins();
         // The heap may have grown.
         self.left = longest_stream(self.agent.target.process_id);
-        sink(Watched::Snapshot(EndedSnapshot { is_whole, classes, stood: self.reports.stood.last().copied() }));
+        sink(Watched::Snapshot(EndedSnapshot { is_whole, classes, pause: self.reports.pauses.last().copied() }));
     }
 }
 
@@ -337,7 +337,7 @@ impl Draining<'_> {
 
     fn stream(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
         let mut took = 0;
-        while took < BETWEEN_LOOKS
+        while took < PIECES_AT_ONCE
             && !*self.damaged
             && *self.left > 0
             && let Some(head) = self.memory.pop_heap(self.bytes, &mut self.allowance)
@@ -378,7 +378,7 @@ impl AgentReports {
             FromAgent::Forked { child, collection, fork, at } if self.is_taking && self.at.is_none() => {
                 self.at = Some(at);
                 self.child = (child != 0).then_some(child);
-                self.stood.push((collection, fork));
+                self.pauses.push((collection, fork));
             }
             FromAgent::Walked { status } if self.is_taking => self.walked = Some(status),
             FromAgent::Failed(error) => {
@@ -401,13 +401,13 @@ mod tests {
         for child in 1..100 {
             reports.take(forked(child));
         }
-        assert_eq!((&reports.stood[..], reports.child), (&[(5, 2)][..], Some(1)));
+        assert_eq!((&reports.pauses[..], reports.child), (&[(5, 2)][..], Some(1)));
         reports.take(FromAgent::Walked { status: 0 });
         assert_eq!(reports.walked.take(), Some(0));
         // What happens when a snapshot has ended.
         (reports.is_taking, reports.at) = (false, None);
         reports.take(forked(100));
         reports.take(FromAgent::Walked { status: 9 });
-        assert_eq!((reports.stood.len(), reports.walked), (1, None));
+        assert_eq!((reports.pauses.len(), reports.walked), (1, None));
     }
 }

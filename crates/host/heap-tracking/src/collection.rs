@@ -57,7 +57,7 @@ impl Collection {
 
 /// The result of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// Nothing yet.
     Nothing,
     /// A class number and its class.
@@ -85,20 +85,20 @@ pub struct Gathering {
 
 impl Gathering {
     /// Adds the next piece.
-    pub fn take(&mut self, piece: WatchPiece) -> Heard {
+    pub fn take(&mut self, piece: WatchPiece) -> Received {
         match piece {
-            WatchPiece::Class { number, id, facts, .. } => return Heard::Class { number, id, facts },
+            WatchPiece::Class { number, id, facts, .. } => return Received::Class { number, id, facts },
             WatchPiece::Begins { collection, time, generation, .. } => {
                 let follows = self.last.is_none_or(|last| last.checked_add(1) == Some(collection));
                 let new = Collection { number: collection, generation, begun: time, ..Collection::default() };
                 self.current = Some(new);
                 if !follows {
                     self.last = None;
-                    return Heard::Hole;
+                    return Received::Hole;
                 }
             }
             WatchPiece::Bounds { collection, ranges } => {
-                let Some(current) = self.of(collection) else { return Heard::Nothing };
+                let Some(current) = self.of(collection) else { return Received::Nothing };
                 for range in ranges {
                     let part = (range.start, range.start.saturating_add(range.length));
                     if range.kind == YOUNGEST {
@@ -124,18 +124,18 @@ impl Gathering {
             }
             WatchPiece::Ends { collection, time, lost, is_copied, extra } => {
                 if self.of(collection).is_none() {
-                    return Heard::Nothing;
+                    return Received::Nothing;
                 }
                 self.last = Some(collection);
-                let Some(mut current) = self.current.take() else { return Heard::Nothing };
+                let Some(mut current) = self.current.take() else { return Received::Nothing };
                 (current.ended, current.lost, current.is_copied, current.extra) = (time, lost, is_copied, extra);
                 current.collected.sort_unstable();
                 current.youngest.sort_unstable();
                 current.lives.sort_unstable();
-                return Heard::Collection(Box::new(current));
+                return Received::Collection(Box::new(current));
             }
         }
-        Heard::Nothing
+        Received::Nothing
     }
 
     fn of(&mut self, collection: u64) -> Option<&mut Collection> {

@@ -30,6 +30,6 @@ mod watch;
 pub use account::{Account, Ages, Collections, Tally};
 pub use cache::{Applied, Difference, ObjectCache};
 pub use classes::Classes;
-pub use collection::{Collection, Gathering, Heard};
+pub use collection::{Collection, Gathering, Received};
 pub use known::Known;
 pub use watch::{Compared, Watch};

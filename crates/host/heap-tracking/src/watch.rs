@@ -3,7 +3,7 @@
 use crate::account::{Account, Collections};
 use crate::cache::{Applied, Difference, ObjectCache};
 use crate::classes::Classes;
-use crate::collection::{Collection, Gathering, Heard};
+use crate::collection::{Collection, Gathering, Received};
 use crate::snapshot::Snapshot;
 use remora_heap_stream::watch::WatchPiece;
 use remora_heap_stream::{Foreign, Malformed};
@@ -56,13 +56,13 @@ impl Watch {
     pub fn piece(&mut self, bytes: Foreign<&[u8]>) -> Result<(), Malformed> {
         let piece = WatchPiece::decode(bytes).inspect_err(|_| self.stale())?;
         match self.gathering.take(piece) {
-            Heard::Nothing => {}
-            Heard::Hole => self.stale(),
-            Heard::Class { number, id, facts } => {
+            Received::Nothing => {}
+            Received::Hole => self.stale(),
+            Received::Class { number, id, facts } => {
                 let class = self.classes.number(id, facts);
                 self.numbers.insert(number, class);
             }
-            Heard::Collection(collection) => {
+            Received::Collection(collection) => {
                 self.longest_extra = self.longest_extra.max(collection.time_for_watch());
                 let collection = self.renumbered(*collection);
                 self.collection(collection);

@@ -114,7 +114,7 @@ pub const OTHER_ROOT: u64 = 7;
 pub const FROZEN: u64 = 5;
 
 /// Kind of a range whose generation the runtime did not report.
-pub const UNTOLD: u64 = 6;
+pub const UNKNOWN_GENERATION: u64 = 6;
 
 /// Flag in the length word of a piece: it is not part of the stream, but repeats CLASS and END records of it.
 pub const BESIDE: u64 = 1 << 63;

@@ -116,15 +116,15 @@ impl SnapshotPair {
 }
 
 fn state(process: &Process, runtime: &str, whole: &Whole) -> State {
-    let stood = whole.about.stood;
+    let pause = whole.about.pause;
     State {
         taken_unix_nanoseconds: whole.taken,
         process_id: process.pid,
         application: process.name().within(TargetText::LONGEST),
         command_line: process.command_text(),
         runtime: runtime.to_owned(),
-        collection_nanoseconds: stood.map(|(collection, _)| collection),
-        copy_nanoseconds: stood.map(|(_, copy)| copy),
+        collection_nanoseconds: pause.map(|(collection, _)| collection),
+        copy_nanoseconds: pause.map(|(_, copy)| copy),
         complete: whole.about.is_whole && whole.spool.is_whole(),
         notes: vec![NO_STATIC_FIELDS.to_owned()],
         ..State::default()

@@ -153,7 +153,7 @@ impl TrackingReport {
         let all = watch.collections();
         let [generation_0, generation_1, generation_2] = all.by_generation;
         let (nanoseconds, extra_nanoseconds) = (all.time, all.extra);
-        let snapshot_nanoseconds = saturating_sum(finished.stood.iter().map(|(pause, _)| *pause));
+        let snapshot_nanoseconds = saturating_sum(finished.pauses.iter().map(|(pause, _)| *pause));
         let json = TrackingJson {
             process_id: process.pid,
             application: process.name().within(TargetText::LONGEST),
@@ -173,7 +173,7 @@ impl TrackingReport {
             files: Vec::new(),
             receipt: serde_json::Value::Null,
         };
-        TrackingReport { json, pauses: finished.stood }
+        TrackingReport { json, pauses: finished.pauses }
     }
 
     /// Prints the report; fails if it is not reliable.

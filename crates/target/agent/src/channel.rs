@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 /// How long an important message may wait for the recorder to read, milliseconds.
-const SEND_PATIENCE: i32 = 200;
+const SEND_TIMEOUT: i32 = 200;
 
 /// A connected channel.
 pub struct Channel {
@@ -97,7 +97,7 @@ impl Channel {
     fn writable(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.descriptor(), events: libc::POLLOUT, revents: 0 };
         // SAFETY: one live pollfd.
-        (unsafe { libc::poll(&raw mut poll, 1, SEND_PATIENCE) }) == 1 && poll.revents & libc::POLLOUT != 0
+        (unsafe { libc::poll(&raw mut poll, 1, SEND_TIMEOUT) }) == 1 && poll.revents & libc::POLLOUT != 0
     }
 
     /// Reads available bytes; false if there were none.

@@ -64,7 +64,7 @@ pub struct FollowedThread {
 }
 
 /// A thread that blocks the signal in at most this many scans was just born, or is about to end. The C library blocks everything then.
-const BIRTH_LOOKS: u32 = 2;
+const BIRTH_SCANS: u32 = 2;
 
 /// Pause before the executable ranges are read again, nanoseconds; it doubles each time. Code that runs later is mostly compiled into known
 /// ranges.
@@ -170,7 +170,7 @@ impl FollowedThreads {
         self.unfollowed.retain(|thread, _| alive.contains(thread));
         let blocking = std::mem::take(&mut self.blocking);
         let ended = blocking.iter().filter(|(thread, _)| !alive.contains(thread));
-        ended.filter(|(_, looks)| **looks > BIRTH_LOOKS).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
+        ended.filter(|(_, looks)| **looks > BIRTH_SCANS).for_each(|_| session.count(layout::THREADS_NOT_FOLLOWED));
         let strangers =
             alive.iter().filter(|thread| !self.slots.contains_key(thread) && !self.refused.contains(thread));
         // `look` returns nothing for a thread that has ended meanwhile.
@@ -200,7 +200,7 @@ impl FollowedThreads {
                 self.blocking.insert(thread, blocking.get(&thread).map_or(1, |looks| looks + 1));
                 continue;
             }
-            if blocking.get(&thread).is_some_and(|looks| *looks > BIRTH_LOOKS) {
+            if blocking.get(&thread).is_some_and(|looks| *looks > BIRTH_SCANS) {
                 // No sample includes that time, so the thread's samples must not be scaled up to it.
                 let now = thread_cpu_of(thread);
                 self.while_blocked += now.saturating_sub(self.unfollowed.insert(thread, now).unwrap_or(now));
@@ -229,7 +229,7 @@ impl FollowedThreads {
         }
         let blocking = std::mem::take(&mut self.blocking);
         let stayed_so =
-            blocking.iter().filter(|(thread, looks)| **looks > BIRTH_LOOKS || self.initial.contains(thread));
+            blocking.iter().filter(|(thread, looks)| **looks > BIRTH_SCANS || self.initial.contains(thread));
         // The agent's other thread may have had no name yet at the scan.
         stayed_so
             .filter(|(thread, _)| is_agents(**thread) == Some(false))

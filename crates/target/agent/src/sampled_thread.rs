@@ -61,8 +61,8 @@ impl SampledThread {
 
     /// The thread's off-CPU time up to `until` without a sample yet, nanoseconds.
     pub fn due(&self, until: u64) -> u64 {
-        let stood = until.saturating_sub(self.since).saturating_sub(self.used.saturating_sub(self.from));
-        stood.saturating_sub(self.sampled).saturating_sub(self.repeated)
+        let off_cpu = until.saturating_sub(self.since).saturating_sub(self.used.saturating_sub(self.from));
+        off_cpu.saturating_sub(self.sampled).saturating_sub(self.repeated)
     }
 
     /// Repeats the last sample for the time of its unchanged stack. `settled` is the thread's CPU clock then.

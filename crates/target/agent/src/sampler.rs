@@ -41,7 +41,7 @@ const SETTLING: u64 = 50_000;
 const STILL_HOT: u32 = 64;
 
 /// Looks per second at such idle threads together, on average; at least one at each instant.
-const COLD_LOOKS: u64 = 800;
+const IDLE_CHECKS: u64 = 800;
 
 /// A thread ran without a break if its CPU time is at most this far below the elapsed time, nanoseconds.
 const UNINTERRUPTED: u64 = 12_000;
@@ -291,7 +291,7 @@ impl<'a> Rounds<'a> {
         self.sampler.session.count(layout::INSTANTS);
         let cold = self.looked.iter().filter(|looked| looked.quiet >= STILL_HOT).count() as u64;
         let mut stopped = Vec::new();
-        let cold_looks = (COLD_LOOKS.saturating_mul(interval) / 1_000_000_000).max(1);
+        let cold_looks = (IDLE_CHECKS.saturating_mul(interval) / 1_000_000_000).max(1);
         let (mut running, mut wanted) = (0, 0);
         // If the budget runs out in an instant, it runs out for other threads each time.
         let first = self.random.below(self.looked.len() as u64) as usize;

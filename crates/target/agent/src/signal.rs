@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Consecutive checks that must find no thread held by a debugger before the default returns.
-const FREE_LOOKS: usize = 10;
+const FREE_CHECKS: usize = 10;
 
 /// Handlers find their attach by the signal's number. Each entry belongs to one attach. In a child, the pointers behind it are null.
 static ATTACHES: [AtomicPtr<Pointers>; 65] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 65];
@@ -31,7 +31,7 @@ static DRAIN_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 2_000_
 const LONGEST_HANDLER: u64 = 20_000_000;
 
 /// Consecutive checks that must find no thread in a handler.
-const QUIET_LOOKS: usize = 2;
+const QUIET_CHECKS: usize = 2;
 
 /// A signal whose handler is ours.
 pub struct OwnSignal {
@@ -107,7 +107,7 @@ impl OwnSignal {
             let busy = session.inside.load(Ordering::SeqCst) > 0
                 || sampled.iter().any(|thread| suspects.may_be_inside(*thread, self.number));
             quiet = if busy { 0 } else { quiet + 1 };
-            if quiet >= QUIET_LOOKS {
+            if quiet >= QUIET_CHECKS {
                 return Ok(());
             }
             // SAFETY: `DRAIN_PAUSE` is static; a null remainder is allowed.
@@ -124,7 +124,7 @@ fn debugger_holds_nobody() -> bool {
     for _ in 0..DRAIN_TRIES {
         let held = own_threads_excluded().any(|thread| proc::tracing(thread).held);
         free = if held { 0 } else { free + 1 };
-        if free >= FREE_LOOKS {
+        if free >= FREE_CHECKS {
             return true;
         }
         // SAFETY: `DRAIN_PAUSE` is static; a null remainder is allowed.

@@ -37,7 +37,7 @@ const CHUNK: usize = (MAXIMUM_RECORD_WORDS - 1) * 8;
 /// Room for the kernel's list of mappings: some hundred bytes each, for tens of thousands.
 const MAPS: usize = 4 << 20;
 /// Pause before the copy tries again: the ring is full, or the questions are missing. Nanoseconds.
-const LOOK: u64 = 100_000;
+const INTERVAL: u64 = 100_000;
 /// How long the copy waits for questions about static fields after it has sent everything else, nanoseconds.
 const LONGEST_WAIT: u64 = 5_000_000_000;
 /// Capacity of the field list of a class.
@@ -395,7 +395,7 @@ impl Out {
         loop {
             match place.load(Ordering::Acquire) {
                 0 if has_lost(self.parent) || monotonic() - begun > LONGEST_WAIT => return None,
-                0 => pause(LOOK),
+                0 => pause(INTERVAL),
                 asked => return usize::try_from(asked - 1).ok(),
             }
         }
@@ -408,7 +408,7 @@ impl Out {
             match self.ring.push_bytes(length, bytes) {
                 Ok(()) => return true,
                 Err(Refused::Full | Refused::Contended) if has_lost(self.parent) => return false,
-                Err(_) => pause(LOOK),
+                Err(_) => pause(INTERVAL),
             }
         }
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Pause between two checks for a thread's handle, nanoseconds.
-const LOOK: u64 = 100_000;
+const INTERVAL: u64 = 100_000;
 
 struct Pair<R> {
     roles: Arc<R>,
@@ -55,7 +55,7 @@ fn handle(place: &Mutex<Option<OwnThread>>) -> OwnThread {
         let taken = lock(place).take();
         match taken {
             Some(thread) => return thread,
-            None => pause(LOOK),
+            None => pause(INTERVAL),
         }
     }
 }

@@ -13,7 +13,7 @@ mod values;
 use classes::Classes;
 use remora_heap_stream::{
     ARRAY_CLASS, BROKEN, CLASS, END, FIRST_CLASS, FROZEN, GAP, LENGTHY, PLAIN_CLASS, RANGE, ROOT, UNKNOWN_CLASS,
-    UNTOLD, WORD, distance,
+    UNKNOWN_GENERATION, WORD, distance,
 };
 use remora_wire::Contents;
 pub use shape::Shape;
@@ -283,7 +283,7 @@ impl<'a> ShownWalk<'a> {
         let walk = &mut self.walk;
         if object != self.cursor {
             // The space between may contain objects.
-            walk.writer.numbers(&[RANGE, UNTOLD, object, 0]);
+            walk.writer.numbers(&[RANGE, UNKNOWN_GENERATION, object, 0]);
         }
         match walk.object(object, u64::MAX) {
             Some(next) => self.cursor = next,

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Between two checks whether callbacks still run, nanoseconds.
-const CALLBACK_LOOK: u64 = 1_000_000;
+const CALLBACK_INTERVAL: u64 = 1_000_000;
 
 /// What the two threads share.
 struct Attach<H: Host> {
@@ -148,7 +148,7 @@ fn close_after_panic<P: HostedPlatform>(shared: &Shared<P>, runtime: &Clr<P>) ->
 /// The runtime does not wait for all of them (contract DET-07). Ours wait only for the worker, and the worker has ended, so this loop ends.
 fn wait_for_callbacks(shared: &Shared<impl Platform>) {
     while shared.running_callbacks.count() != 0 && !is_injected(InjectedFault::NotWaitForOwnCallbacks) {
-        shared.platform.pause(CALLBACK_LOOK);
+        shared.platform.pause(CALLBACK_INTERVAL);
     }
 }
 

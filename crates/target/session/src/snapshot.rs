@@ -16,7 +16,7 @@ use remora_wire::{AgentError, AgentErrorCode, FromAgent, HeapSnapshot, Message, 
 use std::sync::atomic::Ordering;
 
 /// How long to wait for room in the transport for all modules, nanoseconds.
-const PATIENCE: u64 = 1_000_000_000;
+const ROOM_TIMEOUT: u64 = 1_000_000_000;
 
 /// How many GCs to request, at most. If another full GC is already running, for the runtime or the application, our request ends with that
 /// one. Ours then never starts (seen on 10.0.12 in an application that collects without pause).
@@ -120,7 +120,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         modules.enumerates();
         let mut rest = self.runtime.modules().map_err(failed)?;
         let platform = &self.shared.platform;
-        self.samples.writer.transport.grant_wait(PATIENCE);
+        self.samples.writer.transport.grant_wait(ROOM_TIMEOUT);
         while !rest.is_empty() {
             let batch: Vec<usize> = rest.drain(..rest.len().min(BATCH)).collect();
             let (mut messages, samples) = (Vec::new(), &mut self.samples);
@@ -159,7 +159,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
         let platform = &self.shared.platform;
         let guarded = GuardedRuntime { shared: self.shared, runtime: self.runtime };
         let mut rest = platform.methods_with_roots();
-        self.samples.writer.transport.grant_wait(PATIENCE);
+        self.samples.writer.transport.grant_wait(ROOM_TIMEOUT);
         while !rest.is_empty() {
             let batch: Vec<u64> = rest.drain(..rest.len().min(BATCH)).collect();
             let (mut messages, mut has_unloaded, samples) = (Vec::new(), false, &mut self.samples);
@@ -191,7 +191,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
 
     /// Sends the changed meanings of ids. The next call retries those without room.
     pub(crate) fn tell(&mut self, modules: &mut ModuleIds) {
-        self.samples.writer.transport.grant_wait(PATIENCE);
+        self.samples.writer.transport.grant_wait(ROOM_TIMEOUT);
         modules.tell(|message| self.publish(message));
     }
 

@@ -26,10 +26,10 @@ const CALM_ROUNDS: u32 = 8;
 const SCAN: u64 = 500_000_000;
 
 /// How long to wait for room in the transport between two checks of the control channel, nanoseconds.
-const PATIENCE: u64 = 20_000_000;
+const ROOM_TIMEOUT: u64 = 20_000_000;
 
 /// How long to wait for room after the recording, nanoseconds.
-const LAST_PATIENCE: u64 = 200_000_000;
+const LAST_ROOM_TIMEOUT: u64 = 200_000_000;
 
 /// Rounds in which the runtime may still confirm the attach after the recorder is gone: 10 s in all. The runtime does that next, in the
 /// thread of InitializeForAttach. Rounds are counted, not time: a stopped process has no time to confirm anything.
@@ -161,7 +161,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             platform.send(&FromAgent::Failed(AgentErrorCode::CallbackPanicked.into()));
             return false;
         }
-        self.samples.writer.transport.grant_wait(PATIENCE);
+        self.samples.writer.transport.grant_wait(ROOM_TIMEOUT);
         let count = self.samples.pass(self.shared, self.runtime);
         self.more = count == BATCH * BATCHES;
         self.calm = if count < BATCH { self.calm.saturating_add(1) } else { 0 };
@@ -179,7 +179,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     /// Stops sampling, sends the remaining samples, and says goodbye.
     fn leave(&mut self) -> Outcome {
         let platform = &self.shared.platform;
-        self.samples.writer.transport.grant_wait(LAST_PATIENCE);
+        self.samples.writer.transport.grant_wait(LAST_ROOM_TIMEOUT);
         let last = FinalMessages { names: platform.thread_names(), times: platform.cpu_times() };
         let stopped = platform.stop_sampling();
         self.samples.last(self.shared, self.runtime, last);

@@ -33,7 +33,7 @@ pub struct Swept {
 
 /// A file that looks dead is examined again after this long. A live run needs an instant between creating it and locking it, or listening
 /// on it.
-const SECOND_LOOK: Duration = Duration::from_millis(50);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Removes files that an interrupted run left within reach of `process`.
 pub fn sweep(process: &Process) -> Result<Swept, Error> {
@@ -44,7 +44,7 @@ pub fn sweep(process: &Process) -> Result<Swept, Error> {
     if suspects.is_empty() {
         return Ok(swept);
     }
-    std::thread::sleep(SECOND_LOOK);
+    std::thread::sleep(RECHECK_INTERVAL);
     let listening = listening_names(process);
     for Suspect { directory, name } in &suspects {
         match judge(directory, name, &listening) {

@@ -24,7 +24,7 @@ use std::thread;
 /// Bytes of the secret.
 const SECRET: usize = 16;
 /// Interval of checks whether the server should stop, milliseconds.
-const LOOK: i64 = 100;
+const INTERVAL: i64 = 100;
 
 /// Serves on a port of 127.0.0.1.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Server {
     /// Those of the listening socket.
     pub fn serve(&self, goes_on: &mut dyn FnMut() -> bool) -> io::Result<()> {
         while goes_on() {
-            let look = Timespec { tv_sec: 0, tv_nsec: LOOK * 1_000_000 };
+            let look = Timespec { tv_sec: 0, tv_nsec: INTERVAL * 1_000_000 };
             match poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&look)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => continue,
                 Ok(_) => {}

@@ -6,18 +6,18 @@ use remora_sampler::{Slot, monotonic, thread_cpu_of};
 use std::sync::atomic::Ordering;
 
 /// The distance of looks for the last answers, nanoseconds.
-const ANSWER_LOOKS: u64 = 1_000_000;
+const ANSWER_INTERVAL: u64 = 1_000_000;
 
 impl Rounds<'_> {
     /// Waits until the threads have answered, for some time at most.
     fn await_answers(&self) {
         let heard = self.sampler.bell.load(Ordering::SeqCst);
         let is_open = |at| self.slot(at).is_some_and(|slot| slot.ask.weight.load(Ordering::Acquire) != 0);
-        for _ in 0..ANSWERING / ANSWER_LOOKS {
+        for _ in 0..ANSWERING / ANSWER_INTERVAL {
             if !(0..self.looked.len()).any(is_open) {
                 return;
             }
-            futex_wait(&self.sampler.bell, heard as u32, ANSWER_LOOKS);
+            futex_wait(&self.sampler.bell, heard as u32, ANSWER_INTERVAL);
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Set while the guard is closed. The lower bits count the threads inside.
 const SHUT: u64 = 1 << 63;
 /// The polling interval while threads are inside.
-const LOOK: Duration = Duration::from_micros(100);
+const INTERVAL: Duration = Duration::from_micros(100);
 
 pub(super) struct CallbackGuard<T> {
     state: AtomicU64,
@@ -91,7 +91,7 @@ impl<T> CallbackGuard<T> {
                     self.state.fetch_and(!SHUT, Ordering::SeqCst);
                     return Err(CallbacksInside(inside));
                 }
-                _ => std::thread::sleep(LOOK),
+                _ => std::thread::sleep(INTERVAL),
             }
         }
     }

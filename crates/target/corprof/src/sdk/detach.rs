@@ -28,7 +28,7 @@ const LONGEST_ATTACH: Duration = Duration::from_secs(60);
 const WORKER: &str = "corprof-worker";
 
 /// The polling interval.
-const LOOK: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(1);
 
 /// Why a detach failed. The session is still alive, and the runtime has accepted no detach request.
 ///
@@ -440,7 +440,7 @@ fn stop_once(session: &Session<'_>, timeout: Duration) -> Result<(), HResult> {
             Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS)
                 if Instant::now() < end && !session.common.state().shutdown =>
             {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(INTERVAL);
             }
             other => return other.map(drop),
         }

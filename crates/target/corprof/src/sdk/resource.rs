@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The polling interval.
-const LOOK: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(1);
 
 /// A kind of resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -210,7 +210,7 @@ pub(super) fn until(timeout: Duration, holds: impl Fn() -> bool) -> bool {
         if Instant::now() >= end {
             return false;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(INTERVAL);
     }
     true
 }

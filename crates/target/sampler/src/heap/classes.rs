@@ -57,7 +57,7 @@ impl<'a> Classes<'a> {
         }
     }
 
-    /// The number of the class that [`Classes::next_untold`] returned last.
+    /// The number of the class that [`Classes::next_undescribed`] returned last.
     pub(crate) fn last_sent(&self) -> u64 {
         self.sent.saturating_sub(1) as u64
     }
