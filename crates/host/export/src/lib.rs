@@ -21,7 +21,6 @@ mod firefox;
 mod folded;
 mod format;
 mod html;
-mod kind;
 mod pprof;
 mod speedscope;
 mod sums;

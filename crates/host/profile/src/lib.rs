@@ -11,19 +11,27 @@
 //! `Serialize` on these types: files have their own, versioned, boundary types.
 #![forbid(unsafe_code)]
 
+mod application;
+mod code_kind;
 mod frame;
 mod loss;
 mod scale;
 mod stack;
 mod summary;
 mod thread;
+mod wait;
 
+pub use application::{
+    ApplicationMethod, ApplicationRule, ApplicationTime, BlockedTime, Callee, Entry, EntryPoint, Line,
+};
+pub use code_kind::CodeKind;
 pub use frame::{Frame, FrameIx, FrameKind, StringIx};
 pub use loss::{Loss, LossCause};
 pub use scale::{LARGEST_SCALE, UNSCALED};
 pub use stack::{StackIx, StackNode};
 pub use summary::{HotMethod, Summary, ThreadShare};
 pub use thread::{Thread, ThreadIx};
+pub use wait::Wait;
 
 use std::collections::HashMap;
 

@@ -9,9 +9,8 @@
 mod table;
 
 use crate::account;
-use crate::kind::Kind;
 use flate2::{Compression, write::GzEncoder};
-use remora_profile::{Profile, Sample};
+use remora_profile::{CodeKind, Profile, Sample};
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 use std::io::{self, BufWriter, IntoInnerError, Write};
@@ -166,7 +165,7 @@ impl<'a> Meta<'a> {
     fn of(profile: &'a Profile, busiest: Option<usize>) -> Meta<'a> {
         let meta = &profile.meta;
         Meta {
-            categories: Kind::ALL.map(Category::of).into(),
+            categories: CodeKind::ALL.map(Category::of).into(),
             debug: false,
             extensions: Extensions::default(),
             interval: 1_000.0 / f64::from(meta.frequency.max(1)),
@@ -201,13 +200,13 @@ fn entries(profile: &Profile) -> Vec<Entry> {
 
 impl Category {
     /// The profiler's default category is the grey one, which must be called "Other".
-    fn of(kind: Kind) -> Category {
+    fn of(kind: CodeKind) -> Category {
         let (name, color) = match kind {
-            Kind::Application => (kind.label(), "orange"),
-            Kind::Framework => (kind.label(), "green"),
-            Kind::Native => (kind.label(), "blue"),
-            Kind::Runtime => (kind.label(), "purple"),
-            Kind::Marker => ("Other", "grey"),
+            CodeKind::Application => (kind.label(), "orange"),
+            CodeKind::Framework => (kind.label(), "green"),
+            CodeKind::Native => (kind.label(), "blue"),
+            CodeKind::Runtime => (kind.label(), "purple"),
+            CodeKind::Marker => ("Other", "grey"),
         };
         Category { name, color, subcategories: ["Other"] }
     }

@@ -1,8 +1,7 @@
 //! One thread of the processed format: columns that refer to each other by index, with only the items that the thread's samples use.
 
 use super::milliseconds;
-use crate::kind::Kind;
-use remora_profile::{FrameIx, Profile, Sample, StackIx, State, StringIx};
+use remora_profile::{CodeKind, FrameIx, Profile, Sample, StackIx, State, StringIx};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -245,7 +244,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         let table = &mut self.frames;
         table.address.push(NONE);
         table.inline_depth.push(0);
-        table.category.push(Kind::of(self.profile, frame).index());
+        table.category.push(CodeKind::of(self.profile, frame).index());
         table.subcategory.push(0);
         table.func.push(func);
         table.native_symbol.push(None);

@@ -3,9 +3,8 @@
 //! Contains only items that a sample refers to. Times are nanoseconds, exact in JavaScript numbers up to 104 days.
 
 use crate::account;
-use crate::kind::Kind;
 use crate::sums;
-use remora_profile::{Frame, Loss, Profile, StackIx, State, StringIx};
+use remora_profile::{CodeKind, Frame, Loss, Profile, StackIx, State, StringIx};
 use serde::Serialize;
 
 /// "None" in a column.
@@ -116,7 +115,7 @@ impl<'a> Page<'a> {
         Page {
             about: About::of(profile),
             loss: Account::of(&profile.loss),
-            kinds: Kind::ALL.map(Kind::label).to_vec(),
+            kinds: CodeKind::ALL.map(CodeKind::label).to_vec(),
             strings: of_used(profile.strings(), &used.strings).map(String::as_str).collect(),
             frames: Frames::of(profile, &used, &places),
             nodes: Nodes::of(profile, &used, &places),
@@ -175,7 +174,7 @@ impl Frames {
             frames.module.push(text(frame.module));
             frames.file.push(text(frame.file));
             frames.line.push(frame.line.map_or(NONE, i64::from));
-            frames.kind.push(Kind::of(profile, frame).index());
+            frames.kind.push(CodeKind::of(profile, frame).index());
         }
         frames
     }

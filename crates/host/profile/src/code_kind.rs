@@ -1,10 +1,10 @@
 //! The owner of a frame's code, for colours and categories. Only file names decide, since nothing else is known here.
 
-use remora_profile::{Frame, FrameKind, Profile};
+use crate::{Frame, FrameKind, Profile};
 
 /// The owner of a frame's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub enum CodeKind {
     /// Managed code of the application and its libraries.
     Application,
     /// Managed code that comes with .NET: `System.*`, `Microsoft.*`.
@@ -34,11 +34,12 @@ const RUNTIME_FILES: [&str; 10] = [
 /// Assemblies of .NET not called `System.*` or `Microsoft.*`.
 const FRAMEWORK_FILES: [&str; 4] = ["mscorlib", "netstandard", "WindowsBase", "System"];
 
-impl Kind {
-    /// Every kind, in the order of [`Kind::index`].
-    pub const ALL: [Kind; 5] = [Kind::Application, Kind::Framework, Kind::Native, Kind::Runtime, Kind::Marker];
+impl CodeKind {
+    /// Every kind, in the order of [`CodeKind::index`].
+    pub const ALL: [CodeKind; 5] =
+        [CodeKind::Application, CodeKind::Framework, CodeKind::Native, CodeKind::Runtime, CodeKind::Marker];
 
-    /// Its index in [`Kind::ALL`].
+    /// Its index in [`CodeKind::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
@@ -46,41 +47,41 @@ impl Kind {
     /// The displayed text.
     pub fn label(self) -> &'static str {
         match self {
-            Kind::Application => "Application",
-            Kind::Framework => "Framework",
-            Kind::Native => "Native",
-            Kind::Runtime => "Runtime",
-            Kind::Marker => "Unknown and marks",
+            CodeKind::Application => "Application",
+            CodeKind::Framework => "Framework",
+            CodeKind::Native => "Native",
+            CodeKind::Runtime => "Runtime",
+            CodeKind::Marker => "Unknown and marks",
         }
     }
 
     /// The kind of `frame`.
-    pub fn of(profile: &Profile, frame: &Frame) -> Kind {
+    pub fn of(profile: &Profile, frame: &Frame) -> CodeKind {
         let module = frame.module.map(|module| profile.text(module));
         match frame.kind {
             FrameKind::Managed => managed(module, profile.text(frame.name)),
             FrameKind::Native => native(module),
-            FrameKind::Unknown | FrameKind::Synthetic => Kind::Marker,
+            FrameKind::Unknown | FrameKind::Synthetic => CodeKind::Marker,
         }
     }
 }
 
 /// Without a file (a dynamic method, say) the namespace decides.
-fn managed(module: Option<&str>, name: &str) -> Kind {
+fn managed(module: Option<&str>, name: &str) -> CodeKind {
     let decisive = module.unwrap_or(name);
     let stem = decisive.strip_suffix(".dll").or_else(|| decisive.strip_suffix(".exe")).unwrap_or(decisive);
     if stem.starts_with("System.") || stem.starts_with("Microsoft.") || FRAMEWORK_FILES.contains(&stem) {
-        Kind::Framework
+        CodeKind::Framework
     } else {
-        Kind::Application
+        CodeKind::Application
     }
 }
 
-fn native(module: Option<&str>) -> Kind {
+fn native(module: Option<&str>) -> CodeKind {
     let of_runtime = |file: &str| {
         file == "dotnet" || RUNTIME_FILES.iter().any(|known| file.starts_with(known) && file.contains(".so"))
     };
-    if module.is_some_and(of_runtime) { Kind::Runtime } else { Kind::Native }
+    if module.is_some_and(of_runtime) { CodeKind::Runtime } else { CodeKind::Native }
 }
 
 #[cfg(test)]
@@ -98,20 +99,20 @@ mod tests {
                 file: None,
                 line: None,
             };
-            assert_eq!(Kind::of(&profile, &frame), expected, "{name} in {module:?}");
+            assert_eq!(CodeKind::of(&profile, &frame), expected, "{name} in {module:?}");
         };
-        check(FrameKind::Managed, "Shop.Orders.Price()", Some("Shop.dll"), Kind::Application);
-        check(FrameKind::Managed, "System.Linq.Mine()", Some("Shop.dll"), Kind::Application);
-        check(FrameKind::Managed, "Systematic.Run()", Some("Systematic.dll"), Kind::Application);
-        check(FrameKind::Managed, "string.Concat()", Some("System.Private.CoreLib.dll"), Kind::Framework);
-        check(FrameKind::Managed, "System.Text.RegularExpressions.Dynamic()", None, Kind::Framework);
-        check(FrameKind::Managed, "lambda_method1()", None, Kind::Application);
-        check(FrameKind::Native, "memcpy", Some("libc.so.6"), Kind::Native);
-        check(FrameKind::Native, "libcoreclr.so+0x12", Some("libcoreclr.so"), Kind::Runtime);
-        check(FrameKind::Native, "SystemNative_Read", Some("libSystem.Native.so"), Kind::Runtime);
-        check(FrameKind::Native, "main", Some("dotnet"), Kind::Runtime);
-        check(FrameKind::Native, "main", None, Kind::Native);
-        check(FrameKind::Unknown, "[unknown]", None, Kind::Marker);
-        check(FrameKind::Synthetic, "[truncated]", None, Kind::Marker);
+        check(FrameKind::Managed, "Shop.Orders.Price()", Some("Shop.dll"), CodeKind::Application);
+        check(FrameKind::Managed, "System.Linq.Mine()", Some("Shop.dll"), CodeKind::Application);
+        check(FrameKind::Managed, "Systematic.Run()", Some("Systematic.dll"), CodeKind::Application);
+        check(FrameKind::Managed, "string.Concat()", Some("System.Private.CoreLib.dll"), CodeKind::Framework);
+        check(FrameKind::Managed, "System.Text.RegularExpressions.Dynamic()", None, CodeKind::Framework);
+        check(FrameKind::Managed, "lambda_method1()", None, CodeKind::Application);
+        check(FrameKind::Native, "memcpy", Some("libc.so.6"), CodeKind::Native);
+        check(FrameKind::Native, "libcoreclr.so+0x12", Some("libcoreclr.so"), CodeKind::Runtime);
+        check(FrameKind::Native, "SystemNative_Read", Some("libSystem.Native.so"), CodeKind::Runtime);
+        check(FrameKind::Native, "main", Some("dotnet"), CodeKind::Runtime);
+        check(FrameKind::Native, "main", None, CodeKind::Native);
+        check(FrameKind::Unknown, "[unknown]", None, CodeKind::Marker);
+        check(FrameKind::Synthetic, "[truncated]", None, CodeKind::Marker);
     }
 }

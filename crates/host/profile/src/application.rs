@@ -1,0 +1,314 @@
+//! Time by application method: what each method of the application spends itself, and what it causes in code that is not the application's.
+
+use crate::{CodeKind, Frame, FrameIx, Profile, Sample, StackIx, State, StringIx, ThreadIx, Wait};
+use std::collections::{HashMap, HashSet};
+
+/// Which managed code belongs to the application.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApplicationRule {
+    /// Names of assemblies, each with `*` for any text. Without one, every assembly belongs to it that neither comes with .NET nor is named
+    /// `System.*` or `Microsoft.*`.
+    pub assemblies: Vec<String>,
+}
+
+impl ApplicationRule {
+    /// Whether the code of `frame` belongs to the application.
+    pub fn includes(&self, profile: &Profile, frame: &Frame) -> bool {
+        if self.assemblies.is_empty() {
+            return CodeKind::of(profile, frame) == CodeKind::Application;
+        }
+        let module =
+            frame.module.filter(|_| frame.kind == crate::FrameKind::Managed).map(|module| profile.text(module));
+        module.is_some_and(|module| self.assemblies.iter().any(|pattern| matches(pattern, without_ending(module))))
+    }
+}
+
+fn without_ending(module: &str) -> &str {
+    module.strip_suffix(".dll").or_else(|| module.strip_suffix(".exe")).unwrap_or(module)
+}
+
+/// Whether `text` is `pattern`, in which `*` stands for any text. Case does not matter.
+fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.to_lowercase(), text.to_lowercase());
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        match rest.split_once(part) {
+            Some((_, behind)) => rest = behind,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// What starts the work of a thread: what calls the outermost application method.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Entry {
+    /// A thread of its own, among them the main thread.
+    #[default]
+    Thread,
+    /// A thread of the pool: a task, or the continuation of an async method.
+    Pool,
+    /// A timer.
+    Timer,
+    /// A hosted service, at its start.
+    HostedService,
+    /// A request of ASP.NET Core.
+    Request,
+}
+
+/// Time by the code that starts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryPoint {
+    /// What calls it.
+    pub entry: Entry,
+    /// A frame of the outermost application method.
+    pub frame: FrameIx,
+    /// Nanoseconds.
+    pub weight: u64,
+}
+
+/// Time in a line of a method, and in what it calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// A frame with that file and line.
+    pub frame: FrameIx,
+    /// Nanoseconds.
+    pub weight: u64,
+}
+
+/// Time in code outside of the application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Callee {
+    /// A frame of the method that the application calls.
+    pub frame: FrameIx,
+    /// Nanoseconds in it and in what it calls, up to the next application method.
+    pub weight: u64,
+}
+
+/// An application method and its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplicationMethod {
+    /// A frame of that method.
+    pub frame: FrameIx,
+    /// Nanoseconds in the method itself.
+    pub self_weight: u64,
+    /// Nanoseconds in code outside of the application that it calls.
+    pub caused_weight: u64,
+    /// The part of both from blocked samples.
+    pub blocked_weight: u64,
+    /// Samples of both.
+    pub samples: u64,
+    /// Its lines, the one with most time first. Empty without debug information.
+    pub lines: Vec<Line>,
+    /// What it calls outside of the application, the most expensive first.
+    pub callees: Vec<Callee>,
+}
+
+impl ApplicationMethod {
+    /// Nanoseconds in the method and in code outside of the application that it calls.
+    pub fn weight(&self) -> u64 {
+        self.self_weight.saturating_add(self.caused_weight)
+    }
+}
+
+/// A reason for blocked time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockedTime {
+    /// A frame of the nearest application method, with its line; `None` if no application method is on the stack.
+    pub frame: Option<FrameIx>,
+    /// What it waits for.
+    pub wait: Wait,
+    /// Nanoseconds.
+    pub weight: u64,
+    /// Number of threads.
+    pub threads: usize,
+}
+
+/// The time of a profile, by application code.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApplicationTime {
+    /// All application methods on a stack nearest to its leaf, the one with most time first.
+    pub methods: Vec<ApplicationMethod>,
+    /// Nanoseconds of samples without any application method.
+    pub elsewhere: u64,
+    /// The outermost application methods, the one with most time first.
+    pub entry_points: Vec<EntryPoint>,
+    /// Why threads were blocked, the longest first.
+    pub blocked: Vec<BlockedTime>,
+}
+
+impl ApplicationTime {
+    /// The time of `profile`, or only of one `thread`.
+    pub fn of(profile: &Profile, rule: &ApplicationRule, thread: Option<ThreadIx>) -> ApplicationTime {
+        let nodes = nodes(profile, rule);
+        let mut sums = Sums::default();
+        for sample in profile.samples().iter().filter(|sample| thread.is_none_or(|only| only == sample.thread)) {
+            sums.add(profile, &nodes, sample);
+        }
+        sums.finish(profile)
+    }
+}
+
+/// The application's part in a stack.
+#[derive(Debug, Clone, Copy, Default)]
+struct Node {
+    /// The node of the application method nearest to the leaf.
+    nearest: Option<StackIx>,
+    /// The frame that it calls.
+    callee: Option<FrameIx>,
+    /// The outermost application method.
+    outermost: Option<FrameIx>,
+    /// What calls that one.
+    entry: Entry,
+    /// What the frames between `nearest` and the leaf wait for.
+    wait: Option<Wait>,
+}
+
+/// The nodes of all stacks, in their order.
+fn nodes(profile: &Profile, rule: &ApplicationRule) -> Vec<Node> {
+    let is_application: Vec<bool> = profile.frames().iter().map(|frame| rule.includes(profile, frame)).collect();
+    let waits: Vec<Option<Wait>> = profile.frames().iter().map(|frame| Wait::of(profile, frame)).collect();
+    let entries: Vec<Entry> = profile.frames().iter().map(|frame| entry(profile, frame)).collect();
+    let mut nodes: Vec<Node> = Vec::with_capacity(profile.stacks().len());
+    for (index, stack) in (0..).zip(profile.stacks()) {
+        let frame = stack.frame.0 as usize;
+        let parent = stack.parent.and_then(|parent| nodes.get(parent.0 as usize)).copied().unwrap_or_default();
+        nodes.push(if is_application[frame] {
+            let outermost = parent.outermost.or(Some(stack.frame));
+            Node { nearest: Some(StackIx(index)), callee: None, outermost, entry: parent.entry, wait: None }
+        } else {
+            let is_outside = parent.outermost.is_none();
+            Node {
+                callee: parent.callee.or_else(|| parent.nearest.map(|_| stack.frame)),
+                entry: if is_outside { parent.entry.max(entries[frame]) } else { parent.entry },
+                // The mark of a thread that is ready to run comes last, and says more than its callers.
+                wait: waits[frame].filter(|wait| *wait == Wait::Cpu).or(parent.wait).or(waits[frame]),
+                ..parent
+            }
+        });
+    }
+    nodes
+}
+
+/// What a frame outside of the outermost application method says about its start.
+fn entry(profile: &Profile, frame: &Frame) -> Entry {
+    const STARTS: [(&str, Entry); 5] = [
+        ("Microsoft.AspNetCore.", Entry::Request),
+        ("Microsoft.Extensions.Hosting.", Entry::HostedService),
+        ("System.Threading.TimerQueue", Entry::Timer),
+        ("System.Threading.ThreadPoolWorkQueue.", Entry::Pool),
+        ("System.Threading.PortableThreadPool.", Entry::Pool),
+    ];
+    let name = profile.text(frame.name);
+    STARTS.iter().find(|(start, _)| name.starts_with(start)).map_or(Entry::Thread, |(_, entry)| *entry)
+}
+
+/// The identity of a method: name and module, not the line.
+type Key = (StringIx, Option<StringIx>);
+
+fn key(profile: &Profile, frame: FrameIx) -> Key {
+    let frame = profile.frame_at(frame);
+    (frame.name, frame.module)
+}
+
+#[derive(Default)]
+struct Sums {
+    methods: HashMap<Key, MethodSum>,
+    elsewhere: u64,
+    entry_points: HashMap<(Entry, Key), (FrameIx, u64)>,
+    blocked: HashMap<(Option<FrameIx>, Wait), (u64, HashSet<ThreadIx>)>,
+}
+
+struct MethodSum {
+    method: ApplicationMethod,
+    lines: HashMap<FrameIx, u64>,
+    callees: HashMap<Key, (FrameIx, u64)>,
+}
+
+impl Sums {
+    fn add(&mut self, profile: &Profile, nodes: &[Node], sample: &Sample) {
+        let node = nodes[sample.stack.0 as usize];
+        let nearest = node.nearest.map(|stack| profile.stack_at(stack).frame);
+        match nearest {
+            Some(frame) => self.add_method(profile, frame, node, sample),
+            None => self.elsewhere = self.elsewhere.saturating_add(sample.weight),
+        }
+        if let Some(outermost) = node.outermost {
+            let sum = self.entry_points.entry((node.entry, key(profile, outermost))).or_insert((outermost, 0));
+            sum.1 = sum.1.saturating_add(sample.weight);
+        }
+        if sample.state == State::Blocked {
+            let wait = node.wait.unwrap_or(if nearest.is_some() { Wait::Runtime } else { Wait::IdleRuntime });
+            let (weight, threads) = self.blocked.entry((nearest, wait)).or_default();
+            *weight = weight.saturating_add(sample.weight);
+            threads.insert(sample.thread);
+        }
+    }
+
+    fn add_method(&mut self, profile: &Profile, frame: FrameIx, node: Node, sample: &Sample) {
+        let sum = self.methods.entry(key(profile, frame)).or_insert_with(|| MethodSum::new(frame));
+        let method = &mut sum.method;
+        let weight = if node.callee.is_some() { &mut method.caused_weight } else { &mut method.self_weight };
+        *weight = weight.saturating_add(sample.weight);
+        if sample.state == State::Blocked {
+            method.blocked_weight = method.blocked_weight.saturating_add(sample.weight);
+        }
+        method.samples += 1;
+        let line = sum.lines.entry(frame).or_default();
+        *line = line.saturating_add(sample.weight);
+        if let Some(callee) = node.callee {
+            let (_, weight) = sum.callees.entry(key(profile, callee)).or_insert((callee, 0));
+            *weight = weight.saturating_add(sample.weight);
+        }
+    }
+
+    fn finish(self, profile: &Profile) -> ApplicationTime {
+        let mut methods: Vec<ApplicationMethod> =
+            self.methods.into_values().map(|method| method.finish(profile)).collect();
+        methods.sort_by_key(|method| by_weight(profile, method.weight(), method.frame));
+        let mut entry_points: Vec<EntryPoint> = self
+            .entry_points
+            .into_iter()
+            .map(|((entry, _), (frame, weight))| EntryPoint { entry, frame, weight })
+            .collect();
+        entry_points.sort_by_key(|point| (by_weight(profile, point.weight, point.frame), point.entry));
+        let mut blocked: Vec<BlockedTime> = self
+            .blocked
+            .into_iter()
+            .map(|((frame, wait), (weight, threads))| BlockedTime { frame, wait, weight, threads: threads.len() })
+            .collect();
+        blocked.sort_by_key(|row| (std::cmp::Reverse(row.weight), row.frame, row.wait));
+        ApplicationTime { methods, elsewhere: self.elsewhere, entry_points, blocked }
+    }
+}
+
+/// Most time first, then by name.
+fn by_weight(profile: &Profile, weight: u64, frame: FrameIx) -> (std::cmp::Reverse<u64>, &str, FrameIx) {
+    (std::cmp::Reverse(weight), profile.text(profile.frame_at(frame).name), frame)
+}
+
+impl MethodSum {
+    fn new(frame: FrameIx) -> MethodSum {
+        let method = ApplicationMethod {
+            frame,
+            self_weight: 0,
+            caused_weight: 0,
+            blocked_weight: 0,
+            samples: 0,
+            lines: Vec::new(),
+            callees: Vec::new(),
+        };
+        MethodSum { method, lines: HashMap::new(), callees: HashMap::new() }
+    }
+
+    fn finish(mut self, profile: &Profile) -> ApplicationMethod {
+        let lines = self.lines.into_iter().filter(|(frame, _)| profile.frame_at(*frame).line.is_some());
+        self.method.lines = lines.map(|(frame, weight)| Line { frame, weight }).collect();
+        self.method.lines.sort_by_key(|line| (std::cmp::Reverse(line.weight), line.frame));
+        self.method.callees = self.callees.into_values().map(|(frame, weight)| Callee { frame, weight }).collect();
+        self.method.callees.sort_by_key(|callee| by_weight(profile, callee.weight, callee.frame));
+        self.method
+    }
+}

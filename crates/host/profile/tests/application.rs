@@ -1,0 +1,194 @@
+//! Time by application method, on stacks like those of real programs.
+
+use remora_profile::{
+    ApplicationRule, ApplicationTime, Entry, Frame, FrameIx, FrameKind, Meta, Profile, Sample, State, Thread, ThreadIx,
+    Wait,
+};
+
+const CORE: &str = "System.Private.CoreLib.dll";
+const KESTREL: &str = "Microsoft.AspNetCore.Server.Kestrel.Core.dll";
+
+struct Made {
+    profile: Profile,
+    thread: ThreadIx,
+}
+
+impl Made {
+    fn new() -> Made {
+        let mut profile = Profile::new(Meta::default());
+        let thread = profile.add_thread(Thread { id: 7, name: ".NET TP Worker".into() });
+        Made { profile, thread }
+    }
+
+    /// A frame: `name|module`, `name|module|line` or `[mark]`. A module without `.dll` is native.
+    fn frame(&mut self, text: &str) -> FrameIx {
+        let mut parts = text.split('|');
+        let name = self.profile.string(parts.next().unwrap());
+        let module = parts.next();
+        let kind = match module {
+            None => FrameKind::Synthetic,
+            Some(module) if module.ends_with(".dll") => FrameKind::Managed,
+            Some(_) => FrameKind::Native,
+        };
+        let module = module.map(|module| self.profile.string(module));
+        let line = parts.next().map(|line| line.parse().unwrap());
+        let file = line.map(|_| self.profile.string("Orders.cs"));
+        self.profile.frame(Frame { kind, name, module, file, line })
+    }
+
+    /// Adds a sample: frames from the root to the leaf.
+    fn sample(&mut self, weight: u64, state: State, frames: &[&str]) {
+        let frames: Vec<FrameIx> = frames.iter().map(|frame| self.frame(frame)).collect();
+        let stack = self.profile.stack_from_root(frames).unwrap();
+        self.profile.add_sample(Sample { time: 0, thread: self.thread, stack, weight, state });
+    }
+
+    fn times(&self) -> ApplicationTime {
+        ApplicationTime::of(&self.profile, &ApplicationRule::default(), None)
+    }
+
+    fn name(&self, frame: FrameIx) -> &str {
+        self.profile.text(self.profile.frame_at(frame).name)
+    }
+}
+
+#[test]
+fn a_method_has_its_own_time_and_what_it_causes_up_to_the_next_application_method() {
+    let mut made = Made::new();
+    let sort = format!("System.Array.Sort()|{CORE}");
+    made.sample(10, State::Running, &["Shop.Main()|Shop.dll|3", "Shop.Price()|Shop.dll|7"]);
+    made.sample(20, State::Running, &["Shop.Main()|Shop.dll|3", "Shop.Price()|Shop.dll|8", &sort, "memcpy|libc.so.6"]);
+    // A comparison of the application's, called by the framework: not the caller's.
+    let compare = ["Shop.Main()|Shop.dll|3", "Shop.Price()|Shop.dll|8", &sort, "Shop.Compare()|Shop.dll|20"];
+    made.sample(5, State::Running, &compare);
+    made.sample(3, State::Running, &["clone3|libc.so.6", "libcoreclr.so+0x1|libcoreclr.so"]);
+    let times = made.times();
+    let rows: Vec<(&str, u64, u64)> = times
+        .methods
+        .iter()
+        .map(|method| (made.name(method.frame), method.self_weight, method.caused_weight))
+        .collect();
+    assert_eq!(rows, [("Shop.Price()", 10, 20), ("Shop.Compare()", 5, 0)]);
+    assert_eq!(times.elsewhere, 3);
+    let price = &times.methods[0];
+    let lines: Vec<(Option<u32>, u64)> =
+        price.lines.iter().map(|line| (made.profile.frame_at(line.frame).line, line.weight)).collect();
+    assert_eq!(lines, [(Some(8), 20), (Some(7), 10)]);
+    let callees: Vec<(&str, u64)> =
+        price.callees.iter().map(|callee| (made.name(callee.frame), callee.weight)).collect();
+    assert_eq!(callees, [("System.Array.Sort()", 20)]);
+}
+
+#[test]
+fn every_nanosecond_is_in_one_method_or_elsewhere_and_in_one_entry_point_at_most() {
+    let mut made = Made::new();
+    for weight in 1..50 {
+        let depth = weight as usize % 5;
+        let frames: Vec<String> = (0..=depth)
+            .map(|at| {
+                if (weight >> at) & 1 == 1 {
+                    format!("Shop.M{at}()|Shop.dll")
+                } else {
+                    format!("System.M{at}()|{CORE}")
+                }
+            })
+            .collect();
+        let frames: Vec<&str> = frames.iter().map(String::as_str).collect();
+        made.sample(weight, State::Running, &frames);
+    }
+    let times = made.times();
+    let methods: u64 = times.methods.iter().map(|method| method.weight()).sum();
+    let entries: u64 = times.entry_points.iter().map(|point| point.weight).sum();
+    assert_eq!((methods + times.elsewhere, entries), (made.profile.total_weight(), methods));
+}
+
+#[test]
+fn entry_points_are_known_by_what_calls_the_outermost_application_method() {
+    let mut made = Made::new();
+    let pool = format!("System.Threading.PortableThreadPool.WorkerThread.WorkerThreadStart()|{CORE}");
+    let dispatch = format!("System.Threading.ThreadPoolWorkQueue.Dispatch()|{CORE}");
+    let kestrel = format!("Microsoft.AspNetCore.Server.Kestrel.Core.Internal.Http.HttpProtocol.Start()|{KESTREL}");
+    made.sample(9, State::Running, &[&pool, &dispatch, &kestrel, "Shop.Get()|Shop.dll", "Shop.Price()|Shop.dll"]);
+    made.sample(8, State::Running, &[&pool, &dispatch, "Shop.Load()|Shop.dll"]);
+    let timer = format!("System.Threading.TimerQueueTimer.Fire(bool)|{CORE}");
+    made.sample(7, State::Running, &[&pool, &timer, "Shop.Tick()|Shop.dll"]);
+    let host = "Microsoft.Extensions.Hosting.BackgroundService.StartAsync()|Microsoft.Extensions.Hosting.dll";
+    made.sample(6, State::Running, &[host, "Shop.Work()|Shop.dll"]);
+    made.sample(5, State::Running, &["main|dotnet", "Shop.Main()|Shop.dll"]);
+    // What a method calls says nothing about its own start.
+    made.sample(4, State::Running, &["Shop.Run()|Shop.dll", &kestrel, "Shop.Last()|Shop.dll"]);
+    let points: Vec<(Entry, String, u64)> = made
+        .times()
+        .entry_points
+        .iter()
+        .map(|point| (point.entry, made.name(point.frame).to_owned(), point.weight))
+        .collect();
+    let expected = [
+        (Entry::Request, "Shop.Get()", 9),
+        (Entry::Pool, "Shop.Load()", 8),
+        (Entry::Timer, "Shop.Tick()", 7),
+        (Entry::HostedService, "Shop.Work()", 6),
+        (Entry::Thread, "Shop.Main()", 5),
+        (Entry::Thread, "Shop.Run()", 4),
+    ];
+    assert_eq!(points, expected.map(|(entry, name, weight)| (entry, name.to_owned(), weight)));
+}
+
+#[test]
+fn a_wait_is_what_the_application_asked_for_not_how_the_framework_waits() {
+    let mut made = Made::new();
+    let core = |name: &str| format!("{name}|{CORE}");
+    let (monitor, slim) =
+        (core("System.Threading.Monitor.Wait()"), core("System.Threading.ManualResetEventSlim.Wait()"));
+    let futex = "__futex_abstimed_wait_common|libc.so.6";
+    let result = core("System.Threading.Tasks.Task.InternalWait()");
+    made.sample(9, State::Blocked, &["Shop.Get()|Shop.dll|4", &result, &slim, &monitor, futex]);
+    let enter = core("System.Threading.Monitor.Enter(object)");
+    made.sample(8, State::Blocked, &["Shop.Get()|Shop.dll|5", &enter, futex]);
+    made.sample(7, State::Blocked, &["Shop.Get()|Shop.dll|6", &core("System.Threading.Thread.Sleep(int)"), futex]);
+    let read = "System.Net.Sockets.Socket.Receive()|System.Net.Sockets.dll";
+    made.sample(6, State::Blocked, &["Shop.Get()|Shop.dll|7", read, "SystemNative_Read|libSystem.Native.so"]);
+    made.sample(5, State::Blocked, &["Shop.Get()|Shop.dll|8", read, "[waiting for a CPU]"]);
+    made.sample(4, State::Blocked, &["Shop.Get()|Shop.dll|9", "libcoreclr.so+0x1|libcoreclr.so", futex]);
+    let worker = core("System.Threading.PortableThreadPool.WorkerThread.WorkerThreadStart()");
+    let lifo = core("System.Threading.LowLevelLifoSemaphore.Wait(int, bool)");
+    made.sample(3, State::Blocked, &[&worker, &lifo, futex]);
+    made.sample(2, State::Blocked, &["libcoreclr.so+0x2|libcoreclr.so", futex]);
+    made.sample(100, State::Running, &["Shop.Get()|Shop.dll|5", &enter]);
+    let rows: Vec<(Option<u32>, Wait, u64)> = made
+        .times()
+        .blocked
+        .iter()
+        .map(|row| (row.frame.and_then(|frame| made.profile.frame_at(frame).line), row.wait, row.weight))
+        .collect();
+    let expected = [
+        (Some(4), Wait::Task, 9),
+        (Some(5), Wait::Lock, 8),
+        (Some(6), Wait::Sleep, 7),
+        (Some(7), Wait::Io, 6),
+        (Some(8), Wait::Cpu, 5),
+        (Some(9), Wait::Runtime, 4),
+        (None, Wait::IdlePool, 3),
+        (None, Wait::IdleRuntime, 2),
+    ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn patterns_of_assemblies_replace_the_rule_and_dynamic_methods_belong_to_none() {
+    let mut made = Made::new();
+    let frames =
+        ["Shop.Main()|Shop.Web.dll", "Npgsql.Read()|Npgsql.dll", "System.Linq.Run()|System.Linq.dll", "send|libc.so.6"];
+    let frames = frames.map(|frame| made.frame(frame));
+    let includes = |patterns: &[&str]| {
+        let rule = ApplicationRule { assemblies: patterns.iter().map(|&pattern| pattern.to_owned()).collect() };
+        frames.map(|frame| rule.includes(&made.profile, made.profile.frame_at(frame)))
+    };
+    assert_eq!(includes(&[]), [true, true, false, false]);
+    assert_eq!(includes(&["Shop.*"]), [true, false, false, false]);
+    assert_eq!(includes(&["shop.web"]), [true, false, false, false]);
+    assert_eq!(includes(&["shop"]), [false; 4]);
+    assert_eq!(includes(&["*sql", "System.L*q"]), [false, true, true, false]);
+    assert_eq!(includes(&["*"]), [true, true, true, false]);
+    assert_eq!(includes(&["Shop*Web*Web"]), [false; 4], "no part counts twice");
+}
