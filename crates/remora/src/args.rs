@@ -7,6 +7,7 @@ pub(crate) use refusal::in_one_line;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::styling};
 use remora_clr_model::differences::RuntimeVersion;
 use remora_heap_report::{Condition, Group};
+use remora_profile::ApplicationRule;
 use remora_terminal::duration;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -139,6 +140,8 @@ pub(crate) struct RecordArgs {
     /// What takes the samples: Remora's agent, or the runtime's own sampler, which loads nothing
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub(crate) engine: EngineArg,
+    #[command(flatten)]
+    pub(crate) application: ApplicationArgs,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -216,9 +219,26 @@ pub(crate) struct ReportArgs {
     /// Only this thread, by its id or name; `all` shows each thread by itself
     #[arg(long, value_name = "THREAD")]
     pub(crate) thread: Option<String>,
+    #[command(flatten)]
+    pub(crate) application: ApplicationArgs,
     /// Print as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Which code is the application's.
+#[derive(Debug, Args)]
+pub(crate) struct ApplicationArgs {
+    /// Assemblies of the application, like 'Shop.*' [default: all but those of .NET, System.* and Microsoft.*]
+    #[arg(long, value_name = "PATTERN")]
+    application: Vec<String>,
+}
+
+impl ApplicationArgs {
+    /// The rule that these flags state.
+    pub(crate) fn rule(&self) -> ApplicationRule {
+        ApplicationRule { assemblies: self.application.clone() }
+    }
 }
 
 /// Flags of `remora convert`.

@@ -1,8 +1,10 @@
 //! `remora report`: the hottest methods of a recording, as text or JSON.
 
+mod application;
 mod json;
 mod text;
 
+pub(crate) use application::{ApplicationJson, tables};
 pub(crate) use json::{Part, Summed};
 pub(crate) use text::{head, hottest};
 
@@ -47,7 +49,11 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
         }
     };
     let top = args.top as usize;
-    out(&if args.json { json::render(&recording, &summaries, top) } else { text::render(profile, &summaries, top) })?;
+    let rule = args.application.rule();
+    out(&match args.json {
+        true => json::render(&recording, &summaries, &rule, top),
+        false => text::render(profile, &summaries, &rule, top),
+    })?;
     fail_if_incomplete(&args.file, &recording)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{CodeKind, Frame, FrameIx, Profile, Sample, StackIx, State, StringIx, ThreadIx, Wait};
 use std::collections::{HashMap, HashSet};
+use strum::IntoStaticStr;
 
 /// Which managed code belongs to the application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,7 +44,8 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 /// What starts the work of a thread: what calls the outermost application method.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Entry {
     /// A thread of its own, among them the main thread.
     #[default]
@@ -56,6 +58,13 @@ pub enum Entry {
     HostedService,
     /// A request of ASP.NET Core.
     Request,
+}
+
+impl Entry {
+    /// Its name in reports: `request`, `hosted-service`.
+    pub fn code(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// Time by the code that starts it.
@@ -131,8 +140,12 @@ pub struct BlockedTime {
 pub struct ApplicationTime {
     /// All application methods on a stack nearest to its leaf, the one with most time first.
     pub methods: Vec<ApplicationMethod>,
-    /// Nanoseconds of samples without any application method.
+    /// Nanoseconds of samples without any application method, idle threads among them.
     pub elsewhere: u64,
+    /// Nanoseconds of blocked samples without any application method: idle threads.
+    pub idle: u64,
+    /// Threads with such samples.
+    pub idle_threads: usize,
     /// The outermost application methods, the one with most time first.
     pub entry_points: Vec<EntryPoint>,
     /// Why threads were blocked, the longest first.
@@ -140,6 +153,12 @@ pub struct ApplicationTime {
 }
 
 impl ApplicationTime {
+    /// All time but that of idle threads, nanoseconds.
+    pub fn busy(&self) -> u64 {
+        let elsewhere = self.elsewhere.saturating_sub(self.idle);
+        self.methods.iter().fold(elsewhere, |sum, method| sum.saturating_add(method.weight()))
+    }
+
     /// The time of `profile`, or only of one `thread`.
     pub fn of(profile: &Profile, rule: &ApplicationRule, thread: Option<ThreadIx>) -> ApplicationTime {
         let nodes = nodes(profile, rule);
@@ -217,6 +236,8 @@ fn key(profile: &Profile, frame: FrameIx) -> Key {
 struct Sums {
     methods: HashMap<Key, MethodSum>,
     elsewhere: u64,
+    idle: u64,
+    idle_threads: HashSet<ThreadIx>,
     entry_points: HashMap<(Entry, Key), (FrameIx, u64)>,
     blocked: HashMap<(Option<FrameIx>, Wait), (u64, HashSet<ThreadIx>)>,
 }
@@ -244,6 +265,10 @@ impl Sums {
             let (weight, threads) = self.blocked.entry((nearest, wait)).or_default();
             *weight = weight.saturating_add(sample.weight);
             threads.insert(sample.thread);
+            if nearest.is_none() {
+                self.idle = self.idle.saturating_add(sample.weight);
+                self.idle_threads.insert(sample.thread);
+            }
         }
     }
 
@@ -280,7 +305,8 @@ impl Sums {
             .map(|((frame, wait), (weight, threads))| BlockedTime { frame, wait, weight, threads: threads.len() })
             .collect();
         blocked.sort_by_key(|row| (std::cmp::Reverse(row.weight), row.frame, row.wait));
-        ApplicationTime { methods, elsewhere: self.elsewhere, entry_points, blocked }
+        let (elsewhere, idle, idle_threads) = (self.elsewhere, self.idle, self.idle_threads.len());
+        ApplicationTime { methods, elsewhere, idle, idle_threads, entry_points, blocked }
     }
 }
 

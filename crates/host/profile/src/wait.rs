@@ -1,9 +1,11 @@
 //! What a blocked thread waits for, as far as the frames of its stack prove it.
 
 use crate::{Frame, FrameKind, Profile};
+use strum::IntoStaticStr;
 
 /// What a blocked thread waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Wait {
     /// A lock: `Monitor`, `Lock`, `ReaderWriterLockSlim`, `Mutex`.
     Lock,
@@ -67,6 +69,11 @@ const WAITS: [(&str, Wait); 34] = [
 const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
 
 impl Wait {
+    /// Its name in reports: `lock`, `idle-pool`.
+    pub fn code(self) -> &'static str {
+        self.into()
+    }
+
     /// What the caller of `frame` waits for, if the frame says so.
     pub(crate) fn of(profile: &Profile, frame: &Frame) -> Option<Wait> {
         let name = profile.text(frame.name);

@@ -172,6 +172,8 @@ fn a_wait_is_what_the_application_asked_for_not_how_the_framework_waits() {
         (None, Wait::IdleRuntime, 2),
     ];
     assert_eq!(rows, expected);
+    let times = made.times();
+    assert_eq!((times.idle, times.idle_threads, times.busy()), (5, 1, 139));
 }
 
 #[test]

@@ -51,6 +51,7 @@ impl Finish<'_> {
         let receipt_written = write_receipt(&receipt, self.plan.receipt.as_ref());
         let outcome = Outcome {
             profile: &profile,
+            rule: &self.plan.rule,
             receipt: &receipt,
             output: written.is_ok().then_some(&self.output),
             receipt_file: self.plan.receipt.as_ref().filter(|_| receipt_written.is_ok()),

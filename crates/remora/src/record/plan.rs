@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::output::{Destination, FileFormat, Output, default_output};
 use jiff::Zoned;
 use remora_attach::Process;
-use remora_profile::Event;
+use remora_profile::{ApplicationRule, Event};
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) duration: Option<Duration>,
     /// The engine.
     pub(crate) engine: Choice,
+    /// Which code is the application's.
+    pub(crate) rule: ApplicationRule,
     /// Whether the result is JSON.
     pub(crate) json: bool,
     /// The receipt's destination.
@@ -61,6 +63,7 @@ impl Plan {
                 EngineArg::Agent => Choice::Agent,
                 EngineArg::Eventpipe => Choice::EventPipe,
             },
+            rule: args.application.rule(),
             json: args.json,
             receipt: args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force)),
             named,

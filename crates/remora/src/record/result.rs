@@ -5,17 +5,20 @@ use crate::baseline::receipt_text;
 use crate::console::{Page, line, note_all, out};
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
-use crate::report::{Part, Summed, head, hottest};
-use remora_profile::{Profile, Summary};
+use crate::report::{Part, Summed, head, hottest, tables};
+use remora_profile::{ApplicationRule, ApplicationTime, Profile, Summary};
 use remora_receipt::Receipt;
 use serde::Serialize;
 
 /// Methods in the summary.
 const TOP: usize = 10;
+/// Rows of each table in the summary's text.
+const ROWS: usize = 5;
 
 /// The result.
 pub(crate) struct Outcome<'a> {
     pub(crate) profile: &'a Profile,
+    pub(crate) rule: &'a ApplicationRule,
     pub(crate) receipt: &'a Receipt,
     /// The output, if it could be written.
     pub(crate) output: Option<&'a Output>,
@@ -124,16 +127,18 @@ impl Outcome<'_> {
             managed_frames: self.managed_frames.map(|(all, _)| all),
             managed_frames_named: self.managed_frames.map(|(_, named)| named),
             recording: Summed::of(self.profile),
-            hottest: Part::of(self.profile, None, summary, TOP),
+            hottest: Part::of(self.profile, None, summary, (self.rule, TOP)),
             receipt: as_value(self.receipt),
         })
     }
 
     fn text(&self, summary: &Summary) -> Page {
-        let hottest = hottest(self.profile, summary, TOP);
-        head(self.profile)
-            + line("")
-            + hottest
+        let mut text = head(self.profile) + line("");
+        if summary.samples > 0 {
+            let time = ApplicationTime::of(self.profile, self.rule, None);
+            text += tables(self.profile, &time, self.rule, ROWS) + line("");
+        }
+        text + hottest(self.profile, summary, ROWS)
             + line("")
             + receipt_text(self.receipt)
             + line("")

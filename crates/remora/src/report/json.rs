@@ -1,7 +1,8 @@
 //! The report as JSON. A field keeps its name and meaning; new ones may be added.
 
+use super::application::ApplicationJson;
 use crate::console::Page;
-use remora_profile::{FrameIx, FrameKind, Profile, Summary, ThreadIx};
+use remora_profile::{ApplicationRule, FrameIx, FrameKind, Profile, Summary, ThreadIx};
 use remora_recording::Recording;
 use serde::Serialize;
 
@@ -61,6 +62,7 @@ pub(crate) struct Part<'a> {
     samples: u64,
     weight_nanoseconds: u64,
     methods: Vec<Method<'a>>,
+    application: ApplicationJson<'a>,
     threads: Vec<Share<'a>>,
 }
 
@@ -71,12 +73,12 @@ struct ThreadName<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Method<'a> {
-    name: &'a str,
+pub(super) struct Method<'a> {
+    pub(super) name: &'a str,
     kind: &'static str,
-    module: Option<&'a str>,
-    file: Option<&'a str>,
-    line: Option<u32>,
+    pub(super) module: Option<&'a str>,
+    pub(super) file: Option<&'a str>,
+    pub(super) line: Option<u32>,
     self_nanoseconds: u64,
     total_nanoseconds: u64,
     self_samples: u64,
@@ -93,9 +95,14 @@ struct Share<'a> {
 }
 
 /// The whole report.
-pub(super) fn render(recording: &Recording, summaries: &[(Option<ThreadIx>, Summary)], top: usize) -> Page {
+pub(super) fn render(
+    recording: &Recording,
+    summaries: &[(Option<ThreadIx>, Summary)],
+    rule: &ApplicationRule,
+    top: usize,
+) -> Page {
     let profile = &recording.profile;
-    let parts = summaries.iter().map(|(thread, summary)| Part::of(profile, *thread, summary, top)).collect();
+    let parts = summaries.iter().map(|(thread, summary)| Part::of(profile, *thread, summary, (rule, top))).collect();
     Page::json(&Report {
         complete: recording.complete,
         unknown_chunks: recording.unknown_chunks,
@@ -138,7 +145,12 @@ impl<'a> Summed<'a> {
 }
 
 impl<'a> Part<'a> {
-    pub(crate) fn of(profile: &'a Profile, thread: Option<ThreadIx>, summary: &Summary, top: usize) -> Part<'a> {
+    pub(crate) fn of(
+        profile: &'a Profile,
+        thread: Option<ThreadIx>,
+        summary: &Summary,
+        (rule, top): (&'a ApplicationRule, usize),
+    ) -> Part<'a> {
         let hottest = summary.methods.iter().take(top);
         Part {
             thread: thread.map(|thread| ThreadName::of(profile, thread)),
@@ -153,6 +165,7 @@ impl<'a> Part<'a> {
                     ..Method::of(profile, hot.frame)
                 })
                 .collect(),
+            application: ApplicationJson::of(profile, rule, thread, top),
             threads: summary
                 .threads
                 .iter()
@@ -175,7 +188,7 @@ impl<'a> ThreadName<'a> {
 }
 
 impl<'a> Method<'a> {
-    fn of(profile: &'a Profile, frame: FrameIx) -> Method<'a> {
+    pub(super) fn of(profile: &'a Profile, frame: FrameIx) -> Method<'a> {
         let frame = profile.frame_at(frame);
         let kind = match frame.kind {
             FrameKind::Managed => "managed",

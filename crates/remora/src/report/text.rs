@@ -1,18 +1,27 @@
 //! The report as text.
 
+use super::application::tables;
 use crate::console::{Page, counted, grouped, line, percent};
-use remora_profile::{FrameIx, HotMethod, Profile, Summary, ThreadIx};
+use remora_profile::{ApplicationRule, ApplicationTime, FrameIx, HotMethod, Profile, Summary, ThreadIx};
 use remora_terminal::duration::show;
 use std::fmt::Write;
 
 /// The whole report.
-pub(super) fn render(profile: &Profile, summaries: &[(Option<ThreadIx>, Summary)], top: usize) -> Page {
+pub(super) fn render(
+    profile: &Profile,
+    summaries: &[(Option<ThreadIx>, Summary)],
+    rule: &ApplicationRule,
+    top: usize,
+) -> Page {
     let mut text = head(profile);
     for (thread, summary) in summaries {
         text += line("");
         if let Some(thread) = thread {
             let label = profile.threads()[thread.0 as usize].label();
             text += line(format!("{label}: {}, {}", counted(summary.samples, "sample"), show(summary.total_weight)));
+        }
+        if summary.samples > 0 {
+            text += tables(profile, &ApplicationTime::of(profile, rule, *thread), rule, top) + line("");
         }
         text += hottest(profile, summary, top);
         if summary.samples > 0 {

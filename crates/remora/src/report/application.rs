@@ -1,0 +1,206 @@
+//! Time by application method, entry points and reasons for blocked time: as text and JSON.
+
+use super::json::Method;
+use crate::console::{Page, line, percent};
+use remora_profile::{ApplicationRule, ApplicationTime, Event, FrameIx, Profile, ThreadIx};
+use remora_terminal::Table;
+use remora_terminal::duration::show;
+use serde::Serialize;
+
+/// Callees shown of each method.
+const CALLEES: usize = 2;
+/// Lines of each method in JSON.
+const LINES: usize = 5;
+
+/// The tables: methods, and for wall-clock time what threads wait for.
+pub(crate) fn tables(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, top: usize) -> Page {
+    let mut text = methods(profile, time, rule, top);
+    if profile.meta.event == Event::Wall && !time.blocked.is_empty() {
+        text += line("") + blocked(profile, time, top);
+    }
+    text
+}
+
+fn methods(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, top: usize) -> Page {
+    let busy = time.busy();
+    let mut table = Table::new(&["time", "", "self", "application method, with what it causes", "line"]);
+    (0..3).for_each(|column| table.align_right(column));
+    for method in time.methods.iter().take(top) {
+        let place = method.lines.first().map(|line| place(profile, line.frame)).unwrap_or_default();
+        table.row([
+            show(method.weight()),
+            percent(method.weight(), busy),
+            show(method.self_weight),
+            name(profile, method.frame).to_owned(),
+            place,
+        ]);
+        for callee in method.callees.iter().take(CALLEES) {
+            let calls = format!("  calls {}", name(profile, callee.frame));
+            table.row([show(callee.weight), percent(callee.weight, busy), String::new(), calls, String::new()]);
+        }
+    }
+    let elsewhere = time.elsewhere.saturating_sub(time.idle);
+    let elsewhere = [show(elsewhere), percent(elsewhere, busy), String::new()];
+    table.row(elsewhere.into_iter().chain(["no application method on the stack".to_owned(), String::new()]));
+    table.render() + line(rule_text(rule))
+}
+
+fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
+    let busy = time.busy();
+    let mut table = Table::new(&["blocked", "", "threads", "waits for", "application method", "line"]);
+    (0..3).for_each(|column| table.align_right(column));
+    for row in time.blocked.iter().filter(|row| row.frame.is_some()).take(top) {
+        table.row([
+            show(row.weight),
+            percent(row.weight, busy),
+            row.threads.to_string(),
+            row.wait.code().to_owned(),
+            row.frame.map(|frame| name(profile, frame).to_owned()).unwrap_or_default(),
+            row.frame.map(|frame| place(profile, frame)).unwrap_or_default(),
+        ]);
+    }
+    table.row([
+        show(time.idle),
+        String::new(),
+        time.idle_threads.to_string(),
+        "idle".to_owned(),
+        "no application method on the stack".to_owned(),
+        String::new(),
+    ]);
+    table.render()
+}
+
+fn rule_text(rule: &ApplicationRule) -> String {
+    match &rule.assemblies[..] {
+        [] => {
+            "application: every assembly but those of .NET, System.* and Microsoft.* (--application PATTERN)".to_owned()
+        }
+        patterns => format!("application: the assemblies {}", patterns.join(", ")),
+    }
+}
+
+fn name(profile: &Profile, frame: FrameIx) -> &str {
+    profile.text(profile.frame_at(frame).name)
+}
+
+/// `Orders.cs:42`, or nothing without debug information.
+fn place(profile: &Profile, frame: FrameIx) -> String {
+    let frame = profile.frame_at(frame);
+    let (Some(file), Some(line)) = (frame.file, frame.line) else { return String::new() };
+    let file = profile.text(file);
+    format!("{}:{line}", file.rsplit(['/', '\\']).next().unwrap_or(file))
+}
+
+/// The same as JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct ApplicationJson<'a> {
+    /// The patterns of `--application`; empty for the rule of its own.
+    assemblies: &'a [String],
+    methods: Vec<MethodJson<'a>>,
+    elsewhere_nanoseconds: u64,
+    idle_nanoseconds: u64,
+    idle_threads: usize,
+    entry_points: Vec<EntryJson<'a>>,
+    blocked: Vec<BlockedJson<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct MethodJson<'a> {
+    name: &'a str,
+    module: Option<&'a str>,
+    self_nanoseconds: u64,
+    caused_nanoseconds: u64,
+    blocked_nanoseconds: u64,
+    samples: u64,
+    lines: Vec<LineJson<'a>>,
+    callees: Vec<CalleeJson<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct LineJson<'a> {
+    file: Option<&'a str>,
+    line: Option<u32>,
+    nanoseconds: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct CalleeJson<'a> {
+    name: &'a str,
+    module: Option<&'a str>,
+    nanoseconds: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct EntryJson<'a> {
+    kind: &'static str,
+    name: &'a str,
+    module: Option<&'a str>,
+    nanoseconds: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct BlockedJson<'a> {
+    wait: &'static str,
+    method: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    threads: usize,
+    nanoseconds: u64,
+}
+
+impl<'a> ApplicationJson<'a> {
+    pub(crate) fn of(
+        profile: &'a Profile,
+        rule: &'a ApplicationRule,
+        thread: Option<ThreadIx>,
+        top: usize,
+    ) -> ApplicationJson<'a> {
+        let time = ApplicationTime::of(profile, rule, thread);
+        let of = |frame| Method::of(profile, frame);
+        let methods = time.methods.iter().take(top).map(|method| {
+            let Method { name, module, .. } = of(method.frame);
+            let lines = method.lines.iter().take(LINES).map(|line| {
+                let Method { file, line: number, .. } = of(line.frame);
+                LineJson { file, line: number, nanoseconds: line.weight }
+            });
+            let callees = method.callees.iter().take(CALLEES).map(|callee| {
+                let Method { name, module, .. } = of(callee.frame);
+                CalleeJson { name, module, nanoseconds: callee.weight }
+            });
+            MethodJson {
+                name,
+                module,
+                self_nanoseconds: method.self_weight,
+                caused_nanoseconds: method.caused_weight,
+                blocked_nanoseconds: method.blocked_weight,
+                samples: method.samples,
+                lines: lines.collect(),
+                callees: callees.collect(),
+            }
+        });
+        let entry_points = time.entry_points.iter().take(top).map(|point| {
+            let Method { name, module, .. } = of(point.frame);
+            EntryJson { kind: point.entry.code(), name, module, nanoseconds: point.weight }
+        });
+        let blocked = time.blocked.iter().take(top).map(|row| {
+            let method = row.frame.map(of);
+            BlockedJson {
+                wait: row.wait.code(),
+                method: method.as_ref().map(|method| method.name),
+                file: method.as_ref().and_then(|method| method.file),
+                line: method.and_then(|method| method.line),
+                threads: row.threads,
+                nanoseconds: row.weight,
+            }
+        });
+        ApplicationJson {
+            assemblies: &rule.assemblies,
+            methods: methods.collect(),
+            elsewhere_nanoseconds: time.elsewhere,
+            idle_nanoseconds: time.idle,
+            idle_threads: time.idle_threads,
+            entry_points: entry_points.collect(),
+            blocked: blocked.collect(),
+        }
+    }
+}
