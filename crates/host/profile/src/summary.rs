@@ -1,6 +1,6 @@
 //! The summary: hottest methods, by self time and total time, and each thread's share.
 
-use crate::{FrameIx, Profile, State, ThreadIx};
+use crate::{FrameIx, Profile, StackNode, State, ThreadIx};
 use std::collections::HashMap;
 
 /// A method and its time.
@@ -45,32 +45,18 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Summarizes `profile`, or only one `thread`.
+    /// Summarizes `profile`, or only one `thread`. Takes time in proportion to its samples and stack nodes, however deep the stacks are.
     pub fn of(profile: &Profile, thread: Option<ThreadIx>) -> Summary {
         let mut summary = Summary::default();
-        let mut methods: HashMap<MethodKey, HotMethod> = HashMap::new();
         let mut threads: HashMap<ThreadIx, ThreadShare> = HashMap::new();
-        let mut seen = Vec::new();
+        let mut nodes = vec![NodeTime::default(); profile.stacks().len()];
         for sample in profile.samples().iter().filter(|sample| thread.is_none_or(|only| only == sample.thread)) {
             summary.total_weight += sample.weight;
             summary.samples += 1;
             add_thread(&mut threads, sample);
-            seen.clear();
-            for (depth, frame) in profile.walk(sample.stack).enumerate() {
-                let key = MethodKey::of(profile, frame);
-                let method = methods.entry(key).or_insert_with(|| HotMethod::new(frame));
-                if depth == 0 {
-                    method.self_weight += sample.weight;
-                    method.self_samples += 1;
-                }
-                if !seen.contains(&key) {
-                    seen.push(key);
-                    method.total_weight += sample.weight;
-                    method.total_samples += 1;
-                }
-            }
+            nodes[sample.stack.0 as usize].add(sample.weight, 1);
         }
-        summary.methods = methods.into_values().collect();
+        summary.methods = methods(profile, &nodes);
         summary.methods.sort_by(|a, b| {
             (b.self_weight, b.total_weight).cmp(&(a.self_weight, a.total_weight)).then_with(|| {
                 profile.text(profile.frame_at(a.frame).name).cmp(profile.text(profile.frame_at(b.frame).name))
@@ -79,6 +65,94 @@ impl Summary {
         summary.threads = threads.into_values().collect();
         summary.threads.sort_by(|a, b| b.weight.cmp(&a.weight).then(a.thread.cmp(&b.thread)));
         summary
+    }
+}
+
+/// Nanoseconds and samples of a stack node.
+#[derive(Debug, Clone, Copy, Default)]
+struct NodeTime {
+    weight: u64,
+    samples: u64,
+}
+
+impl NodeTime {
+    fn add(&mut self, weight: u64, samples: u64) {
+        self.weight = self.weight.saturating_add(weight);
+        self.samples += samples;
+    }
+}
+
+/// The methods of all nodes below which there are samples. `own` has the samples with each node as leaf.
+fn methods(profile: &Profile, own: &[NodeTime]) -> Vec<HotMethod> {
+    let stacks = profile.stacks();
+    // A parent precedes its children.
+    let mut below = own.to_vec();
+    for index in (0..stacks.len()).rev() {
+        if let Some(parent) = stacks[index].parent {
+            let NodeTime { weight, samples } = below[index];
+            below[parent.0 as usize].add(weight, samples);
+        }
+    }
+    let mut indexes: HashMap<MethodKey, usize> = HashMap::new();
+    let mut methods: Vec<HotMethod> = Vec::new();
+    let mut method_of = |node: usize| {
+        let frame = stacks[node].frame;
+        *indexes.entry(MethodKey::of(profile, frame)).or_insert_with(|| {
+            methods.push(HotMethod::new(frame));
+            methods.len() - 1
+        })
+    };
+    let of_nodes: Vec<Option<usize>> =
+        (0..stacks.len()).map(|node| (below[node].samples > 0).then(|| method_of(node))).collect();
+    for (method, own) in of_nodes.iter().zip(own) {
+        if let Some(method) = method {
+            methods[*method].self_weight = methods[*method].self_weight.saturating_add(own.weight);
+            methods[*method].self_samples += own.samples;
+        }
+    }
+    let mut open = vec![0_u32; methods.len()];
+    walk(stacks, |node, step| {
+        let Some(method) = of_nodes[node] else { return };
+        match step {
+            Step::Enter if open[method] == 0 => {
+                methods[method].total_weight = methods[method].total_weight.saturating_add(below[node].weight);
+                methods[method].total_samples += below[node].samples;
+                open[method] = 1;
+            }
+            Step::Enter => open[method] += 1,
+            Step::Leave => open[method] -= 1,
+        }
+    });
+    methods
+}
+
+/// A step of [`walk`].
+enum Step {
+    Enter,
+    Leave,
+}
+
+/// Visits each node before its children, and again after them.
+fn walk(stacks: &[StackNode], mut visit: impl FnMut(usize, Step)) {
+    let (mut first_child, mut sibling) = (vec![None; stacks.len()], vec![None; stacks.len()]);
+    let mut root = None;
+    for (index, stack) in stacks.iter().enumerate().rev() {
+        let first = stack.parent.map_or(&mut root, |parent| &mut first_child[parent.0 as usize]);
+        sibling[index] = first.replace(index);
+    }
+    let mut next = root;
+    while let Some(node) = next {
+        visit(node, Step::Enter);
+        next = first_child[node];
+        let mut ended = node;
+        while next.is_none() {
+            visit(ended, Step::Leave);
+            next = sibling[ended];
+            match stacks[ended].parent {
+                Some(parent) if next.is_none() => ended = parent.0 as usize,
+                _ => break,
+            }
+        }
     }
 }
 
@@ -120,6 +194,75 @@ fn add_thread(threads: &mut HashMap<ThreadIx, ThreadShare>, sample: &crate::Samp
 mod tests {
     use super::*;
     use crate::{Frame, FrameKind, Meta, Sample, Thread};
+
+    /// What the summary states, computed sample by sample.
+    fn plain(profile: &Profile) -> Vec<(FrameIx, [u64; 4])> {
+        let mut sums: HashMap<MethodKey, (FrameIx, [u64; 4])> = HashMap::new();
+        for sample in profile.samples() {
+            let mut seen = Vec::new();
+            for (depth, frame) in profile.walk(sample.stack).enumerate() {
+                let key = MethodKey::of(profile, frame);
+                let (_, sums) = sums.entry(key).or_insert((frame, [0; 4]));
+                let counts = [depth == 0, !seen.contains(&key), depth == 0, !seen.contains(&key)];
+                let by = [sample.weight, sample.weight, 1, 1];
+                (0..4).filter(|at| counts[*at]).for_each(|at| sums[at] += by[at]);
+                seen.push(key);
+            }
+        }
+        let mut all: Vec<(FrameIx, [u64; 4])> = sums.into_values().map(|(frame, sums)| (frame, sums)).collect();
+        all.sort_by_key(|(frame, _)| profile.frame_at(*frame).name);
+        all
+    }
+
+    fn made(profile: &mut Profile, names: &[u32], thread: ThreadIx, weight: u64) {
+        let frames: Vec<FrameIx> = names
+            .iter()
+            .map(|name| {
+                let name = profile.string(&format!("M{name}"));
+                profile.frame(Frame::unknown(name))
+            })
+            .collect();
+        let stack = profile.stack_from_root(frames).expect("not empty");
+        profile.add_sample(Sample { time: 0, thread, stack, weight, state: State::Running });
+    }
+
+    #[test]
+    fn sums_by_nodes_are_those_of_single_samples_with_recursion_of_every_kind() {
+        let mut profile = Profile::new(Meta::default());
+        let thread = profile.add_thread(Thread { id: 7, name: String::new() });
+        let mut random = 1_u32;
+        for weight in 1..400 {
+            let mut names = Vec::new();
+            loop {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                names.push(random >> 16 & 3);
+                if random >> 24 & 7 == 0 {
+                    break;
+                }
+            }
+            made(&mut profile, &names, thread, weight);
+        }
+        let mut methods = Summary::of(&profile, None).methods;
+        methods.sort_by_key(|method| profile.frame_at(method.frame).name);
+        let sums = |of: &HotMethod| [of.self_weight, of.total_weight, of.self_samples, of.total_samples];
+        assert_eq!(methods.iter().map(|of| (of.frame, sums(of))).collect::<Vec<_>>(), plain(&profile));
+    }
+
+    #[test]
+    fn regression_a_deep_stack_in_many_samples_was_searched_again_for_each_of_its_frames() {
+        let mut profile = Profile::new(Meta::default());
+        let thread = profile.add_thread(Thread { id: 7, name: String::new() });
+        // Searched frame by frame, this takes hours.
+        let names: Vec<u32> = (0..100_000).collect();
+        (0..2).for_each(|_| made(&mut profile, &names, thread, 1));
+        for _ in 0..1_000_000 {
+            let sample = profile.samples()[0];
+            profile.add_sample(sample);
+        }
+        let summary = Summary::of(&profile, None);
+        assert_eq!((summary.methods.len(), summary.methods[0].self_weight), (100_000, 1_000_002));
+        assert!(summary.methods.iter().all(|method| method.total_weight == 1_000_002));
+    }
 
     #[test]
     fn recursion_counts_once_and_lines_do_not_split_a_method() {
