@@ -103,7 +103,7 @@ fn read_until(process: &Process, recorded: &RecordingResult, nanoseconds: u64, i
 
 /// Reads all messages in the transport.
 pub fn read(process: &Process, recorded: &RecordingResult) {
-    while let Some(words) = process.link.read() {
+    while let Some(words) = process.link.transport.pop() {
         recorded.names.lock().expect("no panic while locked").take(process, &words);
     }
 }
