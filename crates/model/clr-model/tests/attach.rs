@@ -87,7 +87,7 @@ fn att_10_an_error_of_initialize_for_attach_is_logged_and_reported_and_everythin
             assert_eq!((script.count("InitializeForAttach"), script.count("Initialize")), (1, 0));
             assert_eq!(script.count("ProfilerAttachComplete"), 0);
             let profiler = world.runtime.remembered().last().unwrap().clone();
-            assert_eq!((profiler.last_release(), library.unmapped()), (0, 1));
+            assert_eq!((profiler.record().last_release, library.unmapped()), (Some(0), 1));
             assert_eq!(world.runtime.log().last(), Some(&code(refusal)));
         }
         // The slot is free again.

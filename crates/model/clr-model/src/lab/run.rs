@@ -264,7 +264,7 @@ impl Run {
             );
             monitor::write(&Line::Note { clause: "ATT-20".into(), message });
             monitor::exercised("ATT-10");
-            if refused.last_release() != 0 || !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
+            if refused.record().last_release != Some(0) || !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
                 monitor::broken_in(
                     "ATT-10",
                     Some("InitializeForAttach"),

@@ -200,7 +200,6 @@ impl Runtime {
         let arrives = if mutation::is("ATT-02/2") { &[][..] } else { &pending.request.client_data };
         let data = arrives.iter().map(|byte| AtomicU8::new(*byte)).collect();
         let data = &**profiler.client_data.get_or_init(|| data);
-        profiler.attach_milliseconds.store(pending.request.milliseconds, Ordering::SeqCst);
         let counted = self.differences().attach_thread_is_counted.then_some(ATTACH_THREAD);
         if mutation::is("ATT-20") || mutation::is("CAT-02/2") {
             profiler.become_(Status::Active);
@@ -255,7 +254,7 @@ impl Runtime {
             // SAFETY: no pointer arguments; `call_uncounted` keeps the object alive.
             unsafe { object.profiler_attach_complete() }
         });
-        Self::count(&profiler.attach_completes);
+        profiler.lock().attach_completes += 1;
     }
 
     /// Adds a profiler to the loaded ones.

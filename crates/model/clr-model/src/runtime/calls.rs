@@ -6,7 +6,6 @@ use crate::mutation;
 use crate::schedule;
 use remora_clr_abi::ProfilerObject;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Whether the low half of a mask has these flags (corprof.idl, COR_PRF_MONITOR).
 pub(super) fn low(flags: u32) -> impl Fn((u32, u32)) -> bool {
@@ -75,16 +74,16 @@ impl Runtime {
         profiler.enter(thread, task, slot);
         self.step();
         let is_called = self.takes_calls(profiler) && wanted(profiler.mask());
-        let object = || profiler.object.lock().expect("no panic while locked").clone();
+        let object = || profiler.object();
         if let Some(object) = is_called.then(object).flatten() {
             schedule::note(slot, 0);
-            profiler.callbacks_received.fetch_add(1, Ordering::SeqCst);
+            profiler.lock().callbacks_received += 1;
             let inside = profiler.library.enter();
             let _scope = monitor::callback(slot);
             self.step();
             call(&object);
             if slot == SHUTDOWN {
-                profiler.exit_reported.store(true, Ordering::SeqCst);
+                profiler.lock().exit_reported = true;
             }
             self.step();
             drop(inside);
@@ -94,7 +93,7 @@ impl Runtime {
 
     /// Whether callbacks are enabled.
     fn takes_calls(&self, profiler: &Profiler) -> bool {
-        let is_too_early = || profiler.attached && profiler.attach_completes() == 0;
+        let is_too_early = || profiler.attached && profiler.record().attach_completes == 0;
         let is_lost = (mutation::is("CAT-01/2") || mutation::is("CAT-05")) && is_too_early()
             || mutation::is("CAT-07") && self.enumerators.count() > 0;
         let is_unsealed = mutation::is("DET-06") && profiler.status() == Status::Detaching;
@@ -110,7 +109,7 @@ impl Runtime {
         call: impl FnOnce(&ProfilerObject) -> R,
     ) -> Option<R> {
         let task = schedule::current();
-        let object = profiler.object.lock().expect("no panic while locked").clone()?;
+        let object = profiler.object()?;
         schedule::note(slot, 0);
         profiler.enter(None, task, slot);
         let inside = profiler.library.enter();
@@ -122,9 +121,5 @@ impl Runtime {
         drop(inside);
         profiler.leave(None, task);
         Some(answer)
-    }
-
-    pub(super) fn count(counter: &std::sync::atomic::AtomicU32) {
-        counter.fetch_add(1, Ordering::SeqCst);
     }
 }

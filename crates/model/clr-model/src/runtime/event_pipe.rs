@@ -223,7 +223,7 @@ impl Session {
 }
 
 fn deliver(profiler: &Profiler, event: &Defined, data: &[u8], thread: usize) {
-    let object = profiler.object.lock().expect("no panic while locked").clone();
+    let object = profiler.object();
     let Some(object) = object else { return };
     if mutation::is("DET-06/3") && profiler.status() != Status::Active {
         return;

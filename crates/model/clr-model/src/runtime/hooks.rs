@@ -9,7 +9,6 @@ use corprof::{HResult, sys};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The flags that give a hook more than the function.
 pub(super) const WITH_INFO: u32 =
@@ -100,7 +99,7 @@ impl Runtime {
         if let Err(refused) = self.may_hook(profiler) {
             return refused;
         }
-        profiler.irreversible.store(true, Ordering::SeqCst);
+        profiler.lock().irreversible = true;
         let mut state = self.lock();
         state.hooks.owner = Some(profiler.clone());
         change(&mut state.hooks);

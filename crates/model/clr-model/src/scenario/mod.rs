@@ -222,8 +222,8 @@ fn check(process: &Process, recorded: &RecordingResult, reached: &Rc<RefCell<Cov
 }
 
 fn check_detached(process: &Process, agent: &crate::runtime::Profiler, faults: &Faults) {
-    if agent.attach_completes() > 0 && agent.detach_succeededs() != 1 {
-        faults.report("DET-10", format!("ProfilerDetachSucceeded came {} times", agent.detach_succeededs()));
+    if agent.record().attach_completes > 0 && agent.record().detach_succeededs != 1 {
+        faults.report("DET-10", format!("ProfilerDetachSucceeded came {} times", agent.record().detach_succeededs));
     }
     // A refused attach of another profiler may leak that profiler's library. Nothing else holds this one.
     if process.library.is_mapped() {
@@ -240,7 +240,7 @@ fn check_detached(process: &Process, agent: &crate::runtime::Profiler, faults: &
 /// An agent may stay only if the runtime would not survive its detach.
 fn check_inert(process: &Process, agent: &crate::runtime::Profiler, faults: &Faults, reached: &mut Coverage) {
     let timer_stays = process.system_faults.a_timer_stays && process.library.open_entrances() > 0;
-    let is_lost = process.runtime.has_lost_track() || agent.attach_completes() == 0 || timer_stays;
+    let is_lost = process.runtime.has_lost_track() || agent.record().attach_completes == 0 || timer_stays;
     if !is_lost && !process.link.has_said(|said| matches!(said, FromAgent::Inert { .. })) {
         faults.report("DET-16", "the agent is still attached although nobody uses it any more");
         return;
@@ -248,7 +248,7 @@ fn check_inert(process: &Process, agent: &crate::runtime::Profiler, faults: &Fau
     if !is_lost {
         faults.report("DET-12", "the agent stays although it could have been detached");
     }
-    if agent.mask() != (0, 0) && agent.attach_completes() > 0 {
+    if agent.mask() != (0, 0) && agent.record().attach_completes > 0 {
         faults.report("DET-18", "an agent that stays still asks for callbacks");
     }
     if process.library.open_entrances() > 0 && !timer_stays {

@@ -9,7 +9,6 @@ use corprof::HResult;
 use remora_clr_abi::Slot;
 use remora_clr_abi::slot_lists::{NEEDS_TRIGGER, SYNCHRONOUS};
 use std::any::Any;
-use std::sync::atomic::Ordering;
 
 impl Server {
     /// Whether the call is allowed here and now. Reports a call that is a fault in any case.
@@ -50,7 +49,7 @@ impl Server {
                 Ok(())
             }
             _ if runtime.is_exiting() => {
-                let is_reported = profiler.exit_reported.load(Ordering::SeqCst) && !mutation::is("DET-17");
+                let is_reported = profiler.lock().exit_reported && !mutation::is("DET-17");
                 if is_reported && runtime.calls_too_late() {
                     runtime.faults.report("DET-17", format!("{} was called after Shutdown", slot.name));
                 }
