@@ -66,7 +66,7 @@ unsafe extern "system" fn query_interface(
     let script = &unsafe { CallbackObject::<Scripted>::profiler(this.cast()) }.script;
     let known = VERSIONS.iter().position(|(iid, _)| *iid == asked);
     if let Some(index) = known {
-        script.step(VERSIONS[index].1);
+        script.record().steps.push(VERSIONS[index].1);
     }
     if known.is_some_and(|index| index >= usize::from(script.version)) {
         // SAFETY: not null, so the caller gives a valid place for the answer.
