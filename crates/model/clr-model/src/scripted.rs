@@ -193,24 +193,6 @@ impl Script {
         self.record().startup.take()
     }
 
-    /// SetEventMask2, with the runtime's answer.
-    pub fn set_mask(&self, low: u32, high: u32) -> HResult {
-        // SAFETY: the model keeps Info alive during the schedule.
-        HResult(unsafe { sys::ICorProfilerInfo5::SetEventMask2(self.raw().cast(), low, high) })
-    }
-
-    /// SetEventMask, with the runtime's answer.
-    pub fn set_mask_low(&self, low: u32) -> HResult {
-        // SAFETY: the model keeps Info alive during the schedule.
-        HResult(unsafe { sys::ICorProfilerInfo::SetEventMask(self.raw(), low) })
-    }
-
-    /// RequestProfilerDetach, with the runtime's answer.
-    pub fn request_detach(&self, milliseconds: u32) -> HResult {
-        // SAFETY: the model keeps Info alive during the schedule.
-        HResult(unsafe { sys::ICorProfilerInfo3::RequestProfilerDetach(self.raw().cast(), milliseconds) })
-    }
-
     fn has_initialized(&self, callback: &'static str) -> Result<(), HResult> {
         self.act(callback);
         (self.decision)(self).ok()
