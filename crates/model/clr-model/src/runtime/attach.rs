@@ -163,21 +163,16 @@ impl Runtime {
         self.begin_detach_thread();
         let request = &pending.request;
         let found = pending.library.clone().unwrap_or_else(|| self.locate(&request.class, request.path.as_deref()));
-        let library = found?;
-        load(&library);
         let class = if mutation::is("ATT-02") { Guid::from_u128(0) } else { request.class };
-        let object = self.create(&library, &class).inspect_err(|_| library.release())?;
-        if object.version() < 3 && !mutation::is("ATT-09") {
-            let profiler = Profiler::new(library, object, false, true);
+        let profiler = self.make(found?, &class, true)?;
+        if profiler.callback_version < 3 && !mutation::is("ATT-09") {
             if differences.unattachable_leaks {
                 profiler.library.hold();
             }
             self.discard(&profiler);
             return Err(HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE);
         }
-        let notification_only = differences.notification_profilers && asks_to_be_only_notified(&library, &object);
-        let is_taken = self.is_taken(notification_only);
-        let profiler = Arc::new(Profiler::new(library, object, notification_only, true));
+        let is_taken = self.is_taken(profiler.notification_only);
         if is_taken || mutation::is("SBS-03/2") && profiler.library.references() > 1 {
             // The runtime leaks the object and the library.
             return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
@@ -194,9 +189,7 @@ impl Runtime {
     }
 
     fn initialize(self: &Arc<Self>, profiler: &Arc<Profiler>, pending: &Pending) -> Result<(), HResult> {
-        let info = InfoObject::create(super::info::Server::new(self, profiler));
-        let unknown = info.as_unknown();
-        self.register(profiler, info);
+        let unknown = self.register(profiler);
         let arrives = if mutation::is("ATT-02/2") { &[][..] } else { &pending.request.client_data };
         let data = arrives.iter().map(|byte| AtomicU8::new(*byte)).collect();
         let data = &**profiler.client_data.get_or_init(|| data);
@@ -257,16 +250,16 @@ impl Runtime {
         profiler.lock().attach_completes += 1;
     }
 
-    /// Adds a profiler to the loaded ones.
-    pub(super) fn register(&self, profiler: &Arc<Profiler>, info: Box<InfoObject<super::info::Server>>) {
-        // The first and only value.
-        let _ = profiler.info.set(info);
+    /// Adds a profiler to the loaded ones. Returns its Info.
+    pub(super) fn register(self: &Arc<Self>, profiler: &Arc<Profiler>) -> *mut sys::IUnknown {
+        let info = profiler.info.get_or_init(|| InfoObject::create(super::info::Server::new(self, profiler)));
         let mut state = self.lock();
         state.profilers.push(profiler.clone());
         state.remembered.push(profiler.clone());
         if profiler.notification_only {
             state.count_notification_only(1);
         }
+        info.as_unknown()
     }
 
     /// Whether callbacks reach this profiler: the runtime looks for notification-only ones only while its count is positive.
@@ -275,14 +268,16 @@ impl Runtime {
     }
 
     pub(super) fn take_back(&self, profiler: &Arc<Profiler>) {
-        {
-            let mut state = self.lock();
-            state.profilers.retain(|one| mutation::is("SBS-05") || !Arc::ptr_eq(one, profiler));
-            if profiler.notification_only || self.miscounts_main_departures() {
-                state.count_notification_only(-1);
-            }
-        }
+        self.lock().profilers.retain(|one| mutation::is("SBS-05") || !Arc::ptr_eq(one, profiler));
+        self.count_departure(profiler);
         self.discard(profiler);
+    }
+
+    /// Counts a profiler that leaves as the runtime does.
+    pub(super) fn count_departure(&self, profiler: &Profiler) {
+        if profiler.notification_only || self.miscounts_main_departures() {
+            self.lock().count_notification_only(-1);
+        }
     }
 
     pub(super) fn discard(&self, profiler: &Profiler) {
@@ -292,7 +287,16 @@ impl Runtime {
         profiler.library.release();
     }
 
-    pub(super) fn create(&self, library: &Library, class: &Guid) -> Result<ProfilerObject, HResult> {
+    /// Loads a library and makes a profiler of it, which is not initialised yet.
+    pub(super) fn make(&self, library: Arc<Library>, class: &Guid, attached: bool) -> Result<Arc<Profiler>, HResult> {
+        load(&library);
+        let object = self.create(&library, class).inspect_err(|_| library.release())?;
+        let can_be_notified = self.differences().notification_profilers;
+        let notification_only = can_be_notified && asks_to_be_only_notified(&library, &object);
+        Ok(Arc::new(Profiler::new(library, object, notification_only, attached)))
+    }
+
+    fn create(&self, library: &Library, class: &Guid) -> Result<ProfilerObject, HResult> {
         let inside = library.enter();
         let mut factory: *mut c_void = std::ptr::null_mut();
         // SAFETY: two identifiers and a place for the answer.
@@ -321,7 +325,7 @@ impl Runtime {
     }
 }
 
-pub(super) fn asks_to_be_only_notified(library: &Library, object: &ProfilerObject) -> bool {
+fn asks_to_be_only_notified(library: &Library, object: &ProfilerObject) -> bool {
     let _inside = library.enter();
     let _scope = monitor::callback("LoadAsNotificationOnly");
     let mut wish = 0;

@@ -158,12 +158,7 @@ impl Runtime {
         }
         profiler.become_(Status::Gone);
         self.has_left(profiler);
-        {
-            let mut state = self.lock();
-            if profiler.notification_only || self.miscounts_main_departures() {
-                state.count_notification_only(-1);
-            }
-        }
+        self.count_departure(profiler);
         if mutation::is("DET-08") {
             schedule::wait_until(None, || profiler.library.references() == 1);
         }
