@@ -304,15 +304,6 @@ impl Runtime {
         });
     }
 
-    /// Removes all references of an object.
-    pub fn refer_to_nothing(&self, from: ObjectKey) {
-        self.cooperatively(|state| {
-            if let Some(object) = state.heap.objects.get_mut(&from) {
-                object.references.clear();
-            }
-        });
-    }
-
     /// Sets a static field to an object, or to null.
     pub fn set_static(&self, class: ClassId, field: u32, object: Option<ObjectKey>) {
         self.cooperatively(|state| {
