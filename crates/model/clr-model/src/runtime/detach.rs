@@ -203,10 +203,8 @@ impl Runtime {
                 profiler.lock().last_release = Some(left);
                 schedule::note("Release is answered {}", u64::from(left));
                 if left != 0 {
-                    self.faults.report(
-                        "DET-10",
-                        format!("the last Release was answered {left}: the profiler keeps references on itself"),
-                    );
+                    let what = format!("the last Release was answered {left}: the profiler keeps references on itself");
+                    self.faults.report("DET-10", what);
                 }
             }
             Err(object) => {
