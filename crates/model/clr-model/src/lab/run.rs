@@ -57,8 +57,6 @@ const LATEST_EXIT: usize = 20;
 const ANY_CLASS: u128 = 0x4C61_6221_0000_4000_8000_0000_0000_0001;
 /// Number of run kinds.
 const LIVES: u64 = 4;
-/// CLASS_E_CLASSNOTAVAILABLE.
-const NO_SUCH_CLASS: HResult = HResult(0x8004_0111_u32 as i32);
 
 /// The kind of a run, by its seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,7 +220,7 @@ impl Run {
                 monitor::exercised("ATT-20");
                 return Some(class);
             }
-            if code != NO_SUCH_CLASS {
+            if code != HResult::CLASS_E_CLASSNOTAVAILABLE {
                 break;
             }
         }
@@ -279,7 +277,11 @@ impl Run {
             let message = format!("DllGetClassObject answered {words}; give the profiler's class with --clsid");
             monitor::broken_in("ATT-20", Some("DllGetClassObject"), &message);
         } else if self.was_loaded() {
-            let hint = if code == NO_SUCH_CLASS { "; give the profiler's class with --clsid" } else { "" };
+            let hint = if code == HResult::CLASS_E_CLASSNOTAVAILABLE {
+                "; give the profiler's class with --clsid"
+            } else {
+                ""
+            };
             let message = format!("the class factory made no object (answered {words}){hint}");
             monitor::broken_in("ATT-20", Some("CreateInstance"), &message);
         }

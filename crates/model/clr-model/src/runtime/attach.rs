@@ -4,7 +4,7 @@ use super::{Entry, Profiler, Runtime, Status, load};
 use crate::lab::monitor;
 use crate::library::Library;
 use crate::mutation;
-use crate::schedule;
+use crate::schedule::{self, MILLISECOND};
 use corprof::{Guid, HResult, sys};
 use remora_clr_abi::{InfoObject, ProfilerObject};
 use std::ffi::c_void;
@@ -13,9 +13,6 @@ use std::sync::{Arc, Mutex};
 
 /// Freed client data is overwritten with this byte, so that a late read shows it.
 pub const FREED: u8 = 0xDD;
-
-/// Nanoseconds in a millisecond.
-const MILLISECOND: u64 = 1_000_000;
 
 /// The attach thread, where evacuation counters include it.
 const ATTACH_THREAD: super::ThreadId = super::ThreadId(1);

@@ -36,7 +36,7 @@ pub(super) const FIRST_CODE: u64 = 0x4000_0000;
 const FIRST_MODULE: usize = 0x1000_0000;
 const FIRST_FUNCTION: usize = 0x2000_0000;
 /// The token kind of functions: mdtMethodDef.
-const METHOD_DEFINITION: u32 = 0x0600_0000;
+pub(super) const METHOD_DEFINITION: u32 = 0x0600_0000;
 
 /// Everything loaded.
 #[derive(Debug, Default)]

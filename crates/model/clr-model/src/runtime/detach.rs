@@ -3,12 +3,9 @@
 use super::{Entry, Profiler, Runtime, Status};
 use crate::lab::monitor;
 use crate::mutation;
-use crate::schedule;
+use crate::schedule::{self, MILLISECOND};
 use corprof::HResult;
 use std::sync::Arc;
-
-/// Nanoseconds in a millisecond.
-const MILLISECOND: u64 = 1_000_000;
 
 impl Runtime {
     /// RequestProfilerDetach, with its checks in order (facts: vm/profdetach.cpp). On success the profiler is sealed when this returns.

@@ -2,13 +2,10 @@
 
 use crate::faults::Faults;
 use crate::runtime::{AttachRequest, Runtime};
-use crate::schedule::{self, Random, Task};
+use crate::schedule::{self, MILLISECOND, Random, Task};
 use crate::scripted::{Script, library};
 use corprof::{Guid, HResult, sys};
 use std::sync::Arc;
-
-/// Nanoseconds in a millisecond.
-const MILLISECOND: u64 = 1_000_000;
 
 /// The first ICorProfilerInfo with EventPipe sessions.
 const FIRST_WITH_SESSIONS: u8 = 12;

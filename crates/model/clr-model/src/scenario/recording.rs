@@ -3,14 +3,12 @@
 use super::names::Names;
 use crate::agent::Process;
 use crate::runtime::AttachRequest;
-use crate::schedule::{self, Random};
+use crate::schedule::{self, MILLISECOND, Random};
 use corprof::{Guid, HResult};
 use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, FromAgent, Sampling, Task, ToAgent};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Nanoseconds in a millisecond.
-const MILLISECOND: u64 = 1_000_000;
 /// The trigger's own time-out for an attach answer, not the runtime's.
 const PATIENCE: u64 = 5_000 * MILLISECOND;
 

@@ -20,12 +20,14 @@ mod timeline;
 pub use chooser::{Chooser, Exhaustive, Random};
 pub use timeline::{Line, Timeline};
 
-use threads::{OsThreads, os_threads};
-
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use threads::{OsThreads, os_threads};
+
+/// Nanoseconds in a millisecond.
+pub const MILLISECOND: u64 = 1_000_000;
 
 /// Stack of a modelled thread, bytes.
 const STACK: usize = 256 * 1024;
