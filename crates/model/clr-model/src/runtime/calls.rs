@@ -74,19 +74,9 @@ impl Runtime {
         profiler.enter(thread, task, slot);
         self.step();
         let is_called = self.takes_calls(profiler) && wanted(profiler.mask());
-        let object = || profiler.object();
-        if let Some(object) = is_called.then(object).flatten() {
-            schedule::note(slot, 0);
+        if let Some(object) = is_called.then(|| profiler.object()).flatten() {
             profiler.lock().callbacks_received += 1;
-            let inside = profiler.library.enter();
-            let _scope = monitor::callback(slot);
-            self.step();
-            call(&object);
-            if slot == SHUTDOWN {
-                profiler.lock().exit_reported = true;
-            }
-            self.step();
-            drop(inside);
+            self.run(profiler, slot, || call(&object));
         }
         profiler.leave(thread, task);
     }
@@ -100,8 +90,8 @@ impl Runtime {
         (profiler.status() == Status::Active || is_unsealed) && !is_lost
     }
 
-    /// Makes a callback whatever the mask is, on the attach or detach thread. It has no counter, since the runtime does not know that
-    /// thread.
+    /// Makes a callback whatever the mask is. It has no counter: the runtime does not know its attach and detach threads, and counts no
+    /// delivery of an event.
     pub(super) fn call_uncounted<R>(
         &self,
         profiler: &Profiler,
@@ -110,16 +100,23 @@ impl Runtime {
     ) -> Option<R> {
         let task = schedule::current();
         let object = profiler.object()?;
-        schedule::note(slot, 0);
         profiler.enter(None, task, slot);
+        let answer = self.run(profiler, slot, || call(&object));
+        profiler.leave(None, task);
+        Some(answer)
+    }
+
+    /// Runs a callback in the profiler's library.
+    fn run<R>(&self, profiler: &Profiler, slot: &'static str, call: impl FnOnce() -> R) -> R {
+        schedule::note(slot, 0);
         let inside = profiler.library.enter();
         let scope = monitor::callback(slot);
         self.step();
-        let answer = call(&object);
+        let answer = call();
+        profiler.lock().exit_reported |= slot == SHUTDOWN;
         drop(scope);
         self.step();
         drop(inside);
-        profiler.leave(None, task);
-        Some(answer)
+        answer
     }
 }

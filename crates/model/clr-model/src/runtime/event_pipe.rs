@@ -178,9 +178,25 @@ impl Runtime {
         for session in sessions {
             session.begin();
             schedule::point();
-            deliver(&session.profiler, event, data, thread);
+            if session.profiler.status() == Status::Active || !mutation::is("DET-06/3") {
+                self.deliver(&session.profiler, event, data, thread);
+            }
             session.end();
         }
+    }
+
+    fn deliver(&self, profiler: &Profiler, event: &Defined, data: &[u8], thread: usize) {
+        let Defined { provider, id, version } = *event;
+        let (length, bytes, none) = (data.len() as u32, data.as_ptr(), std::ptr::null());
+        let (no_id, no_frames) = (std::ptr::null(), std::ptr::null());
+        self.call_uncounted(profiler, slot::EVENT_PIPE_EVENT_DELIVERED.name, |object| {
+            // SAFETY: the data outlives the call, pointers are null where the API allows it, and `call_uncounted` keeps the object alive.
+            unsafe {
+                object.event_pipe_event_delivered(
+                    provider, id, version, 0, none, length, bytes, no_id, no_id, thread, 0, no_frames,
+                )
+            }
+        });
     }
 
     fn is_listened_to(&self, provider: &str) -> bool {
@@ -220,39 +236,4 @@ impl Session {
         drop(writers);
         self.writing.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-fn deliver(profiler: &Profiler, event: &Defined, data: &[u8], thread: usize) {
-    let object = profiler.object();
-    let Some(object) = object else { return };
-    if mutation::is("DET-06/3") && profiler.status() != Status::Active {
-        return;
-    }
-    let name = slot::EVENT_PIPE_EVENT_DELIVERED.name;
-    let task = schedule::current();
-    schedule::note(name, u64::from(event.id));
-    profiler.enter(None, task, name);
-    let inside = profiler.library.enter();
-    schedule::point();
-    let (length, bytes, none) = (data.len() as u32, data.as_ptr(), std::ptr::null());
-    // SAFETY: the data outlives the call, pointers are null where the API allows it, and `object` keeps the callback object alive.
-    unsafe {
-        object.event_pipe_event_delivered(
-            event.provider,
-            event.id,
-            event.version,
-            0,
-            none,
-            length,
-            bytes,
-            std::ptr::null(),
-            std::ptr::null(),
-            thread,
-            0,
-            std::ptr::null(),
-        );
-    }
-    schedule::point();
-    drop(inside);
-    profiler.leave(None, task);
 }
