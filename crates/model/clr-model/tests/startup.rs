@@ -280,7 +280,7 @@ fn cmp_02_a_profiler_for_1_1_is_refused_whatever_is_set() {
         }
         let bare = machine.start(USER, &[]).load_runtime().unwrap();
         assert_eq!(bare.wait_for(&attach(&bare, &library), 10_000), HResult::E_NOINTERFACE);
-        assert!(script.steps().contains(&"QueryInterface(ICorProfilerCallback2)"));
+        assert!(script.steps().contains(&"ICorProfilerCallback2"));
     });
 }
 
