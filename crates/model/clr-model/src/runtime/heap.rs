@@ -115,20 +115,15 @@ pub(super) struct Heap {
     used: usize,
 }
 
-fn empty(generation: i32, place: usize) -> sys::COR_PRF_GC_GENERATION_RANGE {
-    sys::COR_PRF_GC_GENERATION_RANGE { generation, rangeStart: place, rangeLength: 0, rangeLengthReserved: 0 }
+fn range(generation: u8, start: usize, length: usize) -> sys::COR_PRF_GC_GENERATION_RANGE {
+    let generation = i32::from(generation);
+    sys::COR_PRF_GC_GENERATION_RANGE { generation, rangeStart: start, rangeLength: length, rangeLengthReserved: length }
 }
 
 impl Object {
     /// Its address and generation, as a range of its own.
     pub(super) fn own_range(&self) -> sys::COR_PRF_GC_GENERATION_RANGE {
-        let length = self.size.next_multiple_of(ALIGNMENT);
-        sys::COR_PRF_GC_GENERATION_RANGE {
-            generation: i32::from(self.generation),
-            rangeStart: self.address,
-            rangeLength: length,
-            rangeLengthReserved: length,
-        }
+        range(self.generation, self.address, self.size.next_multiple_of(ALIGNMENT))
     }
 }
 
@@ -188,9 +183,8 @@ impl Heap {
             }
         }
         for generation in 0..=LARGE_GENERATION + u8::from(has_pinned) {
-            let generation = i32::from(generation);
-            if !ranges.iter().any(|range| range.generation == generation) {
-                ranges.push(empty(generation, FIRST_OBJECT + self.used));
+            if !ranges.iter().any(|range| range.generation == i32::from(generation)) {
+                ranges.push(range(generation, FIRST_OBJECT + self.used, 0));
             }
         }
         ranges
