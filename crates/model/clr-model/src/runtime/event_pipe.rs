@@ -10,7 +10,6 @@ use crate::schedule::{self, Task};
 use corprof::{HResult, sys};
 use remora_clr_abi::callbacks::slot;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The name of a session in the library's resource list.
@@ -53,7 +52,6 @@ struct Session {
     profiler: Arc<Profiler>,
     /// The providers that it listens to.
     providers: Mutex<Vec<String>>,
-    writing: AtomicU32,
     writers: Mutex<Vec<Task>>,
 }
 
@@ -74,7 +72,6 @@ impl Runtime {
             id,
             profiler: profiler.clone(),
             providers: Mutex::new(providers.clone()),
-            writing: AtomicU32::new(0),
             writers: Mutex::default(),
         };
         state.sessions.open.push(Arc::new(session));
@@ -99,7 +96,8 @@ impl Runtime {
             self.faults
                 .report("DET-04", "EventPipeStopSession in EventPipeEventDelivered: it waits for itself for ever");
         } else {
-            let is_done = || session.writing.load(Ordering::SeqCst) == 0 || mutation::is("DET-04/5");
+            let is_done =
+                || session.writers.lock().expect("no panic while locked").is_empty() || mutation::is("DET-04/5");
             schedule::wait_until(None, is_done);
         }
         session.profiler.library.close(SESSION);
@@ -223,17 +221,13 @@ impl Session {
     }
 
     fn begin(&self) {
-        self.writing.fetch_add(1, Ordering::SeqCst);
         self.writers.lock().expect("no panic while locked").push(schedule::current());
     }
 
     fn end(&self) {
-        let this = schedule::current();
         let mut writers = self.writers.lock().expect("no panic while locked");
-        if let Some(at) = writers.iter().position(|writer| *writer == this) {
+        if let Some(at) = writers.iter().position(|writer| *writer == schedule::current()) {
             writers.swap_remove(at);
         }
-        drop(writers);
-        self.writing.fetch_sub(1, Ordering::SeqCst);
     }
 }
