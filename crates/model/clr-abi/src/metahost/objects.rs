@@ -2,7 +2,7 @@
 
 use super::runtimes::loaded;
 use super::sys::*;
-use super::{AttachRequest, Fenced, MetaHost, Profiling, Runtime};
+use super::{AttachRequest, CLSID_CLRMetaHost, CLSID_CLRProfiling, Fenced, MetaHost, Profiling, Runtime};
 use crate::counted::{Counted, Inner};
 use crate::panics::caught;
 use crate::{Live, Slot};
