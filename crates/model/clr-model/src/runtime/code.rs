@@ -344,10 +344,10 @@ impl Runtime {
         let (function, token) = self.lock().code.add_function(Some(module), jitted, name);
         if jitted {
             call_all!(self, low(sys::COR_PRF_MONITOR_JIT_COMPILATION), jit_compilation_started(function.0, 1));
-            self.is_compiled(function);
-            if !mutation::is("CAT-04/2") {
-                self.set_enumerable(function);
-            }
+            self.change_function(function, |known| {
+                known.is_compiled = true;
+                known.enumerable |= !mutation::is("CAT-04/2");
+            });
             schedule::note("Function {} is compiled and enumerable", u64::from(token));
             schedule::point();
             call_all!(self, low(sys::COR_PRF_MONITOR_JIT_COMPILATION), jit_compilation_finished(function.0, 0, 1));
@@ -370,7 +370,7 @@ impl Runtime {
             low(sys::COR_PRF_MONITOR_JIT_COMPILATION),
             dynamic_method_jit_compilation_started(function.0, 1, il, length)
         );
-        self.is_compiled(function);
+        self.change_function(function, |known| known.is_compiled = true);
         call_all!(
             self,
             low(sys::COR_PRF_MONITOR_JIT_COMPILATION),
@@ -425,17 +425,8 @@ impl Runtime {
         self.lock().code.function_at(address).is_some()
     }
 
-    /// Marks its code as existing.
-    fn is_compiled(&self, function: FunctionId) {
-        if let Some(function) = self.lock().code.functions.get_mut(&function) {
-            function.is_compiled = true;
-        }
-    }
-
-    fn set_enumerable(&self, function: FunctionId) {
-        if let Some(function) = self.lock().code.functions.get_mut(&function) {
-            function.enumerable = true;
-        }
+    fn change_function(&self, function: FunctionId, change: impl FnOnce(&mut Function)) {
+        self.lock().code.functions.get_mut(&function).map(change);
     }
 }
 

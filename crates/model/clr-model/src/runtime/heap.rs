@@ -8,7 +8,6 @@ use super::gc_mode::GcMode;
 use super::threads::ThreadId;
 use super::{Runtime, State};
 use crate::mutation;
-use crate::schedule;
 use corprof::sys;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -357,15 +356,7 @@ impl Runtime {
     /// A change of the heap by managed code, which never runs while managed threads are suspended.
     pub(super) fn cooperatively<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         self.safepoint();
-        loop {
-            let mut state = self.lock();
-            let is_free = state.suspended_by.is_none_or(|by| by == schedule::current());
-            if is_free || schedule::is_stopped() {
-                return change(&mut state);
-            }
-            drop(state);
-            schedule::wait_until(None, || self.lock().suspended_by.is_none());
-        }
+        change(&mut self.lock_unsuspended())
     }
 }
 

@@ -92,14 +92,19 @@ impl Runtime {
     /// Locks the state to add or remove threads. A thread that has suspended the managed threads holds the thread list (facts 5; source:
     /// threads.cpp, Thread::OnThreadTerminate and ThreadStore::AddThread).
     fn lock_thread_store(&self) -> MutexGuard<'_, State> {
-        let is_free = |state: &State| state.suspended_by.is_none_or(|task| task == schedule::current());
+        if mutation::is("GCH-06/4") { self.lock() } else { self.lock_unsuspended() }
+    }
+
+    /// Locks the state while no other thread has suspended the managed threads.
+    pub(super) fn lock_unsuspended(&self) -> MutexGuard<'_, State> {
         loop {
             let state = self.lock();
-            if is_free(&state) || schedule::is_stopped() || mutation::is("GCH-06/4") {
+            let is_free = state.suspended_by.is_none_or(|task| task == schedule::current());
+            if is_free || schedule::is_stopped() {
                 return state;
             }
             drop(state);
-            schedule::wait_until(None, || is_free(&self.lock()));
+            schedule::wait_until(None, || self.lock().suspended_by.is_none());
         }
     }
 
@@ -160,9 +165,7 @@ impl Runtime {
             schedule::wait_until(None, || self.lock().suspended_by.is_none());
         }
     }
-}
 
-impl Runtime {
     /// Whether the runtime ever overlooked a notification-only profiler (`main_departure_is_miscounted`). Such a profiler gets no unload
     /// callbacks, and cannot know it.
     pub fn has_lost_track(&self) -> bool {
