@@ -8,15 +8,8 @@ use super::calls::{call_all, high, low};
 use crate::mutation;
 use crate::schedule;
 use corprof::sys;
+pub use corprof::{FunctionId, ModuleId};
 use std::collections::BTreeMap;
-
-/// A ModuleID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ModuleId(pub usize);
-
-/// A FunctionID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FunctionId(pub usize);
 
 /// The progress of a load or unload (seed 002): the enumerability changes before the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

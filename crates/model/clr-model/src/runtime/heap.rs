@@ -9,16 +9,9 @@ use super::threads::ThreadId;
 use super::{Runtime, State};
 use crate::mutation;
 use corprof::sys;
+pub use corprof::{ClassId, ObjectId};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// An ObjectID: valid until the next GC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectId(pub usize);
-
-/// A ClassID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ClassId(pub usize);
 
 /// An object, whatever its address. Profilers never see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,13 +4,10 @@ use super::calls::{call_all, low};
 use super::{Runtime, State};
 use crate::mutation;
 use crate::schedule::{self, Task};
+pub use corprof::ThreadId;
 use corprof::sys;
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
-
-/// A ThreadID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ThreadId(pub usize);
 
 /// The first ThreadID; in a real process they are addresses.
 const FIRST_THREAD: usize = 0x7000_0000;
