@@ -242,7 +242,8 @@ fn new_stack() -> DefaultStack {
     DefaultStack::new(STACK).expect("memory for the stack of a modelled thread")
 }
 
-fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
+/// The words of a panic.
+pub(crate) fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words").to_owned()
 }

@@ -8,7 +8,6 @@ use crate::schedule;
 use corprof::HResult;
 use remora_clr_abi::Slot;
 use remora_clr_abi::slot_lists::{NEEDS_TRIGGER, SYNCHRONOUS};
-use std::any::Any;
 
 impl Server {
     /// Whether the call is allowed here and now. Reports a call that is a fault in any case.
@@ -59,14 +58,6 @@ impl Server {
                 Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
             }
             _ => Ok(()),
-        }
-    }
-
-    /// Reports a panic of the model itself.
-    pub(super) fn report_panic(&self, slot: Slot, payload: &Box<dyn Any + Send>) {
-        if let Ok(runtime) = self.runtime() {
-            let words = payload.downcast_ref::<String>().cloned().unwrap_or_default();
-            runtime.faults.report("MODEL", format!("the model panicked in {}: {words}", slot.name));
         }
     }
 }

@@ -47,8 +47,7 @@ impl MetadataServer for Scope {
 
     fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {
         if let Some(runtime) = self.runtime.upgrade() {
-            let words = payload.downcast_ref::<String>().cloned().unwrap_or_default();
-            runtime.faults.report("MODEL", format!("the model panicked in {} of metadata: {words}", slot.name));
+            runtime.faults.model_panicked(slot.name, &*payload);
         }
     }
 
