@@ -12,7 +12,7 @@ use crate::differences::RuntimeVersion;
 use crate::faults::{Faults, Finding};
 use crate::library::Library;
 use crate::runtime::{GcMode, Runtime, Status};
-use crate::schedule::{self, Chooser, End, Random, Task, Timeline};
+use crate::schedule::{self, Chooser, End, Random, Schedule, Task, Timeline};
 use remora_session::fault_injection::{InjectedFault, inject};
 use remora_wire::{FromAgent, layout};
 use std::cell::RefCell;
@@ -42,24 +42,16 @@ pub struct ScheduleSetting {
 pub struct Outcome {
     /// The broken clauses.
     pub findings: Vec<Finding>,
-    /// How the schedule ended.
-    pub end: End,
-    /// The recorded steps.
-    pub timeline: Timeline,
-    /// The choices that repeat it.
-    pub choices: Vec<u16>,
-    /// For the next schedule of a walk.
-    pub chooser: Chooser,
+    /// The schedule itself.
+    pub ran: Schedule,
     /// Coverage, for the summary of an exploration.
     pub reached: Coverage,
-    /// Virtual nanoseconds.
-    pub time: u64,
 }
 
 impl Outcome {
     /// The parts that must be equal when the same schedule runs again.
     pub fn trace(&self) -> (u64, &[u16], u64, &[Finding]) {
-        (self.timeline.hash(), &self.choices, self.time, &self.findings)
+        (self.ran.timeline.hash(), &self.ran.choices, self.ran.time, &self.findings)
     }
 }
 
@@ -108,15 +100,7 @@ pub fn run(seed: u64, chooser: Chooser, setting: ScheduleSetting) -> Outcome {
     let mut findings = faults.findings();
     findings.extend(of_end(&ran.end, ran.time));
     let reached = *reached.borrow();
-    Outcome {
-        findings,
-        end: ran.end,
-        timeline: ran.timeline,
-        choices: ran.choices,
-        chooser: ran.chooser,
-        reached,
-        time: ran.time,
-    }
+    Outcome { findings, ran, reached }
 }
 
 fn of_end(end: &End, time: u64) -> Option<Finding> {
