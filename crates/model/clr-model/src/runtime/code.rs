@@ -358,17 +358,10 @@ impl Runtime {
         let (function, token) = self.lock().code.add_function(None, true, name);
         schedule::note("A dynamic function is made ({})", u64::from(token));
         let (il, length) = (super::il::BODY.as_ptr(), super::il::BODY.len() as u32);
-        call_all!(
-            self,
-            low(sys::COR_PRF_MONITOR_JIT_COMPILATION),
-            dynamic_method_jit_compilation_started(function.0, 1, il, length)
-        );
+        let wanted = low(sys::COR_PRF_MONITOR_JIT_COMPILATION);
+        call_all!(self, &wanted, dynamic_method_jit_compilation_started(function.0, 1, il, length));
         self.change_function(function, |known| known.is_compiled = true);
-        call_all!(
-            self,
-            low(sys::COR_PRF_MONITOR_JIT_COMPILATION),
-            dynamic_method_jit_compilation_finished(function.0, 0, 1)
-        );
+        call_all!(self, &wanted, dynamic_method_jit_compilation_finished(function.0, 0, 1));
         function
     }
 
