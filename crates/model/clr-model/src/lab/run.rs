@@ -85,12 +85,10 @@ impl ProcessEnvironment for ShortDetachSleep {
 struct Run {
     runtime: Arc<Runtime>,
     library: Arc<Library>,
-    path: String,
+    order: RunSpec,
     refuses_class: Arc<AtomicBool>,
-    client_data: Option<String>,
     /// For Remora's own agent.
     recorder: Recorder,
-    patience: Duration,
     random: Random,
     /// Earlier profilers.
     others: usize,
@@ -122,11 +120,9 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     let mut run = Run {
         runtime,
         library,
-        path: order.library.clone(),
+        order: order.clone(),
         refuses_class,
-        client_data: order.client_data.clone(),
         recorder: Recorder::of(order.seed, order.seed / LIVES),
-        patience: order.patience,
         random: Random::new(order.seed),
         others,
     };
@@ -230,7 +226,8 @@ impl Run {
 
     /// Requests an attach and waits. `None` without an answer, which is reported.
     fn ask(&self, class: u128) -> Option<HResult> {
-        let client_data = self.client_data.clone().map_or_else(|| self.own_client_data(class), String::into_bytes);
+        let client_data =
+            self.order.client_data.clone().map_or_else(|| self.own_client_data(class), String::into_bytes);
         let request = AttachRequest { class: Guid::from_u128(class), library: Some(self.library.clone()), client_data };
         let answer = self.runtime.ask_for_attach(request);
         if !until(LONGEST, || answer.get().is_some()) {
@@ -289,8 +286,8 @@ impl Run {
 
     /// Waits for the profiler's own detach, for the `round`th time. False if it stays.
     fn leaves(&self, round: u32) -> bool {
-        if !until(self.patience, || monitor::asked() >= round) {
-            if self.patience >= LONG_ENOUGH {
+        if !until(self.order.patience, || monitor::asked() >= round) {
+            if self.order.patience >= LONG_ENOUGH {
                 monitor::stays();
             }
             return false;
@@ -380,7 +377,7 @@ impl Run {
     }
 
     fn is_mapped(&self) -> bool {
-        library_file::range(&self.path).is_some()
+        library_file::range(&self.order.library).is_some()
     }
 
     fn was_loaded(&self) -> bool {
