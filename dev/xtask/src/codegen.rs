@@ -64,6 +64,7 @@ fn files(table: &table::Table) -> Result<Vec<(String, String)>, String> {
     files.push(("target/corprof/src/generated/sdk_slots.rs".to_owned(), sdk::slots(table)?));
     files.push(("target/corprof/tests/support/generated/mod.rs".to_owned(), support::support(table)?));
     files.push(("model/clr-abi/src/generated/info.rs".to_owned(), served::info(table)?));
+    files.push(("model/clr-abi/src/generated/hosting.rs".to_owned(), raw::hosting(table)?));
     files.push(("model/clr-abi/src/generated/slot_lists.rs".to_owned(), lists::lists(table)?));
     files.push(("model/clr-abi/src/generated/metadata.rs".to_owned(), metadata::metadata(table)?));
     files.push(("model/clr-abi/src/generated/callbacks.rs".to_owned(), served::callbacks(table)?));

@@ -4,7 +4,7 @@
 //! counts the remaining items, a clone begins at the start, and a null pointer is `E_INVALIDARG`.
 
 use crate::Live;
-use crate::counted::Counted;
+use crate::counted::{Counted, Inner};
 use crate::cursor::{Cursor, satisfied};
 use core::ffi::c_void;
 use corprof::{Guid, HResult, sys};
@@ -33,10 +33,12 @@ pub trait Kind: 'static {
 /// Makes an enumerator of `items` with one reference, which the caller owns. `live` counts it until its release.
 pub fn enumerator<K: Kind>(items: Vec<K::Item>, live: &Live) -> *mut K::Interface {
     // SAFETY: `K::VTABLE` is the vtable for `Object<K>`.
-    unsafe { Object::<K>::create(K::VTABLE, K::IID, live, Cursor::new(items)) }.cast()
+    unsafe { Object::<K>::make(K::VTABLE, const { &[(K::IID, 0)] }, live, Cursor::new(items)) }.cast()
 }
 
-pub(crate) type Object<K> = Counted<<K as Kind>::Vtbl, Cursor<<K as Kind>::Item>>;
+pub(crate) type Object<K> = Counted<&'static <K as Kind>::Vtbl, Cursor<<K as Kind>::Item>>;
+
+impl<T: Send + Sync + 'static> Inner for Cursor<T> {}
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident, $item:ty, $interface:ident, $vtbl:ident, $iid:ident;)*) => {

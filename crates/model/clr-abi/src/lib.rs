@@ -14,9 +14,8 @@
 //! - Tests can see every count: references of profilers, live enumerators.
 //!
 //! # Supported
-//! ICorProfilerInfo to 15, ICorProfilerCallback to 11, the API's five enumerators, IMetaDataImport2 and IMetaDataAssemblyImport: generated
-//! from the table in `crates/target/corprof/abi`. Also the hosting interfaces of the .NET Framework that an attach needs, which that table
-//! lacks.
+//! ICorProfilerInfo to 15, ICorProfilerCallback to 11, the API's five enumerators, IMetaDataImport2 and IMetaDataAssemblyImport, and the
+//! hosting interfaces of the .NET Framework that an attach needs: generated from the table in `crates/target/corprof/abi`.
 //!
 //! # Rejected
 //! - Safe arguments: the model must see the profiler's real arguments, null and nonsense included.

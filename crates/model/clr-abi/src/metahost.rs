@@ -5,6 +5,8 @@
 
 mod objects;
 mod runtimes;
+#[rustfmt::skip]
+#[path = "generated/hosting.rs"]
 pub mod sys;
 
 pub use objects::clr_create_instance;
@@ -13,6 +15,13 @@ use crate::Slot;
 use core::any::Any;
 use corprof::{Guid, HResult};
 use std::sync::Arc;
+
+/// The class for `CLRCreateInstance`.
+#[allow(non_upper_case_globals, reason = "names stay as in metahost.h")]
+pub const CLSID_CLRMetaHost: Guid = Guid::from_u128(0x9280188D_0E8E_4867_B30C_7FA83884E8DE);
+/// The class for `ICLRRuntimeInfo::GetInterface`.
+#[allow(non_upper_case_globals, reason = "names stay as in metahost.h")]
+pub const CLSID_CLRProfiling: Guid = Guid::from_u128(0xBD097ED8_733E_43FE_8ED7_A95FF9A8448C);
 
 /// The machine's processes and their runtimes.
 pub trait MetaHost: Fenced {

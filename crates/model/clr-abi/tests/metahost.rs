@@ -5,7 +5,9 @@ use core::ffi::c_void;
 use corprof::sys::IUnknown;
 use corprof::{Guid, HResult};
 use remora_clr_abi::metahost::sys::*;
-use remora_clr_abi::metahost::{AttachRequest, Fenced, MetaHost, Profiling, Runtime, clr_create_instance};
+use remora_clr_abi::metahost::{
+    AttachRequest, CLSID_CLRMetaHost, CLSID_CLRProfiling, Fenced, MetaHost, Profiling, Runtime, clr_create_instance,
+};
 use remora_clr_abi::{Live, Slot};
 use std::sync::{Arc, Mutex};
 

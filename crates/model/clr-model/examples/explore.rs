@@ -83,7 +83,7 @@ fn shown(exploration: &Exploration) -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let short = shrink(failure);
-    print!("{}", replay(&short).timeline);
+    print!("{}", replay(&short).ran.timeline);
     tell(&short);
     ExitCode::FAILURE
 }

@@ -1,7 +1,7 @@
 //! The profiled program: threads that load, compile, run and unload at instants that the seed chooses.
 
 use crate::runtime::{FunctionId, LARGE, ModuleId, OFTEN, Runtime, Shape};
-use crate::schedule::{self, Random, Task};
+use crate::schedule::{self, MILLISECOND, Random, Task};
 use std::sync::{Arc, Mutex};
 
 /// Maximum of frames that a thread enters at a time.
@@ -10,9 +10,6 @@ const DEPTH: usize = 3;
 const MOST_EVENTS: usize = 4;
 /// GCAllocationTick (source: ClrEtwAll.man).
 const ALLOCATION_TICK: u32 = 10;
-/// Nanoseconds in a millisecond.
-const MILLISECOND: u64 = 1_000_000;
-
 /// The program's loaded code, and the parts that some thread executes.
 #[derive(Default)]
 pub struct Program {

@@ -29,7 +29,7 @@ impl Exploration {
         if outcome.findings.is_empty() {
             return false;
         }
-        let (choices, findings) = (outcome.choices.clone(), outcome.findings.clone());
+        let (choices, findings) = (outcome.ran.choices.clone(), outcome.findings.clone());
         self.failure = Some(Failure { seed, setting, choices, findings });
         true
     }
@@ -73,10 +73,10 @@ pub fn at_random(seeds: Range<u64>, setting: ScheduleSetting) -> Exploration {
 /// Runs a schedule, then repeats it by its choices.
 fn run_twice(seed: u64, chooser: Chooser, setting: ScheduleSetting) -> Outcome {
     let mut outcome = scenario::run(seed, chooser, setting);
-    let again = scenario::run(seed, Chooser::Replay(outcome.choices.clone()), setting);
+    let again = scenario::run(seed, Chooser::Replay(outcome.ran.choices.clone()), setting);
     if again.trace() != outcome.trace() {
         let what = "the same choices led to something else when they were made again".to_owned();
-        outcome.findings.push(Finding { clause: "MOD-01", what, time: outcome.time });
+        outcome.findings.push(Finding { clause: "MOD-01", what, time: outcome.ran.time });
     }
     outcome
 }
@@ -106,7 +106,7 @@ pub fn all_of(seed: u64, preemptions: u32, limit: u64, setting: ScheduleSetting)
         if exploration.add(seed, setting, &outcome) {
             break;
         }
-        let Chooser::Exhaustive(mut walk) = outcome.chooser else { break };
+        let Chooser::Exhaustive(mut walk) = outcome.ran.chooser else { break };
         if !walk.advance() {
             exploration.is_whole = true;
             break;
@@ -142,7 +142,7 @@ pub fn shrink(failure: &Failure) -> Failure {
         let same = outcome.findings.iter().any(|finding| finding.clause == clause);
         same.then(|| {
             findings = outcome.findings;
-            outcome.choices
+            outcome.ran.choices
         })
     });
     Failure { choices, findings, ..*failure }

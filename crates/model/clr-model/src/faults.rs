@@ -5,6 +5,7 @@
 use crate::lab::monitor;
 use crate::mutation;
 use crate::schedule;
+use std::any::Any;
 use std::sync::Mutex;
 
 /// One finding.
@@ -37,6 +38,11 @@ impl Faults {
         if !findings.iter().any(|known| known.clause == clause && known.what == what) {
             findings.push(Finding { clause, what, time: schedule::now() });
         }
+    }
+
+    /// Records a panic of the model itself.
+    pub fn model_panicked(&self, slot: &str, payload: &(dyn Any + Send)) {
+        self.report("MODEL", format!("the model panicked in {slot}: {}", schedule::in_words(payload)));
     }
 
     /// All findings in order.

@@ -15,8 +15,8 @@ use std::ptr::{null, null_mut};
 /// An answer, or the error code.
 pub type Answered<T> = Result<T, HResult>;
 
-/// Calls, one per line: `name(arguments) -> (answers) = Interface::Slot(arguments of the slot)`. With a list instead of answers, the caller
-/// passes the list to fill, and gets the code and the count. Without either, it gets the code.
+/// Calls, one per line: `name(arguments) -> (answers) = Interface::Slot(arguments of the slot)`. With a list before the answers, the caller
+/// passes the list to fill, and gets the code, the count and the answers. Without either, it gets the code.
 macro_rules! calls {
     () => {};
     ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) -> ($($out:ident: $out_ty:ty),+)
@@ -33,13 +33,15 @@ macro_rules! calls {
         calls! { $($rest)* }
     };
     ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) -> [$room:ident, $count:ident, $places:ident: $item:ty]
-        = $interface:ident::$slot:ident($($value:expr),* $(,)?); $($rest:tt)*) => {
+        $(($($out:ident: $out_ty:ty),+))? = $interface:ident::$slot:ident($($value:expr),* $(,)?); $($rest:tt)*) => {
         impl Script {
             $(#[$doc])*
-            pub fn $name(&self $(, $arg: $ty)*, list: &mut [$item]) -> (HResult, u32) {
+            pub fn $name(&self $(, $arg: $ty)*, list: &mut [$item]) -> (HResult, u32 $($(, $out_ty)+)?) {
                 let (($room, $places), mut $count) = (room(list), 0);
-                // SAFETY: the model keeps Info alive during the schedule; a list with that much room.
-                (HResult(unsafe { sys::$interface::$slot(self.at() $(, $value)*) }), $count)
+                $($(let mut $out = <$out_ty>::default();)+)?
+                // SAFETY: the model keeps Info alive during the schedule; a list with that much room, and locals.
+                let code = unsafe { sys::$interface::$slot(self.at() $(, $value)*) };
+                (HResult(code), $count $($(, $out)+)?)
             }
         }
         calls! { $($rest)* }
@@ -118,6 +120,19 @@ calls! {
     /// EventPipeGetProviderInfo: the code and the length of the name. The name is in the list.
     provider_info(provider: usize) -> [room, length, places: u16]
         = ICorProfilerInfo12::EventPipeGetProviderInfo(provider, room, &raw mut length, places);
+    /// EventPipeDefineEvent with one parameter of this type. Returns the event.
+    define_event(provider: usize, id: u32, parameter: u32) -> (event: usize) = ICorProfilerInfo12::EventPipeDefineEvent(
+        provider, units("an event").as_ptr(), id, 0, 1, 4, 0, 0, 1, &sys::COR_PRF_EVENTPIPE_PARAM_DESC {
+            r#type: parameter, elementType: 0, name: units("an event").as_ptr() }, &raw mut event);
+    /// EventPipeWriteEvent.
+    write_event(event: usize, bytes: &[u8]) = ICorProfilerInfo12::EventPipeWriteEvent(event, 1, &sys::COR_PRF_EVENT_DATA {
+        ptr: bytes.as_ptr() as u64, size: bytes.len() as u32, reserved: 0 }, null(), null());
+    /// SetEventMask2.
+    set_mask(low: u32, high: u32) = ICorProfilerInfo5::SetEventMask2(low, high);
+    /// SetEventMask.
+    set_mask_low(low: u32) = ICorProfilerInfo::SetEventMask(low);
+    /// RequestProfilerDetach.
+    request_detach(milliseconds: u32) = ICorProfilerInfo3::RequestProfilerDetach(milliseconds);
 }
 
 impl Script {
@@ -183,40 +198,6 @@ impl Script {
             sys::ICorProfilerInfo4::RequestRevert(self.at(), 1, &raw const module, &raw const token, &raw mut status)
         };
         (HResult(code), HResult(status))
-    }
-
-    /// EventPipeDefineEvent with one parameter of this type. Returns the event.
-    pub fn define_event(&self, provider: usize, id: u32, parameter: u32) -> Answered<usize> {
-        let (name, mut event) = (units("an event"), 0);
-        let parameter = sys::COR_PRF_EVENTPIPE_PARAM_DESC { r#type: parameter, elementType: 0, name: name.as_ptr() };
-        // SAFETY: the model keeps Info alive during the schedule; a list of one.
-        let code = unsafe {
-            sys::ICorProfilerInfo12::EventPipeDefineEvent(
-                self.at(),
-                provider,
-                name.as_ptr(),
-                id,
-                0,
-                1,
-                4,
-                0,
-                0,
-                1,
-                &raw const parameter,
-                &raw mut event,
-            )
-        };
-        answered(code, event)
-    }
-
-    /// EventPipeWriteEvent.
-    pub fn write_event(&self, event: usize, bytes: &[u8]) -> HResult {
-        let (none, size) = (null(), bytes.len() as u32);
-        let data = sys::COR_PRF_EVENT_DATA { ptr: bytes.as_ptr() as u64, size, reserved: 0 };
-        // SAFETY: the model keeps Info alive during the schedule; a list of one, whose bytes outlive the call.
-        HResult(unsafe {
-            sys::ICorProfilerInfo12::EventPipeWriteEvent(self.at(), event, 1, &raw const data, none, none)
-        })
     }
 
     /// The ObjectID at the address from GetAppDomainStaticAddress.

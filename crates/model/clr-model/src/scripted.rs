@@ -11,12 +11,12 @@ use corprof::{
     ModuleId, ObjectId, ProfilerCallback, ProviderId, RejitId, RootFlags, RootKind, Startup, ThreadId,
     dll_get_class_object, sys,
 };
+use remora_clr_abi::callback_slot;
 use remora_clr_abi::slot_lists::CALLBACKS_WITH_DATA;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// An action of a scripted profiler in a callback.
 pub type Act = Box<dyn Fn(&Script) + Send + Sync>;
@@ -35,21 +35,25 @@ pub struct Script {
     notification_only: OfObject,
     refused: OfObject,
     version: u8,
-    journal: Mutex<Vec<&'static str>>,
-    steps: Mutex<Vec<&'static str>>,
-    classes: Mutex<Vec<Guid>>,
-    callback_data: Mutex<Vec<CallbackData>>,
-    /// The last module or function that began to load or compile.
-    begun: AtomicUsize,
-    client_data: Mutex<Vec<u8>>,
-    /// Address and length of the client data, for scripts that wrongly keep the pointer.
-    lent: (AtomicUsize, AtomicUsize),
     faults: OnceLock<Arc<Faults>>,
+    record: Mutex<Record>,
+}
+
+/// What happened to the library and its objects.
+#[derive(Default)]
+struct Record {
+    journal: Vec<&'static str>,
+    steps: Vec<&'static str>,
+    classes: Vec<Guid>,
+    callback_data: Vec<CallbackData>,
+    /// The last module or function that began to load or compile.
+    begun: usize,
+    client_data: Vec<u8>,
+    /// The address of the client data, for scripts that wrongly keep the pointer.
+    lent: usize,
     /// One per initialised object, in that order.
-    infos: Mutex<Vec<usize>>,
-    info: AtomicPtr<sys::ICorProfilerInfo>,
-    attached: Mutex<Option<Info<Attached, Alive>>>,
-    startup: Mutex<Option<Info<Startup, Alive>>>,
+    infos: Vec<usize>,
+    startup: Option<Info<Startup, Alive>>,
 }
 
 impl Script {
@@ -61,18 +65,8 @@ impl Script {
             notification_only: Box::new(|_| false),
             refused: Box::new(|_| false),
             version: NEWEST,
-            journal: Mutex::default(),
-            steps: Mutex::default(),
-            classes: Mutex::default(),
-            callback_data: Mutex::default(),
-            begun: AtomicUsize::new(0),
-            client_data: Mutex::default(),
-            lent: Default::default(),
             faults: OnceLock::new(),
-            infos: Mutex::default(),
-            info: AtomicPtr::default(),
-            attached: Mutex::default(),
-            startup: Mutex::default(),
+            record: Mutex::default(),
         }
     }
 
@@ -125,17 +119,17 @@ impl Script {
 
     /// The callbacks so far, by name.
     pub fn journal(&self) -> Vec<&'static str> {
-        self.journal.lock().expect("no panic while locked").clone()
+        self.record().journal.clone()
     }
 
     /// All calls of the library and its objects so far, callbacks included, in order.
     pub fn steps(&self) -> Vec<&'static str> {
-        self.steps.lock().expect("no panic while locked").clone()
+        self.record().steps.clone()
     }
 
     /// The requested classes.
     pub fn classes(&self) -> Vec<Guid> {
-        self.classes.lock().expect("no panic while locked").clone()
+        self.record().classes.clone()
     }
 
     /// How often a callback came.
@@ -145,35 +139,37 @@ impl Script {
 
     /// The client data during InitializeForAttach.
     pub fn client_data(&self) -> Vec<u8> {
-        self.client_data.lock().expect("no panic while locked").clone()
+        self.record().client_data.clone()
     }
 
     /// The current bytes at the address of the client data: a profiler that kept the pointer reads these.
     pub fn client_data_now(&self) -> Vec<u8> {
-        let (start, length) = (self.lent.0.load(Ordering::SeqCst), self.lent.1.load(Ordering::SeqCst));
+        let (start, length) = {
+            let record = self.record();
+            (record.lent, record.client_data.len())
+        };
         // SAFETY: the model keeps freed client data while it remembers the profiler.
         (0..length).map(|index| unsafe { (start as *const u8).add(index).read() }).collect()
     }
 
     /// Info of an object, by order of initialisation.
     pub fn raw_of(&self, object: usize) -> *mut sys::ICorProfilerInfo {
-        let infos = self.infos.lock().expect("no panic while locked");
-        infos.get(object).map_or(std::ptr::null_mut(), |info| *info as *mut sys::ICorProfilerInfo)
+        self.record().infos.get(object).copied().unwrap_or_default() as *mut sys::ICorProfilerInfo
     }
 
     /// The id of the last ModuleLoadStarted or JITCompilationStarted.
     pub fn begun(&self) -> usize {
-        self.begun.load(Ordering::SeqCst)
+        self.record().begun
     }
 
     /// The data of the callbacks so far.
     pub fn callback_data(&self) -> Vec<CallbackData> {
-        self.callback_data.lock().expect("no panic while locked").clone()
+        self.record().callback_data.clone()
     }
 
     /// The last callback's data.
     pub fn last_callback_data(&self) -> Option<CallbackData> {
-        self.callback_data.lock().expect("no panic while locked").last().cloned()
+        self.record().callback_data.last().cloned()
     }
 
     /// Reads the client data again through the pointer of InitializeForAttach. After that call, the memory belongs to the runtime, and a
@@ -189,35 +185,12 @@ impl Script {
 
     /// The runtime's Info, for calls through [`sys`], including calls that must be refused. Null before the initialisation.
     pub fn raw(&self) -> *mut sys::ICorProfilerInfo {
-        self.info.load(Ordering::SeqCst)
+        self.record().infos.last().copied().unwrap_or_default() as *mut sys::ICorProfilerInfo
     }
 
-    /// The typed Info; it can be taken once.
-    pub fn take_attached(&self) -> Option<Info<Attached, Alive>> {
-        self.attached.lock().expect("no panic while locked").take()
-    }
-
-    /// The same for a profiler loaded at startup.
+    /// The typed Info of a profiler loaded at startup; it can be taken once.
     pub fn take_startup(&self) -> Option<Info<Startup, Alive>> {
-        self.startup.lock().expect("no panic while locked").take()
-    }
-
-    /// SetEventMask2, with the runtime's answer.
-    pub fn set_mask(&self, low: u32, high: u32) -> HResult {
-        // SAFETY: the model keeps Info alive during the schedule.
-        HResult(unsafe { sys::ICorProfilerInfo5::SetEventMask2(self.raw().cast(), low, high) })
-    }
-
-    /// SetEventMask, with the runtime's answer.
-    pub fn set_mask_low(&self, low: u32) -> HResult {
-        // SAFETY: the model keeps Info alive during the schedule.
-        HResult(unsafe { sys::ICorProfilerInfo::SetEventMask(self.raw(), low) })
-    }
-
-    /// RequestProfilerDetach, with the runtime's answer.
-    pub fn request_detach(&self, milliseconds: u32) -> HResult {
-        // SAFETY: the model keeps Info alive during the schedule.
-        HResult(unsafe { sys::ICorProfilerInfo3::RequestProfilerDetach(self.raw().cast(), milliseconds) })
+        self.record().startup.take()
     }
 
     fn has_initialized(&self, callback: &'static str) -> Result<(), HResult> {
@@ -225,17 +198,12 @@ impl Script {
         (self.decision)(self).ok()
     }
 
-    fn step(&self, step: &'static str) {
-        self.steps.lock().expect("no panic while locked").push(step);
-    }
-
-    fn has_info(&self, info: *mut sys::ICorProfilerInfo) {
-        self.info.store(info, Ordering::SeqCst);
-        self.infos.lock().expect("no panic while locked").push(info as usize);
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().expect("no panic while locked")
     }
 
     fn received(&self, callback: &'static str, callback_data: CallbackData) {
-        self.callback_data.lock().expect("no panic while locked").push(callback_data);
+        self.record().callback_data.push(callback_data);
         self.act(callback);
     }
 
@@ -261,10 +229,25 @@ struct Scripted {
     number: usize,
 }
 
+/// Callbacks whose data the script keeps before it acts.
+macro_rules! kept {
+    ($($method:ident($($arg:ident: $ty:ty),*) $(-> $answer:ty)? => $data:expr;)*) => {
+        $(
+            fn $method(&self, $($arg: $ty),*) $(-> $answer)? {
+                self.script.received(callback_slot!($method).name, $data);
+                $(<$answer>::Ok(()))?
+            }
+        )*
+    };
+}
+
 impl ProfilerCallback for Scripted {
     fn enter(&self, slot: &'static str) -> CallbackToken {
-        self.script.step(slot);
-        self.script.journal.lock().expect("no panic while locked").push(slot);
+        {
+            let mut record = self.script.record();
+            record.steps.push(slot);
+            record.journal.push(slot);
+        }
         if !slot.starts_with("Initialize") && !CALLBACKS_WITH_DATA.contains(&slot) {
             self.script.act(slot);
         }
@@ -283,149 +266,84 @@ impl ProfilerCallback for Scripted {
     }
 
     fn initialize(&self, info: Info<Startup, Alive>) -> Result<(), HResult> {
-        self.script.has_info(info.as_raw());
-        *self.script.startup.lock().expect("no panic while locked") = Some(info);
+        {
+            let mut record = self.script.record();
+            record.infos.push(info.as_raw() as usize);
+            record.startup = Some(info);
+        }
         self.script.has_initialized("Initialize")
     }
 
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {
-        self.script.has_info(info.as_raw());
-        *self.script.attached.lock().expect("no panic while locked") = Some(info);
-        self.script.lent.0.store(client_data.as_ptr() as usize, Ordering::SeqCst);
-        self.script.lent.1.store(client_data.len(), Ordering::SeqCst);
-        *self.script.client_data.lock().expect("no panic while locked") = client_data.to_vec();
+        {
+            let mut record = self.script.record();
+            record.infos.push(info.as_raw() as usize);
+            record.lent = client_data.as_ptr() as usize;
+            record.client_data = client_data.to_vec();
+        }
         self.script.has_initialized("InitializeForAttach")
     }
 
     fn module_load_started(&self, module: ModuleId) {
-        self.script.begun.store(module.0, Ordering::SeqCst);
+        self.script.record().begun = module.0;
         self.script.act("ModuleLoadStarted");
     }
 
     fn jit_compilation_started(&self, function: FunctionId, _is_safe_to_block: bool) {
-        self.script.begun.store(function.0, Ordering::SeqCst);
+        self.script.record().begun = function.0;
         self.script.act("JITCompilationStarted");
     }
 
-    fn module_load_finished(&self, module: ModuleId, _status: HResult) {
-        self.script.received("ModuleLoadFinished", CallbackData::ModuleLoaded(module.0));
-    }
-
-    fn module_unload_started(&self, module: ModuleId) {
-        self.script.received("ModuleUnloadStarted", CallbackData::ModuleUnloads(module.0));
-    }
-
-    fn jit_compilation_finished(&self, function: FunctionId, _status: HResult, _is_safe_to_block: bool) {
-        self.script.received("JITCompilationFinished", CallbackData::Compiled(function.0));
-    }
-
-    fn garbage_collection_started(&self, collected: &[i32], reason: GcReason) {
-        let collected = collected.iter().map(|one| *one != 0).collect();
-        self.script.received("GarbageCollectionStarted", CallbackData::CollectionBegins(collected, reason.0));
-    }
-
-    fn garbage_collection_finished(&self) {
-        self.script.received("GarbageCollectionFinished", CallbackData::CollectionEnds);
-    }
-
-    fn moved_references(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[u32]) {
-        let lengths: Vec<usize> = lengths.iter().map(|length| *length as usize).collect();
-        self.script.received("MovedReferences", moved(old_starts, new_starts, &lengths));
-    }
-
-    fn moved_references2(&self, old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) {
-        self.script.received("MovedReferences2", moved(old_starts, new_starts, lengths));
-    }
-
-    fn surviving_references(&self, starts: &[ObjectId], lengths: &[u32]) {
-        let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0, *length as usize)).collect();
-        self.script.received("SurvivingReferences", CallbackData::Survived(ranges));
-    }
-
-    fn surviving_references2(&self, starts: &[ObjectId], lengths: &[usize]) {
-        let ranges = starts.iter().zip(lengths).map(|(start, length)| (start.0, *length)).collect();
-        self.script.received("SurvivingReferences2", CallbackData::Survived(ranges));
-    }
-
-    fn root_references2(
-        &self,
-        roots: &[ObjectId],
-        kinds: &[RootKind],
-        flags: &[RootFlags],
-        ids: &[usize],
-    ) -> Result<(), HResult> {
-        let all = roots.iter().zip(kinds).zip(flags).zip(ids);
-        let roots = all.map(|(((root, kind), flags), id)| (root.0, kind.0, flags.0, *id)).collect();
-        self.script.received("RootReferences2", CallbackData::Roots(roots));
-        Ok(())
-    }
-
-    fn object_references(&self, object: ObjectId, class: ClassId, references: &[ObjectId]) -> Result<(), HResult> {
-        let references = references.iter().map(|one| one.0).collect();
-        self.script.received("ObjectReferences", CallbackData::References(object.0, class.0, references));
-        Ok(())
-    }
-
-    fn object_allocated(&self, object: ObjectId, class: ClassId) {
-        self.script.received("ObjectAllocated", CallbackData::Allocated(object.0, class.0));
-    }
-
-    fn objects_allocated_by_class(&self, classes: &[ClassId], counts: &[u32]) -> Result<(), HResult> {
-        let counts = classes.iter().zip(counts).map(|(class, count)| (class.0, *count)).collect();
-        self.script.received("ObjectsAllocatedByClass", CallbackData::AllocatedByClass(counts));
-        Ok(())
-    }
-
-    fn conditional_weak_table_element_references(
-        &self,
-        keys: &[ObjectId],
-        values: &[ObjectId],
-        _ids: &[HandleId],
-    ) -> Result<(), HResult> {
-        let pairs = keys.iter().zip(values).map(|(key, value)| (key.0, value.0)).collect();
-        self.script.received("ConditionalWeakTableElementReferences", CallbackData::Weak(pairs));
-        Ok(())
-    }
-
-    fn finalizeable_object_queued(&self, _flags: u32, object: ObjectId) {
-        self.script.received("FinalizeableObjectQueued", CallbackData::Queued(object.0));
-    }
-
-    fn handle_created(&self, handle: HandleId, object: ObjectId) {
-        self.script.received("HandleCreated", CallbackData::HandleCreated(handle.0, object.0));
-    }
-
-    fn handle_destroyed(&self, handle: HandleId) {
-        self.script.received("HandleDestroyed", CallbackData::HandleDestroyed(handle.0));
-    }
-
-    fn rejit_compilation_finished(&self, function: FunctionId, rejit: RejitId, _status: HResult, _safe: bool) {
-        self.script.received("ReJITCompilationFinished", CallbackData::CompiledAgain(function.0, rejit.0));
-    }
-
-    fn rejit_error(&self, _module: ModuleId, _method: MethodToken, function: FunctionId, status: HResult) {
-        self.script.received("ReJITError", CallbackData::NotCompiledAgain(function.0, status.0));
-    }
-
-    fn event_pipe_event_delivered(
-        &self,
-        _provider: ProviderId,
-        event: u32,
-        _version: u32,
-        _metadata: &[u8],
-        data: &[u8],
-        _activity: Option<&Guid>,
-        _related_activity: Option<&Guid>,
-        _thread: ThreadId,
-        _frames: &[usize],
-    ) {
-        self.script.received("EventPipeEventDelivered", CallbackData::Event(event, data.to_vec()));
+    kept! {
+        module_load_finished(module: ModuleId, _status: HResult) => CallbackData::ModuleLoaded(module.0);
+        module_unload_started(module: ModuleId) => CallbackData::ModuleUnloads(module.0);
+        jit_compilation_finished(function: FunctionId, _status: HResult, _safe: bool) => CallbackData::Compiled(function.0);
+        garbage_collection_started(collected: &[i32], reason: GcReason)
+            => CallbackData::CollectionBegins(collected.iter().map(|one| *one != 0).collect(), reason.0);
+        garbage_collection_finished() => CallbackData::CollectionEnds;
+        moved_references(old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[u32])
+            => moved(old_starts, new_starts, lengths.iter().map(|length| *length as usize));
+        moved_references2(old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize])
+            => moved(old_starts, new_starts, lengths.iter().copied());
+        surviving_references(starts: &[ObjectId], lengths: &[u32])
+            => CallbackData::Survived(pairs(starts, lengths, |start, length| (start.0, *length as usize)));
+        surviving_references2(starts: &[ObjectId], lengths: &[usize])
+            => CallbackData::Survived(pairs(starts, lengths, |start, length| (start.0, *length)));
+        root_references2(roots: &[ObjectId], kinds: &[RootKind], flags: &[RootFlags], ids: &[usize])
+            -> Result<(), HResult> => roots_of(roots, kinds, flags, ids);
+        object_references(object: ObjectId, class: ClassId, references: &[ObjectId]) -> Result<(), HResult>
+            => CallbackData::References(object.0, class.0, references.iter().map(|one| one.0).collect());
+        object_allocated(object: ObjectId, class: ClassId) => CallbackData::Allocated(object.0, class.0);
+        objects_allocated_by_class(classes: &[ClassId], counts: &[u32]) -> Result<(), HResult>
+            => CallbackData::AllocatedByClass(pairs(classes, counts, |class, count| (class.0, *count)));
+        conditional_weak_table_element_references(keys: &[ObjectId], values: &[ObjectId], _ids: &[HandleId])
+            -> Result<(), HResult> => CallbackData::Weak(pairs(keys, values, |key, value| (key.0, value.0)));
+        finalizeable_object_queued(_flags: u32, object: ObjectId) => CallbackData::Queued(object.0);
+        handle_created(handle: HandleId, object: ObjectId) => CallbackData::HandleCreated(handle.0, object.0);
+        handle_destroyed(handle: HandleId) => CallbackData::HandleDestroyed(handle.0);
+        rejit_compilation_finished(function: FunctionId, rejit: RejitId, _status: HResult, _safe: bool)
+            => CallbackData::CompiledAgain(function.0, rejit.0);
+        rejit_error(_module: ModuleId, _method: MethodToken, function: FunctionId, status: HResult)
+            => CallbackData::NotCompiledAgain(function.0, status.0);
+        event_pipe_event_delivered(_provider: ProviderId, event: u32, _version: u32, _metadata: &[u8], data: &[u8],
+            _activity: Option<&Guid>, _related: Option<&Guid>, _thread: ThreadId, _frames: &[usize])
+            => CallbackData::Event(event, data.to_vec());
     }
 }
 
-fn moved(old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: &[usize]) -> CallbackData {
+/// Two lists as one.
+fn pairs<A, B, T>(first: &[A], second: &[B], pair: impl Fn(&A, &B) -> T) -> Vec<T> {
+    first.iter().zip(second).map(|(one, other)| pair(one, other)).collect()
+}
+
+fn moved(old_starts: &[ObjectId], new_starts: &[ObjectId], lengths: impl Iterator<Item = usize>) -> CallbackData {
     let ranges = old_starts.iter().zip(new_starts).zip(lengths);
-    CallbackData::Moved(ranges.map(|((old, new), length)| (old.0, new.0, *length)).collect())
+    CallbackData::Moved(ranges.map(|((old, new), length)| (old.0, new.0, length)).collect())
+}
+
+fn roots_of(roots: &[ObjectId], kinds: &[RootKind], flags: &[RootFlags], ids: &[usize]) -> CallbackData {
+    let all = roots.iter().zip(kinds).zip(flags).zip(ids);
+    CallbackData::Roots(all.map(|(((root, kind), flags), id)| (root.0, kind.0, flags.0, *id)).collect())
 }
 
 /// The library of scripted profilers: each of its objects plays the same script.
@@ -438,7 +356,7 @@ thread_local! {
 
 impl Exports for ScriptedLibrary {
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
-        self.0.step("DllGetClassObject");
+        self.0.record().steps.push("DllGetClassObject");
         if !class.is_null() {
             // SAFETY: not null; identifiers need not be aligned.
             let class = unsafe { class.read_unaligned() };
@@ -451,11 +369,12 @@ impl Exports for ScriptedLibrary {
 
 fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
     let script = ASKED.with(|asked| asked.borrow().get(class).cloned())?;
-    script.step("CreateInstance");
+
     let number = {
-        let mut classes = script.classes.lock().expect("no panic while locked");
-        classes.push(*class);
-        classes.len() - 1
+        let mut record = script.record();
+        record.steps.push("CreateInstance");
+        record.classes.push(*class);
+        record.classes.len() - 1
     };
     (!(script.refused)(number)).then(|| versioned::create(Scripted { script: script.clone(), number }))
 }

@@ -87,7 +87,7 @@ fn det_18_notified_profilers_come_and_go_alone_and_beside_a_main_one() {
                 let (library, script, profiler) = world.attached(of_modules().only_notified());
                 assert!(hears(world, &script));
                 leaves(world, &script, &profiler);
-                assert_eq!((profiler.attach_completes(), library.is_mapped()), (1, false));
+                assert_eq!((profiler.record().attach_completes, library.is_mapped()), (1, false));
             }
         };
         rounds();
@@ -117,7 +117,7 @@ fn det_18_a_notified_profiler_that_comes_after_a_main_one_has_left_is_lost_and_i
         let (_, main, profiler) = world.attached(of_modules());
         leaves(world, &main, &profiler);
         let (_, script, profiler) = world.attached(of_modules().only_notified());
-        assert_eq!((profiler.attach_completes(), hears(world, &script)), (0, false));
+        assert_eq!((profiler.record().attach_completes, hears(world, &script)), (0, false));
         schedule::sleep(10 * SECOND);
         let _ = script.request_detach(1);
     });
@@ -129,7 +129,7 @@ fn det_18_a_notified_profiler_whose_main_one_has_left_is_lost_and_its_detach_wou
     let findings = in_each(WITH_NOTIFIED, |world| {
         let (_, main, of_main) = world.attached(of_modules());
         let (_, script, profiler) = world.attached(of_modules().only_notified());
-        assert!(hears(world, &script) && profiler.attach_completes() == 1);
+        assert!(hears(world, &script) && profiler.record().attach_completes == 1);
         leaves(world, &main, &of_main);
         assert!(!hears(world, &script));
         schedule::sleep(10 * SECOND);
@@ -147,7 +147,7 @@ fn det_18_one_that_is_lost_and_stays_harms_nobody_and_lets_the_next_one_be_found
         assert!(!hears(world, &lost));
         for _ in 0..2 {
             let (library, script, profiler) = world.attached(of_modules().only_notified());
-            assert!(hears(world, &script) && profiler.attach_completes() == 1);
+            assert!(hears(world, &script) && profiler.record().attach_completes == 1);
             assert!(hears(world, &lost), "callbacks of the lost one revive");
             leaves(world, &script, &profiler);
             assert!(!library.is_mapped() && !hears(world, &lost));
@@ -161,6 +161,6 @@ fn det_18_a_failed_attach_of_a_main_profiler_counts_as_a_departure() {
         let (library, _) = world.library(Script::new().answering(HResult::E_FAIL));
         assert_eq!(world.attach(&library), HResult::E_FAIL);
         let (_, script, profiler): (_, Arc<Script>, _) = world.attached(of_modules().only_notified());
-        assert_eq!((profiler.attach_completes(), hears(world, &script)), (0, false));
+        assert_eq!((profiler.record().attach_completes, hears(world, &script)), (0, false));
     });
 }

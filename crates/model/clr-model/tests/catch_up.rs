@@ -104,7 +104,7 @@ fn cat_01_attach_complete_follows_initialize_and_callbacks_may_come_before_it() 
         });
         let (_, script, profiler) = world.attached(script);
         join(&[thread]);
-        assert_eq!(profiler.attach_completes(), 1);
+        assert_eq!(profiler.record().attach_completes, 1);
         let journal = script.journal();
         let at = |callback| journal.iter().position(|one| *one == callback).unwrap();
         let initialized = at("InitializeForAttach");

@@ -29,7 +29,7 @@ fn det_10_det_23_reported_once_then_released_to_zero_then_freed_then_written_dow
         join(&[reader]);
         assert_eq!(script.count("ProfilerDetachSucceeded"), 1);
         assert_eq!(script.journal().last(), Some(&"ProfilerDetachSucceeded"));
-        assert_eq!((profiler.last_release(), library.unmapped()), (0, 1));
+        assert_eq!((profiler.record().last_release, library.unmapped()), (Some(0), 1));
         assert_eq!(world.runtime.log(), [Entry::Attached, Entry::Detached]);
     });
 }
@@ -76,7 +76,7 @@ fn det_07_a_callback_that_runs_holds_the_unload_back_however_long_it_takes() {
         assert_eq!(script.request_detach(1), HResult::S_OK);
         schedule::sleep(hour / 2);
         assert_eq!((profiler.status(), script.count("ProfilerDetachSucceeded")), (Status::Detaching, 0));
-        assert!(library.is_mapped() && profiler.looks() > 2);
+        assert!(library.is_mapped() && profiler.record().looks > 2);
         gone(world);
         assert!(schedule::has_ended(application) || !library.is_mapped());
         assert_eq!(script.count("ModuleLoadFinished"), 0, "sealed: no callback begins any more");
@@ -149,6 +149,6 @@ fn det_01_a_wish_from_outside_reaches_the_profiler_through_its_own_channel_and_i
         });
         gone(world);
         assert!(schedule::has_ended(own));
-        assert_eq!((profiler.detach_succeededs(), script.count("ProfilerDetachSucceeded")), (1, 1));
+        assert_eq!((profiler.record().detach_succeededs, script.count("ProfilerDetachSucceeded")), (1, 1));
     });
 }

@@ -29,7 +29,7 @@ fn cat_09_det_04_det_06_det_07_det_10_det_16_det_17_det_18_no_schedule_of_the_ag
 fn shown(exploration: &Exploration) -> String {
     let Some(failure) = &exploration.failure else { return String::new() };
     let short = shrink(failure);
-    let (seed, timeline) = (failure.seed, replay(&short).timeline);
+    let (seed, timeline) = (failure.seed, replay(&short).ran.timeline);
     let again = if failure.setting.small {
         let choices: Vec<String> = short.choices.iter().map(u16::to_string).collect();
         format!("small {seed} {}", if choices.is_empty() { "-".to_owned() } else { choices.join(",") })
@@ -96,5 +96,5 @@ fn what_is_found_is_shown_as_a_short_timeline() {
     assert!(preemptions(&short.choices) <= preemptions(&failure.choices));
     let replayed = replay(&short);
     assert_eq!(replayed.findings, short.findings);
-    assert!(replayed.timeline.to_string().contains("RequestProfilerDetach seals the profiler"));
+    assert!(replayed.ran.timeline.to_string().contains("RequestProfilerDetach seals the profiler"));
 }

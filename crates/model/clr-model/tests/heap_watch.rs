@@ -46,7 +46,7 @@ impl Watched {
             system_faults: SystemFaults::default(),
             runtime: world.runtime.clone(),
         });
-        process.link.limit_collections(room);
+        process.link.collections.limit(room);
         enter_process(Some(process.clone()));
         let answer = world.runtime.ask_for_attach(request(&process));
         let kept = Arc::new(Kept::default());
@@ -108,13 +108,13 @@ fn use_it(link: &Link, kept: &Kept) {
         }
         let ended = link.said().iter().filter(|said| matches!(said, FromAgent::Walked { .. })).count();
         // Everything reported before the end of a copy has arrived before it.
-        while let Some(piece) = link.next_of_collections() {
+        while let Some(piece) = link.collections.pop() {
             kept.watch.lock().unwrap().piece((&piece).into()).expect("the agent's own piece");
         }
         if ended > walked {
             walked = ended;
             let mut watch = kept.watch.lock().unwrap();
-            watch.stream((&link.next_picture().expect("the copy has sent all")).into());
+            watch.stream((&link.snapshots.pop().expect("the copy has sent all")).into());
             let compared = watch.snapshot();
             if is_last {
                 watch.end()
@@ -253,7 +253,7 @@ fn gch_03_a_watch_that_loses_a_piece_begins_anew_and_is_true_again() {
         join(&[application(world, move |runtime| churn(runtime, class, 5))]);
         let (process, kept) = (watched.process.clone(), watched.kept.clone());
         // From now on there is room, and nothing more is lost.
-        process.link.limit_collections(usize::MAX);
+        process.link.collections.limit(usize::MAX);
         schedule::wait_until(None, || !kept.watch.lock().unwrap().is_stale());
         join(&[application(world, move |runtime| churn(runtime, class, 3))]);
         watched.end();

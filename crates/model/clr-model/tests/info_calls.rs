@@ -99,7 +99,7 @@ fn an_id_of_zero_is_a_wrong_argument_and_no_fault() {
         assert_eq!(script.code_of(0), Err(wrong));
         assert_eq!(script.pieces_of(0, &mut []).0, wrong);
         assert_eq!(script.il_of(0, &mut []).0, wrong);
-        assert_eq!(script.module_info(0, &mut []).code, wrong);
+        assert_eq!(script.module_info(0, &mut []).0, wrong);
         assert_eq!(script.metadata_of(0, 0, true), wrong);
         assert_eq!(script.assembly_info(0, &mut []).0, wrong);
         assert_eq!(script.app_domain_info(0, &mut []).0, wrong);
@@ -237,22 +237,22 @@ fn a_modules_name_is_given_whole_or_not_at_all_and_an_assemblys_is_cut() {
         let module = world.runtime.load_module(true).0;
         let (_, script, _) = world.attached(Script::new());
         let mut units = [0xFFFF; 64];
-        let known = script.module_info(module, &mut units);
-        let (length, path) = (known.length as usize, text(&units));
-        assert_eq!((known.code, length, known.flags & 0x8), (HResult::S_OK, path.len() + 1, 0x8), "collectible");
+        let (code, length, _, assembly, flags) = script.module_info(module, &mut units);
+        let (length, path) = (length as usize, text(&units));
+        assert_eq!((code, length, flags & 0x8), (HResult::S_OK, path.len() + 1, 0x8), "collectible");
         assert!(path.ends_with(".dll"), "{path}");
         let short = script.module_info(module, &mut units[..length - 1]);
-        assert_eq!((short.code, short.length as usize, units[0]), (INSUFFICIENT_BUFFER, length, 0));
-        assert_eq!(short.assembly, known.assembly, "the rest is answered all the same");
+        assert_eq!((short.0, short.1 as usize, units[0]), (INSUFFICIENT_BUFFER, length, 0));
+        assert_eq!(short.3, assembly, "the rest is answered all the same");
         let exact = script.module_info(module, &mut units[..length]);
-        assert_eq!((exact.code, text(&units)), (HResult::S_OK, path));
+        assert_eq!((exact.0, text(&units)), (HResult::S_OK, path));
         let nothing = script.module_info(module, &mut []);
-        assert_eq!((nothing.code, nothing.length as usize), (HResult::S_OK, length));
+        assert_eq!((nothing.0, nothing.1 as usize), (HResult::S_OK, length));
 
-        let (code, length, domain, manifest) = script.assembly_info(known.assembly, &mut units);
+        let (code, length, domain, manifest) = script.assembly_info(assembly, &mut units);
         let name = text(&units);
         assert_eq!((code, length as usize, manifest), (HResult::S_OK, name.len() + 1, module));
-        assert_eq!(script.assembly_info(known.assembly, &mut units[..4]).1, length);
+        assert_eq!(script.assembly_info(assembly, &mut units[..4]).1, length);
         assert_eq!(text(&units), name[..3]);
         assert_eq!(script.app_domain_of(module), Ok(domain));
         let (code, length, process) = script.app_domain_info(domain, &mut units);
@@ -268,8 +268,8 @@ fn a_module_that_is_still_loading_has_no_assembly_yet() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (begun, done) = (seen.clone(), seen.clone());
         let look = |script: &Script| {
-            let known = script.module_info(script.begun(), &mut []);
-            (known.code, known.assembly == PARENT_UNKNOWN)
+            let (code, _, _, assembly, _) = script.module_info(script.begun(), &mut []);
+            (code, assembly == PARENT_UNKNOWN)
         };
         let script = asking(MODULE_LOADS)
             .on("ModuleLoadStarted", move |script| begun.lock().unwrap().push(look(script)))

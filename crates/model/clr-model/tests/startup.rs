@@ -175,7 +175,7 @@ fn det_03_a_profiler_from_the_start_detaches_on_the_same_terms() {
         assert_eq!(runtime.remembered()[0].status(), Status::Detaching);
         schedule::wait_until(None, || runtime.profilers().is_empty());
         assert_eq!((script.count("ProfilerDetachSucceeded"), library.is_mapped()), (1, false));
-        assert_eq!(runtime.remembered()[0].last_release(), 0);
+        assert_eq!(runtime.remembered()[0].record().last_release, Some(0));
         assert_eq!(runtime.log(), [Entry::Loaded, Entry::Detached]);
         // Its slot is free for an attached one.
         let answer = runtime.wait_for(&attach(&runtime, &library), 10_000);
@@ -280,7 +280,7 @@ fn cmp_02_a_profiler_for_1_1_is_refused_whatever_is_set() {
         }
         let bare = machine.start(USER, &[]).load_runtime().unwrap();
         assert_eq!(bare.wait_for(&attach(&bare, &library), 10_000), HResult::E_NOINTERFACE);
-        assert!(script.steps().contains(&"QueryInterface(ICorProfilerCallback2)"));
+        assert!(script.steps().contains(&"ICorProfilerCallback2"));
     });
 }
 

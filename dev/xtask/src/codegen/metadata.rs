@@ -151,13 +151,22 @@ fn server(all: &[Served], out: &mut String) -> Result<(), String> {
          \x20   /// A slot or its `enter` panicked: the profiler is answered `E_UNEXPECTED`, and the payload is this method's to keep.\n\
          \x20   fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>);\n\n\
          \x20   /// One of the three slots of IUnknown was called. They answer what they answer, and do not go through `enter`.\n\
-         \x20   fn unknown(&self, slot: Slot) {}\n",
+         \x20   fn unknown(&self, slot: Slot) {}\n\n\
+         \x20   /// A question that is not overridden.\n\
+         \x20   fn refused(&self, slot: Slot) -> Answer {\n        Err(HResult::E_NOTIMPL)\n    }\n\n\
+         \x20   /// An enumeration that is not overridden, with the places of its list and of its count.\n\
+         \x20   unsafe fn empty(&self, slot: Slot, list: *mut sys::HCORENUM, count: *mut sys::ULONG) -> Answer {\n        self.refused(slot)\n    }\n",
     );
     for one in once(all) {
-        let body = match one.method.returns.as_str() {
-            "void" => "",
-            "BOOL" => "        false\n",
-            _ => "        Err(HResult::E_NOTIMPL)\n",
+        let slot = format!("slot::{}", one.slot.to_uppercase());
+        let body = match (one.method.returns.as_str(), one.method.params.first(), one.method.params.last()) {
+            ("void", ..) => String::new(),
+            ("BOOL", ..) => "        false\n".to_owned(),
+            (_, Some(list), Some(count)) if list.name == "phEnum" => format!(
+                "        // SAFETY: the pointers are the profiler's, unchanged.\n        unsafe {{ self.empty({slot}, args.phEnum, args.{}) }}\n",
+                count.name
+            ),
+            _ => format!("        self.refused({slot})\n"),
         };
         let _ = write!(
             out,

@@ -1,7 +1,7 @@
 //! The raw half: types, constants and vtables of `sys`, with the names of corprof.idl.
 
 use super::HEAD;
-use super::table::{GROUPS, Interface, Method, Param, Table, Way};
+use super::table::{GROUPS, HOSTING, Interface, Method, Param, Table, Way};
 use std::fmt::Write;
 
 /// `sys/mod.rs`.
@@ -35,7 +35,7 @@ pub fn module(table: &Table) -> String {
          /// Every interface of the table.\n\
          pub const INTERFACES: &[InterfaceFacts] = &[\n",
     );
-    for one in &table.interfaces {
+    for one in table.interfaces.iter().filter(|one| one.group != HOSTING) {
         let base = one.base.as_ref().map_or("None".to_owned(), |base| format!("Some({base:?})"));
         let _ = writeln!(
             out,
@@ -92,6 +92,41 @@ pub fn interfaces(table: &Table, group: &str) -> Result<String, String> {
         interface(table, one, &mut out)?;
     }
     Ok(out)
+}
+
+/// `hosting.rs`, for `crates/model/clr-abi`: each vtable can also be made of slots that refuse.
+pub fn hosting(table: &Table) -> Result<String, String> {
+    let mut out = String::from(HEAD);
+    out.push_str(
+        "//! The hosting interfaces of the .NET Framework, and IEnumUnknown. The safety of the calls is that of [`corprof::sys`].\n\
+         #![allow(missing_docs, reason = \"the runtime's documentation describes these names\")]\n\
+         #![allow(non_snake_case, non_upper_case_globals, reason = \"names stay as in metahost.h\")]\n\
+         #![allow(clippy::missing_safety_doc, clippy::too_many_arguments, reason = \"as for corprof::sys; the runtime's signatures\")]\n\n\
+         use core::ffi::c_void;\nuse corprof::HResult;\nuse corprof::sys::*;\n",
+    );
+    for one in table.interfaces.iter().filter(|one| one.group == HOSTING) {
+        interface(table, one, &mut out)?;
+        refusing(table, one, &mut out);
+    }
+    Ok(out)
+}
+
+fn refusing(table: &Table, one: &Interface, out: &mut String) {
+    let (name, mut slots) = (&one.name, String::new());
+    let _ = write!(
+        out,
+        "\nimpl {name}Vtbl {{\n    /// A vtable whose every slot answers `E_NOTIMPL`.\n    pub const fn refusing(base: IUnknownVtbl) -> {name}Vtbl {{\n"
+    );
+    for method in &one.methods {
+        let types: String = method.params.iter().map(|param| format!(", _: {}", rust_type(table, param))).collect();
+        let _ = writeln!(
+            out,
+            "        unsafe extern \"system\" fn {}(_: *mut c_void{types}) -> HRESULT {{\n            HResult::E_NOTIMPL.0\n        }}",
+            method.name
+        );
+        let _ = write!(slots, ", {}", method.name);
+    }
+    let _ = writeln!(out, "        {name}Vtbl {{ base{slots} }}\n    }}\n}}");
 }
 
 fn interface(table: &Table, one: &Interface, out: &mut String) -> Result<(), String> {

@@ -29,7 +29,7 @@ pub fn info(table: &Table) -> Result<String, String> {
     slots(&chain, "INFO", named, &mut out)?;
     identifiers(&chain, &mut out);
     argument_structs(table, methods(&chain), &mut out);
-    server(&chain, &mut out);
+    server(table, &chain, &mut out);
     for method in methods(&chain) {
         thunk(table, method, &mut out);
     }
@@ -200,12 +200,16 @@ pub fn argument_structs<'a>(table: &Table, methods: impl Iterator<Item = &'a Met
     );
 }
 
-fn server(chain: &[&Interface], out: &mut String) {
-    let slots: String =
-        methods(chain).map(|method| format!("            {}: {};\n", snake(&method.name), method.name)).collect();
+fn server(table: &Table, chain: &[&Interface], out: &mut String) {
+    let not_served =
+        |method: &Method| table.lists.iter().any(|list| list.name == "NOT_SERVED" && list.slots.contains(&method.name));
+    let slots: String = methods(chain)
+        .filter(|method| !not_served(method))
+        .map(|method| format!("            {}: {};\n", snake(&method.name), method.name))
+        .collect();
     let _ = write!(
         out,
-        "/// Hands every slot of Info to a macro: the name of its method, and that of its arguments in [`args`].\n\
+        "/// Hands every slot of Info that a runtime serves to a macro: the name of its method, and that of its arguments in [`args`].\n\
          #[macro_export]\nmacro_rules! for_each_info_slot {{\n    ($each:ident) => {{\n        $each! {{\n{slots}        }}\n    }};\n}}\n\n"
     );
     out.push_str(

@@ -7,6 +7,9 @@ use std::path::Path;
 /// The files with interfaces; each becomes one module of `sys`.
 pub const GROUPS: [&str; 4] = ["objects", "callback", "info", "metadata"];
 
+/// The file with the interfaces that only the model of the runtime has.
+pub const HOSTING: &str = "hosting";
+
 /// The whole table.
 #[derive(Default)]
 pub struct Table {
@@ -99,7 +102,7 @@ impl Table {
         let mut table = Table::default();
         each_line(folder, "types.txt", |line| table.add_type(line))?;
         each_line(folder, "constants.txt", |line| table.add_constant(line))?;
-        for group in GROUPS {
+        for group in GROUPS.into_iter().chain([HOSTING]) {
             each_line(folder, &format!("{group}.txt"), |line| table.add_interface(group, line))?;
         }
         each_line(folder, "callback-names.txt", |line| table.add_name(line))?;

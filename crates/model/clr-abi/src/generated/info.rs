@@ -1173,7 +1173,7 @@ pub mod args {
     }
 }
 
-/// Hands every slot of Info to a macro: the name of its method, and that of its arguments in [`args`].
+/// Hands every slot of Info that a runtime serves to a macro: the name of its method, and that of its arguments in [`args`].
 #[macro_export]
 macro_rules! for_each_info_slot {
     ($each:ident) => {
@@ -1202,14 +1202,9 @@ macro_rules! for_each_info_slot {
             set_il_function_body: SetILFunctionBody;
             get_app_domain_info: GetAppDomainInfo;
             get_assembly_info: GetAssemblyInfo;
-            set_function_rejit: SetFunctionReJIT;
             force_gc: ForceGC;
             set_il_instrumented_code_map: SetILInstrumentedCodeMap;
-            get_inproc_inspection_interface: GetInprocInspectionInterface;
-            get_inproc_inspection_this_thread: GetInprocInspectionIThisThread;
             get_thread_context: GetThreadContext;
-            begin_inproc_debugging: BeginInprocDebugging;
-            end_inproc_debugging: EndInprocDebugging;
             get_il_to_native_mapping: GetILToNativeMapping;
             do_stack_snapshot: DoStackSnapshot;
             set_enter_leave_function_hooks2: SetEnterLeaveFunctionHooks2;
@@ -1227,7 +1222,6 @@ macro_rules! for_each_info_slot {
             get_rva_static_address: GetRVAStaticAddress;
             get_app_domain_static_address: GetAppDomainStaticAddress;
             get_thread_static_address: GetThreadStaticAddress;
-            get_context_static_address: GetContextStaticAddress;
             get_static_field_info: GetStaticFieldInfo;
             get_generation_bounds: GetGenerationBounds;
             get_object_generation: GetObjectGeneration;

@@ -1035,293 +1035,325 @@ pub trait MetadataServer: Send + Sync + Sized + 'static {
     /// One of the three slots of IUnknown was called. They answer what they answer, and do not go through `enter`.
     fn unknown(&self, slot: Slot) {}
 
+    /// A question that is not overridden.
+    fn refused(&self, slot: Slot) -> Answer {
+        Err(HResult::E_NOTIMPL)
+    }
+
+    /// An enumeration that is not overridden, with the places of its list and of its count.
+    unsafe fn empty(&self, slot: Slot, list: *mut sys::HCORENUM, count: *mut sys::ULONG) -> Answer {
+        self.refused(slot)
+    }
+
     /// Slot 3, `CloseEnum` of IMetaDataImport.
     unsafe fn close_enum(&self, args: args::CloseEnum) {
     }
 
     /// Slot 4, `CountEnum` of IMetaDataImport.
     unsafe fn count_enum(&self, args: args::CountEnum) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::COUNT_ENUM)
     }
 
     /// Slot 5, `ResetEnum` of IMetaDataImport.
     unsafe fn reset_enum(&self, args: args::ResetEnum) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::RESET_ENUM)
     }
 
     /// Slot 6, `EnumTypeDefs` of IMetaDataImport.
     unsafe fn enum_type_defs(&self, args: args::EnumTypeDefs) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_TYPE_DEFS, args.phEnum, args.pcTypeDefs) }
     }
 
     /// Slot 7, `EnumInterfaceImpls` of IMetaDataImport.
     unsafe fn enum_interface_impls(&self, args: args::EnumInterfaceImpls) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_INTERFACE_IMPLS, args.phEnum, args.pcImpls) }
     }
 
     /// Slot 8, `EnumTypeRefs` of IMetaDataImport.
     unsafe fn enum_type_refs(&self, args: args::EnumTypeRefs) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_TYPE_REFS, args.phEnum, args.pcTypeRefs) }
     }
 
     /// Slot 9, `FindTypeDefByName` of IMetaDataImport.
     unsafe fn find_type_def_by_name(&self, args: args::FindTypeDefByName) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::FIND_TYPE_DEF_BY_NAME)
     }
 
     /// Slot 10, `GetScopeProps` of IMetaDataImport.
     unsafe fn get_scope_props(&self, args: args::GetScopeProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_SCOPE_PROPS)
     }
 
     /// Slot 11, `GetModuleFromScope` of IMetaDataImport.
     unsafe fn get_module_from_scope(&self, args: args::GetModuleFromScope) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_MODULE_FROM_SCOPE)
     }
 
     /// Slot 12, `GetTypeDefProps` of IMetaDataImport.
     unsafe fn get_type_def_props(&self, args: args::GetTypeDefProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_TYPE_DEF_PROPS)
     }
 
     /// Slot 13, `GetInterfaceImplProps` of IMetaDataImport.
     unsafe fn get_interface_impl_props(&self, args: args::GetInterfaceImplProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_INTERFACE_IMPL_PROPS)
     }
 
     /// Slot 14, `GetTypeRefProps` of IMetaDataImport.
     unsafe fn get_type_ref_props(&self, args: args::GetTypeRefProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_TYPE_REF_PROPS)
     }
 
     /// Slot 15, `ResolveTypeRef` of IMetaDataImport.
     unsafe fn resolve_type_ref(&self, args: args::ResolveTypeRef) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::RESOLVE_TYPE_REF)
     }
 
     /// Slot 16, `EnumMembers` of IMetaDataImport.
     unsafe fn enum_members(&self, args: args::EnumMembers) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_MEMBERS, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 17, `EnumMembersWithName` of IMetaDataImport.
     unsafe fn enum_members_with_name(&self, args: args::EnumMembersWithName) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_MEMBERS_WITH_NAME, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 18, `EnumMethods` of IMetaDataImport.
     unsafe fn enum_methods(&self, args: args::EnumMethods) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_METHODS, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 19, `EnumMethodsWithName` of IMetaDataImport.
     unsafe fn enum_methods_with_name(&self, args: args::EnumMethodsWithName) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_METHODS_WITH_NAME, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 20, `EnumFields` of IMetaDataImport.
     unsafe fn enum_fields(&self, args: args::EnumFields) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_FIELDS, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 21, `EnumFieldsWithName` of IMetaDataImport.
     unsafe fn enum_fields_with_name(&self, args: args::EnumFieldsWithName) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_FIELDS_WITH_NAME, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 22, `EnumParams` of IMetaDataImport.
     unsafe fn enum_params(&self, args: args::EnumParams) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_PARAMS, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 23, `EnumMemberRefs` of IMetaDataImport.
     unsafe fn enum_member_refs(&self, args: args::EnumMemberRefs) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_MEMBER_REFS, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 24, `EnumMethodImpls` of IMetaDataImport.
     unsafe fn enum_method_impls(&self, args: args::EnumMethodImpls) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_METHOD_IMPLS, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 25, `EnumPermissionSets` of IMetaDataImport.
     unsafe fn enum_permission_sets(&self, args: args::EnumPermissionSets) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_PERMISSION_SETS, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 26, `FindMember` of IMetaDataImport.
     unsafe fn find_member(&self, args: args::FindMember) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::FIND_MEMBER)
     }
 
     /// Slot 27, `FindMethod` of IMetaDataImport.
     unsafe fn find_method(&self, args: args::FindMethod) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::FIND_METHOD)
     }
 
     /// Slot 28, `FindField` of IMetaDataImport.
     unsafe fn find_field(&self, args: args::FindField) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::FIND_FIELD)
     }
 
     /// Slot 29, `FindMemberRef` of IMetaDataImport.
     unsafe fn find_member_ref(&self, args: args::FindMemberRef) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::FIND_MEMBER_REF)
     }
 
     /// Slot 30, `GetMethodProps` of IMetaDataImport.
     unsafe fn get_method_props(&self, args: args::GetMethodProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_METHOD_PROPS)
     }
 
     /// Slot 31, `GetMemberRefProps` of IMetaDataImport.
     unsafe fn get_member_ref_props(&self, args: args::GetMemberRefProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_MEMBER_REF_PROPS)
     }
 
     /// Slot 32, `EnumProperties` of IMetaDataImport.
     unsafe fn enum_properties(&self, args: args::EnumProperties) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_PROPERTIES, args.phEnum, args.pcProperties) }
     }
 
     /// Slot 33, `EnumEvents` of IMetaDataImport.
     unsafe fn enum_events(&self, args: args::EnumEvents) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_EVENTS, args.phEnum, args.pcEvents) }
     }
 
     /// Slot 34, `GetEventProps` of IMetaDataImport.
     unsafe fn get_event_props(&self, args: args::GetEventProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_EVENT_PROPS)
     }
 
     /// Slot 35, `EnumMethodSemantics` of IMetaDataImport.
     unsafe fn enum_method_semantics(&self, args: args::EnumMethodSemantics) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_METHOD_SEMANTICS, args.phEnum, args.pcEventProp) }
     }
 
     /// Slot 36, `GetMethodSemantics` of IMetaDataImport.
     unsafe fn get_method_semantics(&self, args: args::GetMethodSemantics) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_METHOD_SEMANTICS)
     }
 
     /// Slot 37, `GetClassLayout` of IMetaDataImport.
     unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_CLASS_LAYOUT)
     }
 
     /// Slot 38, `GetFieldMarshal` of IMetaDataImport.
     unsafe fn get_field_marshal(&self, args: args::GetFieldMarshal) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_FIELD_MARSHAL)
     }
 
     /// Slot 39, `GetRVA` of IMetaDataImport.
     unsafe fn get_rva(&self, args: args::GetRVA) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_RVA)
     }
 
     /// Slot 40, `GetPermissionSetProps` of IMetaDataImport.
     unsafe fn get_permission_set_props(&self, args: args::GetPermissionSetProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_PERMISSION_SET_PROPS)
     }
 
     /// Slot 41, `GetSigFromToken` of IMetaDataImport.
     unsafe fn get_sig_from_token(&self, args: args::GetSigFromToken) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_SIG_FROM_TOKEN)
     }
 
     /// Slot 42, `GetModuleRefProps` of IMetaDataImport.
     unsafe fn get_module_ref_props(&self, args: args::GetModuleRefProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_MODULE_REF_PROPS)
     }
 
     /// Slot 43, `EnumModuleRefs` of IMetaDataImport.
     unsafe fn enum_module_refs(&self, args: args::EnumModuleRefs) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_MODULE_REFS, args.phEnum, args.pcModuleRefs) }
     }
 
     /// Slot 44, `GetTypeSpecFromToken` of IMetaDataImport.
     unsafe fn get_type_spec_from_token(&self, args: args::GetTypeSpecFromToken) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_TYPE_SPEC_FROM_TOKEN)
     }
 
     /// Slot 45, `GetNameFromToken` of IMetaDataImport.
     unsafe fn get_name_from_token(&self, args: args::GetNameFromToken) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_NAME_FROM_TOKEN)
     }
 
     /// Slot 46, `EnumUnresolvedMethods` of IMetaDataImport.
     unsafe fn enum_unresolved_methods(&self, args: args::EnumUnresolvedMethods) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_UNRESOLVED_METHODS, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 47, `GetUserString` of IMetaDataImport.
     unsafe fn get_user_string(&self, args: args::GetUserString) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_USER_STRING)
     }
 
     /// Slot 48, `GetPinvokeMap` of IMetaDataImport.
     unsafe fn get_pinvoke_map(&self, args: args::GetPinvokeMap) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_PINVOKE_MAP)
     }
 
     /// Slot 49, `EnumSignatures` of IMetaDataImport.
     unsafe fn enum_signatures(&self, args: args::EnumSignatures) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_SIGNATURES, args.phEnum, args.pcSignatures) }
     }
 
     /// Slot 50, `EnumTypeSpecs` of IMetaDataImport.
     unsafe fn enum_type_specs(&self, args: args::EnumTypeSpecs) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_TYPE_SPECS, args.phEnum, args.pcTypeSpecs) }
     }
 
     /// Slot 51, `EnumUserStrings` of IMetaDataImport.
     unsafe fn enum_user_strings(&self, args: args::EnumUserStrings) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_USER_STRINGS, args.phEnum, args.pcStrings) }
     }
 
     /// Slot 52, `GetParamForMethodIndex` of IMetaDataImport.
     unsafe fn get_param_for_method_index(&self, args: args::GetParamForMethodIndex) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_PARAM_FOR_METHOD_INDEX)
     }
 
     /// Slot 53, `EnumCustomAttributes` of IMetaDataImport.
     unsafe fn enum_custom_attributes(&self, args: args::EnumCustomAttributes) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_CUSTOM_ATTRIBUTES, args.phEnum, args.pcCustomAttributes) }
     }
 
     /// Slot 54, `GetCustomAttributeProps` of IMetaDataImport.
     unsafe fn get_custom_attribute_props(&self, args: args::GetCustomAttributeProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_CUSTOM_ATTRIBUTE_PROPS)
     }
 
     /// Slot 55, `FindTypeRef` of IMetaDataImport.
     unsafe fn find_type_ref(&self, args: args::FindTypeRef) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::FIND_TYPE_REF)
     }
 
     /// Slot 56, `GetMemberProps` of IMetaDataImport.
     unsafe fn get_member_props(&self, args: args::GetMemberProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_MEMBER_PROPS)
     }
 
     /// Slot 57, `GetFieldProps` of IMetaDataImport.
     unsafe fn get_field_props(&self, args: args::GetFieldProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_FIELD_PROPS)
     }
 
     /// Slot 58, `GetPropertyProps` of IMetaDataImport.
     unsafe fn get_property_props(&self, args: args::GetPropertyProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_PROPERTY_PROPS)
     }
 
     /// Slot 59, `GetParamProps` of IMetaDataImport.
     unsafe fn get_param_props(&self, args: args::GetParamProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_PARAM_PROPS)
     }
 
     /// Slot 60, `GetCustomAttributeByName` of IMetaDataImport.
     unsafe fn get_custom_attribute_by_name(&self, args: args::GetCustomAttributeByName) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_CUSTOM_ATTRIBUTE_BY_NAME)
     }
 
     /// Slot 61, `IsValidToken` of IMetaDataImport.
@@ -1331,122 +1363,129 @@ pub trait MetadataServer: Send + Sync + Sized + 'static {
 
     /// Slot 62, `GetNestedClassProps` of IMetaDataImport.
     unsafe fn get_nested_class_props(&self, args: args::GetNestedClassProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_NESTED_CLASS_PROPS)
     }
 
     /// Slot 63, `GetNativeCallConvFromSig` of IMetaDataImport.
     unsafe fn get_native_call_conv_from_sig(&self, args: args::GetNativeCallConvFromSig) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_NATIVE_CALL_CONV_FROM_SIG)
     }
 
     /// Slot 64, `IsGlobal` of IMetaDataImport.
     unsafe fn is_global(&self, args: args::IsGlobal) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::IS_GLOBAL)
     }
 
     /// Slot 65, `EnumGenericParams` of IMetaDataImport2.
     unsafe fn enum_generic_params(&self, args: args::EnumGenericParams) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_GENERIC_PARAMS, args.phEnum, args.pcGenericParams) }
     }
 
     /// Slot 66, `GetGenericParamProps` of IMetaDataImport2.
     unsafe fn get_generic_param_props(&self, args: args::GetGenericParamProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_GENERIC_PARAM_PROPS)
     }
 
     /// Slot 67, `GetMethodSpecProps` of IMetaDataImport2.
     unsafe fn get_method_spec_props(&self, args: args::GetMethodSpecProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_METHOD_SPEC_PROPS)
     }
 
     /// Slot 68, `EnumGenericParamConstraints` of IMetaDataImport2.
     unsafe fn enum_generic_param_constraints(&self, args: args::EnumGenericParamConstraints) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_GENERIC_PARAM_CONSTRAINTS, args.phEnum, args.pcGenericParamConstraints) }
     }
 
     /// Slot 69, `GetGenericParamConstraintProps` of IMetaDataImport2.
     unsafe fn get_generic_param_constraint_props(&self, args: args::GetGenericParamConstraintProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_GENERIC_PARAM_CONSTRAINT_PROPS)
     }
 
     /// Slot 70, `GetPEKind` of IMetaDataImport2.
     unsafe fn get_pe_kind(&self, args: args::GetPEKind) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_PE_KIND)
     }
 
     /// Slot 71, `GetVersionString` of IMetaDataImport2.
     unsafe fn get_version_string(&self, args: args::GetVersionString) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_VERSION_STRING)
     }
 
     /// Slot 72, `EnumMethodSpecs` of IMetaDataImport2.
     unsafe fn enum_method_specs(&self, args: args::EnumMethodSpecs) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_METHOD_SPECS, args.phEnum, args.pcMethodSpecs) }
     }
 
     /// Slot 3, `GetAssemblyProps` of IMetaDataAssemblyImport.
     unsafe fn get_assembly_props(&self, args: args::GetAssemblyProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_ASSEMBLY_PROPS)
     }
 
     /// Slot 4, `GetAssemblyRefProps` of IMetaDataAssemblyImport.
     unsafe fn get_assembly_ref_props(&self, args: args::GetAssemblyRefProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_ASSEMBLY_REF_PROPS)
     }
 
     /// Slot 5, `GetFileProps` of IMetaDataAssemblyImport.
     unsafe fn get_file_props(&self, args: args::GetFileProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_FILE_PROPS)
     }
 
     /// Slot 6, `GetExportedTypeProps` of IMetaDataAssemblyImport.
     unsafe fn get_exported_type_props(&self, args: args::GetExportedTypeProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_EXPORTED_TYPE_PROPS)
     }
 
     /// Slot 7, `GetManifestResourceProps` of IMetaDataAssemblyImport.
     unsafe fn get_manifest_resource_props(&self, args: args::GetManifestResourceProps) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_MANIFEST_RESOURCE_PROPS)
     }
 
     /// Slot 8, `EnumAssemblyRefs` of IMetaDataAssemblyImport.
     unsafe fn enum_assembly_refs(&self, args: args::EnumAssemblyRefs) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_ASSEMBLY_REFS, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 9, `EnumFiles` of IMetaDataAssemblyImport.
     unsafe fn enum_files(&self, args: args::EnumFiles) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_FILES, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 10, `EnumExportedTypes` of IMetaDataAssemblyImport.
     unsafe fn enum_exported_types(&self, args: args::EnumExportedTypes) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_EXPORTED_TYPES, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 11, `EnumManifestResources` of IMetaDataAssemblyImport.
     unsafe fn enum_manifest_resources(&self, args: args::EnumManifestResources) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        // SAFETY: the pointers are the profiler's, unchanged.
+        unsafe { self.empty(slot::ENUM_MANIFEST_RESOURCES, args.phEnum, args.pcTokens) }
     }
 
     /// Slot 12, `GetAssemblyFromScope` of IMetaDataAssemblyImport.
     unsafe fn get_assembly_from_scope(&self, args: args::GetAssemblyFromScope) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::GET_ASSEMBLY_FROM_SCOPE)
     }
 
     /// Slot 13, `FindExportedTypeByName` of IMetaDataAssemblyImport.
     unsafe fn find_exported_type_by_name(&self, args: args::FindExportedTypeByName) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::FIND_EXPORTED_TYPE_BY_NAME)
     }
 
     /// Slot 14, `FindManifestResourceByName` of IMetaDataAssemblyImport.
     unsafe fn find_manifest_resource_by_name(&self, args: args::FindManifestResourceByName) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::FIND_MANIFEST_RESOURCE_BY_NAME)
     }
 
     /// Slot 16, `FindAssembliesByName` of IMetaDataAssemblyImport.
     unsafe fn find_assemblies_by_name(&self, args: args::FindAssembliesByName) -> Answer {
-        Err(HResult::E_NOTIMPL)
+        self.refused(slot::FIND_ASSEMBLIES_BY_NAME)
     }
 }
 

@@ -170,3 +170,13 @@ pub const CALLBACKS_WITH_DATA: &[&str] = &[
     "ReJITError",
     "EventPipeEventDelivered",
 ];
+
+/// Calls of Info that no runtime since version 4 serves: in-process debugging, rejit before it had parameters, and contexts, which disappeared with remoting (source: proftoeeinterfaceimpl.cpp).
+pub const NOT_SERVED: &[&str] = &[
+    "SetFunctionReJIT",
+    "GetInprocInspectionInterface",
+    "GetInprocInspectionIThisThread",
+    "BeginInprocDebugging",
+    "EndInprocDebugging",
+    "GetContextStaticAddress",
+];

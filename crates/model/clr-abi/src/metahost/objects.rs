@@ -2,8 +2,8 @@
 
 use super::runtimes::loaded;
 use super::sys::*;
-use super::{AttachRequest, Fenced, MetaHost, Profiling, Runtime};
-use crate::counted::Counted;
+use super::{AttachRequest, CLSID_CLRMetaHost, CLSID_CLRProfiling, Fenced, MetaHost, Profiling, Runtime};
+use crate::counted::{Counted, Inner};
 use crate::panics::caught;
 use crate::{Live, Slot};
 use core::ffi::c_void;
@@ -23,9 +23,11 @@ struct Behind<S: ?Sized> {
     live: Live,
 }
 
-type Host = Counted<ICLRMetaHostVtbl, Behind<dyn MetaHost>>;
-type Info = Counted<ICLRRuntimeInfoVtbl, Behind<dyn Runtime>>;
-type Attacher = Counted<ICLRProfilingVtbl, Behind<dyn Profiling>>;
+impl<S: ?Sized + Send + Sync + 'static> Inner for Behind<S> {}
+
+type Host = Counted<&'static ICLRMetaHostVtbl, Behind<dyn MetaHost>>;
+type Info = Counted<&'static ICLRRuntimeInfoVtbl, Behind<dyn Runtime>>;
+type Attacher = Counted<&'static ICLRProfilingVtbl, Behind<dyn Profiling>>;
 
 const HOST: &ICLRMetaHostVtbl = &ICLRMetaHostVtbl {
     EnumerateLoadedRuntimes: enumerate_loaded_runtimes,
@@ -53,7 +55,7 @@ pub unsafe fn clr_create_instance(
 ) -> HRESULT {
     let made = || {
         // SAFETY: `HOST` is the vtable for a host.
-        unsafe { Host::create(HOST, IID_ICLRMetaHost, live, Behind { server: host, live: live.clone() }) }
+        unsafe { Host::make(HOST, &[(IID_ICLRMetaHost, 0)], live, Behind { server: host, live: live.clone() }) }
     };
     // SAFETY: the caller guarantees two identifiers and a place.
     unsafe { of_class(CLSID_CLRMetaHost, clsid, riid, answer, || Ok(made())) }
@@ -84,7 +86,7 @@ unsafe extern "system" fn enumerate_loaded_runtimes(
 
 fn runtime_info(server: Arc<dyn Runtime>, live: &Live) -> *mut corprof::sys::IUnknown {
     // SAFETY: `INFO` is the vtable for a runtime.
-    unsafe { Info::create(INFO, IID_ICLRRuntimeInfo, live, Behind { server, live: live.clone() }) }.cast()
+    unsafe { Info::make(INFO, &[(IID_ICLRRuntimeInfo, 0)], live, Behind { server, live: live.clone() }) }.cast()
 }
 
 /// Counts characters, including the final zero. A null buffer asks for that count.
@@ -129,7 +131,7 @@ unsafe extern "system" fn get_interface(
         let profiling = served(&**server, slot(9, "GetInterface"), || server.profiling())?;
         let behind = Behind { server: profiling, live: live.clone() };
         // SAFETY: `ATTACHER` is the vtable for an attacher.
-        Ok(unsafe { Attacher::create(ATTACHER, IID_ICLRProfiling, live, behind) })
+        Ok(unsafe { Attacher::make(ATTACHER, &[(IID_ICLRProfiling, 0)], live, behind) })
     };
     // SAFETY: the caller's own pointers; COM has the same rules for both.
     unsafe { of_class(CLSID_CLRProfiling, rclsid, riid, answer, made) }

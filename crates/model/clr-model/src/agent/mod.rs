@@ -4,11 +4,13 @@ mod heap;
 mod host;
 mod link;
 mod platform;
+mod queue;
 mod sampler;
 
 pub use host::{AgentLibrary, ModelHost};
 pub use link::Link;
 pub use platform::ModelPlatform;
+pub use queue::Queue;
 pub use sampler::Sampler;
 
 use crate::library::Library;

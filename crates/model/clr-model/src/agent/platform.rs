@@ -73,7 +73,8 @@ impl Platform for ModelPlatform {
     }
 
     fn wait(&self, nanoseconds: u64) {
-        let channel_speaks = || self.connected.load(Ordering::SeqCst) && self.process.link.has_message();
+        let has_message = || !self.process.link.is_alive() || !self.process.link.to_agent.is_empty();
+        let channel_speaks = || self.connected.load(Ordering::SeqCst) && has_message();
         schedule::wait_until(Some(nanoseconds), || self.woken.load(Ordering::SeqCst) || channel_speaks());
         self.woken.store(false, Ordering::SeqCst);
     }
@@ -107,7 +108,7 @@ impl Platform for ModelPlatform {
         if schedule::is_stopped() || !self.connected.load(Ordering::SeqCst) {
             return Received::HungUp;
         }
-        match self.process.link.receive() {
+        match self.process.link.to_agent.pop() {
             Some(message) => Received::Message(message),
             None if self.process.link.is_alive() => Received::Nothing,
             None => Received::HungUp,
@@ -123,7 +124,7 @@ impl Platform for ModelPlatform {
 
     fn publish(&self, parts: &[&[u64]]) -> bool {
         schedule::point();
-        self.process.link.publish(parts.concat())
+        self.process.link.transport.push(parts.concat())
     }
 
     fn count(&self, counter: usize, by: u64) {
@@ -154,7 +155,7 @@ impl Platform for ModelPlatform {
 
     fn next_sample(&self, words: &mut Vec<u64>) -> bool {
         schedule::point();
-        match self.process.sampler.pop() {
+        match self.process.sampler.ring.pop() {
             Some(sample) => {
                 *words = sample;
                 true
@@ -165,7 +166,7 @@ impl Platform for ModelPlatform {
 
     fn samples_pending(&self) -> bool {
         schedule::point();
-        !self.process.sampler.is_empty()
+        !self.process.sampler.ring.is_empty()
     }
 
     fn learn_stack(&self, _slot: u32, _thread: u32, _stack_pointer: u64) {}
@@ -191,7 +192,7 @@ impl Platform for ModelPlatform {
     }
 
     fn tell_of_collection(&self, piece: &[u8]) -> bool {
-        let is_sent = self.process.link.tell_of_collection(piece);
+        let is_sent = self.process.link.collections.push(piece.to_vec());
         if !is_sent {
             self.process.link.count(layout::WATCH_LOST, 1);
         }
@@ -258,7 +259,7 @@ impl HostedPlatform for ModelPlatform {
         let all = self.process.runtime.objects();
         let objects: Vec<(u64, u64, u64)> =
             all.into_iter().map(|(object, class, size, _)| (object.0 as u64, class.0 as u64, size as u64)).collect();
-        self.process.link.picture(ModelHeap(heap).stream(&objects));
+        self.process.link.snapshots.push(ModelHeap(heap).stream(&objects));
         self.has_copied.store(true, Ordering::SeqCst);
     }
 

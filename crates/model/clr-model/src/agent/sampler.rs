@@ -1,12 +1,13 @@
 //! The system's side of sampling: timers that send signals, and handlers that run on the interrupted thread.
 
 use super::Process;
+use super::queue::Queue;
 use crate::library::Library;
 use crate::runtime::Runtime;
 use crate::schedule;
 use remora_sampler::RawSample;
 use remora_session::fault_injection::{self, InjectedFault};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -16,14 +17,13 @@ const HANDLER: &str = "a signal handler that is registered";
 /// See the module documentation.
 #[derive(Default)]
 pub struct Sampler {
-    /// Maximum of samples between handlers and worker.
-    room: usize,
     armed: AtomicBool,
     handled: AtomicBool,
     inside: AtomicU32,
     taken: AtomicU64,
     lost: AtomicU64,
-    ring: Mutex<VecDeque<Vec<u64>>>,
+    /// Samples between handlers and worker.
+    pub(super) ring: Queue<Vec<u64>>,
     /// The true stack of each sample, by its number: the tokens of its functions.
     truth: Mutex<HashMap<u64, Vec<Option<u32>>>>,
 }
@@ -31,7 +31,7 @@ pub struct Sampler {
 impl Sampler {
     /// A sampler with room for this many samples between handlers and worker.
     pub fn new(room: usize) -> Sampler {
-        Sampler { room, ..Sampler::default() }
+        Sampler { ring: Queue::new(room), ..Sampler::default() }
     }
 
     /// Registers handler and timers.
@@ -82,10 +82,6 @@ impl Sampler {
     }
 
     fn push(&self, runtime: &Runtime, thread: u32, number: u64, stack: &[u64]) -> bool {
-        let mut ring = self.ring.lock().expect("no panic while locked");
-        if ring.len() >= self.room {
-            return false;
-        }
         // Return addresses are after the call.
         let addresses: Vec<u64> =
             stack.iter().enumerate().map(|(depth, address)| address + u64::from(depth > 0)).collect();
@@ -93,18 +89,12 @@ impl Sampler {
         let mut words = sample.words().to_vec();
         words[0] |= (addresses.len() as u64) << 16;
         words.extend(addresses);
-        ring.push_back(words);
-        let truth = stack.iter().map(|address| runtime.truth_at(*address)).collect();
-        self.truth.lock().expect("no panic while locked").insert(number, truth);
-        true
-    }
-
-    pub(super) fn pop(&self) -> Option<Vec<u64>> {
-        self.ring.lock().expect("no panic while locked").pop_front()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.ring.lock().expect("no panic while locked").is_empty()
+        let fits = self.ring.push(words);
+        if fits {
+            let truth = stack.iter().map(|address| runtime.truth_at(*address)).collect();
+            self.truth.lock().expect("no panic while locked").insert(number, truth);
+        }
+        fits
     }
 
     /// The true stack of a sample, leaf first.

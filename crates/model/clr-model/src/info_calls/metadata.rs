@@ -1,6 +1,6 @@
 //! Calls about a module's metadata.
 
-use super::{Answered, answered};
+use super::{Answered, answered, calls};
 use crate::scripted::Script;
 use corprof::{Guid, HResult, sys};
 use std::ffi::c_void;
@@ -21,34 +21,26 @@ unsafe impl Sync for Metadata {}
 #[derive(Debug, Clone, Copy)]
 pub struct TokenList(*mut c_void);
 
+calls! {
+    /// GetModuleMetaData: the address of an IMetaDataImport2.
+    open_metadata(module: usize) -> (object: usize)
+        = ICorProfilerInfo::GetModuleMetaData(module, 0, &sys::IID_IMetaDataImport2, (&raw mut object).cast());
+    /// GetTokenAndMetaDataFromFunction: the address of an IMetaDataImport2, and the token.
+    open_metadata_of_function(function: usize) -> (object: usize, token: u32)
+        = ICorProfilerInfo::GetTokenAndMetaDataFromFunction(
+            function, &sys::IID_IMetaDataImport2, (&raw mut object).cast(), &raw mut token);
+}
+
 impl Script {
-    /// GetModuleMetaData, for IMetaDataImport2.
+    /// The metadata of a module.
     pub fn metadata(&self, module: usize) -> Answered<Metadata> {
-        let (mut object, interface) = (null_mut(), sys::IID_IMetaDataImport2);
-        // SAFETY: the model keeps Info alive during the schedule; an identifier and a local place.
-        let code = unsafe {
-            sys::ICorProfilerInfo::GetModuleMetaData(self.raw(), module, 0, &raw const interface, &raw mut object)
-        };
-        answered(code, ())?;
-        Ok(Metadata(object.cast()))
+        self.open_metadata(module).map(|object| Metadata(object as *mut sys::IMetaDataImport2))
     }
 
-    /// GetTokenAndMetaDataFromFunction.
+    /// The metadata of a function's module, and the function's token.
     pub fn metadata_of_function(&self, function: usize) -> Answered<(Metadata, u32)> {
-        let (mut object, interface, mut token) = (null_mut(), sys::IID_IMetaDataImport2, 0);
-        let (place, token_place) = (&raw mut object, &raw mut token);
-        // SAFETY: this reference keeps the object alive; the out pointers are locals, unwanted ones are null.
-        let code = unsafe {
-            sys::ICorProfilerInfo::GetTokenAndMetaDataFromFunction(
-                self.raw(),
-                function,
-                &raw const interface,
-                place,
-                token_place,
-            )
-        };
-        answered(code, ())?;
-        Ok((Metadata(object.cast()), token))
+        let (object, token) = self.open_metadata_of_function(function)?;
+        Ok((Metadata(object as *mut sys::IMetaDataImport2), token))
     }
 }
 

@@ -31,6 +31,14 @@ pub struct Finding {
     pub message: String,
 }
 
+impl Finding {
+    /// A finding of no particular run.
+    pub(super) fn of(clause: &str, verdict: Verdict, message: &str) -> Finding {
+        let (clause, message) = (clause.to_owned(), message.to_owned());
+        Finding { clause, verdict, message, seed: None, runtime_version: None, callback: None }
+    }
+}
+
 /// A clause that the laboratory checks.
 #[derive(Debug, Clone, Copy)]
 pub struct Clause {

@@ -282,59 +282,36 @@ fn signal_name(signal: i32) -> String {
     name.map_or_else(|| format!("signal {signal}"), str::to_owned)
 }
 
+/// The first seed that shows a fault, and its runtime: by clause, callback and message.
+type Broken<'a> = BTreeMap<(&'a str, Option<&'a str>, &'a str), (u64, &'static str)>;
+
 /// Turns runs into verdicts.
 fn add_up(all: &[Result<RunResult, String>]) -> Report {
-    let mut report = Report::default();
-    let mut exercised = BTreeSet::new();
-    let mut notes: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut broken: BTreeMap<(&str, Option<&str>, &str), (&'static str, u64)> = BTreeMap::new();
-    for ran in all {
-        let ran = match ran {
-            Ok(ran) => ran,
-            Err(words) => {
-                report.failures.insert(words.clone());
-                continue;
-            }
-        };
+    let failures = all.iter().filter_map(|ran| ran.as_ref().err().cloned()).collect();
+    let mut report = Report { failures, ..Report::default() };
+    let (mut exercised, mut notes, mut broken) = (BTreeSet::new(), BTreeMap::new(), Broken::new());
+    for ran in all.iter().flatten() {
         report.runs += 1;
         for line in &ran.lines {
             match line {
-                Line::Exercised(clause) => {
-                    exercised.insert(clause.as_str());
-                }
+                Line::Exercised(clause) => _ = exercised.insert(clause.as_str()),
                 Line::Broken { clause, callback, message } => {
-                    let first = broken
-                        .entry((clause, callback.as_deref(), message))
-                        .or_insert((name(ran.runtime_version), ran.seed));
-                    if ran.seed < first.1 {
-                        *first = (name(ran.runtime_version), ran.seed);
-                    }
+                    let origin = (ran.seed, name(ran.runtime_version));
+                    let first = broken.entry((clause, callback.as_deref(), message)).or_insert(origin);
+                    *first = origin.min(*first);
                 }
-                Line::Note { clause, message } => {
-                    notes.insert(clause, message);
-                }
-                Line::Failed(words) => {
-                    report.failures.insert(words.clone());
-                }
+                Line::Note { clause, message } => _ = notes.insert(clause.as_str(), message.as_str()),
+                Line::Failed(words) => _ = report.failures.insert(words.clone()),
                 Line::AskedForDetach | Line::Done => {}
             }
         }
     }
     let mut findings = findings_of_broken(&broken);
     let rest = CLAUSES.iter().filter(|clause| !broken.keys().any(|key| key.0 == clause.id)).map(|clause| {
-        let is_exercised = exercised.contains(clause.id);
-        Finding {
-            clause: clause.id.to_owned(),
-            verdict: if is_exercised { Verdict::Honoured } else { Verdict::NotExercised },
-            seed: None,
-            runtime_version: None,
-            callback: None,
-            message: if is_exercised {
-                clause.honoured
-            } else {
-                notes.get(clause.id).copied().unwrap_or(clause.exercise)
-            }
-            .to_owned(),
+        if exercised.contains(clause.id) {
+            Finding::of(clause.id, Verdict::Honoured, clause.honoured)
+        } else {
+            Finding::of(clause.id, Verdict::NotExercised, notes.get(clause.id).copied().unwrap_or(clause.exercise))
         }
     });
     findings.extend(rest);
@@ -343,20 +320,17 @@ fn add_up(all: &[Result<RunResult, String>]) -> Report {
     report
 }
 
-fn findings_of_broken(broken: &BTreeMap<(&str, Option<&str>, &str), (&'static str, u64)>) -> Vec<Finding> {
+fn findings_of_broken(broken: &Broken) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
-    for ((clause, callback, message), (runtime_version, seed)) in broken {
-        if findings.iter().filter(|known| known.clause == *clause).count() >= MOST_OF_A_CLAUSE {
-            continue;
+    for ((clause, callback, message), (seed, runtime_version)) in broken {
+        if findings.iter().filter(|known| known.clause == *clause).count() < MOST_OF_A_CLAUSE {
+            findings.push(Finding {
+                seed: Some(*seed),
+                runtime_version: Some((*runtime_version).to_owned()),
+                callback: callback.map(str::to_owned),
+                ..Finding::of(clause, Verdict::Broken, message)
+            });
         }
-        findings.push(Finding {
-            clause: (*clause).to_owned(),
-            verdict: Verdict::Broken,
-            seed: Some(*seed),
-            runtime_version: Some((*runtime_version).to_owned()),
-            callback: callback.map(str::to_owned),
-            message: (*message).to_owned(),
-        });
     }
     findings
 }

@@ -19,11 +19,6 @@ pub struct LibraryFile {
 
 type GetClassObject = unsafe extern "system" fn(*const Guid, *const Guid, *mut *mut c_void) -> i32;
 
-/// CLASS_E_CLASSNOTAVAILABLE.
-const NO_SUCH_CLASS: HResult = HResult(0x8004_0111_u32 as i32);
-/// HRESULT_FROM_WIN32(ERROR_MOD_NOT_FOUND).
-const NOT_LOADED: HResult = HResult(0x8007_007E_u32 as i32);
-
 impl LibraryFile {
     /// The library at a path. It sets the flag when the library refuses to return a class object.
     pub fn new(path: &str, refuses_class: Arc<AtomicBool>) -> LibraryFile {
@@ -51,12 +46,12 @@ impl Exports for LibraryFile {
         let _scope = monitor::callback("DllGetClassObject");
         let function = {
             let state = self.state.lock().expect("no panic while locked");
-            let Some(opened) = state.as_ref() else { return NOT_LOADED };
+            let Some(opened) = state.as_ref() else { return HResult::ERROR_MOD_NOT_FOUND };
             opened.symbol(c"DllGetClassObject")
         };
         let Some(function) = function else {
             monitor::broken("ATT-20", "the library does not export DllGetClassObject; a profiler's library must");
-            return NO_SUCH_CLASS;
+            return HResult::CLASS_E_CLASSNOTAVAILABLE;
         };
         // SAFETY: the export of that name has this signature.
         let function: GetClassObject = unsafe { std::mem::transmute(function) };

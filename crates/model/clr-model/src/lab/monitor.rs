@@ -174,12 +174,10 @@ pub fn mask(low: u32, high: Option<u32>, answer: Result<HResult, HResult>) -> Re
         if is_forbidden {
             let high = high.map_or(String::new(), |high| format!(", high {high:#x}"));
             let answer = answer.0;
-            broken(
-                "ATT-12",
-                &format!(
-                    "the event mask {low:#x}{high} has flags that this profiler may not set (answered {answer:#x}); nothing is watched now, ask for those of COR_PRF_ALLOWABLE_AFTER_ATTACH only"
-                ),
+            let message = format!(
+                "the event mask {low:#x}{high} has flags that this profiler may not set (answered {answer:#x}); nothing is watched now, ask for those of COR_PRF_ALLOWABLE_AFTER_ATTACH only"
             );
+            broken("ATT-12", &message);
         }
     }
     answer
@@ -234,12 +232,10 @@ fn refused(answer: HResult) {
         _ => return,
     };
     let answer = answer.0;
-    broken(
-        "DET-02",
-        &format!(
-            "the detach was refused (answered {answer:#x}): {cause}, which forbids every detach; a profiler that means to leave must never do that"
-        ),
+    let message = format!(
+        "the detach was refused (answered {answer:#x}): {cause}, which forbids every detach; a profiler that means to leave must never do that"
     );
+    broken("DET-02", &message);
 }
 
 /// Accepted detach requests.
@@ -325,12 +321,10 @@ impl Monitor {
         exercised("DET-04");
         for open in left.iter().filter(|left| left.is_a_way_in) {
             let what = &open.what;
-            broken(
-                "DET-04",
-                &format!(
-                    "{what} was still there when the profiler asked for its detach; close it verifiably before asking"
-                ),
+            let message = format!(
+                "{what} was still there when the profiler asked for its detach; close it verifiably before asking"
             );
+            broken("DET-04", &message);
         }
         if is_own {
             exercised("DET-05");

@@ -57,8 +57,6 @@ const LATEST_EXIT: usize = 20;
 const ANY_CLASS: u128 = 0x4C61_6221_0000_4000_8000_0000_0000_0001;
 /// Number of run kinds.
 const LIVES: u64 = 4;
-/// CLASS_E_CLASSNOTAVAILABLE.
-const NO_SUCH_CLASS: HResult = HResult(0x8004_0111_u32 as i32);
 
 /// The kind of a run, by its seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,12 +85,10 @@ impl ProcessEnvironment for ShortDetachSleep {
 struct Run {
     runtime: Arc<Runtime>,
     library: Arc<Library>,
-    path: String,
+    order: RunSpec,
     refuses_class: Arc<AtomicBool>,
-    client_data: Option<String>,
     /// For Remora's own agent.
     recorder: Recorder,
-    patience: Duration,
     random: Random,
     /// Earlier profilers.
     others: usize,
@@ -124,11 +120,9 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     let mut run = Run {
         runtime,
         library,
-        path: order.library.clone(),
+        order: order.clone(),
         refuses_class,
-        client_data: order.client_data.clone(),
         recorder: Recorder::of(order.seed, order.seed / LIVES),
-        patience: order.patience,
         random: Random::new(order.seed),
         others,
     };
@@ -222,7 +216,7 @@ impl Run {
                 monitor::exercised("ATT-20");
                 return Some(class);
             }
-            if code != NO_SUCH_CLASS {
+            if code != HResult::CLASS_E_CLASSNOTAVAILABLE {
                 break;
             }
         }
@@ -232,7 +226,8 @@ impl Run {
 
     /// Requests an attach and waits. `None` without an answer, which is reported.
     fn ask(&self, class: u128) -> Option<HResult> {
-        let client_data = self.client_data.clone().map_or_else(|| self.own_client_data(class), String::into_bytes);
+        let client_data =
+            self.order.client_data.clone().map_or_else(|| self.own_client_data(class), String::into_bytes);
         let request = AttachRequest { class: Guid::from_u128(class), library: Some(self.library.clone()), client_data };
         let answer = self.runtime.ask_for_attach(request);
         if !until(LONGEST, || answer.get().is_some()) {
@@ -264,7 +259,7 @@ impl Run {
             );
             monitor::write(&Line::Note { clause: "ATT-20".into(), message });
             monitor::exercised("ATT-10");
-            if refused.last_release() != 0 || !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
+            if refused.record().last_release != Some(0) || !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
                 monitor::broken_in(
                     "ATT-10",
                     Some("InitializeForAttach"),
@@ -279,7 +274,11 @@ impl Run {
             let message = format!("DllGetClassObject answered {words}; give the profiler's class with --clsid");
             monitor::broken_in("ATT-20", Some("DllGetClassObject"), &message);
         } else if self.was_loaded() {
-            let hint = if code == NO_SUCH_CLASS { "; give the profiler's class with --clsid" } else { "" };
+            let hint = if code == HResult::CLASS_E_CLASSNOTAVAILABLE {
+                "; give the profiler's class with --clsid"
+            } else {
+                ""
+            };
             let message = format!("the class factory made no object (answered {words}){hint}");
             monitor::broken_in("ATT-20", Some("CreateInstance"), &message);
         }
@@ -287,8 +286,8 @@ impl Run {
 
     /// Waits for the profiler's own detach, for the `round`th time. False if it stays.
     fn leaves(&self, round: u32) -> bool {
-        if !until(self.patience, || monitor::asked() >= round) {
-            if self.patience >= LONG_ENOUGH {
+        if !until(self.order.patience, || monitor::asked() >= round) {
+            if self.order.patience >= LONG_ENOUGH {
                 monitor::stays();
             }
             return false;
@@ -378,7 +377,7 @@ impl Run {
     }
 
     fn is_mapped(&self) -> bool {
-        library_file::range(&self.path).is_some()
+        library_file::range(&self.order.library).is_some()
     }
 
     fn was_loaded(&self) -> bool {

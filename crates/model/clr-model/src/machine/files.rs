@@ -100,24 +100,16 @@ impl LoadError {
 
 impl fmt::Display for LoadError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            LoadError::Missing => "The target cannot load the library, since there is no such file. Check its path.",
-            LoadError::Elsewhere => {
-                "The target cannot load the library, since its mount namespace does not have the file. Put it where the target sees it."
-            }
+        let reason = match self {
+            LoadError::Missing => "there is no such file. Check its path.",
+            LoadError::Elsewhere => "its mount namespace does not have the file. Put it where the target sees it.",
             LoadError::Forbidden => {
-                "The target cannot load the library, since its user may not read the file. Give that user permission, or put the \
-                 library where it has it."
+                "its user may not read the file. Give that user permission, or put the library where it has it."
             }
-            LoadError::Noexec => {
-                "The target cannot load the library, since its file system is mounted noexec. Put it on another one."
-            }
-            LoadError::Architecture => {
-                "The target cannot load the library, since it is made for another architecture. Use the one for the target's."
-            }
-            LoadError::Libc => {
-                "The target cannot load the library, since it is made for another C library. Use the one for the target's."
-            }
-        })
+            LoadError::Noexec => "its file system is mounted noexec. Put it on another one.",
+            LoadError::Architecture => "it is made for another architecture. Use the one for the target's.",
+            LoadError::Libc => "it is made for another C library. Use the one for the target's.",
+        };
+        write!(out, "The target cannot load the library, since {reason}")
     }
 }

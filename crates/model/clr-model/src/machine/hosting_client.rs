@@ -6,11 +6,11 @@ use super::hosting_server::HostingServer;
 use corprof::HResult;
 use corprof::sys::IUnknown;
 use remora_clr_abi::Live;
-use remora_clr_abi::metahost::clr_create_instance;
 use remora_clr_abi::metahost::sys::{
-    CLSID_CLRMetaHost, CLSID_CLRProfiling, ICLRMetaHost, ICLRProfiling, ICLRRuntimeInfo, IEnumUnknown,
-    IID_ICLRMetaHost, IID_ICLRProfiling, IID_ICLRRuntimeInfo,
+    ICLRMetaHost, ICLRProfiling, ICLRRuntimeInfo, IEnumUnknown, IID_ICLRMetaHost, IID_ICLRProfiling,
+    IID_ICLRRuntimeInfo,
 };
+use remora_clr_abi::metahost::{CLSID_CLRMetaHost, CLSID_CLRProfiling, clr_create_instance};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;

@@ -38,16 +38,11 @@ impl HostingServer {
         let may = self.trigger.account.may_attach_to(&target.account, self.machine.runtime_version);
         if may { Ok(id as usize) } else { Err(HResult::E_ACCESSDENIED) }
     }
-
-    fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {
-        let words = payload.downcast_ref::<String>().cloned().unwrap_or_default();
-        self.machine.faults.report("MODEL", format!("the model panicked in {}: {words}", slot.name));
-    }
 }
 
 impl Fenced for HostingServer {
     fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {
-        HostingServer::panicked(self, slot, payload);
+        self.machine.faults.model_panicked(slot.name, &*payload);
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Entry, Profiler, Runtime, Status, load};
 use crate::lab::monitor;
 use crate::library::Library;
 use crate::mutation;
-use crate::schedule;
+use crate::schedule::{self, MILLISECOND};
 use corprof::{Guid, HResult, sys};
 use remora_clr_abi::{InfoObject, ProfilerObject};
 use std::ffi::c_void;
@@ -13,9 +13,6 @@ use std::sync::{Arc, Mutex};
 
 /// Freed client data is overwritten with this byte, so that a late read shows it.
 pub const FREED: u8 = 0xDD;
-
-/// Nanoseconds in a millisecond.
-const MILLISECOND: u64 = 1_000_000;
 
 /// The attach thread, where evacuation counters include it.
 const ATTACH_THREAD: super::ThreadId = super::ThreadId(1);
@@ -163,21 +160,16 @@ impl Runtime {
         self.begin_detach_thread();
         let request = &pending.request;
         let found = pending.library.clone().unwrap_or_else(|| self.locate(&request.class, request.path.as_deref()));
-        let library = found?;
-        load(&library);
         let class = if mutation::is("ATT-02") { Guid::from_u128(0) } else { request.class };
-        let object = self.create(&library, &class).inspect_err(|_| library.release())?;
-        if object.version() < 3 && !mutation::is("ATT-09") {
-            let profiler = Profiler::new(library, object, false, true);
+        let profiler = self.make(found?, &class, true)?;
+        if profiler.callback_version < 3 && !mutation::is("ATT-09") {
             if differences.unattachable_leaks {
                 profiler.library.hold();
             }
             self.discard(&profiler);
             return Err(HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE);
         }
-        let notification_only = differences.notification_profilers && asks_to_be_only_notified(&library, &object);
-        let is_taken = self.is_taken(notification_only);
-        let profiler = Arc::new(Profiler::new(library, object, notification_only, true));
+        let is_taken = self.is_taken(profiler.notification_only);
         if is_taken || mutation::is("SBS-03/2") && profiler.library.references() > 1 {
             // The runtime leaks the object and the library.
             return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
@@ -194,13 +186,10 @@ impl Runtime {
     }
 
     fn initialize(self: &Arc<Self>, profiler: &Arc<Profiler>, pending: &Pending) -> Result<(), HResult> {
-        let info = InfoObject::create(super::info::Server::new(self, profiler));
-        let unknown = info.as_unknown();
-        self.register(profiler, info);
+        let unknown = self.register(profiler);
         let arrives = if mutation::is("ATT-02/2") { &[][..] } else { &pending.request.client_data };
         let data = arrives.iter().map(|byte| AtomicU8::new(*byte)).collect();
         let data = &**profiler.client_data.get_or_init(|| data);
-        profiler.attach_milliseconds.store(pending.request.milliseconds, Ordering::SeqCst);
         let counted = self.differences().attach_thread_is_counted.then_some(ATTACH_THREAD);
         if mutation::is("ATT-20") || mutation::is("CAT-02/2") {
             profiler.become_(Status::Active);
@@ -255,19 +244,19 @@ impl Runtime {
             // SAFETY: no pointer arguments; `call_uncounted` keeps the object alive.
             unsafe { object.profiler_attach_complete() }
         });
-        Self::count(&profiler.attach_completes);
+        profiler.lock().attach_completes += 1;
     }
 
-    /// Adds a profiler to the loaded ones.
-    pub(super) fn register(&self, profiler: &Arc<Profiler>, info: Box<InfoObject<super::info::Server>>) {
-        // The first and only value.
-        let _ = profiler.info.set(info);
+    /// Adds a profiler to the loaded ones. Returns its Info.
+    pub(super) fn register(self: &Arc<Self>, profiler: &Arc<Profiler>) -> *mut sys::IUnknown {
+        let info = profiler.info.get_or_init(|| InfoObject::create(super::info::Server::new(self, profiler)));
         let mut state = self.lock();
         state.profilers.push(profiler.clone());
         state.remembered.push(profiler.clone());
         if profiler.notification_only {
             state.count_notification_only(1);
         }
+        info.as_unknown()
     }
 
     /// Whether callbacks reach this profiler: the runtime looks for notification-only ones only while its count is positive.
@@ -276,14 +265,16 @@ impl Runtime {
     }
 
     pub(super) fn take_back(&self, profiler: &Arc<Profiler>) {
-        {
-            let mut state = self.lock();
-            state.profilers.retain(|one| mutation::is("SBS-05") || !Arc::ptr_eq(one, profiler));
-            if profiler.notification_only || self.miscounts_main_departures() {
-                state.count_notification_only(-1);
-            }
-        }
+        self.lock().profilers.retain(|one| mutation::is("SBS-05") || !Arc::ptr_eq(one, profiler));
+        self.count_departure(profiler);
         self.discard(profiler);
+    }
+
+    /// Counts a profiler that leaves as the runtime does.
+    pub(super) fn count_departure(&self, profiler: &Profiler) {
+        if profiler.notification_only || self.miscounts_main_departures() {
+            self.lock().count_notification_only(-1);
+        }
     }
 
     pub(super) fn discard(&self, profiler: &Profiler) {
@@ -293,7 +284,16 @@ impl Runtime {
         profiler.library.release();
     }
 
-    pub(super) fn create(&self, library: &Library, class: &Guid) -> Result<ProfilerObject, HResult> {
+    /// Loads a library and makes a profiler of it, which is not initialised yet.
+    pub(super) fn make(&self, library: Arc<Library>, class: &Guid, attached: bool) -> Result<Arc<Profiler>, HResult> {
+        load(&library);
+        let object = self.create(&library, class).inspect_err(|_| library.release())?;
+        let can_be_notified = self.differences().notification_profilers;
+        let notification_only = can_be_notified && asks_to_be_only_notified(&library, &object);
+        Ok(Arc::new(Profiler::new(library, object, notification_only, attached)))
+    }
+
+    fn create(&self, library: &Library, class: &Guid) -> Result<ProfilerObject, HResult> {
         let inside = library.enter();
         let mut factory: *mut c_void = std::ptr::null_mut();
         // SAFETY: two identifiers and a place for the answer.
@@ -322,7 +322,7 @@ impl Runtime {
     }
 }
 
-pub(super) fn asks_to_be_only_notified(library: &Library, object: &ProfilerObject) -> bool {
+fn asks_to_be_only_notified(library: &Library, object: &ProfilerObject) -> bool {
     let _inside = library.enter();
     let _scope = monitor::callback("LoadAsNotificationOnly");
     let mut wish = 0;

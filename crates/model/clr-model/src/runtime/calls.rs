@@ -6,7 +6,6 @@ use crate::mutation;
 use crate::schedule;
 use remora_clr_abi::ProfilerObject;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Whether the low half of a mask has these flags (corprof.idl, COR_PRF_MONITOR).
 pub(super) fn low(flags: u32) -> impl Fn((u32, u32)) -> bool {
@@ -75,34 +74,24 @@ impl Runtime {
         profiler.enter(thread, task, slot);
         self.step();
         let is_called = self.takes_calls(profiler) && wanted(profiler.mask());
-        let object = || profiler.object.lock().expect("no panic while locked").clone();
-        if let Some(object) = is_called.then(object).flatten() {
-            schedule::note(slot, 0);
-            profiler.callbacks_received.fetch_add(1, Ordering::SeqCst);
-            let inside = profiler.library.enter();
-            let _scope = monitor::callback(slot);
-            self.step();
-            call(&object);
-            if slot == SHUTDOWN {
-                profiler.exit_reported.store(true, Ordering::SeqCst);
-            }
-            self.step();
-            drop(inside);
+        if let Some(object) = is_called.then(|| profiler.object()).flatten() {
+            profiler.lock().callbacks_received += 1;
+            self.run(profiler, slot, || call(&object));
         }
         profiler.leave(thread, task);
     }
 
     /// Whether callbacks are enabled.
     fn takes_calls(&self, profiler: &Profiler) -> bool {
-        let is_too_early = || profiler.attached && profiler.attach_completes() == 0;
+        let is_too_early = || profiler.attached && profiler.record().attach_completes == 0;
         let is_lost = (mutation::is("CAT-01/2") || mutation::is("CAT-05")) && is_too_early()
             || mutation::is("CAT-07") && self.enumerators.count() > 0;
         let is_unsealed = mutation::is("DET-06") && profiler.status() == Status::Detaching;
         (profiler.status() == Status::Active || is_unsealed) && !is_lost
     }
 
-    /// Makes a callback whatever the mask is, on the attach or detach thread. It has no counter, since the runtime does not know that
-    /// thread.
+    /// Makes a callback whatever the mask is. It has no counter: the runtime does not know its attach and detach threads, and counts no
+    /// delivery of an event.
     pub(super) fn call_uncounted<R>(
         &self,
         profiler: &Profiler,
@@ -110,21 +99,24 @@ impl Runtime {
         call: impl FnOnce(&ProfilerObject) -> R,
     ) -> Option<R> {
         let task = schedule::current();
-        let object = profiler.object.lock().expect("no panic while locked").clone()?;
-        schedule::note(slot, 0);
+        let object = profiler.object()?;
         profiler.enter(None, task, slot);
-        let inside = profiler.library.enter();
-        let scope = monitor::callback(slot);
-        self.step();
-        let answer = call(&object);
-        drop(scope);
-        self.step();
-        drop(inside);
+        let answer = self.run(profiler, slot, || call(&object));
         profiler.leave(None, task);
         Some(answer)
     }
 
-    pub(super) fn count(counter: &std::sync::atomic::AtomicU32) {
-        counter.fetch_add(1, Ordering::SeqCst);
+    /// Runs a callback in the profiler's library.
+    fn run<R>(&self, profiler: &Profiler, slot: &'static str, call: impl FnOnce() -> R) -> R {
+        schedule::note(slot, 0);
+        let inside = profiler.library.enter();
+        let scope = monitor::callback(slot);
+        self.step();
+        let answer = call();
+        profiler.lock().exit_reported |= slot == SHUTDOWN;
+        drop(scope);
+        self.step();
+        drop(inside);
+        answer
     }
 }

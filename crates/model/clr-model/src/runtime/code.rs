@@ -8,15 +8,8 @@ use super::calls::{call_all, high, low};
 use crate::mutation;
 use crate::schedule;
 use corprof::sys;
+pub use corprof::{FunctionId, ModuleId};
 use std::collections::BTreeMap;
-
-/// A ModuleID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ModuleId(pub usize);
-
-/// A FunctionID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FunctionId(pub usize);
 
 /// The progress of a load or unload (seed 002): the enumerability changes before the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +29,7 @@ pub(super) const FIRST_CODE: u64 = 0x4000_0000;
 const FIRST_MODULE: usize = 0x1000_0000;
 const FIRST_FUNCTION: usize = 0x2000_0000;
 /// The token kind of functions: mdtMethodDef.
-const METHOD_DEFINITION: u32 = 0x0600_0000;
+pub(super) const METHOD_DEFINITION: u32 = 0x0600_0000;
 
 /// Everything loaded.
 #[derive(Debug, Default)]
@@ -344,10 +337,10 @@ impl Runtime {
         let (function, token) = self.lock().code.add_function(Some(module), jitted, name);
         if jitted {
             call_all!(self, low(sys::COR_PRF_MONITOR_JIT_COMPILATION), jit_compilation_started(function.0, 1));
-            self.is_compiled(function);
-            if !mutation::is("CAT-04/2") {
-                self.set_enumerable(function);
-            }
+            self.change_function(function, |known| {
+                known.is_compiled = true;
+                known.enumerable |= !mutation::is("CAT-04/2");
+            });
             schedule::note("Function {} is compiled and enumerable", u64::from(token));
             schedule::point();
             call_all!(self, low(sys::COR_PRF_MONITOR_JIT_COMPILATION), jit_compilation_finished(function.0, 0, 1));
@@ -365,17 +358,10 @@ impl Runtime {
         let (function, token) = self.lock().code.add_function(None, true, name);
         schedule::note("A dynamic function is made ({})", u64::from(token));
         let (il, length) = (super::il::BODY.as_ptr(), super::il::BODY.len() as u32);
-        call_all!(
-            self,
-            low(sys::COR_PRF_MONITOR_JIT_COMPILATION),
-            dynamic_method_jit_compilation_started(function.0, 1, il, length)
-        );
-        self.is_compiled(function);
-        call_all!(
-            self,
-            low(sys::COR_PRF_MONITOR_JIT_COMPILATION),
-            dynamic_method_jit_compilation_finished(function.0, 0, 1)
-        );
+        let wanted = low(sys::COR_PRF_MONITOR_JIT_COMPILATION);
+        call_all!(self, &wanted, dynamic_method_jit_compilation_started(function.0, 1, il, length));
+        self.change_function(function, |known| known.is_compiled = true);
+        call_all!(self, &wanted, dynamic_method_jit_compilation_finished(function.0, 0, 1));
         function
     }
 
@@ -425,17 +411,8 @@ impl Runtime {
         self.lock().code.function_at(address).is_some()
     }
 
-    /// Marks its code as existing.
-    fn is_compiled(&self, function: FunctionId) {
-        if let Some(function) = self.lock().code.functions.get_mut(&function) {
-            function.is_compiled = true;
-        }
-    }
-
-    fn set_enumerable(&self, function: FunctionId) {
-        if let Some(function) = self.lock().code.functions.get_mut(&function) {
-            function.enumerable = true;
-        }
+    fn change_function(&self, function: FunctionId, change: impl FnOnce(&mut Function)) {
+        self.lock().code.functions.get_mut(&function).map(change);
     }
 }
 

@@ -11,7 +11,6 @@ use crate::lab::monitor;
 use crate::mutation;
 use crate::schedule;
 use corprof::{HResult, sys};
-use remora_clr_abi::ProfilerObject;
 use remora_clr_abi::callbacks::slot;
 use remora_clr_abi::slot_lists::NO_TRIGGER;
 use std::cell::Cell;
@@ -31,49 +30,20 @@ const COOPERATIVE: [&str; 4] = ["ObjectAllocated", "ExceptionThrown", "Exception
 /// The first release with a pinned object heap.
 const FIRST_WITH_PINNED_HEAP: u16 = 5;
 
-/// The effects of one GC, as reported to profilers. Parallel lists have the same length.
+/// The effects of one GC, as reported to profilers.
 #[derive(Debug, Default)]
 struct Cycle {
     compacting: bool,
-    ranges: Ranges,
+    /// Surviving objects: old address, new address, bytes.
+    ranges: Vec<(usize, usize, usize)>,
     queued: Vec<usize>,
-    roots: Roots,
-    dependent: Dependent,
+    roots: Vec<Root>,
+    /// Elements of ConditionalWeakTables: handle, key, value.
+    dependent: Vec<(usize, usize, usize)>,
 }
 
-/// Surviving objects: old address, new address, bytes.
-#[derive(Debug, Default)]
-struct Ranges {
-    old: Vec<usize>,
-    new: Vec<usize>,
-    lengths: Vec<usize>,
-}
-
-/// Roots with their kinds.
-#[derive(Debug, Default)]
-struct Roots {
-    objects: Vec<usize>,
-    kinds: Vec<u32>,
-    flags: Vec<u32>,
-    ids: Vec<usize>,
-}
-
-impl Roots {
-    fn add(&mut self, object: usize, kind: u32, flags: u32, id: usize) {
-        self.objects.push(object);
-        self.kinds.push(kind);
-        self.flags.push(flags);
-        self.ids.push(id);
-    }
-}
-
-/// Elements of ConditionalWeakTables.
-#[derive(Debug, Default)]
-struct Dependent {
-    handles: Vec<usize>,
-    keys: Vec<usize>,
-    values: Vec<usize>,
-}
+/// Object, kind, flags, id.
+type Root = (usize, u32, u32, usize);
 
 impl Runtime {
     /// The program needs memory: collects generations up to this one, unless a GC is in progress.
@@ -271,8 +241,7 @@ impl Runtime {
 
     fn tell_births(&self) {
         let born = std::mem::take(&mut self.lock().heap.allocated);
-        let classes: Vec<usize> = born.keys().map(|class| class.0).collect();
-        let counts: Vec<u32> = born.into_values().collect();
+        let (classes, counts): (Vec<usize>, Vec<u32>) = born.into_iter().map(|(class, count)| (class.0, count)).unzip();
         let all = counts.iter().map(|count| u64::from(*count)).sum::<u64>();
         self.call_all(slot::OBJECTS_ALLOCATED_BY_CLASS.name, monitors_gc, |object| {
             self.lock().heap.counted += all;
@@ -287,22 +256,37 @@ impl Runtime {
         }
     }
 
+    /// In the profiler's newest version. The first version has 32-bit lengths (corprof.idl, MovedReferences2).
     fn tell_places(&self, cycle: &Cycle) {
+        let (old, new, lengths): (Vec<_>, Vec<_>, Vec<_>) = cycle.ranges.iter().copied().collect();
+        let short: Vec<u32> = lengths.iter().map(|length| *length as u32).collect();
+        let (count, old, new) = (old.len() as u32, old.as_ptr(), new.as_ptr());
         if cycle.compacting {
             let more = if mutation::is("GCH-03/4") { sys::COR_PRF_HIGH_BASIC_GC } else { 0 };
             let wanted = |mask: (u32, u32)| {
                 monitors_gc(mask) || mask.1 & (sys::COR_PRF_HIGH_MONITOR_GC_MOVED_OBJECTS | more) != 0
             };
-            self.call_all(slot::MOVED_REFERENCES.name, wanted, |object| cycle.ranges.tell_moved(object));
+            self.call_all(slot::MOVED_REFERENCES.name, wanted, |object| {
+                // SAFETY: three lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
+                if unsafe { object.moved_references2(count, old, new, lengths.as_ptr()) }.is_none() {
+                    // SAFETY: three lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
+                    unsafe { object.moved_references(count, old, new, short.as_ptr()) };
+                }
+            });
         } else {
-            let name = slot::SURVIVING_REFERENCES.name;
-            self.call_all(name, monitors_gc, |object| cycle.ranges.tell_surviving(object));
+            self.call_all(slot::SURVIVING_REFERENCES.name, monitors_gc, |object| {
+                // SAFETY: two lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
+                if unsafe { object.surviving_references2(count, old, lengths.as_ptr()) }.is_none() {
+                    // SAFETY: two lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
+                    unsafe { object.surviving_references(count, old, short.as_ptr()) };
+                }
+            });
         }
     }
 
     /// Profilers without the second version get the first.
     fn tell_roots(&self, cycle: &Cycle) {
-        let Roots { objects, kinds, flags, ids } = &cycle.roots;
+        let (objects, kinds, flags, ids): (Vec<_>, Vec<_>, Vec<_>, Vec<_>) = cycle.roots.iter().copied().collect();
         let (count, places) = (objects.len() as u32, objects.as_ptr());
         self.call_all(slot::ROOT_REFERENCES2.name, monitors_gc, |object| {
             // SAFETY: four lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
@@ -310,8 +294,8 @@ impl Runtime {
             // SAFETY: a list of that length, which the caller owns; `call_all` keeps the object alive during the call.
             unsafe { object.root_references(count, places) };
         });
-        let Dependent { handles, keys, values } = &cycle.dependent;
-        if !keys.is_empty() {
+        if !cycle.dependent.is_empty() {
+            let (handles, keys, values): (Vec<_>, Vec<_>, Vec<_>) = cycle.dependent.iter().copied().collect();
             let (count, keys, values) = (keys.len() as u32, keys.as_ptr(), values.as_ptr());
             let handles = handles.as_ptr();
             call_all!(self, monitors_gc, conditional_weak_table_element_references(count, keys, values, handles));
@@ -343,31 +327,6 @@ fn wants_basics(mask: (u32, u32)) -> bool {
     monitors_gc(mask) || mask.1 & sys::COR_PRF_HIGH_BASIC_GC != 0
 }
 
-/// In the profiler's newest version. The first version has 32-bit lengths (corprof.idl, MovedReferences2).
-impl Ranges {
-    fn tell_moved(&self, object: &ProfilerObject) {
-        let (count, old, new) = (self.old.len() as u32, self.old.as_ptr(), self.new.as_ptr());
-        // SAFETY: three lists of one length, which `self` owns; the caller keeps the object alive.
-        if unsafe { object.moved_references2(count, old, new, self.lengths.as_ptr()) }.is_none() {
-            // SAFETY: three lists of one length, which live until the end of this statement; the caller keeps the object alive.
-            unsafe { object.moved_references(count, old, new, self.short().as_ptr()) };
-        }
-    }
-
-    fn tell_surviving(&self, object: &ProfilerObject) {
-        let (count, old) = (self.old.len() as u32, self.old.as_ptr());
-        // SAFETY: two lists of one length, which `self` owns; the caller keeps the object alive.
-        if unsafe { object.surviving_references2(count, old, self.lengths.as_ptr()) }.is_none() {
-            // SAFETY: two lists of one length, which live until the end of this statement; the caller keeps the object alive.
-            unsafe { object.surviving_references(count, old, self.short().as_ptr()) };
-        }
-    }
-
-    fn short(&self) -> Vec<u32> {
-        self.lengths.iter().map(|length| *length as u32).collect()
-    }
-}
-
 impl Heap {
     /// Collects generations up to this one. Older objects stay, with everything that they reference.
     fn collect(&mut self, generation: u8) -> Cycle {
@@ -379,19 +338,12 @@ impl Heap {
             self.objects.iter().filter(|(_, object)| is_collected(object)).map(|(key, _)| *key).collect();
         for key in survivors {
             let stays = !cycle.compacting || pinned.contains(&key);
-            if let Some((old, new, length)) = self.survive(key, stays) {
-                cycle.ranges.old.push(old);
-                cycle.ranges.new.push(new);
-                cycle.ranges.lengths.push(length);
-            }
+            cycle.ranges.extend(self.survive(key, stays));
         }
         self.update_statics();
         cycle.roots = self.roots();
-        for (handle, key, value) in &self.dependent {
-            cycle.dependent.handles.push(*handle);
-            cycle.dependent.keys.push(self.id_of(*key).unwrap_or_default());
-            cycle.dependent.values.push(self.id_of(*value).unwrap_or_default());
-        }
+        let id = |key: &ObjectKey| self.id_of(*key).unwrap_or_default();
+        cycle.dependent = self.dependent.iter().map(|(handle, key, value)| (*handle, id(key), id(value))).collect();
         cycle
     }
 
@@ -473,12 +425,12 @@ impl Heap {
         self.handles.values().filter(|(_, kind)| *kind == HandleKind::Pinned).map(|(key, _)| *key).collect()
     }
 
-    fn roots(&self) -> Roots {
+    fn roots(&self) -> Vec<Root> {
         let id = |key: &ObjectKey| self.id_of(*key).unwrap_or_default();
-        let mut roots = Roots::default();
+        let mut roots: Vec<Root> = Vec::new();
         for (thread, keys) in &self.locals {
             // In a real process the id is that of the function whose frame contains the root.
-            keys.iter().for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_STACK, 0, thread.0));
+            roots.extend(keys.iter().map(|key| (id(key), sys::COR_PRF_GC_ROOT_STACK, 0, thread.0)));
         }
         for (handle, (key, kind)) in self.handles.iter().filter(|_| !mutation::is("GCH-02/3")) {
             let flags = match kind {
@@ -487,14 +439,12 @@ impl Heap {
                 HandleKind::Pinned => sys::COR_PRF_GC_ROOT_PINNING,
             };
             // A weak handle may reference a freed object.
-            if let Some(object) = self.id_of(*key) {
-                roots.add(object, sys::COR_PRF_GC_ROOT_HANDLE, flags, *handle);
-            }
+            roots.extend(self.id_of(*key).map(|object| (object, sys::COR_PRF_GC_ROOT_HANDLE, flags, *handle)));
         }
         // Statics lie in arrays referenced by pinned handles.
         let statics = self.statics.values().filter_map(|field| field.object.as_ref());
-        statics.for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_HANDLE, 0, 0));
-        self.to_finalize.iter().for_each(|key| roots.add(id(key), sys::COR_PRF_GC_ROOT_FINALIZER, 0, 0));
+        roots.extend(statics.map(|key| (id(key), sys::COR_PRF_GC_ROOT_HANDLE, 0, 0)));
+        roots.extend(self.to_finalize.iter().map(|key| (id(key), sys::COR_PRF_GC_ROOT_FINALIZER, 0, 0)));
         roots
     }
 }

@@ -3,13 +3,9 @@
 use super::{Entry, Profiler, Runtime, Status};
 use crate::lab::monitor;
 use crate::mutation;
-use crate::schedule;
+use crate::schedule::{self, MILLISECOND};
 use corprof::HResult;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-/// Nanoseconds in a millisecond.
-const MILLISECOND: u64 = 1_000_000;
 
 impl Runtime {
     /// RequestProfilerDetach, with its checks in order (facts: vm/profdetach.cpp). On success the profiler is sealed when this returns.
@@ -38,21 +34,18 @@ impl Runtime {
             return HResult::CORPROF_E_IMMUTABLE_FLAGS_SET;
         }
         let is_ignored = mutation::is("DET-02/2") || mutation::is("ELT-02/2") || mutation::is("RJT-01");
-        if profiler.irreversible.load(Ordering::SeqCst) && !is_ignored {
+        if profiler.lock().irreversible && !is_ignored {
             return HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT;
         }
         // No profiler can rule out that another one detaches between its proof and its request.
-        if self.has_lost(profiler)
-            && !profiler.was_called_while_suspended.load(Ordering::SeqCst)
-            && !mutation::is("DET-18/2")
-        {
+        if self.has_lost(profiler) && !profiler.lock().was_called_while_suspended && !mutation::is("DET-18/2") {
             self.faults.report("DET-18", "a notification-only profiler that the runtime no longer finds asked for its detach: the process would crash");
         }
         self.check_leftovers(profiler);
         self.check_open_metadata(profiler);
         let by_default = if mutation::is("DET-09/3") { 0 } else { differences.expected_by_default };
         let expected = if expected == 0 { by_default } else { u64::from(expected) };
-        profiler.expected.store(expected, Ordering::SeqCst);
+        profiler.lock().expected = expected;
         profiler.become_(Status::Detaching);
         schedule::note("RequestProfilerDetach seals the profiler", 0);
         self.lock().detaching.push(profiler.clone());
@@ -98,7 +91,7 @@ impl Runtime {
 
     /// Sleeps and checks until no callback runs. False if the process exits first.
     fn evacuate(&self, profiler: &Profiler) -> bool {
-        let expected = profiler.expected.load(Ordering::SeqCst);
+        let expected = profiler.lock().expected;
         let mut slept = 0;
         loop {
             let sleep = self.sleep_before_next_look(expected, slept);
@@ -112,7 +105,7 @@ impl Runtime {
             // The check takes the suspension lock (`IsProfilerEvacuated`, profilinghelper.cpp). So it also waits for GC threads, which have
             // no counter.
             schedule::wait_until(None, || self.lock().suspended_by.is_none() || self.is_exiting());
-            let is_given_up = mutation::is("DET-07/2") && profiler.looks() >= 3;
+            let is_given_up = mutation::is("DET-07/2") && profiler.record().looks >= 3;
             if profiler.is_evacuated() || is_given_up {
                 return true;
             }
@@ -162,12 +155,7 @@ impl Runtime {
         }
         profiler.become_(Status::Gone);
         self.has_left(profiler);
-        {
-            let mut state = self.lock();
-            if profiler.notification_only || self.miscounts_main_departures() {
-                state.count_notification_only(-1);
-            }
-        }
+        self.count_departure(profiler);
         if mutation::is("DET-08") {
             schedule::wait_until(None, || profiler.library.references() == 1);
         }
@@ -195,7 +183,7 @@ impl Runtime {
             // SAFETY: no pointer arguments; the reference in `object` keeps it alive.
             unsafe { object.profiler_detach_succeeded() }
         });
-        Self::count(&profiler.detach_succeededs);
+        profiler.lock().detach_succeededs += 1;
     }
 
     /// Releases every reference on the profiler's object.
@@ -209,13 +197,11 @@ impl Runtime {
                 let _scope = monitor::callback("Release");
                 let left = object.release();
                 drop(inside);
-                profiler.last_release.store(left, Ordering::SeqCst);
+                profiler.lock().last_release = Some(left);
                 schedule::note("Release is answered {}", u64::from(left));
                 if left != 0 {
-                    self.faults.report(
-                        "DET-10",
-                        format!("the last Release was answered {left}: the profiler keeps references on itself"),
-                    );
+                    let what = format!("the last Release was answered {left}: the profiler keeps references on itself");
+                    self.faults.report("DET-10", what);
                 }
             }
             Err(object) => {
@@ -225,7 +211,7 @@ impl Runtime {
                     // SAFETY: no new call begins, since the object was taken out of its place. A running call may crash this process when
                     // it returns: faulty profilers are meant to crash it.
                     let left = unsafe { object.release_under_its_callers() };
-                    profiler.last_release.store(left, Ordering::SeqCst);
+                    profiler.lock().last_release = Some(left);
                 }
             }
         }

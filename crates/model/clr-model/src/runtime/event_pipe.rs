@@ -10,7 +10,6 @@ use crate::schedule::{self, Task};
 use corprof::{HResult, sys};
 use remora_clr_abi::callbacks::slot;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The name of a session in the library's resource list.
@@ -53,7 +52,6 @@ struct Session {
     profiler: Arc<Profiler>,
     /// The providers that it listens to.
     providers: Mutex<Vec<String>>,
-    writing: AtomicU32,
     writers: Mutex<Vec<Task>>,
 }
 
@@ -74,7 +72,6 @@ impl Runtime {
             id,
             profiler: profiler.clone(),
             providers: Mutex::new(providers.clone()),
-            writing: AtomicU32::new(0),
             writers: Mutex::default(),
         };
         state.sessions.open.push(Arc::new(session));
@@ -99,7 +96,8 @@ impl Runtime {
             self.faults
                 .report("DET-04", "EventPipeStopSession in EventPipeEventDelivered: it waits for itself for ever");
         } else {
-            let is_done = || session.writing.load(Ordering::SeqCst) == 0 || mutation::is("DET-04/5");
+            let is_done =
+                || session.writers.lock().expect("no panic while locked").is_empty() || mutation::is("DET-04/5");
             schedule::wait_until(None, is_done);
         }
         session.profiler.library.close(SESSION);
@@ -178,9 +176,25 @@ impl Runtime {
         for session in sessions {
             session.begin();
             schedule::point();
-            deliver(&session.profiler, event, data, thread);
+            if session.profiler.status() == Status::Active || !mutation::is("DET-06/3") {
+                self.deliver(&session.profiler, event, data, thread);
+            }
             session.end();
         }
+    }
+
+    fn deliver(&self, profiler: &Profiler, event: &Defined, data: &[u8], thread: usize) {
+        let Defined { provider, id, version } = *event;
+        let (length, bytes, none) = (data.len() as u32, data.as_ptr(), std::ptr::null());
+        let (no_id, no_frames) = (std::ptr::null(), std::ptr::null());
+        self.call_uncounted(profiler, slot::EVENT_PIPE_EVENT_DELIVERED.name, |object| {
+            // SAFETY: the data outlives the call, pointers are null where the API allows it, and `call_uncounted` keeps the object alive.
+            unsafe {
+                object.event_pipe_event_delivered(
+                    provider, id, version, 0, none, length, bytes, no_id, no_id, thread, 0, no_frames,
+                )
+            }
+        });
     }
 
     fn is_listened_to(&self, provider: &str) -> bool {
@@ -207,52 +221,13 @@ impl Session {
     }
 
     fn begin(&self) {
-        self.writing.fetch_add(1, Ordering::SeqCst);
         self.writers.lock().expect("no panic while locked").push(schedule::current());
     }
 
     fn end(&self) {
-        let this = schedule::current();
         let mut writers = self.writers.lock().expect("no panic while locked");
-        if let Some(at) = writers.iter().position(|writer| *writer == this) {
+        if let Some(at) = writers.iter().position(|writer| *writer == schedule::current()) {
             writers.swap_remove(at);
         }
-        drop(writers);
-        self.writing.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-fn deliver(profiler: &Profiler, event: &Defined, data: &[u8], thread: usize) {
-    let object = profiler.object.lock().expect("no panic while locked").clone();
-    let Some(object) = object else { return };
-    if mutation::is("DET-06/3") && profiler.status() != Status::Active {
-        return;
-    }
-    let name = slot::EVENT_PIPE_EVENT_DELIVERED.name;
-    let task = schedule::current();
-    schedule::note(name, u64::from(event.id));
-    profiler.enter(None, task, name);
-    let inside = profiler.library.enter();
-    schedule::point();
-    let (length, bytes, none) = (data.len() as u32, data.as_ptr(), std::ptr::null());
-    // SAFETY: the data outlives the call, pointers are null where the API allows it, and `object` keeps the callback object alive.
-    unsafe {
-        object.event_pipe_event_delivered(
-            event.provider,
-            event.id,
-            event.version,
-            0,
-            none,
-            length,
-            bytes,
-            std::ptr::null(),
-            std::ptr::null(),
-            thread,
-            0,
-            std::ptr::null(),
-        );
-    }
-    schedule::point();
-    drop(inside);
-    profiler.leave(None, task);
 }

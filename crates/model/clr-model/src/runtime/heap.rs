@@ -8,18 +8,10 @@ use super::gc_mode::GcMode;
 use super::threads::ThreadId;
 use super::{Runtime, State};
 use crate::mutation;
-use crate::schedule;
 use corprof::sys;
+pub use corprof::{ClassId, ObjectId};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// An ObjectID: valid until the next GC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectId(pub usize);
-
-/// A ClassID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ClassId(pub usize);
 
 /// An object, whatever its address. Profilers never see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,20 +107,15 @@ pub(super) struct Heap {
     used: usize,
 }
 
-fn empty(generation: i32, place: usize) -> sys::COR_PRF_GC_GENERATION_RANGE {
-    sys::COR_PRF_GC_GENERATION_RANGE { generation, rangeStart: place, rangeLength: 0, rangeLengthReserved: 0 }
+fn range(generation: u8, start: usize, length: usize) -> sys::COR_PRF_GC_GENERATION_RANGE {
+    let generation = i32::from(generation);
+    sys::COR_PRF_GC_GENERATION_RANGE { generation, rangeStart: start, rangeLength: length, rangeLengthReserved: length }
 }
 
 impl Object {
     /// Its address and generation, as a range of its own.
     pub(super) fn own_range(&self) -> sys::COR_PRF_GC_GENERATION_RANGE {
-        let length = self.size.next_multiple_of(ALIGNMENT);
-        sys::COR_PRF_GC_GENERATION_RANGE {
-            generation: i32::from(self.generation),
-            rangeStart: self.address,
-            rangeLength: length,
-            rangeLengthReserved: length,
-        }
+        range(self.generation, self.address, self.size.next_multiple_of(ALIGNMENT))
     }
 }
 
@@ -188,9 +175,8 @@ impl Heap {
             }
         }
         for generation in 0..=LARGE_GENERATION + u8::from(has_pinned) {
-            let generation = i32::from(generation);
-            if !ranges.iter().any(|range| range.generation == generation) {
-                ranges.push(empty(generation, FIRST_OBJECT + self.used));
+            if !ranges.iter().any(|range| range.generation == i32::from(generation)) {
+                ranges.push(range(generation, FIRST_OBJECT + self.used, 0));
             }
         }
         ranges
@@ -304,15 +290,6 @@ impl Runtime {
         });
     }
 
-    /// Removes all references of an object.
-    pub fn refer_to_nothing(&self, from: ObjectKey) {
-        self.cooperatively(|state| {
-            if let Some(object) = state.heap.objects.get_mut(&from) {
-                object.references.clear();
-            }
-        });
-    }
-
     /// Sets a static field to an object, or to null.
     pub fn set_static(&self, class: ClassId, field: u32, object: Option<ObjectKey>) {
         self.cooperatively(|state| {
@@ -372,15 +349,7 @@ impl Runtime {
     /// A change of the heap by managed code, which never runs while managed threads are suspended.
     pub(super) fn cooperatively<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         self.safepoint();
-        loop {
-            let mut state = self.lock();
-            let is_free = state.suspended_by.is_none_or(|by| by == schedule::current());
-            if is_free || schedule::is_stopped() {
-                return change(&mut state);
-            }
-            drop(state);
-            schedule::wait_until(None, || self.lock().suspended_by.is_none());
-        }
+        change(&mut self.lock_unsuspended())
     }
 }
 

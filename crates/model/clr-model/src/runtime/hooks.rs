@@ -3,13 +3,13 @@
 //! They can be set only in Initialize, and for good: compiled code contains the calls (seed 003, seed 000).
 
 use super::code::FunctionId;
+use super::info::refuse_if;
 use super::{Profiler, Runtime, Status};
 use crate::mutation;
 use corprof::{HResult, sys};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The flags that give a hook more than the function.
 pub(super) const WITH_INFO: u32 =
@@ -67,28 +67,19 @@ fn call_second(hooks: Second, kind: Kind, function: usize, id: usize) -> bool {
 }
 
 impl Runtime {
-    /// Whether a mapper may be set: never by an attached profiler.
-    fn may_map(&self, profiler: &Profiler) -> Result<(), HResult> {
-        if profiler.attached && !mutation::is("ELT-02/3") {
-            return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
-        }
-        if self.differences().mapper_only_in_initialize { self.may_hook(profiler) } else { Ok(()) }
-    }
-
-    /// Whether hooks may be set now: never by an attached profiler, otherwise only in Initialize.
-    fn may_hook(&self, profiler: &Profiler) -> Result<(), HResult> {
-        if profiler.attached && !mutation::is("ELT-02/3") {
-            return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
-        }
-        if profiler.status() != Status::InitializingForStartup && !mutation::is("ELT-02") {
-            return Err(HResult::CORPROF_E_CALL_ONLY_FROM_INIT);
-        }
-        Ok(())
+    /// Hooks are never set by an attached profiler, otherwise only in Initialize.
+    fn may_hook(&self, profiler: &Profiler, only_in_initialize: bool) -> Result<(), HResult> {
+        let is_late = profiler.status() != Status::InitializingForStartup && !mutation::is("ELT-02");
+        refuse_if(
+            profiler.attached && !mutation::is("ELT-02/3"),
+            HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER,
+        )?;
+        refuse_if(only_in_initialize && is_late, HResult::CORPROF_E_CALL_ONLY_FROM_INIT)
     }
 
     /// SetFunctionIDMapper and SetFunctionIDMapper2. A mapper alone forbids nothing.
     pub(super) fn set_mapper(&self, profiler: &Profiler, mapper: Option<Mapper>, data: *mut c_void) -> HResult {
-        if let Err(refused) = self.may_map(profiler) {
+        if let Err(refused) = self.may_hook(profiler, self.differences().mapper_only_in_initialize) {
             return refused;
         }
         self.lock().hooks.mapper = mapper.map(|mapper| (mapper, data as usize));
@@ -97,10 +88,10 @@ impl Runtime {
 
     /// SetEnterLeaveFunctionHooks and its later versions.
     pub(super) fn set_hooks(&self, profiler: &Arc<Profiler>, change: impl FnOnce(&mut Hooks)) -> HResult {
-        if let Err(refused) = self.may_hook(profiler) {
+        if let Err(refused) = self.may_hook(profiler, true) {
             return refused;
         }
-        profiler.irreversible.store(true, Ordering::SeqCst);
+        profiler.lock().irreversible = true;
         let mut state = self.lock();
         state.hooks.owner = Some(profiler.clone());
         change(&mut state.hooks);
@@ -189,16 +180,5 @@ impl Runtime {
         let answer = (id, is_hooked != 0 || mutation::is("ELT-01"));
         self.lock().hooks.mapped.insert(function, answer);
         answer
-    }
-
-    /// The condition for GetFunctionEnter3Info and the like: refused for an attached profiler, otherwise the mask decides.
-    pub(super) fn may_see_frame(&self, profiler: &Profiler, needed: u32) -> Result<(), HResult> {
-        if profiler.attached {
-            return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
-        }
-        if profiler.mask().0 & needed == 0 {
-            return Err(HResult::CORPROF_E_INCONSISTENT_WITH_FLAGS);
-        }
-        Ok(())
     }
 }

@@ -3,7 +3,6 @@
 //! A step of the runtime is what the real one does under one lock. Between two steps any other thread may run ([`schedule::point`]).
 
 mod answers;
-mod at_start;
 mod attach;
 mod calls;
 mod code;

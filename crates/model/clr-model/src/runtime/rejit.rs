@@ -9,7 +9,6 @@ use crate::mutation;
 use corprof::{HResult, sys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
-use std::sync::atomic::Ordering;
 
 #[derive(Debug, Default)]
 pub(super) struct Rejit {
@@ -54,7 +53,7 @@ impl Runtime {
         if !self.lock().code.modules.contains_key(&module) {
             return super::info::stale(self, "SetILFunctionBody");
         }
-        profiler.irreversible.store(true, Ordering::SeqCst);
+        profiler.lock().irreversible = true;
         HResult::S_OK
     }
 
@@ -71,7 +70,7 @@ impl Runtime {
         if flags.is_some_and(|flags| flags & sys::COR_PRF_REJIT_BLOCK_INLINING == 0) || methods.is_empty() {
             return HResult::E_INVALIDARG;
         }
-        profiler.irreversible.store(true, Ordering::SeqCst);
+        profiler.lock().irreversible = true;
         for (module, token) in methods {
             if let Err((function, code)) = self.ask(*module, *token) {
                 self.tell_error(*module, *token, function, code);
@@ -106,7 +105,7 @@ impl Runtime {
 
     /// RequestRevert: the first version runs again, but the detach stays forbidden.
     pub(super) fn request_revert(&self, profiler: &Profiler, methods: &[(ModuleId, u32)]) -> Vec<HResult> {
-        profiler.irreversible.store(true, Ordering::SeqCst);
+        profiler.lock().irreversible = true;
         let mut state = self.lock();
         let state = &mut *state;
         let revert = |(module, token): &(ModuleId, u32)| {

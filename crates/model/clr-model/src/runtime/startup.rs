@@ -3,13 +3,12 @@
 //! Such a profiler gets `Initialize` before any managed code runs, and the whole API. If it cannot be loaded, the program runs anyway, and
 //! only the log reports it.
 
-use super::{EmptyEnvironment, Entry, GcMode, ProcessEnvironment, Profiler, Runtime, Status, load};
+use super::{EmptyEnvironment, Entry, GcMode, ProcessEnvironment, Profiler, Runtime, Status};
 use crate::differences::{Release, RuntimeVersion};
 use crate::library::Library;
 use crate::mutation;
 use crate::schedule;
 use corprof::{Guid, HResult, sys};
-use remora_clr_abi::InfoObject;
 use std::sync::Arc;
 
 /// The value of the opt-in variable that allows a profiler for 2.x (documented, "Profiler Compatibility Settings").
@@ -113,16 +112,19 @@ impl Runtime {
         });
     }
 
+    /// Loads a profiler before the program runs. Returns Initialize's answer. If it fails, the process runs without the profiler.
+    pub fn load_at_start(self: &Arc<Self>, library: &Arc<Library>, class: &Guid) -> HResult {
+        self.begin_detach_thread();
+        let made = self.make(library.clone(), class, false);
+        made.and_then(|profiler| self.initialize_for_startup(&profiler)).err().unwrap_or(HResult::S_OK)
+    }
+
     fn load_class(self: &Arc<Self>, class: &Guid, path: Option<&str>) -> Result<(), Refusal> {
         // Version 4 introduced the path (seed 003, "Registry-free activation").
         self.begin_detach_thread();
         let library = self.locate(class, path.filter(|_| self.is_attachable()))?;
-        load(&library);
-        let object = self.create(&library, class).inspect_err(|_| library.release())?;
-        let is_old = object.version() < 3;
-        let notification_only =
-            self.differences().notification_profilers && super::attach::asks_to_be_only_notified(&library, &object);
-        let profiler = Arc::new(Profiler::new(library, object, notification_only, mutation::is("ATT-17/3")));
+        let profiler = self.make(library, class, mutation::is("ATT-17/3"))?;
+        let is_old = profiler.callback_version < 3;
         if is_old {
             self.admit_old(&profiler)?;
         }
@@ -152,10 +154,8 @@ impl Runtime {
     }
 
     /// Calls Initialize and enables callbacks. On a failure everything is released.
-    pub(super) fn initialize_for_startup(self: &Arc<Self>, profiler: &Arc<Profiler>) -> Result<(), HResult> {
-        let info = InfoObject::create(super::info::Server::new(self, profiler));
-        let unknown = info.as_unknown();
-        self.register(profiler, info);
+    fn initialize_for_startup(self: &Arc<Self>, profiler: &Arc<Profiler>) -> Result<(), HResult> {
+        let unknown = self.register(profiler);
         let answer = self.call_uncounted(profiler, "Initialize", |object| {
             // SAFETY: Info outlives the profiler.
             unsafe { object.initialize(unknown) }

@@ -4,13 +4,10 @@ use super::calls::{call_all, low};
 use super::{Runtime, State};
 use crate::mutation;
 use crate::schedule::{self, Task};
+pub use corprof::ThreadId;
 use corprof::sys;
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
-
-/// A ThreadID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ThreadId(pub usize);
 
 /// The first ThreadID; in a real process they are addresses.
 const FIRST_THREAD: usize = 0x7000_0000;
@@ -92,14 +89,19 @@ impl Runtime {
     /// Locks the state to add or remove threads. A thread that has suspended the managed threads holds the thread list (facts 5; source:
     /// threads.cpp, Thread::OnThreadTerminate and ThreadStore::AddThread).
     fn lock_thread_store(&self) -> MutexGuard<'_, State> {
-        let is_free = |state: &State| state.suspended_by.is_none_or(|task| task == schedule::current());
+        if mutation::is("GCH-06/4") { self.lock() } else { self.lock_unsuspended() }
+    }
+
+    /// Locks the state while no other thread has suspended the managed threads.
+    pub(super) fn lock_unsuspended(&self) -> MutexGuard<'_, State> {
         loop {
             let state = self.lock();
-            if is_free(&state) || schedule::is_stopped() || mutation::is("GCH-06/4") {
+            let is_free = state.suspended_by.is_none_or(|task| task == schedule::current());
+            if is_free || schedule::is_stopped() {
                 return state;
             }
             drop(state);
-            schedule::wait_until(None, || is_free(&self.lock()));
+            schedule::wait_until(None, || self.lock().suspended_by.is_none());
         }
     }
 
@@ -160,9 +162,7 @@ impl Runtime {
             schedule::wait_until(None, || self.lock().suspended_by.is_none());
         }
     }
-}
 
-impl Runtime {
     /// Whether the runtime ever overlooked a notification-only profiler (`main_departure_is_miscounted`). Such a profiler gets no unload
     /// callbacks, and cannot know it.
     pub fn has_lost_track(&self) -> bool {

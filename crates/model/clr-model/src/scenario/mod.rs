@@ -12,7 +12,7 @@ use crate::differences::RuntimeVersion;
 use crate::faults::{Faults, Finding};
 use crate::library::Library;
 use crate::runtime::{GcMode, Runtime, Status};
-use crate::schedule::{self, Chooser, End, Random, Task, Timeline};
+use crate::schedule::{self, Chooser, End, Random, Schedule, Task, Timeline};
 use remora_session::fault_injection::{InjectedFault, inject};
 use remora_wire::{FromAgent, layout};
 use std::cell::RefCell;
@@ -42,24 +42,16 @@ pub struct ScheduleSetting {
 pub struct Outcome {
     /// The broken clauses.
     pub findings: Vec<Finding>,
-    /// How the schedule ended.
-    pub end: End,
-    /// The recorded steps.
-    pub timeline: Timeline,
-    /// The choices that repeat it.
-    pub choices: Vec<u16>,
-    /// For the next schedule of a walk.
-    pub chooser: Chooser,
+    /// The schedule itself.
+    pub ran: Schedule,
     /// Coverage, for the summary of an exploration.
     pub reached: Coverage,
-    /// Virtual nanoseconds.
-    pub time: u64,
 }
 
 impl Outcome {
     /// The parts that must be equal when the same schedule runs again.
     pub fn trace(&self) -> (u64, &[u16], u64, &[Finding]) {
-        (self.timeline.hash(), &self.choices, self.time, &self.findings)
+        (self.ran.timeline.hash(), &self.ran.choices, self.ran.time, &self.findings)
     }
 }
 
@@ -108,15 +100,7 @@ pub fn run(seed: u64, chooser: Chooser, setting: ScheduleSetting) -> Outcome {
     let mut findings = faults.findings();
     findings.extend(of_end(&ran.end, ran.time));
     let reached = *reached.borrow();
-    Outcome {
-        findings,
-        end: ran.end,
-        timeline: ran.timeline,
-        choices: ran.choices,
-        chooser: ran.chooser,
-        reached,
-        time: ran.time,
-    }
+    Outcome { findings, ran, reached }
 }
 
 fn of_end(end: &End, time: u64) -> Option<Finding> {
@@ -222,8 +206,8 @@ fn check(process: &Process, recorded: &RecordingResult, reached: &Rc<RefCell<Cov
 }
 
 fn check_detached(process: &Process, agent: &crate::runtime::Profiler, faults: &Faults) {
-    if agent.attach_completes() > 0 && agent.detach_succeededs() != 1 {
-        faults.report("DET-10", format!("ProfilerDetachSucceeded came {} times", agent.detach_succeededs()));
+    if agent.record().attach_completes > 0 && agent.record().detach_succeededs != 1 {
+        faults.report("DET-10", format!("ProfilerDetachSucceeded came {} times", agent.record().detach_succeededs));
     }
     // A refused attach of another profiler may leak that profiler's library. Nothing else holds this one.
     if process.library.is_mapped() {
@@ -240,7 +224,7 @@ fn check_detached(process: &Process, agent: &crate::runtime::Profiler, faults: &
 /// An agent may stay only if the runtime would not survive its detach.
 fn check_inert(process: &Process, agent: &crate::runtime::Profiler, faults: &Faults, reached: &mut Coverage) {
     let timer_stays = process.system_faults.a_timer_stays && process.library.open_entrances() > 0;
-    let is_lost = process.runtime.has_lost_track() || agent.attach_completes() == 0 || timer_stays;
+    let is_lost = process.runtime.has_lost_track() || agent.record().attach_completes == 0 || timer_stays;
     if !is_lost && !process.link.has_said(|said| matches!(said, FromAgent::Inert { .. })) {
         faults.report("DET-16", "the agent is still attached although nobody uses it any more");
         return;
@@ -248,7 +232,7 @@ fn check_inert(process: &Process, agent: &crate::runtime::Profiler, faults: &Fau
     if !is_lost {
         faults.report("DET-12", "the agent stays although it could have been detached");
     }
-    if agent.mask() != (0, 0) && agent.attach_completes() > 0 {
+    if agent.mask() != (0, 0) && agent.record().attach_completes > 0 {
         faults.report("DET-18", "an agent that stays still asks for callbacks");
     }
     if process.library.open_entrances() > 0 && !timer_stays {

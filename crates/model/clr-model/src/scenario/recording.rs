@@ -3,14 +3,12 @@
 use super::names::Names;
 use crate::agent::Process;
 use crate::runtime::AttachRequest;
-use crate::schedule::{self, Random};
+use crate::schedule::{self, MILLISECOND, Random};
 use corprof::{Guid, HResult};
 use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, FromAgent, Sampling, Task, ToAgent};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Nanoseconds in a millisecond.
-const MILLISECOND: u64 = 1_000_000;
 /// The trigger's own time-out for an attach answer, not the runtime's.
 const PATIENCE: u64 = 5_000 * MILLISECOND;
 
@@ -103,7 +101,7 @@ fn read_until(process: &Process, recorded: &RecordingResult, nanoseconds: u64, i
 
 /// Reads all messages in the transport.
 pub fn read(process: &Process, recorded: &RecordingResult) {
-    while let Some(words) = process.link.read() {
+    while let Some(words) = process.link.transport.pop() {
         recorded.names.lock().expect("no panic while locked").take(process, &words);
     }
 }

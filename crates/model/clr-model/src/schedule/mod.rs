@@ -24,6 +24,10 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use threads::{OsThreads, os_threads};
+
+/// Nanoseconds in a millisecond.
+pub const MILLISECOND: u64 = 1_000_000;
 
 /// Stack of a modelled thread, bytes.
 const STACK: usize = 256 * 1024;
@@ -134,23 +138,17 @@ pub fn run(chooser: Chooser, timeline: Timeline, first: impl FnOnce() + 'static)
 
 /// The time, nanoseconds since the schedule began.
 pub fn now() -> u64 {
-    match conducted() {
-        Some(os_threads) => os_threads.now(),
-        None => world().now.get(),
-    }
+    os_threads().map_or_else(|| world().now.get(), OsThreads::now)
 }
 
 /// The running thread.
 pub fn current() -> Task {
-    match conducted() {
-        Some(os_threads) => os_threads.current(),
-        None => Task(world().current.get()),
-    }
+    os_threads().map_or_else(|| Task(world().current.get()), OsThreads::current)
 }
 
 /// Starts a thread.
 pub fn spawn(name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> Task {
-    match conducted() {
+    match os_threads() {
         Some(os_threads) => os_threads.spawn(body),
         None => spawn_here(name, body),
     }
@@ -178,26 +176,18 @@ fn spawn_here(name: impl Into<String>, body: impl FnOnce() + 'static) -> Task {
 
 /// Whether a thread has ended.
 pub fn has_ended(task: Task) -> bool {
-    if let Some(os_threads) = conducted() {
-        return os_threads.has_ended(task);
-    }
-    world().threads.borrow().get(task.0).is_none_or(|thread| matches!(thread.wait, Wait::Ended))
+    os_threads().map_or_else(|| world().has_ended(task), |os_threads| os_threads.has_ended(task))
 }
 
 /// Lets another thread run.
 pub fn point() {
-    match conducted() {
-        Some(os_threads) => os_threads.point(),
-        None => world().point(),
-    }
+    os_threads().map_or_else(|| world().point(), OsThreads::point)
 }
 
 /// Waits until `ready`, or for this time. Returns whether it is ready. Without a time, it waits until the world is stopped.
 pub fn wait_until(nanoseconds: Option<u64>, ready: impl Fn() -> bool) -> bool {
-    match conducted() {
-        Some(os_threads) => os_threads.wait_until(nanoseconds, &ready),
-        None => world().wait_until(nanoseconds, &ready),
-    }
+    let in_world = || world().wait_until(nanoseconds, &ready);
+    os_threads().map_or_else(in_world, |os_threads| os_threads.wait_until(nanoseconds, &ready))
 }
 
 /// Lets this time pass.
@@ -208,7 +198,7 @@ pub fn sleep(nanoseconds: u64) {
 /// The same, but ends early if `woken`. A thread of the system sleeps to the end without checks, like the runtime's own. So an outside
 /// observer counts one sleep.
 pub fn sleep_unless(nanoseconds: u64, woken: impl Fn() -> bool) {
-    match conducted() {
+    match os_threads() {
         Some(os_threads) => os_threads.sleep(nanoseconds),
         None => {
             world().wait_until(Some(nanoseconds), &woken);
@@ -218,28 +208,22 @@ pub fn sleep_unless(nanoseconds: u64, woken: impl Fn() -> bool) {
 
 /// How long threads have lost their CPUs so far, nanoseconds.
 pub fn starved() -> u64 {
-    conducted().map_or_else(|| world().starved.get(), |_| 0)
+    os_threads().map_or_else(|| world().starved.get(), |_| 0)
 }
 
 /// Stops the world: every wait returns at once, and later steps do not count.
 pub fn stop() {
-    match conducted() {
-        Some(os_threads) => os_threads.stop(),
-        None => world().stopped.set(true),
-    }
+    os_threads().map_or_else(|| world().stopped.set(true), OsThreads::stop)
 }
 
 /// Whether the world has been stopped.
 pub fn is_stopped() -> bool {
-    match conducted() {
-        Some(os_threads) => os_threads.is_stopped(),
-        None => world().stopped.get(),
-    }
+    os_threads().map_or_else(|| world().stopped.get(), OsThreads::is_stopped)
 }
 
 /// Adds a line to the timeline. `{}` in the text is replaced by the value.
 pub fn note(what: &'static str, value: u64) {
-    if conducted().is_some() {
+    if os_threads().is_some() {
         return;
     }
     let world = world();
@@ -250,11 +234,6 @@ pub fn note(what: &'static str, value: u64) {
     }
 }
 
-/// The threads of the system, if this process uses them instead of worlds.
-fn conducted() -> Option<&'static threads::OsThreads> {
-    threads::os_threads()
-}
-
 fn world() -> Rc<World> {
     WORLD.with(|world| world.borrow().clone()).expect("inside a schedule")
 }
@@ -263,7 +242,8 @@ fn new_stack() -> DefaultStack {
     DefaultStack::new(STACK).expect("memory for the stack of a modelled thread")
 }
 
-fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
+/// The words of a panic.
+pub(crate) fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words").to_owned()
 }
@@ -325,6 +305,10 @@ impl World {
         let choice = choose(&mut self.chooser.borrow_mut(), choices.len());
         choices.push(choice);
         choice
+    }
+
+    fn has_ended(&self, task: Task) -> bool {
+        self.threads.borrow().get(task.0).is_none_or(|thread| matches!(thread.wait, Wait::Ended))
     }
 
     fn ready(&self, but: Option<usize>) -> Vec<usize> {
@@ -409,14 +393,12 @@ impl World {
     fn drain(&self) {
         self.stopped.set(true);
         for _ in 0..MAXIMUM_DRAINING {
-            let next = self
-                .threads
-                .borrow()
-                .iter()
-                .rposition(|thread| thread.body.is_some() && !matches!(thread.wait, Wait::Ended));
-            let Some(_) = next else { return };
-            let alive: Vec<usize> =
-                (0..self.threads.borrow().len()).filter(|index| self.threads.borrow()[*index].body.is_some()).collect();
+            let is_alive = |thread: &Thread| thread.body.is_some();
+            if !self.threads.borrow().iter().any(|thread| is_alive(thread) && !matches!(thread.wait, Wait::Ended)) {
+                return;
+            }
+            let count = self.threads.borrow().len();
+            let alive: Vec<usize> = (0..count).filter(|index| is_alive(&self.threads.borrow()[*index])).collect();
             for thread in alive {
                 let resumed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.resume(thread)));
                 if resumed.is_err() {

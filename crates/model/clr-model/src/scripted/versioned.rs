@@ -3,24 +3,9 @@
 //! [`CallbackObject`] supports every version. This replaces its vtable by a copy whose `QueryInterface` asks the script first.
 
 use super::Scripted;
-use corprof::{CallbackObject, Guid, HResult, sys};
+use corprof::{CallbackObject, HResult, sys};
 use std::ffi::c_void;
 use std::sync::OnceLock;
-
-/// By version, from 1 on.
-const VERSIONS: [(Guid, &str); 11] = [
-    (sys::IID_ICorProfilerCallback, "QueryInterface(ICorProfilerCallback)"),
-    (sys::IID_ICorProfilerCallback2, "QueryInterface(ICorProfilerCallback2)"),
-    (sys::IID_ICorProfilerCallback3, "QueryInterface(ICorProfilerCallback3)"),
-    (sys::IID_ICorProfilerCallback4, "QueryInterface(ICorProfilerCallback4)"),
-    (sys::IID_ICorProfilerCallback5, "QueryInterface(ICorProfilerCallback5)"),
-    (sys::IID_ICorProfilerCallback6, "QueryInterface(ICorProfilerCallback6)"),
-    (sys::IID_ICorProfilerCallback7, "QueryInterface(ICorProfilerCallback7)"),
-    (sys::IID_ICorProfilerCallback8, "QueryInterface(ICorProfilerCallback8)"),
-    (sys::IID_ICorProfilerCallback9, "QueryInterface(ICorProfilerCallback9)"),
-    (sys::IID_ICorProfilerCallback10, "QueryInterface(ICorProfilerCallback10)"),
-    (sys::IID_ICorProfilerCallback11, "QueryInterface(ICorProfilerCallback11)"),
-];
 
 /// The original vtable's first function, and the copy.
 struct Tables {
@@ -64,14 +49,14 @@ unsafe extern "system" fn query_interface(
     let asked = unsafe { riid.read_unaligned() };
     // SAFETY: only objects of scripts get this vtable, and the caller holds a reference.
     let script = &unsafe { CallbackObject::<Scripted>::profiler(this.cast()) }.script;
-    let known = VERSIONS.iter().position(|(iid, _)| *iid == asked);
-    if let Some(index) = known {
-        script.step(VERSIONS[index].1);
-    }
-    if known.is_some_and(|index| index >= usize::from(script.version)) {
-        // SAFETY: not null, so the caller gives a valid place for the answer.
-        unsafe { object.write(std::ptr::null_mut()) };
-        return HResult::E_NOINTERFACE.0;
+    let mut versions = sys::INTERFACES.iter().filter(|one| one.name.starts_with("ICorProfilerCallback")).zip(1..);
+    if let Some((interface, version)) = versions.find(|(one, _)| one.iid == asked) {
+        script.record().steps.push(interface.name);
+        if version > script.version {
+            // SAFETY: not null, so the caller gives a valid place for the answer.
+            unsafe { object.write(std::ptr::null_mut()) };
+            return HResult::E_NOINTERFACE.0;
+        }
     }
     // SAFETY: the caller's arguments, unchanged.
     unsafe { (tables.original.QueryInterface)(this, riid, object) }

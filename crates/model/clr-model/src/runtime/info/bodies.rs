@@ -48,27 +48,6 @@ impl Server {
         unsafe { answer_list(&codes, args.cFunctions, null_mut(), args.status) }
     }
 
-    /// No profiler since version 4 has these. They belong to in-process debugging, and to rejit before it had parameters.
-    pub(super) unsafe fn set_function_rejit(&self, _: args::SetFunctionReJIT) -> Answer {
-        Err(HResult::E_NOTIMPL)
-    }
-
-    pub(super) unsafe fn get_inproc_inspection_interface(&self, _: args::GetInprocInspectionInterface) -> Answer {
-        Err(HResult::E_NOTIMPL)
-    }
-
-    pub(super) unsafe fn get_inproc_inspection_this_thread(&self, _: args::GetInprocInspectionIThisThread) -> Answer {
-        Err(HResult::E_NOTIMPL)
-    }
-
-    pub(super) unsafe fn begin_inproc_debugging(&self, _: args::BeginInprocDebugging) -> Answer {
-        Err(HResult::E_NOTIMPL)
-    }
-
-    pub(super) unsafe fn end_inproc_debugging(&self, _: args::EndInprocDebugging) -> Answer {
-        Err(HResult::E_NOTIMPL)
-    }
-
     /// A function that must be alive when the call begins and when it is answered.
     pub(super) fn about_function<T>(
         &self,

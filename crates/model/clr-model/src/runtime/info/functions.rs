@@ -5,13 +5,12 @@ use super::{
     named, write_answers,
 };
 use crate::mutation;
+use crate::runtime::code::METHOD_DEFINITION;
 use crate::runtime::objects::class_of;
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_abi::enumerators::{Functions, enumerator};
 
-/// mdtMethodDef, mdtMemberRef, and the bits of a token's kind (source: corhdr.h).
-const METHOD_DEFINITION: u32 = 0x0600_0000;
 const MEMBER_REFERENCE: u32 = 0x0A00_0000;
 const KIND_OF_TOKEN: u32 = 0xFF00_0000;
 /// The signature of a method without arguments that returns nothing: calling convention, count, `void` (ECMA-335, II.23.2.1).

@@ -6,7 +6,6 @@ use crate::runtime::leftovers::address_of;
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_abi::enumerators::{Objects, enumerator};
-use std::sync::atomic::Ordering;
 
 impl Server {
     /// The bounds at the last start or finish of a reported GC. They are unknown before the first one (source: proftoeeinterfaceimpl.cpp,
@@ -100,11 +99,10 @@ impl Server {
             state.suspended_by = Some(schedule::current());
             state.leftovers.suspends = Some(address_of(&profiler));
         }
-        let before = profiler.callbacks_received.load(Ordering::SeqCst);
+        let before = profiler.lock().callbacks_received;
         runtime.tells_suspended(sys::COR_PRF_SUSPEND_FOR_PROFILER);
-        profiler
-            .was_called_while_suspended
-            .store(profiler.callbacks_received.load(Ordering::SeqCst) > before, Ordering::SeqCst);
+        let mut record = profiler.lock();
+        record.was_called_while_suspended = record.callbacks_received > before;
         DONE
     }
 

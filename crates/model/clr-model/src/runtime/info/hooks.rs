@@ -1,6 +1,6 @@
 //! Enter, leave and tail call hooks, and the calls allowed in hooks and exception callbacks.
 
-use super::{Answer, Server, answered, args, invalid_if, write_answers};
+use super::{Answer, Server, answered, args, invalid_if, refuse_if, write_answers};
 use crate::runtime::hooks::{Mapper, WITH_INFO};
 use corprof::{HResult, sys};
 use std::ptr::null_mut;
@@ -65,8 +65,9 @@ impl Server {
 
     /// An attached profiler sees no frame. For others the mask decides.
     fn may_see_frame(&self, needed: u32) -> Result<(), HResult> {
-        let (runtime, profiler) = self.both()?;
-        runtime.may_see_frame(&profiler, needed)
+        let (_, profiler) = self.both()?;
+        refuse_if(profiler.attached, HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER)?;
+        refuse_if(profiler.mask().0 & needed == 0, HResult::CORPROF_E_INCONSISTENT_WITH_FLAGS)
     }
 
     /// Exceptions of the model are reported when they are thrown, while no clause runs. The answer is empty and succeeds.

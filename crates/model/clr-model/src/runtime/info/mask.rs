@@ -6,7 +6,6 @@ use crate::mutation;
 use crate::runtime::Status;
 use crate::schedule;
 use corprof::{HResult, sys};
-use std::sync::atomic::Ordering;
 
 impl Server {
     pub(super) unsafe fn set_event_mask(&self, args: args::SetEventMask) -> Answer {
@@ -48,7 +47,7 @@ impl Server {
         if is_limited && (low & !differences.allowable != 0 || high & !differences.allowable_high != 0) {
             // Drops the forbidden bits and reports success.
             if mutation::is("ATT-19") {
-                profiler.set_mask(low & differences.allowable, high & differences.allowable_high);
+                profiler.lock().mask = (low & differences.allowable, high & differences.allowable_high);
                 return DONE;
             }
             return Err(HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
@@ -57,9 +56,9 @@ impl Server {
             runtime.admit_monitor_gc(&profiler)?;
         }
         if low & sys::COR_PRF_ENABLE_REJIT != 0 && differences.rejit_forbids_detach && !mutation::is("RJT-01") {
-            profiler.irreversible.store(true, Ordering::SeqCst);
+            profiler.lock().irreversible = true;
         }
-        profiler.set_mask(low, high);
+        profiler.lock().mask = (low, high);
         schedule::note("The mask is now {}", u64::from(low) | u64::from(high) << 32);
         DONE
     }

@@ -50,7 +50,9 @@ macro_rules! serve {
             }
 
             fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {
-                self.report_panic(slot, &payload);
+                if let Ok(runtime) = self.runtime() {
+                    runtime.faults.model_panicked(slot.name, &*payload);
+                }
             }
 
             $(

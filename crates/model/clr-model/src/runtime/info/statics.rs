@@ -40,9 +40,4 @@ impl Server {
         self.about_class(args.classId, "GetThreadStaticAddress2")?;
         Err(HResult::E_INVALIDARG)
     }
-
-    /// Contexts disappeared with remoting: there is never an answer (source: proftoeeinterfaceimpl.cpp, GetContextStaticAddress).
-    pub(super) unsafe fn get_context_static_address(&self, _: args::GetContextStaticAddress) -> Answer {
-        Err(HResult::E_NOTIMPL)
-    }
 }

@@ -8,8 +8,6 @@ use crate::schedule;
 use corprof::HResult;
 use remora_clr_abi::Slot;
 use remora_clr_abi::slot_lists::{NEEDS_TRIGGER, SYNCHRONOUS};
-use std::any::Any;
-use std::sync::atomic::Ordering;
 
 impl Server {
     /// Whether the call is allowed here and now. Reports a call that is a fault in any case.
@@ -19,13 +17,11 @@ impl Server {
         runtime.begin_call();
         schedule::point();
         let inside_callback = profiler.runs_on(schedule::current());
+        let report = |clause, how: &str| runtime.faults.report(clause, format!("{} was called {how}", slot.name));
         match profiler.status() {
             Status::Gone => {
                 if !mutation::is("DET-20/2") {
-                    runtime.faults.report(
-                        "DET-20",
-                        format!("{} was called on an Info that is freed: a use after free", slot.name),
-                    );
+                    report("DET-20", "on an Info that is freed: a use after free");
                 }
                 Err(HResult::CORPROF_E_PROFILER_DETACHING)
             }
@@ -33,26 +29,20 @@ impl Server {
             Status::Detaching if mutation::is("DET-13/2") && slot.name == "RequestProfilerDetach" => Ok(()),
             Status::Detaching => {
                 if !inside_callback && !mutation::is("DET-20") {
-                    runtime.faults.report(
-                        "DET-20",
-                        format!("{} was called after the detach was accepted, outside of a callback", slot.name),
-                    );
+                    report("DET-20", "after the detach was accepted, outside of a callback");
                 }
                 Err(HResult::CORPROF_E_PROFILER_DETACHING)
             }
             Status::InitializingForAttach if slot.name.starts_with("Enum") && !slot.name.contains("Ngen") => {
                 if !mutation::is("CAT-02") {
-                    runtime.faults.report(
-                        "CAT-02",
-                        format!("{} was called before events were enabled: what loads meanwhile is missed", slot.name),
-                    );
+                    report("CAT-02", "before events were enabled: what loads meanwhile is missed");
                 }
                 Ok(())
             }
             _ if runtime.is_exiting() => {
-                let is_reported = profiler.exit_reported.load(Ordering::SeqCst) && !mutation::is("DET-17");
+                let is_reported = profiler.lock().exit_reported && !mutation::is("DET-17");
                 if is_reported && runtime.calls_too_late() {
-                    runtime.faults.report("DET-17", format!("{} was called after Shutdown", slot.name));
+                    report("DET-17", "after Shutdown");
                 }
                 Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
             }
@@ -68,14 +58,6 @@ impl Server {
                 Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
             }
             _ => Ok(()),
-        }
-    }
-
-    /// Reports a panic of the model itself.
-    pub(super) fn report_panic(&self, slot: Slot, payload: &Box<dyn Any + Send>) {
-        if let Ok(runtime) = self.runtime() {
-            let words = payload.downcast_ref::<String>().cloned().unwrap_or_default();
-            runtime.faults.report("MODEL", format!("the model panicked in {}: {words}", slot.name));
         }
     }
 }

@@ -95,15 +95,6 @@ impl Scope {
         Ok(if taken.is_empty() { HResult::S_FALSE } else { HResult::S_OK })
     }
 
-    /// The same for a table that is empty in the model.
-    ///
-    /// # Safety
-    /// As for [`listed`](Self::listed).
-    pub(super) unsafe fn none(&self, cursor: *mut sys::HCORENUM, count: *mut u32) -> Answer {
-        // SAFETY: the caller guarantees the two places; there is no room to write into.
-        unsafe { self.listed(cursor, (std::ptr::null_mut(), 0), count, |_| Some(Vec::new())) }
-    }
-
     /// The number of items in a list; 0 without a list.
     pub(super) fn count_of(&self, list: sys::HCORENUM) -> Result<u32, HResult> {
         if list.is_null() {

@@ -11,32 +11,9 @@ use crate::runtime::answers::{answered, write_answers};
 use crate::runtime::info::{NO_ARGUMENTS, invalid_if, refuse_if, text};
 use crate::schedule;
 use corprof::{HResult, sys};
-use remora_clr_abi::metadata::args;
+use remora_clr_abi::metadata::{args, slot};
 use remora_clr_abi::{Answer, MetadataServer, Slot};
 use std::any::Any;
-
-/// Enumerations of tables that are empty in the model, each with the place for its count.
-macro_rules! empty {
-    ($($slot:ident: $arguments:ident.$count:ident;)*) => {
-        $(
-            unsafe fn $slot(&self, args: args::$arguments) -> Answer {
-                // SAFETY: the API requires pointers that are null or valid.
-                unsafe { self.none(args.phEnum, args.$count) }
-            }
-        )*
-    };
-}
-
-/// Methods that always answer the same code and nothing else.
-macro_rules! refused {
-    ($($slot:ident: $arguments:ident => $code:expr;)*) => {
-        $(
-            unsafe fn $slot(&self, _: args::$arguments) -> Answer {
-                $code
-            }
-        )*
-    };
-}
 
 /// Enumerations of a row's items: the arguments, and the lookup.
 macro_rules! listed {
@@ -70,8 +47,7 @@ impl MetadataServer for Scope {
 
     fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {
         if let Some(runtime) = self.runtime.upgrade() {
-            let words = payload.downcast_ref::<String>().cloned().unwrap_or_default();
-            runtime.faults.report("MODEL", format!("the model panicked in {} of metadata: {words}", slot.name));
+            runtime.faults.model_panicked(slot.name, &*payload);
         }
     }
 
@@ -80,47 +56,18 @@ impl MetadataServer for Scope {
         let _ = self.check_caller(slot);
     }
 
-    empty! {
-        enum_interface_impls: EnumInterfaceImpls.pcImpls;
-        enum_member_refs: EnumMemberRefs.pcTokens;
-        enum_method_impls: EnumMethodImpls.pcTokens;
-        enum_permission_sets: EnumPermissionSets.pcTokens;
-        enum_properties: EnumProperties.pcProperties;
-        enum_events: EnumEvents.pcEvents;
-        enum_method_semantics: EnumMethodSemantics.pcEventProp;
-        enum_module_refs: EnumModuleRefs.pcModuleRefs;
-        enum_unresolved_methods: EnumUnresolvedMethods.pcTokens;
-        enum_signatures: EnumSignatures.pcSignatures;
-        enum_type_specs: EnumTypeSpecs.pcTypeSpecs;
-        enum_user_strings: EnumUserStrings.pcStrings;
-        enum_custom_attributes: EnumCustomAttributes.pcCustomAttributes;
-        enum_generic_params: EnumGenericParams.pcGenericParams;
-        enum_method_specs: EnumMethodSpecs.pcMethodSpecs;
-        enum_files: EnumFiles.pcTokens;
-        enum_exported_types: EnumExportedTypes.pcTokens;
-        enum_manifest_resources: EnumManifestResources.pcTokens;
+    /// The model has no rows for fields, parameters, properties, events and the like.
+    fn refused(&self, question: Slot) -> Answer {
+        match question {
+            slot::GET_FIELD_MARSHAL | slot::GET_PINVOKE_MAP => Err(NOT_FOUND),
+            slot::GET_CUSTOM_ATTRIBUTE_BY_NAME => Ok(HResult::S_FALSE),
+            _ => Err(NO_ROW),
+        }
     }
 
-    refused! {
-        get_interface_impl_props: GetInterfaceImplProps => Err(NO_ROW);
-        get_member_ref_props: GetMemberRefProps => Err(NO_ROW);
-        get_event_props: GetEventProps => Err(NO_ROW);
-        get_field_marshal: GetFieldMarshal => Err(NOT_FOUND);
-        get_permission_set_props: GetPermissionSetProps => Err(NO_ROW);
-        get_sig_from_token: GetSigFromToken => Err(NO_ROW);
-        get_module_ref_props: GetModuleRefProps => Err(NO_ROW);
-        get_type_spec_from_token: GetTypeSpecFromToken => Err(NO_ROW);
-        get_user_string: GetUserString => Err(NO_ROW);
-        get_pinvoke_map: GetPinvokeMap => Err(NOT_FOUND);
-        get_custom_attribute_props: GetCustomAttributeProps => Err(NO_ROW);
-        get_field_props: GetFieldProps => Err(NO_ROW);
-        get_property_props: GetPropertyProps => Err(NO_ROW);
-        get_param_props: GetParamProps => Err(NO_ROW);
-        get_custom_attribute_by_name: GetCustomAttributeByName => Ok(HResult::S_FALSE);
-        get_method_spec_props: GetMethodSpecProps => Err(NO_ROW);
-        get_file_props: GetFileProps => Err(NO_ROW);
-        get_exported_type_props: GetExportedTypeProps => Err(NO_ROW);
-        get_manifest_resource_props: GetManifestResourceProps => Err(NO_ROW);
+    unsafe fn empty(&self, _: Slot, list: *mut sys::HCORENUM, count: *mut u32) -> Answer {
+        // SAFETY: the API requires pointers that are null or valid; there is no room to write into.
+        unsafe { self.listed(list, (std::ptr::null_mut(), 0), count, |_| Some(Vec::new())) }
     }
 
     listed! {
@@ -336,7 +283,7 @@ impl MetadataServer for Scope {
     unsafe fn enum_generic_param_constraints(&self, args: args::EnumGenericParamConstraints) -> Answer {
         refuse_if(kind_of(args.tk) != rows::TYPE_PARAMETER, BAD_INPUT)?;
         // SAFETY: the API requires pointers that are null or valid.
-        unsafe { self.none(args.phEnum, args.pcGenericParamConstraints) }
+        unsafe { self.empty(slot::ENUM_GENERIC_PARAM_CONSTRAINTS, args.phEnum, args.pcGenericParamConstraints) }
     }
 
     unsafe fn get_generic_param_constraint_props(&self, args: args::GetGenericParamConstraintProps) -> Answer {
