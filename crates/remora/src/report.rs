@@ -4,7 +4,7 @@ mod application;
 mod json;
 mod text;
 
-pub(crate) use application::{ApplicationJson, tables};
+pub(crate) use application::tables;
 pub(crate) use json::{Part, Summed};
 pub(crate) use text::{head, hottest};
 

@@ -5,13 +5,15 @@ use crate::il_text::method_name;
 use crate::method_table::{MethodLookup, MethodTable};
 use crate::parser::Parser;
 use crate::payload::{Mode, Payload, payload};
-use crate::samples::{RawSample, Samples};
+use crate::samples::{DEPTH_LIMIT, RawSample, Samples};
 use crate::{Error, Result};
 use remora_profile::{Frame, FrameIx, FrameKind, LossCause, Meta, Profile, Sample, StackIx, State, Thread, ThreadIx};
 use std::collections::{HashMap, HashSet};
 
-/// The runtime cuts stacks at this many frames (`EP_MAX_STACK_DEPTH`).
-const RUNTIME_DEPTH_LIMIT: usize = 100;
+/// Maximum nodes of the tree of stacks (some 200 MiB). If addresses belong to several methods over time, each sample can add a whole stack.
+const NODE_LIMIT: usize = 4 << 20;
+/// Maximum look-ups of addresses: some seconds.
+const LOOKUP_LIMIT: u64 = 128 << 20;
 
 /// From this many samples outside managed code for one inside, the marks are doubted: .NET 9, and .NET 10 before 10.0.4, mark nearly all as
 /// outside (dotnet/runtime issue 123996; on 9.0.7, 2 samples of 4,173 were marked as managed in a program that does nothing else).
@@ -168,14 +170,16 @@ impl Collector {
         let lost = self.lost();
         let weighted = self.samples.weighted(self.trace.sampling_interval.into(), lost > 0);
         let mut profile = Profile::new(self.complete(meta, &weighted));
-        profile.loss.delivered = weighted.len() as u64;
-        profile.loss.taken = profile.loss.delivered.saturating_add(lost);
-        profile.loss.lose(LossCause::RuntimeDropped, lost);
         let mut resolver = Resolver::new(std::mem::take(&mut self.methods).into_lookup());
         let mut threads: HashMap<u32, ThreadIx> = HashMap::new();
+        let mut failure = failure;
         for (raw, weight) in weighted {
+            if let Some(error) = resolver.limit(&profile) {
+                failure = failure.or(Some(error));
+                break;
+            }
             let addresses = self.samples.stack(raw.stack);
-            profile.loss.truncated_stacks += u64::from(addresses.len() >= RUNTIME_DEPTH_LIMIT);
+            profile.loss.truncated_stacks += u64::from(addresses.len() >= DEPTH_LIMIT);
             let stack = resolver.stack(&mut profile, raw, addresses);
             let thread = *threads
                 .entry(raw.thread)
@@ -183,6 +187,9 @@ impl Collector {
             let state = if raw.mode == Mode::Managed { State::Running } else { State::Blocked };
             profile.add_sample(Sample { time: raw.time, thread, stack, weight, state });
         }
+        profile.loss.delivered = profile.samples().len() as u64;
+        profile.loss.taken = profile.loss.delivered.saturating_add(lost);
+        profile.loss.lose(LossCause::RuntimeDropped, lost);
         let notes = self.notes(end, lost, resolver.unresolved, failure, &profile);
         profile.meta.notes.extend(notes);
         profile
@@ -282,6 +289,7 @@ struct Resolver {
     cacheable: bool,
     unknown: HashSet<u64>,
     unresolved: u64,
+    lookups: u64,
 }
 
 impl Resolver {
@@ -294,15 +302,26 @@ impl Resolver {
             cacheable,
             unknown: HashSet::new(),
             unresolved: 0,
+            lookups: 0,
         }
+    }
+
+    /// Why no more samples are resolved, if so.
+    fn limit(&self, profile: &Profile) -> Option<Error> {
+        if profile.stacks().len() > NODE_LIMIT {
+            return Some(Error::TooMany { what: "different stacks", limit: NODE_LIMIT });
+        }
+        let limit = Error::TooMany { what: "look-ups of reused addresses", limit: LOOKUP_LIMIT as usize };
+        (self.lookups > LOOKUP_LIMIT).then_some(limit)
     }
 
     fn stack(&mut self, profile: &mut Profile, raw: RawSample, addresses: &[u64]) -> StackIx {
         if let Some(&known) = self.stacks.get(&raw.stack) {
             return known;
         }
+        self.lookups += addresses.len() as u64;
         let mut frames: Vec<FrameIx> = Vec::with_capacity(addresses.len() + 1);
-        if addresses.len() >= RUNTIME_DEPTH_LIMIT {
+        if addresses.len() >= DEPTH_LIMIT {
             frames.push(synthetic(profile, "[truncated]"));
         }
         for (depth, &address) in addresses.iter().enumerate().rev() {
@@ -344,4 +363,26 @@ impl Resolver {
 fn synthetic(profile: &mut Profile, name: &str) -> FrameIx {
     let name = profile.string(name);
     profile.frame(Frame { kind: FrameKind::Synthetic, name, module: None, file: None, line: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_whose_samples_add_too_many_stacks_or_lookups_is_resolved_no_further() {
+        let mut resolver = Resolver::new(MethodTable::default().into_lookup());
+        let mut profile = Profile::new(Meta::default());
+        let frame = synthetic(&mut profile, "[deep]");
+        let mut stack = None;
+        (0..NODE_LIMIT).for_each(|_| stack = Some(profile.stack(stack, frame)));
+        assert_eq!(resolver.limit(&profile), None);
+        profile.stack(stack, frame);
+        assert!(matches!(resolver.limit(&profile), Some(Error::TooMany { what: "different stacks", .. })));
+        resolver.lookups = LOOKUP_LIMIT + 1;
+        assert!(matches!(
+            resolver.limit(&Profile::new(Meta::default())),
+            Some(Error::TooMany { what: "look-ups of reused addresses", .. })
+        ));
+    }
 }

@@ -4,6 +4,8 @@ use crate::payload::Mode;
 use crate::{Error, Result};
 use std::collections::{HashMap, HashSet};
 
+/// The runtime cuts stacks at this many frames (`EP_MAX_STACK_DEPTH`). More are not kept.
+pub(crate) const DEPTH_LIMIT: usize = 100;
 /// Maximum samples: nine hours of one thread at 1,000 a second.
 const SAMPLE_LIMIT: usize = 32 << 20;
 /// Maximum addresses of all different stacks (256 MiB).
@@ -50,6 +52,7 @@ impl Samples {
         if self.all.len() >= SAMPLE_LIMIT {
             return Err(Error::TooMany { what: "samples", limit: SAMPLE_LIMIT });
         }
+        let stack = &stack[..stack.len().min(DEPTH_LIMIT)];
         let stack = match self.stack_ids.get(stack) {
             Some(&known) => known,
             None => self.new_stack(stack)?,

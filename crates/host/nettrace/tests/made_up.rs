@@ -268,6 +268,30 @@ fn a_block_longer_than_any_is_refused_before_it_is_waited_for() {
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
 }
 
+/// A sample for each method that has been at one of these root addresses, each below a stack of `depth` addresses.
+fn reused(depth: usize, roots: u64) -> Vec<u8> {
+    let mut stream = Stream::new();
+    let mut addresses = vec![0x9000_0000_u64; depth];
+    addresses.extend((0..roots).map(|root| 0x1001 + root * 0x1000));
+    stream.stack(1, &addresses);
+    for method in 0..roots * 32 {
+        stream.method(LOADED, 1_000 + method * 10, 0x1000 + method / 32 * 0x1000, 0x10, &format!("M{method}"));
+        stream.sample(1_005 + method * 10, 1);
+    }
+    stream.finish()
+}
+
+#[test]
+fn regression_a_stack_deeper_than_any_of_the_runtime_was_kept_for_each_method_that_had_its_root() {
+    let bytes = reused(10_000, 4);
+    let mut sampled = SampledProfile::new(Wall);
+    sampled.push(&bytes).expect("the stream is whole");
+    let profile = sampled.finish(Meta::default());
+    assert_eq!(profile.samples().len(), 128);
+    assert!(profile.stacks().len() <= 101, "{}", profile.stacks().len());
+    assert_eq!(profile.loss.truncated_stacks, 128);
+}
+
 /// Keeps the last event's fields.
 #[derive(Default)]
 struct Last {

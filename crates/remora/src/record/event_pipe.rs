@@ -17,6 +17,7 @@ use remora_collector::MemoryLimit;
 use remora_nettrace::{SampledProfile, providers};
 use remora_profile::{Event, Meta, Profile, ThreadIx};
 use remora_receipt::{EventSession, Facts};
+use std::collections::HashMap;
 use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
 
@@ -329,11 +330,19 @@ fn name_threads(profile: &mut Profile, process: &Process) {
     if process.namespaced_pid != process.pid {
         return;
     }
+    // By the threads that there are: the stream can claim any number.
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", process.pid)) else { return };
+    let names: HashMap<u32, String> = tasks
+        .flatten()
+        .filter_map(|task| {
+            let name = std::fs::read(task.path().join("comm")).ok()?;
+            let id = task.file_name().to_str()?.parse().ok()?;
+            Some((id, String::from_utf8_lossy(&name).trim_end().to_owned()))
+        })
+        .collect();
     for index in 0..profile.threads().len() {
         let thread = profile.thread_mut(ThreadIx(index as u32));
-        if let Ok(name) = std::fs::read(format!("/proc/{}/task/{}/comm", process.pid, thread.id)) {
-            thread.name = String::from_utf8_lossy(&name).trim_end().to_owned();
-        }
+        thread.name = names.get(&thread.id).cloned().unwrap_or_default();
     }
 }
 
