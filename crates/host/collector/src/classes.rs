@@ -119,7 +119,10 @@ impl Classes {
 
     /// The name of the class with this id and these facts, whenever it was described; unknown once the budget is spent.
     pub fn called(&mut self, id: u64, facts: &ClassFacts, budget: &mut NamingBudget) -> Called {
-        let alike: Vec<u32> = self.id_history.alike(id, facts, &self.classes).collect();
+        if !budget.is_left() {
+            return Called::Unknown;
+        }
+        let alike = self.id_history.alike(id, facts, &self.classes, budget);
         let mut names = alike.into_iter().map(|class| if budget.is_left() { self.name(class) } else { None });
         let Some(first) = names.next() else { return Called::Unknown };
         match names.all(|name| name == first) {
@@ -211,6 +214,20 @@ impl HeapVisitor for Classes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn regression_classes_of_one_id_were_compared_with_each_other_although_the_budget_for_names_was_spent() {
+        let process = std::process::id();
+        let mut classes = Classes::new(Names::new(Files::of(process)), Methods::new(Files::of(process)));
+        let facts = |token| ClassFacts::Plain { module: 1, token, parent: 0, arguments: vec![] };
+        // Compared with each other, they take hours.
+        let count = 500_000;
+        (0..count).for_each(|token| classes.class(0x70, facts(token)));
+        let mut budget = NamingBudget::new(|| true);
+        for token in 0..count {
+            assert_eq!(classes.called(0x70, &facts(token), &mut budget), Called::Unknown);
+        }
+    }
 
     #[test]
     fn modules_are_read_ahead_in_the_order_in_which_they_are_reported_each_once_and_no_more_than_a_few() {

@@ -3,6 +3,7 @@
 //! Within an *epoch* a class id has one meaning. A snapshot's stream is one epoch. So are the GC reports between two unloads (their
 //! class numbers then restart at 0). Each class also belongs to a GC, which decides the meaning of module ids.
 
+use crate::naming_budget::NamingBudget;
 use remora_heap_stream::ClassFacts;
 use std::collections::{BTreeMap, HashMap};
 
@@ -90,15 +91,16 @@ impl IdHistory {
         self.numbers.get(&(epoch, id)).copied()
     }
 
-    /// All classes with this id and these facts.
-    pub(crate) fn alike<'a>(
-        &'a self,
+    /// All classes with this id and these facts, as far as the budget goes: a target can describe any number with one id.
+    pub(crate) fn alike(
+        &self,
         id: u64,
-        facts: &'a ClassFacts,
-        classes: &'a [ClassFacts],
-    ) -> impl Iterator<Item = u32> + 'a {
-        let all = self.by_id.get(&id).into_iter().flatten().copied();
-        all.filter(move |class| classes.get(*class as usize) == Some(facts))
+        facts: &ClassFacts,
+        classes: &[ClassFacts],
+        budget: &mut NamingBudget,
+    ) -> Vec<u32> {
+        let all = self.by_id.get(&id).into_iter().flatten().copied().take_while(|_| budget.is_left());
+        all.filter(|class| classes.get(*class as usize) == Some(facts)).collect()
     }
 }
 

@@ -178,6 +178,7 @@ impl Session {
             samples: loss.delivered,
             lost: [layout::LOST_RING_FULL, layout::LOST_TRANSPORT_FULL, layout::LOST_THREAD_SILENT]
                 .into_iter()
+                // Only shown, and added with saturation.
                 .map(|which| self.agent.memory.counter(which).unchecked())
                 .fold(loss.total_lost(), u64::saturating_add),
             threads: self.assembler.profile.threads().len(),

@@ -73,12 +73,14 @@ impl SharedMemory {
     /// empty or the allowance used up.
     pub fn pop_heap(&self, into: &mut Foreign<Vec<u8>>, allowance: &mut Allowance) -> Option<Foreign<u64>> {
         let ring = allowance.is_left().then(|| self.words().get(layout::heap(HEADER_WORDS)).and_then(Ring::new))??;
-        let into = into.buffer();
-        into.resize(MAXIMUM_RECORD_WORDS * 8, 0);
-        let taken = ring.pop_bytes(into);
-        into.truncate(taken.map_or(0, |(_, bytes)| bytes));
+        let taken = into.refill(|bytes| {
+            bytes.resize(MAXIMUM_RECORD_WORDS * 8, 0);
+            let taken = ring.pop_bytes(bytes);
+            bytes.truncate(taken.map_or(0, |(_, length)| length));
+            taken
+        });
         if taken.is_some() {
-            allowance.used(into.len() / 8);
+            allowance.used(into.count() / 8);
         }
         taken.map(|(head, _)| head.into())
     }
@@ -97,12 +99,10 @@ impl SharedMemory {
     }
 
     fn pop_from(&self, place: Range<usize>, into: &mut Foreign<Vec<u64>>, allowance: &mut Allowance) -> bool {
-        let into = into.buffer();
-        into.clear();
         let ring = allowance.is_left().then(|| self.words().get(place).and_then(Ring::new)).flatten();
-        let is_taken = ring.is_some_and(|ring| ring.pop(|word| into.push(word)).is_some());
+        let is_taken = into.refill(|words| ring.is_some_and(|ring| ring.pop(|word| words.push(word)).is_some()));
         if is_taken {
-            allowance.used(into.len());
+            allowance.used(into.count());
         }
         is_taken
     }

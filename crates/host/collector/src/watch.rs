@@ -243,6 +243,7 @@ impl WatchSession {
 
     fn state(&self) -> WatchState {
         WatchState {
+            // Only shown.
             objects: self.agent.memory.counter(layout::HEAP_OBJECTS).unchecked(),
             is_taking: self.reports.is_taking,
             extra_memory: self.cost.most(),
@@ -364,9 +365,7 @@ impl Draining<'_> {
 /// Unpacks the bytes of a piece, which has its length first. `None` if it is malformed.
 fn unpacked<'a>(words: Foreign<&[u64]>, into: &'a mut Foreign<Vec<u8>>) -> Option<Foreign<&'a [u8]>> {
     let (&length, words) = words.unchecked().split_first()?;
-    let bytes = into.buffer();
-    bytes.clear();
-    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    into.refill(|bytes| bytes.extend(words.iter().flat_map(|word| word.to_le_bytes())));
     into.first(usize::try_from(length).ok()?)
 }
 

@@ -24,9 +24,9 @@ pub struct Collection {
     pub extra: u64,
     /// Whether the process was forked at its end.
     pub is_copied: bool,
-    /// Collected ranges of the heap, as start and end, ascending. Not used for a GC of the whole heap.
+    /// Collected ranges of the heap, as start and end, ascending and disjoint. Not used for a GC of the whole heap.
     pub collected: Vec<(u64, u64)>,
-    /// Ranges of the youngest generation at its start, ascending.
+    /// Ranges of the youngest generation at its start, ascending and disjoint.
     pub youngest: Vec<(u64, u64)>,
     /// Surviving ranges: old address, new address, bytes.
     pub lives: Vec<(u64, u64, u64)>,
@@ -44,6 +44,11 @@ impl Collection {
         self.generation == OLDEST
     }
 
+    /// What it takes to keep and to apply it, in ranges and objects.
+    pub(crate) fn size(&self) -> usize {
+        1 + self.collected.len() + self.youngest.len() + self.lives.len() + self.born.len() + self.allocated.len()
+    }
+
     /// Duration, nanoseconds.
     pub fn time(&self) -> u64 {
         self.ended.saturating_sub(self.begun)
@@ -53,6 +58,19 @@ impl Collection {
     pub fn time_for_watch(&self) -> u64 {
         self.extra.min(self.time())
     }
+}
+
+/// The same ranges, as start and end: ascending, without those that overlap. A target can send any number of ranges over the same objects.
+fn disjoint(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    ranges.dedup_by(|(start, end), (_, before)| {
+        let is_joined = *start <= *before;
+        if is_joined {
+            *before = (*before).max(*end);
+        }
+        is_joined
+    });
+    ranges
 }
 
 /// The result of a piece.
@@ -129,8 +147,8 @@ impl Gathering {
                 self.last = Some(collection);
                 let Some(mut current) = self.current.take() else { return Received::Nothing };
                 (current.ended, current.lost, current.is_copied, current.extra) = (time, lost, is_copied, extra);
-                current.collected.sort_unstable();
-                current.youngest.sort_unstable();
+                current.collected = disjoint(std::mem::take(&mut current.collected));
+                current.youngest = disjoint(std::mem::take(&mut current.youngest));
                 current.lives.sort_unstable();
                 return Received::Collection(Box::new(current));
             }
@@ -140,5 +158,17 @@ impl Gathering {
 
     fn of(&mut self, collection: u64) -> Option<&mut Collection> {
         self.current.as_mut().filter(|current| current.number == collection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regression_ranges_that_overlap_were_walked_once_for_each() {
+        let joined = disjoint(vec![(50, 60), (10, 20), (10, 20), (15, 30), (30, 40), (12, 14), (70, 70)]);
+        assert_eq!(joined, [(10, 40), (50, 60), (70, 70)]);
+        assert_eq!(disjoint(vec![(1, u64::MAX); 10_000]), [(1, u64::MAX)]);
     }
 }

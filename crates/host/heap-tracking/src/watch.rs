@@ -8,8 +8,11 @@ use crate::snapshot::Snapshot;
 use remora_heap_stream::watch::WatchPiece;
 use remora_heap_stream::{Foreign, Malformed};
 use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
-/// Maximum size of the GCs that wait for a snapshot, by their ranges and newborn objects. Beyond it the mirror is stale.
+/// Maximum time for the GCs that waited for a snapshot. Each of the whole heap walks all objects.
+const LONGEST_CATCH_UP: Duration = Duration::from_secs(10);
+/// Maximum size of the GCs that wait for a snapshot ([`Collection::size`]). Beyond it the mirror is stale.
 const MOST_WAITING: usize = 1 << 24;
 
 /// Result of the comparison of a snapshot with the mirror.
@@ -108,8 +111,17 @@ impl Watch {
     /// Continues after a snapshot, except the last: applies the GCs that waited for it.
     pub fn go_on(&mut self) {
         self.is_stale |= std::mem::take(&mut self.is_stale_behind);
+        let begun = Instant::now();
+        self.catch_up(|| begun.elapsed() > LONGEST_CATCH_UP);
+    }
+
+    /// Applies the GCs that waited. Once it `is_late`, the mirror is stale, and the others only say whether a snapshot follows.
+    fn catch_up(&mut self, is_late: impl Fn() -> bool) {
         self.waiting_size = 0;
         for collection in std::mem::take(&mut self.waiting) {
+            if is_late() {
+                self.stale();
+            }
             self.collection(collection);
         }
     }
@@ -190,7 +202,7 @@ impl Watch {
             return;
         }
         if self.is_awaiting {
-            self.waiting_size += collection.lives.len() + collection.born.len();
+            self.waiting_size = self.waiting_size.saturating_add(collection.size());
             if self.waiting_size > MOST_WAITING {
                 self.stale();
                 return;
@@ -254,5 +266,20 @@ impl Watch {
         self.cache = Some(truth);
         self.is_stale = !is_complete;
         self.stales += u64::from(!is_complete);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collections_that_waited_too_long_make_the_mirror_stale_and_a_snapshot_behind_them_is_still_awaited() {
+        for is_late in [false, true] {
+            let mut watch = Watch { cache: Some(ObjectCache::default()), ..Watch::default() };
+            watch.waiting.extend([false, true].map(|is_copied| Collection { is_copied, ..Collection::default() }));
+            watch.catch_up(|| is_late);
+            assert_eq!((watch.is_stale(), watch.is_awaiting), (is_late, true));
+        }
     }
 }

@@ -37,7 +37,7 @@ impl Duplicates {
     /// Adds a string of `bytes` bytes, with its text if all of it is known.
     pub fn add(&mut self, address: u64, bytes: u64, text: Option<&[u8]>) {
         self.count += 1;
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         let Some(text) = text else {
             self.passed_over += 1;
             return;
@@ -50,9 +50,9 @@ impl Duplicates {
         }
         let none = Repeated { address, count: 0, bytes: 0, wasted: 0 };
         let known = self.texts.entry(key).or_insert(none);
-        known.wasted += if known.count > 0 { bytes } else { 0 };
+        known.wasted = known.wasted.saturating_add(if known.count > 0 { bytes } else { 0 });
         known.count += 1;
-        known.bytes += bytes;
+        known.bytes = known.bytes.saturating_add(bytes);
     }
 
     /// Different texts.

@@ -17,8 +17,8 @@
 //! count + 1;
 //! ```
 //! ```
-//! let count = remora_wire::Foreign::from(4711_u64);
-//! assert_eq!((count.at_most(4711), count.at_most(4710)), (Some(4711), None));
+//! let bytes = remora_wire::Foreign::from(vec![1_u8, 2, 3]);
+//! assert_eq!((bytes.count(), bytes.first(2).is_some(), bytes.first(4)), (3, true, None));
 //! ```
 
 /// Unchecked data of a target: bytes, words, or a number.
@@ -45,13 +45,6 @@ impl<T> Foreign<T> {
     }
 }
 
-impl<T: PartialOrd> Foreign<T> {
-    /// The number, unless it exceeds `limit`.
-    pub fn at_most(self, limit: T) -> Option<T> {
-        (self.0 <= limit).then_some(self.0)
-    }
-}
-
 impl<T> Foreign<Vec<T>> {
     /// The items, by reference.
     pub fn all(&self) -> Foreign<&[T]> {
@@ -68,8 +61,9 @@ impl<T> Foreign<Vec<T>> {
         self.0.len()
     }
 
-    /// The buffer, for new data in the place of the old.
-    pub fn buffer(&mut self) -> &mut Vec<T> {
-        &mut self.0
+    /// Replaces the items: `fill` gets the empty buffer.
+    pub fn refill<R>(&mut self, fill: impl FnOnce(&mut Vec<T>) -> R) -> R {
+        self.0.clear();
+        fill(&mut self.0)
     }
 }

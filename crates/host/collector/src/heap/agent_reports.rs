@@ -50,6 +50,7 @@ impl AgentReports {
 
 /// Why a copy failed; `None` if it ended normally. `status` comes from `wait`.
 pub(crate) fn how_it_ended(status: i32, memory: &SharedMemory) -> Option<String> {
+    // Only shown.
     let mebibytes = |which| memory.counter(which).unchecked() >> 20;
     match (status & 0x7f, (status >> 8) & 0xff) {
         (0, 0) => None,
