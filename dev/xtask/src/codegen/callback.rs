@@ -2,8 +2,8 @@
 
 use super::HEAD;
 use super::raw::{identifier, rust_type};
-use super::table::{Interface, Method, Param, SafeCallback, Table, Way};
-use std::fmt::Write;
+use super::table::{Method, Param, SafeCallback, Table, Way};
+use std::fmt::{Display, Write};
 
 /// Raw argument types in the safe layer: the safe type, and the conversion from a raw value.
 const SAFE_TYPES: &[(&str, &str)] = &[
@@ -38,36 +38,34 @@ const SAFE_TYPES: &[(&str, &str)] = &[
 
 /// `callback/slots.rs`.
 pub fn slots(table: &Table) -> Result<String, String> {
-    let chain: Vec<&Interface> = table.interfaces.iter().filter(|one| one.group == "callback").collect();
-    let last = chain.last().ok_or("no callback interface")?;
     let mut out = String::from(HEAD);
     out.push_str(
         "//! One safe method, one fence and one vtable entry for each slot of ICorProfilerCallback.\n\n\
          use super::fence::{self, fence};\nuse super::{CallbackObject, CallbackToken};\nuse crate::ids::*;\nuse crate::values::*;\n\
          use crate::{Alive, Attached, Guid, HResult, Info, Startup, sys};\nuse core::ffi::c_void;\n\n",
     );
-    names(&chain, &mut out);
-    profiler(table, &chain, &mut out)?;
-    for method in chain.iter().flat_map(|one| &one.methods) {
+    names(table, &mut out);
+    profiler(table, &mut out)?;
+    for method in table.methods("callback") {
         thunk(table, method, &mut out)?;
     }
-    vtable(table, &chain, last, &mut out)?;
+    vtables(table, &mut out)?;
     Ok(out)
 }
 
-fn names(chain: &[&Interface], out: &mut String) {
+fn names(table: &Table, out: &mut String) {
     out.push_str("/// The interfaces a [`CallbackObject`] answers to, with the number of the last slot of each.\npub const CALLBACK_IIDS: &[(sys::GUID, usize)] = &[\n");
-    for one in chain {
+    for one in table.group("callback") {
         let _ = writeln!(out, "    (sys::IID_{}, {}),", one.name, one.last);
     }
     out.push_str("];\n\n/// The names of the slots, from slot 3 on, as `on_panic`, `enter` and `leave` get them.\npub const SLOT_NAMES: &[&str] = &[\n");
-    for method in chain.iter().flat_map(|one| &one.methods) {
+    for method in table.methods("callback") {
         let _ = writeln!(out, "    {:?},", method.name);
     }
     out.push_str("];\n\n");
 }
 
-fn profiler(table: &Table, chain: &[&Interface], out: &mut String) -> Result<(), String> {
+fn profiler(table: &Table, out: &mut String) -> Result<(), String> {
     out.push_str(
         "/// What the runtime tells a profiler: one method for each slot, each doing nothing until it is overridden.\n\
          ///\n\
@@ -83,7 +81,7 @@ fn profiler(table: &Table, chain: &[&Interface], out: &mut String) -> Result<(),
          \x20   /// A callback panicked, and the runtime was answered without it.\n\
          \x20   fn on_panic(&self, slot: &'static str) {}\n",
     );
-    for method in chain.iter().flat_map(|one| &one.methods) {
+    for method in table.methods("callback") {
         let safe = safe(table, method)?;
         let (arguments, answer, body) = signature(table, method)?;
         let _ = writeln!(
@@ -163,7 +161,8 @@ fn thunk(table: &Table, method: &Method, out: &mut String) -> Result<(), String>
     Ok(())
 }
 
-fn vtable(table: &Table, chain: &[&Interface], last: &Interface, out: &mut String) -> Result<(), String> {
+fn vtables(table: &Table, out: &mut String) -> Result<(), String> {
+    let last = table.group("callback").last().ok_or("no callback interface")?;
     let _ = write!(
         out,
         "\nimpl<T: ProfilerCallback> CallbackObject<T> {{\n    /// The one vtable of every such object: it begins with those of all earlier interfaces.\n\
@@ -171,22 +170,32 @@ fn vtable(table: &Table, chain: &[&Interface], last: &Interface, out: &mut Strin
         last.name, last.last
     );
     let mut base = "UNKNOWN".to_owned();
-    for one in chain {
+    for one in table.group("callback") {
         let number = format!("V{}", one.last);
-        let _ = writeln!(
-            out,
-            "\n    const {number}: sys::{}Vtbl = sys::{}Vtbl {{\n        base: Self::{base},",
-            one.name, one.name
-        );
-        for method in &one.methods {
-            let name = &safe(table, method)?.name;
-            let _ = writeln!(out, "        {}: {name}::<T>,", method.name);
-        }
-        out.push_str("    };\n");
+        let thunks = one.methods.iter().map(|method| Ok((&method.name, &safe(table, method)?.name)));
+        let thunks = thunks.collect::<Result<Vec<_>, String>>()?;
+        out.push('\n');
+        vtable(&one.name, &format!("const {number}"), &base, thunks, out);
         base = number;
     }
     out.push_str("}\n");
     Ok(())
+}
+
+/// A constant with the vtable of one interface, which begins with that of its base: each slot, and its thunk.
+pub fn vtable<'a>(
+    interface: &str,
+    constant: &str,
+    base: &str,
+    thunks: impl IntoIterator<Item = (&'a String, impl Display)>,
+    out: &mut String,
+) {
+    let _ =
+        writeln!(out, "    {constant}: sys::{interface}Vtbl = sys::{interface}Vtbl {{\n        base: Self::{base},");
+    for (slot, thunk) in thunks {
+        let _ = writeln!(out, "        {slot}: {thunk}::<T>,");
+    }
+    out.push_str("    };\n");
 }
 
 /// A method's name in the safe layer.

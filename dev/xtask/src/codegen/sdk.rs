@@ -2,7 +2,7 @@
 
 use super::HEAD;
 use super::callback::{default_bool, safe, safe_type, shown};
-use super::table::{Interface, Method, Table};
+use super::table::{Method, Table};
 use std::fmt::Write;
 
 /// Callbacks that the SDK answers itself: start, completion, end, and role.
@@ -22,9 +22,7 @@ const BY_HAND: &str = include_str!("sdk_profiler.txt");
 
 /// `sdk/slots.rs`.
 pub fn slots(table: &Table) -> Result<String, String> {
-    let chain: Vec<&Interface> = table.interfaces.iter().filter(|one| one.group == "callback").collect();
-    let methods: Vec<&Method> =
-        chain.iter().flat_map(|one| &one.methods).filter(|one| !OWN.contains(&one.name.as_str())).collect();
+    let methods: Vec<&Method> = table.methods("callback").filter(|one| !OWN.contains(&one.name.as_str())).collect();
     let mut out = String::from(HEAD);
     out.push_str(BY_HAND);
     for method in &methods {
