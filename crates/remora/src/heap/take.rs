@@ -12,7 +12,7 @@ use crate::detach_wait::wait_for_an_earlier_one;
 use crate::exit::Exit;
 use crate::failure::{Cut, Failure};
 use crate::library;
-use crate::output::{Destination, FileFormat, HeapSpool, Named, default_output};
+use crate::output::{Destination, FileFormat, HeapSpool, Named, NamedFormat, default_output};
 use crate::stop::{Input, Stop};
 use crate::target::choose;
 use jiff::Zoned;
@@ -151,7 +151,7 @@ impl Places {
                 "the file's extension is that of a recording's format, and a snapshot is none; call it FILE.remora-heap",
             );
         }
-        if Target::from_path(&path).is_some() {
+        if Target::from_path(&path).is_ok() {
             return usage(
                 "a snapshot is kept in Remora's own format, from which others are made; call it FILE.remora-heap, and give that to `remora heap convert`",
             );

@@ -3,7 +3,7 @@
 use super::child::Printing;
 use crate::args::{EngineChoice, RecordArgs};
 use crate::failure::Failure;
-use crate::output::{Destination, FileFormat, Output, default_output};
+use crate::output::{Destination, FileFormat, NamedFormat, Output, default_output};
 use jiff::Zoned;
 use remora_attach::Process;
 use remora_profile::Event;

@@ -1,7 +1,7 @@
 //! The report as JSON. A field keeps its name and meaning; new ones may be added.
 
 use crate::console::Page;
-use remora_profile::{FrameIx, FrameKind, Profile, Summary, ThreadIx};
+use remora_profile::{FrameKind, HotMethod, Profile, Summary, ThreadIx};
 use remora_recording::Recording;
 use serde::Serialize;
 
@@ -144,15 +144,7 @@ impl<'a> Part<'a> {
             thread: thread.map(|thread| ThreadName::of(profile, thread)),
             samples: summary.samples,
             weight_nanoseconds: summary.total_weight,
-            methods: hottest
-                .map(|hot| Method {
-                    self_nanoseconds: hot.self_weight,
-                    total_nanoseconds: hot.total_weight,
-                    self_samples: hot.self_samples,
-                    total_samples: hot.total_samples,
-                    ..Method::of(profile, hot.frame)
-                })
-                .collect(),
+            methods: hottest.map(|hot| Method::of(profile, hot)).collect(),
             threads: summary
                 .threads
                 .iter()
@@ -175,8 +167,8 @@ impl<'a> ThreadName<'a> {
 }
 
 impl<'a> Method<'a> {
-    fn of(profile: &'a Profile, frame: FrameIx) -> Method<'a> {
-        let frame = profile.frame_at(frame);
+    fn of(profile: &'a Profile, hot: &HotMethod) -> Method<'a> {
+        let frame = profile.frame_at(hot.frame);
         let kind = match frame.kind {
             FrameKind::Managed => "managed",
             FrameKind::Native => "native",
@@ -189,10 +181,10 @@ impl<'a> Method<'a> {
             module: frame.module.map(|module| profile.text(module)),
             file: frame.file.map(|file| profile.text(file)),
             line: frame.line,
-            self_nanoseconds: 0,
-            total_nanoseconds: 0,
-            self_samples: 0,
-            total_samples: 0,
+            self_nanoseconds: hot.self_weight,
+            total_nanoseconds: hot.total_weight,
+            self_samples: hot.self_samples,
+            total_samples: hot.total_samples,
         }
     }
 }
