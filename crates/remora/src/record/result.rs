@@ -96,15 +96,7 @@ impl Outcome<'_> {
     fn json(&self, summary: &Summary) -> Page {
         Page::json(&Json {
             clean: self.receipt.clean(),
-            ended: match self.why {
-                EndReason::TimeIsOver => "time-is-over",
-                EndReason::Asked => "asked",
-                EndReason::TargetEnded(_) => "target-ended",
-                EndReason::DiskFull => "disk-full",
-                EndReason::Limit(_) => "limit",
-                EndReason::Unreadable(_) => "unreadable",
-                EndReason::Failed(_) => "failed",
-            },
+            ended: self.why.into(),
             files: self.files(),
             first_sample_nanoseconds: self.first_sample,
             managed_frames: self.managed_frames.map(|(all, _)| all),
