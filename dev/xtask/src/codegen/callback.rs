@@ -97,11 +97,20 @@ fn profiler(table: &Table, out: &mut String) -> Result<(), String> {
 /// Arguments, return type and default body of a safe method.
 pub fn signature(table: &Table, method: &Method) -> Result<(String, &'static str, String), String> {
     let safe = safe(table, method)?;
-    Ok(match safe.answer.as_str() {
-        "special" => (special_arguments(&method.name)?, " -> Result<(), HResult>", default_of_special(&method.name)),
-        "-" => (arguments(table, method)?, "", "{}".to_owned()),
-        "result" => (arguments(table, method)?, " -> Result<(), HResult>", "{\n        Ok(())\n    }".to_owned()),
-        other => (arguments(table, method)?, " -> bool", format!("{{\n        {}\n    }}", default_bool(other)?)),
+    if safe.answer == "special" {
+        return Ok((special_arguments(&method.name)?, " -> Result<(), HResult>", default_of_special(&method.name)));
+    }
+    let (answer, body) = answer(&safe.answer)?;
+    let arguments = arguments(table, method)?;
+    Ok((arguments.iter().map(|(name, ty)| format!(", {name}: {ty}")).collect(), answer, body))
+}
+
+/// Return type and default body by the answer in the table.
+pub fn answer(answer: &str) -> Result<(&'static str, String), String> {
+    Ok(match answer {
+        "-" => ("", "{}".to_owned()),
+        "result" => (" -> Result<(), HResult>", "{\n        Ok(())\n    }".to_owned()),
+        other => (" -> bool", format!("{{\n        {}\n    }}", default_bool(other)?)),
     })
 }
 
@@ -208,7 +217,7 @@ pub fn safe<'a>(table: &'a Table, method: &Method) -> Result<&'a SafeCallback, S
 }
 
 /// The parameters of the safe method: all but counts of arrays and out-parameters.
-pub fn shown(method: &Method) -> impl Iterator<Item = &Param> {
+fn shown(method: &Method) -> impl Iterator<Item = &Param> {
     method.params.iter().filter(|param| {
         param.way == Way::In && !method.params.iter().any(|other| other.count.as_deref() == Some(&param.name))
     })
@@ -218,23 +227,18 @@ fn out_param(method: &Method) -> Option<&Param> {
     method.params.iter().find(|param| param.way == Way::Out)
 }
 
-fn arguments(table: &Table, method: &Method) -> Result<String, String> {
-    let mut text = String::new();
-    for param in shown(method) {
-        let _ = write!(text, ", {}: {}", safe_name(table, param)?, safe_type(param)?);
-    }
-    Ok(text)
-}
-
-/// The name of a parameter in the safe layer.
-pub fn safe_name(table: &Table, param: &Param) -> Result<String, String> {
-    let safe = table.parameters.iter().find(|(raw, _)| *raw == param.name);
-    safe.map(|(_, name)| name.clone())
-        .ok_or_else(|| format!("callback-names.txt does not name the parameter {}", param.name))
+/// Name and type of each argument in the safe layer.
+pub fn arguments(table: &Table, method: &Method) -> Result<Vec<(String, String)>, String> {
+    let argument = |param: &Param| {
+        let safe = table.parameters.iter().find(|(raw, _)| *raw == param.name);
+        let (_, name) = safe.ok_or_else(|| format!("callback-names.txt does not name the parameter {}", param.name))?;
+        Ok((name.clone(), safe_type(param)?))
+    };
+    shown(method).map(argument).collect()
 }
 
 /// The type of a parameter in the safe layer.
-pub fn safe_type(param: &Param) -> Result<String, String> {
+fn safe_type(param: &Param) -> Result<String, String> {
     let plain = || {
         let found = SAFE_TYPES.iter().find(|(raw, _)| *raw == param.ty);
         found.map(|(_, safe)| *safe).ok_or_else(|| format!("no safe type for {}", param.ty))
