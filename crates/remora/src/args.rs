@@ -4,12 +4,13 @@ mod refusal;
 
 pub(crate) use refusal::in_one_line;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, builder::styling};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _, styling};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use remora_clr_model::differences::RuntimeVersion;
 use remora_heap_report::{Condition, Group};
-use remora_profile::ApplicationRule;
+use remora_profile::{ApplicationRule, Event};
 use remora_terminal::duration;
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, str::FromStr as _, time::Duration};
 
 /// Samples a second and thread if nothing else is said: what the field is used to, cheap, and not a divisor of anything.
 pub(crate) const HERTZ: u32 = 99;
@@ -118,7 +119,8 @@ pub(crate) struct RecordArgs {
     pub(crate) duration: Option<Duration>,
     /// What to measure: CPU time, or wall-clock time with waits
     #[arg(short, long, value_name = "EVENT", default_value = "cpu")]
-    pub(crate) event: EventArg,
+    #[arg(value_parser = PossibleValuesParser::new(EVENTS.map(Event::name)).map(event))]
+    pub(crate) event: Event,
     /// Samples a second and thread, 1 to 10000; the eventpipe engine has a rate of its own
     #[arg(short, long, value_name = "HZ", default_value_t = HERTZ, value_parser = hertz)]
     pub(crate) frequency: u32,
@@ -139,7 +141,7 @@ pub(crate) struct RecordArgs {
     pub(crate) receipt: Option<PathBuf>,
     /// What takes the samples: Remora's agent, or the runtime's own sampler, which loads nothing
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
-    pub(crate) engine: EngineArg,
+    pub(crate) engine: EngineChoice,
     #[command(flatten)]
     pub(crate) application: ApplicationArgs,
     /// Print the result as JSON
@@ -192,6 +194,12 @@ fn process_id(text: &str) -> Result<u32, String> {
 /// The same for a command that takes no names.
 fn bare_process_id(text: &str) -> Result<u32, String> {
     process_id(text).map_err(|_| "a process id is a number from 1; `remora ps` lists them".to_owned())
+}
+
+const EVENTS: [Event; 2] = [Event::Cpu, Event::Wall];
+
+fn event(name: String) -> Event {
+    EVENTS.into_iter().find(|event| event.name() == name).unwrap_or(Event::Cpu)
 }
 
 fn hertz(text: &str) -> Result<u32, String> {
@@ -402,24 +410,9 @@ pub(crate) struct HeapReportArgs {
 #[derive(Debug, Args)]
 pub(crate) struct HeapGroupedArgs {
     /// Count objects by type, or by assembly; JSON always has both
-    #[arg(long, value_name = "WHAT", value_enum, default_value = "type", hide_possible_values = true)]
-    pub(crate) by: GroupArg,
-}
-
-/// What has a row of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GroupArg {
-    Type,
-    Assembly,
-}
-
-impl From<GroupArg> for Group {
-    fn from(by: GroupArg) -> Group {
-        match by {
-            GroupArg::Type => Group::Type,
-            GroupArg::Assembly => Group::Assembly,
-        }
-    }
+    #[arg(long, value_name = "WHAT", default_value = "type", hide_possible_values = true)]
+    #[arg(value_parser = PossibleValuesParser::new(Group::NAMES).try_map(|name| Group::from_str(&name).map_err(|error| error.to_string())))]
+    pub(crate) by: Group,
 }
 
 /// Flags of `remora heap convert`.
@@ -567,26 +560,11 @@ fn class(text: &str) -> Result<u128, String> {
     number.ok_or_else(|| "a class is written like 6c1f3a52-0d7e-4b0a-9a55-2f1f6d0b8e11".to_owned())
 }
 
-/// What is measured: time on a processor, or time on the clock. (A comment on a variant would make the help three times as long.)
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EventArg {
-    Cpu,
-    Wall,
-}
-
-impl From<EventArg> for remora_profile::Event {
-    fn from(event: EventArg) -> Self {
-        match event {
-            EventArg::Cpu => remora_profile::Event::Cpu,
-            EventArg::Wall => remora_profile::Event::Wall,
-        }
-    }
-}
-
 /// What takes the samples: the agent, the runtime's own sampler, or the first of these that can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EngineArg {
+#[value(rename_all = "lower")]
+pub(crate) enum EngineChoice {
     Auto,
     Agent,
-    Eventpipe,
+    EventPipe,
 }

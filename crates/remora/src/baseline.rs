@@ -33,6 +33,11 @@ pub(crate) fn receipt_text(receipt: &Receipt) -> Page {
     receipt.lines().iter().map(line).sum()
 }
 
+/// The receipt as a part of a larger result in JSON.
+pub(crate) fn receipt_json(receipt: &Receipt) -> serde_json::Value {
+    serde_json::from_str(&receipt.to_json()).unwrap_or_default()
+}
+
 /// Writes the receipt as JSON, where one was requested.
 pub(crate) fn write_receipt(receipt: &Receipt, place: Option<&Destination>) -> Result<(), Failure> {
     place.map_or(Ok(()), |place| place.write(|out| out.write_all(harmless_json(&receipt.to_json()).as_bytes())))

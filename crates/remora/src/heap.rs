@@ -1,6 +1,7 @@
 //! `remora heap`: takes heap snapshots in a forked copy while the application runs, and analyses them.
 
 mod allowance;
+mod attaching;
 mod convert;
 pub(crate) mod next_steps;
 mod renewal;
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
 fn report(args: &HeapReportArgs) -> Result<(), Failure> {
     let snapshot = open(&args.file)?;
     let report = Report::new(&args.file, &snapshot, dominators(&args.file, &snapshot.graph)?, &args.failing.fail_if)?;
-    let (by, top) = (args.grouped.by.into(), args.shown.top as usize);
+    let (by, top) = (args.grouped.by, args.shown.top as usize);
     out(&if args.shown.json { Page::json(&report.summary(top)) } else { report.text(by, top) })?;
     end_of_report(&args.file, &snapshot, &report)
 }

@@ -18,7 +18,7 @@ use crate::console::note;
 use crate::failure::Failure;
 use remora_attach::proc::Proc;
 use remora_attach::{Process, TargetText};
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -177,15 +177,10 @@ fn files_in(path: &Path, user: u32) -> Vec<String> {
     let Ok(entries) = rustix::fs::Dir::read_from(&directory.descriptor) else { return Vec::new() };
     let names =
         entries.flatten().take(MOST_FILES).filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
-    let is_own_file = |name: &String| {
-        name.starts_with(START)
-            && rustix::fs::statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|facts| {
-                facts.st_uid == user && FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile
-            })
-    };
+    let is_own_file =
+        |name: &String| name.starts_with(START) && directory.facts(name).is_ok_and(|facts| is_file_of(&facts, user));
     let is_free = |name: &String| {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::empty());
+        let file = directory.open(name);
         file.is_ok_and(|file| rustix::fs::flock(file, FlockOperation::NonBlockingLockShared).is_ok())
     };
     names.filter(is_own_file).filter(is_free).collect()
@@ -219,7 +214,7 @@ fn lock_in(directory: Directory, name: &str, flags: OFlags) -> Result<Locked, Er
     let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::from_raw_mode(0o600))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-    let here = rustix::fs::statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let here = directory.facts(name)?;
     if here.st_ino != rustix::fs::fstat(&file)?.st_ino {
         return Err(Errno::NOENT);
     }
@@ -256,14 +251,9 @@ fn holder_among(user: u32, name: &str) -> Option<u32> {
 fn holder_of_a_closed_file(user: u32, name: &str) -> Option<u32> {
     directories(user).iter().find_map(|path| {
         let directory = open_directory(path, user)?;
-        let facts = rustix::fs::statat(&directory.descriptor, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        let is_file = FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile && facts.st_uid == user;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(&directory.descriptor, name, flags, Mode::empty());
-        if !is_file || opened.err() != Some(Errno::ACCESS) {
-            return None;
-        }
-        Proc::default().lock_holder(facts.st_dev, facts.st_ino)
+        let facts = directory.facts(name).ok()?;
+        let is_closed = is_file_of(&facts, user) && directory.open(name).err() == Some(Errno::ACCESS);
+        is_closed.then(|| Proc::default().lock_holder(facts.st_dev, facts.st_ino))?
     })
 }
 
@@ -289,15 +279,10 @@ fn holder_as_written(user: u32, name: &str) -> Option<u32> {
 fn text_of_holder(user: u32, name: &str) -> Option<String> {
     directories(user).iter().find_map(|path| {
         let directory = open_directory(path, user)?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(directory.descriptor, name, flags, Mode::empty()).ok()?;
+        let file = directory.open(name).ok()?;
         let facts = rustix::fs::fstat(&file).ok()?;
-        let is_file = FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile;
-        let is_own = facts.st_uid == user && facts.st_mode & 0o077 == 0;
-        if !is_file
-            || !is_own
-            || rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK)
-        {
+        let is_own = is_file_of(&facts, user) && facts.st_mode & 0o077 == 0;
+        if !is_own || rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK) {
             return None;
         }
         let mut text = String::new();
@@ -305,6 +290,22 @@ fn text_of_holder(user: u32, name: &str) -> Option<String> {
         let _ = File::from(file).take(LONGEST_TEXT).read_to_string(&mut text);
         Some(text)
     })
+}
+
+impl Directory {
+    /// Opens a file in it to read. Follows no link, and waits for no writer of a pipe.
+    fn open(&self, name: &str) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())
+    }
+
+    fn facts(&self, name: &str) -> Result<Stat, Errno> {
+        rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+}
+
+fn is_file_of(facts: &Stat, user: u32) -> bool {
+    FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile && facts.st_uid == user
 }
 
 /// Opens a directory that belongs to this user, and that no other user can write to.

@@ -4,15 +4,17 @@ mod destination;
 mod folder;
 mod format;
 mod name;
+mod named_format;
 mod spool;
 
 pub(crate) use destination::{Destination, directory_of};
 pub(crate) use folder::{Folder, Unfinished};
 pub(crate) use format::FileFormat;
 pub(crate) use name::default_output;
+pub(crate) use named_format::NamedFormat;
 pub(crate) use spool::{HeapSpool, Named, Spool, StreamSpool};
 
-use crate::failure::{Failure, Place};
+use crate::failure::Failure;
 use remora_profile::Profile;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
@@ -30,15 +32,7 @@ impl Output {
     /// Resolves the flags. An explicit name overrides the extension.
     pub(crate) fn resolve(path: &Path, format: Option<&str>, force: bool) -> Result<Output, Failure> {
         let destination = Destination::of(path, force);
-        let format = match (format, &destination) {
-            (Some(name), _) => FileFormat::from_name(name)?,
-            (None, Destination::Stdout) => return Err(Failure::StdoutWithoutFormat { example: "folded" }),
-            // A directory's name has no format, whatever its ending.
-            (None, Destination::File { path, .. }) if path.is_dir() => {
-                return Err(Failure::IsDirectory(Place::File(path.clone())));
-            }
-            (None, Destination::File { path, .. }) => FileFormat::from_path(path)?,
-        };
+        let format = FileFormat::resolve(format, &destination, "folded")?;
         Ok(Output { destination, format })
     }
 

@@ -13,7 +13,7 @@ mod processor;
 mod progress;
 mod result;
 
-use crate::args::RecordArgs;
+use crate::args::{EngineChoice, RecordArgs};
 use crate::baseline::Baseline;
 use crate::console::note;
 use crate::detach_wait::wait_for_an_earlier_one;
@@ -30,7 +30,7 @@ use engine::Engine;
 use engine_step::{EndReason, NotStarted, Step};
 use event_pipe::{EventPipe, InPlaceOf};
 use finish::{End, Finish};
-use plan::{Choice, Plan};
+use plan::Plan;
 use processor::Processor;
 use progress::{Numbers, Progress};
 use remora_attach::{Process, Slot, TargetPath, check_address_space};
@@ -100,11 +100,11 @@ fn choose_engine(plan: &Plan, process: &Process) -> Result<Chosen, Failure> {
     let checks = examine(process, library::FOR_RECORDINGS, Slot::Beside)?;
     match (obstacle(process, &checks), plan.engine) {
         (None, chosen) => Ok(Chosen { engine: chosen, in_place_of: None }),
-        (Some(Obstacle { agent_only: true, .. }), Choice::EventPipe) => {
-            Ok(Chosen { engine: Choice::EventPipe, in_place_of: None })
+        (Some(Obstacle { agent_only: true, .. }), EngineChoice::EventPipe) => {
+            Ok(Chosen { engine: EngineChoice::EventPipe, in_place_of: None })
         }
-        (Some(Obstacle { agent_only: true, failure, .. }), Choice::Auto) => {
-            Ok(Chosen { engine: Choice::EventPipe, in_place_of: Some(fallback(&failure, None)) })
+        (Some(Obstacle { agent_only: true, failure, .. }), EngineChoice::Auto) => {
+            Ok(Chosen { engine: EngineChoice::EventPipe, in_place_of: Some(fallback(&failure, None)) })
         }
         (Some(Obstacle { failure, .. }), _) => Err(failure),
     }
@@ -112,7 +112,7 @@ fn choose_engine(plan: &Plan, process: &Process) -> Result<Chosen, Failure> {
 
 /// An engine, and the one that it replaces.
 struct Chosen {
-    engine: Choice,
+    engine: EngineChoice,
     in_place_of: Option<InPlaceOf>,
 }
 
@@ -120,9 +120,9 @@ struct Chosen {
 fn attach(process: &Process, plan: &Plan, chosen: Chosen, beside: &Destination) -> Result<Engine, NotStarted> {
     let event_pipe = |in_place_of| EventPipe::start(process, plan, beside, in_place_of);
     match chosen.engine {
-        Choice::EventPipe => event_pipe(chosen.in_place_of).map(Engine::from),
-        Choice::Agent => Engine::agent(process, plan, beside),
-        Choice::Auto => match Engine::agent(process, plan, beside) {
+        EngineChoice::EventPipe => event_pipe(chosen.in_place_of).map(Engine::from),
+        EngineChoice::Agent => Engine::agent(process, plan, beside),
+        EngineChoice::Auto => match Engine::agent(process, plan, beside) {
             Err(NotStarted { failure, facts }) if failure.concerns_the_agent_only() => {
                 let mut space = check_address_space(process);
                 if space.has_failed() {

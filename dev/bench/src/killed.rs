@@ -19,8 +19,7 @@ const SAMPLES: u64 = 10;
 /// Records the target, kills the recorder, and waits until the library is unmapped; returns the time that took.
 pub fn until_unmapped(process_id: u32, event: Event) -> Outcome<Duration> {
     let mut command = Command::new(std::env::current_exe()?);
-    let event = if event == Event::Wall { "wall" } else { "cpu" };
-    command.args(["record-until-killed", &process_id.to_string(), event]).stdout(Stdio::piped());
+    command.args(["record-until-killed", &process_id.to_string(), event.name()]).stdout(Stdio::piped());
     let mut recorder = command.spawn()?;
     let mut line = String::new();
     let said = recorder.stdout.take().map(|output| BufReader::new(output).read_line(&mut line));

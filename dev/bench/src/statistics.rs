@@ -30,6 +30,12 @@ impl Interval {
         Some(Interval { mean, low: mean - half, high: mean + half, count: values.len() })
     }
 
+    /// The mean with `decimals`, in this unit, and its interval.
+    pub fn text(&self, unit: &str, decimals: usize) -> String {
+        let Interval { mean, low, high, .. } = self;
+        format!("{mean:.decimals$}{unit} (95 %: {low:.decimals$} to {high:.decimals$})")
+    }
+
     /// The interval of `1 - x`, for the loss that belongs to a ratio.
     pub fn loss(self) -> Interval {
         Interval { mean: 1.0 - self.mean, low: 1.0 - self.high, high: 1.0 - self.low, count: self.count }

@@ -84,7 +84,7 @@ fn other_groups() -> Option<&'static str> {
     })
 }
 
-/// Checks dependencies for known vulnerabilities, where the tool is installed. `layers` checks licences without it.
+/// Checks dependencies for known vulnerabilities, where the tool is installed, which fetches their list. `layers` checks licences.
 fn deny(left_out: &mut Vec<&'static str>) -> Outcome<()> {
     if process::is_installed("cargo-deny") {
         return process::run(process::cargo().args(["deny", "check"]));

@@ -3,6 +3,7 @@
 //!
 //! Only the table has handwritten slots, parameters and constants. The generated code is committed and compared in CI, so a reader sees
 //! the code and a reviewer sees one changed line of the table.
+//! A test of `crates/target/corprof` compiles this module, too: it uses nothing else of xtask.
 //! A table with gaps, duplicates, branching inheritance or unknown types is refused: a wrong slot would be a wild call.
 
 #[path = "codegen/callback.rs"]

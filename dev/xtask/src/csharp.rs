@@ -4,6 +4,7 @@
 //! command line for it (`dev/xtask/csc/csc.cs`).
 //! `mcs` alone is not enough: it mangles names differently and writes no portable PDB.
 
+use crate::folders::with_extension;
 use crate::outcome::{Context, Outcome, bail};
 use crate::{cache, debian, packages, process, runtimes};
 use std::fs;
@@ -40,6 +41,10 @@ pub enum Kind {
     Library,
 }
 
+/// What every compilation has in common.
+const FLAGS: &str = "-nologo -noconfig -nostdlib -deterministic -optimize+ -unsafe -debug:portable \
+                     -langversion:latest -nullable:disable";
+
 impl Compiler {
     /// The SDK's compiler, otherwise our own.
     pub fn provide() -> Outcome<Compiler> {
@@ -52,16 +57,7 @@ impl Compiler {
     /// Compiles one assembly. Prints warnings; errors are the failure.
     pub fn compile(&self, compilation: &Compilation<'_>) -> Outcome<()> {
         let mut command = self.command();
-        command.args([
-            "-nologo",
-            "-noconfig",
-            "-nostdlib",
-            "-deterministic",
-            "-optimize+",
-            "-unsafe",
-            "-debug:portable",
-        ]);
-        command.args(["-langversion:latest", "-nullable:disable"]);
+        command.args(FLAGS.split(' '));
         command.arg(format!("-pathmap:{}=.", crate::root().display()));
         command.arg(match compilation.kind {
             Kind::Program => "-target:exe",
@@ -69,7 +65,7 @@ impl Compiler {
         });
         command.arg(option("-out:", compilation.assembly));
         for folder in compilation.references {
-            for assembly in assemblies_in(folder)? {
+            for assembly in with_extension(folder, "dll")? {
                 command.arg(option("-r:", &assembly));
             }
         }
@@ -158,17 +154,6 @@ fn compile_driver(source: &Path, folder: &Path) -> Outcome<()> {
 fn install_mcs() -> Outcome<()> {
     let purpose = "the C# compiler is started with it; any installed .NET SDK would do as well";
     debian::ensure(&["mcs"], &["mono-mcs"], purpose)
-}
-
-fn assemblies_in(folder: &Path) -> Outcome<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).context(|| format!("cannot list {}", folder.display()))?;
-    let mut assemblies: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "dll"))
-        .collect();
-    assemblies.sort();
-    Ok(assemblies)
 }
 
 fn option(name: &str, path: &Path) -> String {

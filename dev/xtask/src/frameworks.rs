@@ -3,6 +3,7 @@
 //! Such an application contains a whole runtime, and its deps.json lists the framework of each file.
 //! It lacks the `dotnet` launcher. Another version's launcher works, since it only finds `host/fxr/*/libhostfxr.so` and calls it.
 
+use crate::folders::listed;
 use crate::outcome::{Context, Outcome, bail};
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -37,8 +38,7 @@ pub fn rebuild(application: &Path, root: &Path, launcher: &Path) -> Outcome<()> 
 }
 
 fn read_dependencies(application: &Path) -> Outcome<Value> {
-    let entries = fs::read_dir(application).context(|| format!("cannot list {}", application.display()))?;
-    let found = entries.flatten().map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with(".deps.json"));
+    let found = listed(application)?.into_iter().find(|path| path.to_string_lossy().ends_with(".deps.json"));
     let Some(path) = found else { bail!("no deps.json in {}", application.display()) };
     let text = fs::read(&path).context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_slice(&text).context(|| format!("{} is not JSON", path.display()))

@@ -2,15 +2,15 @@
 //!
 //! The rules are in `layers.toml`. The facts come from cargo itself, so a dependency cannot hide behind another.
 //! Everything is an allow-list: anything not listed is refused.
+//! cargo-deny checks licences and sources of dependencies by `deny.toml`.
 
 mod cycles;
 mod edges;
-mod licence;
 mod rules;
 mod source;
 
 use crate::outcome::{Context, Outcome, bail};
-use crate::process;
+use crate::{packages, process};
 use edges::Workspace;
 use rules::Rules;
 use serde_json::Value;
@@ -22,9 +22,10 @@ pub fn run(_: &[String]) -> Outcome<()> {
     let metadata: Value = serde_json::from_str(&metadata).context(|| "cargo metadata is not JSON")?;
     let workspace = Workspace::of(&metadata);
     let mut violations = edges::violations(&workspace, &rules);
-    violations.extend(licence::violations(&metadata, &rules));
     violations.extend(source::violations(&workspace, &rules)?);
     violations.extend(cycles::violations(&workspace)?);
+    let deny = packages::provide("cargo-deny")?.join("cargo-deny");
+    process::output(process::cargo_tool(deny).args(["--offline", "check", "licenses", "bans", "sources"]))?;
     if violations.is_empty() {
         println!("layers: {} crates keep to the rules", workspace.members.len());
         return Ok(());

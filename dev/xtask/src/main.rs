@@ -16,6 +16,7 @@ mod csharp;
 mod debian;
 mod demo;
 mod dist;
+mod folders;
 mod frameworks;
 mod layers;
 mod musl;
@@ -115,17 +116,17 @@ fn generate(arguments: &[String]) -> Outcome<()> {
 
 /// Compares two recordings.
 fn callers(arguments: &[String]) -> Outcome<()> {
-    let words = ["run", "--quiet", "--release", "--package", "remora-e2e", "--bin", "callers", "--"];
-    process::run(process::cargo().args(words).args(arguments))
+    run_program(["remora-e2e", "--bin", "callers"], arguments)
 }
 
 /// A separate program: the demo has to build this one.
 fn explore(arguments: &[String]) -> Outcome<()> {
-    let mut command = process::cargo();
-    command
-        .args(["run", "--quiet", "--release", "--package", "remora-clr-model", "--example", "explore", "--"])
-        .args(arguments);
-    process::run(&mut command)
+    run_program(["remora-clr-model", "--example", "explore"], arguments)
+}
+
+fn run_program(program: [&str; 3], arguments: &[String]) -> Outcome<()> {
+    let words = ["run", "--quiet", "--release", "--package"];
+    process::run(process::cargo().args(words).args(program).arg("--").args(arguments))
 }
 
 fn help() -> String {

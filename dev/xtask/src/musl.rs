@@ -4,6 +4,7 @@
 //! the framework of .NET 9.0.7 (the same minor version; framework assemblies are the same for both C libraries).
 //! The launcher's libraries come from a wheel for musl (libstdc++, libgcc_s) and from Debian (musl itself).
 
+use crate::folders::{file_name, listed, with_extension};
 use crate::frameworks::copy;
 use crate::outcome::{Context, Outcome, bail};
 use crate::{cache, debian, packages, runtimes};
@@ -62,14 +63,14 @@ fn put_libraries(root: &Path) -> Outcome<()> {
     copy(Path::new(MUSL), &root.join("lib/ld-musl-x86_64.so.1"))?;
     symlink("ld-musl-x86_64.so.1", root.join("lib/libc.musl-x86_64.so.1")).context(|| "cannot link musl")?;
     let libraries = packages::provide("musl-libraries")?;
-    for entry in fs::read_dir(&libraries).context(|| "the wheel has no libraries")?.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
+    for library in listed(&libraries)? {
+        let name = file_name(&library);
         // The wheel renamed both libraries, and one needs the other by its new name.
-        copy(&entry.path(), &root.join("usr/lib").join(&name))?;
+        copy(&library, &root.join("usr/lib").join(&name))?;
         for usual in ["libstdc++.so.6", "libgcc_s.so.1"] {
             let (stem, _) = usual.split_once('.').unwrap_or((usual, ""));
             if name.starts_with(stem) {
-                copy(&entry.path(), &root.join("usr/lib").join(usual))?;
+                copy(&library, &root.join("usr/lib").join(usual))?;
             }
         }
     }
@@ -100,14 +101,8 @@ type File = (String, u8, Vec<u8>);
 fn files(assembly: &str, program: &Path, framework: &Path) -> Outcome<Vec<File>> {
     let read = |path: &Path| fs::read(path).context(|| format!("cannot read {}", path.display()));
     let mut assemblies = vec![(assembly.to_owned(), ASSEMBLY, read(program)?)];
-    let entries = fs::read_dir(framework).context(|| format!("cannot list {}", framework.display()))?;
-    let mut names: Vec<String> =
-        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.retain(|name| name.ends_with(".dll"));
-    names.sort();
-    for name in names {
-        let content = read(&framework.join(&name))?;
-        assemblies.push((name, ASSEMBLY, content));
+    for path in with_extension(framework, "dll")? {
+        assemblies.push((file_name(&path), ASSEMBLY, read(&path)?));
     }
     let platform = ".NETCoreApp,Version=v9.0";
     let full = format!("{platform}/linux-musl-x64");

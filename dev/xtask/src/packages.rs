@@ -3,6 +3,7 @@
 //! Uses only the ordinary clients (`python3 -m pip download`, `npm pack`), so their configured mirror or proxy works here, too.
 //! A package is never installed: its file is unpacked, and nothing in it runs during the fetch.
 
+use crate::folders::listed;
 use crate::outcome::{Context, Outcome, bail};
 use crate::{cache, process};
 use serde::Deserialize;
@@ -69,8 +70,7 @@ impl Package {
         println!("fetching {self}");
         let download = cache::empty_folder(&folder.with_extension("download"))?;
         process::output(self.download().current_dir(&download)).context(|| self.cannot_fetch())?;
-        let entries = fs::read_dir(&download).context(|| format!("cannot list {}", download.display()))?;
-        let Some(archive) = entries.flatten().map(|entry| entry.path()).find(|path| path.is_file()) else {
+        let Some(archive) = listed(&download)?.into_iter().find(|path| path.is_file()) else {
             bail!("{}: the client said nothing and left no file", self.cannot_fetch());
         };
         self.verify(&archive)?;

@@ -5,6 +5,7 @@
 //! The cache keeps the output under the hash of all inputs.
 
 use crate::csharp::{Compilation, Compiler, Kind, write_runtime_configuration};
+use crate::folders::{file_name, with_extension};
 use crate::outcome::{Context, Outcome, bail};
 use crate::runtimes::Runtime;
 use crate::{cache, process, runtimes};
@@ -58,7 +59,7 @@ pub fn provide(target_folder: &Path) -> Outcome<PathBuf> {
     let compiler = Compiler::provide()?;
     println!("test programs: C# by {}", compiler.identity);
     let folder = crate::root().join(SOURCES);
-    for source in files_with_extension(&folder, "cs")? {
+    for source in with_extension(&folder, "cs")? {
         let name = file_name(&source);
         if let Some(name) = name.strip_suffix(".cs").filter(|name| !name.ends_with(".plugin")) {
             let compiled = provide_program(&compiler, SOURCES, name)?;
@@ -105,7 +106,7 @@ pub fn provide_program(compiler: &Compiler, sources: &str, name: &str) -> Outcom
 
 /// Compiles every C file: `lib*.c` becomes a shared library, any other a program.
 fn provide_native(folder: &Path) -> Outcome<PathBuf> {
-    let sources = files_with_extension(folder, "c")?;
+    let sources = with_extension(folder, "c")?;
     let mut ingredients = Vec::new();
     for source in &sources {
         ingredients.extend(file_name(source).into_bytes());
@@ -127,21 +128,6 @@ fn provide_native(folder: &Path) -> Outcome<PathBuf> {
         }
         Ok(())
     })
-}
-
-fn files_with_extension(folder: &Path, extension: &str) -> Outcome<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).context(|| format!("cannot list {}", folder.display()))?;
-    let mut files: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == extension))
-        .collect();
-    files.sort();
-    Ok(files)
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Points `link` at `place` atomically.

@@ -6,6 +6,8 @@ use crate::outcome::{Context, Failure, Outcome, bail};
 use crate::{contract, packages, process};
 use std::ffi::OsString;
 use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
 
 /// How many tests passed and failed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -56,15 +58,21 @@ impl Count {
 
 /// Runs nextest with these arguments, and keeps its report for the contract if the environment requests it.
 pub fn nextest(arguments: &[&str], environment: &[(&str, OsString)]) -> Outcome<Count> {
-    let report = crate::root().join("target/nextest/xtask/junit.xml");
-    // A run that ends early must not leave the previous report.
-    let _ = fs::remove_file(&report);
-    let mut command = process::cargo_tool(packages::provide("nextest")?.join("cargo-nextest"));
-    command.args(["nextest", "run", "--profile", "xtask"]).args(arguments);
+    let (mut command, report) = runner("xtask", arguments)?;
     let ended = process::run(command.envs(environment.iter().map(|(name, value)| (name, value))));
     let Ok(text) = fs::read_to_string(&report) else { return Ok(Count::of(&[], false)) };
     contract::results::keep(environment, &report)?;
     Ok(Count::of(&results(&text)?, ended.is_ok()))
+}
+
+/// nextest with a profile of `.config/nextest.toml`, and the file of its report.
+pub fn runner(profile: &str, arguments: &[&str]) -> Outcome<(Command, PathBuf)> {
+    let report = crate::root().join("target/nextest").join(profile).join("junit.xml");
+    // A run that ends early must not leave the previous report.
+    let _ = fs::remove_file(&report);
+    let mut command = process::cargo_tool(packages::provide("nextest")?.join("cargo-nextest"));
+    command.args(["nextest", "run", "--profile", profile]).args(arguments);
+    Ok((command, report))
 }
 
 /// The results in a JUnit report.

@@ -108,12 +108,18 @@ struct HolderJson {
 }
 
 /// The rows of the first table of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Group {
     /// A row for each type.
     Type,
     /// A row for each assembly.
     Assembly,
+}
+
+impl Group {
+    /// The names to parse.
+    pub const NAMES: &[&str] = <Group as strum::VariantNames>::VARIANTS;
 }
 
 impl<'a> Report<'a> {

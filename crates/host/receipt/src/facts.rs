@@ -46,7 +46,8 @@ pub enum GcMode {
 }
 
 /// The purpose of the attach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Task {
     /// Sampling.
     #[default]
@@ -60,11 +61,7 @@ pub enum Task {
 impl Task {
     /// Its name in text and JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Task::Recording => "recording",
-            Task::Snapshot => "snapshot",
-            Task::Watch => "watch",
-        }
+        self.into()
     }
 }
 

@@ -1,9 +1,10 @@
 //! A leftover in a process, and the names that identify ours.
 
-use std::fmt;
-
 /// The kind of a leftover. The names are part of the receipt's JSON and permanent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, strum::Display, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Kind {
     /// A library or shared memory in the address space.
@@ -34,46 +35,13 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in display order.
-    pub const ALL: [Kind; 12] = [
-        Kind::Mapping,
-        Kind::Thread,
-        Kind::Descriptor,
-        Kind::Child,
-        Kind::Timer,
-        Kind::SignalDisposition,
-        Kind::SignalMask,
-        Kind::File,
-        Kind::Socket,
-        Kind::ProfilerSlot,
-        Kind::GcMode,
-        Kind::EventSession,
-    ];
+    pub const ALL: &[Kind] = <Kind as strum::VariantArray>::VARIANTS;
 
     /// The permanent name: `signal-mask`.
     pub fn name(self) -> &'static str {
-        match self {
-            Kind::Mapping => "mapping",
-            Kind::Thread => "thread",
-            Kind::Descriptor => "descriptor",
-            Kind::Child => "child",
-            Kind::Timer => "timer",
-            Kind::SignalDisposition => "signal-disposition",
-            Kind::SignalMask => "signal-mask",
-            Kind::File => "file",
-            Kind::Socket => "socket",
-            Kind::ProfilerSlot => "profiler-slot",
-            Kind::GcMode => "gc-mode",
-            Kind::EventSession => "event-session",
-        }
+        self.into()
     }
 }
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 /// A leftover.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {

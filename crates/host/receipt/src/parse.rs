@@ -103,14 +103,9 @@ fn address_range(text: &str) -> Option<(u64, u64)> {
 
 /// From `perms offset dev inode   path`. The path may contain spaces, so fields are split off one by one.
 fn inode_and_path(rest: &str) -> Option<(u64, &str)> {
-    let mut rest = rest;
-    let mut field = "";
-    for _ in 0..4 {
-        rest = rest.trim_start_matches(' ');
-        let end = rest.find(' ').unwrap_or(rest.len());
-        (field, rest) = rest.split_at(end);
-    }
-    Some((field.parse().ok()?, rest.trim_start_matches(' ')))
+    let mut fields = rest.splitn(5, ' ').skip(3);
+    let inode = fields.next()?.parse().ok()?;
+    Some((inode, fields.next().unwrap_or_default().trim_start_matches(' ')))
 }
 
 /// Parses `timers`: blocks of `ID:`, `signal:`, `notify:`, `ClockID:`.

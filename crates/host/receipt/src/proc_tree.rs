@@ -1,6 +1,6 @@
 //! Reads one process's part of a `/proc` tree. The only file of this crate that touches the file system.
 
-use crate::parse::{self, Stat};
+use crate::parse::{self, Stat, Status};
 use crate::snapshot::{Child, Descriptor, Memory, Placed, Presence, Signals, Snapshot, Thread, Unread};
 use crate::{Error, Kind, Result};
 use std::fs;
@@ -35,7 +35,9 @@ impl Snapshot {
         reader.process_status(&place, &mut snapshot);
         snapshot.descriptors = reader.descriptors(&place);
         snapshot.children = reader.children(proc_root, process_id);
-        snapshot.timers = reader.text(Kind::Timer, "timers").map(|text| parse::timers(&text)).unwrap_or_default();
+        let timers = reader.directory.join("timers");
+        let timers = reader.noted(Kind::Timer, &timers, read(&timers));
+        snapshot.timers = timers.map(|text| parse::timers(&text)).unwrap_or_default();
         snapshot.unread = reader.unread;
         // If the process has ended or its id was reused, the data is meaningless, whatever was missing.
         let directory = proc_root.join(process_id.to_string());
@@ -132,20 +134,29 @@ impl Reader {
         self.unread.push(Unread { kind, path: path.display().to_string(), error: error.to_string() });
     }
 
-    fn text(&mut self, kind: Kind, name: &str) -> Option<String> {
-        let path = self.directory.join(name);
-        read(&path).map_err(|error| self.note(kind, &path, error)).ok()
+    /// The result; an error is noted.
+    fn noted<T>(&mut self, kind: Kind, path: &Path, result: io::Result<T>) -> Option<T> {
+        result.map_err(|error| self.note(kind, path, error)).ok()
+    }
+
+    /// The result; an error is noted, unless the thing ended after it was listed.
+    fn noted_unless_vanished<T>(&mut self, kind: Kind, path: &Path, result: io::Result<T>) -> Option<T> {
+        match result {
+            Err(error) if vanished(&error) => None,
+            result => self.noted(kind, path, result),
+        }
+    }
+
+    /// What `stat` and `status` of a thread or a process say, where they can be understood.
+    fn stat_and_status(&mut self, kind: Kind, directory: &Path) -> Option<(Option<Stat>, Option<Status>)> {
+        let both = read(&directory.join("stat")).and_then(|stat| Ok((stat, read(&directory.join("status"))?)));
+        let (stat, status) = self.noted_unless_vanished(kind, directory, both)?;
+        Some((parse::stat(&stat), parse::status(&status)))
     }
 
     fn threads(&mut self) -> Vec<Thread> {
         let tasks = self.directory.join("task");
-        let ids = match numbers(&tasks) {
-            Ok(ids) => ids,
-            Err(error) => {
-                self.note(Kind::Thread, &tasks, error);
-                return Vec::new();
-            }
-        };
+        let ids = self.noted(Kind::Thread, &tasks, numbers(&tasks)).unwrap_or_default();
         ids.into_iter().filter_map(|id| self.settled_thread(&tasks.join(id.to_string()), id)).collect()
     }
 
@@ -163,29 +174,19 @@ impl Reader {
     }
 
     fn thread(&mut self, directory: &Path, id: u32) -> Option<(Thread, char)> {
-        match (read(&directory.join("stat")), read(&directory.join("status"))) {
-            (Ok(stat), Ok(status)) => {
-                let (Some(stat), Some(status)) = (parse::stat(&stat), parse::status(&status)) else {
-                    self.note(Kind::Thread, directory, "its stat or status file is not one");
-                    return None;
-                };
-                let thread = Thread {
-                    id,
-                    namespace_id: status.namespace_id.unwrap_or(id),
-                    start_time: stat.start_time,
-                    name: status.name,
-                    blocked: status.blocked,
-                    pending: status.pending,
-                };
-                Some((thread, stat.state))
-            }
-            // It ended after the listing.
-            (Err(error), _) | (_, Err(error)) if vanished(&error) => None,
-            (Err(error), _) | (_, Err(error)) => {
-                self.note(Kind::Thread, directory, error);
-                None
-            }
-        }
+        let (Some(stat), Some(status)) = self.stat_and_status(Kind::Thread, directory)? else {
+            self.note(Kind::Thread, directory, "its stat or status file is not one");
+            return None;
+        };
+        let thread = Thread {
+            id,
+            namespace_id: status.namespace_id.unwrap_or(id),
+            start_time: stat.start_time,
+            name: status.name,
+            blocked: status.blocked,
+            pending: status.pending,
+        };
+        Some((thread, stat.state))
     }
 
     fn address_space(&mut self, living: &Path, snapshot: &mut Snapshot) {
@@ -219,25 +220,13 @@ impl Reader {
 
     fn descriptors(&mut self, living: &Path) -> Vec<Descriptor> {
         let directory = living.join("fd");
-        let open = match numbers(&directory) {
-            Ok(open) => open,
-            Err(error) => {
-                self.note(Kind::Descriptor, &directory, error);
-                return Vec::new();
-            }
-        };
-        let mut descriptors = Vec::with_capacity(open.len());
-        for number in open {
+        let open = self.noted(Kind::Descriptor, &directory, numbers(&directory)).unwrap_or_default();
+        let descriptor = |number: u32| {
             let path = directory.join(number.to_string());
-            match fs::read_link(&path) {
-                Ok(target) => {
-                    descriptors.push(Descriptor { number, target: target.to_string_lossy().into_owned() });
-                }
-                Err(error) if vanished(&error) => {}
-                Err(error) => self.note(Kind::Descriptor, &path, error),
-            }
-        }
-        descriptors
+            let target = self.noted_unless_vanished(Kind::Descriptor, &path, fs::read_link(&path))?;
+            Some(Descriptor { number, target: target.to_string_lossy().into_owned() })
+        };
+        open.into_iter().filter_map(descriptor).collect()
     }
 
     fn children(&mut self, proc_root: &Path, process_id: u32) -> Vec<Child> {
@@ -264,13 +253,7 @@ impl Reader {
     }
 
     fn searched_children(&mut self, proc_root: &Path, process_id: u32) -> Vec<u32> {
-        let all = match numbers(proc_root) {
-            Ok(all) => all,
-            Err(error) => {
-                self.note(Kind::Child, proc_root, error);
-                return Vec::new();
-            }
-        };
+        let all = self.noted(Kind::Child, proc_root, numbers(proc_root)).unwrap_or_default();
         let parent = |id: &u32| {
             let text = read(&proc_root.join(id.to_string()).join("stat")).ok()?;
             parse::stat(&text).map(|stat| stat.parent)
@@ -279,14 +262,8 @@ impl Reader {
     }
 
     fn child(&mut self, directory: &Path, id: u32) -> Option<Child> {
-        let (stat, status) = match (read(&directory.join("stat")), read(&directory.join("status"))) {
-            (Ok(stat), Ok(status)) => (parse::stat(&stat)?, parse::status(&status)?),
-            (Err(error), _) | (_, Err(error)) if vanished(&error) => return None,
-            (Err(error), _) | (_, Err(error)) => {
-                self.note(Kind::Child, directory, error);
-                return None;
-            }
-        };
+        let (stat, status) = self.stat_and_status(Kind::Child, directory)?;
+        let (stat, status) = (stat?, status?);
         let zombie = ended(&stat);
         let library = if zombie { None } else { self.library_of_child(directory) };
         Some(Child {
@@ -301,15 +278,12 @@ impl Reader {
 
     fn library_of_child(&mut self, directory: &Path) -> Option<String> {
         let path = directory.join("maps");
-        match read(&path) {
-            Ok(text) => parse::maps(&text).ours.into_iter().next().map(|mapping| mapping.path),
+        let text = match read(&path) {
             // An unreadable child of a readable parent has changed its user. A child of ours never does.
-            Err(error) if vanished(&error) || error.kind() == io::ErrorKind::PermissionDenied => None,
-            Err(error) => {
-                self.note(Kind::Child, &path, error);
-                None
-            }
-        }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            text => self.noted_unless_vanished(Kind::Child, &path, text),
+        };
+        parse::maps(&text?).ours.into_iter().next().map(|mapping| mapping.path)
     }
 }
 

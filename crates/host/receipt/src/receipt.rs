@@ -4,7 +4,8 @@ use crate::comparison::{Case, why_not_looked_at};
 use crate::{Facts, Kind, Left, Snapshot, Task, Totals};
 
 /// State of the process after the recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Outcome {
     /// It still runs.
     Running,
@@ -13,7 +14,8 @@ pub enum Outcome {
 }
 
 /// The verdict for one kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Verdict {
     /// Checked, and nothing of Remora found.
     Clean,
@@ -58,11 +60,8 @@ impl Receipt {
     /// Compares the process before the attach with the same process after the detach. If `after` is another process with the same id, the
     /// first one has ended.
     pub fn between(before: &Snapshot, after: &Snapshot, facts: &Facts) -> Receipt {
-        if before.process_id == after.process_id && before.start_time == after.start_time {
-            Receipt::judged(before, after, facts, Outcome::Running)
-        } else {
-            Receipt::judged(before, after, facts, Outcome::Ended)
-        }
+        let is_same = before.process_id == after.process_id && before.start_time == after.start_time;
+        Receipt::judged(before, after, facts, if is_same { Outcome::Running } else { Outcome::Ended })
     }
 
     /// The receipt for a process that ended during the recording: only its placed files can be left.
@@ -109,8 +108,8 @@ impl Receipt {
             left,
             allowed,
             not_looked_at: Kind::ALL
-                .into_iter()
-                .filter_map(|kind| Some((kind, why_not_looked_at(kind, facts)?)))
+                .iter()
+                .filter_map(|kind| Some((*kind, why_not_looked_at(*kind, facts)?)))
                 .collect(),
             before: before.totals(),
             after: if outcome == Outcome::Running { after.totals() } else { before.totals() },

@@ -1,6 +1,6 @@
 //! The receipt as JSON: the boundary types. Field names are permanent; fields may be added.
 
-use crate::{Kind, Left, Outcome, Receipt, Totals, Verdict};
+use crate::{Kind, Left, Receipt, Totals, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -71,15 +71,12 @@ impl Receipt {
             },
             before: TotalsJson::from(&self.before),
             after: TotalsJson::from(&self.after),
-            kinds: Kind::ALL.into_iter().map(|kind| (kind.name(), self.verdict(kind).name())).collect(),
+            kinds: Kind::ALL.iter().map(|kind| (kind.name(), self.verdict(*kind).into())).collect(),
             not_looked_at: self.passed_over().map(|(kind, why)| (kind.name(), why)).collect(),
             process_id: self.process_id,
             runtime: &self.runtime,
             task: self.task.name(),
-            process: match self.outcome {
-                Outcome::Running => "running",
-                Outcome::Ended => "ended",
-            },
+            process: self.outcome.into(),
             version: VERSION,
         };
         let mut text = serde_json::to_string_pretty(&json).expect("texts and numbers always serialise");
@@ -89,21 +86,10 @@ impl Receipt {
 
     /// Unchecked kinds, with the reason.
     pub(crate) fn passed_over(&self) -> impl Iterator<Item = (Kind, &'static str)> {
-        Kind::ALL.into_iter().filter_map(|kind| match self.verdict(kind) {
-            Verdict::NotLookedAt(why) => Some((kind, why)),
+        Kind::ALL.iter().filter_map(|kind| match self.verdict(*kind) {
+            Verdict::NotLookedAt(why) => Some((*kind, why)),
             _ => None,
         })
-    }
-}
-
-impl Verdict {
-    fn name(self) -> &'static str {
-        match self {
-            Verdict::Clean => "clean",
-            Verdict::Left => "left",
-            Verdict::Allowed => "allowed",
-            Verdict::NotLookedAt(_) => "not-looked-at",
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The code of each failure, in kebab case. A code keeps its meaning.
 
 use super::Failure;
+use crate::exit::Exit;
 use remora_attach::Subject;
 
 impl Failure {
@@ -9,7 +10,7 @@ impl Failure {
         match self {
             Failure::Attach(error) => error.code(),
             Failure::Collector(error) => error.code(),
-            Failure::Precondition { subject, .. } => of_a_check(*subject),
+            Failure::Precondition { subject, .. } => of_a_check(*subject).0,
             Failure::OfAHeap(failure) | Failure::Saved { failure, .. } | Failure::Kept { failure, .. } => {
                 failure.code()
             }
@@ -22,27 +23,27 @@ impl Failure {
     }
 }
 
-/// The code of a failed precondition. An attach that fails for the same reason has the same code.
-fn of_a_check(subject: Subject) -> &'static str {
+/// The code of a failed precondition, and its exit status. An attach that fails for the same reason has the same code.
+pub(super) fn of_a_check(subject: Subject) -> (&'static str, Exit) {
     match subject {
-        Subject::Process => "no-such-process",
-        Subject::Runtime => "runtime-not-loaded",
-        Subject::Rights => "not-owner",
-        Subject::DiagnosticsPort => "no-socket",
-        Subject::Running => "process-stopped",
-        Subject::Mappings => "mappings-unreadable",
-        Subject::Architecture => "other-architecture",
-        Subject::Libc => "libc-not-suitable",
-        Subject::Libraries => "libraries-missing",
-        Subject::Directory => "no-library-place",
-        Subject::ProfilerSlot => "profiler-slot-taken",
-        Subject::OwnAgent => "recording-in-progress",
-        Subject::Signals => "too-few-signals",
-        Subject::Descriptors | Subject::AgentDescriptors => "too-few-descriptors",
-        Subject::AddressSpace => "no-memory",
-        Subject::Answer => "timed-out",
+        Subject::Process => ("no-such-process", Exit::NoProcess),
+        Subject::Runtime => ("runtime-not-loaded", Exit::Unsupported),
+        Subject::Rights => ("not-owner", Exit::NoPermission),
+        Subject::DiagnosticsPort => ("no-socket", Exit::DiagnosticsOff),
+        Subject::Running => ("process-stopped", Exit::NoAnswer),
+        Subject::Mappings => ("mappings-unreadable", Exit::NoPermission),
+        Subject::Architecture => ("other-architecture", Exit::CannotLoad),
+        Subject::Libc => ("libc-not-suitable", Exit::CannotLoad),
+        Subject::Libraries => ("libraries-missing", Exit::CannotLoad),
+        Subject::Directory => ("no-library-place", Exit::CannotLoad),
+        Subject::ProfilerSlot => ("profiler-slot-taken", Exit::SlotTaken),
+        Subject::OwnAgent => ("recording-in-progress", Exit::Held),
+        Subject::Signals => ("too-few-signals", Exit::Refused),
+        Subject::Descriptors | Subject::AgentDescriptors => ("too-few-descriptors", Exit::Refused),
+        Subject::AddressSpace => ("no-memory", Exit::Refused),
+        Subject::Answer => ("timed-out", Exit::NoAnswer),
         // Only a note: the agent finds out what is refused.
-        Subject::Confinement => "agent-refused",
+        Subject::Confinement => ("agent-refused", Exit::Refused),
     }
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn all() -> std::collections::BTreeSet<&'static str> {
         remora_receipt::Error::VARIANTS,
     ];
     let variants = lists.into_iter().flatten().copied().filter(|code| !CARRIERS.contains(code));
-    variants.chain(checks.map(of_a_check)).collect()
+    variants.chain(checks.map(|check| of_a_check(check).0)).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The exit status of each failure.
 
 use super::Failure;
+use super::code::of_a_check;
 use crate::exit::Exit;
-use remora_attach::Subject;
 
 impl Failure {
     /// The exit status.
@@ -14,7 +14,7 @@ impl Failure {
             | Failure::SeveralProcesses { .. }
             | Failure::NoneAttachable { .. }
             | Failure::NoSuchName { .. } => Exit::NoProcess,
-            Failure::Precondition { subject, .. } => of_a_check(*subject),
+            Failure::Precondition { subject, .. } => of_a_check(*subject).1,
             Failure::Held { .. } => Exit::Held,
             Failure::LockTaken { .. } => Exit::NoPermission,
             Failure::TooLargeToRead { .. } | Failure::NotShown { .. } => Exit::TooLargeToRead,
@@ -69,25 +69,6 @@ impl Failure {
                 _ => Exit::NotARecording,
             },
         }
-    }
-}
-
-/// The exit status for a failed precondition.
-fn of_a_check(subject: Subject) -> Exit {
-    match subject {
-        Subject::Process => Exit::NoProcess,
-        Subject::Runtime => Exit::Unsupported,
-        Subject::Rights | Subject::Mappings => Exit::NoPermission,
-        Subject::DiagnosticsPort => Exit::DiagnosticsOff,
-        Subject::Running | Subject::Answer => Exit::NoAnswer,
-        Subject::Architecture | Subject::Libc | Subject::Libraries | Subject::Directory => Exit::CannotLoad,
-        Subject::ProfilerSlot => Exit::SlotTaken,
-        Subject::OwnAgent => Exit::Held,
-        Subject::Signals
-        | Subject::Confinement
-        | Subject::Descriptors
-        | Subject::AgentDescriptors
-        | Subject::AddressSpace => Exit::Refused,
     }
 }
 

@@ -26,32 +26,24 @@ impl Failure {
 
     /// Further facts, by name.
     fn facts(&self) -> Vec<(&'static str, Value)> {
+        use remora_collector::Error as Collector;
+        use remora_receipt::Error as Receipt;
         match self {
             Failure::Attach(error) => of_an_attach(error),
-            Failure::Collector(remora_collector::Error::Attach(error)) => of_an_attach(error),
-            Failure::Collector(remora_collector::Error::Stranger(Some(id))) => {
-                vec![("stranger_process_id", (*id).into())]
-            }
-            Failure::Collector(
-                remora_collector::Error::SharedMemory(error) | remora_collector::Error::Channel(error),
-            ) => vec![errno(error)],
-            Failure::Snapshot(remora_receipt::Error::Gone { process_id }) => {
-                vec![("process_id", (*process_id).into())]
-            }
-            Failure::Snapshot(remora_receipt::Error::Unreadable { process_id, source }) => {
-                vec![("process_id", (*process_id).into()), errno(source)]
-            }
+            Failure::Collector(Collector::Attach(error)) => of_an_attach(error),
+            Failure::Collector(Collector::Stranger(Some(id))) => vec![("stranger_process_id", (*id).into())],
+            Failure::Collector(Collector::SharedMemory(error) | Collector::Channel(error)) => vec![errno(error)],
+            Failure::Snapshot(Receipt::Gone { process_id }) => vec![process(*process_id)],
+            Failure::Snapshot(Receipt::Unreadable { process_id, source }) => vec![process(*process_id), errno(source)],
             Failure::Precondition { process_id, subject, found, remedies } => vec![
-                ("process_id", (*process_id).into()),
+                process(*process_id),
                 ("check", subject.name().into()),
                 ("found", found.as_str().into()),
                 ("remedies", of_remedies(remedies)),
             ],
-            Failure::Held { process_id, holder } => {
-                vec![("process_id", (*process_id).into()), ("holder", holder.as_str().into())]
-            }
+            Failure::Held { process_id, holder } => vec![process(*process_id), ("holder", holder.as_str().into())],
             Failure::NoRuntime { process_id, seconds, .. } => {
-                vec![("process_id", (*process_id).into()), ("seconds", (*seconds).into())]
+                vec![process(*process_id), ("seconds", (*seconds).into())]
             }
             Failure::OfAHeap(failure) => failure.facts(),
             Failure::LeftBehind(failure) => {
@@ -66,12 +58,8 @@ impl Failure {
             }
             Failure::Command { error, .. } | Failure::Signals(error) => vec![errno(error)],
             Failure::Output { error, .. } | Failure::Port { error, .. } => vec![errno(error)],
-            Failure::Input { file, error } | Failure::Library { file, error } => {
-                vec![("path", shown(file)), errno(error)]
-            }
-            Failure::LockTaken { process_id, path } => {
-                vec![("process_id", (*process_id).into()), ("path", shown(path))]
-            }
+            Failure::Input { file, error } | Failure::Library { file, error } => vec![path_of(file), errno(error)],
+            Failure::LockTaken { process_id, path } => vec![process(*process_id), path_of(path)],
             Failure::TooLargeToRead { file, .. }
             | Failure::NotShown { file }
             | Failure::NotAFile { file, .. }
@@ -81,9 +69,9 @@ impl Failure {
             | Failure::IsARecording { file }
             | Failure::PartOfTheHeap { file }
             | Failure::ConditionMet { file, .. }
-            | Failure::Incomplete { file, .. } => vec![("path", shown(file))],
-            Failure::NoDirectory { directory, .. } => vec![("path", shown(directory))],
-            Failure::EndsWithTheCopy { group, .. } => vec![("path", shown(group))],
+            | Failure::Incomplete { file, .. } => vec![path_of(file)],
+            Failure::NoDirectory { directory, .. } => vec![path_of(directory)],
+            Failure::EndsWithTheCopy { group, .. } => vec![path_of(group)],
             _ => Vec::new(),
         }
     }
@@ -92,11 +80,9 @@ impl Failure {
 fn of_an_attach(error: &remora_attach::Error) -> Vec<(&'static str, Value)> {
     use remora_attach::{Error, Reason};
     match error {
-        Error::NoSuchProcess { pid } | Error::NotDotNet { pid, .. } | Error::Changed { pid, .. } => {
-            vec![("process_id", (*pid).into())]
-        }
+        Error::NoSuchProcess { pid } | Error::NotDotNet { pid, .. } | Error::Changed { pid, .. } => vec![process(*pid)],
         Error::NotAttachable { pid, reason } => {
-            let mut facts = vec![("process_id", (*pid).into())];
+            let mut facts = vec![process(*pid)];
             match reason {
                 Reason::TooOld { version } => facts.push(("version", version.to_string().into())),
                 Reason::SocketDeleted { path } | Reason::SocketStale { path } => {
@@ -106,8 +92,8 @@ fn of_an_attach(error: &remora_attach::Error) -> Vec<(&'static str, Value)> {
             }
             facts
         }
-        Error::SocketOfAnother { path, pid, .. } => vec![("process_id", (*pid).into()), ("path", shown(path))],
-        Error::Connect { path, source } | Error::Io { path, source, .. } => vec![("path", shown(path)), errno(source)],
+        Error::SocketOfAnother { path, pid, .. } => vec![process(*pid), path_of(path)],
+        Error::Connect { path, source } | Error::Io { path, source, .. } => vec![path_of(path), errno(source)],
         Error::Broken { source, .. } => vec![errno(source)],
         Error::RuntimeRefused(code) => vec![("hresult", format!("0x{:08X}", code.0).into())],
         _ => Vec::new(),
@@ -119,6 +105,14 @@ fn of_remedies(remedies: &Remedies) -> Value {
         Remedies::Typed(remedies) => remedies.iter().map(|remedy| Value::from(remedy.code())).collect(),
         Remedies::Text(_) => Value::Array(Vec::new()),
     }
+}
+
+fn process(id: u32) -> (&'static str, Value) {
+    ("process_id", id.into())
+}
+
+fn path_of(path: &Path) -> (&'static str, Value) {
+    ("path", shown(path))
 }
 
 fn errno(error: &std::io::Error) -> (&'static str, Value) {

@@ -121,63 +121,48 @@ impl Failure {
     }
 
     fn remedy_for(&self, goal: Goal) -> Option<String> {
-        let fixed: &str = match self {
+        let after = |failure: &Failure, own: String| match failure.remedy_for(goal) {
+            Some(first) => format!("{first}; {own}"),
+            None => own,
+        };
+        Some(match self {
             Failure::Attach(error) => return in_words(&error.remedies(), goal),
             Failure::Collector(error) => return in_words(&error.remedies(), goal),
             Failure::Precondition { remedies: Remedies::Typed(remedies), .. } => return in_words(remedies, goal),
-            Failure::Precondition { remedies: Remedies::Text(text), .. } => text,
+            Failure::Precondition { remedies: Remedies::Text(text), .. } => (*text).to_owned(),
             Failure::OfAHeap(failure) => return failure.remedy_for(Goal::Heap),
-            Failure::LeftBehind(failure) => {
-                let own = "the receipt lists it";
-                return Some(failure.remedy_for(goal).map_or(own.to_owned(), |remedy| format!("{remedy}; {own}")));
-            }
+            Failure::LeftBehind(failure) => after(failure, "the receipt lists it".to_owned()),
             Failure::Saved { failure, path: None } | Failure::Kept { failure, path: None } => {
-                let own = "what was recorded is lost, since its file was removed meanwhile";
-                return Some(after(failure.remedy_for(goal), own.to_owned()));
+                after(failure, "what was recorded is lost, since its file was removed meanwhile".to_owned())
             }
             Failure::Saved { failure, path: Some(path) } => {
                 let path = path.display();
-                let own =
-                    format!("what was recorded is in {path}: `remora convert {path} -o FILE` makes any format from it");
-                return Some(after(failure.remedy_for(goal), own));
+                let converts = format!("`remora convert {path} -o FILE` makes any format from it");
+                after(failure, format!("what was recorded is in {path}: {converts}"))
             }
             Failure::Kept { failure, path: Some(path) } => {
-                let path = path.display();
-                let own = format!("the snapshot is in {path}: `remora heap report {path}` shows it");
-                return Some(after(failure.remedy_for(goal), own));
+                after(failure, format!("the snapshot is in {}: {}", path.display(), shows("remora heap report", path)))
             }
-            Failure::NoSuchName { hint, .. } => hint,
-            Failure::NoRoomForACopy { remedy, .. } => remedy,
-            Failure::StdoutWithoutFormat { example } => {
-                return Some(format!("add --format, for example --format {example}"));
-            }
-            Failure::Exists(place) => return Some(format!("add --force, or {} another name", place.how_to_give())),
-            Failure::IsDirectory(place) => return Some(format!("{} the name of a file in it", place.how_to_give())),
-            Failure::NoDirectory { place, .. } => {
-                return Some(format!("create it, or {} another place", place.how_to_give()));
-            }
+            Failure::NoSuchName { hint, .. } => hint.clone(),
+            Failure::NoRoomForACopy { remedy, .. } => (*remedy).to_owned(),
+            Failure::StdoutWithoutFormat { example } => format!("add --format, for example --format {example}"),
+            Failure::Exists(place) => format!("add --force, or {} another name", place.how_to_give()),
+            Failure::IsDirectory(place) => format!("{} the name of a file in it", place.how_to_give()),
+            Failure::NoDirectory { place, .. } => format!("create it, or {} another place", place.how_to_give()),
             Failure::DiskFull { place, .. } => {
-                return Some(format!("free some space, or {} a place on another disk", place.how_to_give()));
+                format!("free some space, or {} a place on another disk", place.how_to_give())
             }
-            Failure::Output { place, .. } => {
-                return Some(format!("check its permissions, or {} another place", place.how_to_give()));
-            }
-            Failure::IsASnapshot { file } => return Some(shows("remora heap report", file)),
-            Failure::NotShown { file } => {
-                return Some(shows("remora heap report", file) + " where more memory is free");
-            }
-            Failure::IsARecording { file } => return Some(shows("remora report", file)),
+            Failure::Output { place, .. } => format!("check its permissions, or {} another place", place.how_to_give()),
+            Failure::IsASnapshot { file } => shows("remora heap report", file),
+            Failure::NotShown { file } => shows("remora heap report", file) + " where more memory is free",
+            Failure::IsARecording { file } => shows("remora report", file),
             Failure::ConditionMet { file, .. } => {
-                return Some(format!(
-                    "`remora heap show {} TYPE` shows what keeps objects of a type alive",
-                    file.display()
-                ));
+                format!("`remora heap show {} TYPE` shows what keeps objects of a type alive", file.display())
             }
             Failure::Recording { error, .. } => return of_a_recording(error),
             Failure::HeapFile { error, .. } => return of_a_snapshot(error),
             other => return other.fixed_remedy().map(str::to_owned),
-        };
-        Some(fixed.to_owned())
+        })
     }
 
     /// Remedies with fixed text.
@@ -232,11 +217,6 @@ impl Failure {
             _ => return None,
         })
     }
-}
-
-/// The failure's own remedy first, then the result's location.
-fn after(first: Option<String>, own: String) -> String {
-    first.map_or(own.clone(), |first| format!("{first}; {own}"))
 }
 
 fn shows(command: &str, file: &Path) -> String {

@@ -3,8 +3,8 @@
 use super::{dominators, fail_if_incomplete, open};
 use crate::args::HeapConvertArgs;
 use crate::console::note;
-use crate::failure::{Failure, Place};
-use crate::output::Destination;
+use crate::failure::Failure;
+use crate::output::{Destination, NamedFormat};
 use remora_heap_export::{About, Format, Table};
 use remora_heap_file::Snapshot;
 use remora_heap_report::notes;
@@ -26,8 +26,9 @@ pub(crate) enum Target {
 /// Runs the command.
 pub(crate) fn run(args: &HeapConvertArgs) -> Result<(), Failure> {
     let destination = Destination::of(&args.output, args.force);
-    match resolve(args.format.as_deref(), &destination)? {
+    match Target::resolve(args.format.as_deref(), &destination, Format::HeapSnapshot.name())? {
         Target::One(format) => one(args, &destination, format),
+        Target::Tables if destination == Destination::Stdout => Err(Failure::TablesToStdout),
         Target::Tables => tables(args),
     }
 }
@@ -75,7 +76,7 @@ fn place_of(table: Table, path: &Path) -> PathBuf {
     path.with_file_name(format!("{stem}.{}{}", table.name(), Target::Tables.ending()))
 }
 
-impl Target {
+impl NamedFormat for Target {
     fn all() -> impl Iterator<Item = Target> {
         Format::ALL.into_iter().map(Target::One).chain([Target::Tables])
     }
@@ -93,40 +94,6 @@ impl Target {
             Target::Tables => ".parquet",
         }
     }
-
-    /// The format for the extension of `path`, upper or lower case.
-    pub(crate) fn from_path(path: &Path) -> Option<Target> {
-        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
-        Target::all().find(|target| name.ends_with(target.ending()))
-    }
-
-    fn from_name(name: &str) -> Option<Target> {
-        let bare = name.strip_prefix('.').unwrap_or(name).to_ascii_lowercase();
-        Target::all().find(|target| target.name() == bare)
-    }
-}
-
-/// An explicit name overrides the extension.
-fn resolve(name: Option<&str>, destination: &Destination) -> Result<Target, Failure> {
-    let target = match (name, destination) {
-        (Some(name), _) => Target::from_name(name).ok_or_else(|| unknown(name)),
-        (None, Destination::Stdout) => Err(Failure::StdoutWithoutFormat { example: Format::HeapSnapshot.name() }),
-        // A directory's name has no format, whatever its ending.
-        (None, Destination::File { path, .. }) if path.is_dir() => Err(Failure::IsDirectory(Place::File(path.clone()))),
-        (None, Destination::File { path, .. }) => {
-            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-            Target::from_path(path).ok_or_else(|| unknown(&name))
-        }
-    }?;
-    if target == Target::Tables && *destination == Destination::Stdout {
-        return Err(Failure::TablesToStdout);
-    }
-    Ok(target)
-}
-
-fn unknown(given: &str) -> Failure {
-    let known: Vec<String> = Target::all().map(|target| format!("{} ({})", target.name(), target.ending())).collect();
-    Failure::UnknownFormat { given: given.to_owned(), known: known.join(", ") }
 }
 
 fn about(snapshot: &Snapshot) -> About {

@@ -1,9 +1,9 @@
 //! The two snapshots of a watch as files, for `remora heap diff`.
 
-use super::take::{now, rows};
+use super::take::{now, rows, state_of};
 use crate::failure::Failure;
 use crate::output::{Destination, HeapSpool, Named};
-use remora_attach::{Process, TargetText};
+use remora_attach::Process;
 use remora_collector::{Classes, EndedSnapshot, LaidOut, NamingBudget};
 use remora_heap_file::State;
 use remora_heap_stream::Foreign;
@@ -118,16 +118,11 @@ impl SnapshotPair {
 fn state(process: &Process, runtime: &str, whole: &Whole) -> State {
     let pause = whole.about.pause;
     State {
-        taken_unix_nanoseconds: whole.taken,
-        process_id: process.pid,
-        application: process.name().within(TargetText::LONGEST),
-        command_line: process.command_text(),
-        runtime: runtime.to_owned(),
         collection_nanoseconds: pause.map(|(collection, _)| collection),
         copy_nanoseconds: pause.map(|(_, copy)| copy),
         complete: whole.about.is_whole && whole.spool.is_whole(),
         notes: vec![NO_STATIC_FIELDS.to_owned()],
-        ..State::default()
+        ..state_of(process, runtime.to_owned(), whole.taken)
     }
 }
 

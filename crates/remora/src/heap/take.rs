@@ -1,40 +1,35 @@
 //! `remora heap -p`: takes a snapshot, stores it, and shows it.
 
 use super::allowance::Allowance;
+use super::attaching::{ATTACH_TIME_LIMIT, not_attached, prepare, receipt_place, say_what_stays, set_right};
 use super::convert::Target;
 use super::next_steps::kept;
 use super::{dominators, end_of_report, open};
 use crate::args::HeapTakeArgs;
-use crate::baseline::{Baseline, receipt_text, verdict, write_receipt};
+use crate::baseline::{receipt_json, receipt_text, verdict, write_receipt};
 use crate::console::{Page, StatusLine, counted, grouped, line, note, note_all, out};
 use crate::detach_wait::wait_for_an_earlier_one;
 use crate::exit::Exit;
-use crate::failure::{Cut, Failure, Remedies};
-use crate::instance_lock::InstanceLock;
+use crate::failure::{Cut, Failure};
 use crate::library;
-use crate::output::{Destination, FileFormat, HeapSpool, Named, default_output};
-use crate::preconditions::{examine, obstacle};
+use crate::output::{Destination, FileFormat, HeapSpool, Named, NamedFormat, default_output};
 use crate::stop::{Input, Stop};
-use crate::target::{choose, unless_it_ended};
+use crate::target::choose;
 use jiff::Zoned;
-use remora_attach::{Process, Slot, Subject, TargetText, Version, loaded_profilers};
-use remora_collector::{
-    Classes, HeapAbout, HeapProgress, HeapSession, NamingBudget, NotAttached, has_places_for_a_main_one,
-    set_count_right,
-};
+use remora_attach::{Process, TargetText};
+use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, NamingBudget};
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_heap_report::{Report, Summary};
 use remora_heap_stream::{ClassFacts, Foreign};
-use remora_receipt::{Facts, Outcome, ProfilerCount, Receipt};
+use remora_receipt::{Outcome, Receipt};
 use remora_terminal::size;
 use remora_wire::{AgentErrorCode, Contents, HeapSnapshot, Moment, Roots};
 use serde::Serialize;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Time limit of the attach.
-const ATTACH_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Wait for events of the copy between two checks whether it should end.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -45,12 +40,6 @@ struct Taken<'a> {
     file: &'a Path,
     #[serde(flatten)]
     summary: Summary,
-    receipt: serde_json::Value,
-}
-
-/// JSON output without a report.
-#[derive(Debug, Serialize)]
-struct ReceiptAlone {
     receipt: serde_json::Value,
 }
 
@@ -66,22 +55,14 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let process = choose(&args.target)?;
     wait_for_an_earlier_one(&process, &mut stop)?;
     let places = Places::resolve(args, &process)?;
-    let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
-    let (allowance, _hold, before) = prepared;
+    let (allowance, _hold, before) = prepare(args, &process)?;
     say_beforehand(args, &process);
     let mut spool = HeapSpool::create(&places.snapshot, args.strings || args.values)?;
     let mut session = match HeapSession::attach(&process, library::FOR_HEAPS, wanted(args), ATTACH_TIME_LIMIT) {
         Ok(session) => session,
-        Err(NotAttached { error, facts }) => {
+        Err(refused) => {
             spool.discard();
-            let failure = unless_it_ended(&process, error.into());
-            let Some(mut facts) = facts else { return Err(failure) };
-            if args.roots && process.require_same().is_ok() {
-                set_right(&before, &process, &mut facts);
-            }
-            let receipt = before.verify(&facts, false);
-            note_all(&receipt_text(&receipt));
-            return verdict(Err(failure), receipt.clean());
+            return not_attached(args, &before, &process, refused);
         }
     };
     let walked = walk(&mut session, &mut spool, &mut stop, &allowance);
@@ -128,22 +109,6 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     verdict(ended.and(reported).and(written), receipt.clean())
 }
 
-/// Runs every check that can fail before the process is contacted.
-fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, InstanceLock, Baseline), Failure> {
-    let slot = if args.roots { Slot::Main } else { Slot::Beside };
-    if let Some(obstacle) = obstacle(process, &examine(process, library::FOR_HEAPS, slot)?) {
-        return Err(beside_another(args, obstacle.failure));
-    }
-    can_be_taken(args, process)?;
-    if args.roots {
-        has_a_place(process)?;
-    }
-    Ok((Allowance::of(process, args.max_extra_memory)?, InstanceLock::take(process)?, Baseline::of(process)?))
-}
-
-/// First version that counts the profilers beside the main one.
-const FIRST_WITH_COUNT: u32 = 6;
-
 /// Announces what `--roots` does to the process beyond an ordinary snapshot.
 fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
     if !args.roots {
@@ -155,90 +120,6 @@ fn say_beforehand(args: &HeapTakeArgs, process: &Process) {
          long. If it still takes too long then, there is no snapshot.",
     );
     say_what_stays(process);
-}
-
-/// Announces what the detach of a main profiler leaves in the runtime.
-pub(super) fn say_what_stays(process: &Process) {
-    if version(process).is_none_or(|version| version.major >= FIRST_WITH_COUNT) {
-        note(
-            ".NET miscounts notification-only profilers after a main profiler: the next one would get no callbacks, and its detach would crash \
-             the process. To correct that, Remora's library stays mapped, inert.",
-        );
-    }
-}
-
-/// Repairs the runtime's profiler count after a main profiler, whether it attached or was refused. A profiler still in the process
-/// prevents the repair.
-pub(super) fn set_right(before: &Baseline, process: &Process, facts: &mut Facts) {
-    let stays = facts.inert.is_some() || facts.attach_completed && !facts.detach_confirmed;
-    if stays || !before.wait_for_the_agent(facts) {
-        return;
-    }
-    match set_count_right(process, library::FOR_RECORDINGS, ATTACH_TIME_LIMIT, facts) {
-        Ok(()) if facts.count == ProfilerCount::SetRight => say_what_is_not_seen(process),
-        Ok(()) => {}
-        Err(error) => note(&error.to_string()),
-    }
-}
-
-/// Warns about another notification-only profiler: beside it, ours gets callbacks although the count is too small.
-fn say_what_is_not_seen(process: &Process) {
-    if let Some(other) = loaded_profilers(process).first() {
-        note(&format!(
-            "another profiler is loaded ({other}): beside it nobody can see whether .NET counts its profilers right now. It does, unless \
-             another main profiler has left this process before, such as that of a `remora heap --roots` or `--watch` that was killed; \
-             then the other profiler must not detach before the program ends."
-        ));
-    }
-}
-
-/// Whether the profiler that repairs the count afterwards finds a free slot.
-pub(super) fn has_a_place(process: &Process) -> Result<(), Failure> {
-    let Err(held) = has_places_for_a_main_one(process) else { return Ok(()) };
-    Err(Failure::Precondition {
-        process_id: process.pid,
-        found: format!(
-            "{held} libraries of earlier snapshots with --roots or --watch stay in it, and each holds a place of its runtime's 32"
-        ),
-        subject: Subject::ProfilerSlot,
-        remedies: Remedies::Text("take one without, or restart the program: only its end gives the places back"),
-    })
-}
-
-/// Alternatives where the main profiler's slot is taken.
-fn beside_another(args: &HeapTakeArgs, failure: Failure) -> Failure {
-    match failure {
-        Failure::Precondition { process_id, found, subject: Subject::ProfilerSlot, .. } => {
-            let remedy = match args.roots {
-                true => {
-                    "leave --roots out: a snapshot is then taken beside the other profiler (.NET 6 and later), and roots are inferred"
-                }
-                false => "start the program without the other profiler: before .NET 6 there is room for one only",
-            };
-            Failure::Precondition {
-                process_id,
-                found,
-                subject: Subject::ProfilerSlot,
-                remedies: Remedies::Text(remedy),
-            }
-        }
-        other => other,
-    }
-}
-
-fn version(process: &Process) -> Option<Version> {
-    process.runtime().and_then(|runtime| runtime.version)
-}
-
-/// First version that can enumerate its objects without a GC.
-const FIRST_AS_IT_IS: u32 = 9;
-
-/// Whether the runtime supports the request. A runtime of unknown version is asked by attaching.
-fn can_be_taken(args: &HeapTakeArgs, process: &Process) -> Result<(), Failure> {
-    match version(process).filter(|version| args.no_gc && version.major < FIRST_AS_IT_IS) {
-        Some(version) => Err(Failure::NeedsACollection { runtime: format!(".NET {version}") }),
-        None => Ok(()),
-    }
 }
 
 /// The snapshot's settings.
@@ -270,7 +151,7 @@ impl Places {
                 "the file's extension is that of a recording's format, and a snapshot is none; call it FILE.remora-heap",
             );
         }
-        if Target::from_path(&path).is_some() {
+        if Target::from_path(&path).is_ok() {
             return usage(
                 "a snapshot is kept in Remora's own format, from which others are made; call it FILE.remora-heap, and give that to `remora heap convert`",
             );
@@ -280,12 +161,7 @@ impl Places {
                 "the snapshot and the receipt cannot be written to the same file; give --receipt another name",
             );
         }
-        let receipt = args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force));
-        if args.shown.json && receipt == Some(Destination::Stdout) {
-            return usage(
-                "--json prints to standard output, and so does `-`; give --receipt a file, or leave --json out",
-            );
-        }
+        let receipt = receipt_place(args)?;
         snapshot.check()?;
         receipt.as_ref().map_or(Ok(()), Destination::check)?;
         Ok(Places { snapshot, receipt })
@@ -392,11 +268,6 @@ impl Keeping<'_> {
         notes.extend(classes.note());
         notes.extend(budget.note());
         let state = State {
-            taken_unix_nanoseconds: now(),
-            process_id: self.process.pid,
-            application: self.process.name().within(TargetText::LONGEST),
-            command_line: self.process.command_text(),
-            runtime: about.runtime,
             collection_nanoseconds: about.collection,
             copy_nanoseconds: about.fork,
             extra_memory_bytes: about.extra_memory,
@@ -408,8 +279,21 @@ impl Keeping<'_> {
             complete: about.complete && spool.is_whole(),
             has_static_fields: about.static_fields,
             notes,
+            ..state_of(self.process, about.runtime, now())
         };
         spool.finish(&named, &state, self.destination)
+    }
+}
+
+/// What a snapshot says of its process.
+pub(super) fn state_of(process: &Process, runtime: String, taken_unix_nanoseconds: u64) -> State {
+    State {
+        taken_unix_nanoseconds,
+        process_id: process.pid,
+        application: process.name().within(TargetText::LONGEST),
+        command_line: process.command_text(),
+        runtime,
+        ..State::default()
     }
 }
 
@@ -462,7 +346,7 @@ pub(super) fn receipt_alone(args: &HeapTakeArgs, receipt: &Receipt) -> Result<()
         note_all(&receipt_text(receipt));
         return Ok(());
     }
-    out(&Page::json(&ReceiptAlone { receipt: serde_json::from_str(&receipt.to_json()).unwrap_or_default() }))
+    out(&Page::json(&json!({ "receipt": receipt_json(receipt) })))
 }
 
 /// Shows the stored snapshot.
@@ -477,9 +361,9 @@ fn print(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Fail
     let snapshot = open(file).map_err(kept_alone)?;
     let report =
         Report::new(file, &snapshot, dominators(file, &snapshot.graph).map_err(kept_alone)?, &args.failing.fail_if)?;
-    let (by, top) = (args.grouped.by.into(), args.shown.top as usize);
+    let (by, top) = (args.grouped.by, args.shown.top as usize);
     out(&if args.shown.json {
-        let receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
+        let receipt = receipt_json(receipt);
         Page::json(&Taken { file, summary: report.summary(top), receipt })
     } else {
         report.text(by, top) + line("") + receipt_text(receipt) + line("") + kept(&[file.to_owned()])

@@ -3,7 +3,7 @@
 use super::next_steps::kept;
 use super::renewal::MOST_IN_A_ROW;
 use crate::args::HeapTakeArgs;
-use crate::baseline::receipt_text;
+use crate::baseline::{receipt_json, receipt_text};
 use crate::console::{Page, counted, grouped, line, out, titled};
 use crate::failure::Failure;
 use remora_attach::{Process, TargetText};
@@ -180,7 +180,7 @@ impl TrackingReport {
     pub(crate) fn print(mut self, args: &HeapTakeArgs, files: &[PathBuf], receipt: &Receipt) -> Result<(), Failure> {
         self.json.files = files.to_vec();
         out(&if args.shown.json {
-            self.json.receipt = serde_json::from_str(&receipt.to_json()).unwrap_or_default();
+            self.json.receipt = receipt_json(receipt);
             Page::json(&self.json)
         } else {
             self.text(args.shown.top as usize) + line("") + receipt_text(receipt) + line("") + kept(files)

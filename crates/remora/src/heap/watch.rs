@@ -2,27 +2,25 @@
 //! snapshot.
 
 use super::allowance::Allowance;
+use super::attaching::{not_attached, prepare, receipt_place, say_what_stays, set_right};
 use super::renewal::{Due, MOST_IN_A_ROW, Renewal};
 use super::snapshot_pair::SnapshotPair;
-use super::take::{has_a_place, receipt_alone, say_what_stays, set_right};
+use super::take::receipt_alone;
 use super::too_expensive::too_expensive;
 use super::tracking_report::{LastSnapshot, TrackingReport};
 use crate::args::HeapTakeArgs;
-use crate::baseline::{Baseline, receipt_text, verdict, write_receipt};
-use crate::console::{StatusLine, counted, grouped, note, note_all};
+use crate::baseline::{verdict, write_receipt};
+use crate::console::{StatusLine, counted, grouped, note};
 use crate::detach_wait::wait_for_an_earlier_one;
 use crate::exit::Exit;
-use crate::failure::{Cut, Failure, Remedies};
-use crate::instance_lock::InstanceLock;
+use crate::failure::{Cut, Failure};
 use crate::library;
 use crate::output::Destination;
-use crate::preconditions::{examine, obstacle};
 use crate::stop::{Input, Stop};
-use crate::target::{choose, unless_it_ended};
-use remora_attach::{Process, Slot, Subject, TargetText};
-use remora_collector::{HeapProgress, NamingBudget, NotAttached, WatchSession, WatchState, Watched as Event};
+use crate::target::choose;
+use remora_attach::{Process, TargetText};
+use remora_collector::{HeapProgress, NamingBudget, WatchSession, WatchState, Watched as Event};
 use remora_heap_tracking::{Compared, Watch};
-use remora_receipt::Facts;
 use std::time::{Duration, Instant};
 
 /// Time limit of the attach, which waits for a concurrent GC to end.
@@ -36,17 +34,13 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let process = choose(&args.target)?;
     wait_for_an_earlier_one(&process, &mut stop)?;
     let destination = receipt_place(args)?;
+    destination.as_ref().map_or(Ok(()), Destination::check)?;
     let both = args.output.as_deref().map(|file| SnapshotPair::beside(file, args.force)).transpose()?;
-    let prepared = prepare(args, &process).map_err(|failure| unless_it_ended(&process, failure))?;
-    let (allowance, _hold, before) = prepared;
+    let (allowance, _hold, before) = prepare(args, &process)?;
     say_beforehand(&process);
     let session = match WatchSession::attach(&process, library::FOR_HEAPS, ATTACH_TIME_LIMIT) {
         Ok(session) => session,
-        Err(NotAttached { error, facts }) => {
-            let failure = unless_it_ended(&process, error.into());
-            let Some(mut facts) = facts else { return Err(failure) };
-            return not_attached(&before, &process, &mut facts, failure);
-        }
+        Err(refused) => return not_attached(args, &before, &process, refused),
     };
     let mut course = Course::new(&process, session, (duration, allowance), both);
     let broke = course.run(&mut stop).err();
@@ -94,35 +88,6 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     verdict(ended.and(reported).and(kept.map(drop)).and(written), receipt.clean())
 }
 
-/// Runs every check that can fail before the process is contacted.
-fn prepare(args: &HeapTakeArgs, process: &Process) -> Result<(Allowance, InstanceLock, Baseline), Failure> {
-    if let Some(obstacle) = obstacle(process, &examine(process, library::FOR_HEAPS, Slot::Main)?) {
-        return Err(beside_another(obstacle.failure));
-    }
-    has_a_place(process)?;
-    Ok((Allowance::of(process, args.max_extra_memory)?, InstanceLock::take(process)?, Baseline::of(process)?))
-}
-
-fn receipt_place(args: &HeapTakeArgs) -> Result<Option<Destination>, Failure> {
-    let place = args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force));
-    if args.shown.json && place == Some(Destination::Stdout) {
-        return Err(Failure::Usage(
-            "--json prints to standard output, and so does `-`; give --receipt a file, or leave --json out".to_owned(),
-        ));
-    }
-    place.as_ref().map_or(Ok(()), Destination::check)?;
-    Ok(place)
-}
-
-fn not_attached(before: &Baseline, process: &Process, facts: &mut Facts, failure: Failure) -> Result<Exit, Failure> {
-    if process.require_same().is_ok() {
-        set_right(before, process, facts);
-    }
-    let receipt = before.verify(facts, false);
-    note_all(&receipt_text(&receipt));
-    verdict(Err(failure), receipt.clean())
-}
-
 /// Announces what a watch does to the process.
 fn say_beforehand(process: &Process) {
     note(
@@ -132,23 +97,6 @@ fn say_beforehand(process: &Process) {
          after each loss of events, every ten seconds at most.",
     );
     say_what_stays(process);
-}
-
-/// Alternatives where the main profiler's slot is taken.
-fn beside_another(failure: Failure) -> Failure {
-    match failure {
-        Failure::Precondition { process_id, found, subject: Subject::ProfilerSlot, .. } => {
-            let remedy = "take two snapshots beside the other profiler (.NET 6 and later), `remora heap -p PID -o FILE` now and later, \
-                          and compare them with `remora heap diff`";
-            Failure::Precondition {
-                process_id,
-                found,
-                subject: Subject::ProfilerSlot,
-                remedies: Remedies::Text(remedy),
-            }
-        }
-        other => other,
-    }
 }
 
 /// The heap mirror, and the stored snapshots.

@@ -4,7 +4,7 @@
 //! Other targets (a pipe, `/dev/null`) are written directly: there is nothing to overwrite.
 //! The folder is opened once, at the first check, and kept open ([`Folder`]).
 
-use super::folder::{DIGITS, Folder, UNFINISHED, Unfinished};
+use super::folder::{DIGITS, Folder, UNFINISHED, Unfinished, free_space};
 use crate::failure::{Failure, Place};
 use remora_terminal::Escaped;
 use rustix::fs::{AtFlags, FileType, Mode, fstatvfs};
@@ -300,17 +300,8 @@ pub(crate) fn directory_of(path: &Path) -> PathBuf {
 
 fn check_space(place: Place, folder: &Folder) -> Result<(), Failure> {
     // If free space is unknown, writing reports a full disk.
-    let Ok(disk) = fstatvfs(folder) else {
-        return Ok(());
-    };
-    if disk.f_blocks == 0 {
-        // A file system without a size is not full: /proc and /sys, or memory without a limit.
-        return Ok(());
-    }
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    if free >= SPACE_NEEDED {
-        return Ok(());
-    }
+    // If free space is unknown, writing reports a full disk. A file system without a size is not full.
+    let Some(free) = free_space(folder).filter(|free| *free < SPACE_NEEDED) else { return Ok(()) };
     let why = format!("{:.1} MiB are free, {} MiB are needed", free as f64 / f64::from(1 << 20), SPACE_NEEDED >> 20);
     Err(Failure::DiskFull { place, why })
 }

@@ -303,6 +303,12 @@ fn step(folder: OwnedFd, name: &OsStr, links: &mut usize) -> io::Result<OwnedFd>
     walk(folder.as_fd(), Path::new(OsStr::from_bytes(text.as_bytes())), links)
 }
 
+/// Free bytes on the disk of a file or a folder; `None` if unknown, and where the system shows things of its own, as in /proc.
+pub(super) fn free_space(file: impl AsFd) -> Option<u64> {
+    let disk = rustix::fs::fstatvfs(file).ok().filter(|disk| disk.f_blocks > 0)?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
 /// The path that opens what a descriptor refers to.
 fn by_descriptor(descriptor: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())

@@ -1,10 +1,9 @@
 //! File formats: Remora's own, and those of the exporters.
 
-use crate::failure::Failure;
+use super::named_format::NamedFormat;
 use remora_export::Format;
 use remora_profile::Profile;
 use std::io::{self, Write};
-use std::path::Path;
 
 /// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,46 +14,27 @@ pub(crate) enum FileFormat {
     Export(Format),
 }
 
-impl FileFormat {
-    /// Every format, in listed order.
+impl NamedFormat for FileFormat {
     fn all() -> impl Iterator<Item = FileFormat> {
         std::iter::once(FileFormat::Remora).chain(Format::ALL.into_iter().map(FileFormat::Export))
     }
 
-    /// The format called `name`, by its name or by its extension, upper or lower case.
-    pub(crate) fn from_name(name: &str) -> Result<FileFormat, Failure> {
-        let lower = name.to_ascii_lowercase();
-        let called = |format: &FileFormat| {
-            [format.name(), format.ending(), format.ending().trim_start_matches('.')].contains(&lower.as_str())
-        };
-        let found = FileFormat::all().find(called);
-        found.ok_or_else(|| unknown(name))
-    }
-
-    /// The format by the extension of `path`.
-    pub(crate) fn from_path(path: &Path) -> Result<FileFormat, Failure> {
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let lower = name.to_ascii_lowercase();
-        let found = FileFormat::all().find(|format| lower.ends_with(format.ending()));
-        found.ok_or_else(|| unknown(&name))
-    }
-
-    /// The name on the command line.
-    pub(crate) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             FileFormat::Remora => "remora",
             FileFormat::Export(format) => format.name(),
         }
     }
 
-    /// The extension of such files.
-    pub(crate) fn ending(self) -> &'static str {
+    fn ending(self) -> &'static str {
         match self {
             FileFormat::Remora => ".remora",
             FileFormat::Export(format) => format.ending(),
         }
     }
+}
 
+impl FileFormat {
     /// Whether the format is binary.
     pub(crate) fn is_binary(self) -> bool {
         matches!(self, FileFormat::Remora | FileFormat::Export(Format::Pprof | Format::Firefox))
@@ -80,15 +60,10 @@ pub(crate) fn as_io(error: remora_recording::Error) -> io::Error {
     }
 }
 
-fn unknown(given: &str) -> Failure {
-    let shown = |format: FileFormat| format!("{} ({})", format.name(), format.ending());
-    let known: Vec<String> = FileFormat::all().map(shown).collect();
-    Failure::UnknownFormat { given: given.to_owned(), known: known.join(", ") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn every_format_is_found_by_name_and_extension() {

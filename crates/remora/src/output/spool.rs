@@ -5,7 +5,7 @@
 //! the recording ends, and the final data fits.
 
 use super::destination::Destination;
-use super::folder::Unfinished;
+use super::folder::{Unfinished, free_space};
 use super::format::as_io;
 use crate::failure::{Failure, Place};
 use remora_collector::LaidOut;
@@ -236,10 +236,7 @@ impl Reserved {
 
     /// Free bytes on its disk; the maximum if unknown.
     fn free(&self) -> u64 {
-        match rustix::fs::fstatvfs(&self.file) {
-            Ok(disk) if disk.f_blocks > 0 => disk.f_bavail.saturating_mul(disk.f_frsize),
-            _ => u64::MAX,
-        }
+        free_space(&self.file).unwrap_or(u64::MAX)
     }
 }
 

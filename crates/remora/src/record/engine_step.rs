@@ -5,8 +5,9 @@ use crate::output::{Spool, StreamSpool};
 use remora_profile::Profile;
 use remora_receipt::Facts;
 
-/// Why the recording ended.
-#[derive(Debug)]
+/// Why the recording ended. Its names are part of the result in JSON.
+#[derive(Debug, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum EndReason {
     /// The duration is over.
     TimeIsOver,

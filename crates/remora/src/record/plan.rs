@@ -1,25 +1,14 @@
 //! Resolves the flags of `record` into a plan, and refuses invalid combinations.
 
 use super::child::Printing;
-use crate::args::{EngineArg, RecordArgs};
+use crate::args::{EngineChoice, RecordArgs};
 use crate::failure::Failure;
-use crate::output::{Destination, FileFormat, Output, default_output};
+use crate::output::{Destination, FileFormat, NamedFormat, Output, default_output};
 use jiff::Zoned;
 use remora_attach::Process;
 use remora_profile::{ApplicationRule, Event};
 use std::path::Path;
 use std::time::Duration;
-
-/// The engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Choice {
-    /// The agent, otherwise the runtime's own sampler.
-    Auto,
-    /// The agent only.
-    Agent,
-    /// The runtime's own sampler.
-    EventPipe,
-}
 
 /// The resolved flags.
 #[derive(Debug, Clone)]
@@ -33,7 +22,7 @@ pub(crate) struct Plan {
     /// When to stop automatically.
     pub(crate) duration: Option<Duration>,
     /// The engine.
-    pub(crate) engine: Choice,
+    pub(crate) engine: EngineChoice,
     /// Which code is the application's.
     pub(crate) rule: ApplicationRule,
     /// Whether the result is JSON.
@@ -54,15 +43,11 @@ impl Plan {
         let named = args.output.as_deref().map(|path| Output::resolve(path, format, args.force)).transpose()?;
         let format = format.map_or(Ok(FileFormat::Export(remora_export::Format::Html)), FileFormat::from_name)?;
         Ok(Plan {
-            event: args.event.into(),
+            event: args.event,
             frequency: args.frequency,
             signal_budget: args.signal_budget,
             duration: args.duration,
-            engine: match args.engine {
-                EngineArg::Auto => Choice::Auto,
-                EngineArg::Agent => Choice::Agent,
-                EngineArg::Eventpipe => Choice::EventPipe,
-            },
+            engine: args.engine,
             rule: args.application.rule(),
             json: args.json,
             receipt: args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force)),
@@ -133,7 +118,7 @@ mod tests {
         assert_eq!((plan.event, plan.frequency, plan.duration), (Event::Cpu, 99, None));
         assert_eq!(
             (plan.engine, plan.json, plan.receipt.clone(), plan.named.clone()),
-            (Choice::Auto, false, None, None)
+            (EngineChoice::Auto, false, None, None)
         );
         assert_eq!(plan.format.ending(), ".html");
     }
@@ -144,7 +129,7 @@ mod tests {
             plan("-n Orders -d 1m -e wall -f 10000 -o a.pb.gz --receipt r.json --force --engine eventpipe --json")
                 .expect("they make sense");
         assert_eq!((plan.event, plan.frequency, plan.duration), (Event::Wall, 10_000, Some(Duration::from_secs(60))));
-        assert_eq!(plan.engine, Choice::EventPipe);
+        assert_eq!(plan.engine, EngineChoice::EventPipe);
         assert_eq!(plan.receipt, Some(Destination::of_receipt(Path::new("r.json"), true)));
         let named = plan.named.expect("it is named");
         assert_eq!((named.format.name(), named.destination), ("pprof", Destination::of(Path::new("a.pb.gz"), true)));

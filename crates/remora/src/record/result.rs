@@ -1,7 +1,7 @@
 //! The summary printed at the end of a recording.
 
 use super::engine_step::EndReason;
-use crate::baseline::receipt_text;
+use crate::baseline::{receipt_json, receipt_text};
 use crate::console::{Page, line, note_all, out};
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
@@ -9,6 +9,7 @@ use crate::report::{Part, Summed, head, hottest, tables};
 use remora_profile::{ApplicationRule, ApplicationTime, Profile, Summary};
 use remora_receipt::Receipt;
 use serde::Serialize;
+use serde_json::json;
 
 /// Methods in the summary.
 const TOP: usize = 10;
@@ -45,16 +46,6 @@ struct Json<'a> {
     receipt: serde_json::Value,
 }
 
-/// JSON output where nothing was recorded, though the process may have been touched.
-#[derive(Debug, Serialize)]
-struct NothingJson {
-    clean: bool,
-    ended: &'static str,
-    error: serde_json::Map<String, serde_json::Value>,
-    files: Vec<String>,
-    receipt: serde_json::Value,
-}
-
 /// Reports the receipt of a recording that did not start.
 pub(crate) fn tell_of_nothing(
     receipt: &Receipt,
@@ -64,13 +55,13 @@ pub(crate) fn tell_of_nothing(
 ) -> Result<(), Failure> {
     let files = written(receipt_file.into_iter());
     let text = if json {
-        Page::json(&NothingJson {
-            clean: receipt.clean(),
-            ended: "not-begun",
-            error: failure.json_value(),
-            files,
-            receipt: as_value(receipt),
-        })
+        Page::json(&json!({
+            "clean": receipt.clean(),
+            "ended": "not-begun",
+            "error": failure.json_value(),
+            "files": files,
+            "receipt": receipt_json(receipt),
+        }))
     } else {
         receipt_text(receipt) + wrote(&files)
     };
@@ -97,11 +88,6 @@ fn wrote(files: &[String]) -> Page {
     files.iter().map(|file| line(format!("wrote {file}"))).sum()
 }
 
-fn as_value(receipt: &Receipt) -> serde_json::Value {
-    // It was written as JSON just before.
-    serde_json::from_str(&receipt.to_json()).unwrap_or_default()
-}
-
 impl Outcome<'_> {
     /// Prints the summary: on standard output, unless the recording itself went there.
     pub(crate) fn tell(&self, json: bool, output: &Output) -> Result<(), Failure> {
@@ -113,22 +99,14 @@ impl Outcome<'_> {
     fn json(&self, summary: &Summary) -> Page {
         Page::json(&Json {
             clean: self.receipt.clean(),
-            ended: match self.why {
-                EndReason::TimeIsOver => "time-is-over",
-                EndReason::Asked => "asked",
-                EndReason::TargetEnded(_) => "target-ended",
-                EndReason::DiskFull => "disk-full",
-                EndReason::Limit(_) => "limit",
-                EndReason::Unreadable(_) => "unreadable",
-                EndReason::Failed(_) => "failed",
-            },
+            ended: self.why.into(),
             files: self.files(),
             first_sample_nanoseconds: self.first_sample,
             managed_frames: self.managed_frames.map(|(all, _)| all),
             managed_frames_named: self.managed_frames.map(|(_, named)| named),
             recording: Summed::of(self.profile),
             hottest: Part::of(self.profile, None, summary, (self.rule, TOP)),
-            receipt: as_value(self.receipt),
+            receipt: receipt_json(self.receipt),
         })
     }
 

@@ -156,7 +156,7 @@ impl<'a> ApplicationJson<'a> {
         top: usize,
     ) -> ApplicationJson<'a> {
         let time = ApplicationTime::of(profile, rule, thread);
-        let of = |frame| Method::of(profile, frame);
+        let of = |frame| Method::at(profile, frame);
         let methods = time.methods.iter().take(top).map(|method| {
             let Method { name, module, .. } = of(method.frame);
             let lines = method.lines.iter().take(LINES).map(|line| {

@@ -2,7 +2,7 @@
 
 use super::application::ApplicationJson;
 use crate::console::Page;
-use remora_profile::{ApplicationRule, FrameIx, FrameKind, Profile, Summary, ThreadIx};
+use remora_profile::{ApplicationRule, FrameIx, FrameKind, HotMethod, Profile, Summary, ThreadIx};
 use remora_recording::Recording;
 use serde::Serialize;
 
@@ -156,15 +156,7 @@ impl<'a> Part<'a> {
             thread: thread.map(|thread| ThreadName::of(profile, thread)),
             samples: summary.samples,
             weight_nanoseconds: summary.total_weight,
-            methods: hottest
-                .map(|hot| Method {
-                    self_nanoseconds: hot.self_weight,
-                    total_nanoseconds: hot.total_weight,
-                    self_samples: hot.self_samples,
-                    total_samples: hot.total_samples,
-                    ..Method::of(profile, hot.frame)
-                })
-                .collect(),
+            methods: hottest.map(|hot| Method::of(profile, hot)).collect(),
             application: ApplicationJson::of(profile, rule, thread, top),
             threads: summary
                 .threads
@@ -188,8 +180,14 @@ impl<'a> ThreadName<'a> {
 }
 
 impl<'a> Method<'a> {
-    pub(super) fn of(profile: &'a Profile, frame: FrameIx) -> Method<'a> {
-        let frame = profile.frame_at(frame);
+    /// Names and places of a frame, without times.
+    pub(super) fn at(profile: &'a Profile, frame: FrameIx) -> Method<'a> {
+        let none = HotMethod { frame, self_weight: 0, total_weight: 0, self_samples: 0, total_samples: 0 };
+        Method::of(profile, &none)
+    }
+
+    fn of(profile: &'a Profile, hot: &HotMethod) -> Method<'a> {
+        let frame = profile.frame_at(hot.frame);
         let kind = match frame.kind {
             FrameKind::Managed => "managed",
             FrameKind::Native => "native",
@@ -202,10 +200,10 @@ impl<'a> Method<'a> {
             module: frame.module.map(|module| profile.text(module)),
             file: frame.file.map(|file| profile.text(file)),
             line: frame.line,
-            self_nanoseconds: 0,
-            total_nanoseconds: 0,
-            self_samples: 0,
-            total_samples: 0,
+            self_nanoseconds: hot.self_weight,
+            total_nanoseconds: hot.total_weight,
+            self_samples: hot.self_samples,
+            total_samples: hot.total_samples,
         }
     }
 }

@@ -98,16 +98,16 @@ fn with_callees(profile: &Profile, summary: &Summary, top: usize) -> Page {
 fn methods(profile: &Profile, summary: &Summary, methods: &[&HotMethod], (top, title): (usize, &str)) -> Page {
     let mut text = line(format!("{:>10} {:>7} {:>10} {:>7}  {title}", "self", "", "total", ""));
     for method in methods.iter().take(top) {
-        text += line(format!(
-            "{:>10} {:>7} {:>10} {:>7}  {}",
-            show(method.self_weight),
-            percent(method.self_weight, summary.total_weight),
-            show(method.total_weight),
-            percent(method.total_weight, summary.total_weight),
-            label(profile, method.frame)
-        ));
+        let weights = [method.self_weight, method.total_weight];
+        text += row(weights, summary.total_weight, &label(profile, method.frame));
     }
     text + more(methods.len(), top)
+}
+
+/// A row of a table: two weights, each with its part of all, and what has them.
+fn row([first, second]: [u64; 2], all: u64, label: &str) -> Page {
+    let parts = [percent(first, all), percent(second, all)];
+    line(format!("{:>10} {:>7} {:>10} {:>7}  {label}", show(first), parts[0], show(second), parts[1]))
 }
 
 /// How many rows a table leaves out.
@@ -121,14 +121,8 @@ fn more(rows: usize, top: usize) -> Page {
 fn threads(profile: &Profile, summary: &Summary, top: usize) -> Page {
     let mut text = line(format!("{:>10} {:>7} {:>10} {:>7}  thread", "time", "", "waiting", ""));
     for share in summary.threads.iter().take(top) {
-        text += line(format!(
-            "{:>10} {:>7} {:>10} {:>7}  {}",
-            show(share.weight),
-            percent(share.weight, summary.total_weight),
-            show(share.blocked_weight),
-            percent(share.blocked_weight, summary.total_weight),
-            profile.threads()[share.thread.0 as usize].label()
-        ));
+        let label = profile.threads()[share.thread.0 as usize].label();
+        text += row([share.weight, share.blocked_weight], summary.total_weight, &label);
     }
     text + more(summary.threads.len(), top)
 }

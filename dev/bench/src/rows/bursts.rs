@@ -11,6 +11,7 @@ use crate::perf;
 use crate::rights::{Recorded, Rights};
 use crate::shares::Shares;
 use crate::table::Row;
+use clap::ValueEnum as _;
 use remora_e2e::{Start, Target};
 use serde_json::json;
 use std::time::Duration;
@@ -26,106 +27,48 @@ const SUM_BAR: f64 = 0.02;
 struct Program {
     what: &'static str,
     /// See `tests/targets/bursts.cs`.
-    actors: &'static [&'static str],
-    methods: &'static [&'static str],
+    actors: Vec<&'static str>,
     rights: Rights,
     /// Whether another process keeps every CPU busy.
     crowded: bool,
 }
 
-const fn alone(
-    what: &'static str,
-    rights: Rights,
-    actors: &'static [&'static str],
-    methods: &'static [&'static str],
-) -> Program {
-    Program { what, actors, methods, rights, crowded: false }
+/// For each program: its rights, whether another process keeps every CPU busy, its actors, and the row's text.
+const PROGRAMS: &str = "\
+inherited    | alone   | delay:1:-:1:Alpha*1 sleep:2:-:1:Beta*1              | 1 ms after Task.Delay(1), 1 ms after Thread.Sleep(2); root
+unprivileged | alone   | delay:1:-:1:Alpha*1 sleep:2:-:1:Beta*1              | the same; unprivileged
+without-perf | alone   | delay:1:-:1:Alpha*1 sleep:2:-:1:Beta*1              | the same; unprivileged, perf_event_open refused
+unprivileged | crowded | delay:1:-:1:Alpha*1 sleep:2:-:1:Beta*1              | the same; unprivileged, beside a process that keeps all CPUs busy
+unprivileged | alone   | sleep:1:0:1:Alpha*1 sleep:1:2:1:Beta*1              | 1 ms right after a tick, 1 ms from 2 ms after a tick
+inherited    | alone   | sleep:1:1:1:Alpha*1 delay:1:3:1:Beta*1              | 1 ms from 1 ms and from 3 ms after a tick
+unprivileged | alone   | sleep:1:3.85:2:Alpha*0.3 sleep:1:1.5:2:Beta*0.3     | 0.3 ms across a tick, 0.3 ms between ticks, two threads each
+unprivileged | alone   | socket:1:-:2:Alpha*0.3 semaphore:3:-:1:Beta*2       | 0.3 ms after a socket, 2 ms after a SemaphoreSlim
+unprivileged | alone   | pool:3:-:1:Alpha*3 delay:6:-:1:Beta*6               | 3 ms as work items of the thread pool, 6 ms after Task.Delay(6)
+unprivileged | alone   | delay:5:-:20:Alpha*0.1 sleep:5:-:20:Beta*0.1        | 0.1 ms, 20 threads after Task.Delay(5), 20 after Thread.Sleep(5)
+without-perf | alone   | pool:40:-:20:Alpha*1k socket:50:-:20:Beta*1         | 1 ms, half in system calls, 20 work items; 1 ms without, 20 sockets
+unprivileged | alone   | semaphore:6:-:2:Alpha*2k sleep:6:-:2:Beta*2         | 2 ms, half in system calls, after a SemaphoreSlim; 2 ms without, after Thread.Sleep; two threads each
+unprivileged | alone   | sleep:1:-:1:Alpha*0.1+Beta*0.3+Gamma*1+Delta*6      | 0.1, 0.3, 1 and 6 ms in turns in one thread
+inherited    | alone   | delay:1:-:2:Alpha*0.3k+Beta*3+Gamma*1k              | 0.3 ms and 1 ms half in system calls, 3 ms without, in turns, two tasks
+unprivileged | crowded | sleep:40:-:20:Alpha*0.3+Beta*3 delay:20:-:2:Gamma*6 | 0.3 and 3 ms in turns in 20 threads, 6 ms in two tasks; all CPUs busy";
+
+fn programs() -> Outcome<Vec<Program>> {
+    PROGRAMS.lines().map(|row| Program::of(row).ok_or_else(|| format!("not a program: {row}").into())).collect()
 }
 
-const TWO: &[&str] = &["Alpha", "Beta"];
-const THREE: &[&str] = &["Alpha", "Beta", "Gamma"];
-const FOUR: &[&str] = &["Alpha", "Beta", "Gamma", "Delta"];
-const KNOWN: &[&str] = &["delay:1:-:1:Alpha*1", "sleep:2:-:1:Beta*1"];
+impl Program {
+    fn of(row: &'static str) -> Option<Program> {
+        let mut cells = row.split('|').map(str::trim);
+        let rights = Rights::from_str(cells.next()?, false).ok()?;
+        let crowded = cells.next()? == "crowded";
+        Some(Program { rights, crowded, actors: cells.next()?.split(' ').collect(), what: cells.next()? })
+    }
 
-const PROGRAMS: &[Program] = &[
-    alone("1 ms after Task.Delay(1), 1 ms after Thread.Sleep(2); root", Rights::Inherited, KNOWN, TWO),
-    alone("the same; unprivileged", Rights::Unprivileged, KNOWN, TWO),
-    alone("the same; unprivileged, perf_event_open refused", Rights::WithoutPerf, KNOWN, TWO),
-    Program {
-        what: "the same; unprivileged, beside a process that keeps all CPUs busy",
-        actors: KNOWN,
-        methods: TWO,
-        rights: Rights::Unprivileged,
-        crowded: true,
-    },
-    alone(
-        "1 ms right after a tick, 1 ms from 2 ms after a tick",
-        Rights::Unprivileged,
-        &["sleep:1:0:1:Alpha*1", "sleep:1:2:1:Beta*1"],
-        TWO,
-    ),
-    alone(
-        "1 ms from 1 ms and from 3 ms after a tick",
-        Rights::Inherited,
-        &["sleep:1:1:1:Alpha*1", "delay:1:3:1:Beta*1"],
-        TWO,
-    ),
-    alone(
-        "0.3 ms across a tick, 0.3 ms between ticks, two threads each",
-        Rights::Unprivileged,
-        &["sleep:1:3.85:2:Alpha*0.3", "sleep:1:1.5:2:Beta*0.3"],
-        TWO,
-    ),
-    alone(
-        "0.3 ms after a socket, 2 ms after a SemaphoreSlim",
-        Rights::Unprivileged,
-        &["socket:1:-:2:Alpha*0.3", "semaphore:3:-:1:Beta*2"],
-        TWO,
-    ),
-    alone(
-        "3 ms as work items of the thread pool, 6 ms after Task.Delay(6)",
-        Rights::Unprivileged,
-        &["pool:3:-:1:Alpha*3", "delay:6:-:1:Beta*6"],
-        TWO,
-    ),
-    alone(
-        "0.1 ms, 20 threads after Task.Delay(5), 20 after Thread.Sleep(5)",
-        Rights::Unprivileged,
-        &["delay:5:-:20:Alpha*0.1", "sleep:5:-:20:Beta*0.1"],
-        TWO,
-    ),
-    alone(
-        "1 ms, half in system calls, 20 work items; 1 ms without, 20 sockets",
-        Rights::WithoutPerf,
-        &["pool:40:-:20:Alpha*1k", "socket:50:-:20:Beta*1"],
-        TWO,
-    ),
-    alone(
-        "2 ms, half in system calls, after a SemaphoreSlim; 2 ms without, after Thread.Sleep; two threads each",
-        Rights::Unprivileged,
-        &["semaphore:6:-:2:Alpha*2k", "sleep:6:-:2:Beta*2"],
-        TWO,
-    ),
-    alone(
-        "0.1, 0.3, 1 and 6 ms in turns in one thread",
-        Rights::Unprivileged,
-        &["sleep:1:-:1:Alpha*0.1+Beta*0.3+Gamma*1+Delta*6"],
-        FOUR,
-    ),
-    alone(
-        "0.3 ms and 1 ms half in system calls, 3 ms without, in turns, two tasks",
-        Rights::Inherited,
-        &["delay:1:-:2:Alpha*0.3k+Beta*3+Gamma*1k"],
-        THREE,
-    ),
-    Program {
-        what: "0.3 and 3 ms in turns in 20 threads, 6 ms in two tasks; all CPUs busy",
-        actors: &["sleep:40:-:20:Alpha*0.3+Beta*3", "delay:20:-:2:Gamma*6"],
-        methods: THREE,
-        rights: Rights::Unprivileged,
-        crowded: true,
-    },
-];
+    /// The methods that its actors run: `Alpha` and `Beta` of `sleep:1:-:1:Alpha*0.1+Beta*0.3`.
+    fn methods(&self) -> Vec<String> {
+        let bursts = self.actors.iter().filter_map(|actor| actor.rsplit(':').next()).flat_map(|all| all.split('+'));
+        bursts.filter_map(|burst| Some(burst.split_once('*')?.0.to_owned())).collect()
+    }
+}
 
 /// A sampler's shares, and the true shares of the same time; or why it did not record.
 type Found = Result<(Option<Shares>, Vec<f64>), String>;
@@ -134,7 +77,7 @@ type Found = Result<(Option<Shares>, Vec<f64>), String>;
 pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     let mut sums = Vec::new();
-    for program in PROGRAMS {
+    for program in &programs()? {
         let (answer, perf) = ask(bench, program)?;
         answer.recorded.enter(&mut bench.account);
         sums.extend(sum_of(&answer.recorded));
@@ -147,7 +90,7 @@ pub fn measure(bench: &mut Bench) -> Outcome<Vec<Row>> {
 fn ask(bench: &Bench, program: &Program) -> Outcome<(Compared, Found)> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let _crowd = program.crowded.then(|| bench.start("busy", &[&processors.to_string()]));
-    let methods: Vec<String> = program.methods.iter().map(|&name| name.to_owned()).collect();
+    let methods = program.methods();
     let mut target = start(bench, program).ready();
     let (samples, seconds, time) =
         (bench.amount(BURST_SAMPLES), bench.amount(BURST_SECONDS), bench.amount(PEER_OF_TRUTH));
@@ -160,7 +103,7 @@ fn ask(bench: &Bench, program: &Program) -> Outcome<(Compared, Found)> {
 
 fn start(bench: &Bench, program: &Program) -> Start {
     let mut command = program.rights.command(&bench.runtime.launcher());
-    command.arg(Target::assembly("bursts")).args(program.actors);
+    command.arg(Target::assembly("bursts")).args(&program.actors);
     Start::of(command, "bursts")
 }
 
@@ -252,8 +195,16 @@ mod tests {
     }
 
     #[test]
+    fn a_program_has_the_methods_of_its_actors() {
+        let mut counts: Vec<usize> = programs().unwrap().iter().map(|program| program.methods().len()).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [&[2; 12][..], &[3, 3, 4]].concat());
+    }
+
+    #[test]
     fn each_value_of_each_dimension_occurs() {
-        let actors: Vec<&str> = PROGRAMS.iter().flat_map(|program| program.actors).copied().collect();
+        let programs = programs().unwrap();
+        let actors: Vec<&str> = programs.iter().flat_map(|program| program.actors.iter().copied()).collect();
         let occurs = |mark: &str| actors.iter().any(|actor| actor.contains(mark));
         for waker in ["delay:", "sleep:", "socket:", "semaphore:", "pool:"] {
             assert!(occurs(waker), "{waker}");
@@ -278,8 +229,8 @@ mod tests {
             );
         }
         for rights in [Rights::Inherited, Rights::Unprivileged, Rights::WithoutPerf] {
-            assert!(PROGRAMS.iter().any(|program| program.rights == rights), "{rights:?}");
+            assert!(programs.iter().any(|program| program.rights == rights), "{rights:?}");
         }
-        assert!(PROGRAMS.iter().any(|program| program.crowded));
+        assert!(programs.iter().any(|program| program.crowded));
     }
 }

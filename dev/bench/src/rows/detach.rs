@@ -64,10 +64,7 @@ fn before_and_after(bench: &mut Bench) -> Outcome<Row> {
     let column = |of: fn(&(f64, f64)) -> f64| ratios.iter().map(of).collect::<Vec<f64>>();
     let by_clock = Interval::of(&column(|ratio| ratio.0)).ok_or("no process")?;
     let by_cpu = Interval::of(&column(|ratio| ratio.1)).ok_or("no process")?;
-    let measured = format!(
-        "{:.4} (95 %: {:.4} to {:.4}); for each second of CPU time {:.4}",
-        by_clock.mean, by_clock.low, by_clock.high, by_cpu.mean
-    );
+    let measured = format!("{}; for each second of CPU time {:.4}", by_clock.text("", 4), by_cpu.mean);
     Ok(Row::shown(&format!("throughput after a recording to before, {} processes", ratios.len()), measured)
         .against("0.98 to 1.02", (0.98..=1.02).contains(&by_clock.mean))
         .numbers(json!({ "by_clock": by_clock, "by_cpu": by_cpu, "ratios": ratios })))

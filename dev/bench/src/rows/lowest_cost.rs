@@ -34,21 +34,16 @@ pub fn measure(bench: &Bench) -> Outcome<Vec<Row>> {
 fn kernel(bench: &Bench, threads: usize) -> Outcome<Row> {
     let busy = Busy::start(threads);
     let mut whole = Vec::new();
-    let turn = || {
-        std::thread::sleep(TURN);
-        Ok(0)
-    };
     for _ in 0..bench.amount(BLOCKS_OF_COST) {
-        let alone = busy.work(turn)?;
-        let Ok(sampled) = perf::while_recording(std::process::id(), || busy.work(turn)) else { break };
+        let alone = busy.work(idle)?;
+        let Ok(sampled) = perf::while_recording(std::process::id(), || busy.work(idle)) else { break };
         // One sample for each period of CPU time.
         let samples = sampled.used * f64::from(HERTZ);
         whole.push((sampled.used - sampled.done * alone.used / alone.done) / samples * 1e6);
     }
     let what = format!("without Remora: CPU time for each sample that the kernel takes at {HERTZ} Hz, {threads} busy");
     let Some(whole) = Interval::of(&whole) else { return Ok(Row::shown(&what, "perf cannot record here".into())) };
-    let measured = format!("{:.1} us (95 %: {:.1} to {:.1})", whole.mean, whole.low, whole.high);
-    Ok(Row::shown(&what, measured).numbers(json!({ "all_us": whole })))
+    Ok(Row::shown(&what, whole.text(" us", 1)).numbers(json!({ "all_us": whole })))
 }
 
 fn signals(bench: &Bench, threads: usize) -> Outcome<Row> {
@@ -58,10 +53,7 @@ fn signals(bench: &Bench, threads: usize) -> Outcome<Row> {
     let mut random = Random::new(u64::from(HERTZ));
     let (mut whole, mut waking) = (Vec::new(), Vec::new());
     for _ in 0..bench.amount(BLOCKS_OF_COST) {
-        let alone = busy.work(|| {
-            std::thread::sleep(TURN);
-            Ok(0)
-        })?;
+        let alone = busy.work(idle)?;
         let mut own = 0.0;
         let signalled = busy.work(|| {
             let before = own_time();
@@ -77,11 +69,14 @@ fn signals(bench: &Bench, threads: usize) -> Outcome<Row> {
     signal_hook::low_level::unregister(handler);
     let (whole, waking) = (Interval::of(&whole).ok_or("no turns")?, Interval::of(&waking).ok_or("no turns")?);
     let what = format!("without Remora: CPU time for each signal with an empty handler at {HERTZ} Hz, {threads} busy");
-    let measured = format!(
-        "{:.1} us (95 %: {:.1} to {:.1}): waking and sending {:.1}",
-        whole.mean, whole.low, whole.high, waking.mean
-    );
+    let measured = format!("{}: waking and sending {:.1}", whole.text(" us", 1), waking.mean);
     Ok(Row::shown(&what, measured).numbers(json!({ "all_us": whole, "sender_us": waking })))
+}
+
+/// A turn without signals.
+fn idle() -> Outcome<u64> {
+    std::thread::sleep(TURN);
+    Ok(0)
 }
 
 /// Threads that compute and count their operations.

@@ -4,7 +4,7 @@ use super::percent;
 use crate::Outcome;
 use crate::agent::Agent;
 use crate::bench::{self, Bench, LARGE, NAMES};
-use crate::peer::Peer;
+use crate::peer;
 use crate::table::Row;
 use remora_e2e::{Runtime, Start, Target};
 use remora_profile::{Event, FrameKind, Profile};
@@ -76,9 +76,7 @@ fn large(bench: &mut Bench, what: &str, mut target: Target) -> Outcome<Row> {
     if target.ask_number("count") == 0 || target.ask_number("failed") > 0 {
         return Err(format!("{what} does not work").into());
     }
-    let mut peer = Peer::start(target.pid())?;
-    peer.run(bench.amount(LARGE) / 4)?;
-    let peer = named_in(&peer.end()?.profile()?);
+    let peer = named_in(&peer::record(target.pid(), bench.amount(LARGE) / 4)?);
     Ok(Row::shown(
         &format!("managed frames named, {what}"),
         format!("{} of {} frames", percent(named.share()), named.frames),

@@ -21,9 +21,8 @@ pub fn two_threads(bench: &mut Bench) -> Outcome<Vec<Row>> {
     let blocks = take_turns(bench, &mut target, plan)?;
     let by_clock = Costs::of(&blocks, Work::by_clock)?;
     let by_cpu = Costs::of(&blocks, Work::by_cpu)?;
-    let quotient = by_clock.quotient.map_or("the runtime's own sampler cost nothing".to_owned(), |quotient| {
-        format!("{:.3} (95 %: {:.3} to {:.3})", quotient.mean, quotient.low, quotient.high)
-    });
+    let quotient =
+        by_clock.quotient.map_or("the runtime's own sampler cost nothing".to_owned(), |quotient| quotient.text("", 3));
     Ok(vec![
         costs_row(&format!("throughput lost at 999 Hz, two busy threads, {} paired seconds", blocks.len()), &by_clock)
             .against("upper end 1 % or less", by_clock.agent.high <= 0.01),

@@ -33,6 +33,10 @@ const fn shares_of(what: &'static str, period: &'static str) -> Program {
     Program { what, name: "shares", argument: Some(period), methods: &["Alpha", "Beta", "Gamma"] }
 }
 
+const fn system_calls(what: &'static str) -> Program {
+    Program { what, name: "syscalls", argument: None, methods: &["InSystemCalls", "InManagedCode"] }
+}
+
 /// One sampling interval is 1.001 ms at 999 Hz; signals arrive at most 250 times a second and thread: every 4 ms.
 const PROGRAMS: &[Program] = &[
     shares_of("shares in a period of 0.5 ms", "0.5"),
@@ -40,23 +44,13 @@ const PROGRAMS: &[Program] = &[
     shares_of("shares in a period of 2 ms", "2"),
     shares_of("shares in a period of 4 ms, that of the signals", "4"),
     shares_of("shares in a period of 8 ms", "8"),
-    Program {
-        what: "half in system calls, turns of 1 ms",
-        name: "syscalls",
-        argument: None,
-        methods: &["InSystemCalls", "InManagedCode"],
-    },
+    system_calls("half in system calls, turns of 1 ms"),
 ];
 
 /// These also wait for a CPU about half of the time.
 const CROWDED: &[Program] = &[
     shares_of("shares in a period of 4 ms, CPUs shared with busy threads", "4"),
-    Program {
-        what: "half in system calls, CPUs shared with busy threads",
-        name: "syscalls",
-        argument: None,
-        methods: &["InSystemCalls", "InManagedCode"],
-    },
+    system_calls("half in system calls, CPUs shared with busy threads"),
 ];
 
 /// The results of both samplers for one program, each with the program's own measurement of that time.

@@ -2,8 +2,8 @@
 
 use super::HEAD;
 use super::raw::{identifier, rust_type};
-use super::table::{Interface, Method, Param, SafeCallback, Table, Way};
-use std::fmt::Write;
+use super::table::{Method, Param, SafeCallback, Table, Way};
+use std::fmt::{Display, Write};
 
 /// Raw argument types in the safe layer: the safe type, and the conversion from a raw value.
 const SAFE_TYPES: &[(&str, &str)] = &[
@@ -38,36 +38,34 @@ const SAFE_TYPES: &[(&str, &str)] = &[
 
 /// `callback/slots.rs`.
 pub fn slots(table: &Table) -> Result<String, String> {
-    let chain: Vec<&Interface> = table.interfaces.iter().filter(|one| one.group == "callback").collect();
-    let last = chain.last().ok_or("no callback interface")?;
     let mut out = String::from(HEAD);
     out.push_str(
         "//! One safe method, one fence and one vtable entry for each slot of ICorProfilerCallback.\n\n\
          use super::fence::{self, fence};\nuse super::{CallbackObject, CallbackToken};\nuse crate::ids::*;\nuse crate::values::*;\n\
          use crate::{Alive, Attached, Guid, HResult, Info, Startup, sys};\nuse core::ffi::c_void;\n\n",
     );
-    names(&chain, &mut out);
-    profiler(table, &chain, &mut out)?;
-    for method in chain.iter().flat_map(|one| &one.methods) {
+    names(table, &mut out);
+    profiler(table, &mut out)?;
+    for method in table.methods("callback") {
         thunk(table, method, &mut out)?;
     }
-    vtable(table, &chain, last, &mut out)?;
+    vtables(table, &mut out)?;
     Ok(out)
 }
 
-fn names(chain: &[&Interface], out: &mut String) {
+fn names(table: &Table, out: &mut String) {
     out.push_str("/// The interfaces a [`CallbackObject`] answers to, with the number of the last slot of each.\npub const CALLBACK_IIDS: &[(sys::GUID, usize)] = &[\n");
-    for one in chain {
+    for one in table.group("callback") {
         let _ = writeln!(out, "    (sys::IID_{}, {}),", one.name, one.last);
     }
     out.push_str("];\n\n/// The names of the slots, from slot 3 on, as `on_panic`, `enter` and `leave` get them.\npub const SLOT_NAMES: &[&str] = &[\n");
-    for method in chain.iter().flat_map(|one| &one.methods) {
+    for method in table.methods("callback") {
         let _ = writeln!(out, "    {:?},", method.name);
     }
     out.push_str("];\n\n");
 }
 
-fn profiler(table: &Table, chain: &[&Interface], out: &mut String) -> Result<(), String> {
+fn profiler(table: &Table, out: &mut String) -> Result<(), String> {
     out.push_str(
         "/// What the runtime tells a profiler: one method for each slot, each doing nothing until it is overridden.\n\
          ///\n\
@@ -83,7 +81,7 @@ fn profiler(table: &Table, chain: &[&Interface], out: &mut String) -> Result<(),
          \x20   /// A callback panicked, and the runtime was answered without it.\n\
          \x20   fn on_panic(&self, slot: &'static str) {}\n",
     );
-    for method in chain.iter().flat_map(|one| &one.methods) {
+    for method in table.methods("callback") {
         let safe = safe(table, method)?;
         let (arguments, answer, body) = signature(table, method)?;
         let _ = writeln!(
@@ -99,11 +97,20 @@ fn profiler(table: &Table, chain: &[&Interface], out: &mut String) -> Result<(),
 /// Arguments, return type and default body of a safe method.
 pub fn signature(table: &Table, method: &Method) -> Result<(String, &'static str, String), String> {
     let safe = safe(table, method)?;
-    Ok(match safe.answer.as_str() {
-        "special" => (special_arguments(&method.name)?, " -> Result<(), HResult>", default_of_special(&method.name)),
-        "-" => (arguments(table, method)?, "", "{}".to_owned()),
-        "result" => (arguments(table, method)?, " -> Result<(), HResult>", "{\n        Ok(())\n    }".to_owned()),
-        other => (arguments(table, method)?, " -> bool", format!("{{\n        {}\n    }}", default_bool(other)?)),
+    if safe.answer == "special" {
+        return Ok((special_arguments(&method.name)?, " -> Result<(), HResult>", default_of_special(&method.name)));
+    }
+    let (answer, body) = answer(&safe.answer)?;
+    let arguments = arguments(table, method)?;
+    Ok((arguments.iter().map(|(name, ty)| format!(", {name}: {ty}")).collect(), answer, body))
+}
+
+/// Return type and default body by the answer in the table.
+pub fn answer(answer: &str) -> Result<(&'static str, String), String> {
+    Ok(match answer {
+        "-" => ("", "{}".to_owned()),
+        "result" => (" -> Result<(), HResult>", "{\n        Ok(())\n    }".to_owned()),
+        other => (" -> bool", format!("{{\n        {}\n    }}", default_bool(other)?)),
     })
 }
 
@@ -163,7 +170,8 @@ fn thunk(table: &Table, method: &Method, out: &mut String) -> Result<(), String>
     Ok(())
 }
 
-fn vtable(table: &Table, chain: &[&Interface], last: &Interface, out: &mut String) -> Result<(), String> {
+fn vtables(table: &Table, out: &mut String) -> Result<(), String> {
+    let last = table.group("callback").last().ok_or("no callback interface")?;
     let _ = write!(
         out,
         "\nimpl<T: ProfilerCallback> CallbackObject<T> {{\n    /// The one vtable of every such object: it begins with those of all earlier interfaces.\n\
@@ -171,22 +179,32 @@ fn vtable(table: &Table, chain: &[&Interface], last: &Interface, out: &mut Strin
         last.name, last.last
     );
     let mut base = "UNKNOWN".to_owned();
-    for one in chain {
+    for one in table.group("callback") {
         let number = format!("V{}", one.last);
-        let _ = writeln!(
-            out,
-            "\n    const {number}: sys::{}Vtbl = sys::{}Vtbl {{\n        base: Self::{base},",
-            one.name, one.name
-        );
-        for method in &one.methods {
-            let name = &safe(table, method)?.name;
-            let _ = writeln!(out, "        {}: {name}::<T>,", method.name);
-        }
-        out.push_str("    };\n");
+        let thunks = one.methods.iter().map(|method| Ok((&method.name, &safe(table, method)?.name)));
+        let thunks = thunks.collect::<Result<Vec<_>, String>>()?;
+        out.push('\n');
+        vtable(&one.name, &format!("const {number}"), &base, thunks, out);
         base = number;
     }
     out.push_str("}\n");
     Ok(())
+}
+
+/// A constant with the vtable of one interface, which begins with that of its base: each slot, and its thunk.
+pub fn vtable<'a>(
+    interface: &str,
+    constant: &str,
+    base: &str,
+    thunks: impl IntoIterator<Item = (&'a String, impl Display)>,
+    out: &mut String,
+) {
+    let _ =
+        writeln!(out, "    {constant}: sys::{interface}Vtbl = sys::{interface}Vtbl {{\n        base: Self::{base},");
+    for (slot, thunk) in thunks {
+        let _ = writeln!(out, "        {slot}: {thunk}::<T>,");
+    }
+    out.push_str("    };\n");
 }
 
 /// A method's name in the safe layer.
@@ -199,7 +217,7 @@ pub fn safe<'a>(table: &'a Table, method: &Method) -> Result<&'a SafeCallback, S
 }
 
 /// The parameters of the safe method: all but counts of arrays and out-parameters.
-pub fn shown(method: &Method) -> impl Iterator<Item = &Param> {
+fn shown(method: &Method) -> impl Iterator<Item = &Param> {
     method.params.iter().filter(|param| {
         param.way == Way::In && !method.params.iter().any(|other| other.count.as_deref() == Some(&param.name))
     })
@@ -209,23 +227,18 @@ fn out_param(method: &Method) -> Option<&Param> {
     method.params.iter().find(|param| param.way == Way::Out)
 }
 
-fn arguments(table: &Table, method: &Method) -> Result<String, String> {
-    let mut text = String::new();
-    for param in shown(method) {
-        let _ = write!(text, ", {}: {}", safe_name(table, param)?, safe_type(param)?);
-    }
-    Ok(text)
-}
-
-/// The name of a parameter in the safe layer.
-pub fn safe_name(table: &Table, param: &Param) -> Result<String, String> {
-    let safe = table.parameters.iter().find(|(raw, _)| *raw == param.name);
-    safe.map(|(_, name)| name.clone())
-        .ok_or_else(|| format!("callback-names.txt does not name the parameter {}", param.name))
+/// Name and type of each argument in the safe layer.
+pub fn arguments(table: &Table, method: &Method) -> Result<Vec<(String, String)>, String> {
+    let argument = |param: &Param| {
+        let safe = table.parameters.iter().find(|(raw, _)| *raw == param.name);
+        let (_, name) = safe.ok_or_else(|| format!("callback-names.txt does not name the parameter {}", param.name))?;
+        Ok((name.clone(), safe_type(param)?))
+    };
+    shown(method).map(argument).collect()
 }
 
 /// The type of a parameter in the safe layer.
-pub fn safe_type(param: &Param) -> Result<String, String> {
+fn safe_type(param: &Param) -> Result<String, String> {
     let plain = || {
         let found = SAFE_TYPES.iter().find(|(raw, _)| *raw == param.ty);
         found.map(|(_, safe)| *safe).ok_or_else(|| format!("no safe type for {}", param.ty))

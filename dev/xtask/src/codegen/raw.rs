@@ -88,7 +88,7 @@ pub fn constants(table: &Table) -> String {
 pub fn interfaces(table: &Table, group: &str) -> Result<String, String> {
     let mut out = String::from(HEAD);
     let _ = write!(out, "//! The interfaces of the group `{group}`.\n\nuse super::*;\nuse core::ffi::c_void;\n");
-    for one in table.interfaces.iter().filter(|one| one.group == group) {
+    for one in table.group(group) {
         interface(table, one, &mut out)?;
     }
     Ok(out)
@@ -158,20 +158,12 @@ fn interface(table: &Table, one: &Interface, out: &mut String) -> Result<(), Str
 }
 
 fn pointer(table: &Table, method: &Method) -> String {
-    let params: String = method
-        .params
-        .iter()
-        .map(|param| format!(", {}: {}", identifier(&param.name), rust_type(table, param)))
-        .collect();
+    let params = parameters(table, method);
     format!("unsafe extern \"system\" fn(this: *mut c_void{params}){}", returns(method))
 }
 
 fn call(table: &Table, interface: &str, method: &Method, out: &mut String) {
-    let params: String = method
-        .params
-        .iter()
-        .map(|param| format!(", {}: {}", identifier(&param.name), rust_type(table, param)))
-        .collect();
+    let params = parameters(table, method);
     let names: String = method.params.iter().map(|param| format!(", {}", identifier(&param.name))).collect();
     let _ = write!(
         out,
@@ -183,6 +175,11 @@ fn call(table: &Table, interface: &str, method: &Method, out: &mut String) {
         returns(method),
         method.name
     );
+}
+
+fn parameters(table: &Table, method: &Method) -> String {
+    let typed = |param: &Param| format!(", {}: {}", identifier(&param.name), rust_type(table, param));
+    method.params.iter().map(typed).collect()
 }
 
 fn returns(method: &Method) -> String {

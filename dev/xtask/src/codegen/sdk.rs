@@ -1,8 +1,8 @@
 //! The SDK's half: the trait that a profiler's author implements, and the path of each callback to it through the unload barrier.
 
 use super::HEAD;
-use super::callback::{default_bool, safe, safe_type, shown};
-use super::table::{Interface, Method, Table};
+use super::callback::{answer, arguments, default_bool, safe};
+use super::table::{Method, Table};
 use std::fmt::Write;
 
 /// Callbacks that the SDK answers itself: start, completion, end, and role.
@@ -22,9 +22,7 @@ const BY_HAND: &str = include_str!("sdk_profiler.txt");
 
 /// `sdk/slots.rs`.
 pub fn slots(table: &Table) -> Result<String, String> {
-    let chain: Vec<&Interface> = table.interfaces.iter().filter(|one| one.group == "callback").collect();
-    let methods: Vec<&Method> =
-        chain.iter().flat_map(|one| &one.methods).filter(|one| !OWN.contains(&one.name.as_str())).collect();
+    let methods: Vec<&Method> = table.methods("callback").filter(|one| !OWN.contains(&one.name.as_str())).collect();
     let mut out = String::from(HEAD);
     out.push_str(BY_HAND);
     for method in &methods {
@@ -66,22 +64,6 @@ fn forward(table: &Table, method: &Method, out: &mut String) -> Result<(), Strin
         "\n    fn {name}(&self{taken}){answer} {{\n        {heard}self.inside(|profiler, runtime| profiler.{name}(runtime{passed})){otherwise}\n    }}"
     );
     Ok(())
-}
-
-fn answer(answer: &str) -> Result<(&'static str, String), String> {
-    Ok(match answer {
-        "-" => ("", "{}".to_owned()),
-        "result" => (" -> Result<(), HResult>", "{\n        Ok(())\n    }".to_owned()),
-        other => (" -> bool", format!("{{\n        {}\n    }}", default_bool(other)?)),
-    })
-}
-
-fn arguments(table: &Table, method: &Method) -> Result<Vec<(String, String)>, String> {
-    let one = |param| {
-        let (name, ty) = (super::callback::safe_name(table, param)?, safe_type(param)?);
-        Ok((name, ty))
-    };
-    shown(method).map(one).collect()
 }
 
 /// Ids are valid in one runtime only; numbers and tokens everywhere.

@@ -1,7 +1,7 @@
 //! The runtime's half, for `crates/model/clr-abi`: Info as a trait behind its vtable, and a profiler's callbacks as methods to call.
 
 use super::HEAD;
-use super::callback::{in_sys, safe};
+use super::callback::{in_sys, safe, vtable};
 use super::raw::{identifier, rust_type};
 use super::table::{Interface, Method, Param, Table, Way};
 use std::fmt::Write;
@@ -16,48 +16,63 @@ const WORDS: &[(&str, &str)] = &[
     ("IDs", "Ids"),
 ];
 
+/// A slot of an interface that the runtime has or calls.
+pub struct Served<'a> {
+    pub interface: &'a Interface,
+    /// The place of the interface among those that extend one another, from 1 on.
+    pub version: usize,
+    pub method: &'a Method,
+    /// The name of the slot's constant and of its thunk.
+    pub slot: String,
+}
+
+impl Served<'_> {
+    /// The name of the method in Rust.
+    pub fn name(&self) -> String {
+        snake(&self.method.name)
+    }
+}
+
 /// `info.rs`.
 pub fn info(table: &Table) -> Result<String, String> {
-    let chain = chain(table, "info")?;
+    let all = served(table, "info", |method| Ok(snake(&method.name)))?;
     let mut out = String::from(HEAD);
     out.push_str(
         "//! One method, one thunk and one vtable entry for each slot of ICorProfilerInfo.\n\
          #![allow(non_snake_case, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
          use crate::object::serve;\nuse crate::{Answer, InfoObject, Slot};\nuse core::any::Any;\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
     );
-    let named = |method: &Method| Ok(snake(&method.name));
-    slots(&chain, "INFO", named, &mut out)?;
-    identifiers(&chain, &mut out);
-    argument_structs(table, methods(&chain), &mut out);
-    server(table, &chain, &mut out);
-    for method in methods(&chain) {
-        thunk(table, method, &mut out);
+    slot_constants(&all, &mut out);
+    slot_list("INFO_SLOTS", "Every slot", &all, &mut out);
+    identifiers(table, "info", &mut out);
+    argument_structs(table, &all, &mut out);
+    server(table, &all, &mut out)?;
+    for one in &all {
+        thunk(table, one, &mut out);
     }
-    vtable(&chain, &mut out);
+    vtables(table, &mut out);
     Ok(out)
 }
 
 /// `callbacks.rs`.
 pub fn callbacks(table: &Table) -> Result<String, String> {
-    let chain = chain(table, "callback")?;
+    let all = served(table, "callback", |method| Ok(safe(table, method)?.name.clone()))?;
     let mut out = String::from(HEAD);
     out.push_str(
         "//! One call for each slot of ICorProfilerCallback.\n\
          #![allow(non_snake_case, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
          use crate::{ProfilerObject, Slot};\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
     );
-    slots(&chain, "CALLBACK", |method| Ok(safe(table, method)?.name.clone()), &mut out)?;
-    identifiers(&chain, &mut out);
+    slot_constants(&all, &mut out);
+    slot_list("CALLBACK_SLOTS", "Every slot", &all, &mut out);
+    identifiers(table, "callback", &mut out);
     out.push_str("/// The slot of a callback, by its method of [`ProfilerObject`].\n#[macro_export]\nmacro_rules! callback_slot {\n");
-    for method in methods(&chain) {
-        let name = &safe(table, method)?.name;
-        let _ = writeln!(out, "    ({name}) => {{ $crate::callbacks::slot::{} }};", name.to_uppercase());
+    for Served { slot, .. } in &all {
+        let _ = writeln!(out, "    ({slot}) => {{ $crate::callbacks::slot::{} }};", slot.to_uppercase());
     }
     out.push_str("}\n\nimpl ProfilerObject {\n");
-    for (one, version) in chain.iter().zip(1..) {
-        for method in &one.methods {
-            call(table, one, version, method, &mut out)?;
-        }
+    for one in &all {
+        call(table, one, &mut out);
     }
     out.push_str("}\n");
     Ok(out)
@@ -71,30 +86,25 @@ pub fn support(table: &Table) -> Result<String, String> {
          #![allow(dead_code, reason = \"each test uses a part\")]\n\
          #![allow(non_snake_case, unused_variables, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
          use super::Noted;\nuse core::any::Any;\nuse core::mem::zeroed;\nuse corprof::{HResult, sys};\n\
-         use remora_clr_abi::{Answer, InfoServer, MetadataServer, ProfilerObject, Slot, info, metadata};\n\n",
+         use remora_clr_abi::{Answer, InfoServer, MetadataServer, ProfilerObject, Slot, info, metadata};\n\n\
+         impl InfoServer for Noted {\n    fn enter(&self, slot: Slot) -> Result<(), HResult> {\n        self.entered(slot)\n    }\n\n\
+         \x20   fn leave(&self, slot: Slot, answer: HResult) {\n        self.left(slot, answer);\n    }\n\n\
+         \x20   fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {\n        self.caught(slot, payload);\n    }\n\n\
+         \x20   fn unknown(&self, slot: Slot) {\n        self.counted(slot);\n    }\n\n\
+         \x20   fn version(&self) -> u8 {\n        self.newest\n    }\n",
     );
-    noting(&chain(table, "info")?, &mut out);
-    let info = chain(table, "info")?;
+    let info = served(table, "info", |method| Ok(snake(&method.name)))?;
+    noting(&info, "info", &mut out)?;
     out.push_str(
-        "\n/// Calls every slot of Info as a profiler would, with zeros for arguments.\n///\n/// # Safety\n/// `info` is a live object of the newest version.\n\
+        "}\n\n/// Calls every slot of Info as a profiler would, with zeros for arguments.\n///\n/// # Safety\n/// `info` is a live object of the newest version.\n\
          pub unsafe fn call_every_info_slot(info: *mut sys::IUnknown, mut answered: impl FnMut(&'static str, HResult)) {\n",
     );
-    for one in &info {
-        for method in &one.methods {
-            let zeros = ", zeroed()".repeat(method.params.len());
-            let _ = write!(
-                out,
-                "    // SAFETY: the object is alive, and zero is a value of every argument.\n\
-                 \x20   let answer = unsafe {{ sys::{}::{}(info.cast(){zeros}) }};\n    answered({:?}, HResult(answer));\n",
-                one.name, method.name, method.name
-            );
-        }
-    }
+    info.iter().for_each(|one| call_with_zeros(one, "info", "HResult(answer)", &mut out));
     out.push_str(
         "}\n\n/// Calls every callback as the runtime would, with zeros for what it hands in.\n///\n/// # Safety\n/// Both are live objects.\n\
          pub unsafe fn call_every_callback(object: &ProfilerObject, info: *mut sys::IUnknown, mut answered: impl FnMut(&'static str, Option<HResult>)) {\n",
     );
-    for method in methods(&chain(table, "callback")?) {
+    for method in table.methods("callback") {
         let arguments: Vec<&str> = method.params.iter().map(|param| argument(param)).collect();
         let _ = write!(
             out,
@@ -109,22 +119,36 @@ pub fn support(table: &Table) -> Result<String, String> {
     Ok(out)
 }
 
-fn noting(chain: &[&Interface], out: &mut String) {
-    out.push_str(
-        "impl InfoServer for Noted {\n    fn enter(&self, slot: Slot) -> Result<(), HResult> {\n        self.entered(slot)\n    }\n\n\
-         \x20   fn leave(&self, slot: Slot, answer: HResult) {\n        self.left(slot, answer);\n    }\n\n\
-         \x20   fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {\n        self.caught(slot, payload);\n    }\n\n\
-         \x20   fn unknown(&self, slot: Slot) {\n        self.counted(slot);\n    }\n\n\
-         \x20   fn version(&self) -> u8 {\n        self.newest\n    }\n",
-    );
-    for method in methods(chain) {
-        let (slot, name) = (snake(&method.name), &method.name);
+/// For each method of a server: one that logs its call.
+pub fn noting(all: &[Served], module: &str, out: &mut String) -> Result<(), String> {
+    for one in once(all) {
+        let (name, args) = (one.name(), &one.method.name);
+        let called = format!("self.called({args:?})");
+        let body = match one.method.returns.as_str() {
+            "void" => format!("{called};"),
+            "BOOL" => format!("{called} == HResult::S_FALSE"),
+            _ => format!("Ok({called})"),
+        };
+        let returns = returns(one.method)?.1;
         let _ = write!(
             out,
-            "\n    unsafe fn {slot}(&self, _: info::args::{name}) -> Answer {{\n        Ok(self.called({name:?}))\n    }}\n"
+            "\n    unsafe fn {name}(&self, _: {module}::args::{args}){returns} {{\n        {body}\n    }}\n"
         );
     }
-    out.push_str("}\n");
+    Ok(())
+}
+
+/// Calls one slot of `object`, and passes on what it answered.
+pub fn call_with_zeros(one: &Served, object: &str, answer: &str, out: &mut String) {
+    let (interface, method) = (&one.interface.name, &one.method.name);
+    let zeros = ", zeroed()".repeat(one.method.params.len());
+    let call = format!("unsafe {{ sys::{interface}::{method}({object}.cast(){zeros}) }}");
+    out.push_str("    // SAFETY: the object is alive, and zero is a value of every argument.\n");
+    let _ = if one.method.returns == "void" {
+        write!(out, "    {call};\n    answered({method:?}, None);\n")
+    } else {
+        write!(out, "    let answer = {call};\n    answered({method:?}, {answer});\n")
+    };
 }
 
 /// A test argument for a parameter: storage for an out-parameter, Info for an object, zero otherwise.
@@ -136,56 +160,74 @@ fn argument(param: &Param) -> &'static str {
     }
 }
 
-/// The interfaces of a group. All slots must return an HRESULT: otherwise a call could not be refused.
-fn chain<'a>(table: &'a Table, group: &str) -> Result<Vec<&'a Interface>, String> {
-    let chain: Vec<&Interface> = table.interfaces.iter().filter(|one| one.group == group).collect();
-    let other = methods(&chain).find(|method| method.returns != "HRESULT");
-    match other {
-        Some(method) => Err(format!("{}: {} cannot be served: it answers no HRESULT", group, method.name)),
-        None => Ok(chain),
-    }
-}
-
-fn methods<'a>(chain: &[&'a Interface]) -> impl Iterator<Item = &'a Method> {
-    chain.iter().flat_map(|one| &one.methods)
-}
-
-/// A constant for each slot, by its name, and the list of them.
-fn slots(
-    chain: &[&Interface],
-    prefix: &str,
+/// The slots of a group. All must return an HRESULT: otherwise a call could not be refused.
+fn served<'a>(
+    table: &'a Table,
+    group: &str,
     named: impl Fn(&Method) -> Result<String, String>,
-    out: &mut String,
-) -> Result<(), String> {
-    let mut list = String::new();
-    out.push_str("/// Every slot by its name.\npub mod slot {\n    use crate::Slot;\n\n");
-    for (one, version) in chain.iter().zip(1..) {
-        for method in &one.methods {
-            let constant = named(method)?.to_uppercase();
-            let _ = writeln!(
-                out,
-                "    /// `{}` of {}.\n    pub const {constant}: Slot = Slot {{ index: {}, name: {:?}, version: {version} }};",
-                method.name, one.name, method.slot, method.name
-            );
-            let _ = writeln!(list, "    slot::{constant},");
+) -> Result<Vec<Served<'a>>, String> {
+    let mut all = Vec::new();
+    for (interface, version) in table.group(group).zip(1..) {
+        for method in &interface.methods {
+            if method.returns != "HRESULT" {
+                return Err(format!("{group}: {} cannot be served: it answers no HRESULT", method.name));
+            }
+            all.push(Served { interface, version, method, slot: named(method)? });
         }
     }
-    let _ = write!(out, "}}\n\n/// Every slot, from 3 on.\npub const {prefix}_SLOTS: &[Slot] = &[\n{list}];\n\n");
-    Ok(())
+    Ok(all)
 }
 
-fn identifiers(chain: &[&Interface], out: &mut String) {
+/// Each method of a server once: two slots may have one.
+fn once<'a, 'b>(all: &'b [Served<'a>]) -> impl Iterator<Item = &'b Served<'a>> {
+    all.iter().filter(|one| one.slot == one.name())
+}
+
+/// A slot's return type, its method's return type, and the conversion between them.
+pub fn returns(method: &Method) -> Result<(&'static str, &'static str, [&'static str; 2]), String> {
+    match method.returns.as_str() {
+        "HRESULT" => Ok((" -> sys::HRESULT", " -> Answer", ["code(", ").0"])),
+        "void" => Ok(("", "", ["", ""])),
+        "BOOL" => Ok((" -> sys::BOOL", " -> bool", ["sys::BOOL::from(", ")"])),
+        other => Err(format!("{}: nothing can be served that answers {other}", method.name)),
+    }
+}
+
+/// A constant for each slot, by its name.
+pub fn slot_constants(all: &[Served], out: &mut String) {
+    out.push_str("/// Every slot by its name.\npub mod slot {\n    use crate::Slot;\n\n");
+    for Served { interface, version, method, slot } in all {
+        let (constant, name, index) = (slot.to_uppercase(), &method.name, method.slot);
+        let _ = writeln!(
+            out,
+            "    /// `{name}` of {}.\n    pub const {constant}: Slot = Slot {{ index: {index}, name: {name:?}, version: {version} }};",
+            interface.name
+        );
+    }
+    out.push_str("}\n\n");
+}
+
+/// A list of slots.
+pub fn slot_list<'a>(list: &str, what: &str, slots: impl IntoIterator<Item = &'a Served<'a>>, out: &mut String) {
+    let _ = writeln!(out, "/// {what}, from 3 on.\npub const {list}: &[Slot] = &[");
+    for one in slots {
+        let _ = writeln!(out, "    slot::{},", one.slot.to_uppercase());
+    }
+    out.push_str("];\n\n");
+}
+
+fn identifiers(table: &Table, group: &str, out: &mut String) {
     out.push_str("/// The identifiers of the versions, the first one first.\npub const VERSIONS: &[sys::GUID] = &[\n");
-    for one in chain {
+    for one in table.group(group) {
         let _ = writeln!(out, "    sys::IID_{},", one.name);
     }
     out.push_str("];\n\n");
 }
 
 /// A struct with the arguments of each slot, so that a server accesses them by name.
-pub fn argument_structs<'a>(table: &Table, methods: impl Iterator<Item = &'a Method>, out: &mut String) {
+pub fn argument_structs(table: &Table, all: &[Served], out: &mut String) {
     let mut structs = String::new();
-    for method in methods {
+    for Served { method, .. } in once(all) {
         let fields: String =
             typed_parameters(table, method).map(|(name, ty)| format!("        pub {name}: {ty},\n")).collect();
         let body = if fields.is_empty() { ";\n".to_owned() } else { format!(" {{\n{fields}    }}\n") };
@@ -200,12 +242,14 @@ pub fn argument_structs<'a>(table: &Table, methods: impl Iterator<Item = &'a Met
     );
 }
 
-fn server(table: &Table, chain: &[&Interface], out: &mut String) {
-    let not_served =
-        |method: &Method| table.lists.iter().any(|list| list.name == "NOT_SERVED" && list.slots.contains(&method.name));
-    let slots: String = methods(chain)
-        .filter(|method| !not_served(method))
-        .map(|method| format!("            {}: {};\n", snake(&method.name), method.name))
+fn server(table: &Table, all: &[Served], out: &mut String) -> Result<(), String> {
+    let not_served = |one: &&Served| {
+        table.lists.iter().any(|list| list.name == "NOT_SERVED" && list.slots.contains(&one.method.name))
+    };
+    let slots: String = all
+        .iter()
+        .filter(|one| !not_served(one))
+        .map(|one| format!("            {}: {};\n", one.slot, one.method.name))
         .collect();
     let _ = write!(
         out,
@@ -232,24 +276,31 @@ fn server(table: &Table, chain: &[&Interface], out: &mut String) {
          \x20   /// The newest ICorProfilerInfo that this runtime has: a later one is refused with `E_NOINTERFACE`.\n\
          \x20   fn version(&self) -> u8;\n",
     );
-    for one in chain {
-        for method in &one.methods {
-            let _ = write!(
-                out,
-                "\n    /// Slot {}, `{}` of {}.\n    unsafe fn {}(&self, args: args::{}) -> Answer {{\n        Err(HResult::E_NOTIMPL)\n    }}\n",
-                method.slot,
-                method.name,
-                one.name,
-                snake(&method.name),
-                method.name
-            );
-        }
-    }
-    out.push_str("}\n");
+    server_methods(all, |_| "        Err(HResult::E_NOTIMPL)\n".to_owned(), out)
 }
 
-fn thunk(table: &Table, method: &Method, out: &mut String) {
-    let name = snake(&method.name);
+/// The end of a server's trait: a method for each slot. `refused` is the body of those that answer an HRESULT.
+pub fn server_methods(all: &[Served], refused: impl Fn(&Served) -> String, out: &mut String) -> Result<(), String> {
+    for one in once(all) {
+        let Served { interface, method, .. } = one;
+        let body = match method.returns.as_str() {
+            "void" => String::new(),
+            "BOOL" => "        false\n".to_owned(),
+            _ => refused(one),
+        };
+        let (name, args, returns) = (one.name(), &method.name, returns(method)?.1);
+        let _ = write!(
+            out,
+            "\n    /// Slot {}, `{args}` of {}.\n    unsafe fn {name}(&self, args: args::{args}){returns} {{\n{body}    }}\n",
+            method.slot, interface.name
+        );
+    }
+    out.push_str("}\n");
+    Ok(())
+}
+
+fn thunk(table: &Table, one: &Served, out: &mut String) {
+    let (name, method) = (&one.slot, one.method);
     let _ = write!(
         out,
         "\nunsafe extern \"system\" fn {name}<T: InfoServer>(this: *mut c_void{}) -> sys::HRESULT {{\n\
@@ -263,56 +314,48 @@ fn thunk(table: &Table, method: &Method, out: &mut String) {
     );
 }
 
-fn vtable(chain: &[&Interface], out: &mut String) {
+fn vtables(table: &Table, out: &mut String) {
     let mut base = "UNKNOWN".to_owned();
     out.push_str("\nimpl<T: InfoServer> InfoObject<T> {\n");
-    for (one, version) in chain.iter().zip(1..) {
-        let last = version == chain.len();
-        let constant = if last { "VTABLE".to_owned() } else { format!("V{version}") };
-        if last {
+    let mut chain = table.group("info").zip(1..).peekable();
+    while let Some((one, version)) = chain.next() {
+        let is_last = chain.peek().is_none();
+        let (visible, constant) =
+            if is_last { ("pub(crate) ", "VTABLE".to_owned()) } else { ("", format!("V{version}")) };
+        if is_last {
             out.push_str(
                 "    /// The one vtable of every such object: it begins with those of all earlier versions.\n",
             );
         }
-        let visible = if last { "pub(crate) " } else { "" };
-        let _ = writeln!(
-            out,
-            "    {visible}const {constant}: sys::{}Vtbl = sys::{}Vtbl {{\n        base: Self::{base},",
-            one.name, one.name
-        );
-        for method in &one.methods {
-            let _ = writeln!(out, "        {}: {}::<T>,", method.name, snake(&method.name));
+        let thunks = one.methods.iter().map(|method| (&method.name, snake(&method.name)));
+        vtable(&one.name, &format!("{visible}const {constant}"), &base, thunks, out);
+        if !is_last {
+            out.push('\n');
         }
-        out.push_str(if last { "    };\n" } else { "    };\n\n" });
         base = constant;
     }
     out.push_str("}\n");
 }
 
-fn call(table: &Table, one: &Interface, version: usize, method: &Method, out: &mut String) -> Result<(), String> {
-    let name = &safe(table, method)?.name;
+fn call(table: &Table, one: &Served, out: &mut String) {
+    let Served { interface, version, method, slot } = one;
+    let (interface, name) = (&interface.name, &method.name);
     if method.slot > 3 {
         out.push('\n');
     }
     let _ = write!(
         out,
-        "    /// Slot {}, `{}` of {}. Without an answer if the profiler does not have that version.\n    ///\n\
+        "    /// Slot {}, `{name}` of {interface}. Without an answer if the profiler does not have that version.\n    ///\n\
          \x20   /// # Safety\n    /// The pointers are valid for what the profiler reads and writes; no other thread releases the object.\n\
-         \x20   pub unsafe fn {name}(&self{}) -> Option<HResult> {{\n\
-         \x20       let object = self.at({version})?.cast::<sys::{}>();\n\
+         \x20   pub unsafe fn {slot}(&self{}) -> Option<HResult> {{\n\
+         \x20       let object = self.at({version})?.cast::<sys::{interface}>();\n\
          \x20       // SAFETY: the profiler has this version, and the caller vouches for the pointers.\n\
-         \x20       Some(HResult(unsafe {{ sys::{}::{}(object{}{}) }}))\n    }}\n",
+         \x20       Some(HResult(unsafe {{ sys::{interface}::{name}(object{}{}) }}))\n    }}\n",
         method.slot,
-        method.name,
-        one.name,
         parameters(table, method),
-        one.name,
-        one.name,
-        method.name,
         if method.params.is_empty() { "" } else { ", " },
         arguments(method)
     );
-    Ok(())
 }
 
 /// A method's parameters, as they follow `self`.

@@ -2,13 +2,13 @@
 
 use super::HEAD;
 use super::callback::{safe, signature};
-use super::raw::{identifier, rust_type};
-use super::table::{Interface, Method, Table, Way};
+use super::raw::rust_type;
+use super::served::parameters;
+use super::table::{Table, Way};
 use std::fmt::Write;
 
 /// `tests/support/generated.rs`.
 pub fn support(table: &Table) -> Result<String, String> {
-    let of = |group| table.interfaces.iter().filter(move |one| one.group == group).collect::<Vec<&Interface>>();
     let mut out = String::from(HEAD);
     out.push_str(
         "//! For every slot: a panic, a call, and a refusal.\n\
@@ -16,18 +16,18 @@ pub fn support(table: &Table) -> Result<String, String> {
          #![allow(non_snake_case, unused_variables, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
          use core::ffi::c_void;\nuse corprof::*;\nuse std::sync::Mutex;\n\n",
     );
-    panicking(table, &of("callback"), &mut out)?;
-    caller(table, &of("callback"), &mut out);
-    refusing(table, &of("info"), &mut out);
+    panicking(table, &mut out)?;
+    caller(table, &mut out);
+    refusing(table, &mut out);
     Ok(out)
 }
 
-fn panicking(table: &Table, chain: &[&Interface], out: &mut String) -> Result<(), String> {
+fn panicking(table: &Table, out: &mut String) -> Result<(), String> {
     out.push_str(
         "/// Panics in every slot, and writes down what the fence tells it.\n#[derive(Default)]\npub struct Panicking {\n    pub panics: Mutex<Vec<&'static str>>,\n}\n\n\
          impl ProfilerCallback for Panicking {\n    fn on_panic(&self, slot: &'static str) {\n        self.panics.lock().expect(\"no panic while locked\").push(slot);\n    }\n",
     );
-    for method in chain.iter().flat_map(|one| &one.methods) {
+    for method in table.methods("callback") {
         let (arguments, answer, _) = signature(table, method)?;
         let name = &safe(table, method)?.name;
         let _ = write!(out, "\n    fn {name}(&self{arguments}){answer} {{\n        panic!(\"{name}\")\n    }}\n");
@@ -36,12 +36,12 @@ fn panicking(table: &Table, chain: &[&Interface], out: &mut String) -> Result<()
     Ok(())
 }
 
-fn caller(table: &Table, chain: &[&Interface], out: &mut String) {
+fn caller(table: &Table, out: &mut String) {
     out.push_str(
         "\n/// Calls every slot of a callback object as the runtime would, with zeros for arguments.\n///\n/// # Safety\n/// Both are live objects.\n\
          pub unsafe fn call_every_slot(object: *mut sys::IUnknown, info: *mut sys::IUnknown, mut answered: impl FnMut(&'static str, HResult)) {\n",
     );
-    for one in chain {
+    for one in table.group("callback") {
         for method in &one.methods {
             let arguments: String =
                 method.params.iter().map(|param| argument(table, &rust_type(table, param), param.way)).collect();
@@ -68,9 +68,9 @@ fn argument(table: &Table, ty: &str, way: Way) -> String {
     format!(", {value}")
 }
 
-fn refusing(table: &Table, chain: &[&Interface], out: &mut String) {
+fn refusing(table: &Table, out: &mut String) {
     out.push_str("\n/// What a runtime answers in each slot of Info after the first three: it tells `note`, and refuses.\npub const REFUSALS: &[*const ()] = &[\n");
-    let methods = || chain.iter().flat_map(|one| &one.methods);
+    let methods = || table.methods("info");
     for method in methods() {
         let _ = writeln!(out, "    {} as *const (),", method.name);
     }
@@ -89,13 +89,4 @@ fn refusing(table: &Table, chain: &[&Interface], out: &mut String) {
             method.name
         );
     }
-}
-
-fn parameters(table: &Table, method: &Method) -> String {
-    let mut text = String::new();
-    for param in &method.params {
-        let ty = super::callback::in_sys(&rust_type(table, param));
-        let _ = write!(text, ", {}: {ty}", identifier(&param.name));
-    }
-    text
 }

@@ -209,6 +209,16 @@ impl Table {
         Some(())
     }
 
+    /// The interfaces of a group, in their order.
+    pub fn group(&self, group: &str) -> impl Iterator<Item = &Interface> {
+        self.interfaces.iter().filter(move |one| one.group == group)
+    }
+
+    /// The slots of a group.
+    pub fn methods(&self, group: &str) -> impl Iterator<Item = &Method> {
+        self.group(group).flat_map(|one| &one.methods)
+    }
+
     /// The interface of that name.
     pub fn interface(&self, name: &str) -> Result<&Interface, String> {
         self.interfaces

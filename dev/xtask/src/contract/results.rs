@@ -7,10 +7,11 @@
 use super::columns::Column;
 use super::named::Tests;
 use crate::cache;
-use crate::outcome::{Context, Outcome, bail};
+use crate::folders::listed;
+use crate::outcome::{Context, Outcome};
 use crate::test_output::{self, TestResult, function};
 use crate::tidy::names;
-use serde_json::Value;
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
@@ -36,12 +37,19 @@ pub struct Results {
     without_column: BTreeSet<String>,
 }
 
+/// A line that a test leaves for each world.
+#[derive(Deserialize)]
+struct Line {
+    test: String,
+    world: String,
+    passed: bool,
+}
+
 impl Results {
     /// Reads the folder of a run.
     pub fn read(folder: &Path, tests: &Tests) -> Outcome<Results> {
-        let entries = fs::read_dir(folder).context(|| format!("cannot list {}", folder.display()))?;
         let mut results = Results::default();
-        for path in entries.flatten().map(|entry| entry.path()) {
+        for path in listed(folder)? {
             let text = fs::read_to_string(&path).context(|| format!("cannot read {}", path.display()))?;
             if path.extension().is_some_and(|extension| extension == "xml") {
                 let reported = test_output::results(&text).context(|| path.display())?;
@@ -57,16 +65,12 @@ impl Results {
 
     /// Adds one line.
     pub fn add(&mut self, line: &str) -> Outcome<()> {
-        let line: Value = serde_json::from_str(line).context(|| "a result that is not JSON")?;
-        let (Some(test), Some(world), Some(passed)) =
-            (line["test"].as_str(), line["world"].as_str(), line["passed"].as_bool())
-        else {
-            bail!("a result needs `test`, `world` and `passed`; this is {line}");
-        };
-        let test = function(test);
-        match Column::of_world(world)? {
+        let Line { test, world, passed } =
+            serde_json::from_str(line).context(|| "a result that is not JSON, or not all of it")?;
+        let test = function(&test);
+        match Column::of_world(&world)? {
             Some(column) => self.note(test, column, format!("{test} on {world}"), passed),
-            None => _ = self.without_column.insert(world.to_owned()),
+            None => _ = self.without_column.insert(world),
         }
         Ok(())
     }

@@ -28,10 +28,10 @@ pub fn violations(workspace: &Workspace, rules: &Rules) -> Outcome<Vec<String>> 
         for root in &member.roots {
             let text = fs::read_to_string(root).context(|| format!("cannot read {}", root.display()))?;
             violations.extend(unsafe_violation(member, &text, rules));
-            if !rules.printing.contains(&member.name)
+            if !rules.prints.allowed.contains(&member.name)
                 && let Some(folder) = root.parent()
             {
-                let may = |file: &PathBuf| rules.printing_files.iter().any(|known| file.ends_with(known));
+                let may = |file: &PathBuf| rules.prints.files.keys().any(|known| file.ends_with(known));
                 for file in rust_files(folder)?.into_iter().filter(|file| !may(file)) {
                     let text = fs::read_to_string(&file).context(|| format!("cannot read {}", file.display()))?;
                     violations.extend(printing(&text).map(|(line, word)| {
@@ -50,7 +50,7 @@ pub fn violations(workspace: &Workspace, rules: &Rules) -> Outcome<Vec<String>> 
 
 fn unsafe_violation(member: &Member, root: &str, rules: &Rules) -> Option<String> {
     let forbids = root.lines().any(|line| line.trim() == "#![forbid(unsafe_code)]");
-    let may = rules.with_unsafe.contains(&member.name);
+    let may = rules.r#unsafe.contains_key(&member.name);
     (!forbids && !may).then(|| {
         format!("{} does not carry #![forbid(unsafe_code)] and is not in [unsafe] of layers.toml", member.name)
     })
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn unsafe_code_is_forbidden_unless_it_is_listed() {
-        let rules = Rules { with_unsafe: ["agent".to_owned()].into(), ..Rules::default() };
+        let rules = Rules { r#unsafe: [("agent".to_owned(), String::new())].into(), ..Rules::default() };
         let member = |name: &str| Member { name: name.into(), ..Member::default() };
         assert!(unsafe_violation(&member("wire"), "//! x\n", &rules).is_some());
         assert!(unsafe_violation(&member("wire"), "//! x\n#![forbid(unsafe_code)]\n", &rules).is_none());

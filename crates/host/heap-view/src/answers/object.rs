@@ -60,6 +60,12 @@ pub(super) struct Found {
     held: Vec<Row>,
 }
 
+impl Found {
+    fn nothing(why: String) -> Found {
+        Found { note: Some(why), ..Found::default() }
+    }
+}
+
 pub(super) fn object(index: &Index, id: Id) -> Result<Object, NoAnswer> {
     let record = index.record(id)?;
     let assembly = record.type_ix.map(|place| index.types()[place as usize].assembly.clone());
@@ -106,10 +112,7 @@ pub(super) fn search(index: &Index, query: &Query) -> Result<Found, NoAnswer> {
     };
     let meant = addresses(address);
     let Some(first) = meant.first() else {
-        return Ok(Found {
-            note: Some(format!("{text} is no address: write it as @0x7f0012345678")),
-            ..Found::default()
-        });
+        return Ok(Found::nothing(format!("{text} is no address: write it as @0x7f0012345678")));
     };
     let mut address = *first;
     for other in meant {
@@ -120,10 +123,7 @@ pub(super) fn search(index: &Index, query: &Query) -> Result<Found, NoAnswer> {
         }
     }
     let Some((id, record)) = index.object_before(address)?.filter(|(_, record)| is_within(record, address)) else {
-        return Ok(Found {
-            note: Some(format!("there is no object at {address:#x} in this snapshot")),
-            ..Found::default()
-        });
+        return Ok(Found::nothing(format!("there is no object at {address:#x} in this snapshot")));
     };
     let note = format!("no object begins at {address:#x}: it lies within this one");
     Ok(Found {

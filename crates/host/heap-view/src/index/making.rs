@@ -3,7 +3,7 @@
 //! The sections are written one after the other, and data for one section lives only while it is written. Besides the graph and the
 //! dominator tree this takes at most about 28 bytes per object; after the tree is freed, 4 per reference.
 
-use super::layout::{BESIDE, Counts, Header, Key};
+use super::layout::{BESIDE, Counts, Header, Key, OBJECT, TYPE};
 use super::record::{NONE, Raw, bit};
 use super::sink::Sink;
 use super::types;
@@ -166,7 +166,7 @@ impl Making<'_> {
                 ],
             };
             references += self.graph.references(object).len() as u32;
-            self.sink.put(&raw.bytes())?;
+            self.sink.put(&raw.bytes::<{ OBJECT as usize }>())?;
         }
         self.beside(tree, children)
     }
@@ -180,7 +180,7 @@ impl Making<'_> {
             let above = if place == 1 { objects } else { NONE };
             let begin = children.begin(objects + place as u32);
             let numbers = [NONE, count as u32, above, NONE, NONE, 0, begin, references, references, 0];
-            self.sink.put(&Raw { sizes: [0, 0, retained], numbers }.bytes())?;
+            self.sink.put(&Raw { sizes: [0, 0, retained], numbers }.bytes::<{ OBJECT as usize }>())?;
         }
         Ok(())
     }
@@ -194,12 +194,12 @@ impl Making<'_> {
                 sizes: [of.bytes, of.retained, of.count],
                 numbers: [first, name, assembly, known.flags.0],
             };
-            self.sink.put(&raw.bytes())?;
+            self.sink.put(&raw.bytes::<{ TYPE as usize }>())?;
             name = assembly + known.assembly.len() as u32;
             first += of.count as u32;
         }
-        let end = types::Raw { numbers: [first, name, name, 0], ..types::Raw::default() };
-        self.sink.put(&end.bytes())?;
+        let end = types::Raw { sizes: [0; 3], numbers: [first, name, name, 0] };
+        self.sink.put(&end.bytes::<{ TYPE as usize }>())?;
         for known in self.graph.types() {
             self.sink.put(known.name.as_bytes())?;
             self.sink.put(known.assembly.as_bytes())?;

@@ -10,7 +10,7 @@
 //! ```
 
 use super::layout::{OBJECT, Section};
-use super::{Index, List, numbers};
+use super::{Index, List};
 use crate::Error;
 use remora_heap::RootKind;
 
@@ -59,32 +59,8 @@ pub struct Record {
     pub roots: Vec<RootKind>,
 }
 
-/// The numbers as stored in the file.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Raw {
-    pub(super) sizes: [u64; 3],
-    /// From the type on, in the order of the table.
-    pub(super) numbers: [u32; 10],
-}
-
-impl Raw {
-    pub(super) fn bytes(&self) -> [u8; OBJECT as usize] {
-        let mut bytes = [0; OBJECT as usize];
-        let (sizes, numbers) = bytes.split_at_mut(24);
-        for (place, size) in sizes.chunks_exact_mut(8).zip(self.sizes) {
-            place.copy_from_slice(&size.to_le_bytes());
-        }
-        for (place, number) in numbers.chunks_exact_mut(4).zip(self.numbers) {
-            place.copy_from_slice(&number.to_le_bytes());
-        }
-        bytes
-    }
-
-    fn read(bytes: &[u8]) -> Raw {
-        let (sizes, rest) = numbers::long(bytes);
-        Raw { sizes, numbers: numbers::short(rest) }
-    }
-}
+/// The record of an object; its numbers from the type on are in the order of the table.
+pub(super) type Raw = super::numbers::Raw<10>;
 
 impl Record {
     /// The first of two records in `bytes`; the second has the ends of the first one's lists.

@@ -8,7 +8,6 @@
 
 use super::blocks::Blocks;
 use super::layout::{Counts, Section, TYPE};
-use super::numbers;
 use crate::Error;
 
 /// One type, read.
@@ -28,24 +27,8 @@ pub struct TypeEntry {
     pub(super) first: (u32, u32),
 }
 
-/// The numbers as stored in the file.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Raw {
-    pub(super) sizes: [u64; 3],
-    pub(super) numbers: [u32; 4],
-}
-
-impl Raw {
-    pub(super) fn bytes(&self) -> Vec<u8> {
-        let sizes = self.sizes.iter().flat_map(|size| size.to_le_bytes());
-        sizes.chain(self.numbers.iter().flat_map(|number| number.to_le_bytes())).collect()
-    }
-
-    fn read(bytes: &[u8]) -> Raw {
-        let (sizes, rest) = numbers::long(bytes);
-        Raw { sizes, numbers: numbers::short(rest) }
-    }
-}
+/// A type as it is in the file.
+pub(super) type Raw = super::numbers::Raw<4>;
 
 /// Reads all types.
 pub(super) fn read(blocks: &Blocks, counts: Counts) -> Result<Vec<TypeEntry>, Error> {

@@ -15,7 +15,6 @@ pub use request::read_any_request;
 use room::Room;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::rand::{GetRandomFlags, getrandom};
-use std::fmt::Write;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -99,8 +98,5 @@ fn secret() -> io::Result<String> {
     while filled < SECRET {
         filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
     }
-    Ok(bytes.iter().fold(String::new(), |mut secret, byte| {
-        let _ = write!(secret, "{byte:02x}");
-        secret
-    }))
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

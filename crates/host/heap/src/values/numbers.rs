@@ -1,6 +1,7 @@
 //! Numbers, characters and enums as C# writes them.
 
 use crate::layout::SlotKind;
+use std::fmt::{Display, UpperExp};
 
 /// From this power of ten on, and below the other, C# writes floating-point numbers with an exponent (seen on 3.1, 8, 9 and 10).
 const LARGE: i32 = 17;
@@ -23,11 +24,8 @@ pub(super) fn number(kind: SlotKind, bytes: &[u8]) -> Option<String> {
             other => format!("true ({other})"),
         },
         0x03 => character(value as u16),
-        0x0c => {
-            let value = f32::from_bits(value as u32);
-            floating(&format!("{value:E}"), f64::from(value), LARGE_OF_FLOAT)
-        }
-        0x0d => floating(&format!("{:E}", f64::from_bits(value)), f64::from_bits(value), LARGE),
+        0x0c => floating(f32::from_bits(value as u32), LARGE_OF_FLOAT),
+        0x0d => floating(f64::from_bits(value), LARGE),
         0x0f => format!("{value:#x}"),
         _ if kind.is_signed() => format!("{}", extended(kind, value)),
         _ => value.to_string(),
@@ -59,34 +57,22 @@ fn character(unit: u16) -> String {
     }
 }
 
-/// `scientific` is the shortest form that parses back to the same number.
-fn floating(scientific: &str, value: f64, large: i32) -> String {
-    if value.is_nan() {
+/// The shortest text that parses back to the same number; with an exponent, if that is not between [`SMALL`] and `large`.
+fn floating<F: Copy + Display + UpperExp + Into<f64>>(value: F, large: i32) -> String {
+    let number: f64 = value.into();
+    if number.is_nan() {
         return "NaN".to_owned();
     }
-    if value.is_infinite() {
-        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    if number.is_infinite() {
+        return if number > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
     }
-    let (digits, exponent) = scientific.split_once('E').unwrap_or((scientific, "0"));
+    let scientific = format!("{value:E}");
+    let (digits, exponent) = scientific.split_once('E').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (SMALL..large).contains(&exponent) {
-        return plain(digits, exponent);
+        return value.to_string();
     }
     format!("{digits}E{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs())
-}
-
-/// The number without an exponent.
-fn plain(digits: &str, exponent: i32) -> String {
-    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
-    let digits = digits.replace('.', "");
-    if exponent < 0 {
-        return format!("{sign}0.{}{digits}", "0".repeat(exponent.unsigned_abs() as usize - 1));
-    }
-    let whole = exponent as usize + 1;
-    if digits.len() <= whole {
-        return format!("{sign}{digits}{}", "0".repeat(whole - digits.len()));
-    }
-    format!("{sign}{}.{}", &digits[..whole], &digits[whole..])
 }
 
 /// An enum's number by its members: the member with this number or, for flags, the members that combine to it.
