@@ -2,6 +2,7 @@
 
 mod application;
 mod json;
+mod method;
 mod text;
 
 pub(crate) use application::tables;

@@ -209,7 +209,7 @@ mod tests {
                 seen.push(key);
             }
         }
-        let mut all: Vec<(FrameIx, [u64; 4])> = sums.into_values().map(|(frame, sums)| (frame, sums)).collect();
+        let mut all: Vec<(FrameIx, [u64; 4])> = sums.into_values().collect();
         all.sort_by_key(|(frame, _)| profile.frame_at(*frame).name);
         all
     }

@@ -1,4 +1,5 @@
 //! Time by application method, on stacks like those of real programs.
+#![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_profile::{
     ApplicationRule, ApplicationTime, Entry, Frame, FrameIx, FrameKind, Meta, Profile, Sample, State, Thread, ThreadIx,

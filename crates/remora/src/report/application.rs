@@ -1,6 +1,6 @@
 //! Time by application method, entry points and reasons for blocked time: as text and JSON.
 
-use super::json::Method;
+use super::method::Method;
 use crate::console::{Page, line, percent};
 use remora_profile::{ApplicationRule, ApplicationTime, Event, FrameIx, Profile, ThreadIx};
 use remora_terminal::Table;

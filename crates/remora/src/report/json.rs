@@ -1,8 +1,9 @@
 //! The report as JSON. A field keeps its name and meaning; new ones may be added.
 
 use super::application::ApplicationJson;
+use super::method::Method;
 use crate::console::Page;
-use remora_profile::{ApplicationRule, FrameIx, FrameKind, HotMethod, Profile, Summary, ThreadIx};
+use remora_profile::{ApplicationRule, Profile, Summary, ThreadIx};
 use remora_recording::Recording;
 use serde::Serialize;
 
@@ -70,19 +71,6 @@ pub(crate) struct Part<'a> {
 struct ThreadName<'a> {
     id: u32,
     name: &'a str,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Method<'a> {
-    pub(super) name: &'a str,
-    kind: &'static str,
-    pub(super) module: Option<&'a str>,
-    pub(super) file: Option<&'a str>,
-    pub(super) line: Option<u32>,
-    self_nanoseconds: u64,
-    total_nanoseconds: u64,
-    self_samples: u64,
-    total_samples: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -176,34 +164,5 @@ impl<'a> ThreadName<'a> {
     fn of(profile: &'a Profile, thread: ThreadIx) -> ThreadName<'a> {
         let thread = &profile.threads()[thread.0 as usize];
         ThreadName { id: thread.id, name: &thread.name }
-    }
-}
-
-impl<'a> Method<'a> {
-    /// Names and places of a frame, without times.
-    pub(super) fn at(profile: &'a Profile, frame: FrameIx) -> Method<'a> {
-        let none = HotMethod { frame, self_weight: 0, total_weight: 0, self_samples: 0, total_samples: 0 };
-        Method::of(profile, &none)
-    }
-
-    fn of(profile: &'a Profile, hot: &HotMethod) -> Method<'a> {
-        let frame = profile.frame_at(hot.frame);
-        let kind = match frame.kind {
-            FrameKind::Managed => "managed",
-            FrameKind::Native => "native",
-            FrameKind::Unknown => "unknown",
-            FrameKind::Synthetic => "synthetic",
-        };
-        Method {
-            name: profile.text(frame.name),
-            kind,
-            module: frame.module.map(|module| profile.text(module)),
-            file: frame.file.map(|file| profile.text(file)),
-            line: frame.line,
-            self_nanoseconds: hot.self_weight,
-            total_nanoseconds: hot.total_weight,
-            self_samples: hot.self_samples,
-            total_samples: hot.total_samples,
-        }
     }
 }
