@@ -2,7 +2,7 @@
 //!
 //! The runtime prints signatures for tools. Unknown parts are shown unchanged, never dropped.
 
-use remora_symbols::{MethodKind, MethodName, demangle_raw};
+use remora_symbols::{MethodKind, MethodName, demangle_raw, il_keyword};
 
 /// Signatures longer than this are shown as `(…)`.
 const LENGTH_LIMIT: usize = 4096;
@@ -118,7 +118,7 @@ fn without_modifiers(text: &str) -> &str {
 fn named(text: &str, class: &[String], depth: u32) -> String {
     let text = handle_name(text);
     let text = ["value class ", "valuetype ", "class "].iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text);
-    if let Some(keyword) = keyword(text) {
+    if let Some(keyword) = il_keyword(text) {
         return keyword.to_owned();
     }
     if let Some(index) = text.strip_prefix("!!").and_then(|index| index.parse::<usize>().ok()) {
@@ -155,31 +155,6 @@ fn shown(qualified: &str, arguments: &[String]) -> String {
     let start = plain[..generated].rfind('.').map_or(0, |dot| dot + 1);
     let short = plain[start..].replace(['+', '/'], ".");
     if arguments.is_empty() { short } else { format!("{short}<{}>", arguments.join(", ")) }
-}
-
-fn keyword(text: &str) -> Option<&'static str> {
-    Some(match text {
-        "void" | "System.Void" => "void",
-        "bool" | "System.Boolean" => "bool",
-        "wchar" | "char" | "System.Char" => "char",
-        "int8" | "System.SByte" => "sbyte",
-        "unsigned int8" | "uint8" | "System.Byte" => "byte",
-        "int16" | "System.Int16" => "short",
-        "unsigned int16" | "uint16" | "System.UInt16" => "ushort",
-        "int32" | "System.Int32" => "int",
-        "unsigned int32" | "uint32" | "System.UInt32" => "uint",
-        "int64" | "System.Int64" => "long",
-        "unsigned int64" | "uint64" | "System.UInt64" => "ulong",
-        "float32" | "System.Single" => "float",
-        "float64" | "System.Double" => "double",
-        "int" | "native int" | "System.IntPtr" => "nint",
-        "unsigned int" | "native uint" | "System.UIntPtr" => "nuint",
-        "System.Decimal" => "decimal",
-        "string" | "System.String" => "string",
-        "object" | "System.Object" => "object",
-        "refany" | "typedref" => "TypedReference",
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ pub use elf::ElfImage;
 pub use error::SymbolError;
 pub use fields::{Declared, Field, FieldPlace, FieldType, Order, TypeNature, TypeReference};
 pub use image::ManagedImage;
-pub use keyword::Primitive;
+pub use keyword::{Primitive, il_keyword};
 pub use mapped::{NativeName, UNKNOWN, mapped_name};
 pub use maps::{MapEntry, Permissions, find_mapping, parse_maps};
 pub use metadata::Guid;
