@@ -2,7 +2,7 @@
 //!
 //! The runtime prints signatures for tools. Unknown parts are shown unchanged, never dropped.
 
-use remora_symbols::{MethodKind, MethodName, demangle_raw, il_keyword};
+use remora_symbols::{MethodKind, MethodName, demangle_raw, il_keyword, split_outside};
 
 /// Signatures longer than this are shown as `(…)`.
 const LENGTH_LIMIT: usize = 4096;
@@ -63,22 +63,7 @@ fn split(list: &str) -> Vec<&str> {
     if list.trim().is_empty() {
         return Vec::new();
     }
-    let mut depth = 0u32;
-    let mut parts = Vec::new();
-    let mut start = 0;
-    for (index, byte) in list.bytes().enumerate() {
-        match byte {
-            b'<' | b'[' | b'(' => depth += 1,
-            b'>' | b']' | b')' => depth = depth.saturating_sub(1),
-            b',' if depth == 0 => {
-                parts.push(list[start..index].trim());
-                start = index + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(list[start..].trim());
-    parts
+    split_outside(list, ["<[(", ">])"], &[',']).into_iter().map(str::trim).collect()
 }
 
 /// One type. Suffixes are removed from the right; the rest is a name.

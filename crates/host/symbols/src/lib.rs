@@ -64,6 +64,7 @@
 #![forbid(unsafe_code)]
 
 mod argument;
+mod brackets;
 mod bundle;
 mod bytes;
 mod declared;
@@ -98,6 +99,7 @@ mod unwind;
 mod unwind_rules;
 
 pub use argument::TypeArgument;
+pub use brackets::split_outside;
 pub use bundle::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, BundledFile, list_of_bundle};
 pub use declared::DeclaredEvent;
 pub use demangle::{demangle_raw, native as demangle_native, short_type_name};
