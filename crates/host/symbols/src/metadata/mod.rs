@@ -170,6 +170,11 @@ impl Metadata {
         self.owned_rows((Table::TypeDef, 4), type_row, Table::FieldPtr, Table::Field)
     }
 
+    /// The Event rows of an EventMap row.
+    pub(crate) fn events_of(&self, map: u32) -> impl Iterator<Item = u32> + '_ {
+        self.owned_rows((Table::EventMap, 1), map, Table::EventPtr, Table::Event)
+    }
+
     /// The methods of a TypeDef row.
     pub(crate) fn methods_of(&self, type_row: u32) -> impl Iterator<Item = u32> + '_ {
         self.owned_rows((Table::TypeDef, 5), type_row, Table::MethodPtr, Table::MethodDef)
