@@ -33,6 +33,17 @@ const LISTS: [(Table, usize); 3] = [(Table::TypeDef, 4), (Table::TypeDef, 5), (T
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Guid(pub [u8; 16]);
 
+impl Guid {
+    /// From the four parts of its usual notation: `{a-b-c-rest}`.
+    pub const fn from_parts(a: u32, b: u16, c: u16, rest: [u8; 8]) -> Guid {
+        let (a, b, c) = (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes());
+        Guid([
+            a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], rest[0], rest[1], rest[2], rest[3], rest[4], rest[5],
+            rest[6], rest[7],
+        ])
+    }
+}
+
 impl fmt::Display for Guid {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = &self.0;
