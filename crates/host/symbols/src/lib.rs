@@ -101,6 +101,7 @@ mod unwind_rules;
 pub use argument::TypeArgument;
 pub use brackets::split_outside;
 pub use bundle::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, BundledFile, list_of_bundle};
+pub use bytes::Reader;
 pub use declared::DeclaredEvent;
 pub use demangle::{demangle_raw, native as demangle_native, short_type_name};
 pub use elf::ElfImage;
