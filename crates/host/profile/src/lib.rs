@@ -32,9 +32,10 @@ use std::collections::HashMap;
 pub type NumberMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// The unit of [`Sample::weight`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Event {
     /// CPU time, user and kernel, in nanoseconds.
+    #[default]
     Cpu,
     /// Wall-clock time, running or blocked, in nanoseconds.
     Wall,
@@ -84,7 +85,7 @@ pub struct Sample {
 }
 
 /// Properties of a recording and its target.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Meta {
     /// The unit of weights.
     pub event: Event,
@@ -130,24 +131,6 @@ impl Meta {
             Event::Cpu if self.engine == Meta::RUNTIME_SAMPLER => "time on the clock in managed code",
             Event::Cpu => "time on a processor",
             Event::Wall => "time on the clock",
-        }
-    }
-}
-
-impl Default for Meta {
-    fn default() -> Self {
-        Meta {
-            event: Event::Cpu,
-            engine: String::new(),
-            frequency: 0,
-            started_unix_nanoseconds: 0,
-            duration: 0,
-            process_id: 0,
-            application: String::new(),
-            command_line: String::new(),
-            runtime: String::new(),
-            target_cpu: None,
-            notes: Vec::new(),
         }
     }
 }
