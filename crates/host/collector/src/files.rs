@@ -45,6 +45,7 @@ const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
 pub type Mvid = [u8; 16];
 
 /// The target's files. Each is read once.
+#[derive(Default)]
 pub struct Files {
     process_id: u32,
     managed: HashMap<(TargetPath, Option<Mvid>), Option<Arc<ManagedImage>>>,
@@ -104,24 +105,12 @@ impl Budget {
 impl Files {
     /// The files of this process, for the first reader of a command.
     pub fn of(process_id: u32) -> Files {
-        Files::within(process_id, Rc::new(Budget::default()))
+        Files { process_id, ..Files::default() }
     }
 
     /// The same files for another reader. Both readers share the budget.
     pub(crate) fn for_another(&self) -> Files {
-        Files::within(self.process_id, Rc::clone(&self.budget))
-    }
-
-    fn within(process_id: u32, budget: Rc<Budget>) -> Files {
-        Files {
-            process_id,
-            managed: HashMap::new(),
-            executable: None,
-            native: HashMap::new(),
-            maps: Vec::new(),
-            refresh: Refresh::default(),
-            budget,
-        }
+        Files { process_id: self.process_id, budget: Rc::clone(&self.budget), ..Files::default() }
     }
 
     /// The managed module at `path`, with its portable PDB where there is one. A module with an `mvid` has no file of its own, and may be

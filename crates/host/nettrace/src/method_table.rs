@@ -85,6 +85,7 @@ impl MethodTable {
 }
 
 /// Finds methods by address and time.
+#[derive(Default)]
 pub(crate) struct MethodLookup {
     code: Vec<Code>,
     modules: HashMap<u64, String>,

@@ -31,7 +31,7 @@ impl SampledProfile {
     /// A profile of `event`. [`remora_profile::Event::Wall`] uses all samples, and shows threads in native code as blocked;
     /// [`remora_profile::Event::Cpu`] uses only samples of threads in managed code.
     pub fn new(event: remora_profile::Event) -> SampledProfile {
-        SampledProfile { parser: Parser::new(), collector: Collector::new(event), failure: None }
+        SampledProfile { parser: Parser::new(), collector: Collector { event, ..Collector::default() }, failure: None }
     }
 
     /// Reads the next piece of the stream. After an error it reads no more; [`SampledProfile::finish`] makes a profile of the earlier
@@ -77,7 +77,7 @@ impl SampledProfile {
 }
 
 /// Collects samples, methods and modules.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Collector {
     event: remora_profile::Event,
     trace: Trace,
@@ -119,21 +119,6 @@ impl Sink for Collector {
 }
 
 impl Collector {
-    fn new(event: remora_profile::Event) -> Collector {
-        Collector {
-            event,
-            trace: Trace::default(),
-            samples: Samples::default(),
-            methods: MethodTable::default(),
-            command_line: String::new(),
-            dropped_by: HashMap::new(),
-            samplers: HashSet::new(),
-            marked: (0, 0),
-            misshapen: 0,
-            failure: None,
-        }
-    }
-
     fn take(&mut self, event: &Event<'_>, payload: Payload) -> Result<()> {
         match payload {
             Payload::Sample(mode) => {
@@ -274,6 +259,7 @@ fn limits_of_the_sampler(event: remora_profile::Event) -> Vec<String> {
 }
 
 /// Resolves addresses to frames.
+#[derive(Default)]
 struct Resolver {
     lookup: MethodLookup,
     frames: HashMap<usize, FrameIx>,
@@ -286,15 +272,7 @@ struct Resolver {
 
 impl Resolver {
     fn new(lookup: MethodLookup) -> Resolver {
-        let cacheable = lookup.is_unambiguous();
-        Resolver {
-            lookup,
-            frames: HashMap::new(),
-            stacks: HashMap::new(),
-            cacheable,
-            unknown: HashSet::new(),
-            unresolved: 0,
-        }
+        Resolver { cacheable: lookup.is_unambiguous(), lookup, ..Resolver::default() }
     }
 
     fn stack(&mut self, profile: &mut Profile, raw: RawSample, addresses: &[u64]) -> StackIx {
@@ -303,7 +281,7 @@ impl Resolver {
         }
         let mut frames: Vec<FrameIx> = Vec::with_capacity(addresses.len() + 1);
         if addresses.len() >= RUNTIME_DEPTH_LIMIT {
-            frames.push(synthetic(profile, "[truncated]"));
+            frames.push(profile.marker("[truncated]"));
         }
         for (depth, &address) in addresses.iter().enumerate().rev() {
             // A return address may already be in the next method, so the lookup uses the byte before it.
@@ -313,7 +291,7 @@ impl Resolver {
         let stack = match profile.stack_from_root(frames) {
             Some(stack) => stack,
             None => {
-                let nothing = synthetic(profile, "[no managed frames]");
+                let nothing = profile.marker("[no managed frames]");
                 profile.stack(None, nothing)
             }
         };
@@ -339,9 +317,4 @@ impl Resolver {
         self.frames.insert(index, frame);
         frame
     }
-}
-
-fn synthetic(profile: &mut Profile, name: &str) -> FrameIx {
-    let name = profile.string(name);
-    profile.frame(Frame { kind: FrameKind::Synthetic, name, module: None, file: None, line: None })
 }

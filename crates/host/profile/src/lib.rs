@@ -196,6 +196,12 @@ impl Profile {
         index
     }
 
+    /// A frame that is not code: a mark such as `[truncated]`.
+    pub fn marker(&mut self, name: &str) -> FrameIx {
+        let name = self.string(name);
+        self.frame(Frame { kind: FrameKind::Synthetic, name, module: None, file: None, line: None })
+    }
+
     /// The index of the stack with `frame` called by `parent`; adds it if new.
     pub fn stack(&mut self, parent: Option<StackIx>, frame: FrameIx) -> StackIx {
         let node = StackNode { parent, frame };
