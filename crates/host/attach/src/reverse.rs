@@ -10,6 +10,7 @@ use crate::attach::Attach;
 use crate::client::{DEFAULT_TIMEOUT, Deadline, exchange, read_exact};
 use crate::codec::{Advertisement, EventPipeConfig, ProcessInfo, ProcessInfoVersion, Reply, Request};
 use crate::error::Error;
+use crate::placement::{SOCKET_PREFIX, random_name};
 use crate::process::Process;
 use crate::session::EventPipeSession;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -33,9 +34,7 @@ impl ReversePort {
     /// Listens in a new directory below `parent` that only we may enter. The whole path must fit a socket address.
     pub fn open_in(parent: &Path) -> Result<ReversePort, Error> {
         let failed = |errno: Errno| Error::io("listen in", parent, errno);
-        let mut random = [0; 8];
-        rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty()).map_err(failed)?;
-        let directory = parent.join(format!("remora-{:016x}", u64::from_ne_bytes(random)));
+        let directory = parent.join(random_name(SOCKET_PREFIX, "").map_err(failed)?);
         rustix::fs::mkdir(&directory, Mode::from_raw_mode(0o700)).map_err(failed)?;
         match UnixListener::bind(directory.join("port")) {
             Ok(listener) => Ok(ReversePort { listener, directory }),
