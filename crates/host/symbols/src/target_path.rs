@@ -103,39 +103,15 @@ impl TargetPath {
     }
 }
 
-impl From<&str> for TargetPath {
-    fn from(text: &str) -> TargetPath {
-        TargetPath(text.as_bytes().to_vec())
+impl<T: Into<OsString>> From<T> for TargetPath {
+    fn from(path: T) -> TargetPath {
+        TargetPath(path.into().into_vec())
     }
 }
 
-impl From<String> for TargetPath {
-    fn from(text: String) -> TargetPath {
-        TargetPath(text.into_bytes())
-    }
-}
-
-impl From<OsString> for TargetPath {
-    fn from(text: OsString) -> TargetPath {
-        TargetPath(text.into_vec())
-    }
-}
-
-impl From<std::path::PathBuf> for TargetPath {
-    fn from(path: std::path::PathBuf) -> TargetPath {
-        path.into_os_string().into()
-    }
-}
-
-impl PartialEq<str> for TargetPath {
-    fn eq(&self, text: &str) -> bool {
-        self.0 == text.as_bytes()
-    }
-}
-
-impl PartialEq<&str> for TargetPath {
-    fn eq(&self, text: &&str) -> bool {
-        *self == **text
+impl<T: AsRef<str> + ?Sized> PartialEq<T> for TargetPath {
+    fn eq(&self, text: &T) -> bool {
+        self.0 == text.as_ref().as_bytes()
     }
 }
 
