@@ -19,7 +19,7 @@ use crate::proc::own_link;
 use crate::process::Process;
 use crate::rights::Rights;
 use crate::view::Directory;
-use candidates::{Access, Purpose, Verdict, verdict};
+use candidates::{Access, Purpose, verdict};
 use remora_symbols::TargetPath;
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -213,10 +213,7 @@ fn open(process: &Process, path: &TargetPath, who: &Rights, purpose: Purpose) ->
         writable: directory.writable_by(who) || is_chosen,
         kept: directory.is_kept_by(&trusted) || is_chosen,
     };
-    match verdict(access, file_system, purpose) {
-        Verdict::Usable => Ok(directory),
-        Verdict::Unusable(why) => Err(why),
-    }
+    verdict(access, file_system, purpose).map(|()| directory)
 }
 
 /// Users who may replace the library: they could control the target without it, too.
