@@ -247,9 +247,7 @@ impl Parser {
         while let Some(blob) = blobs.next() {
             let Some((id, event_type)) = blob.and_then(|(_, payload)| event_type(payload)) else { return Ok(None) };
             self.event_types.insert(id, event_type);
-            if self.event_types.len() > EVENT_TYPE_LIMIT {
-                return Err(Error::TooMany { what: "kinds of events", limit: EVENT_TYPE_LIMIT });
-            }
+            Error::above(EVENT_TYPE_LIMIT, self.event_types.len(), "kinds of events")?;
         }
         Ok(Some(()))
     }
@@ -290,12 +288,8 @@ impl Parser {
         for index in 0..count {
             let Some(stack) = bytes.u32().and_then(|size| bytes.take(size as usize)) else { return Ok(None) };
             self.stacks.insert(first.wrapping_add(index), stack, self.pointer_size);
-            if self.stacks.addresses.len().max(self.stacks.by_id.len()) > STACK_ADDRESS_LIMIT {
-                return Err(Error::TooMany {
-                    what: "addresses between two sequence points",
-                    limit: STACK_ADDRESS_LIMIT,
-                });
-            }
+            let count = self.stacks.addresses.len().max(self.stacks.by_id.len());
+            Error::above(STACK_ADDRESS_LIMIT, count, "addresses between two sequence points")?;
         }
         Ok(Some(()))
     }
