@@ -175,23 +175,20 @@ impl Collector {
 
     /// `meta` with its missing fields from the stream.
     fn complete(&mut self, meta: Meta, weighted: &[(RawSample, u64)]) -> Meta {
-        let mut meta = Meta { event: self.event, engine: Meta::RUNTIME_SAMPLER.to_owned(), ..meta };
-        if meta.frequency == 0 {
-            meta.frequency = 1_000_000_000_u32.checked_div(self.trace.sampling_interval).unwrap_or(0);
+        fn or<T: Default + PartialEq>(known: T, found: T) -> T {
+            if known == T::default() { found } else { known }
         }
-        if meta.started_unix_nanoseconds == 0 {
-            meta.started_unix_nanoseconds = self.trace.started_unix_nanoseconds;
+        let frequency = 1_000_000_000_u32.checked_div(self.trace.sampling_interval).unwrap_or(0);
+        Meta {
+            event: self.event,
+            engine: Meta::RUNTIME_SAMPLER.to_owned(),
+            frequency: or(meta.frequency, frequency),
+            started_unix_nanoseconds: or(meta.started_unix_nanoseconds, self.trace.started_unix_nanoseconds),
+            duration: or(meta.duration, weighted.last().map_or(0, |(sample, _)| sample.time)),
+            process_id: or(meta.process_id, self.trace.process_id),
+            command_line: or(meta.command_line, std::mem::take(&mut self.command_line)),
+            ..meta
         }
-        if meta.duration == 0 {
-            meta.duration = weighted.last().map_or(0, |(sample, _)| sample.time);
-        }
-        if meta.process_id == 0 {
-            meta.process_id = self.trace.process_id;
-        }
-        if meta.command_line.is_empty() {
-            meta.command_line = std::mem::take(&mut self.command_line);
-        }
-        meta
     }
 
     /// Notes for readers.

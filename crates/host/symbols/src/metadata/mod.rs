@@ -8,7 +8,7 @@ mod tables;
 
 use schema::TABLE_COUNT;
 pub(crate) use schema::Table;
-use tables::Tables;
+use tables::{Tables, row_counts};
 
 use crate::bytes::Reader;
 use std::borrow::Cow;
@@ -73,10 +73,7 @@ pub(crate) fn row_of(token: u32, table: Table) -> Option<u32> {
 #[derive(Clone)]
 pub(crate) struct Metadata {
     bytes: Box<[u8]>,
-    strings: Range<usize>,
-    guids: Range<usize>,
-    blobs: Range<usize>,
-    table_stream: Range<usize>,
+    streams: Streams,
     tables: Tables,
     /// The row of each method in MethodPtr, if the module has that table.
     method_pointers: HashMap<u32, u32>,
@@ -94,17 +91,10 @@ impl Metadata {
             pdb_id = Some(reader.take(20)?.try_into().ok()?);
             reader.u32()?;
             let referenced = reader.u64()?;
-            for (number, count) in outside.iter_mut().enumerate() {
-                if referenced >> number & 1 == 1 {
-                    *count = reader.u32()?;
-                }
-            }
+            outside = row_counts(&mut reader, referenced)?;
         }
-        let table_stream = streams.tables?;
-        let tables = Tables::parse(&bytes[table_stream.clone()], &outside)?;
-        let Streams { strings, guids, blobs, .. } = streams;
-        let method_pointers = HashMap::new();
-        let mut metadata = Metadata { bytes, strings, guids, blobs, table_stream, tables, method_pointers, pdb_id };
+        let tables = Tables::parse(&bytes[streams.tables.clone()], &outside)?;
+        let mut metadata = Metadata { bytes, streams, tables, method_pointers: HashMap::new(), pdb_id };
         let pointers = (1..=metadata.rows(Table::MethodPtr)).rev();
         metadata.method_pointers =
             pointers.filter_map(|row| Some((metadata.cell(Table::MethodPtr, row, 0)?, row))).collect();
@@ -121,7 +111,7 @@ impl Metadata {
     }
 
     pub(crate) fn cell(&self, table: Table, row: u32, column: usize) -> Option<u32> {
-        self.tables.cell(&self.bytes[self.table_stream.clone()], table, row, column)
+        self.tables.cell(&self.bytes[self.streams.tables.clone()], table, row, column)
     }
 
     /// The text in a strings column. Invalid UTF-8 is shown with replacement characters.
@@ -132,7 +122,7 @@ impl Metadata {
     /// The bytes of a strings column, cut to the longest identifier: cheaper than [`Metadata::text`] if only equality matters.
     pub(crate) fn raw_text(&self, table: Table, row: u32, column: usize) -> Option<&[u8]> {
         let offset = self.cell(table, row, column)? as usize;
-        let tail = self.bytes[self.strings.clone()].get(offset..)?;
+        let tail = self.bytes[self.streams.strings.clone()].get(offset..)?;
         let looked_at = &tail[..tail.len().min(IDENTIFIER_LIMIT)];
         let end = looked_at.iter().position(|&byte| byte == 0);
         let length = end.or((tail.len() > IDENTIFIER_LIMIT).then_some(IDENTIFIER_LIMIT))?;
@@ -142,7 +132,7 @@ impl Metadata {
     pub(crate) fn guid(&self, table: Table, row: u32, column: usize) -> Option<Guid> {
         let index = (self.cell(table, row, column)? as usize).checked_sub(1)?;
         let start = index.checked_mul(16)?;
-        let bytes = self.bytes[self.guids.clone()].get(start..start.checked_add(16)?)?;
+        let bytes = self.bytes[self.streams.guids.clone()].get(start..start.checked_add(16)?)?;
         Some(Guid(bytes.try_into().ok()?))
     }
 
@@ -152,7 +142,7 @@ impl Metadata {
     }
 
     pub(crate) fn blob_at(&self, offset: u32) -> Option<&[u8]> {
-        Reader::at(&self.bytes[self.blobs.clone()], offset as usize)?.blob()
+        Reader::at(&self.bytes[self.streams.blobs.clone()], offset as usize)?.blob()
     }
 
     /// The rows of a sorted table whose `column` equals `value`.
@@ -225,12 +215,13 @@ impl Metadata {
     }
 }
 
-#[derive(Default)]
+/// Where the streams are; an absent one is empty.
+#[derive(Clone, Default)]
 struct Streams {
     strings: Range<usize>,
     guids: Range<usize>,
     blobs: Range<usize>,
-    tables: Option<Range<usize>>,
+    tables: Range<usize>,
     pdb: Option<Range<usize>>,
 }
 
@@ -261,7 +252,7 @@ impl Streams {
                 b"#Strings" => streams.strings = range,
                 b"#GUID" => streams.guids = range,
                 b"#Blob" => streams.blobs = range,
-                b"#~" | b"#-" => streams.tables = Some(range),
+                b"#~" | b"#-" => streams.tables = range,
                 b"#Pdb" => streams.pdb = Some(range),
                 _ => {}
             }
