@@ -12,7 +12,7 @@ use crate::proc::Status;
 use crate::process::Process;
 use crate::remedy::Remedy;
 use crate::requirements::{Requirements, Slot};
-use crate::runtime::{RuntimeKind, Version, with_elf};
+use crate::runtime::{Runtime, RuntimeKind, Version, with_elf};
 use crate::windowed::Budget;
 use remora_symbols::{MapEntry, TargetPath};
 use std::time::Duration;
@@ -193,67 +193,49 @@ pub fn check_answer(process: &Process, timeout: Duration) -> Check {
     }
 }
 
-/// The attachability that concerns one check, or that it passes; `Err`: what it was not possible to look at.
-fn attachable(
-    process: &Process,
-    subject: Subject,
-    concerns: fn(&Reason) -> bool,
-    found: Result<String, &str>,
-) -> Check {
+/// The check that fails for a reason; a stop is checked anew.
+fn subject_of(reason: &Reason) -> Option<Subject> {
+    match reason {
+        Reason::Ended | Reason::NativeAot | Reason::Mono => Some(Subject::Runtime),
+        Reason::TooOld { .. } | Reason::RuntimeNotLoaded => Some(Subject::Runtime),
+        Reason::NotOwner { .. } | Reason::LacksCapability { .. } => Some(Subject::Rights),
+        Reason::DiagnosticsDisabled { .. } | Reason::SocketDeleted { .. } => Some(Subject::DiagnosticsPort),
+        Reason::SocketStale { .. } | Reason::NoSocket { .. } => Some(Subject::DiagnosticsPort),
+        Reason::NotExamined { .. } | Reason::Stopped { .. } => None,
+    }
+}
+
+/// The reason that concerns one check, or that it passes; `Err`: what it was not possible to look at.
+fn attachable(process: &Process, subject: Subject, found: Result<String, &str>) -> Check {
     let reasons = process.attachable.as_ref().err().into_iter().chain(process.diagnostics.as_ref().err());
-    match reasons.into_iter().find(|reason| concerns(reason)) {
-        Some(reason) => subject.failed(reason.to_string(), reason.remedies()),
-        None => match found {
-            Ok(found) => subject.passed(found),
-            Err(unseen) => subject.unknown(unseen, []),
-        },
+    match (reasons.into_iter().find(|reason| subject_of(reason) == Some(subject)), found) {
+        (Some(reason), _) => subject.failed(reason.to_string(), reason.remedies()),
+        (None, Ok(found)) => subject.passed(found),
+        (None, Err(unseen)) => subject.unknown(unseen, []),
     }
 }
 
 fn runtime(process: &Process) -> Check {
     let version =
         |version: Option<Version>| version.map_or("of unknown version".to_owned(), |version| version.to_string());
-    let all: Vec<String> = process
-        .runtimes
-        .iter()
-        .map(|runtime| match runtime.kind {
-            RuntimeKind::CoreClr => format!(".NET {} at {}", version(runtime.version), runtime.file),
-            RuntimeKind::NativeAot => "NativeAOT".to_owned(),
-            RuntimeKind::Mono => "Mono".to_owned(),
-        })
-        .collect();
-    let concerns = |reason: &Reason| {
-        matches!(
-            reason,
-            Reason::Ended | Reason::NativeAot | Reason::Mono | Reason::TooOld { .. } | Reason::RuntimeNotLoaded
-        )
+    let shown = |runtime: &Runtime| match runtime.kind {
+        RuntimeKind::CoreClr => format!(".NET {} at {}", version(runtime.version), runtime.file),
+        RuntimeKind::NativeAot => "NativeAOT".to_owned(),
+        RuntimeKind::Mono => "Mono".to_owned(),
     };
-    attachable(
-        process,
-        Subject::Runtime,
-        concerns,
-        if all.is_empty() { Err("hidden from you") } else { Ok(all.join(", ")) },
-    )
+    let all: Vec<String> = process.runtimes.iter().map(shown).collect();
+    let found = if all.is_empty() { Err("hidden from you") } else { Ok(all.join(", ")) };
+    attachable(process, Subject::Runtime, found)
 }
 
 fn rights(process: &Process) -> Check {
     let owner = process.user.clone().unwrap_or_else(|| process.uid.to_string());
-    let concerns = |reason: &Reason| matches!(reason, Reason::NotOwner { .. } | Reason::LacksCapability { .. });
-    attachable(process, Subject::Rights, concerns, Ok(format!("runs as {owner}")))
+    attachable(process, Subject::Rights, Ok(format!("runs as {owner}")))
 }
 
 fn port(process: &Process) -> Check {
-    let concerns = |reason: &Reason| {
-        matches!(
-            reason,
-            Reason::DiagnosticsDisabled { .. }
-                | Reason::SocketDeleted { .. }
-                | Reason::SocketStale { .. }
-                | Reason::NoSocket { .. }
-        )
-    };
     let found = process.diagnostics.as_ref().map(|socket| format!("listens on {}", socket.target_path));
-    attachable(process, Subject::DiagnosticsPort, concerns, found.map_err(|_| "not looked for"))
+    attachable(process, Subject::DiagnosticsPort, found.map_err(|_| "not looked for"))
 }
 
 fn stopped(process: &Process) -> Check {
