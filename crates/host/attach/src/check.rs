@@ -12,7 +12,7 @@ use crate::proc::Status;
 use crate::process::Process;
 use crate::remedy::Remedy;
 use crate::requirements::{Requirements, Slot};
-use crate::runtime::{RuntimeKind, Version, with_elf};
+use crate::runtime::{Runtime, RuntimeKind, Version, with_elf};
 use crate::windowed::Budget;
 use remora_symbols::{MapEntry, TargetPath};
 use std::time::Duration;
@@ -91,6 +91,22 @@ impl Subject {
         use Subject::{AgentDescriptors, Architecture, Directory, Libc, Libraries, ProfilerSlot, Signals};
         matches!(self, Architecture | Libc | Libraries | Directory | ProfilerSlot | Signals | AgentDescriptors)
     }
+
+    fn passed(self, found: impl Into<String>) -> Check {
+        Check { subject: self, passed: Some(true), found: found.into(), remedies: Vec::new() }
+    }
+
+    fn failed(self, found: impl Into<String>, remedies: impl Into<Vec<Remedy>>) -> Check {
+        Check { subject: self, passed: Some(false), found: found.into(), remedies: remedies.into() }
+    }
+
+    fn noted(self, found: impl Into<String>, remedies: impl Into<Vec<Remedy>>) -> Check {
+        Check { passed: Some(true), ..self.failed(found, remedies) }
+    }
+
+    fn unknown(self, found: impl Into<String>, remedies: impl Into<Vec<Remedy>>) -> Check {
+        Check { passed: None, ..self.failed(found, remedies) }
+    }
 }
 
 /// One precondition.
@@ -108,22 +124,6 @@ pub struct Check {
 }
 
 impl Check {
-    fn passed(subject: Subject, found: impl Into<String>) -> Check {
-        Check { subject, passed: Some(true), found: found.into(), remedies: Vec::new() }
-    }
-
-    fn failed(subject: Subject, found: impl Into<String>, remedies: impl Into<Vec<Remedy>>) -> Check {
-        Check { subject, passed: Some(false), found: found.into(), remedies: remedies.into() }
-    }
-
-    fn noted(subject: Subject, found: impl Into<String>, remedies: impl Into<Vec<Remedy>>) -> Check {
-        Check { passed: Some(true), ..Check::failed(subject, found, remedies) }
-    }
-
-    fn unknown(subject: Subject, found: impl Into<String>, remedies: impl Into<Vec<Remedy>>) -> Check {
-        Check { passed: None, ..Check::failed(subject, found, remedies) }
-    }
-
     /// Whether recording is not possible.
     pub fn has_failed(&self) -> bool {
         self.passed == Some(false)
@@ -141,7 +141,8 @@ pub fn check_pid(pid: u32, requirements: &Requirements) -> Vec<Check> {
 /// The only check of a process that was not found: the cause.
 pub(crate) fn unfound(error: &Error) -> Check {
     let missing = matches!(error, Error::NoSuchProcess { .. });
-    Check::failed(if missing { Subject::Process } else { Subject::Runtime }, error.to_string(), error.remedies())
+    let subject = if missing { Subject::Process } else { Subject::Runtime };
+    subject.failed(error.to_string(), error.remedies())
 }
 
 /// Checks everything about a process that was found.
@@ -155,14 +156,14 @@ pub fn check(process: &Process, requirements: &Requirements) -> Vec<Check> {
         Err(error) => return vec![unfound(&Error::unread(&process.proc, process.pid, error))],
     };
     let mut checks = vec![
-        Check::passed(Subject::Process, format!("{} ({})", process.pid, process.name())),
+        Subject::Process.passed(format!("{} ({})", process.pid, process.name())),
         runtime(process),
         rights(process),
         port(process),
         stopped(process),
     ];
     if let Some(error) = hidden {
-        checks.push(Check::failed(Subject::Mappings, error.to_string(), [Remedy::RunAsOwner]));
+        checks.push(Subject::Mappings.failed(error.to_string(), [Remedy::RunAsOwner]));
         return checks;
     }
     checks.extend([
@@ -181,119 +182,95 @@ pub fn check(process: &Process, requirements: &Requirements) -> Vec<Check> {
 
 /// Requests process information, which is harmless, and reports whether the runtime answers in time.
 pub fn check_answer(process: &Process, timeout: Duration) -> Check {
-    const SUBJECT: Subject = Subject::Answer;
     match ask(process, timeout) {
         Ok(info) => {
             let version = info.runtime_version.unwrap_or_else(|| "5".into());
-            Check::passed(SUBJECT, format!("the runtime answers: .NET {version}, {}", info.architecture))
+            Subject::Answer.passed(format!("the runtime answers: .NET {version}, {}", info.architecture))
         }
         // .NET Core 3.1 answers that it does not know the command, which is an answer.
-        Err(Error::RuntimeRefused(_)) => Check::passed(SUBJECT, "the runtime answers"),
-        Err(error) => Check::failed(SUBJECT, error.to_string(), error.remedies()),
+        Err(Error::RuntimeRefused(_)) => Subject::Answer.passed("the runtime answers"),
+        Err(error) => Subject::Answer.failed(error.to_string(), error.remedies()),
     }
 }
 
-/// The attachability that concerns one check, or that it passes; `Err`: what it was not possible to look at.
-fn attachable(
-    process: &Process,
-    subject: Subject,
-    concerns: fn(&Reason) -> bool,
-    found: Result<String, &str>,
-) -> Check {
+/// The check that fails for a reason; a stop is checked anew.
+fn subject_of(reason: &Reason) -> Option<Subject> {
+    match reason {
+        Reason::Ended | Reason::NativeAot | Reason::Mono => Some(Subject::Runtime),
+        Reason::TooOld { .. } | Reason::RuntimeNotLoaded => Some(Subject::Runtime),
+        Reason::NotOwner { .. } | Reason::LacksCapability { .. } => Some(Subject::Rights),
+        Reason::DiagnosticsDisabled { .. } | Reason::SocketDeleted { .. } => Some(Subject::DiagnosticsPort),
+        Reason::SocketStale { .. } | Reason::NoSocket { .. } => Some(Subject::DiagnosticsPort),
+        Reason::NotExamined { .. } | Reason::Stopped { .. } => None,
+    }
+}
+
+/// The reason that concerns one check, or that it passes; `Err`: what it was not possible to look at.
+fn attachable(process: &Process, subject: Subject, found: Result<String, &str>) -> Check {
     let reasons = process.attachable.as_ref().err().into_iter().chain(process.diagnostics.as_ref().err());
-    match reasons.into_iter().find(|reason| concerns(reason)) {
-        Some(reason) => Check::failed(subject, reason.to_string(), reason.remedies()),
-        None => match found {
-            Ok(found) => Check::passed(subject, found),
-            Err(unseen) => Check::unknown(subject, unseen, []),
-        },
+    match (reasons.into_iter().find(|reason| subject_of(reason) == Some(subject)), found) {
+        (Some(reason), _) => subject.failed(reason.to_string(), reason.remedies()),
+        (None, Ok(found)) => subject.passed(found),
+        (None, Err(unseen)) => subject.unknown(unseen, []),
     }
 }
 
 fn runtime(process: &Process) -> Check {
     let version =
         |version: Option<Version>| version.map_or("of unknown version".to_owned(), |version| version.to_string());
-    let all: Vec<String> = process
-        .runtimes
-        .iter()
-        .map(|runtime| match runtime.kind {
-            RuntimeKind::CoreClr => format!(".NET {} at {}", version(runtime.version), runtime.file),
-            RuntimeKind::NativeAot => "NativeAOT".to_owned(),
-            RuntimeKind::Mono => "Mono".to_owned(),
-        })
-        .collect();
-    let concerns = |reason: &Reason| {
-        matches!(
-            reason,
-            Reason::Ended | Reason::NativeAot | Reason::Mono | Reason::TooOld { .. } | Reason::RuntimeNotLoaded
-        )
+    let shown = |runtime: &Runtime| match runtime.kind {
+        RuntimeKind::CoreClr => format!(".NET {} at {}", version(runtime.version), runtime.file),
+        RuntimeKind::NativeAot => "NativeAOT".to_owned(),
+        RuntimeKind::Mono => "Mono".to_owned(),
     };
-    attachable(
-        process,
-        Subject::Runtime,
-        concerns,
-        if all.is_empty() { Err("hidden from you") } else { Ok(all.join(", ")) },
-    )
+    let all: Vec<String> = process.runtimes.iter().map(shown).collect();
+    let found = if all.is_empty() { Err("hidden from you") } else { Ok(all.join(", ")) };
+    attachable(process, Subject::Runtime, found)
 }
 
 fn rights(process: &Process) -> Check {
     let owner = process.user.clone().unwrap_or_else(|| process.uid.to_string());
-    let concerns = |reason: &Reason| matches!(reason, Reason::NotOwner { .. } | Reason::LacksCapability { .. });
-    attachable(process, Subject::Rights, concerns, Ok(format!("runs as {owner}")))
+    attachable(process, Subject::Rights, Ok(format!("runs as {owner}")))
 }
 
 fn port(process: &Process) -> Check {
-    let concerns = |reason: &Reason| {
-        matches!(
-            reason,
-            Reason::DiagnosticsDisabled { .. }
-                | Reason::SocketDeleted { .. }
-                | Reason::SocketStale { .. }
-                | Reason::NoSocket { .. }
-        )
-    };
     let found = process.diagnostics.as_ref().map(|socket| format!("listens on {}", socket.target_path));
-    attachable(process, Subject::DiagnosticsPort, concerns, found.map_err(|_| "not looked for"))
+    attachable(process, Subject::DiagnosticsPort, found.map_err(|_| "not looked for"))
 }
 
 fn stopped(process: &Process) -> Check {
     match process.stopped_now() {
-        None => Check::passed(Subject::Running, "not stopped, not traced to a halt"),
-        Some(reason) => Check::failed(Subject::Running, reason.to_string(), reason.remedies()),
+        None => Subject::Running.passed("not stopped, not traced to a halt"),
+        Some(reason) => Subject::Running.failed(reason.to_string(), reason.remedies()),
     }
 }
 
 fn architecture(process: &Process, requirements: &Requirements) -> Check {
-    const SUBJECT: Subject = Subject::Architecture;
     match (process.architecture, requirements.architecture) {
-        (Some(theirs), Some(ours)) if theirs != ours => Check::failed(
-            SUBJECT,
+        (Some(theirs), Some(ours)) if theirs != ours => Subject::Architecture.failed(
             format!("the target is {theirs}, the library is {ours}, and only x64 is supported"),
             [Remedy::UseEventPipe],
         ),
-        (Some(theirs), _) => Check::passed(SUBJECT, theirs.to_string()),
-        (None, _) => Check::unknown(SUBJECT, "the executable cannot be read", [Remedy::CheckArchitecture]),
+        (Some(theirs), _) => Subject::Architecture.passed(theirs.to_string()),
+        (None, _) => Subject::Architecture.unknown("the executable cannot be read", [Remedy::CheckArchitecture]),
     }
 }
 
 fn libc(process: &Process, requirements: &Requirements, maps: &[MapEntry]) -> Check {
-    const SUBJECT: Subject = Subject::Libc;
     match (&process.libc, requirements.glibc) {
-        (Libc::Glibc { version: Some(theirs), .. }, Some(needed)) if *theirs < needed => Check::failed(
-            SUBJECT,
+        (Libc::Glibc { version: Some(theirs), .. }, Some(needed)) if *theirs < needed => Subject::Libc.failed(
             format!("the target runs on glibc {theirs}, the library needs {needed}"),
             [Remedy::UsePortableBuild, Remedy::UseEventPipe],
         ),
         (Libc::Musl { file }, _) => musl(process, file, requirements, maps),
-        (Libc::Unknown, _) => Check::unknown(SUBJECT, "not recognised", [Remedy::UseEventPipe]),
-        (known, Some(needed)) => Check::passed(SUBJECT, format!("{known}; the library needs {needed}")),
-        (known, None) => Check::passed(SUBJECT, known.to_string()),
+        (Libc::Unknown, _) => Subject::Libc.unknown("not recognised", [Remedy::UseEventPipe]),
+        (known, Some(needed)) => Subject::Libc.passed(format!("{known}; the library needs {needed}")),
+        (known, None) => Subject::Libc.passed(known.to_string()),
     }
 }
 
 /// musl has no symbol versions: each name the library needs must exist, in musl or in a mapped library that it needs.
 fn musl(process: &Process, file: &TargetPath, requirements: &Requirements, maps: &[MapEntry]) -> Check {
-    const SUBJECT: Subject = Subject::Libc;
     // Since 1.2.4 musl's linker resolves `open64` to `open`, and exports no such name (ldso/dynlink.c, `get_lfs64`).
     let names = requirements.names.iter().map(String::as_str);
     let wanted: Vec<&str> = names.clone().chain(names.clone().filter_map(|name| name.strip_suffix("64"))).collect();
@@ -301,7 +278,7 @@ fn musl(process: &Process, file: &TargetPath, requirements: &Requirements, maps:
     let exported =
         |path: &TargetPath| with_elf(&budget, || process.proc.open(process.pid, path), |elf| elf.exported_of(&wanted));
     let Some(mut there) = exported(file) else {
-        return Check::unknown(SUBJECT, "musl, whose file cannot be read", [Remedy::UseEventPipe]);
+        return Subject::Libc.unknown("musl, whose file cannot be read", [Remedy::UseEventPipe]);
     };
     for library in &requirements.libraries {
         let mapped = maps.iter().find(|mapping| mapping.file_name() == library);
@@ -311,30 +288,27 @@ fn musl(process: &Process, file: &TargetPath, requirements: &Requirements, maps:
         |name: &str| there.contains(name) || name.strip_suffix("64").is_some_and(|name| there.contains(name));
     let missing: Vec<&str> = names.filter(|name| !is_there(name)).take(5).collect();
     if missing.is_empty() {
-        return Check::noted(SUBJECT, "musl", [Remedy::StaysOnMusl]);
+        return Subject::Libc.noted("musl", [Remedy::StaysOnMusl]);
     }
     let found = format!("the target runs on musl, which lacks {}", missing.join(", "));
-    Check::failed(SUBJECT, found, [Remedy::UseEventPipe, Remedy::Report])
+    Subject::Libc.failed(found, [Remedy::UseEventPipe, Remedy::Report])
 }
 
 fn libraries(maps: &[MapEntry], requirements: &Requirements) -> Check {
-    const SUBJECT: Subject = Subject::Libraries;
     let is_mapped = |name: &String| maps.iter().any(|mapping| mapping.file_name() == name);
     let missing: Vec<&str> =
         requirements.libraries.iter().filter(|name| !is_mapped(name)).map(String::as_str).collect();
     if missing.is_empty() {
-        return Check::passed(SUBJECT, "nothing beyond what the target has");
+        return Subject::Libraries.passed("nothing beyond what the target has");
     }
     let found = format!("the library needs {}, which the target has not loaded", missing.join(", "));
-    Check::failed(SUBJECT, found, [Remedy::UsePortableBuild, Remedy::UseEventPipe])
+    Subject::Libraries.failed(found, [Remedy::UsePortableBuild, Remedy::UseEventPipe])
 }
 
 fn directory(process: &Process, requirements: &Requirements) -> Check {
-    const SUBJECT: Subject = Subject::Directory;
     match look_for_library_place(process, requirements.bytes) {
-        Ok(path) => Check::passed(SUBJECT, format!("{path} can hold the library")),
-        Err(tried) => Check::failed(
-            SUBJECT,
+        Ok(path) => Subject::Directory.passed(format!("{path} can hold the library")),
+        Err(tried) => Subject::Directory.failed(
             format!("no directory that the target can load a library from: {tried}"),
             [Remedy::GiveLibraryDirectory, Remedy::UseEventPipe],
         ),
@@ -342,7 +316,6 @@ fn directory(process: &Process, requirements: &Requirements) -> Check {
 }
 
 fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntry]) -> Check {
-    const SUBJECT: Subject = Subject::ProfilerSlot;
     let budget = Budget::new(TIME);
     let others = other_profilers(process, maps, &budget);
     let environment = process.proc.environment(process.pid).unwrap_or_default();
@@ -352,24 +325,18 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntr
         .and_then(|runtime| runtime.version)
         .is_none_or(|version| version.major >= FIRST_WITH_ROOM_BESIDE);
     match (others.is_empty(), has_room && requirements.slot == Slot::Beside) {
-        (false, false) => Check::failed(
-            SUBJECT,
-            format!("taken by {}", others.join(", ")),
+        (false, false) => Subject::ProfilerSlot.failed(format!("taken by {}", others.join(", ")),
             [Remedy::UseEventPipe, Remedy::RestartWithoutProfiler],
         ),
-        (false, true) => Check::noted(SUBJECT, format!("{} is loaded", others.join(", ")), [Remedy::OthersStay]),
+        (false, true) => Subject::ProfilerSlot.noted(format!("{} is loaded", others.join(", ")), [Remedy::OthersStay]),
         (true, _) => match asked {
-            Some((key, value)) => Check::noted(
-                SUBJECT,
-                format!("no other profiler is loaded, although {key}={value} is set"),
+            Some((key, value)) => Subject::ProfilerSlot.noted(format!("no other profiler is loaded, although {key}={value} is set"),
                 [Remedy::DetachedLeavesNoSign],
             ),
-            None if budget.reached().is_some() => Check::unknown(
-                SUBJECT,
-                "no other profiler was seen, and not all libraries could be looked at: what they claim is more than is read of them",
+            None if budget.reached().is_some() => Subject::ProfilerSlot.unknown("no other profiler was seen, and not all libraries could be looked at: what they claim is more than is read of them",
                 [Remedy::UseEventPipe],
             ),
-            None => Check::passed(SUBJECT, "no other profiler is loaded"),
+            None => Subject::ProfilerSlot.passed("no other profiler is loaded"),
         },
     }
 }
@@ -404,14 +371,12 @@ fn other_profilers(process: &Process, maps: &[MapEntry], budget: &Budget) -> Vec
 }
 
 fn own_agent(process: &Process, maps: &[MapEntry]) -> Check {
-    const SUBJECT: Subject = Subject::OwnAgent;
     let is_agent = |mapping: &&MapEntry| {
         mapping.file_name().starts_with(AGENT) || mapping.path.starts_with("/memfd:libremora_agent")
     };
     match maps.iter().find(is_agent) {
-        None => Check::passed(SUBJECT, "not loaded"),
-        Some(mapping) => Check::failed(
-            SUBJECT,
+        None => Subject::OwnAgent.passed("not loaded"),
+        Some(mapping) => Subject::OwnAgent.failed(
             format!("already loaded as {}", mapping.path),
             [Remedy::WaitForRecording, Remedy::DetachAgent { pid: process.pid }],
         ),
@@ -419,16 +384,14 @@ fn own_agent(process: &Process, maps: &[MapEntry]) -> Check {
 }
 
 fn signals(status: &Status) -> Check {
-    const SUBJECT: Subject = Subject::Signals;
     let wanted = SIGNALS_WANTED + SIGNALS_OF_A_THREAD * u64::from(status.threads);
     match status.queued_signals {
-        Some((used, limit)) if limit.saturating_sub(used) < wanted => Check::failed(
-            SUBJECT,
+        Some((used, limit)) if limit.saturating_sub(used) < wanted => Subject::Signals.failed(
             format!("{used} of {limit} queued signals of its user are in use, and a recording wants {wanted}"),
             [Remedy::RaiseQueuedSignals, Remedy::UseEventPipe],
         ),
-        Some((used, limit)) => Check::passed(SUBJECT, format!("{used} of {limit} queued signals in use")),
-        None => Check::unknown(SUBJECT, "no limit is shown", []),
+        Some((used, limit)) => Subject::Signals.passed(format!("{used} of {limit} queued signals in use")),
+        None => Subject::Signals.unknown("no limit is shown", []),
     }
 }
 
@@ -441,23 +404,22 @@ const NEEDED_DESCRIPTORS: u64 = 8;
 const NEEDED_BY_ANYBODY: u64 = 4;
 
 fn descriptors(process: &Process) -> Check {
-    const SUBJECT: Subject = Subject::Descriptors;
     let Some(limit) = soft_limit(process, "Max open files") else {
-        return Check::unknown(SUBJECT, "how many there may be cannot be read", []);
+        return Subject::Descriptors.unknown("how many there may be cannot be read", []);
     };
     let Ok(entries) = std::fs::read_dir(process.proc.path(process.pid, "fd")) else {
-        return Check::unknown(SUBJECT, format!("{limit} at most; how many there are cannot be read"), []);
+        return Subject::Descriptors.unknown(format!("{limit} at most; how many there are cannot be read"), []);
     };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
     let free = limit - numbers.filter(|number| *number < limit).count() as u64;
     if free >= NEEDED_DESCRIPTORS {
-        return Check::passed(SUBJECT, format!("{free} of {limit} are free"));
+        return Subject::Descriptors.passed(format!("{free} of {limit} are free"));
     }
-    let subject = if free >= NEEDED_BY_ANYBODY { Subject::AgentDescriptors } else { SUBJECT };
+    let subject = if free >= NEEDED_BY_ANYBODY { Subject::AgentDescriptors } else { Subject::Descriptors };
     let found = format!(
         "{free} of the {limit} descriptors that the process may have are free, and an attach needs {NEEDED_DESCRIPTORS} for a moment"
     );
-    Check::failed(subject, found, [Remedy::RaiseOpenFiles { pid: process.pid }])
+    subject.failed(found, [Remedy::RaiseOpenFiles { pid: process.pid }])
 }
 
 /// Address space for a session of events, an estimate: the runtime's buffer of 64 MiB, a thread's stack, code compiled meanwhile.
@@ -465,20 +427,19 @@ const NEEDED_ADDRESS_SPACE: u64 = 96 << 20;
 
 /// Whether the process has address space for a session of events. A runtime that gets no memory for it can hang or crash: .NET 8 did both.
 pub fn check_address_space(process: &Process) -> Check {
-    const SUBJECT: Subject = Subject::AddressSpace;
     let Some(limit) = soft_limit(process, "Max address space") else {
-        return Check::passed(SUBJECT, "no limit is shown");
+        return Subject::AddressSpace.passed("no limit is shown");
     };
     let Some(used) = process.address_space() else {
-        return Check::unknown(SUBJECT, "how much is used cannot be read", []);
+        return Subject::AddressSpace.unknown("how much is used cannot be read", []);
     };
     let (free, needed) = (limit.saturating_sub(used) >> 20, NEEDED_ADDRESS_SPACE >> 20);
     if free >= needed {
-        return Check::passed(SUBJECT, format!("{free} MiB are free"));
+        return Subject::AddressSpace.passed(format!("{free} MiB are free"));
     }
     let found =
         format!("{free} MiB of its address space are free, and the runtime's own sampler may need {needed} MiB");
-    Check::failed(SUBJECT, found, [Remedy::FreeMemory])
+    Subject::AddressSpace.failed(found, [Remedy::FreeMemory])
 }
 
 /// A soft limit of the process; `None` if it has none, or it cannot be read.
@@ -490,11 +451,10 @@ fn soft_limit(process: &Process, name: &str) -> Option<u64> {
 }
 
 fn confinement(status: &Status) -> Check {
-    const SUBJECT: Subject = Subject::Confinement;
     match (status.seccomp, status.no_new_privileges) {
-        (0, 0) => Check::passed(SUBJECT, "none"),
-        (0, _) => Check::passed(SUBJECT, "no new privileges, which does not matter here"),
-        _ => Check::noted(SUBJECT, "system calls are filtered (seccomp)", [Remedy::MayFallBack]),
+        (0, 0) => Subject::Confinement.passed("none"),
+        (0, _) => Subject::Confinement.passed("no new privileges, which does not matter here"),
+        _ => Subject::Confinement.noted("system calls are filtered (seccomp)", [Remedy::MayFallBack]),
     }
 }
 

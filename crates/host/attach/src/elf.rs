@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 /// The prefix of the version in every CoreCLR: `@(#)Version 8.0.424.16909 @Commit: ...`.
 const VERSION_MARK: &[u8] = b"@(#)Version ";
 
-/// Maximum symbol versions examined; a C library has some dozens, and a damaged table could be circular.
-const MOST_VERSIONS: usize = 4_096;
+/// Maximum symbol versions examined, and maximum files they are of; a C library has some dozens, and a damaged table could be circular.
+const MOST_VERSIONS: usize = 2_048;
 
 /// An instruction set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,35 +165,21 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
     /// The highest glibc version that it needs.
     pub(crate) fn glibc_needed(&self) -> Option<GlibcVersion> {
         let (endian, sections) = (self.endian, &self.sections);
-        let (mut needs, strings) = sections.gnu_verneed(endian, self.data).ok()??;
+        let (needs, strings) = sections.gnu_verneed(endian, self.data).ok()??;
         let strings = sections.strings(endian, self.data, strings).ok()?;
-        let (mut highest, mut left) = (None, MOST_VERSIONS);
-        while let (Some(fewer), Ok(Some((_, mut files)))) = (left.checked_sub(1), needs.next()) {
-            left = fewer;
-            while let (Some(fewer), Ok(Some(version))) = (left.checked_sub(1), files.next()) {
-                left = fewer;
-                let name = version.name(endian, strings).unwrap_or_default();
-                highest = highest.max(GlibcVersion::of_symbol_version(name));
-            }
-        }
-        highest
+        let needs = needs.map_while(Result::ok).take(MOST_VERSIONS);
+        let versions = needs.flat_map(|(_, versions)| versions.map_while(Result::ok)).take(MOST_VERSIONS);
+        versions.filter_map(|version| GlibcVersion::of_symbol_version(version.name(endian, strings).ok()?)).max()
     }
 
     /// The highest glibc version that it defines, if it is a glibc.
     pub(crate) fn glibc_defined(&self) -> Option<GlibcVersion> {
         let (endian, sections) = (self.endian, &self.sections);
-        let (mut definitions, strings) = sections.gnu_verdef(endian, self.data).ok()??;
+        let (definitions, strings) = sections.gnu_verdef(endian, self.data).ok()??;
         let strings = sections.strings(endian, self.data, strings).ok()?;
-        let (mut highest, mut left) = (None, MOST_VERSIONS);
-        while let (Some(fewer), Ok(Some((_, mut names)))) = (left.checked_sub(1), definitions.next()) {
-            left = fewer;
-            while let (Some(fewer), Ok(Some(name))) = (left.checked_sub(1), names.next()) {
-                left = fewer;
-                let name = name.name(endian, strings).unwrap_or_default();
-                highest = highest.max(GlibcVersion::of_symbol_version(name));
-            }
-        }
-        highest
+        let definitions = definitions.map_while(Result::ok).take(MOST_VERSIONS);
+        let versions = definitions.flat_map(|(_, versions)| versions.map_while(Result::ok)).take(MOST_VERSIONS);
+        versions.filter_map(|version| GlibcVersion::of_symbol_version(version.name(endian, strings).ok()?)).max()
     }
 
     /// Names of the libraries that it needs.

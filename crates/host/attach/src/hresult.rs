@@ -3,7 +3,11 @@
 //! A code missing from the table is reported as its number, without a guess.
 //! The exception are codes of the WIN32 facility: operating system errors translated by the runtime.
 
-use crate::remedy::{ProfilerFix, Remedy};
+use crate::remedy::ProfilerFix as Fix;
+use crate::remedy::Remedy::{
+    self, AttachNotificationOnly, CheckProcess, FixProfiler, FreeMemory, ReadMessages, RecordFromStart,
+    RecordWithoutRoots, Report, TryAgain, TryAgainWhenItRuns, UseCoreClr, UseEventPipe, UseNewerRuntime,
+};
 
 /// A result code of the runtime; negative as a signed number means failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,8 +33,6 @@ impl HResult {
     pub const BAD_ENCODING: HResult = HResult(0x8013_1384);
     /// The diagnostics server does not know the command.
     pub const UNKNOWN_COMMAND: HResult = HResult(0x8013_1385);
-    /// The diagnostics server does not know the protocol.
-    pub const UNKNOWN_MAGIC: HResult = HResult(0x8013_1386);
     /// The runtime was built without this feature.
     pub const NOT_SUPPORTED: HResult = HResult(0x8013_1515);
     /// The runtime has not started yet.
@@ -75,131 +77,106 @@ const fn row(code: u32, name: &'static str, meaning: &'static str, remedies: &'s
 }
 
 static TABLE: &[Meaning] = &[
-    row(0x8013_1384, "DS_IPC_E_BAD_ENCODING", "the runtime could not read the request", &[Remedy::Report]),
-    row(0x8013_1385, "DS_IPC_E_UNKNOWN_COMMAND", "this runtime is too old for the request", &[Remedy::UseNewerRuntime]),
-    row(
-        0x8013_1386,
-        "DS_IPC_E_UNKNOWN_MAGIC",
-        "the runtime does not know this version of the protocol",
-        &[Remedy::Report],
-    ),
+    row(0x8013_1384, "DS_IPC_E_BAD_ENCODING", "the runtime could not read the request", &[Report]),
+    row(0x8013_1385, "DS_IPC_E_UNKNOWN_COMMAND", "this runtime is too old for the request", &[UseNewerRuntime]),
+    row(0x8013_1386, "DS_IPC_E_UNKNOWN_MAGIC", "the runtime does not know this version of the protocol", &[Report]),
     row(
         0x8013_1515,
         "CORDIAGIPC_E_NOTSUPPORTED",
         "the runtime has no profiling interface, as Mono and NativeAOT have none",
-        &[Remedy::UseEventPipe, Remedy::UseCoreClr],
+        &[UseEventPipe, UseCoreClr],
     ),
     row(
         0x8013_135B,
         "CORPROF_E_NOT_YET_AVAILABLE",
         "the runtime has not started yet, or waits to be resumed",
-        &[Remedy::TryAgainWhenItRuns, Remedy::RecordFromStart],
+        &[TryAgainWhenItRuns, RecordFromStart],
     ),
     row(
         0x8013_1371,
         "CORPROF_E_RUNTIME_UNINITIALIZED",
         "the runtime is starting up or shutting down",
-        &[Remedy::TryAgainWhenItRuns, Remedy::RecordFromStart],
+        &[TryAgainWhenItRuns, RecordFromStart],
     ),
     row(
         0x8013_136A,
         "CORPROF_E_PROFILER_ALREADY_ACTIVE",
         "another profiler holds the runtime's place for a main profiler",
-        &[Remedy::AttachNotificationOnly, Remedy::UseEventPipe],
+        &[AttachNotificationOnly, UseEventPipe],
     ),
     row(
         0x8013_1368,
         "CORPROF_E_PROFILER_NOT_ATTACHABLE",
         "the profiler does not support attaching, or refused it",
-        &[Remedy::FixProfiler(ProfilerFix::Attachable)],
+        &[FixProfiler(Fix::Attachable)],
     ),
-    row(0x8013_1367, "CORPROF_E_PROFILER_DETACHING", "a profiler is leaving this process", &[Remedy::TryAgain]),
-    row(0x8013_1375, "CORPROF_E_PROFILER_CANCEL_ACTIVATION", "the profiler declined to start", &[Remedy::ReadMessages]),
+    row(0x8013_1367, "CORPROF_E_PROFILER_DETACHING", "a profiler is leaving this process", &[TryAgain]),
+    row(0x8013_1375, "CORPROF_E_PROFILER_CANCEL_ACTIVATION", "the profiler declined to start", &[ReadMessages]),
     row(
         0x8013_1376,
         "CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE",
         "concurrent collection is on and the profiler asked to watch the heap",
-        &[Remedy::RecordWithoutRoots],
+        &[RecordWithoutRoots],
     ),
     row(
         0x8013_1379,
         "CORPROF_E_TIMEOUT_WAITING_FOR_CONCURRENT_GC",
         "a background collection did not end in time",
-        &[Remedy::TryAgain],
+        &[TryAgain],
     ),
     row(
         0x8013_136F,
         "CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER",
         "the profiler asked for something that only one loaded at startup may have",
-        &[Remedy::FixProfiler(ProfilerFix::LoadAtStartup)],
+        &[FixProfiler(Fix::LoadAtStartup)],
     ),
     row(
         0x8013_136E,
         "CORPROF_E_CALLBACK3_REQUIRED",
         "the profiler lacks ICorProfilerCallback3",
-        &[Remedy::FixProfiler(ProfilerFix::Attachable)],
+        &[FixProfiler(Fix::Attachable)],
     ),
     row(
         0x8013_1363,
         "CORPROF_E_UNSUPPORTED_CALL_SEQUENCE",
         "the call came at a moment when it is not allowed",
-        &[Remedy::Report],
+        &[Report],
     ),
     row(
         0x8007_007E,
         "ERROR_MOD_NOT_FOUND",
         "the target could not load the library: the file is missing or unreadable for it, lies on a noexec mount, or needs another libc",
-        &[Remedy::CheckProcess],
+        &[CheckProcess],
     ),
-    row(
-        0x8007_007F,
-        "ERROR_PROC_NOT_FOUND",
-        "the library has no DllGetClassObject",
-        &[Remedy::FixProfiler(ProfilerFix::Path)],
-    ),
-    row(0x8007_0002, "ERROR_FILE_NOT_FOUND", "the target does not see the library's file", &[Remedy::CheckProcess]),
-    row(
-        0x8007_0003,
-        "ERROR_PATH_NOT_FOUND",
-        "the target does not see the library's directory",
-        &[Remedy::CheckProcess],
-    ),
-    row(0x8007_0005, "E_ACCESSDENIED", "the target may not read the library", &[Remedy::CheckProcess]),
-    row(
-        0x8007_000B,
-        "ERROR_BAD_FORMAT",
-        "the library is for another architecture",
-        &[Remedy::FixProfiler(ProfilerFix::Architecture)],
-    ),
+    row(0x8007_007F, "ERROR_PROC_NOT_FOUND", "the library has no DllGetClassObject", &[FixProfiler(Fix::Path)]),
+    row(0x8007_0002, "ERROR_FILE_NOT_FOUND", "the target does not see the library's file", &[CheckProcess]),
+    row(0x8007_0003, "ERROR_PATH_NOT_FOUND", "the target does not see the library's directory", &[CheckProcess]),
+    row(0x8007_0005, "E_ACCESSDENIED", "the target may not read the library", &[CheckProcess]),
+    row(0x8007_000B, "ERROR_BAD_FORMAT", "the library is for another architecture", &[FixProfiler(Fix::Architecture)]),
     row(
         0x8007_00C1,
         "ERROR_BAD_EXE_FORMAT",
         "the library is for another architecture or damaged",
-        &[Remedy::FixProfiler(ProfilerFix::Architecture)],
+        &[FixProfiler(Fix::Architecture)],
     ),
-    row(0x8007_0008, "ERROR_NOT_ENOUGH_MEMORY", "the target was given no memory for it", &[Remedy::FreeMemory]),
-    row(0x8007_000E, "E_OUTOFMEMORY", "the target was given no memory for it", &[Remedy::FreeMemory]),
-    row(0x8007_0057, "E_INVALIDARG", "the runtime did not accept the request's values", &[Remedy::Report]),
-    row(0x8007_05B4, "ERROR_TIMEOUT", "the runtime gave up waiting", &[Remedy::TryAgain]),
-    row(0x8000_4001, "E_NOTIMPL", "the runtime or the profiler does not implement this", &[Remedy::UseNewerRuntime]),
+    row(0x8007_0008, "ERROR_NOT_ENOUGH_MEMORY", "the target was given no memory for it", &[FreeMemory]),
+    row(0x8007_000E, "E_OUTOFMEMORY", "the target was given no memory for it", &[FreeMemory]),
+    row(0x8007_0057, "E_INVALIDARG", "the runtime did not accept the request's values", &[Report]),
+    row(0x8007_05B4, "ERROR_TIMEOUT", "the runtime gave up waiting", &[TryAgain]),
+    row(0x8000_4001, "E_NOTIMPL", "the runtime or the profiler does not implement this", &[UseNewerRuntime]),
     row(
         0x8000_4002,
         "E_NOINTERFACE",
         "the profiler lacks an interface that the runtime needs",
-        &[Remedy::FixProfiler(ProfilerFix::Runtime)],
+        &[FixProfiler(Fix::Runtime)],
     ),
-    row(0x8000_4003, "E_POINTER", "a pointer was null", &[Remedy::Report]),
-    row(
-        0x8000_4005,
-        "E_FAIL",
-        "the runtime or the profiler failed without saying why",
-        &[Remedy::ReadMessages, Remedy::CheckProcess],
-    ),
+    row(0x8000_4003, "E_POINTER", "a pointer was null", &[Report]),
+    row(0x8000_4005, "E_FAIL", "the runtime or the profiler failed without saying why", &[ReadMessages, CheckProcess]),
     row(
         0x8004_0111,
         "CLASS_E_CLASSNOTAVAILABLE",
         "the library does not know the class that was asked for",
-        &[Remedy::FixProfiler(ProfilerFix::OwnClassId)],
+        &[FixProfiler(Fix::OwnClassId)],
     ),
-    row(0x8004_0154, "REGDB_E_CLASSNOTREG", "the class is not known", &[Remedy::FixProfiler(ProfilerFix::OwnClassId)]),
+    row(0x8004_0154, "REGDB_E_CLASSNOTREG", "the class is not known", &[FixProfiler(Fix::OwnClassId)]),
 ];

@@ -38,7 +38,8 @@ impl std::fmt::Display for Bound {
 pub(crate) fn room(proc: &Proc, pid: u32) -> Option<Room> {
     let machine = String::from_utf8_lossy(&proc.machine_memory().unwrap_or_default()).into_owned();
     let machine = line(&machine, "MemAvailable:").map(|bytes| Room { bytes, bound: Bound::Machine });
-    machine.into_iter().chain(rooms(groups_of(proc, pid))).min_by_key(|room| room.bytes)
+    let groups = groups_of(proc, pid);
+    machine.into_iter().chain(groups.iter().flat_map(Group::rooms)).min_by_key(|room| room.bytes)
 }
 
 /// The free memory of this process.
@@ -49,10 +50,10 @@ pub fn own_room() -> Option<Room> {
 /// The lowest control group that the kernel kills as a whole when a process in it runs out of memory (`memory.oom.group`), if any.
 /// The root has no such file, nor has version 1.
 pub(crate) fn ends_with(proc: &Proc, pid: u32) -> Option<PathBuf> {
-    let directories = groups_of(proc, pid).into_iter().flat_map(Group::directories);
+    let groups = groups_of(proc, pid);
     let is_one =
         |directory: &PathBuf| read_to_string(directory.join("memory.oom.group")).is_ok_and(|text| text.trim() == "1");
-    directories.filter(is_one).max_by_key(|directory| directory.components().count())
+    groups.iter().flat_map(Group::directories).filter(is_one).max_by_key(|directory| directory.components().count())
 }
 
 fn groups_of(proc: &Proc, pid: u32) -> Vec<Group> {
@@ -121,33 +122,23 @@ impl Group {
     }
 
     /// This group and its visible ancestors, the lowest first.
-    fn directories(self) -> impl Iterator<Item = PathBuf> {
-        let Group { mount, path, .. } = self;
-        let above: Vec<PathBuf> = path.ancestors().take(MOST_GROUPS).map(|path| mount.join(path)).collect();
-        above.into_iter()
+    fn directories(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        self.path.ancestors().take(MOST_GROUPS).map(|path| self.mount.join(path))
     }
 
     /// Free memory of this group and its ancestors.
-    fn rooms(self) -> Vec<Room> {
-        let Group { mount, path, limit, usage, cache } = self;
+    fn rooms(&self) -> impl Iterator<Item = Room> + '_ {
         let number = |file: PathBuf| read_to_string(file).ok()?.trim().parse::<u64>().ok();
-        let above = path.ancestors().take(MOST_GROUPS).map(|path| mount.join(path));
-        above
-            .filter_map(|directory| {
-                // `max`, which is no number, means no limit.
-                let limit = number(directory.join(limit))?;
-                let used = number(directory.join(usage))?;
-                let stat = read_to_string(directory.join("memory.stat")).unwrap_or_default();
-                let cached = stat.lines().find_map(|line| line.strip_prefix(cache)?.trim().parse().ok()).unwrap_or(0);
-                let bytes = limit.saturating_sub(used.saturating_sub(cached));
-                Some(Room { bytes, bound: Bound::ControlGroup(directory) })
-            })
-            .collect()
+        self.directories().filter_map(move |directory| {
+            // `max`, which is no number, means no limit.
+            let limit = number(directory.join(self.limit))?;
+            let used = number(directory.join(self.usage))?;
+            let stat = read_to_string(directory.join("memory.stat")).unwrap_or_default();
+            let cached = stat.lines().find_map(|line| line.strip_prefix(self.cache)?.trim().parse().ok()).unwrap_or(0);
+            let bytes = limit.saturating_sub(used.saturating_sub(cached));
+            Some(Room { bytes, bound: Bound::ControlGroup(directory) })
+        })
     }
-}
-
-fn rooms(groups: Vec<Group>) -> impl Iterator<Item = Room> {
-    groups.into_iter().flat_map(Group::rooms)
 }
 
 #[cfg(test)]

@@ -7,11 +7,10 @@
 //! It needs .NET 5 or later; older runtimes ignore the variable and run without waiting.
 
 use crate::attach::Attach;
-use crate::client::{DEFAULT_TIMEOUT, Deadline, exchange, read_exact};
-use crate::codec::{Advertisement, EventPipeConfig, ProcessInfo, ProcessInfoVersion, Reply, Request};
+use crate::client::{Deadline, exchange, read_exact};
+use crate::codec::{Advertisement, ProcessInfo, ProcessInfoVersion, Reply, Request};
 use crate::error::Error;
-use crate::process::Process;
-use crate::session::EventPipeSession;
+use crate::placement::{SOCKET_PREFIX, random_name};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -33,9 +32,7 @@ impl ReversePort {
     /// Listens in a new directory below `parent` that only we may enter. The whole path must fit a socket address.
     pub fn open_in(parent: &Path) -> Result<ReversePort, Error> {
         let failed = |errno: Errno| Error::io("listen in", parent, errno);
-        let mut random = [0; 8];
-        rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty()).map_err(failed)?;
-        let directory = parent.join(format!("remora-{:016x}", u64::from_ne_bytes(random)));
+        let directory = parent.join(random_name(SOCKET_PREFIX, "").map_err(failed)?);
         rustix::fs::mkdir(&directory, Mode::from_raw_mode(0o700)).map_err(failed)?;
         match UnixListener::bind(directory.join("port")) {
             Ok(listener) => Ok(ReversePort { listener, directory }),
@@ -114,14 +111,6 @@ impl WaitingRuntime {
     /// Resumes the runtime.
     pub fn resume(mut self, timeout: Duration) -> Result<(), Error> {
         exchange(&mut self.stream, &Request::ResumeRuntime, Deadline::after(timeout)).map(|_| ())
-    }
-
-    /// Starts an EventPipe session at the application's very start; refused if the runtime does not support all of `config`.
-    /// `process` is the runtime's process.
-    pub fn start_session(mut self, process: &Process, config: &EventPipeConfig) -> Result<EventPipeSession, Error> {
-        let deadline = Deadline::after(DEFAULT_TIMEOUT);
-        let payload = exchange(&mut self.stream, &Request::CollectTracing(config), deadline)?;
-        EventPipeSession::on(self.stream, &payload, (process, config))
     }
 
     /// Requests it to load a profiler; refused as too early before the resume.

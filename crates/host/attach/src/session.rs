@@ -33,21 +33,9 @@ impl EventPipeSession {
         }
     }
 
-    pub(crate) fn on(stream: UnixStream, payload: &[u8], of: (&Process, &EventPipeConfig)) -> Result<Self, Error> {
-        let id = SessionId::decode(payload)?;
-        let session = EventPipeSession { stream, id, process: of.0.clone(), config: of.1.clone(), stopping: None };
-        session.wait_at_most(None)?;
-        Ok(session)
-    }
-
     /// The actual configuration.
     pub fn config(&self) -> &EventPipeConfig {
         &self.config
-    }
-
-    /// The runtime's session id.
-    pub fn id(&self) -> SessionId {
-        self.id
     }
 
     /// Time limit of a read; without one, a read may wait forever. A read that times out fails with `WouldBlock`.
@@ -86,7 +74,10 @@ fn start_as(process: &Process, config: &EventPipeConfig) -> Result<EventPipeSess
     let start = || {
         let mut stream = connect(socket, deadline)?;
         let payload = exchange(&mut stream, &request, deadline)?;
-        EventPipeSession::on(stream, &payload, (process, config))
+        let (id, process, config) = (SessionId::decode(&payload)?, process.clone(), config.clone());
+        let session = EventPipeSession { stream, id, process, config, stopping: None };
+        session.wait_at_most(None)?;
+        Ok(session)
     };
     start().map_err(|error| process.explain(error))
 }

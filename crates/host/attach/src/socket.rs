@@ -7,10 +7,10 @@ use crate::error::Reason;
 use crate::proc::{Proc, Stat, Status, own_link};
 use crate::rights::Rights;
 use crate::survey::Survey;
-use crate::view::Directory;
+use crate::view::{Directory, distinct};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use remora_symbols::{TargetPath, TargetText};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -45,9 +45,7 @@ impl DiagnosticsSocket {
     /// `ENOTSOCK`: its name now refers to another file, or to another user's socket. Otherwise the system's.
     pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
         let directory = Directory::open(&self.root, &self.target_path.parent().ok_or(Errno::NOENT)?)?;
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(directory.fd(), self.target_path.file_name(), flags, Mode::empty())?;
-        let stat = rustix::fs::fstat(&file)?;
+        let (file, stat) = directory.file(self.target_path.file_name().as_ref())?;
         let is_same = FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == self.owner;
         if is_same { Ok(file) } else { Err(Errno::NOTSOCK) }
     }
@@ -72,14 +70,9 @@ pub(crate) fn find(
         let paths = sockets.iter().map(|socket| &socket.path);
         paths.filter(|path| name.fits(path.file_name().as_ref())).cloned().collect()
     });
-    let mut directories: Vec<TargetPath> = Vec::new();
     let bound = listening.iter().flatten().filter_map(TargetPath::parent);
     let named = environment.iter().filter(|(key, value)| *key == "TMPDIR" && value.starts_with("/"));
-    for directory in bound.chain(named.map(|(_, value)| value.as_path())).chain(["/tmp".into()]) {
-        if !directories.contains(&directory) {
-            directories.push(directory);
-        }
-    }
+    let directories = distinct(bound.chain(named.map(|(_, value)| value.as_path())).chain(["/tmp".into()]));
     let root = proc.path(pid, "root");
     let file = directories.iter().find_map(|directory| name.look_in(&root, directory));
     match (file, listening) {

@@ -157,6 +157,17 @@ impl Directory {
     }
 }
 
+/// Each path once, in the order of their first occurrence.
+pub(crate) fn distinct(paths: impl IntoIterator<Item = TargetPath>) -> Vec<TargetPath> {
+    let mut seen = Vec::new();
+    for path in paths {
+        if !seen.contains(&path) {
+            seen.push(path);
+        }
+    }
+    seen
+}
+
 /// Flags and free space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileSystem {

@@ -24,34 +24,31 @@ pub fn close(loss: &mut Loss, counter: impl Fn(usize) -> u64, target_ended: bool
 
 /// Notes on the agent's counters. `impatient_unloads`: unload callbacks that the agent released too early.
 pub fn notes(counter: impl Fn(usize) -> u64, impatient_unloads: u64) -> Vec<String> {
-    let mut notes = Vec::new();
-    let mut note = |count: u64, meaning: &str| {
-        if count > 0 {
-            notes.push(format!("{count} {meaning}"));
-        }
-    };
-    note(
-        counter(layout::THREADS_NOT_FOLLOWED),
-        "threads could not be followed: they block every signal, or no slot was left",
-    );
-    note(
-        counter(layout::LOST_DESCRIPTIONS),
-        "descriptions were lost on the way: some names may be missing, and managed code may be shown as native",
-    );
-    note(
-        counter(layout::FAILED_LOOKUPS),
-        "look-ups of an address or a method failed in the runtime: that code is shown as native or as unnamed",
-    );
-    note(
-        counter(layout::UNWIND_REFUSED),
-        "unwind tables could not be used: stacks with code of the C library and others without frame pointers may be broken",
-    );
-    note(
-        impatient_unloads,
-        "unloads of code did not wait until all samples taken before them were looked up: \
-         methods that were unloaded may be shown without their names, or as what took their place",
-    );
-    notes
+    let counted = [
+        (
+            counter(layout::THREADS_NOT_FOLLOWED),
+            "threads could not be followed: they block every signal, or no slot was left",
+        ),
+        (
+            counter(layout::LOST_DESCRIPTIONS),
+            "descriptions were lost on the way: some names may be missing, and managed code may be shown as native",
+        ),
+        (
+            counter(layout::FAILED_LOOKUPS),
+            "look-ups of an address or a method failed in the runtime: that code is shown as native or as unnamed",
+        ),
+        (
+            counter(layout::UNWIND_REFUSED),
+            "unwind tables could not be used: stacks with code of the C library and others without frame pointers may be broken",
+        ),
+        (
+            impatient_unloads,
+            "unloads of code did not wait until all samples taken before them were looked up: \
+             methods that were unloaded may be shown without their names, or as what took their place",
+        ),
+    ];
+    let happened = counted.into_iter().filter(|(count, _)| *count > 0);
+    happened.map(|(count, meaning)| format!("{count} {meaning}")).collect()
 }
 
 /// A note on the target's CPU time without a sample, with its cause.

@@ -11,7 +11,12 @@ use std::time::Instant;
 /// otherwise overflow the sum of weights, and the recording could not be read again.
 pub(crate) const MOST_TIME: u64 = 1 << 62;
 
+/// Replaces the outer frames of a stack cut at the depth limit.
+const TRUNCATED: &str = "[truncated]";
+const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
+
 /// The profile under construction.
+#[derive(Default)]
 pub struct Assembler {
     /// What has been assembled so far.
     pub profile: Profile,
@@ -59,26 +64,12 @@ enum Kind {
 impl Assembler {
     /// Creates an empty assembler; `started` is the monotonic time that becomes the profile's zero.
     pub fn new(profile: Profile, names: Names, started: u64) -> Assembler {
-        Assembler {
-            profile,
-            names,
-            started,
-            addresses: NumberMap::default(),
-            on_the_runtimes_word: NumberMap::default(),
-            threads: HashMap::new(),
-            last: HashMap::new(),
-            first_sample: None,
-            managed_frames: 0,
-            managed_frames_named: 0,
-            used: None,
-            by_clock: HashMap::new(),
-            sampled: 0,
-        }
+        Assembler { profile, names, started, ..Assembler::default() }
     }
 
     /// Starts another pass over the ring.
     pub fn begin_pass(&mut self, now: Instant) {
-        self.names.begin_pass(now);
+        self.names.files.begin_pass(now);
     }
 
     /// Decodes one record of the ring, and adds it.
@@ -91,7 +82,7 @@ impl Assembler {
 
     /// A note about unread files.
     pub fn note(&self) -> Option<String> {
-        self.names.note()
+        self.names.files.note()
     }
 
     /// Managed frames in all samples, and how many of them have a name. Frames that may be managed code count as unnamed.
@@ -149,17 +140,17 @@ impl Assembler {
 
     /// Resolves an address as native code. `otherwise` is its kind if that settles nothing.
     fn native(&mut self, address: u64, otherwise: Kind) -> Known {
-        let is_settled = self.names.is_settled(address);
+        let is_settled = self.names.files.is_settled(address);
         let frame = self.names.native(&mut self.profile, address);
-        let kind = if self.names.is_certainly_native(address) { Kind::Native } else { otherwise };
+        let kind = if self.names.files.is_certainly_native(address) { Kind::Native } else { otherwise };
         Known { frame, kind, is_settled }
     }
 
     fn sample(&mut self, thread: u32, time: u64, weight: u64, flags: u8, addresses: &[u64]) {
         let thread = self.thread(thread);
         let frames: Vec<FrameIx> = addresses.iter().map(|address| self.frame(*address)).collect();
-        let cut = (flags & sample_flags::TRUNCATED != 0).then(|| self.names.truncated(&mut self.profile));
-        let waits = (flags & sample_flags::RUNNABLE != 0).then(|| self.names.waiting_for_cpu(&mut self.profile));
+        let cut = (flags & sample_flags::TRUNCATED != 0).then(|| self.profile.marker(TRUNCATED));
+        let waits = (flags & sample_flags::RUNNABLE != 0).then(|| self.profile.marker(WAITING_FOR_CPU));
         let from_root = cut.into_iter().chain(frames.into_iter().rev()).chain(waits);
         let Some(stack) = self.profile.stack_from_root(from_root) else {
             self.profile.loss.lose(LossCause::Damaged, 1);

@@ -214,7 +214,7 @@ fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
     if let Some(table) = expected.table {
         control.send_with(&ToAgent::Unwind, table)?;
     }
-    control.welcome(expected.memory.descriptor())?;
+    control.send_with(&ToAgent::Welcome, expected.memory.descriptor())?;
     Ok(control)
 }
 

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::agent_error::words;
 use crate::control::{Control, Received};
-use crate::limits::MemoryLimit;
+use crate::limits::{Deadlines, MemoryLimit};
 use crate::shared_memory::SharedMemory;
 use crate::target::Target;
 use remora_attach::Placed;
@@ -110,6 +110,17 @@ impl AttachedAgent {
     /// Why no more data arrives or is taken, if so.
     pub(crate) fn reason_to_end(&self) -> Option<&str> {
         self.ended.as_deref().or(self.cut.as_deref())
+    }
+
+    /// Gives up if a snapshot sent nothing for long, or not everything for very long. `came` is whether something came since the last call.
+    pub(crate) fn keep_deadlines(&mut self, deadlines: &mut Deadlines, came: bool) {
+        let now = Instant::now();
+        if came {
+            deadlines.something_came(now);
+        }
+        if self.reason_to_end().is_none() {
+            self.cut = deadlines.exceeded(now);
+        }
     }
 
     fn hung_up(&mut self) {

@@ -5,7 +5,7 @@ use remora_attach::TargetPath;
 use remora_attach::proc::Proc;
 use remora_symbols::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, list_of_bundle};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
 /// Bytes read at once in the search for the mark.
@@ -57,7 +57,9 @@ fn bundle_in(file: &File) -> io::Result<Option<Bundle>> {
     let Some(before) = before_mark(file)? else { return Ok(None) };
     let Some(offset) = list_of_bundle(before) else { return Ok(None) };
     let mut list = Vec::new();
-    From { file, offset }.take(LONGEST_LIST).read_to_end(&mut list)?;
+    let mut file = file;
+    file.seek(SeekFrom::Start(offset))?;
+    file.take(LONGEST_LIST).read_to_end(&mut list)?;
     Ok(Bundle::parse(&list).ok())
 }
 
@@ -76,20 +78,6 @@ fn before_mark(file: &File) -> io::Result<Option<[u8; PLACE]>> {
         offset += (length - overlap) as u64;
     }
     Ok(None)
-}
-
-/// A reader of a file from an offset on.
-struct From<'a> {
-    file: &'a File,
-    offset: u64,
-}
-
-impl Read for From<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let length = self.file.read_at(bytes, self.offset)?;
-        self.offset += length as u64;
-        Ok(length)
-    }
 }
 
 #[cfg(test)]

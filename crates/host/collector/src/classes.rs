@@ -28,6 +28,7 @@ pub enum Called {
 }
 
 /// The classes that the copy described, and their names. Their numbers begin with 0.
+#[derive(Default)]
 pub struct Classes {
     methods: Methods,
     pub(crate) names: Names,
@@ -53,20 +54,15 @@ impl std::fmt::Debug for Classes {
 
 impl Classes {
     pub(crate) fn new(names: Names, methods: Methods) -> Classes {
-        Classes {
-            methods,
-            names,
-            classes: Vec::new(),
-            by_id: HashMap::new(),
-            modules: HashMap::new(),
-            id_history: IdHistory::default(),
-            layouts: HashMap::new(),
-            statics: Statics::default(),
-            major: None,
-            are_described: false,
-            named_modules: Vec::new(),
-            read_ahead: 0,
-        }
+        Classes { methods, names, ..Classes::default() }
+    }
+
+    /// Those of a process, none of them known yet.
+    pub(crate) fn of_process(process_id: u32) -> Classes {
+        let mut files = Files::of(process_id);
+        files.refresh_maps();
+        let methods = Methods::new(files.for_another());
+        Classes::new(Names::new(files), methods)
     }
 
     /// Classes of a heap that no process sends: `path` is the file of its only module, with id [`ONLY_MODULE`]. For tests of what a stream can
@@ -94,7 +90,7 @@ impl Classes {
 
     /// A note about missing names, complete once all names were requested.
     pub fn note(&self) -> Option<String> {
-        self.names.note()
+        self.names.files.note()
     }
 
     /// Number of classes.

@@ -101,14 +101,6 @@ impl Control {
         let _ = self.stream.write_all(&message.encode());
     }
 
-    /// Sends the welcome, and the shared memory's descriptor with it.
-    ///
-    /// # Errors
-    /// [`Error::Channel`].
-    pub fn welcome(&mut self, memory: &OwnedFd) -> Result<(), Error> {
-        self.send_with(&ToAgent::Welcome, memory)
-    }
-
     /// Sends a command with a descriptor.
     ///
     /// # Errors

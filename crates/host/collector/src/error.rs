@@ -126,13 +126,8 @@ impl Error {
 
     /// What a refusal means for a profiler of this slot.
     pub(crate) fn in_place_of(self, slot: ProfilerSlot) -> Error {
-        match (self, slot) {
-            (
-                Error::Attach(remora_attach::Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE)),
-                ProfilerSlot::NotificationOnly,
-            ) => Error::NoPlaceLeft,
-            (other, _) => other,
-        }
+        let is_beside = slot == ProfilerSlot::NotificationOnly;
+        if is_beside && self.is_refused_for_want_of_a_place() { Error::NoPlaceLeft } else { self }
     }
 }
 

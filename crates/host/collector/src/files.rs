@@ -45,6 +45,7 @@ const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
 pub type Mvid = [u8; 16];
 
 /// The target's files. Each is read once.
+#[derive(Default)]
 pub struct Files {
     process_id: u32,
     managed: HashMap<(TargetPath, Option<Mvid>), Option<Arc<ManagedImage>>>,
@@ -104,24 +105,12 @@ impl Budget {
 impl Files {
     /// The files of this process, for the first reader of a command.
     pub fn of(process_id: u32) -> Files {
-        Files::within(process_id, Rc::new(Budget::default()))
+        Files { process_id, ..Files::default() }
     }
 
     /// The same files for another reader. Both readers share the budget.
     pub(crate) fn for_another(&self) -> Files {
-        Files::within(self.process_id, Rc::clone(&self.budget))
-    }
-
-    fn within(process_id: u32, budget: Rc<Budget>) -> Files {
-        Files {
-            process_id,
-            managed: HashMap::new(),
-            executable: None,
-            native: HashMap::new(),
-            maps: Vec::new(),
-            refresh: Refresh::default(),
-            budget,
-        }
+        Files { process_id: self.process_id, budget: Rc::clone(&self.budget), ..Files::default() }
     }
 
     /// The managed module at `path`, with its portable PDB where there is one. A module with an `mvid` has no file of its own, and may be
@@ -170,7 +159,7 @@ impl Files {
         if find_mapping(&self.maps, address).is_some() {
             return true;
         }
-        let may_read = self.refresh.may_read();
+        let may_read = self.refresh.is_due;
         if may_read {
             self.refresh_maps();
             self.refresh.has_read(find_mapping(&self.maps, address).is_some());
@@ -286,18 +275,12 @@ impl Files {
         match () {
             // The kernel maps one page of code into every process.
             () if entry.path == VDSO => own_kernel_code(),
-            () if entry.deleted => self.read_deleted(entry),
+            // A memfd is no library and may be large: .NET 7 and later put all compiled code into one of 2 GiB.
+            () if entry.deleted && entry.path.starts_with("/memfd:") => None,
+            // An unlinked file is still readable through its mapping, given the rights.
+            () if entry.deleted => self.read_elf(Proc::default().open_mapped(self.process_id, entry).ok()?),
             () => self.read_elf(self.open(&entry.path)?),
         }
-    }
-
-    /// An unlinked file is still readable through its mapping, given the rights. A memfd is no library and may be large: .NET 7 and later
-    /// put all compiled code into one of 2 GiB.
-    fn read_deleted(&self, entry: &MapEntry) -> Option<Vec<u8>> {
-        if entry.path.starts_with("/memfd:") {
-            return None;
-        }
-        self.read_elf(Proc::default().open_mapped(self.process_id, entry).ok()?)
     }
 }
 
@@ -322,10 +305,6 @@ impl Refresh {
     fn begin_pass(&mut self, now: Instant) {
         self.now = now;
         self.is_due = now >= self.next;
-    }
-
-    fn may_read(&self) -> bool {
-        self.is_due
     }
 
     fn has_read(&mut self, has_helped: bool) {
@@ -431,6 +410,6 @@ mod tests {
         assert_eq!(read().map(|bytes| bytes.len()), Some(100));
         let code = parse_maps(b"1000-2000 r-xs 00000000 00:01 7   /memfd:doublemapper (deleted)\n").remove(0);
         assert!(code.deleted);
-        assert_eq!(Files::of(std::process::id()).read_deleted(&code), None);
+        assert_eq!(Files::of(std::process::id()).native_bytes(&code), None);
     }
 }

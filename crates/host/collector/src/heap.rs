@@ -7,10 +7,7 @@ pub(crate) use agent_reports::{ended_for_memory, how_it_ended};
 use crate::attached_agent::AttachedAgent;
 use crate::classes::Classes;
 use crate::copy_cost::CopyCost;
-use crate::files::Files;
 use crate::limits::{Deadlines, MemoryLimit, keep_child, longest_stream};
-use crate::methods::Methods;
-use crate::names::Names;
 use crate::profiler_count::attach_agent_with_callbacks;
 use crate::shared_memory::SharedMemory;
 use crate::statics::Statics;
@@ -123,10 +120,7 @@ impl HeapSession {
     ) -> Result<HeapSession, NotAttached> {
         let (mut agent, _) = attach_agent_with_callbacks(process, library, Task::HeapSnapshot(wanted), None, timeout)?;
         agent.limit = Some(MemoryLimit::half());
-        let mut files = Files::of(process.pid);
-        files.refresh_maps();
-        let methods = Methods::new(files.for_another());
-        let mut classes = Classes::new(Names::new(files), methods);
+        let mut classes = Classes::of_process(process.pid);
         classes.statics = Statics::new(wanted.contents == Contents::Values);
         classes.major = process.runtime().and_then(|runtime| runtime.version).map(|version| version.major);
         Ok(HeapSession {
@@ -159,7 +153,7 @@ impl HeapSession {
                 self.cost.begins(child);
             }
             self.cost.look();
-            self.keep_deadlines(took > 0 || self.reports.milestones() > before);
+            self.agent.keep_deadlines(&mut self.deadlines, took > 0 || self.reports.milestones() > before);
             let progress = self.progress();
             let left = deadline.saturating_duration_since(Instant::now());
             if progress.ended && took == 0 || left.is_zero() {
@@ -170,17 +164,6 @@ impl HeapSession {
             if is_idle {
                 self.agent.control.wait(left.min(self.stream.look()))?;
             }
-        }
-    }
-
-    /// Gives up if nothing has arrived for long, or not everything for very long.
-    fn keep_deadlines(&mut self, came: bool) {
-        let now = Instant::now();
-        if came {
-            self.deadlines.something_came(now);
-        }
-        if self.agent.reason_to_end().is_none() {
-            self.agent.cut = self.deadlines.exceeded(now);
         }
     }
 

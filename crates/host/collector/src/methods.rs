@@ -10,6 +10,7 @@ use remora_wire::Message;
 use std::collections::BTreeMap;
 
 /// The methods, and the files to resolve them with.
+#[derive(Default)]
 pub(crate) struct Methods {
     files: Files,
     /// Created with the first description: most snapshots have none.
@@ -21,7 +22,7 @@ pub(crate) struct Methods {
 impl Methods {
     /// Resolves names with these files.
     pub(crate) fn new(files: Files) -> Methods {
-        Methods { files, names: None, modules: Vec::new(), by_id: BTreeMap::new() }
+        Methods { files, ..Methods::default() }
     }
 
     pub(crate) fn message(&mut self, message: Message) {

@@ -7,16 +7,11 @@ use remora_symbols::{LEFT_OUT, ManagedImage, Primitive, TypeArgument, demangle_r
 use remora_wire::{MethodKind, TypeKind};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Maximum depth of generic arguments.
 const MAXIMUM_DEPTH: u32 = 8;
 /// Maximum number of types in one name. A type with 30 arguments, each with 30 in turn, would have hundreds of millions.
 const MOST_TYPES: u32 = 256;
-
-/// Replaces the outer frames of a stack cut at the depth limit.
-const TRUNCATED: &str = "[truncated]";
-const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
 
 struct Module {
     path: TargetPath,
@@ -25,8 +20,9 @@ struct Module {
 }
 
 /// All descriptions so far.
+#[derive(Default)]
 pub struct Names {
-    files: Files,
+    pub(crate) files: Files,
     modules: HashMap<u32, Module>,
     types: HashMap<u32, TypeKind>,
     methods: HashMap<u32, MethodKind>,
@@ -37,14 +33,7 @@ pub struct Names {
 impl Names {
     /// No descriptions yet.
     pub fn new(files: Files) -> Names {
-        Names {
-            files,
-            modules: HashMap::new(),
-            types: HashMap::new(),
-            methods: HashMap::new(),
-            texts: HashMap::new(),
-            unnamed: HashSet::new(),
-        }
+        Names { files, ..Names::default() }
     }
 
     /// Adds the description of a module.
@@ -83,21 +72,6 @@ impl Names {
         index
     }
 
-    /// Starts another pass over the rings.
-    pub fn begin_pass(&mut self, now: Instant) {
-        self.files.begin_pass(now);
-    }
-
-    /// Whether the name at an address is final; otherwise ask again later.
-    pub fn is_settled(&mut self, address: u64) -> bool {
-        self.files.is_settled(address)
-    }
-
-    /// Whether an address is native code, without the agent's description.
-    pub fn is_certainly_native(&mut self, address: u64) -> bool {
-        self.files.is_certainly_native(address)
-    }
-
     /// The frame of native code at an address, by the current mappings.
     pub fn native(&mut self, profile: &mut Profile, address: u64) -> FrameIx {
         let name = self.files.name(address);
@@ -107,29 +81,9 @@ impl Names {
         profile.frame(Frame { kind, name, module, file: None, line: None })
     }
 
-    /// The root of a truncated stack.
-    pub fn truncated(&self, profile: &mut Profile) -> FrameIx {
-        self.marker(profile, TRUNCATED)
-    }
-
-    /// The leaf of a thread waiting for a CPU, ready to run.
-    pub fn waiting_for_cpu(&self, profile: &mut Profile) -> FrameIx {
-        self.marker(profile, WAITING_FOR_CPU)
-    }
-
-    fn marker(&self, profile: &mut Profile, name: &str) -> FrameIx {
-        let name = profile.string(name);
-        profile.frame(Frame { kind: FrameKind::Synthetic, name, module: None, file: None, line: None })
-    }
-
     /// Whether the frame of a described method has a name.
     pub fn is_named(&self, frame: FrameIx) -> bool {
         !self.unnamed.contains(&frame)
-    }
-
-    /// A note about unread files.
-    pub(crate) fn note(&self) -> Option<String> {
-        self.files.note()
     }
 
     /// The described modules, each with the name of its file.

@@ -4,6 +4,7 @@ use remora_attach::proc::{Proc, Stat};
 use std::time::Instant;
 
 /// The observed process.
+#[derive(Default)]
 pub struct Target {
     pub(crate) process_id: u32,
     ticks_a_second: u64,
@@ -15,13 +16,8 @@ pub struct Target {
 impl Target {
     /// The process with this id, as it is now.
     pub fn of(process_id: u32) -> Target {
-        let mut target = Target {
-            process_id,
-            ticks_a_second: rustix::param::clock_ticks_per_second(),
-            begun: None,
-            last: None,
-            start_time: None,
-        };
+        let ticks_a_second = rustix::param::clock_ticks_per_second();
+        let mut target = Target { process_id, ticks_a_second, ..Target::default() };
         target.begun = target.processor_time();
         target.start_time = target.stat().map(|stat| stat.start_time);
         target

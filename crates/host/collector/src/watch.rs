@@ -5,11 +5,9 @@ use crate::agent_error::words;
 use crate::attach::attach_agent;
 use crate::attached_agent::AttachedAgent;
 use crate::copy_cost::CopyCost;
-use crate::files::Files;
 use crate::heap::{TOO_LONG, ended_for_memory, how_it_ended};
 use crate::limits::{Allowance, Deadlines, MemoryLimit, keep_child, longest_stream};
-use crate::methods::Methods;
-use crate::names::Names;
+use crate::shared_memory::SharedMemory;
 use crate::{Classes, Error, NotAttached};
 use remora_attach::Process;
 use remora_heap_stream::watch::WatchPiece;
@@ -84,6 +82,13 @@ pub struct WatchFinished {
 pub struct WatchSession {
     agent: AttachedAgent,
     reports: AgentReports,
+    stream: Stream,
+    cost: CopyCost,
+    deadlines: Deadlines,
+}
+
+/// The data from the rings.
+struct Stream {
     classes: Classes,
     beside: HeapDecoder,
     /// The classes of the current snapshot.
@@ -95,8 +100,6 @@ pub struct WatchSession {
     damaged: bool,
     /// Bytes that the current snapshot may still have.
     left: u64,
-    cost: CopyCost,
-    deadlines: Deadlines,
 }
 
 /// State from the agent's messages.
@@ -128,22 +131,21 @@ impl WatchSession {
         agent.limit = Some(MemoryLimit::half());
         // No questions about static fields: their values change during heap tracking.
         agent.memory.ask(&[]);
-        let mut files = Files::of(process.pid);
-        files.refresh_maps();
-        let methods = Methods::new(files.for_another());
-        let mut classes = Classes::new(Names::new(files), methods);
-        let epoch = classes.id_history.snapshot_begins();
-        Ok(WatchSession {
-            agent,
-            reports: AgentReports { is_taking: true, ..AgentReports::default() },
+        let mut classes = Classes::of_process(process.pid);
+        let stream = Stream {
+            epoch: classes.id_history.snapshot_begins(),
             classes,
-            epoch,
             beside: HeapDecoder::default(),
             numbers: Vec::new(),
             words: Foreign::default(),
             bytes: Foreign::default(),
             damaged: false,
             left: longest_stream(process.pid),
+        };
+        Ok(WatchSession {
+            agent,
+            reports: AgentReports { is_taking: true, ..AgentReports::default() },
+            stream,
             cost: CopyCost::of(process),
             deadlines: Deadlines::of(process.pid),
         })
@@ -163,8 +165,14 @@ impl WatchSession {
                 self.cost.begins(child);
             }
             self.cost.look();
-            let (took, is_all) = if self.agent.is_taken_from() { self.drain(sink) } else { (0, true) };
-            self.keep_deadlines(took > 0 || self.reports.messages > before);
+            let (took, is_all) = match self.agent.is_taken_from() {
+                true => self.stream.drain(&self.agent.memory, sink),
+                false => (0, true),
+            };
+            // Between snapshots the agent reports only the target's own GCs.
+            if self.reports.is_taking {
+                self.agent.keep_deadlines(&mut self.deadlines, took > 0 || self.reports.messages > before);
+            }
             // The copy's data was in the ring before the agent reported its end, but one pass may not have taken everything.
             if is_all && self.copy_ended() {
                 self.snapshot_ended(sink);
@@ -178,18 +186,6 @@ impl WatchSession {
             if took == 0 {
                 self.agent.control.wait(left.min(INTERVAL))?;
             }
-        }
-    }
-
-    /// Gives up if a snapshot sent nothing for long, or not everything for very long. Between snapshots the agent reports only the target's
-    /// own GCs.
-    fn keep_deadlines(&mut self, came: bool) {
-        let now = Instant::now();
-        if came {
-            self.deadlines.something_came(now);
-        }
-        if self.reports.is_taking && self.agent.reason_to_end().is_none() {
-            self.agent.cut = self.deadlines.exceeded(now);
         }
     }
 
@@ -211,27 +207,22 @@ impl WatchSession {
     /// Detaches the agent, and waits until the library is unmapped. The wait is bounded, and short if the caller is in a hurry.
     pub fn detach(mut self, sink: &mut impl FnMut(Watched<'_>), hurried: impl Fn() -> bool) -> WatchFinished {
         self.agent.ask_to_leave();
-        let WatchSession { agent, reports, classes, beside, numbers, epoch, words, bytes, damaged, left, .. } =
-            &mut self;
-        let epoch = *epoch;
-        let drain = |memory: &mut crate::shared_memory::SharedMemory| {
-            let allowance = memory.allowance(&Instant::now);
-            Draining { memory, classes, beside, numbers, epoch, words, bytes, damaged, left, allowance }.all(sink)
-        };
+        let WatchSession { agent, reports, stream, .. } = &mut self;
+        let drain = |memory: &mut SharedMemory| stream.drain(memory, sink).0;
         let failure = agent.leave(INTERVAL, drain, |message| reports.take(message), hurried);
         self.reports.child.take().into_iter().for_each(|child| keep_child(&mut self.agent.facts, child));
         self.copy_ended();
         // Only shown.
         let lost = self.agent.memory.counter(layout::WATCH_LOST).unchecked();
         let mut notes = std::mem::take(&mut self.reports.notes);
-        notes.extend(self.damaged.then(|| "what the agent sent makes no sense from some point on".to_owned()));
-        notes.extend((self.left == 0).then(|| TOO_LONG.to_owned()));
+        notes.extend(self.stream.damaged.then(|| "what the agent sent makes no sense from some point on".to_owned()));
+        notes.extend((self.stream.left == 0).then(|| TOO_LONG.to_owned()));
         notes.extend(self.agent.ended_before_its_time().map(str::to_owned));
         notes.extend(self.cost.note());
-        let WatchSession { agent, classes, reports, .. } = self;
+        let WatchSession { agent, stream, reports, .. } = self;
         WatchFinished {
             facts: agent.facts,
-            classes,
+            classes: stream.classes,
             notes,
             pauses: reports.pauses,
             lost,
@@ -250,80 +241,64 @@ impl WatchSession {
             ended: self.agent.reason_to_end().is_some()
                 || self.reports.failed.is_some()
                 || self.reports.lacked_memory
-                || self.damaged
-                || self.left == 0,
+                || self.stream.damaged
+                || self.stream.left == 0,
         }
-    }
-
-    /// Number of pieces taken, and whether that was everything.
-    fn drain(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> (usize, bool) {
-        let WatchSession { agent, classes, beside, numbers, epoch, words, bytes, damaged, left, .. } = self;
-        let (epoch, memory) = (*epoch, &mut agent.memory);
-        let allowance = memory.allowance(&Instant::now);
-        let mut draining = Draining { memory, classes, beside, numbers, epoch, words, bytes, damaged, left, allowance };
-        let took = draining.all(sink);
-        (took, draining.allowance.is_left())
     }
 
     fn snapshot_ended(&mut self, sink: &mut impl FnMut(Watched<'_>)) {
         self.reports.is_taking = false;
         // Its copy has ended, and the next one starts only with the next request.
         self.agent.memory.give_up_rest_of_heap();
-        let is_whole = std::mem::take(&mut self.beside).has_ended();
-        let classes = std::mem::take(&mut self.numbers);
-        self.classes.id_history.were_described(&classes, self.reports.at.take());
-        self.epoch = self.classes.id_history.snapshot_begins();
+        let stream = &mut self.stream;
+        let is_whole = std::mem::take(&mut stream.beside).has_ended();
+        let classes = std::mem::take(&mut stream.numbers);
+        stream.classes.id_history.were_described(&classes, self.reports.at.take());
+        stream.epoch = stream.classes.id_history.snapshot_begins();
         // The heap may have grown.
-        self.left = longest_stream(self.agent.target.process_id);
+        stream.left = longest_stream(self.agent.target.process_id);
         sink(Watched::Snapshot(EndedSnapshot { is_whole, classes, pause: self.reports.pauses.last().copied() }));
     }
 }
 
-/// One pass over the rings.
-struct Draining<'a> {
-    memory: &'a mut crate::shared_memory::SharedMemory,
-    classes: &'a mut Classes,
-    beside: &'a mut HeapDecoder,
-    numbers: &'a mut Vec<u32>,
-    epoch: u32,
-    words: &'a mut Foreign<Vec<u64>>,
-    bytes: &'a mut Foreign<Vec<u8>>,
-    damaged: &'a mut bool,
-    left: &'a mut u64,
-    allowance: Allowance<'a>,
-}
-
-impl Draining<'_> {
-    /// Takes everything, at most the capacity of the rings. Returns the number of pieces.
-    fn all(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
-        let mut took = 0;
+impl Stream {
+    /// One pass: takes everything, at most the capacity of the rings. Returns the number of pieces, and whether that was everything.
+    fn drain(&mut self, memory: &SharedMemory, sink: &mut impl FnMut(Watched<'_>)) -> (usize, bool) {
+        let (mut took, mut allowance) = (0, memory.allowance(&Instant::now));
         loop {
             let before = took;
-            took += self.messages() + self.pieces(sink) + self.stream(sink);
+            took += self.messages(memory, &mut allowance);
+            took += self.pieces(memory, &mut allowance, sink);
+            took += self.objects(memory, &mut allowance, sink);
             if took == before {
-                return took;
+                return (took, allowance.is_left());
             }
         }
     }
 
-    fn messages(&mut self) -> usize {
+    fn messages(&mut self, memory: &SharedMemory, allowance: &mut Allowance) -> usize {
         let mut took = 0;
-        while self.memory.pop_beside_heap(self.words, &mut self.allowance) {
+        while memory.pop_beside_heap(&mut self.words, allowance) {
             took += 1;
             match Message::decode(self.words.all()) {
                 Ok(message) => self.classes.message(message),
-                Err(_) => *self.damaged = true,
+                Err(_) => self.damaged = true,
             }
         }
         took
     }
 
-    fn pieces(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
+    fn pieces(
+        &mut self,
+        memory: &SharedMemory,
+        allowance: &mut Allowance,
+        sink: &mut impl FnMut(Watched<'_>),
+    ) -> usize {
         let mut took = 0;
-        while !*self.damaged && self.memory.pop_watch(self.words, &mut self.allowance) {
+        while !self.damaged && memory.pop_watch(&mut self.words, allowance) {
             took += 1;
-            let Some(bytes) = unpacked(self.words.all(), self.bytes) else {
-                *self.damaged = true;
+            let Some(bytes) = unpacked(self.words.all(), &mut self.bytes) else {
+                self.damaged = true;
                 return took;
             };
             if let Some(WatchPiece::Class { number, collection, id, facts }) = WatchPiece::class(bytes) {
@@ -336,26 +311,31 @@ impl Draining<'_> {
         took
     }
 
-    fn stream(&mut self, sink: &mut impl FnMut(Watched<'_>)) -> usize {
+    fn objects(
+        &mut self,
+        memory: &SharedMemory,
+        allowance: &mut Allowance,
+        sink: &mut impl FnMut(Watched<'_>),
+    ) -> usize {
         let mut took = 0;
         while took < PIECES_AT_ONCE
-            && !*self.damaged
-            && *self.left > 0
-            && let Some(head) = self.memory.pop_heap(self.bytes, &mut self.allowance)
+            && !self.damaged
+            && self.left > 0
+            && let Some(head) = memory.pop_heap(&mut self.bytes, allowance)
         {
             took += 1;
-            *self.left = self.left.saturating_sub(self.bytes.count() as u64);
-            match HeapPiece::of(head, self.bytes) {
+            self.left = self.left.saturating_sub(self.bytes.count() as u64);
+            match HeapPiece::of(head, &self.bytes) {
                 // No answers are expected, since there were no questions.
                 Ok(HeapPiece::Answers(_)) => {}
                 Ok(HeapPiece::Stream(bytes)) => sink(Watched::Stream(bytes)),
                 Ok(HeapPiece::Beside(bytes)) => {
                     let before = self.classes.count();
                     self.classes.id_history.in_snapshot(self.epoch);
-                    *self.damaged = self.beside.push(bytes, self.classes).is_err();
+                    self.damaged = self.beside.push(bytes, &mut self.classes).is_err();
                     self.numbers.extend(before..self.classes.count());
                 }
-                Err(_) => *self.damaged = true,
+                Err(_) => self.damaged = true,
             }
         }
         took

@@ -25,7 +25,7 @@ mod pprof;
 mod speedscope;
 mod sums;
 
-pub use format::{ExportError, Format};
+pub use format::Format;
 
 use remora_profile::Profile;
 use std::io::{self, Write};

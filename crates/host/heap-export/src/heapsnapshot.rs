@@ -244,7 +244,7 @@ impl Rows<'_> {
             if place > 0 {
                 self.row.push(b',');
             }
-            push_decimal(&mut self.row, number);
+            self.row.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         }
         self.out.write_all(&self.row)
     }
@@ -252,16 +252,4 @@ impl Rows<'_> {
     fn end(&mut self) -> io::Result<()> {
         self.out.write_all(b"],\n")
     }
-}
-
-fn push_decimal(row: &mut Vec<u8>, mut number: u64) {
-    let begin = row.len();
-    loop {
-        row.push(b'0' + (number % 10) as u8);
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    row[begin..].reverse();
 }

@@ -48,7 +48,7 @@ impl Table {
     /// # Errors
     /// Those of `out`.
     pub fn write(self, graph: &HeapGraph, tree: &DominatorTree, out: &mut dyn Write) -> io::Result<()> {
-        let mut file = File::begin(self.schema(), out)?;
+        let mut file = File::begin(&self.schema(), out)?;
         match self {
             Table::Objects => {
                 for objects in Groups(graph.objects()) {
@@ -82,37 +82,20 @@ impl Table {
         file.end()
     }
 
-    /// Its columns.
-    fn schema(self) -> &'static str {
-        match self {
-            Table::Objects => {
-                "message objects {
-                    required int64 address (INTEGER(64, false));
-                    required int32 type (INTEGER(32, false));
-                    required int64 bytes (INTEGER(64, false));
-                    required int64 retained (INTEGER(64, false));
-                }"
-            }
-            Table::References => {
-                "message references {
-                    required int64 from (INTEGER(64, false));
-                    required int64 to (INTEGER(64, false));
-                }"
-            }
-            Table::Types => {
-                "message types {
-                    required int32 type (INTEGER(32, false));
-                    required binary name (STRING);
-                    required binary assembly (STRING);
-                }"
-            }
-            Table::Roots => {
-                "message roots {
-                    required int64 address (INTEGER(64, false));
-                    required binary kind (STRING);
-                }"
-            }
-        }
+    /// Its name, and its columns with their types.
+    fn schema(self) -> String {
+        const LONG: (&str, &str) = ("int64", "INTEGER(64, false)");
+        const INTEGER: (&str, &str) = ("int32", "INTEGER(32, false)");
+        const TEXT: (&str, &str) = ("binary", "STRING");
+        let columns: &[(&str, (&str, &str))] = match self {
+            Table::Objects => &[("address", LONG), ("type", INTEGER), ("bytes", LONG), ("retained", LONG)],
+            Table::References => &[("from", LONG), ("to", LONG)],
+            Table::Types => &[("type", INTEGER), ("name", TEXT), ("assembly", TEXT)],
+            Table::Roots => &[("address", LONG), ("kind", TEXT)],
+        };
+        let column =
+            |(name, (physical, logical)): &(&str, (&str, &str))| format!("required {physical} {name} ({logical});");
+        format!("message {} {{ {} }}", self.name(), columns.iter().map(column).collect::<String>())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Object contents, in a snapshot with values: streamed from the file when needed, never all in memory.
 
-use crate::{Error, FORMAT, Text, kind};
-use remora_chunks::{Fault, HEADER, Next, Unpacked};
+use crate::chunks::each_chunk;
+use crate::{Error, Text, kind};
+use remora_chunks::Fault;
 use remora_heap_stream::{HeapDecoder, HeapVisitor};
 use std::io::Read;
 
@@ -25,24 +26,18 @@ pub enum Content<'a> {
 ///
 /// # Errors
 /// See [`crate::read`].
-pub fn contents(mut input: impl Read, visit: impl FnMut(Content<'_>)) -> Result<(), Error> {
-    FORMAT.read_header(&mut input)?;
-    let (mut decoder, mut seen) = (HeapDecoder::default(), Seen { address: 0, bytes: 0, objects: 0, visit });
-    let (mut offset, mut unpacked) = (HEADER as u64, Unpacked::default());
-    loop {
-        let before = seen.objects;
-        match FORMAT.next(&mut input, &mut unpacked).map_err(|fault| Error::of_chunk(fault, offset, before))? {
-            Next::Chunk(chunk) if chunk.kind == kind::STREAM => {
-                let read = decoder.push((&chunk.plain).into(), &mut seen);
-                read.map_err(|_| {
-                    Error::of_chunk(Fault::Damaged("the stream of objects makes no sense"), offset, before)
-                })?;
-                offset += chunk.length;
-            }
-            Next::Chunk(chunk) => offset += chunk.length,
-            Next::End | Next::Torn(_) => return Ok(()),
-        }
-    }
+pub fn contents(input: impl Read, visit: impl FnMut(Content<'_>)) -> Result<(), Error> {
+    let mut reading = (HeapDecoder::default(), Seen { address: 0, bytes: 0, objects: 0, visit });
+    each_chunk(
+        input,
+        &mut reading,
+        |(_, seen)| seen.objects,
+        |(decoder, seen), chunk| {
+            let read = if chunk.kind == kind::STREAM { decoder.push((&chunk.plain).into(), seen) } else { Ok(()) };
+            Ok(read.map_err(|_| Fault::Damaged("the stream of objects makes no sense"))?)
+        },
+    )?;
+    Ok(())
 }
 
 /// The last object, and the visitor of its content.

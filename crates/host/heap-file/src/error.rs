@@ -59,10 +59,19 @@ impl Error {
         self.into()
     }
 
-    /// The error for a chunk at `offset`, after `objects` objects.
-    pub(crate) fn of_chunk(fault: Fault, offset: u64, objects: u64) -> Error {
+    /// The same, in a chunk at `offset`, after `objects` objects.
+    pub(crate) fn at(self, offset: u64, objects: u64) -> Error {
+        match self {
+            Error::Damaged { what, .. } => Error::Damaged { offset, what, objects },
+            other => other,
+        }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
         match fault {
-            Fault::Damaged(what) => Error::Damaged { offset, what, objects },
+            Fault::Damaged(what) => Error::Damaged { offset: 0, what, objects: 0 },
             Fault::Read(error) => Error::Read(error),
         }
     }

@@ -10,7 +10,7 @@ use remora_heap_stream::{ClassFacts, HeapVisitor};
 const MOST_STATICS: usize = 1 << 20;
 
 /// Receives the stream's records.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Assembly {
     builder: Builder,
     /// The last object, whose references are still arriving.
@@ -30,21 +30,7 @@ pub(crate) struct Assembly {
 
 impl Assembly {
     pub(crate) fn new(limits: Limits) -> Assembly {
-        Assembly {
-            builder: Builder::with_limits(limits),
-            object: None,
-            references: Vec::new(),
-            lineage: Lineage::default(),
-            objects: 0,
-            ranges_broken: 0,
-            bytes_broken: 0,
-            range_end: 0,
-            free_bytes: 0,
-            details: Details::default(),
-            statics: Vec::new(),
-            statics_left_out: 0,
-            failed: None,
-        }
+        Assembly { builder: Builder::with_limits(limits), ..Assembly::default() }
     }
 
     /// Adds the names of the next classes.

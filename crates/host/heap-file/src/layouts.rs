@@ -1,9 +1,9 @@
 //! Object layouts, in a snapshot with values. The boundary types of version 1: frozen, fields are only added.
 
+use crate::chunks::{decoded, each_chunk};
 use crate::rows::{NAME, ROW, json};
 use crate::state::shorten;
-use crate::{Error, FORMAT, kind};
-use remora_chunks::{Fault, HEADER, Next, Unpacked};
+use crate::{Error, kind};
 use remora_heap::TypeIx;
 use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
 use serde::{Deserialize, Serialize};
@@ -87,62 +87,51 @@ pub(crate) fn rows(layouts: &Layouts) -> impl Iterator<Item = impl Serialize> {
 ///
 /// # Errors
 /// See [`crate::read`].
-pub fn layouts(mut input: impl Read) -> Result<Layouts, Error> {
-    FORMAT.read_header(&mut input)?;
-    let (mut layouts, mut offset, mut unpacked) = (Layouts::default(), HEADER as u64, Unpacked::default());
-    loop {
-        match FORMAT.next(&mut input, &mut unpacked).map_err(|fault| Error::of_chunk(fault, offset, 0))? {
-            Next::Chunk(chunk) => {
-                if chunk.kind == kind::LAYOUTS {
-                    let rows: Vec<Row> = serde_json::from_slice(&chunk.plain)
-                        .map_err(|_| Error::of_chunk(Fault::Damaged("a row of layouts makes no sense"), offset, 0))?;
-                    for row in rows {
-                        if layouts.len() < MOST_ROWS {
-                            layouts.add(row.layout());
-                        }
-                    }
-                }
-                offset += chunk.length;
+pub fn layouts(input: impl Read) -> Result<Layouts, Error> {
+    let mut layouts = Layouts::default();
+    each_chunk(
+        input,
+        &mut layouts,
+        |_| 0,
+        |layouts, chunk| {
+            if chunk.kind == kind::LAYOUTS {
+                let rows: Vec<Row> = decoded(&chunk.plain, "a row of layouts makes no sense")?;
+                let room = MOST_ROWS.saturating_sub(layouts.len());
+                rows.into_iter().take(room).for_each(|row| _ = layouts.add(row.layout()));
             }
-            Next::End | Next::Torn(_) => return Ok(layouts),
-        }
-    }
+            Ok(())
+        },
+    )?;
+    Ok(layouts)
 }
 
 impl Row {
     fn of(layout: &Layout) -> Row {
-        let mut row = Row {
+        let row = Row {
             class: layout.class.map(|class| class.0),
             name: layout.name.clone(),
             family: layout.family.clone(),
             computed: layout.source == Source::Computed,
             ..Row::default()
         };
+        let shape = |name: &str| name.to_owned();
+        let fields_of = |fields: &[Field]| fields.iter().map(FieldRow::of).collect();
         match &layout.shape {
-            Shape::Unknown => "unknown".clone_into(&mut row.shape),
+            Shape::Unknown => Row { shape: shape("unknown"), ..row },
             Shape::Class { base, fields } => {
-                "class".clone_into(&mut row.shape);
-                row.base = base.map(|base| base.0);
-                row.fields = fields.iter().map(FieldRow::of).collect();
+                Row { shape: shape("class"), base: base.map(|base| base.0), fields: fields_of(fields), ..row }
             }
             Shape::Value { bytes, fields } => {
-                "value".clone_into(&mut row.shape);
-                row.bytes = *bytes;
-                row.fields = fields.iter().map(FieldRow::of).collect();
+                Row { shape: shape("value"), bytes: *bytes, fields: fields_of(fields), ..row }
             }
             Shape::Enum { number, is_flags, members } => {
-                "enum".clone_into(&mut row.shape);
-                row.holds = Some(SlotRow::of(number));
-                row.is_flags = *is_flags;
-                row.members.clone_from(members);
+                let (holds, members) = (Some(SlotRow::of(number)), members.clone());
+                Row { shape: shape("enum"), holds, is_flags: *is_flags, members, ..row }
             }
             Shape::Array { element, rank } => {
-                "array".clone_into(&mut row.shape);
-                row.holds = Some(SlotRow::of(element));
-                row.rank = *rank;
+                Row { shape: shape("array"), holds: Some(SlotRow::of(element)), rank: *rank, ..row }
             }
         }
-        row
     }
 
     fn layout(self) -> Layout {

@@ -27,6 +27,7 @@
 //! Columns by kind of number: smaller by a third, but each object would be taken apart and reassembled while the copy waits.
 #![forbid(unsafe_code)]
 
+mod chunks;
 mod contents;
 mod error;
 mod graph;

@@ -1,9 +1,10 @@
 //! Reading a snapshot.
 
+use crate::chunks::{decoded, each_chunk};
 use crate::graph::Assembly;
-use crate::statics::unpacked;
+use crate::statics::Rows;
 use crate::{Error, FORMAT, State, kind};
-use remora_chunks::{Fault, HEADER, Next, Unpacked};
+use remora_chunks::Fault;
 use remora_heap::{HeapGraph, Limits, StaticField};
 use remora_heap_stream::HeapDecoder;
 use std::io::Read;
@@ -44,6 +45,7 @@ pub fn is_snapshot(start: &[u8]) -> bool {
 }
 
 /// The parts read so far.
+#[derive(Default)]
 struct Reading {
     assembly: Assembly,
     decoder: HeapDecoder,
@@ -58,30 +60,13 @@ struct Reading {
 ///
 /// # Errors
 /// See [`Error`].
-pub fn read(mut input: impl Read, limits: Limits) -> Result<Snapshot, Error> {
-    FORMAT.read_header(&mut input)?;
-    let mut reading = Reading {
-        assembly: Assembly::new(limits),
-        decoder: HeapDecoder::default(),
-        state: State::default(),
-        ended: false,
-        unknown_chunks: 0,
-    };
-    let (mut offset, mut unpacked) = (HEADER as u64, Unpacked::default());
-    let torn_bytes = loop {
-        let before = reading.assembly.objects;
-        match FORMAT.next(&mut input, &mut unpacked).map_err(|fault| Error::of_chunk(fault, offset, before))? {
-            Next::Chunk(chunk) => {
-                reading.chunk(chunk.kind, &chunk.plain).map_err(|fault| Error::of_chunk(fault, offset, before))?;
-                if let Some(error) = reading.assembly.failed {
-                    return Err(error.into());
-                }
-                offset += chunk.length;
-            }
-            Next::End => break 0,
-            Next::Torn(bytes) => break bytes,
-        }
-    };
+pub fn read(input: impl Read, limits: Limits) -> Result<Snapshot, Error> {
+    let mut reading = Reading { assembly: Assembly::new(limits), ..Reading::default() };
+    let objects = |reading: &Reading| reading.assembly.objects;
+    let (offset, torn_bytes) = each_chunk(input, &mut reading, objects, |reading, chunk| {
+        reading.chunk(chunk.kind, &chunk.plain)?;
+        reading.assembly.failed.take().map_or(Ok(()), |error| Err(error.into()))
+    })?;
     reading.finish(offset, torn_bytes)
 }
 
@@ -96,21 +81,13 @@ impl Reading {
                 read.map_err(|_| Fault::Damaged("the stream of objects makes no sense"))?;
             }
             kind::TYPES => {
-                let rows =
-                    serde_json::from_slice(plain).map_err(|_| Fault::Damaged("a row of types makes no sense"))?;
+                let rows = decoded(plain, "a row of types makes no sense")?;
                 self.assembly.failed = self.assembly.types(rows).err();
             }
-            kind::STATE => {
-                self.state =
-                    serde_json::from_slice(plain).map_err(|_| Fault::Damaged("the snapshot's state makes no sense"))?;
-            }
-            kind::METHODS => {
-                let rows =
-                    serde_json::from_slice(plain).map_err(|_| Fault::Damaged("a row of methods makes no sense"))?;
-                self.assembly.details.methods(rows);
-            }
+            kind::STATE => self.state = decoded(plain, "the snapshot's state makes no sense")?,
+            kind::METHODS => self.assembly.details.methods(decoded(plain, "a row of methods makes no sense")?),
             kind::STATICS => {
-                let fields = unpacked(plain).ok_or(Fault::Damaged("a row of static fields makes no sense"))?;
+                let Rows(fields) = decoded(plain, "a row of static fields makes no sense")?;
                 self.assembly.static_fields(fields);
             }
             kind::END => self.ended = true,

@@ -28,7 +28,7 @@ struct Row {
 }
 
 /// The rows of a chunk, at most as many as are written to one. Memory is used only for rows present, whatever the chunk claims.
-struct Rows(Vec<StaticField>);
+pub(crate) struct Rows(pub(crate) Vec<StaticField>);
 
 impl<'de> Deserialize<'de> for Rows {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rows, D::Error> {
@@ -67,12 +67,6 @@ pub(crate) fn rows(fields: &[StaticField]) -> impl Iterator<Item = impl Serializ
     })
 }
 
-/// The fields of a chunk; `None` if it is invalid.
-pub(crate) fn unpacked(plain: &[u8]) -> Option<Vec<StaticField>> {
-    let Rows(fields) = serde_json::from_slice(plain).ok()?;
-    Some(fields)
-}
-
 impl Row {
     fn of(field: &StaticField) -> Row {
         let mut row = Row {
@@ -105,6 +99,10 @@ impl Row {
 mod tests {
     use super::*;
     use remora_heap::layout::{LayoutIx, Slot, SlotKind};
+
+    fn unpacked(plain: &[u8]) -> Option<Vec<StaticField>> {
+        serde_json::from_slice(plain).ok().map(|Rows(fields)| fields)
+    }
 
     #[test]
     fn gch_06_static_fields_come_back_as_they_were_written() {

@@ -1,6 +1,6 @@
 //! The events in a block. Their headers have only the differences from the previous event.
 
-use crate::bytes::Bytes;
+use remora_symbols::Reader;
 
 const METADATA: u8 = 1 << 0;
 const CAPTURE: u8 = 1 << 1;
@@ -27,14 +27,14 @@ pub(crate) struct Header {
 
 /// The events of an event or metadata block.
 pub(crate) struct Blobs<'a> {
-    bytes: Bytes<'a>,
+    bytes: Reader<'a>,
     header: Header,
 }
 
 impl<'a> Blobs<'a> {
     /// Reads the block's own header.
     pub(crate) fn new(block: &'a [u8]) -> Option<Blobs<'a>> {
-        let mut bytes = Bytes::new(block);
+        let mut bytes = Reader::new(block);
         let header_size = usize::from(bytes.u16()?);
         if bytes.u16()? & COMPRESSED == 0 {
             return None;
@@ -55,33 +55,33 @@ impl<'a> Blobs<'a> {
     fn blob(&mut self) -> Option<(Header, &'a [u8])> {
         let bytes = &mut self.bytes;
         let header = &mut self.header;
-        let flags = bytes.u8()?;
+        let flags = bytes.byte()?;
         if flags & METADATA != 0 {
-            header.metadata = bytes.compressed_u32()?;
+            header.metadata = bytes.leb128_u32()?;
         }
         if flags & CAPTURE != 0 {
-            header.sequence = header.sequence.wrapping_add(bytes.compressed_u32()?);
-            header.capture_thread = bytes.compressed_u64()?;
-            bytes.compressed_u32()?;
+            header.sequence = header.sequence.wrapping_add(bytes.leb128_u32()?);
+            header.capture_thread = bytes.leb128()?;
+            bytes.leb128_u32()?;
         }
         // Metadata events have no sequence numbers.
         if header.metadata != 0 {
             header.sequence = header.sequence.wrapping_add(1);
         }
         if flags & THREAD != 0 {
-            header.thread = bytes.compressed_u64()?;
+            header.thread = bytes.leb128()?;
         }
         if flags & STACK != 0 {
-            header.stack = bytes.compressed_u32()?;
+            header.stack = bytes.leb128_u32()?;
         }
-        header.timestamp = header.timestamp.wrapping_add(bytes.compressed_u64()?);
+        header.timestamp = header.timestamp.wrapping_add(bytes.leb128()?);
         for activity in [ACTIVITY, RELATED_ACTIVITY] {
             if flags & activity != 0 {
                 bytes.take(16)?;
             }
         }
         if flags & LENGTH != 0 {
-            header.length = bytes.compressed_u32()?;
+            header.length = bytes.leb128_u32()?;
         }
         let header = *header;
         let payload = bytes.take(header.length as usize)?;

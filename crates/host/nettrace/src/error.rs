@@ -37,3 +37,10 @@ pub enum Error {
         limit: usize,
     },
 }
+
+impl Error {
+    /// Fails if a table has more than `limit` entries.
+    pub(crate) fn above(limit: usize, count: usize, what: &'static str) -> Result<()> {
+        if count > limit { Err(Error::TooMany { what, limit }) } else { Ok(()) }
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! The runtime prints signatures for tools. Unknown parts are shown unchanged, never dropped.
 
-use remora_symbols::{MethodKind, MethodName, demangle_raw};
+use remora_symbols::{MethodKind, MethodName, demangle_raw, il_keyword, split_outside};
 
 /// Signatures longer than this are shown as `(…)`.
 const LENGTH_LIMIT: usize = 4096;
@@ -63,22 +63,7 @@ fn split(list: &str) -> Vec<&str> {
     if list.trim().is_empty() {
         return Vec::new();
     }
-    let mut depth = 0u32;
-    let mut parts = Vec::new();
-    let mut start = 0;
-    for (index, byte) in list.bytes().enumerate() {
-        match byte {
-            b'<' | b'[' | b'(' => depth += 1,
-            b'>' | b']' | b')' => depth = depth.saturating_sub(1),
-            b',' if depth == 0 => {
-                parts.push(list[start..index].trim());
-                start = index + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(list[start..].trim());
-    parts
+    split_outside(list, ["<[(", ">])"], &[',']).into_iter().map(str::trim).collect()
 }
 
 /// One type. Suffixes are removed from the right; the rest is a name.
@@ -118,7 +103,7 @@ fn without_modifiers(text: &str) -> &str {
 fn named(text: &str, class: &[String], depth: u32) -> String {
     let text = handle_name(text);
     let text = ["value class ", "valuetype ", "class "].iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text);
-    if let Some(keyword) = keyword(text) {
+    if let Some(keyword) = il_keyword(text) {
         return keyword.to_owned();
     }
     if let Some(index) = text.strip_prefix("!!").and_then(|index| index.parse::<usize>().ok()) {
@@ -155,31 +140,6 @@ fn shown(qualified: &str, arguments: &[String]) -> String {
     let start = plain[..generated].rfind('.').map_or(0, |dot| dot + 1);
     let short = plain[start..].replace(['+', '/'], ".");
     if arguments.is_empty() { short } else { format!("{short}<{}>", arguments.join(", ")) }
-}
-
-fn keyword(text: &str) -> Option<&'static str> {
-    Some(match text {
-        "void" | "System.Void" => "void",
-        "bool" | "System.Boolean" => "bool",
-        "wchar" | "char" | "System.Char" => "char",
-        "int8" | "System.SByte" => "sbyte",
-        "unsigned int8" | "uint8" | "System.Byte" => "byte",
-        "int16" | "System.Int16" => "short",
-        "unsigned int16" | "uint16" | "System.UInt16" => "ushort",
-        "int32" | "System.Int32" => "int",
-        "unsigned int32" | "uint32" | "System.UInt32" => "uint",
-        "int64" | "System.Int64" => "long",
-        "unsigned int64" | "uint64" | "System.UInt64" => "ulong",
-        "float32" | "System.Single" => "float",
-        "float64" | "System.Double" => "double",
-        "int" | "native int" | "System.IntPtr" => "nint",
-        "unsigned int" | "native uint" | "System.UIntPtr" => "nuint",
-        "System.Decimal" => "decimal",
-        "string" | "System.String" => "string",
-        "object" | "System.Object" => "object",
-        "refany" | "typedref" => "TypedReference",
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

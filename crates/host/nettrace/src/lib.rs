@@ -19,7 +19,6 @@
 #![forbid(unsafe_code)]
 
 mod blob;
-mod bytes;
 mod error;
 mod event;
 mod il_text;

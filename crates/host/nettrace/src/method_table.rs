@@ -39,9 +39,7 @@ pub(crate) struct MethodTable {
 impl MethodTable {
     /// A method was loaded at `time`, or is `listed` by a rundown.
     pub(crate) fn add(&mut self, method: Method, time: u64, listed: bool) -> Result<()> {
-        if self.code.len() >= METHOD_LIMIT {
-            return Err(Error::TooMany { what: "methods", limit: METHOD_LIMIT });
-        }
+        Error::above(METHOD_LIMIT, self.code.len() + 1, "methods")?;
         if let Some(&known) = self.current.get(&method.start) {
             let known = &mut self.code[known];
             if known.unloaded == u64::MAX && known.method == method {
@@ -66,10 +64,7 @@ impl MethodTable {
     /// Sets the file of module `id`.
     pub(crate) fn add_module(&mut self, id: u64, file: String) -> Result<()> {
         self.modules.insert(id, file);
-        if self.modules.len() > MODULE_LIMIT {
-            return Err(Error::TooMany { what: "modules", limit: MODULE_LIMIT });
-        }
-        Ok(())
+        Error::above(MODULE_LIMIT, self.modules.len(), "modules")
     }
 
     /// Number of methods and modules.
@@ -85,6 +80,7 @@ impl MethodTable {
 }
 
 /// Finds methods by address and time.
+#[derive(Default)]
 pub(crate) struct MethodLookup {
     code: Vec<Code>,
     modules: HashMap<u64, String>,

@@ -1,10 +1,10 @@
 //! Parses the stream: named objects, blocks, and the tables that events refer to.
 
 use crate::blob::Blobs;
-use crate::bytes::Bytes;
 use crate::event::{Event, EventType, Sink, StreamEnd, Trace};
 use crate::sequence::Sequences;
 use crate::{Error, Result};
+use remora_symbols::Reader;
 use std::collections::HashMap;
 
 /// The runtime's blocks are some 100 KiB; a block larger than this is damage.
@@ -132,7 +132,7 @@ impl Parser {
         if input[..magic] != MAGIC[..magic] {
             return Err(Error::NotNettrace);
         }
-        let mut bytes = Bytes::new(&input[magic..]);
+        let mut bytes = Reader::new(&input[magic..]);
         let Some(length) = bytes.u32() else { return Ok(None) };
         if length == 0 {
             // From format 6 on, there is a zero here, and the version after it.
@@ -197,7 +197,7 @@ impl Parser {
 
     /// Offset and length of a block's content: the size precedes it, and it starts at a multiple of four.
     fn block_bounds(&self, input: &[u8], header_size: usize) -> Result<Option<(usize, usize)>> {
-        let Some(size) = input.get(header_size..).and_then(|rest| Bytes::new(rest).u32()) else { return Ok(None) };
+        let Some(size) = input.get(header_size..).and_then(|rest| Reader::new(rest).u32()) else { return Ok(None) };
         let size = size as usize;
         if size > BLOCK_LIMIT {
             return Err(self.damaged("a block is longer than any that a runtime writes"));
@@ -221,7 +221,7 @@ impl Parser {
     }
 
     fn trace(&mut self, content: &[u8], sink: &mut impl Sink) -> Option<()> {
-        let mut bytes = Bytes::new(content);
+        let mut bytes = Reader::new(content);
         let mut date = [0u64; 8];
         for part in &mut date {
             *part = bytes.u16()?.into();
@@ -247,9 +247,7 @@ impl Parser {
         while let Some(blob) = blobs.next() {
             let Some((id, event_type)) = blob.and_then(|(_, payload)| event_type(payload)) else { return Ok(None) };
             self.event_types.insert(id, event_type);
-            if self.event_types.len() > EVENT_TYPE_LIMIT {
-                return Err(Error::TooMany { what: "kinds of events", limit: EVENT_TYPE_LIMIT });
-            }
+            Error::above(EVENT_TYPE_LIMIT, self.event_types.len(), "kinds of events")?;
         }
         Ok(Some(()))
     }
@@ -285,23 +283,19 @@ impl Parser {
     }
 
     fn stack_block(&mut self, content: &[u8]) -> Result<Option<()>> {
-        let mut bytes = Bytes::new(content);
+        let mut bytes = Reader::new(content);
         let (Some(first), Some(count)) = (bytes.u32(), bytes.u32()) else { return Ok(None) };
         for index in 0..count {
             let Some(stack) = bytes.u32().and_then(|size| bytes.take(size as usize)) else { return Ok(None) };
             self.stacks.insert(first.wrapping_add(index), stack, self.pointer_size);
-            if self.stacks.addresses.len().max(self.stacks.by_id.len()) > STACK_ADDRESS_LIMIT {
-                return Err(Error::TooMany {
-                    what: "addresses between two sequence points",
-                    limit: STACK_ADDRESS_LIMIT,
-                });
-            }
+            let count = self.stacks.addresses.len().max(self.stacks.by_id.len());
+            Error::above(STACK_ADDRESS_LIMIT, count, "addresses between two sequence points")?;
         }
         Ok(Some(()))
     }
 
     fn sequence_point(&mut self, content: &[u8], sink: &mut impl Sink) -> Result<Option<()>> {
-        let mut bytes = Bytes::new(content);
+        let mut bytes = Reader::new(content);
         let (Some(_time), Some(count)) = (bytes.u64(), bytes.u32()) else { return Ok(None) };
         for _ in 0..count {
             let (Some(thread), Some(number)) = (bytes.u64(), bytes.u32()) else { return Ok(None) };
@@ -345,7 +339,7 @@ fn report(end: &mut StreamEnd, thread: u64, missing: u64, sink: &mut impl Sink) 
 
 /// The declaration of an event type: its id in this stream, and its names. The fields are not needed.
 fn event_type(payload: &[u8]) -> Option<(u32, EventType)> {
-    let mut bytes = Bytes::new(payload);
+    let mut bytes = Reader::new(payload);
     let id = bytes.u32()?;
     let provider = bytes.utf16()?;
     let number = bytes.u32()?;

@@ -1,8 +1,8 @@
 //! The relevant events. Payloads only ever grow at the end, so a longer one is read as far as known.
 
-use crate::bytes::Bytes;
 use crate::event::Event;
 use crate::providers::{EVENT_PIPE, RUNDOWN, RUNTIME, SAMPLER};
+use remora_symbols::Reader;
 
 /// A relevant event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) struct Method {
 
 /// The payload of `event`, if relevant; `Err` if it is relevant but too short.
 pub(crate) fn payload(event: &Event<'_>) -> Result<Option<Payload>, ()> {
-    let mut bytes = Bytes::new(event.payload);
+    let mut bytes = Reader::new(event.payload);
     let read = match (event.event_type.provider.as_str(), event.event_type.id) {
         (SAMPLER, 0) => sample(&mut bytes),
         (RUNTIME, 143) => method(&mut bytes, false),
@@ -64,13 +64,13 @@ pub(crate) fn payload(event: &Event<'_>) -> Result<Option<Payload>, ()> {
     read.map(Some).ok_or(())
 }
 
-fn sample(bytes: &mut Bytes<'_>) -> Option<Payload> {
+fn sample(bytes: &mut Reader<'_>) -> Option<Payload> {
     const MANAGED: u32 = 2;
     let mode = if bytes.u32()? == MANAGED { Mode::Managed } else { Mode::External };
     Some(Payload::Sample(mode))
 }
 
-fn method(bytes: &mut Bytes<'_>, listed: bool) -> Option<Payload> {
+fn method(bytes: &mut Reader<'_>, listed: bool) -> Option<Payload> {
     let (id, module, start, size) = (bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u32()?);
     let (_token, _flags) = (bytes.u32()?, bytes.u32()?);
     let (type_name, name, signature) = (bytes.utf16()?, bytes.utf16()?, bytes.utf16()?);
@@ -84,7 +84,7 @@ fn unloaded(payload: Payload) -> Payload {
     }
 }
 
-fn module(bytes: &mut Bytes<'_>) -> Option<Payload> {
+fn module(bytes: &mut Reader<'_>) -> Option<Payload> {
     let (id, _assembly) = (bytes.u64()?, bytes.u64()?);
     let (_flags, _reserved) = (bytes.u32()?, bytes.u32()?);
     let (il_path, native_path) = (bytes.utf16()?, bytes.utf16()?);

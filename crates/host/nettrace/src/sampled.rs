@@ -33,7 +33,7 @@ impl SampledProfile {
     /// A profile of `event`. [`remora_profile::Event::Wall`] uses all samples, and shows threads in native code as blocked;
     /// [`remora_profile::Event::Cpu`] uses only samples of threads in managed code.
     pub fn new(event: remora_profile::Event) -> SampledProfile {
-        SampledProfile { parser: Parser::new(), collector: Collector::new(event), failure: None }
+        SampledProfile { parser: Parser::new(), collector: Collector { event, ..Collector::default() }, failure: None }
     }
 
     /// Reads the next piece of the stream. After an error it reads no more; [`SampledProfile::finish`] makes a profile of the earlier
@@ -79,7 +79,7 @@ impl SampledProfile {
 }
 
 /// Collects samples, methods and modules.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Collector {
     event: remora_profile::Event,
     trace: Trace,
@@ -121,21 +121,6 @@ impl Sink for Collector {
 }
 
 impl Collector {
-    fn new(event: remora_profile::Event) -> Collector {
-        Collector {
-            event,
-            trace: Trace::default(),
-            samples: Samples::default(),
-            methods: MethodTable::default(),
-            command_line: String::new(),
-            dropped_by: HashMap::new(),
-            samplers: HashSet::new(),
-            marked: (0, 0),
-            misshapen: 0,
-            failure: None,
-        }
-    }
-
     fn take(&mut self, event: &Event<'_>, payload: Payload) -> Result<()> {
         match payload {
             Payload::Sample(mode) => {
@@ -197,23 +182,20 @@ impl Collector {
 
     /// `meta` with its missing fields from the stream.
     fn complete(&mut self, meta: Meta, weighted: &[(RawSample, u64)]) -> Meta {
-        let mut meta = Meta { event: self.event, engine: Meta::RUNTIME_SAMPLER.to_owned(), ..meta };
-        if meta.frequency == 0 {
-            meta.frequency = 1_000_000_000_u32.checked_div(self.trace.sampling_interval).unwrap_or(0);
+        fn or<T: Default + PartialEq>(known: T, found: T) -> T {
+            if known == T::default() { found } else { known }
         }
-        if meta.started_unix_nanoseconds == 0 {
-            meta.started_unix_nanoseconds = self.trace.started_unix_nanoseconds;
+        let frequency = 1_000_000_000_u32.checked_div(self.trace.sampling_interval).unwrap_or(0);
+        Meta {
+            event: self.event,
+            engine: Meta::RUNTIME_SAMPLER.to_owned(),
+            frequency: or(meta.frequency, frequency),
+            started_unix_nanoseconds: or(meta.started_unix_nanoseconds, self.trace.started_unix_nanoseconds),
+            duration: or(meta.duration, weighted.last().map_or(0, |(sample, _)| sample.time)),
+            process_id: or(meta.process_id, self.trace.process_id),
+            command_line: or(meta.command_line, std::mem::take(&mut self.command_line)),
+            ..meta
         }
-        if meta.duration == 0 {
-            meta.duration = weighted.last().map_or(0, |(sample, _)| sample.time);
-        }
-        if meta.process_id == 0 {
-            meta.process_id = self.trace.process_id;
-        }
-        if meta.command_line.is_empty() {
-            meta.command_line = std::mem::take(&mut self.command_line);
-        }
-        meta
     }
 
     /// Notes for readers.
@@ -281,6 +263,7 @@ fn limits_of_the_sampler(event: remora_profile::Event) -> Vec<String> {
 }
 
 /// Resolves addresses to frames.
+#[derive(Default)]
 struct Resolver {
     lookup: MethodLookup,
     frames: HashMap<usize, FrameIx>,
@@ -294,16 +277,7 @@ struct Resolver {
 
 impl Resolver {
     fn new(lookup: MethodLookup) -> Resolver {
-        let cacheable = lookup.is_unambiguous();
-        Resolver {
-            lookup,
-            frames: HashMap::new(),
-            stacks: HashMap::new(),
-            cacheable,
-            unknown: HashSet::new(),
-            unresolved: 0,
-            lookups: 0,
-        }
+        Resolver { cacheable: lookup.is_unambiguous(), lookup, ..Resolver::default() }
     }
 
     /// Why no more samples are resolved, if so.
@@ -322,7 +296,7 @@ impl Resolver {
         self.lookups += addresses.len() as u64;
         let mut frames: Vec<FrameIx> = Vec::with_capacity(addresses.len() + 1);
         if addresses.len() >= DEPTH_LIMIT {
-            frames.push(synthetic(profile, "[truncated]"));
+            frames.push(profile.marker("[truncated]"));
         }
         for (depth, &address) in addresses.iter().enumerate().rev() {
             // A return address may already be in the next method, so the lookup uses the byte before it.
@@ -332,7 +306,7 @@ impl Resolver {
         let stack = match profile.stack_from_root(frames) {
             Some(stack) => stack,
             None => {
-                let nothing = synthetic(profile, "[no managed frames]");
+                let nothing = profile.marker("[no managed frames]");
                 profile.stack(None, nothing)
             }
         };
@@ -360,11 +334,6 @@ impl Resolver {
     }
 }
 
-fn synthetic(profile: &mut Profile, name: &str) -> FrameIx {
-    let name = profile.string(name);
-    profile.frame(Frame { kind: FrameKind::Synthetic, name, module: None, file: None, line: None })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -373,7 +342,7 @@ mod tests {
     fn a_stream_whose_samples_add_too_many_stacks_or_lookups_is_resolved_no_further() {
         let mut resolver = Resolver::new(MethodTable::default().into_lookup());
         let mut profile = Profile::new(Meta::default());
-        let frame = synthetic(&mut profile, "[deep]");
+        let frame = profile.marker("[deep]");
         let mut stack = None;
         (0..NODE_LIMIT).for_each(|_| stack = Some(profile.stack(stack, frame)));
         assert_eq!(resolver.limit(&profile), None);

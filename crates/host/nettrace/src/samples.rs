@@ -40,18 +40,14 @@ pub(crate) struct Samples {
 impl Samples {
     /// Notes that the sampler visited a thread. Each visit counts, also one whose sample is not used: it ends the time of those before it.
     pub(crate) fn visit(&mut self, time: u64, thread: u32, interval: u64) -> Result<()> {
-        if self.rounds.starts.len() >= SAMPLE_LIMIT {
-            return Err(Error::TooMany { what: "rounds of the sampler", limit: SAMPLE_LIMIT });
-        }
+        Error::above(SAMPLE_LIMIT, self.rounds.starts.len() + 1, "rounds of the sampler")?;
         self.rounds.visit(time, thread, or_usual(interval));
         Ok(())
     }
 
     /// Adds the sample of the last visit.
     pub(crate) fn add(&mut self, time: u64, thread: u32, stack: &[u64], mode: Mode) -> Result<()> {
-        if self.all.len() >= SAMPLE_LIMIT {
-            return Err(Error::TooMany { what: "samples", limit: SAMPLE_LIMIT });
-        }
+        Error::above(SAMPLE_LIMIT, self.all.len() + 1, "samples")?;
         let stack = &stack[..stack.len().min(DEPTH_LIMIT)];
         let stack = match self.stack_ids.get(stack) {
             Some(&known) => known,
@@ -63,9 +59,7 @@ impl Samples {
 
     fn new_stack(&mut self, stack: &[u64]) -> Result<u32> {
         self.addresses += stack.len();
-        if self.addresses > ADDRESS_LIMIT {
-            return Err(Error::TooMany { what: "addresses of different stacks", limit: ADDRESS_LIMIT });
-        }
+        Error::above(ADDRESS_LIMIT, self.addresses, "addresses of different stacks")?;
         let id = self.stacks.len() as u32;
         self.stacks.push(stack.into());
         self.stack_ids.insert(stack.into(), id);

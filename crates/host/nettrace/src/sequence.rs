@@ -28,9 +28,7 @@ impl Sequences {
     fn advance(&mut self, thread: u64, number: u32, expected: u32) -> Result<u64> {
         // Numbers start at 1.
         let last = self.last.insert(thread, number).unwrap_or(0);
-        if self.last.len() > THREAD_LIMIT {
-            return Err(Error::TooMany { what: "threads", limit: THREAD_LIMIT });
-        }
+        Error::above(THREAD_LIMIT, self.last.len(), "threads")?;
         let missing = expected.wrapping_sub(last);
         Ok(if missing < GAP_LIMIT { missing.into() } else { 0 })
     }

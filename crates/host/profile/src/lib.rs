@@ -40,9 +40,10 @@ use std::collections::HashMap;
 pub type NumberMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// The unit of [`Sample::weight`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Event {
     /// CPU time, user and kernel, in nanoseconds.
+    #[default]
     Cpu,
     /// Wall-clock time, running or blocked, in nanoseconds.
     Wall,
@@ -92,7 +93,7 @@ pub struct Sample {
 }
 
 /// Properties of a recording and its target.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Meta {
     /// The unit of weights.
     pub event: Event,
@@ -138,24 +139,6 @@ impl Meta {
             Event::Cpu if self.engine == Meta::RUNTIME_SAMPLER => "time on the clock in managed code",
             Event::Cpu => "time on a processor",
             Event::Wall => "time on the clock",
-        }
-    }
-}
-
-impl Default for Meta {
-    fn default() -> Self {
-        Meta {
-            event: Event::Cpu,
-            engine: String::new(),
-            frequency: 0,
-            started_unix_nanoseconds: 0,
-            duration: 0,
-            process_id: 0,
-            application: String::new(),
-            command_line: String::new(),
-            runtime: String::new(),
-            target_cpu: None,
-            notes: Vec::new(),
         }
     }
 }
@@ -219,6 +202,12 @@ impl Profile {
         self.frames.push(frame);
         self.frame_index.insert(frame, index);
         index
+    }
+
+    /// A frame that is not code: a mark such as `[truncated]`.
+    pub fn marker(&mut self, name: &str) -> FrameIx {
+        let name = self.string(name);
+        self.frame(Frame { kind: FrameKind::Synthetic, name, module: None, file: None, line: None })
     }
 
     /// The index of the stack with `frame` called by `parent`; adds it if new.

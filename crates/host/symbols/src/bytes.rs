@@ -2,70 +2,118 @@
 
 /// Reads forward through a slice.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    /// A reader of all `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
 
     /// A reader that starts `offset` bytes into `bytes`.
-    pub(crate) fn at(bytes: &'a [u8], offset: usize) -> Option<Self> {
+    pub fn at(bytes: &'a [u8], offset: usize) -> Option<Self> {
         bytes.get(offset..).map(Reader::new)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    /// What is left.
+    pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    /// The next `length` bytes.
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.rest.split_at_checked(length)?;
         self.rest = tail;
         Some(head)
     }
 
-    pub(crate) fn peek(&self) -> Option<u8> {
+    /// The next byte, which stays.
+    pub fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }
 
-    pub(crate) fn byte(&mut self) -> Option<u8> {
+    /// The next byte.
+    pub fn byte(&mut self) -> Option<u8> {
         self.take(1).map(|bytes| bytes[0])
     }
 
-    pub(crate) fn u16(&mut self) -> Option<u16> {
-        Some(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
+    /// The next `N` bytes.
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
     }
 
-    pub(crate) fn u32(&mut self) -> Option<u32> {
-        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    /// A 16-bit number.
+    pub fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    /// A 32-bit number.
+    pub fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// A 64-bit number.
+    pub fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
     }
 
     /// An unsigned integer of one, two or four bytes (ECMA-335 II.23.2).
-    pub(crate) fn compressed(&mut self) -> Option<u32> {
+    pub fn compressed(&mut self) -> Option<u32> {
         self.compressed_with_width().map(|(value, _)| value)
     }
 
     /// A signed integer: the sign is the lowest bit, and the width determines the offset of a negative one.
-    pub(crate) fn compressed_signed(&mut self) -> Option<i32> {
+    pub fn compressed_signed(&mut self) -> Option<i32> {
         let (value, bits) = self.compressed_with_width()?;
         let magnitude = (value >> 1) as i32;
         Some(if value & 1 == 0 { magnitude } else { magnitude - (1 << (bits - 1)) })
     }
 
     /// The bytes of a blob: its length, then as many bytes.
-    pub(crate) fn blob(&mut self) -> Option<&'a [u8]> {
+    pub fn blob(&mut self) -> Option<&'a [u8]> {
         let length = self.compressed()? as usize;
         self.take(length)
+    }
+
+    /// Seven bits a byte, lowest first; bits beyond 32 are damage.
+    pub fn leb128_u32(&mut self) -> Option<u32> {
+        self.leb128()?.try_into().ok()
+    }
+
+    /// Seven bits a byte, lowest first; bits beyond 64 are damage.
+    pub fn leb128(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return None;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// UTF-16 up to a zero; unpaired surrogates become U+FFFD.
+    pub fn utf16(&mut self) -> Option<String> {
+        let units: Vec<u16> = self
+            .rest()
+            .chunks_exact(2)
+            .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+            .take_while(|&unit| unit != 0)
+            .collect();
+        self.take(units.len() * 2 + 2)?;
+        Some(String::from_utf16_lossy(&units))
     }
 
     fn compressed_with_width(&mut self) -> Option<(u32, u32)> {
@@ -125,5 +173,24 @@ mod tests {
         }
         assert_eq!(Reader::new(&[5, 1]).blob(), None);
         assert!(Reader::at(&[1], 2).is_none());
+    }
+
+    #[test]
+    fn compressed_numbers_end_where_they_should() {
+        assert_eq!(Reader::new(&[0xac, 0x02]).leb128_u32(), Some(300));
+        assert_eq!(Reader::new(&[0xff; 9]).leb128(), None);
+        let mut largest = vec![0xff; 9];
+        largest.push(0x01);
+        assert_eq!(Reader::new(&largest).leb128(), Some(u64::MAX));
+        assert_eq!(Reader::new(&largest).leb128_u32(), None);
+        largest[9] = 0x02;
+        assert_eq!(Reader::new(&largest).leb128(), None);
+    }
+
+    #[test]
+    fn a_text_needs_its_zero() {
+        assert_eq!(Reader::new(b"a\0b\0\0\0c\0").utf16().as_deref(), Some("ab"));
+        assert_eq!(Reader::new(b"a\0b\0").utf16(), None);
+        assert_eq!(Reader::new(b"a\0b\0\0").utf16(), None);
     }
 }

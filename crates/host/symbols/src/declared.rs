@@ -1,5 +1,6 @@
 //! Declarations of a type that affect the lifetime of objects: finalizer and events.
 
+use crate::bytes::Reader;
 use crate::image::ManagedImage;
 use crate::metadata::{Table, row_of};
 use crate::name::MethodName;
@@ -45,16 +46,10 @@ impl ManagedImage {
         let Some(row) = row_of(token, Table::TypeDef) else { return Vec::new() };
         let maps = 1..=self.metadata.rows(Table::EventMap);
         let own = maps.filter(|&map| self.metadata.cell(Table::EventMap, map, 0) == Some(row));
-        own.flat_map(|map| self.events_of(map)).take(EVENT_LIMIT).filter_map(|event| self.event(row, event)).collect()
-    }
-
-    /// The events of an EventMap row: from its first event up to the first one of the next row. Edited modules list them through EventPtr.
-    fn events_of(&self, map: u32) -> impl Iterator<Item = u32> + '_ {
-        let direct = self.metadata.rows(Table::EventPtr) == 0;
-        let end = self.metadata.rows(if direct { Table::Event } else { Table::EventPtr }).saturating_add(1);
-        let begin = |map| self.metadata.cell(Table::EventMap, map, 1).unwrap_or(end).min(end);
-        (begin(map)..begin(map.saturating_add(1)))
-            .filter_map(move |row| if direct { Some(row) } else { self.metadata.cell(Table::EventPtr, row, 0) })
+        own.flat_map(|map| self.metadata.events_of(map))
+            .take(EVENT_LIMIT)
+            .filter_map(|event| self.event(row, event))
+            .collect()
     }
 
     fn event(&self, of: u32, row: u32) -> Option<DeclaredEvent> {
@@ -67,18 +62,12 @@ impl ManagedImage {
 
     /// The definition of a type, or of the generic type that it instantiates.
     fn definition(&self, coded: u32) -> Option<RawType> {
-        match coded & 3 {
-            0 => self.metadata.type_def(coded >> 2),
-            1 => self.metadata.type_ref(coded >> 2),
-            2 => {
-                // A generic instance: GENERICINST, CLASS, then the type (ECMA-335 II.23.2.12).
-                let blob = self.metadata.blob(Table::TypeSpec, coded >> 2, 0)?;
-                let mut reader = crate::bytes::Reader::new(blob.strip_prefix(&[0x15, 0x12])?);
-                let named = reader.compressed()?;
-                if named & 3 == 2 { None } else { self.definition(named) }
-            }
-            _ => None,
+        if coded & 3 != 2 {
+            return self.metadata.defined_type(coded);
         }
+        // A generic instance: GENERICINST, CLASS, then the type (ECMA-335 II.23.2.12).
+        let blob = self.metadata.blob(Table::TypeSpec, coded >> 2, 0)?;
+        self.metadata.defined_type(Reader::new(blob.strip_prefix(&[0x15, 0x12])?).compressed()?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Readable names for C++ and Rust symbols, and for managed methods whose names were read in the target.
 
 use crate::argument::{ARGUMENT_DEPTH, array_of};
+use crate::brackets::{dots_outside, split_outside};
 use crate::generated::{Generated, generated, split_arity};
 use crate::name::{MethodKind, MethodName, NamePart};
 use crate::types::{RawType, method_identifier, type_identifier};
@@ -102,16 +103,7 @@ fn split_arguments(type_name: &str, depth: u32) -> (&str, Vec<String>) {
 
 /// Splits at the commas outside brackets.
 fn split_list(list: &str) -> Vec<&str> {
-    let mut depth = 0usize;
-    let outside = |character| {
-        match character {
-            '[' | '<' => depth += 1,
-            ']' | '>' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth == 0 && character == ','
-    };
-    list.split(outside).collect()
+    split_outside(list, ["[<", "]>"], &[','])
 }
 
 /// The display name of an argument: without namespace, its own arguments included.
@@ -137,31 +129,12 @@ fn argument(text: &str, depth: u32) -> String {
 
 /// Splits at `+` and `/` outside `<>`.
 fn split_nested(qualified: &str) -> Vec<&str> {
-    let mut depth = 0i32;
-    qualified
-        .split(|character| {
-            match character {
-                '<' => depth += 1,
-                '>' => depth -= 1,
-                _ => {}
-            }
-            depth == 0 && matches!(character, '+' | '/')
-        })
-        .collect()
+    split_outside(qualified, ["<", ">"], &['+', '/'])
 }
 
 /// Splits before the last part: at the last dot outside `<>`.
 fn split_namespace(outer: &str) -> (&str, &str) {
-    let mut depth = 0i32;
-    for (index, byte) in outer.bytes().enumerate().rev() {
-        match byte {
-            b'>' => depth += 1,
-            b'<' => depth -= 1,
-            b'.' if depth == 0 => return (&outer[..index], &outer[index + 1..]),
-            _ => {}
-        }
-    }
-    ("", outer)
+    dots_outside(outer).next().map_or(("", outer), |dot| (&outer[..dot], &outer[dot + 1..]))
 }
 
 fn rust(symbol: &str) -> Option<String> {

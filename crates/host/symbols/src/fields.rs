@@ -182,12 +182,7 @@ impl ManagedImage {
         if self.metadata.cell(Table::TypeDef, row, 0)? & INTERFACE != 0 {
             return Some(TypeNature::Interface);
         }
-        let extends = self.metadata.cell(Table::TypeDef, row, 3)?;
-        let parent = match extends & 3 {
-            0 => self.metadata.type_def(extends >> 2),
-            1 => self.metadata.type_ref(extends >> 2),
-            _ => None,
-        };
+        let parent = self.metadata.defined_type(self.metadata.cell(Table::TypeDef, row, 3)?);
         let own = self.metadata.type_def(row)?;
         Some(match parent {
             Some(parent) if parent.is("System", "Enum") => {

@@ -100,18 +100,11 @@ fn closing_bracket(identifier: &str) -> Option<usize> {
     if !identifier.starts_with('<') {
         return None;
     }
-    let mut depth = 0usize;
-    for (index, byte) in identifier.bytes().enumerate() {
-        match byte {
-            b'<' => depth += 1,
-            b'>' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(index);
-        }
-    }
-    None
+    let mut depth = 0i32;
+    identifier.bytes().position(|byte| {
+        depth += i32::from(byte == b'<') - i32::from(byte == b'>');
+        depth == 0
+    })
 }
 
 #[cfg(test)]

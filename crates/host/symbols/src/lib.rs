@@ -64,6 +64,7 @@
 #![forbid(unsafe_code)]
 
 mod argument;
+mod brackets;
 mod bundle;
 mod bytes;
 mod declared;
@@ -98,14 +99,16 @@ mod unwind;
 mod unwind_rules;
 
 pub use argument::TypeArgument;
+pub use brackets::split_outside;
 pub use bundle::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, BundledFile, list_of_bundle};
+pub use bytes::Reader;
 pub use declared::DeclaredEvent;
 pub use demangle::{demangle_raw, native as demangle_native, short_type_name};
 pub use elf::ElfImage;
 pub use error::SymbolError;
 pub use fields::{Declared, Field, FieldPlace, FieldType, Order, TypeNature, TypeReference};
 pub use image::ManagedImage;
-pub use keyword::Primitive;
+pub use keyword::{Primitive, il_keyword};
 pub use mapped::{NativeName, UNKNOWN, mapped_name};
 pub use maps::{MapEntry, Permissions, find_mapping, parse_maps};
 pub use metadata::Guid;

@@ -92,7 +92,8 @@ fn parse_line(line: &[u8]) -> Option<MapEntry> {
         offset: hexadecimal(offset)?,
         device: (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?),
         inode: inode.parse().ok()?,
-        path: unescaped(path),
+        // The kernel escapes a line break as octal, and no other character.
+        path: TargetPath::unescaped(path, |digits| (digits == b"012").then_some(b'\n')),
         deleted,
     })
     .filter(|entry| entry.start <= entry.end)
@@ -104,26 +105,6 @@ fn word(line: &[u8]) -> Option<(&str, &[u8])> {
     let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
     let (word, rest) = line.split_at(end);
     std::str::from_utf8(word).ok().filter(|word| !word.is_empty()).map(|word| (word, rest))
-}
-
-/// The kernel escapes a line break in a path as octal, and no other character.
-fn unescaped(path: &[u8]) -> TargetPath {
-    const BREAK: &[u8] = b"\\012";
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((first, behind)) = rest.split_first() {
-        match rest.strip_prefix(BREAK) {
-            Some(behind) => {
-                bytes.push(b'\n');
-                rest = behind;
-            }
-            None => {
-                bytes.push(*first);
-                rest = behind;
-            }
-        }
-    }
-    TargetPath::from_bytes(bytes)
 }
 
 fn hexadecimal(text: &str) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! Converts a method's metadata name to C# notation: accessors, operators, explicit interface implementations.
 
+use crate::brackets::dots_outside;
 use crate::keyword::shorten;
 
 /// A member, parsed from its metadata name.
@@ -55,18 +56,8 @@ fn split_interface(name: &str) -> (Option<&str>, &str) {
     if name.starts_with(['.', '<']) {
         return (None, name);
     }
-    let mut depth = 0i32;
-    for (index, byte) in name.bytes().enumerate().rev() {
-        match byte {
-            b'>' => depth += 1,
-            b'<' => depth -= 1,
-            b'.' if depth == 0 && index > 0 && index + 1 < name.len() => {
-                return (Some(&name[..index]), &name[index + 1..]);
-            }
-            _ => {}
-        }
-    }
-    (None, name)
+    let inner = dots_outside(name).find(|dot| *dot > 0 && dot + 1 < name.len());
+    inner.map_or((None, name), |dot| (Some(&name[..dot]), &name[dot + 1..]))
 }
 
 fn special_shape(name: &str) -> Option<Shape> {

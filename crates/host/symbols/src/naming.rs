@@ -29,18 +29,9 @@ impl ManagedImage {
         let row = self.method_row(token)?;
         let metadata = &self.metadata;
         let declaring = metadata.declaring_type(row)?;
-        let class = metadata.argument_texts(
-            metadata.type_parameters(declaring),
-            class_arguments,
-            ARGUMENT_DEPTH,
-            Namespaces::Left,
-        );
-        let method = metadata.argument_texts(
-            metadata.method_parameters(row),
-            method_arguments,
-            ARGUMENT_DEPTH,
-            Namespaces::Left,
-        );
+        let texts = |rows, arguments| metadata.argument_texts(rows, arguments, ARGUMENT_DEPTH, Namespaces::Left);
+        let class = texts(metadata.type_parameters(declaring), class_arguments);
+        let method = texts(metadata.method_parameters(row), method_arguments);
         Method { metadata, pdb: self.pdb(), row, declaring, class: &class, method: &method }.name(MACHINE_DEPTH)
     }
 

@@ -108,7 +108,7 @@ impl<'a> PortableExecutable<'a> {
             if reader.u32()? != CODE_VIEW_SIGNATURE {
                 return None;
             }
-            let guid = Guid(reader.take(16)?.try_into().ok()?);
+            let guid = Guid(reader.array()?);
             let age = reader.u32()?;
             let path = reader.rest().split(|&byte| byte == 0).next().unwrap_or_default();
             Some(CodeView { guid, stamp: entry.stamp, age, path: String::from_utf8_lossy(path).into_owned() })

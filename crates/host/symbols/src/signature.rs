@@ -6,7 +6,6 @@ use crate::argument::array_of;
 use crate::bytes::Reader;
 use crate::keyword::Primitive;
 use crate::metadata::{Metadata, Table};
-use crate::types::RawType;
 
 /// Maximum nesting of types in one signature. Deeper ones are unreadable.
 const DEPTH_LIMIT: u32 = 64;
@@ -101,7 +100,7 @@ impl Decoder<'_> {
     fn modifiers(&mut self, reader: &mut Reader<'_>) -> Option<()> {
         while matches!(reader.peek()?, 0x1f | 0x20) {
             reader.byte()?;
-            let raw = self.raw_type(reader.compressed()?);
+            let raw = self.metadata.defined_type(reader.compressed()?);
             self.init_only |= raw.is_some_and(|raw| raw.is("System.Runtime.CompilerServices", "IsExternalInit"));
         }
         Some(())
@@ -173,18 +172,10 @@ impl Decoder<'_> {
             let mut reader = Reader::new(self.metadata.blob(Table::TypeSpec, coded >> 2, 0)?);
             return self.type_text(&mut reader, depth);
         }
-        let raw = self.raw_type(coded)?;
+        let raw = self.metadata.defined_type(coded)?;
         let text = raw.short(arguments);
         self.closure = raw.is_closure();
         Some(text)
-    }
-
-    fn raw_type(&self, coded: u32) -> Option<RawType> {
-        match coded & 3 {
-            0 => self.metadata.type_def(coded >> 2),
-            1 => self.metadata.type_ref(coded >> 2),
-            _ => None,
-        }
     }
 }
 

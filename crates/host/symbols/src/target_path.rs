@@ -38,6 +38,19 @@ impl TargetPath {
         TargetPath(bytes.into())
     }
 
+    /// A path from a `/proc` file, in which a backslash and three digits stand for the byte that `decode` returns, if any.
+    pub fn unescaped(bytes: &[u8], decode: impl Fn(&[u8]) -> Option<u8>) -> TargetPath {
+        let (mut path, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
+        while let Some((first, behind)) = rest.split_first() {
+            let escaped = behind.split_at_checked(3).filter(|_| *first == b'\\');
+            let decoded = escaped.and_then(|(digits, behind)| Some((decode(digits)?, behind)));
+            let (byte, behind) = decoded.unwrap_or((*first, behind));
+            path.push(byte);
+            rest = behind;
+        }
+        TargetPath(path)
+    }
+
     /// As text, if it is UTF-8: for messages to the target, and for comparisons.
     pub fn to_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
@@ -103,39 +116,15 @@ impl TargetPath {
     }
 }
 
-impl From<&str> for TargetPath {
-    fn from(text: &str) -> TargetPath {
-        TargetPath(text.as_bytes().to_vec())
+impl<T: Into<OsString>> From<T> for TargetPath {
+    fn from(path: T) -> TargetPath {
+        TargetPath(path.into().into_vec())
     }
 }
 
-impl From<String> for TargetPath {
-    fn from(text: String) -> TargetPath {
-        TargetPath(text.into_bytes())
-    }
-}
-
-impl From<OsString> for TargetPath {
-    fn from(text: OsString) -> TargetPath {
-        TargetPath(text.into_vec())
-    }
-}
-
-impl From<std::path::PathBuf> for TargetPath {
-    fn from(path: std::path::PathBuf) -> TargetPath {
-        path.into_os_string().into()
-    }
-}
-
-impl PartialEq<str> for TargetPath {
-    fn eq(&self, text: &str) -> bool {
-        self.0 == text.as_bytes()
-    }
-}
-
-impl PartialEq<&str> for TargetPath {
-    fn eq(&self, text: &&str) -> bool {
-        *self == **text
+impl<T: AsRef<str> + ?Sized> PartialEq<T> for TargetPath {
+    fn eq(&self, text: &T) -> bool {
+        self.0 == text.as_ref().as_bytes()
     }
 }
 

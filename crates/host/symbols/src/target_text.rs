@@ -79,27 +79,15 @@ impl TargetText {
     }
 }
 
-impl From<&str> for TargetText {
-    fn from(text: &str) -> TargetText {
-        TargetText(text.to_owned())
+impl<T: Into<String>> From<T> for TargetText {
+    fn from(text: T) -> TargetText {
+        TargetText(text.into())
     }
 }
 
-impl From<String> for TargetText {
-    fn from(text: String) -> TargetText {
-        TargetText(text)
-    }
-}
-
-impl PartialEq<str> for TargetText {
-    fn eq(&self, text: &str) -> bool {
-        self.0 == text
-    }
-}
-
-impl PartialEq<&str> for TargetText {
-    fn eq(&self, text: &&str) -> bool {
-        self.0 == **text
+impl<T: AsRef<str> + ?Sized> PartialEq<T> for TargetText {
+    fn eq(&self, text: &T) -> bool {
+        self.0 == text.as_ref()
     }
 }
 

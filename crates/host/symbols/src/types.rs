@@ -174,6 +174,15 @@ impl Metadata {
         Some(RawType { namespace: self.text(Table::TypeRef, row, 2)?.into_owned(), parts })
     }
 
+    /// The type that a TypeDefOrRef names, unless it is a TypeSpec.
+    pub(crate) fn defined_type(&self, coded: u32) -> Option<RawType> {
+        match coded & 3 {
+            0 => self.type_def(coded >> 2),
+            1 => self.type_ref(coded >> 2),
+            _ => None,
+        }
+    }
+
     /// The GenericParam rows of a TypeDef. The compiler repeats those of enclosing types first.
     pub(crate) fn type_parameters(&self, row: u32) -> std::ops::Range<u32> {
         self.equal_rows(Table::GenericParam, 2, row << 1)

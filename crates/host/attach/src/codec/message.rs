@@ -88,7 +88,7 @@ impl Request<'_> {
     /// Its command set and command.
     pub fn command(&self) -> Command {
         match self {
-            Request::ProcessInfo(version) => Command { set: 0x04, id: version.command() },
+            Request::ProcessInfo(version) => Command { set: 0x04, id: *version as u8 },
             Request::ResumeRuntime => Command { set: 0x04, id: 0x01 },
             Request::AttachProfiler(_) => Command { set: 0x03, id: 0x01 },
             Request::CollectTracing(config) => Command { set: 0x02, id: config.command() },

@@ -19,33 +19,9 @@ pub use event_pipe::{EventPipeConfig, Provider, Rundown, SessionId, Stacks, Stop
 pub use message::{Command, HEADER_SIZE, Header, MAX_MESSAGE, Reply, Request};
 pub use process_info::{ProcessInfo, ProcessInfoVersion};
 
+pub use remora_symbols::Guid;
+
 use crate::hresult::HResult;
-
-/// A 16-byte identifier (CLSID, runtime cookie) in its byte order in memory and on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Guid(pub [u8; 16]);
-
-impl Guid {
-    /// From the four parts of its usual notation: `{a-b-c-rest}`.
-    pub const fn from_parts(a: u32, b: u16, c: u16, rest: [u8; 8]) -> Guid {
-        let (a, b, c) = (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes());
-        Guid([
-            a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], rest[0], rest[1], rest[2], rest[3], rest[4], rest[5],
-            rest[6], rest[7],
-        ])
-    }
-}
-
-impl std::fmt::Display for Guid {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let b = &self.0;
-        let first = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-        let (second, third) = (u16::from_le_bytes([b[4], b[5]]), u16::from_le_bytes([b[6], b[7]]));
-        write!(f, "{{{first:08X}-{second:04X}-{third:04X}-{:02X}{:02X}-", b[8], b[9])?;
-        b[10..].iter().try_for_each(|byte| write!(f, "{byte:02X}"))?;
-        f.write_str("}")
-    }
-}
 
 /// Why bytes are no message of the protocol, or why a message cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

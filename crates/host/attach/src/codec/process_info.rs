@@ -6,26 +6,18 @@ use super::text::Cursor;
 use super::{CodecError, Guid};
 use remora_symbols::TargetText;
 
-/// The form of process information.
+/// The form of process information: the number of its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProcessInfoVersion {
     /// 0x0400: .NET 5 and later.
-    One,
+    One = 0x00,
     /// 0x0404: adds the entry assembly and the runtime's version, .NET 6 and later.
-    Two,
+    Two = 0x04,
     /// 0x0408: adds the runtime identifier, .NET 8 and later.
-    Three,
+    Three = 0x08,
 }
 
 impl ProcessInfoVersion {
-    pub(super) fn command(self) -> u8 {
-        match self {
-            ProcessInfoVersion::One => 0x00,
-            ProcessInfoVersion::Two => 0x04,
-            ProcessInfoVersion::Three => 0x08,
-        }
-    }
-
     /// The next older form, for a runtime that does not know this one.
     pub fn older(self) -> Option<ProcessInfoVersion> {
         match self {

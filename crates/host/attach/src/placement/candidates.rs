@@ -1,7 +1,7 @@
 //! Candidate directories, in order, and what rules each out.
 
 use crate::process::Process;
-use crate::view::FileSystem;
+use crate::view::{FileSystem, distinct};
 use remora_symbols::TargetPath;
 
 /// Directories from a process's environment, before and after the usual ones.
@@ -40,18 +40,9 @@ pub(super) struct Access {
     pub(super) kept: bool,
 }
 
-/// Whether a directory is suitable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It is suitable.
-    Usable,
-    /// It is not, with the reason.
-    Unusable(String),
-}
-
-/// Decides about a directory from these facts only.
-pub(super) fn verdict(access: Access, file_system: FileSystem, purpose: Purpose) -> Verdict {
-    let unusable = |why: &str| Verdict::Unusable(why.to_owned());
+/// Decides about a directory from these facts only; the error is why it is unsuitable.
+pub(super) fn verdict(access: Access, file_system: FileSystem, purpose: Purpose) -> Result<(), String> {
+    let unusable = |why: &str| Err(why.to_owned());
     match purpose {
         _ if !access.reachable => unusable("the target's user may not enter it"),
         _ if file_system.read_only => unusable("read-only"),
@@ -64,7 +55,7 @@ pub(super) fn verdict(access: Access, file_system: FileSystem, purpose: Purpose)
         Purpose::Library { bytes } if file_system.free_bytes < bytes.saturating_add(SPARE_BYTES) => {
             unusable(&format!("full ({} bytes left)", file_system.free_bytes))
         }
-        _ => Verdict::Usable,
+        _ => Ok(()),
     }
 }
 
@@ -89,13 +80,6 @@ pub(super) fn directories(process: &Process) -> Vec<TargetPath> {
         .filter(|mount| !SYSTEM.iter().any(|system| mount.point.below(&(*system).into()).is_some()))
         .map(|mount| mount.point)
         .take(MOST_MOUNTS);
-    let mut found: Vec<TargetPath> = Vec::new();
     let usual = USUAL.iter().map(|path| TargetPath::from(*path));
-    let all = named(&FIRST).into_iter().chain(usual).chain(named(&LATER)).chain(own).chain(working).chain(mounts);
-    for path in all {
-        if !found.contains(&path) {
-            found.push(path);
-        }
-    }
-    found
+    distinct(named(&FIRST).into_iter().chain(usual).chain(named(&LATER)).chain(own).chain(working).chain(mounts))
 }

@@ -19,7 +19,7 @@ use crate::proc::own_link;
 use crate::process::Process;
 use crate::rights::Rights;
 use crate::view::Directory;
-use candidates::{Access, Purpose, Verdict, verdict};
+use candidates::{Access, Purpose, verdict};
 use remora_symbols::TargetPath;
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -145,23 +145,14 @@ fn place_named(process: &Process, library: &[u8], suffix: &str) -> Result<Placed
     process.require_same()?;
     let who = target_rights(process)?;
     let purpose = Purpose::Library { bytes: library.len() as u64 };
-    let mut tried = Tried::default();
-    for path in candidates::for_the_library(process) {
-        match open(process, &path, &who, purpose) {
-            Err(why) => tried.push(&path, why),
-            Ok(directory) => match write_library(directory, library, suffix) {
-                Ok(placed) => return Ok(placed),
-                Err(errno) => tried.push(&path, errno.to_string()),
-            },
-        }
-    }
-    match in_memory(process, &who, library, suffix) {
-        Ok(placed) => Ok(placed),
-        Err(why) => {
-            tried.push(&"our own memory".into(), why);
-            Err(Error::NoLibraryPlace { tried: tried.0 })
-        }
-    }
+    let directories = candidates::for_the_library(process);
+    let written = first_usable(process, directories, (&who, purpose), |directory| {
+        write_library(directory, library, suffix).map_err(|errno| errno.to_string())
+    });
+    written.or_else(|tried| {
+        in_memory(process, &who, library, suffix)
+            .map_err(|why| Error::NoLibraryPlace { tried: format!("{tried}; our own memory: {why}") })
+    })
 }
 
 /// Listens on a socket that the target can connect to.
@@ -172,45 +163,38 @@ pub fn place_socket(process: &Process) -> Result<(UnixListener, Placed), Error> 
 fn place_listener(process: &Process) -> Result<(UnixListener, Placed), Error> {
     process.require_same()?;
     let who = target_rights(process)?;
-    let mut tried = Tried::default();
-    for path in candidates::directories(process) {
-        match open(process, &path, &who, Purpose::Socket) {
-            Err(why) => tried.push(&path, why),
-            Ok(directory) => match bind(directory, &who) {
-                Ok(placed) => return Ok(placed),
-                Err(errno) => tried.push(&path, errno.to_string()),
-            },
-        }
-    }
-    Err(Error::NoSocketPlace { tried: tried.0 })
+    let directories = candidates::directories(process);
+    let bound = first_usable(process, directories, (&who, Purpose::Socket), |directory| {
+        bind(directory, &who).map_err(|errno| errno.to_string())
+    });
+    bound.map_err(|tried| Error::NoSocketPlace { tried })
 }
 
 /// Finds a directory for the library without creating anything: its path, or the obstacle of each candidate.
 pub(crate) fn look_for_library_place(process: &Process, bytes: u64) -> Result<TargetPath, String> {
     let who = target_rights(process).map_err(|error| error.to_string())?;
-    let mut tried = Tried::default();
-    for path in candidates::for_the_library(process) {
-        match open(process, &path, &who, Purpose::Library { bytes }) {
-            Ok(directory) if directory.writable_by_us() => return Ok(directory.path().clone()),
-            Ok(_) => tried.push(&path, "not writable for you".to_owned()),
-            Err(why) => tried.push(&path, why),
-        }
-    }
-    match memory_is_reachable(process, &who) {
-        Ok(()) => Ok("memory".into()),
-        Err(_) => Err(tried.0),
-    }
+    let directories = candidates::for_the_library(process);
+    let found = first_usable(process, directories, (&who, Purpose::Library { bytes }), |directory| {
+        if directory.writable_by_us() { Ok(directory.path().clone()) } else { Err("not writable for you".to_owned()) }
+    });
+    found.or_else(|tried| memory_is_reachable(process, &who).map(|()| "memory".into()).map_err(|_| tried))
 }
 
-/// Unsuitable candidates, as one line.
-#[derive(Default)]
-struct Tried(String);
-
-impl Tried {
-    fn push(&mut self, path: &TargetPath, why: String) {
-        let separator = if self.0.is_empty() { "" } else { "; " };
-        self.0.push_str(&format!("{separator}{path}: {why}"));
+/// The first of the directories that suits the purpose and in which `attempt` succeeds; else the obstacle of each, as one line.
+fn first_usable<T>(
+    process: &Process,
+    directories: Vec<TargetPath>,
+    (who, purpose): (&Rights, Purpose),
+    mut attempt: impl FnMut(Directory) -> Result<T, String>,
+) -> Result<T, String> {
+    let mut tried = Vec::new();
+    for path in directories {
+        match open(process, &path, who, purpose).and_then(&mut attempt) {
+            Ok(done) => return Ok(done),
+            Err(why) => tried.push(format!("{path}: {why}")),
+        }
     }
+    Err(tried.join("; "))
 }
 
 fn target_rights(process: &Process) -> Result<Rights, Error> {
@@ -229,10 +213,7 @@ fn open(process: &Process, path: &TargetPath, who: &Rights, purpose: Purpose) ->
         writable: directory.writable_by(who) || is_chosen,
         kept: directory.is_kept_by(&trusted) || is_chosen,
     };
-    match verdict(access, file_system, purpose) {
-        Verdict::Usable => Ok(directory),
-        Verdict::Unusable(why) => Err(why),
-    }
+    verdict(access, file_system, purpose).map(|()| directory)
 }
 
 /// Users who may replace the library: they could control the target without it, too.
@@ -240,7 +221,7 @@ fn trusted(process: &Process, who: &Rights) -> [u32; 4] {
     [0, rustix::process::geteuid().as_raw(), who.uid, process.proc.root_user(process.pid)]
 }
 
-fn random_name(prefix: &str, suffix: &str) -> Result<OsString, Errno> {
+pub(crate) fn random_name(prefix: &str, suffix: &str) -> Result<OsString, Errno> {
     let mut bytes = [0; 8];
     if rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())? < 8 {
         return Err(Errno::IO);

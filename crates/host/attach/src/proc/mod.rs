@@ -290,25 +290,5 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
-/// A path from a `/proc` file, which has space, tab, newline and backslash as octal escapes.
-fn unescape(bytes: &[u8]) -> TargetPath {
-    let mut path = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let digits = bytes.get(at + 1..at + 4).filter(|_| bytes[at] == b'\\');
-        match digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()) {
-            Some(byte) => {
-                path.push(byte);
-                at += 4;
-            }
-            None => {
-                path.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    TargetPath::from_bytes(path)
-}
-
 #[cfg(test)]
 mod tests;

@@ -113,7 +113,7 @@ impl Modules<'_> {
         let image = self.image(module);
         let names = image.filter(|image| image.is_core()).and_then(|image| image.names_of(token));
         let built_in = names.and_then(|(namespace, names)| match (&*namespace, &names[..]) {
-            ("System", [only]) => element_type(only),
+            ("System", [only]) => Primitive::element_type_of(only),
             _ => None,
         });
         built_in.map_or_else(|| Known::Defined { module, token, arguments }.bounded(), Known::Primitive)
@@ -198,27 +198,4 @@ impl Modules<'_> {
             Known::TooLarge => TypeArgument::Named(LEFT_OUT.to_owned()),
         }
     }
-}
-
-/// The `CorElementType` of a type in namespace `System`.
-fn element_type(name: &str) -> Option<u8> {
-    Some(match name {
-        "Boolean" => 0x02,
-        "Char" => 0x03,
-        "SByte" => 0x04,
-        "Byte" => 0x05,
-        "Int16" => 0x06,
-        "UInt16" => 0x07,
-        "Int32" => 0x08,
-        "UInt32" => 0x09,
-        "Int64" => 0x0a,
-        "UInt64" => 0x0b,
-        "Single" => 0x0c,
-        "Double" => 0x0d,
-        "String" => 0x0e,
-        "IntPtr" => 0x18,
-        "UIntPtr" => 0x19,
-        "Object" => 0x1c,
-        _ => return None,
-    })
 }

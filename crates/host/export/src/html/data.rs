@@ -192,19 +192,18 @@ impl Nodes {
     }
 }
 
-/// The entries of the profile's tables that samples refer to.
-struct Used {
-    strings: Vec<bool>,
-    frames: Vec<bool>,
-    stacks: Vec<bool>,
+/// Something about each entry of the profile's tables.
+struct Tables<T> {
+    strings: Vec<T>,
+    frames: Vec<T>,
+    stacks: Vec<T>,
 }
 
-/// Indexes of the used entries in the page's tables.
-struct Places {
-    strings: Vec<usize>,
-    frames: Vec<usize>,
-    stacks: Vec<usize>,
-}
+/// Whether samples refer to an entry.
+type Used = Tables<bool>;
+
+/// The index of a used entry in the page's tables.
+type Places = Tables<usize>;
 
 impl Used {
     fn new(profile: &Profile) -> Used {

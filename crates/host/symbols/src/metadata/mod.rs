@@ -8,7 +8,7 @@ mod tables;
 
 use schema::TABLE_COUNT;
 pub(crate) use schema::Table;
-use tables::Tables;
+use tables::{Tables, row_counts};
 
 use crate::bytes::Reader;
 use std::borrow::Cow;
@@ -32,6 +32,17 @@ const LISTS: [(Table, usize); 3] = [(Table::TypeDef, 4), (Table::TypeDef, 5), (T
 /// A 128-bit id in the byte order of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Guid(pub [u8; 16]);
+
+impl Guid {
+    /// From the four parts of its usual notation: `{a-b-c-rest}`.
+    pub const fn from_parts(a: u32, b: u16, c: u16, rest: [u8; 8]) -> Guid {
+        let (a, b, c) = (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes());
+        Guid([
+            a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], rest[0], rest[1], rest[2], rest[3], rest[4], rest[5],
+            rest[6], rest[7],
+        ])
+    }
+}
 
 impl fmt::Display for Guid {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,10 +73,7 @@ pub(crate) fn row_of(token: u32, table: Table) -> Option<u32> {
 #[derive(Clone)]
 pub(crate) struct Metadata {
     bytes: Box<[u8]>,
-    strings: Range<usize>,
-    guids: Range<usize>,
-    blobs: Range<usize>,
-    table_stream: Range<usize>,
+    streams: Streams,
     tables: Tables,
     /// The row of each method in MethodPtr, if the module has that table.
     method_pointers: HashMap<u32, u32>,
@@ -83,17 +91,10 @@ impl Metadata {
             pdb_id = Some(reader.take(20)?.try_into().ok()?);
             reader.u32()?;
             let referenced = reader.u64()?;
-            for (number, count) in outside.iter_mut().enumerate() {
-                if referenced >> number & 1 == 1 {
-                    *count = reader.u32()?;
-                }
-            }
+            outside = row_counts(&mut reader, referenced)?;
         }
-        let table_stream = streams.tables?;
-        let tables = Tables::parse(&bytes[table_stream.clone()], &outside)?;
-        let Streams { strings, guids, blobs, .. } = streams;
-        let method_pointers = HashMap::new();
-        let mut metadata = Metadata { bytes, strings, guids, blobs, table_stream, tables, method_pointers, pdb_id };
+        let tables = Tables::parse(&bytes[streams.tables.clone()], &outside)?;
+        let mut metadata = Metadata { bytes, streams, tables, method_pointers: HashMap::new(), pdb_id };
         let pointers = (1..=metadata.rows(Table::MethodPtr)).rev();
         metadata.method_pointers =
             pointers.filter_map(|row| Some((metadata.cell(Table::MethodPtr, row, 0)?, row))).collect();
@@ -110,7 +111,7 @@ impl Metadata {
     }
 
     pub(crate) fn cell(&self, table: Table, row: u32, column: usize) -> Option<u32> {
-        self.tables.cell(&self.bytes[self.table_stream.clone()], table, row, column)
+        self.tables.cell(&self.bytes[self.streams.tables.clone()], table, row, column)
     }
 
     /// The text in a strings column. Invalid UTF-8 is shown with replacement characters.
@@ -121,7 +122,7 @@ impl Metadata {
     /// The bytes of a strings column, cut to the longest identifier: cheaper than [`Metadata::text`] if only equality matters.
     pub(crate) fn raw_text(&self, table: Table, row: u32, column: usize) -> Option<&[u8]> {
         let offset = self.cell(table, row, column)? as usize;
-        let tail = self.bytes[self.strings.clone()].get(offset..)?;
+        let tail = self.bytes[self.streams.strings.clone()].get(offset..)?;
         let looked_at = &tail[..tail.len().min(IDENTIFIER_LIMIT)];
         let end = looked_at.iter().position(|&byte| byte == 0);
         let length = end.or((tail.len() > IDENTIFIER_LIMIT).then_some(IDENTIFIER_LIMIT))?;
@@ -131,7 +132,7 @@ impl Metadata {
     pub(crate) fn guid(&self, table: Table, row: u32, column: usize) -> Option<Guid> {
         let index = (self.cell(table, row, column)? as usize).checked_sub(1)?;
         let start = index.checked_mul(16)?;
-        let bytes = self.bytes[self.guids.clone()].get(start..start.checked_add(16)?)?;
+        let bytes = self.bytes[self.streams.guids.clone()].get(start..start.checked_add(16)?)?;
         Some(Guid(bytes.try_into().ok()?))
     }
 
@@ -141,7 +142,7 @@ impl Metadata {
     }
 
     pub(crate) fn blob_at(&self, offset: u32) -> Option<&[u8]> {
-        Reader::at(&self.bytes[self.blobs.clone()], offset as usize)?.blob()
+        Reader::at(&self.bytes[self.streams.blobs.clone()], offset as usize)?.blob()
     }
 
     /// The rows of a sorted table whose `column` equals `value`.
@@ -168,6 +169,11 @@ impl Metadata {
     /// The fields of a TypeDef row.
     pub(crate) fn fields_of(&self, type_row: u32) -> impl Iterator<Item = u32> + '_ {
         self.owned_rows((Table::TypeDef, 4), type_row, Table::FieldPtr, Table::Field)
+    }
+
+    /// The Event rows of an EventMap row.
+    pub(crate) fn events_of(&self, map: u32) -> impl Iterator<Item = u32> + '_ {
+        self.owned_rows((Table::EventMap, 1), map, Table::EventPtr, Table::Event)
     }
 
     /// The methods of a TypeDef row.
@@ -209,12 +215,13 @@ impl Metadata {
     }
 }
 
-#[derive(Default)]
+/// Where the streams are; an absent one is empty.
+#[derive(Clone, Default)]
 struct Streams {
     strings: Range<usize>,
     guids: Range<usize>,
     blobs: Range<usize>,
-    tables: Option<Range<usize>>,
+    tables: Range<usize>,
     pdb: Option<Range<usize>>,
 }
 
@@ -245,7 +252,7 @@ impl Streams {
                 b"#Strings" => streams.strings = range,
                 b"#GUID" => streams.guids = range,
                 b"#Blob" => streams.blobs = range,
-                b"#~" | b"#-" => streams.tables = Some(range),
+                b"#~" | b"#-" => streams.tables = range,
                 b"#Pdb" => streams.pdb = Some(range),
                 _ => {}
             }

@@ -40,12 +40,7 @@ impl Tables {
         reader.byte()?;
         let present = reader.u64()?;
         let _sorted = reader.u64()?;
-        let mut rows = [0u32; TABLE_COUNT];
-        for (number, count) in rows.iter_mut().enumerate() {
-            if present >> number & 1 == 1 {
-                *count = reader.u32()?;
-            }
-        }
+        let rows = row_counts(&mut reader, present)?;
         if heap_sizes & EXTRA_DATA != 0 {
             reader.u32()?;
         }
@@ -88,6 +83,17 @@ impl Tables {
             _ => None,
         }
     }
+}
+
+/// The number of rows of each table whose bit is set; none of the others.
+pub(super) fn row_counts(reader: &mut Reader<'_>, tables: u64) -> Option<[u32; TABLE_COUNT]> {
+    let mut counts = [0; TABLE_COUNT];
+    for (number, count) in counts.iter_mut().enumerate() {
+        if tables >> number & 1 == 1 {
+            *count = reader.u32()?;
+        }
+    }
+    Some(counts)
 }
 
 impl Layout {

@@ -188,5 +188,5 @@ fn random_damage_never_panics() {
 #[test]
 fn a_guid_is_written_as_people_write_it() {
     let guid = Guid::from_parts(0xBD1A_889D, 0xDF22, 0x4A29, [0x8B, 0x1A, 1, 2, 3, 4, 5, 6]);
-    assert_eq!(guid.to_string(), "{BD1A889D-DF22-4A29-8B1A-010203040506}");
+    assert_eq!(guid.to_string(), "bd1a889d-df22-4a29-8b1a-010203040506");
 }

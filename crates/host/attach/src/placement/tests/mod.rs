@@ -131,8 +131,8 @@ fn att_06_each_candidate_that_does_not_do_is_named_with_its_fault() {
     ];
     for (access, file_system, purpose, fault) in cases {
         match (verdict(access, file_system, purpose), fault) {
-            (Verdict::Usable, None) => {}
-            (Verdict::Unusable(why), Some(part)) => assert!(why.contains(part), "{why}"),
+            (Ok(()), None) => {}
+            (Err(why), Some(part)) => assert!(why.contains(part), "{why}"),
             (found, expected) => panic!("{file_system:?} {purpose:?}: {found:?}, expected {expected:?}"),
         }
     }
