@@ -1,4 +1,4 @@
-//! Time by application method: what each method of the application spends itself, and what it causes in code that is not the application's.
+//! Time by application method: its own, and that of the code outside of the application that it calls.
 
 use crate::{CodeKind, Frame, FrameIx, Profile, Sample, StackIx, State, StringIx, ThreadIx, Wait};
 use std::collections::{HashMap, HashSet};

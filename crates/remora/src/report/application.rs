@@ -23,7 +23,7 @@ pub(crate) fn tables(profile: &Profile, time: &ApplicationTime, rule: &Applicati
 
 fn methods(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, top: usize) -> Page {
     let busy = time.busy();
-    let mut table = Table::new(&["time", "", "self", "application method, with what it causes", "line"]);
+    let mut table = Table::new(&["time", "", "self", "application method, with callees", "line"]);
     (0..3).for_each(|column| table.align_right(column));
     for method in time.methods.iter().take(top) {
         let place = method.lines.first().map(|line| place(profile, line.frame)).unwrap_or_default();

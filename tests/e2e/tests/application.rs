@@ -1,0 +1,87 @@
+//! The first table of a recording names the method that somebody must change, and what its threads wait for.
+#![forbid(unsafe_code)]
+
+use remora_e2e::read_back::{ReadBack, array, number, report};
+use remora_e2e::{Recorded, Recording, Runtime, Target, on_every_runtime};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Records the shop with one of its problems.
+fn shop(runtime: &Runtime, problem: &str, event: &str) -> Recorded {
+    let mut target = Target::start(runtime, "shop", &[problem]);
+    // The methods that are to be found were compiled by then.
+    remora_e2e::until("the first orders", || target.ask_number("orders") > 20);
+    let recorded = Recording::start(&target, &["--event", event, "--duration", "3s"]).finish();
+    recorded.is_clean();
+    recorded
+}
+
+/// The application's part of a report about all threads.
+fn application(recorded: &Recorded) -> Value {
+    report(&recorded.output())["parts"][0]["application"].clone()
+}
+
+fn names<'a>(rows: &'a Value, field: &str) -> Vec<&'a str> {
+    array(rows).iter().map(|row| row[field].as_str().unwrap_or_default()).collect()
+}
+
+/// The program that keeps the CPU busy is named by the first row, and by no later one.
+#[track_caller]
+fn is_charged_to(application: &Value, methods: &[&str]) {
+    let first = application["methods"][0]["name"].as_str().unwrap_or_default();
+    assert!(methods.iter().any(|method| first.starts_with(method)), "{application:#}");
+}
+
+#[test]
+fn time_is_charged_to_the_method_that_causes_it_in_the_framework_and_in_the_runtime() {
+    on_every_runtime(|runtime| {
+        is_charged_to(&application(&shop(runtime, "exceptions", "cpu")), &["Importer.Parse("]);
+        is_charged_to(&application(&shop(runtime, "churn", "cpu")), &["Basket.With(", "Basket.Add("]);
+        is_charged_to(&application(&shop(runtime, "async", "cpu")), &["Checkout.Similarity(", "Checkout.Score("]);
+    });
+}
+
+#[test]
+fn blocked_time_is_charged_to_the_method_that_waits_and_its_wait_is_known() {
+    on_every_runtime(|runtime| {
+        let of_tasks = application(&shop(runtime, "starvation", "wall"));
+        let waits = |application: &Value, method: &str| -> Vec<(String, u64)> {
+            let rows = array(&application["blocked"]).iter();
+            let of_method = rows.filter(|row| row["method"].as_str().is_some_and(|name| name.starts_with(method)));
+            of_method
+                .map(|row| (row["wait"].as_str().unwrap_or_default().to_owned(), number(&row["threads"])))
+                .collect()
+        };
+        let (wait, threads) = waits(&of_tasks, "PriceService.PriceOf(").swap_remove(0);
+        assert!(wait == "task" && threads > 1, "{of_tasks:#}");
+        let of_locks = application(&shop(runtime, "convoy", "wall"));
+        let (wait, threads) = waits(&of_locks, "Inventory.Reserve(").swap_remove(0);
+        // A `lock` statement calls the runtime's own code up to .NET 9.
+        assert!(["lock", "runtime"].contains(&wait.as_str()) && threads > 1, "{of_locks:#}");
+        assert!(names(&of_locks["blocked"], "wait").contains(&"idle-runtime"), "{of_locks:#}");
+    });
+}
+
+#[test]
+fn rows_of_application_methods_are_those_of_the_stacks_that_another_reader_sees() {
+    let recorded = shop(&Runtime::newest(), "churn", "wall");
+    let read = ReadBack::of(&recorded);
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    for stack in &read.stacks {
+        // Only the shop has sources.
+        let frames = stack.frames.iter().rev().map(|frame| &read.frames[*frame]);
+        let mut of_shop = frames.filter(|frame| frame.file.ends_with("shop.cs") || frame.file.ends_with("shop.dll"));
+        if let Some(nearest) = of_shop.next() {
+            *expected.entry(nearest.name.clone()).or_default() += stack.weight;
+        }
+    }
+    let shown = application(&recorded);
+    let rows: BTreeMap<String, u64> = array(&shown["methods"])
+        .iter()
+        .map(|row| {
+            let name = row["name"].as_str().unwrap_or_default().to_owned();
+            (name, number(&row["self_nanoseconds"]) + number(&row["caused_nanoseconds"]))
+        })
+        .collect();
+    assert_eq!(rows, expected);
+}
