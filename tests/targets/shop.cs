@@ -4,11 +4,13 @@
 // PROBLEM is `starvation` (requests wait for tasks on threads of the pool), `convoy` (all requests take one lock), `async` (an async
 // method computes too much), `exceptions` (each order is parsed by exception), `churn` (each order is copied again and again),
 // `events` (orders subscribe to an event and never leave it) or `cache` (a cache that nothing limits).
+// Methods that are short here would be long in a real program: the compiler must not put them into their callers.
 // `orders` answers the number of orders that were handled.
 using System;
 using System.Collections.Concurrent;
 using System.Collections.Generic;
 using System.Linq;
+using System.Runtime.CompilerServices;
 using System.Text;
 using System.Threading;
 using System.Threading.Tasks;
@@ -59,6 +61,7 @@ static class Shop
 /// Asks another service for prices, and waits for it as one must not.
 class PriceService
 {
+    [MethodImpl(MethodImplOptions.NoInlining)]
     public Task Quote(int order)
     {
         decimal price = Lines(order).Sum(PriceOf);
@@ -67,6 +70,7 @@ class PriceService
 
     static IEnumerable<int> Lines(int order) => Enumerable.Range(order, 3);
 
+    [MethodImpl(MethodImplOptions.NoInlining)]
     decimal PriceOf(int article)
     {
         decimal net = Ask(article).Result;
@@ -86,6 +90,7 @@ class Inventory
     readonly object books = new object();
     readonly Dictionary<int, int> stock = new Dictionary<int, int>();
 
+    [MethodImpl(MethodImplOptions.NoInlining)]
     public Task Reserve(int order)
     {
         lock (books)
@@ -145,6 +150,7 @@ class Checkout
 /// Reads numbers of which most are none.
 class Importer
 {
+    [MethodImpl(MethodImplOptions.NoInlining)]
     public Task Import(int order)
     {
         int sum = 0;
@@ -169,6 +175,7 @@ class Importer
 /// Copies a basket for each article that is added.
 class Basket
 {
+    [MethodImpl(MethodImplOptions.NoInlining)]
     public Task Add(int order)
     {
         string[] lines = new string[0];
@@ -198,6 +205,7 @@ class Tracking
 
     static readonly Prices prices = new Prices();
 
+    [MethodImpl(MethodImplOptions.NoInlining)]
     public Task Follow(int order)
     {
         new Order(prices);
@@ -212,6 +220,7 @@ class Catalogue
 {
     static readonly ConcurrentDictionary<string, string> descriptions = new ConcurrentDictionary<string, string>();
 
+    [MethodImpl(MethodImplOptions.NoInlining)]
     public Task Describe(int order)
     {
         string key = "article " + order + " of " + DateTime.UtcNow.Ticks;
