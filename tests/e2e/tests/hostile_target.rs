@@ -127,6 +127,14 @@ fn a_recording_of_an_agent_whose_records_are_expensive_ends_when_its_time_is_ove
 }
 
 #[test]
+fn regression_a_recording_with_one_deep_stack_was_summed_up_for_hours() {
+    let hostile = Hostile::start("deep");
+    let finished = hostile.remora(&["record", "--engine", "agent", "-d", "1s"]).finish();
+    assert_eq!(finished.code(), UNCLEAN, "{finished}");
+    assert!(finished.text().contains("M7999"), "{finished}");
+}
+
+#[test]
 fn ctrl_c_during_a_recording_of_an_agent_whose_records_are_expensive_is_obeyed() {
     let hostile = Hostile::start("expensive");
     let remora = hostile.remora(&["record", "--engine", "agent"]);

@@ -186,8 +186,7 @@ fn walk(
             // The time for the objects before the first check is unknown.
             walks.get_or_insert_with(|| (Instant::now(), progress.objects));
         }
-        let walked =
-            walks.map(|(since, first): (Instant, u64)| (since.elapsed(), progress.objects.saturating_sub(first)));
+        let walked = walks.map(|(since, first): (Instant, u64)| (since.elapsed(), first));
         line.show(&progressed(&progress, begun.elapsed(), walked));
         cut = allowance.exceeded(&progress).map(Cut::Limit);
     }
@@ -196,12 +195,13 @@ fn walk(
     Ok(cut.or_else(interrupted).or_else(|| spool.must_end().then_some(Cut::FullDisk)))
 }
 
-/// `walked` is the duration of the walk, and the number of objects walked in it.
+/// `walked` is the duration of the walk so far, and the number of objects at its beginning.
 fn progressed(progress: &HeapProgress, since: Duration, walked: Option<(Duration, u64)>) -> String {
-    let Some((walks, objects)) = walked else {
+    let Some((walks, first)) = walked else {
         return format!("the collection, for {} s · Ctrl-C gives it up", since.as_secs());
     };
-    let rate = (walks >= STEP).then(|| objects as f64 / walks.as_secs_f64());
+    // The target counts, and can count backwards.
+    let rate = (walks >= STEP).then(|| progress.objects.saturating_sub(first) as f64 / walks.as_secs_f64());
     format!(
         "{}, {}{}{} · Ctrl-C ends it",
         counted(progress.objects, "object"),
@@ -377,17 +377,19 @@ mod tests {
 
     #[test]
     fn how_long_it_still_takes_is_reported_once_that_can_be_known() {
-        let of = |bytes, bytes_in_all| HeapProgress { objects: 1, bytes, bytes_in_all, ..HeapProgress::default() };
+        let of = |bytes, bytes_in_all| HeapProgress { objects: 100, bytes, bytes_in_all, ..HeapProgress::default() };
         let ten = Duration::from_secs(10);
         assert_eq!(left(&of(250, 1000), ten), Some(30));
         assert_eq!(left(&of(1000, 1000), ten), Some(0));
         assert_eq!(left(&of(250, 1000), STEP / 2), None, "too early");
         assert_eq!(left(&of(250, 0), ten), None, "a runtime that shows its objects does not say how many");
         assert_eq!(left(&of(0, 1000), ten), None);
-        let shown = progressed(&of(250, 1000), ten, Some((ten, 70)));
-        assert_eq!(shown, "1 object, 250 B · 7 objects a second · about 30 s left · Ctrl-C ends it");
-        let shown = progressed(&of(250, 1000), ten, Some((STEP / 2, 70)));
-        assert_eq!(shown, "1 object, 250 B · Ctrl-C ends it", "how fast it is cannot be told yet");
+        let shown = progressed(&of(250, 1000), ten, Some((ten, 30)));
+        assert_eq!(shown, "100 objects, 250 B · 7 objects a second · about 30 s left · Ctrl-C ends it");
+        let shown = progressed(&of(250, 1000), ten, Some((STEP / 2, 30)));
+        assert_eq!(shown, "100 objects, 250 B · Ctrl-C ends it", "how fast it is cannot be told yet");
+        let backwards = progressed(&of(250, 0), ten, Some((ten, 101)));
+        assert_eq!(backwards, "100 objects, 250 B · 0 objects a second · Ctrl-C ends it");
         assert!(progressed(&of(0, 0), ten, None).starts_with("the collection, for 10 s"));
     }
 }

@@ -396,3 +396,14 @@ fn type_json((name, assembly): (String, String), tally: &Tally, minutes: f64) ->
         bytes_per_minute: grown / minutes,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_what_a_target_claims_do_not_overflow() {
+        assert_eq!(saturating_sum([u64::MAX, 5].into_iter()), u64::MAX);
+        assert_eq!(saturating_sum([2, 3].into_iter()), 5);
+    }
+}

@@ -31,11 +31,11 @@ fn methods(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, to
             show(method.weight()),
             percent(method.weight(), busy),
             show(method.self_weight),
-            name(profile, method.frame).to_owned(),
+            without_parameters(name(profile, method.frame)).to_owned(),
             place,
         ]);
         for callee in method.callees.iter().take(CALLEES) {
-            let calls = format!("  calls {}", name(profile, callee.frame));
+            let calls = format!("  calls {}", short(name(profile, callee.frame)));
             table.row([show(callee.weight), percent(callee.weight, busy), String::new(), calls, String::new()]);
         }
     }
@@ -55,7 +55,7 @@ fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
             percent(row.weight, busy),
             row.threads.to_string(),
             row.wait.code().to_owned(),
-            row.frame.map(|frame| name(profile, frame).to_owned()).unwrap_or_default(),
+            row.frame.map(|frame| without_parameters(name(profile, frame)).to_owned()).unwrap_or_default(),
             row.frame.map(|frame| place(profile, frame)).unwrap_or_default(),
         ]);
     }
@@ -72,11 +72,38 @@ fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
 
 fn rule_text(rule: &ApplicationRule) -> String {
     match &rule.assemblies[..] {
-        [] => {
-            "application: every assembly but those of .NET, System.* and Microsoft.* (--application PATTERN)".to_owned()
-        }
+        [] => "application: all assemblies but System.* and Microsoft.* (--application PATTERN)".to_owned(),
         patterns => format!("application: the assemblies {}", patterns.join(", ")),
     }
+}
+
+/// The name without the list of parameters: `Orders.Cart<T>.Total`.
+fn without_parameters(name: &str) -> &str {
+    let mut depth = 0_u32;
+    let list = name.char_indices().find(|(at, character)| {
+        match character {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        *character == '(' && depth == 0 && *at > 0
+    });
+    list.map_or(name, |(at, _)| &name[..at])
+}
+
+/// Type and method, without namespace and parameters: `Thread.Sleep`, `DelayPromise..ctor`.
+fn short(name: &str) -> &str {
+    let name = without_parameters(name);
+    let mut depth = 0_u32;
+    let mut dots = name.char_indices().rev().filter(|(at, character)| {
+        match character {
+            '>' => depth += 1,
+            '<' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        *character == '.' && depth == 0 && !name[..*at].ends_with('.')
+    });
+    dots.nth(1).map_or(name, |(at, _)| &name[at + 1..])
 }
 
 fn name(profile: &Profile, frame: FrameIx) -> &str {
@@ -201,6 +228,34 @@ impl<'a> ApplicationJson<'a> {
             idle_threads: time.idle_threads,
             entry_points: entry_points.collect(),
             blocked: blocked.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_parameters_and_callees_their_namespaces() {
+        let cases = [
+            ("System.Threading.Thread.Sleep(int)", "System.Threading.Thread.Sleep", "Thread.Sleep"),
+            ("A.B.Cart<(int, string)>.Total(T)", "A.B.Cart<(int, string)>.Total", "Cart<(int, string)>.Total"),
+            ("N.List<System.Int32>.Add(System.Int32)", "N.List<System.Int32>.Add", "List<System.Int32>.Add"),
+            (
+                "System.Threading.Tasks.DelayPromise..ctor(uint)",
+                "System.Threading.Tasks.DelayPromise..ctor",
+                "DelayPromise..ctor",
+            ),
+            ("Shop.Each.lambda#0()", "Shop.Each.lambda#0", "Each.lambda#0"),
+            ("libc.so+0x12", "libc.so+0x12", "libc.so+0x12"),
+            ("Main", "Main", "Main"),
+            ("[unknown]", "[unknown]", "[unknown]"),
+            ("a>b(", "a>b", "a>b"),
+            ("(", "(", "("),
+        ];
+        for (name, without, callee) in cases {
+            assert_eq!((without_parameters(name), short(name)), (without, callee));
         }
     }
 }

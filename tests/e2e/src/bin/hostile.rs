@@ -58,6 +58,8 @@ enum Manner {
     Expensive,
     /// The same with samples, which the recorder stores.
     Growing,
+    /// The same with one stack of thousands of methods, which repeats without end.
+    Deep,
     /// Its heap agent keeps the ring full.
     FloodingHeap,
     /// It loads no library, and prints the requested one.
@@ -80,6 +82,7 @@ fn main() -> Result<()> {
         Some("flooding") => Manner::Flooding,
         Some("expensive") => Manner::Expensive,
         Some("growing") => Manner::Growing,
+        Some("deep") => Manner::Deep,
         Some("flooding-heap") => Manner::FloodingHeap,
         Some("refusing") => Manner::Refusing,
         Some("coloured") => Manner::Coloured,
@@ -202,12 +205,13 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
             let sample = Message::Sample { thread: 1, time: 0, weight: 1, flags: 0, addresses: vec![0x1000] };
             Some((ring_of(std::iter::repeat_with(|| sample.encode())), message_place()))
         }
+        Manner::Deep => Some((ring_of(deep()), message_place())),
         Manner::FloodingHeap => Some((heap_ring(), layout::heap(HEADER_WORDS).start as u64 * 8)),
         _ => None,
     };
     if let Some((ring, place)) = flood {
         // Overwrites the records repeatedly. Without the ring's positions, which only the reader changes then, each record is followed by another.
-        let skipped = if manner == Manner::Growing { 0 } else { HEADER_WORDS * 8 };
+        let skipped = if matches!(manner, Manner::Growing | Manner::Deep) { 0 } else { HEADER_WORDS * 8 };
         let (ring, place) = (ring[skipped..].to_vec(), place + skipped as u64);
         std::thread::spawn(move || while memory.write_all_at(&ring, place).is_ok() {});
     } else if manner == Manner::HalfWay {
@@ -268,6 +272,20 @@ fn expensive() -> impl Iterator<Item = Vec<u64>> {
         let addresses = (first..first + 100).collect();
         Message::Sample { thread: 1, time: 1, weight: 1, flags: 0, addresses }.encode()
     })
+}
+
+/// A sample whose stack has many methods, and then its repeats.
+fn deep() -> impl Iterator<Item = Vec<u64>> {
+    const DEPTH: u32 = 8000;
+    let described = (0..DEPTH).flat_map(|index| {
+        let kind = MethodKind::Named { module: None, name: format!("M{index}") };
+        let place = Place::Managed { method: index, il_offset: None };
+        [Message::Method { index, kind }, Message::Address { address: NOWHERE + u64::from(index), place }]
+    });
+    let addresses = (NOWHERE..NOWHERE + u64::from(DEPTH)).collect();
+    let sample = Message::Sample { thread: 1, time: 0, weight: 1, flags: 0, addresses };
+    let repeats = std::iter::repeat_with(|| Message::Repeat { thread: 1, time: 1, weight: 1 });
+    described.chain([sample]).chain(repeats).map(|message| message.encode())
 }
 
 /// Offset of the message ring in the shared memory, bytes.
