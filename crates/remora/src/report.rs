@@ -82,7 +82,7 @@ fn stream(mut opened: impl BufRead) -> std::io::Result<Recording> {
         let piece = opened.fill_buf()?;
         let length = piece.len();
         // Undecodable data ends the profile, and its notes say so.
-        if length == 0 || sampled.push(piece).is_err() {
+        if length == 0 || sampled.push(piece.into()).is_err() {
             break;
         }
         opened.consume(length);

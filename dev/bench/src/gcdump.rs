@@ -76,7 +76,7 @@ fn types_sent_again(process_id: u32) -> Outcome<f64> {
         if begun.elapsed() > PATIENCE {
             return Err("the runtime sent no event".into());
         }
-        parser.push(stream.read_on(SILENCE / 10)?, &mut seen)?;
+        parser.push(stream.read_on(SILENCE / 10)?.into(), &mut seen)?;
     }
     stream.end(|_| ())?;
     Ok(begun.elapsed().as_secs_f64())

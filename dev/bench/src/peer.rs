@@ -59,7 +59,7 @@ impl Recorded {
     /// Decodes the stream: all samples of threads, inside and outside of managed code.
     pub fn profile(&self) -> Outcome<Profile> {
         let mut sampled = SampledProfile::new(Event::Wall);
-        sampled.push(&self.stream)?;
+        sampled.push((&self.stream).into())?;
         Ok(sampled.finish(Meta::default()))
     }
 

@@ -58,11 +58,11 @@ pub(crate) fn heap_request(bytes: &[u8]) -> bool {
 
 pub(crate) fn nettrace(bytes: &[u8]) -> bool {
     let (mut parser, mut counting) = (Parser::new(), Counting::default());
-    let all = bytes.chunks(PIECE).all(|piece| parser.push(piece, &mut counting).is_ok());
-    assert!(all || parser.push(&[], &mut counting).is_err(), "an error is for good");
+    let all = bytes.chunks(PIECE).all(|piece| parser.push(piece.into(), &mut counting).is_ok());
+    assert!(all || parser.push([].as_slice().into(), &mut counting).is_err(), "an error is for good");
     assert_eq!(parser.finish().events, counting.events);
     let mut sampled = SampledProfile::new(remora_profile::Event::Wall);
-    let _ = bytes.chunks(PIECE).try_for_each(|piece| sampled.push(piece));
+    let _ = bytes.chunks(PIECE).try_for_each(|piece| sampled.push(piece.into()));
     let profile = sampled.finish(Meta::default());
     assert!(profile.loss.adds_up());
     assert_eq!(profile.loss.delivered, profile.samples().len() as u64);

@@ -4,7 +4,7 @@ use crate::blob::Blobs;
 use crate::event::{Event, EventType, Sink, StreamEnd, Trace};
 use crate::sequence::Sequences;
 use crate::{Error, Result};
-use remora_symbols::Reader;
+use remora_symbols::{Foreign, Reader};
 use std::collections::HashMap;
 
 /// The runtime's blocks are some 100 KiB; a block larger than this is damage.
@@ -80,11 +80,11 @@ impl Parser {
 
     /// Reads the next piece of the stream, and passes each completed event to `sink`.
     /// After an error it reads no more, and every further call returns the same error.
-    pub fn push(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<()> {
+    pub fn push(&mut self, bytes: Foreign<&[u8]>, sink: &mut impl Sink) -> Result<()> {
         if let State::Failed(error) = &self.state {
             return Err(error.clone());
         }
-        self.buffer.extend_from_slice(bytes);
+        self.buffer.extend_from_slice(bytes.unchecked());
         let buffer = std::mem::take(&mut self.buffer);
         let mut used = 0;
         let outcome = loop {

@@ -8,6 +8,7 @@ use crate::payload::{Mode, Payload, payload};
 use crate::samples::{DEPTH_LIMIT, RawSample, Samples};
 use crate::{Error, Result};
 use remora_profile::{Frame, FrameIx, FrameKind, LossCause, Meta, Profile, Sample, StackIx, State, Thread, ThreadIx};
+use remora_symbols::Foreign;
 use std::collections::{HashMap, HashSet};
 
 /// Maximum nodes of the tree of stacks (some 200 MiB). If addresses belong to several methods over time, each sample can add a whole stack.
@@ -38,7 +39,7 @@ impl SampledProfile {
 
     /// Reads the next piece of the stream. After an error it reads no more; [`SampledProfile::finish`] makes a profile of the earlier
     /// events.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn push(&mut self, bytes: Foreign<&[u8]>) -> Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }

@@ -26,7 +26,7 @@ impl Numbers {
 fn read(bytes: &[u8]) -> Profile {
     let mut sampled = SampledProfile::new(Event::Wall);
     // Refusal is as good an answer as any.
-    let _ = sampled.push(bytes);
+    let _ = sampled.push(bytes.into());
     let profile = sampled.finish(Meta::default());
     assert!(profile.loss.adds_up());
     assert_eq!(profile.loss.delivered, profile.samples().len() as u64);

@@ -133,7 +133,7 @@ impl Stream {
 
     fn profile(self) -> Profile {
         let mut sampled = SampledProfile::new(Wall);
-        sampled.push(&self.finish()).expect("the stream is whole");
+        sampled.push((&self.finish()).into()).expect("the stream is whole");
         sampled.finish(Meta::default())
     }
 }
@@ -264,7 +264,7 @@ fn a_block_longer_than_any_is_refused_before_it_is_waited_for() {
     let mut stream = Stream::new();
     stream.header("EventBlock");
     stream.bytes.extend_from_slice(&(64u32 << 20).to_le_bytes());
-    let error = SampledProfile::new(Wall).push(&stream.bytes).expect_err("nobody writes such a block");
+    let error = SampledProfile::new(Wall).push((&stream.bytes).into()).expect_err("nobody writes such a block");
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
 }
 
@@ -285,7 +285,7 @@ fn reused(depth: usize, roots: u64) -> Vec<u8> {
 fn regression_a_stack_deeper_than_any_of_the_runtime_was_kept_for_each_method_that_had_its_root() {
     let bytes = reused(10_000, 4);
     let mut sampled = SampledProfile::new(Wall);
-    sampled.push(&bytes).expect("the stream is whole");
+    sampled.push((&bytes).into()).expect("the stream is whole");
     let profile = sampled.finish(Meta::default());
     assert_eq!(profile.samples().len(), 128);
     assert!(profile.stacks().len() <= 101, "{}", profile.stacks().len());
@@ -324,7 +324,7 @@ fn every_field_of_a_header_is_read() {
     stream.event(OTHER, 1_234, 1, b"content");
     let mut last = Last::default();
     let mut parser = Parser::new();
-    parser.push(&stream.finish(), &mut last).expect("the stream is whole");
+    parser.push((&stream.finish()).into(), &mut last).expect("the stream is whole");
     assert_eq!(parser.finish(), StreamEnd { events: 1, ..StreamEnd::default() });
     let trace = last.trace.expect("it comes first");
     assert_eq!(

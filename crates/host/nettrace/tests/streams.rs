@@ -10,7 +10,7 @@ use remora_profile::Event::{Cpu, Wall};
 
 fn profile(bytes: &[u8], event: remora_profile::Event) -> Profile {
     let mut sampled = SampledProfile::new(event);
-    sampled.push(bytes).expect("the stream can be read");
+    sampled.push(bytes.into()).expect("the stream can be read");
     assert!(sampled.ended());
     sampled.finish(Meta::default())
 }
@@ -92,7 +92,7 @@ fn what_the_stream_says_of_itself_fills_the_gaps_of_meta() {
     // 21 November 2026.
     assert_eq!(profile.meta.started_unix_nanoseconds / 86_400_000_000_000, 20_778);
     let mut sampled = SampledProfile::new(Wall);
-    sampled.push(&stream(NET_10)).expect("the stream can be read");
+    sampled.push((&stream(NET_10)).into()).expect("the stream can be read");
     let known = Meta { command_line: "known".into(), process_id: 7, frequency: 99, ..Meta::default() };
     let meta = sampled.finish(known).meta;
     assert_eq!((meta.command_line.as_str(), meta.process_id, meta.frequency), ("known", 7, 99));
@@ -133,7 +133,7 @@ fn pieces_of_any_size_make_the_same_profile() {
     for size in [1, 3, 4096, 65_537] {
         let mut sampled = SampledProfile::new(Wall);
         for piece in bytes.chunks(size) {
-            sampled.push(piece).expect("the stream can be read");
+            sampled.push(piece.into()).expect("the stream can be read");
         }
         let pieces = sampled.finish(Meta::default());
         assert_eq!(pieces.samples(), whole.samples(), "pieces of {size}");
@@ -148,7 +148,7 @@ fn a_stream_that_is_cut_off_is_worth_what_came_before() {
     let mut before = 0;
     for end in (0..bytes.len()).step_by(991) {
         let mut sampled = SampledProfile::new(Wall);
-        sampled.push(&bytes[..end]).expect("what is there can be read");
+        sampled.push(bytes[..end].into()).expect("what is there can be read");
         assert!(!sampled.ended());
         let profile = sampled.finish(Meta::default());
         assert!((before..=all).contains(&profile.samples().len()));
@@ -162,7 +162,7 @@ fn a_stream_that_is_cut_off_is_worth_what_came_before() {
 fn without_the_names_at_the_end_frames_are_unknown_and_that_is_said() {
     let bytes = stream(NET_10);
     let mut sampled = SampledProfile::new(Wall);
-    sampled.push(&bytes[..bytes.len() / 4]).expect("what is there can be read");
+    sampled.push(bytes[..bytes.len() / 4].into()).expect("what is there can be read");
     let profile = sampled.finish(Meta::default());
     assert!(profile.frames().iter().any(|frame| frame.kind == FrameKind::Unknown));
     assert!(profile.meta.notes.iter().any(|note| note.contains("[unknown]")));
@@ -192,7 +192,7 @@ impl Sink for Counter {
 fn count(bytes: &[u8]) -> (Counter, StreamEnd) {
     let mut counter = Counter::default();
     let mut parser = Parser::new();
-    parser.push(bytes, &mut counter).expect("the stream can be read");
+    parser.push(bytes.into(), &mut counter).expect("the stream can be read");
     (counter, parser.finish())
 }
 
@@ -226,7 +226,7 @@ fn lost_samples_are_distinguished_from_other_lost_events() {
     let (counter, _) = count(&bytes);
     let mut sampled = SampledProfile::new(Wall);
     assert_eq!(sampled.lost(), 0);
-    sampled.push(&bytes).expect("it can be read");
+    sampled.push((&bytes).into()).expect("it can be read");
     assert_eq!(sampled.lost(), all - counter.samples, "reported while it is recorded");
     let profile = profile(&bytes, Wall);
     assert_eq!(profile.loss.delivered, counter.samples);
@@ -252,7 +252,7 @@ fn an_unknown_kind_of_block_is_passed_over() {
 
 #[test]
 fn other_formats_are_refused_by_name() {
-    let refusal = |bytes: &[u8]| SampledProfile::new(Wall).push(bytes).expect_err("it is refused");
+    let refusal = |bytes: &[u8]| SampledProfile::new(Wall).push(bytes.into()).expect_err("it is refused");
     assert_eq!(refusal(b"NOT a trace"), Error::NotNettrace);
     assert_eq!(refusal(b"Nettrace\x14\0\0\0!SlowSerialization.1"), Error::NotNettrace);
     assert_eq!(refusal(b"Nettrace\0\0\0\0\x06\0\0\0\0\0\0\0"), Error::Version { version: 6 });
@@ -268,9 +268,9 @@ fn a_failed_stream_stays_failed_and_keeps_what_came() {
     let end = bytes.len() - 1;
     bytes[end] = 9;
     let mut sampled = SampledProfile::new(Wall);
-    let error = sampled.push(&bytes).expect_err("there is no such mark");
+    let error = sampled.push((&bytes).into()).expect_err("there is no such mark");
     assert!(matches!(error, Error::Damaged { offset, .. } if offset == end as u64));
-    assert_eq!(sampled.push(b"more"), Err(error));
+    assert_eq!(sampled.push(b"more".as_slice().into()), Err(error));
     let profile = sampled.finish(Meta::default());
     assert!(profile.samples().len() > 100);
     assert!(profile.meta.notes.iter().any(|note| note.contains("damaged at byte")));

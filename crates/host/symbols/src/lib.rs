@@ -115,6 +115,7 @@ pub use metadata::Guid;
 pub use name::{LEFT_OUT, MethodKind, MethodName, NamePart, shortened};
 pub use pdb::PortablePdb;
 pub use pe::{CodeView, EMBEDDED_PDB_LIMIT};
+pub use remora_wire::Foreign;
 pub use statics::StaticFields;
 pub use target_path::TargetPath;
 pub use target_text::TargetText;

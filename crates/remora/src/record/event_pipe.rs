@@ -222,7 +222,7 @@ impl EventPipe {
                     self.failure.get_or_insert(failure);
                 }
                 // An undecodable stream keeps its profile up to that point; the profile's notes say so.
-                self.is_unreadable = self.sampled.push(piece).is_err();
+                self.is_unreadable = self.sampled.push(piece.into()).is_err();
                 if self.is_unreadable {
                     self.ended =
                         Some((EndReason::Unreadable, "the runtime's stream cannot be read any further".to_owned()));

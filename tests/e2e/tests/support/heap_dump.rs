@@ -99,7 +99,7 @@ impl Dump {
             }
             match session.read(&mut piece) {
                 Ok(0) => break,
-                Ok(count) => parser.push(&piece[..count], &mut dump).expect("a stream of events"),
+                Ok(count) => parser.push(piece[..count].into(), &mut dump).expect("a stream of events"),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(error) => panic!("the stream broke off: {error}"),
             }
