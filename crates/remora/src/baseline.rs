@@ -11,16 +11,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Timeout for the exit of a process whose socket hung up.
-const ENDING_PATIENCE: Duration = Duration::from_secs(5);
+const ENDING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Timeout for the detach of an unused agent.
-const LEAVING_PATIENCE: Duration = Duration::from_secs(5);
+const DETACH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for a killed copy to exit: it has the lowest priority, so a loaded machine delays it.
-const COPY_PATIENCE: Duration = Duration::from_secs(30);
+const COPY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two checks.
-const LEAVING_LOOK: Duration = Duration::from_millis(20);
+const DETACH_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a thread's mask of signals is looked at before a change is reported.
-const MASK_PATIENCE: Duration = Duration::from_secs(5);
+const MASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The baseline: a process before the attach.
 pub(crate) struct Baseline {
@@ -55,7 +55,7 @@ impl Baseline {
     pub(crate) fn verify(&self, facts: &Facts, target_ended: bool) -> Receipt {
         if target_ended && self.target.fate() == Fate::Same {
             // The receipt reports its exit, so wait for it.
-            self.target.wait(ENDING_PATIENCE);
+            self.target.wait(ENDING_TIMEOUT);
         }
         let own = self.of_what_is_there(facts);
         let facts = &own;
@@ -69,14 +69,14 @@ impl Baseline {
         }
         let process_id = self.snapshot.process_id;
         let look = || {
-            let deadline = Instant::now() + MASK_PATIENCE;
+            let deadline = Instant::now() + MASK_TIMEOUT;
             let pause = || {
-                std::thread::sleep(LEAVING_LOOK);
+                std::thread::sleep(DETACH_INTERVAL);
                 Instant::now() < deadline
             };
             unless_momentary(|| self.look(facts), pause)
         };
-        settled(look, || is_ending(process_id), || self.target.wait(ENDING_PATIENCE))
+        settled(look, || is_ending(process_id), || self.target.wait(ENDING_TIMEOUT))
     }
 
     /// The facts that still apply. A target that replaced its program has a new runtime, without the old count and sessions.
@@ -99,19 +99,19 @@ impl Baseline {
         let staying = |path: &str| facts.stayed.iter().chain(&facts.staying).any(|name| path.contains(name.as_str()));
         let count = |snapshot: &Snapshot| snapshot.mappings.ours.iter().filter(|one| !staying(&one.path)).count();
         let earlier = count(&self.snapshot);
-        self.wait_while(LEAVING_PATIENCE, |now| count(now) > earlier)
+        self.wait_while(DETACH_TIMEOUT, |now| count(now) > earlier)
     }
 
     /// An agent that stays reports so, and closes its resources only after that.
     fn wait_for_those_that_stay(&self, facts: &Facts) {
         if !facts.stayed.is_empty() || !facts.staying.is_empty() {
-            self.wait_while(LEAVING_PATIENCE, |now| !Receipt::between(&self.snapshot, now, facts).clean());
+            self.wait_while(DETACH_TIMEOUT, |now| !Receipt::between(&self.snapshot, now, facts).clean());
         }
     }
 
     /// A child ends with the thread that forked it, and needs a moment to release its memory.
     fn wait_for_children(&self, facts: &Facts) {
-        self.wait_while(COPY_PATIENCE, |now| {
+        self.wait_while(COPY_TIMEOUT, |now| {
             now.children.iter().any(|child| !child.zombie && facts.children.contains(&child.namespace_id))
         });
     }
@@ -119,7 +119,7 @@ impl Baseline {
     /// A signal sent just before the target replaced its program (exec) is pending until its thread runs.
     fn wait_for_signals(&self, facts: &Facts) {
         let Some(bit) = facts.signal.and_then(|signal| 1_u64.checked_shl(signal.checked_sub(1)?)) else { return };
-        self.wait_while(LEAVING_PATIENCE, |now| {
+        self.wait_while(DETACH_TIMEOUT, |now| {
             now.threads.iter().any(|thread| thread.pending & !thread.blocked & bit != 0)
         });
     }
@@ -132,7 +132,7 @@ impl Baseline {
             if Instant::now() >= deadline {
                 return false;
             }
-            std::thread::sleep(LEAVING_LOOK);
+            std::thread::sleep(DETACH_INTERVAL);
         }
         true
     }

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Time for an agent without a recorder to detach, and for the runtime to close its library.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
     if let Some(holder) = lock_holder::of(&process) {
         return Err(Failure::Held { process_id: process.pid, holder });
     }
-    let left = settled(PATIENCE, || find_left_overs(Path::new("/proc"), process.pid));
+    let left = settled(TIMEOUT, || find_left_overs(Path::new("/proc"), process.pid));
     let mut swept = sweep(&process)?;
     swept.removed.extend(instance_lock::remove_stale(&process).map(TargetPath::from));
     let mut stays = find_what_stays(Path::new("/proc"), process.pid);

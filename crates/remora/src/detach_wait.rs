@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 /// Timeout for the detach: from the GC that the agent requests to the runtime's last step. An agent that the runtime never calls ends its
 /// threads after 10 s.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// The timeout once no agent thread runs. The runtime checks after a third of a second, and again, whether it may unload the library
 /// (vm/profdetach.cpp, `SleepWhileProfilerEvacuates`). A library that is still mapped then is inert and stays.
-const PATIENCE_WITHOUT_THREADS: Duration = Duration::from_secs(2);
+const TIMEOUT_WITHOUT_THREADS: Duration = Duration::from_secs(2);
 /// The start of our libraries' file name, in any directory.
 const LIBRARY: &str = "libremora_agent";
 /// Time between two checks.
@@ -34,13 +34,13 @@ pub(crate) fn wait_for_an_earlier_one(process: &Process, stop: &mut Stop) -> Res
     }
     let mut line = StatusLine::new();
     let (begun, mut silent_since) = (Instant::now(), None);
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < TIMEOUT {
         match state(&look()) {
             State::NotThere => break,
             State::Running => silent_since = None,
             State::Mapped => {
                 let since = *silent_since.get_or_insert_with(Instant::now);
-                if since.elapsed() >= PATIENCE_WITHOUT_THREADS {
+                if since.elapsed() >= TIMEOUT_WITHOUT_THREADS {
                     break;
                 }
             }

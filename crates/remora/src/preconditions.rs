@@ -8,7 +8,7 @@ use remora_attach::{Check, Error, Process, Reason, Remedy, Slot, Subject, check,
 use std::time::Duration;
 
 /// Timeout for the runtime's answer to a request for its process info.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An obstacle.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) fn examine(process: &Process, library: &[u8], slot: Slot) -> Result<V
         judge_own_agent(process, check);
     }
     if checks.iter().all(|check| !check.has_failed() || check.subject.concerns_the_agent_only()) {
-        checks.push(check_answer(process, PATIENCE));
+        checks.push(check_answer(process, TIMEOUT));
     }
     Ok(checks)
 }

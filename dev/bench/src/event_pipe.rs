@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;
 /// Timeout for the end of a stream: the runtime lists its methods before that.
-const END_PATIENCE: Duration = Duration::from_secs(300);
+const END_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A running session.
 pub struct Stream {
@@ -50,14 +50,14 @@ impl Stream {
 
     /// Stops the session and reads its stream to the end.
     pub fn end(mut self, mut keep: impl FnMut(&[u8])) -> Outcome<()> {
-        self.session.stop(END_PATIENCE)?;
-        let deadline = Instant::now() + END_PATIENCE;
+        self.session.stop(END_TIMEOUT)?;
+        let deadline = Instant::now() + END_TIMEOUT;
         while let Some(bytes) = self.read(deadline.saturating_duration_since(Instant::now()))? {
             keep(bytes);
             if Instant::now() >= deadline {
                 return Err("the runtime did not end its stream".into());
             }
         }
-        Ok(self.session.finish(END_PATIENCE)?)
+        Ok(self.session.finish(END_TIMEOUT)?)
     }
 }

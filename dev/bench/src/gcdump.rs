@@ -25,7 +25,7 @@ const BUFFER: u32 = 1024;
 const BEGUN: u64 = 1 << 20;
 const SILENCE: Duration = Duration::from_secs(1);
 /// Timeout for a dump.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The cost of a dump.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +54,7 @@ pub fn dump(process_id: u32) -> Outcome<Dump> {
     let mut stream = Stream::start(process_id, BUFFER, &[HEAP], Rundown::Default)?;
     let (mut bytes, mut last) = (0, Instant::now());
     while bytes < BEGUN || last.elapsed() < SILENCE {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             return Err("the runtime's heap dump did not end".into());
         }
         let count = stream.read_on(SILENCE / 10)?.len();
@@ -73,7 +73,7 @@ fn types_sent_again(process_id: u32) -> Outcome<f64> {
     let mut stream = Stream::start(process_id, BUFFER, &[SAMPLER], Rundown::None)?;
     let (mut parser, mut seen) = (Parser::new(), Seen(false));
     while !seen.0 {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             return Err("the runtime sent no event".into());
         }
         parser.push(stream.read_on(SILENCE / 10)?.into(), &mut seen)?;

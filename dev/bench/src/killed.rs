@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Timeout of every step.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two checks whether the library is still mapped.
-const LOOK: Duration = Duration::from_micros(500);
+const INTERVAL: Duration = Duration::from_micros(500);
 /// Samples that must arrive before the recorder is killed.
 const SAMPLES: u64 = 10;
 
@@ -30,10 +30,10 @@ pub fn until_unmapped(process_id: u32, event: Event) -> Outcome<Duration> {
         return Err("the recorder ended before samples arrived".into());
     }
     while is_mapped(process_id)? {
-        if killed.elapsed() > PATIENCE {
-            return Err(format!("the library is still mapped {PATIENCE:?} after its recorder was killed").into());
+        if killed.elapsed() > TIMEOUT {
+            return Err(format!("the library is still mapped {TIMEOUT:?} after its recorder was killed").into());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(INTERVAL);
     }
     Ok(killed.elapsed())
 }
@@ -41,10 +41,10 @@ pub fn until_unmapped(process_id: u32, event: Event) -> Outcome<Duration> {
 /// The main function of that recorder.
 pub fn record(process_id: u32, event: Event) -> Outcome<()> {
     let mut agent = Agent::attach(&bench::library()?, process_id, event)?;
-    agent.run_until(SAMPLES, PATIENCE)?;
+    agent.run_until(SAMPLES, TIMEOUT)?;
     println!("samples arrive");
     // Until it is killed; otherwise it ends after this time.
-    agent.run(PATIENCE)
+    agent.run(TIMEOUT)
 }
 
 fn is_mapped(process_id: u32) -> Outcome<bool> {

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Timeout for an answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// The end of a chunked answer.
 const END: &[u8] = b"0\r\n\r\n";
 
@@ -26,7 +26,7 @@ impl Load {
         for _ in 0..clients {
             let mut stream = TcpStream::connect(("127.0.0.1", port))?;
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
             let over = Arc::clone(&load.over);
             // A failed client stops sending, which the server's requests show.
             load.clients.push(std::thread::spawn(move || {

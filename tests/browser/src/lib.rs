@@ -16,7 +16,7 @@ const HOW_TO_INSTALL: &str = "this test needs Chromium: apt-get install -y chrom
 const READY: &str = "started successfully on port ";
 
 /// How long one command may take before the test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One window of one browser; both end with it.
 pub struct Browser {
@@ -170,7 +170,7 @@ impl Browser {
     fn exchange(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Value> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let length = body.len();
         write!(stream, "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n{body}")?;
         let mut json: Value = serde_json::from_slice(&body_of(BufReader::new(stream))?)?;

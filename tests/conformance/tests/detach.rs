@@ -23,7 +23,7 @@ const QUESTIONS: [&str; 6] = ["modules", "functions", "threads", "getmask", "run
 /// Detaches of one target whose ends race.
 const RACES: usize = 10;
 /// After this many sleeps of the detach thread, it must have found the profiler busy. Each check has at most two sleeps.
-const LOOKS: u64 = 6;
+const CHECKS: u64 = 6;
 
 #[test]
 fn det_05_det_08_the_asking_thread_ends_before_the_runtime_lets_the_library_go() {
@@ -172,7 +172,7 @@ fn det_07_a_running_callback_holds_the_unload_back_however_long_it_takes() {
             own.done("detach 300");
             own.leave(0);
             let from = detacher.sleeps();
-            until("the detach thread has looked again and again", || detacher.sleeps() >= from + LOOKS);
+            until("the detach thread has looked again and again", || detacher.sleeps() >= from + CHECKS);
             assert!(!stage.has_come("ProfilerDetachSucceeded"), "{callback} did not hold the unload back");
             assert!(stage.is_mapped());
             assert_eq!(held.count(callback), 1);
@@ -199,7 +199,7 @@ fn det_07_each_of_two_running_callbacks_holds_the_unload_back() {
         own.leave(0);
         for seat in held {
             let from = detacher.sleeps();
-            until("the detach thread has looked again and again", || detacher.sleeps() >= from + LOOKS);
+            until("the detach thread has looked again and again", || detacher.sleeps() >= from + CHECKS);
             assert!(!stage.has_come("ProfilerDetachSucceeded"));
             seat.leave(0);
         }
@@ -282,7 +282,7 @@ fn det_19_asked_from_inside_a_callback_that_callback_is_waited_for() {
         own.leave(0);
         held.done("detach 300");
         let from = detacher.sleeps();
-        until("the detach thread has looked again and again", || detacher.sleeps() >= from + LOOKS);
+        until("the detach thread has looked again and again", || detacher.sleeps() >= from + CHECKS);
         assert!(!stage.has_come("ProfilerDetachSucceeded"), "the asking callback is not waited for");
         assert_eq!(held.refused("modules"), DETACHING);
         held.leave(0);

@@ -16,7 +16,7 @@ const MODULE_LOADS: u32 = 0x4;
 const SHORT: Duration = Duration::from_millis(1);
 const OFTEN: u32 = 100;
 /// After this many sleeps of the detach thread, it must have found the profiler busy. Each check has at most two sleeps.
-const LOOKS: u64 = 6;
+const CHECKS: u64 = 6;
 
 #[test]
 fn att_08_neither_the_requests_time_out_nor_a_blocked_finalizer_ends_an_attach() {
@@ -137,7 +137,7 @@ fn det_16_a_user_killed_while_a_callback_runs_is_noticed_and_the_callback_is_wai
         own.hand_over().kill();
         until("the profiler has asked for its detach", || held.ask("getmask") == Err(DETACHING));
         let from = detacher.sleeps();
-        let has_looked = || detacher.sleeps() >= from + LOOKS || stage.has_come("ProfilerDetachSucceeded");
+        let has_looked = || detacher.sleeps() >= from + CHECKS || stage.has_come("ProfilerDetachSucceeded");
         until("the detach thread has looked again and again", has_looked);
         assert!(stage.is_mapped() && !stage.has_come("ProfilerDetachSucceeded"));
         held.leave(0);

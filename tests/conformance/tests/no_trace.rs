@@ -5,7 +5,7 @@
 
 use remora_conformance::in_every_world;
 use remora_conformance::probe::{Seat, Stage};
-use remora_e2e::{Facts, Mapping, PATIENCE, diagnostics};
+use remora_e2e::{Facts, Mapping, TIMEOUT, diagnostics};
 use std::fmt::Debug;
 use std::time::Instant;
 
@@ -58,7 +58,7 @@ fn comes_and_goes(stage: &mut Stage, mut own: Seat, before: &Facts) {
 /// The runtime closes the connection, and the thread id vanishes, slightly after the last report.
 #[track_caller]
 fn until_nothing_is_left(stage: &Stage, before: &Facts) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let mut left = traces(&Facts::of(stage.pid()), before);
     while !left.is_empty() {
         assert!(Instant::now() < end, "this is left:\n{}", left.join("\n"));

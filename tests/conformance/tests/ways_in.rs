@@ -15,7 +15,7 @@ const MODULE_LOADS: u32 = 0x4;
 /// The keyword of the runtime's exception events.
 const EXCEPTION_KEYWORD: u64 = 0x8000;
 /// After this many voluntary context switches, a thread counts as waiting.
-const LOOKS: u64 = 20;
+const CHECKS: u64 = 20;
 /// The signal of a process that executes an unmapped address.
 const SEGMENTATION_FAULT: i32 = 11;
 
@@ -79,7 +79,7 @@ fn det_04_stopping_a_session_waits_for_who_writes_into_it() {
         let stop = format!("unlisten {}", session[0]);
         let from = stage.yields(own.thread());
         own.begin(&stop);
-        let waits = || own.is_answered() || stage.yields(own.thread()) >= from + LOOKS;
+        let waits = || own.is_answered() || stage.yields(own.thread()) >= from + CHECKS;
         until("the thread that stops it has looked again and again", waits);
         assert!(!own.is_answered(), "the session is stopped while a thread writes into it");
         delivered.leave(0);

@@ -1,16 +1,16 @@
 //! A process that the harness started: signals, and the wait for its end.
 
-use crate::PATIENCE;
+use crate::TIMEOUT;
 use rustix::process::{Pid, Signal};
 use std::process::{Child, ExitStatus};
 use std::time::Instant;
 
-/// Waits for a child, at most for [`PATIENCE`].
+/// Waits for a child, at most for [`TIMEOUT`].
 pub(crate) fn wait_for(child: &mut Child, name: &str) -> ExitStatus {
     if let Ok(Some(status)) = child.try_wait() {
         return status;
     }
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let process = Pid::from_child(child);
     let handle = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty())
         .unwrap_or_else(|error| panic!("cannot watch {name}: {error}"));

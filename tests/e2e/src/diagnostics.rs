@@ -53,7 +53,7 @@ type Answered = (UnixStream, Result<Vec<u8>, u32>);
 
 fn exchange(pid: u32, message: &[u8], sent: impl FnOnce()) -> std::io::Result<Answered> {
     let mut stream = UnixStream::connect(socket_of(pid))?;
-    stream.set_read_timeout(Some(crate::PATIENCE))?;
+    stream.set_read_timeout(Some(crate::TIMEOUT))?;
     stream.write_all(message)?;
     sent();
     let mut header = [0; HEADER_LENGTH];
@@ -84,7 +84,7 @@ pub struct Wish {
 impl Wish {
     /// A request with a timeout that no test reaches.
     pub fn of(class: &[u8; 16], library: &str, data: &[u8]) -> Wish {
-        Wish { class: *class, library: library.to_owned(), data: data.to_vec(), time_out: crate::PATIENCE }
+        Wish { class: *class, library: library.to_owned(), data: data.to_vec(), time_out: crate::TIMEOUT }
     }
 
     fn message(&self) -> Vec<u8> {

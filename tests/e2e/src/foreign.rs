@@ -1,6 +1,6 @@
 //! Another vendor's profiler in the target: `tests/targets/native/libforeign_profiler.c`, controlled over a socket.
 
-use crate::{Facts, PATIENCE, Start, Target, diagnostics, native, until};
+use crate::{Facts, Start, TIMEOUT, Target, diagnostics, native, until};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -135,7 +135,7 @@ impl ForeignProfiler {
     fn accept(listener: &UnixListener) -> ForeignProfiler {
         let stream = listener.accept().map(|(stream, _)| stream);
         let stream = stream.unwrap_or_else(|error| panic!("the foreign profiler does not report: {error}"));
-        if let Err(error) = stream.set_read_timeout(Some(PATIENCE)) {
+        if let Err(error) = stream.set_read_timeout(Some(TIMEOUT)) {
             panic!("cannot bound the wait for the foreign profiler: {error}");
         }
         ForeignProfiler { stream: BufReader::new(stream) }

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 
-/// The command is resumed before every `LOOKS`-th check.
-const LOOKS: u32 = 20;
+/// The command is resumed before every `CHECKS`-th check.
+const CHECKS: u32 = 20;
 
 /// A stopped copy. It needs more data than the ring has space for: two million objects.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl WaitingCopy {
         // and another is forked.
         until("the copy waits for room", || {
             // Until the start message the agent needs the command, which is resumed for a moment now and then.
-            if copy.is_none() && looks % LOOKS == 0 {
+            if copy.is_none() && looks % CHECKS == 0 {
                 signal(remora, Signal::CONT);
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }

@@ -5,7 +5,7 @@
 //!
 //! # Design constraints
 //! Handshakes, never sleeps. A target prints `ready` and answers questions on its standard output; a recording reports its start.
-//! [`PATIENCE`] bounds every wait, so a hang fails with a message. No test depends on speed.
+//! [`TIMEOUT`] bounds every wait, so a hang fails with a message. No test depends on speed.
 //! `cargo xtask test` sets variables for everything that tests need. A missing one is a panic that says so, never a skip.
 //!
 //! # Rejected
@@ -47,7 +47,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Timeout for every wait of a test: far beyond the needs of a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A temporary folder for a test. It is removed with the value.
 pub fn folder() -> tempfile::TempDir {
@@ -72,7 +72,7 @@ pub fn sdk_example(name: &str) -> PathBuf {
 /// Polls until `condition` holds, for conditions without a notification.
 #[track_caller]
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = std::time::Instant::now() + PATIENCE;
+    let end = std::time::Instant::now() + TIMEOUT;
     while !condition() {
         assert!(std::time::Instant::now() < end, "waited in vain until {what}");
         // Only so that polling does not take CPU time from the target.

@@ -8,7 +8,7 @@ mod seat;
 pub use seat::{Seat, User};
 
 use crate::diagnostics::{Trigger, Wish};
-use crate::{Facts, PATIENCE, Runtime, Start, Target, diagnostics, expected, folder, until};
+use crate::{Facts, Runtime, Start, TIMEOUT, Target, diagnostics, expected, folder, until};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -346,7 +346,7 @@ impl Stage {
     /// Waits until the probe is in this place.
     #[track_caller]
     pub fn seat(&self, place: &str) -> Seat {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             if let Some(seat) = self.take_aside(place) {
                 return seat;

@@ -1,6 +1,6 @@
 //! The `remora` command as a user runs it: to its end, or running in the background.
 
-use crate::PATIENCE;
+use crate::TIMEOUT;
 use crate::child_process::{send, wait_for};
 use rustix::process::Signal;
 use std::ffi::OsStr;
@@ -120,7 +120,7 @@ impl Remora {
 
     /// Waits until a line of its standard error contains `words`, and returns that line.
     pub fn wait_until_it_says(&mut self, words: &str) -> String {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let Ok(line) = self.stderr.recv_timeout(left) else {
@@ -173,7 +173,7 @@ impl Remora {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }
-        while let Ok(line) = self.stderr.recv_timeout(PATIENCE) {
+        while let Ok(line) = self.stderr.recv_timeout(TIMEOUT) {
             self.said.push_str(&line);
             self.said.push('\n');
         }

@@ -1,6 +1,6 @@
 //! The runtime's own messages about profilers: the texts of its `ProfilerMessage` events, from a session over the diagnostics port.
 
-use crate::{PATIENCE, diagnostics, until};
+use crate::{TIMEOUT, diagnostics, until};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,7 +88,7 @@ fn begin(pid: u32) -> std::io::Result<(UnixStream, [u8; 8])> {
     // No filter.
     payload.extend(0_u32.to_le_bytes());
     let mut stream = UnixStream::connect(diagnostics::socket_of(pid))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut message = b"DOTNET_IPC_V1\0".to_vec();
     message.extend(((HEADER_LENGTH + payload.len()) as u16).to_le_bytes());
     message.extend([TRACING_SET, COLLECT_2, 0, 0]);

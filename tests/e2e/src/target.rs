@@ -1,7 +1,7 @@
 //! A running target: a program that prints `ready`, answers questions, and ends with the test.
 
 use crate::child_process::{send, wait_for};
-use crate::{MemoryGroup, PATIENCE, Runtime};
+use crate::{MemoryGroup, Runtime, TIMEOUT};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -174,7 +174,7 @@ impl Target {
 
     /// The next line of its output.
     pub fn read_line(&self) -> String {
-        self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{} said nothing more{}", self.name, self.said()))
+        self.lines.recv_timeout(TIMEOUT).unwrap_or_else(|_| panic!("{} said nothing more{}", self.name, self.said()))
     }
 
     /// Its standard error so far.

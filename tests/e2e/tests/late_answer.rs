@@ -129,7 +129,7 @@ impl Watch {
 
     fn wait_until_it_is_closed(&self) {
         let mut watched = [rustix::event::PollFd::new(&self.0, rustix::event::PollFlags::IN)];
-        let limit = rustix::event::Timespec { tv_sec: remora_e2e::PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        let limit = rustix::event::Timespec { tv_sec: remora_e2e::TIMEOUT.as_secs() as i64, tv_nsec: 0 };
         let seen = rustix::event::poll(&mut watched, Some(&limit)).unwrap();
         assert_eq!(seen, 1, "the runtime never loaded the library");
     }

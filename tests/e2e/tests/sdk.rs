@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use remora_e2e::{
-    Facts, PATIENCE, Runtime, Start, Target, diagnostics, folder, on_every_runtime, on_runtimes, remora, sdk_example,
+    Facts, Runtime, Start, TIMEOUT, Target, diagnostics, folder, on_every_runtime, on_runtimes, remora, sdk_example,
     until,
 };
 use std::io::{BufRead, BufReader};
@@ -34,7 +34,7 @@ impl Attached {
         assert_eq!(answer, Ok(()), "{name} cannot attach");
         // It connects before the runtime answers.
         let (stream, _) = listener.accept().expect("it has called");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a wait can be bounded");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a wait can be bounded");
         Attached { pid: target.pid(), library, shown: BufReader::new(stream) }
     }
 

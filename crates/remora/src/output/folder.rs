@@ -32,7 +32,7 @@ const PROC_ROOT: u64 = 1;
 /// The file system of pipes without a name (PIPEFS_MAGIC of Linux, `include/uapi/linux/magic.h`).
 const PIPE_FILE_SYSTEM: i64 = 0x5049_5045;
 
-const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// A directory.
 #[derive(Debug, Clone)]
@@ -260,7 +260,7 @@ fn named<T>(before: &str, after: &str, make: impl Fn(&OsStr) -> Result<T, Errno>
 /// Resolves a path to a descriptor, without rights to read or write.
 fn walk(from: BorrowedFd<'_>, path: &Path, links: &mut usize) -> io::Result<OwnedFd> {
     let directory =
-        |at: BorrowedFd<'_>, part: &str| rustix::fs::openat(at, part, LOOK | OFlags::DIRECTORY, Mode::empty());
+        |at: BorrowedFd<'_>, part: &str| rustix::fs::openat(at, part, PATH_ONLY | OFlags::DIRECTORY, Mode::empty());
     let mut at = directory(from, if path.is_absolute() { "/" } else { "." })?;
     for part in path.components() {
         at = match part {
@@ -274,7 +274,7 @@ fn walk(from: BorrowedFd<'_>, path: &Path, links: &mut usize) -> io::Result<Owne
 
 /// Opens the entry of this name; follows a link.
 fn step(folder: OwnedFd, name: &OsStr, links: &mut usize) -> io::Result<OwnedFd> {
-    let open = |flags| rustix::fs::openat(&folder, name, LOOK | flags, Mode::empty());
+    let open = |flags| rustix::fs::openat(&folder, name, PATH_ONLY | flags, Mode::empty());
     // The kernel mounts an automount directory only if a directory is requested.
     let found = match open(OFlags::NOFOLLOW | OFlags::DIRECTORY) {
         Err(Errno::NOTDIR | Errno::LOOP) => open(OFlags::NOFOLLOW)?,

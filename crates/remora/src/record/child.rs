@@ -19,11 +19,11 @@ use std::process::{self, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Timeout for a runtime to start in the command.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Time between two searches for a runtime.
-const LOOK: Duration = Duration::from_millis(3);
+const INTERVAL: Duration = Duration::from_millis(3);
 /// Time between two checks whether the command has ended.
-const ENDING_LOOK: Duration = Duration::from_millis(5);
+const ENDING_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The destination of the command's standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Child {
 
     /// Waits for a runtime in it that can be attached to.
     pub(crate) fn process(&mut self, stop: &mut Stop) -> Result<Process, Failure> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             if stop.wish().is_some() {
                 return Err(Failure::Interrupted);
@@ -77,13 +77,13 @@ impl Child {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(Failure::CommandEnded { name: self.name.clone(), status });
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(INTERVAL);
         }
         // Its precondition reports why it cannot be attached to.
         if let Some(process) = self.runtimes().next() {
             return Ok(process);
         }
-        Err(Failure::NoRuntime { name: self.name.clone(), process_id: self.child.id(), seconds: PATIENCE.as_secs() })
+        Err(Failure::NoRuntime { name: self.name.clone(), process_id: self.child.id(), seconds: TIMEOUT.as_secs() })
     }
 
     /// The processes with a runtime among the command and its descendants, in that order.
@@ -110,7 +110,7 @@ impl Child {
             if status.is_some() || Instant::now() >= deadline {
                 return status;
             }
-            std::thread::sleep(ENDING_LOOK);
+            std::thread::sleep(ENDING_INTERVAL);
         }
     }
 }

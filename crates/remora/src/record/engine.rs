@@ -12,7 +12,7 @@ use remora_terminal::duration::show;
 use std::time::{Duration, Instant};
 
 /// Timeout for the attach.
-const ATTACH_PATIENCE: Duration = Duration::from_secs(5);
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An attached engine.
 pub(crate) enum Engine {
@@ -43,7 +43,7 @@ impl Engine {
             event: plan.event,
             frequency: plan.frequency,
             signal_budget: plan.signal_budget,
-            timeout: ATTACH_PATIENCE,
+            timeout: ATTACH_TIMEOUT,
         };
         let spool = Spool::create(output)?;
         match Session::attach(process, library::FOR_RECORDINGS, &options) {

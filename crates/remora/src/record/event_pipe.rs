@@ -24,15 +24,15 @@ use std::time::{Duration, Instant};
 /// The runtime's buffer in the target, MiB.
 const BUFFER: u32 = 64;
 /// Timeout for the runtime's list of methods and modules at the end.
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout for the first entry of that list, and between two entries.
-const QUIET_PATIENCE: Duration = Duration::from_secs(15);
+const QUIET_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for the stop request, for its answer, and for the end of an unreadable stream.
-const SHORT_PATIENCE: Duration = Duration::from_secs(1);
+const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time from the user's signal to the end.
-const HURRIED_PATIENCE: Duration = Duration::from_secs(5);
+const HURRIED_TIMEOUT: Duration = Duration::from_secs(5);
 /// Wait for data between two checks for a second interrupt.
-const LOOK: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(50);
 const OWN_FREQUENCY: &str =
     "The runtime's sampler takes about 1,000 samples a second of each thread: --frequency has no effect.";
 /// Shown before the recording.
@@ -142,7 +142,7 @@ impl EventPipe {
         let target_ended = self.over;
         let stopped = if self.over { Ok(()) } else { self.stop(asked, hurried) };
         // The runtime answers only after it has ended the session.
-        let stopped = stopped.and_then(|()| self.session.finish(SHORT_PATIENCE).map_err(|error| error.to_string()));
+        let stopped = stopped.and_then(|()| self.session.finish(SHORT_TIMEOUT).map_err(|error| error.to_string()));
         self.facts.event_session = match stopped {
             Ok(()) => EventSession::Ended,
             Err(why) => {
@@ -175,7 +175,7 @@ impl EventPipe {
 
     /// Requests the end, and receives data until then; fails with the reason if it stopped waiting.
     fn stop(&mut self, asked: Instant, hurried: impl Fn() -> bool) -> Result<(), String> {
-        self.session.stop(SHORT_PATIENCE).map_err(|error| error.to_string())?;
+        self.session.stop(SHORT_TIMEOUT).map_err(|error| error.to_string())?;
         let ended = self.ended.take();
         self.spool.ends();
         self.limit = MemoryLimit::eighth();
@@ -198,7 +198,7 @@ impl EventPipe {
             if let Some(why) = interrupted.or_else(|| self.limit.exceeded()) {
                 return Err(why);
             }
-            self.take(now + LOOK).map_err(|failure| failure.to_string())?;
+            self.take(now + INTERVAL).map_err(|failure| failure.to_string())?;
         }
         Ok(())
     }
@@ -282,7 +282,7 @@ impl End {
         if taken > hurry.taken {
             (hurry.taken, hurry.last) = (taken, now);
         }
-        now >= hurry.last + SHORT_PATIENCE || now >= hurry.since + HURRIED_PATIENCE
+        now >= hurry.last + SHORT_TIMEOUT || now >= hurry.since + HURRIED_TIMEOUT
     }
 
     /// Which patience has come to its end, if one has, when so much is named.
@@ -290,9 +290,9 @@ impl End {
         if named > self.named {
             (self.named, self.last) = (named, now);
         }
-        let patience = if is_unreadable { SHORT_PATIENCE } else { QUIET_PATIENCE };
+        let patience = if is_unreadable { SHORT_TIMEOUT } else { QUIET_TIMEOUT };
         let quiet = (now >= self.last + patience).then_some(patience);
-        quiet.or((now >= self.asked + STOP_PATIENCE).then_some(STOP_PATIENCE))
+        quiet.or((now >= self.asked + STOP_TIMEOUT).then_some(STOP_TIMEOUT))
     }
 }
 
@@ -362,11 +362,11 @@ mod tests {
         assert_eq!(end.is_late(after(14), 7, false), None);
         assert_eq!(end.is_late(after(14), 8, false), None);
         assert_eq!(end.is_late(after(28), 8, false), None, "another one was named");
-        assert_eq!(end.is_late(after(29), 8, false), Some(QUIET_PATIENCE));
+        assert_eq!(end.is_late(after(29), 8, false), Some(QUIET_TIMEOUT));
         assert_eq!(end.is_late(after(59), 9, false), None);
-        assert_eq!(end.is_late(after(60), 10, false), Some(STOP_PATIENCE), "whatever is named");
+        assert_eq!(end.is_late(after(60), 10, false), Some(STOP_TIMEOUT), "whatever is named");
         let mut end = End::new(asked, 7);
-        assert_eq!(end.is_late(after(1), 7, true), Some(SHORT_PATIENCE), "nothing more can be named");
+        assert_eq!(end.is_late(after(1), 7, true), Some(SHORT_TIMEOUT), "nothing more can be named");
     }
 
     #[test]

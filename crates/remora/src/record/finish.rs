@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Timeout for the command to end after its recorded process. (The command may be another process, and continue.)
-const COMMAND_PATIENCE: Duration = Duration::from_secs(1);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Everything needed to finish, collected at the attach.
 pub(crate) struct Finish<'a> {
@@ -152,7 +152,7 @@ fn elsewhere(profile: &Profile) -> Option<PathBuf> {
 fn tell_of(mut child: Child, why: &EndReason) {
     // The event that ended the recording may have ended the command, too: Ctrl-C goes to both.
     let ending = matches!(why, EndReason::TargetEnded(_) | EndReason::Asked);
-    let patience = if ending { COMMAND_PATIENCE } else { Duration::ZERO };
+    let patience = if ending { COMMAND_TIMEOUT } else { Duration::ZERO };
     note(&match child.status_within(patience) {
         Some(status) => format!("{} ended ({status})", child.label()),
         None => format!("{} runs on", child.label()),

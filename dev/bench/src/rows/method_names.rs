@@ -25,7 +25,7 @@ const COMPILER_NEEDS: u32 = 8;
 /// Minimum samples of a recording.
 const ENOUGH: u64 = 50;
 /// Timeout for these samples.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Managed frames in all samples, and those with a name.
 #[derive(Debug, Clone, Copy, Default)]
@@ -92,7 +92,7 @@ fn record(bench: &mut Bench, target: &Target, duration: Duration) -> Outcome<Nam
     let mut agent = Agent::attach(&bench.library, target.pid(), Event::Cpu)?;
     agent.run(duration)?;
     // On a busy machine it may take longer until anything ran.
-    agent.run_until(ENOUGH, PATIENCE)?;
+    agent.run_until(ENOUGH, TIMEOUT)?;
     let (frames, named) = agent.end(&mut bench.account)?.managed_frames;
     if frames == 0 {
         return Err("no managed frame was seen".into());

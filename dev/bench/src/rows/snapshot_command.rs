@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 /// The variable with the command's path.
 pub(super) const COMMAND: &str = "REMORA_BENCH_COMMAND";
 /// Time between two checks for the file.
-const LOOK: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(1);
 /// Timeout for a snapshot.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A temporary folder, removed on drop.
 pub(super) struct Folder(PathBuf);
@@ -74,11 +74,11 @@ pub(super) fn take_as(process_id: u32, folder: &Folder, way: &[&str]) -> Outcome
 /// Waits for the file, which gets its name when it is complete.
 fn until_there(child: &mut Child, file: &Path, begun: Instant) -> Outcome<f64> {
     while !file.exists() {
-        if begun.elapsed() > PATIENCE || child.try_wait()?.is_some_and(|status| !status.success()) {
+        if begun.elapsed() > TIMEOUT || child.try_wait()?.is_some_and(|status| !status.success()) {
             let _ = child.kill();
             return Err("there is no snapshot".into());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(INTERVAL);
     }
     Ok(begun.elapsed().as_secs_f64())
 }

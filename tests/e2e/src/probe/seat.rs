@@ -1,6 +1,6 @@
 //! A place inside the target, as the test uses it: orders, answers, and other processes with its channel.
 
-use crate::PATIENCE;
+use crate::TIMEOUT;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -33,7 +33,7 @@ impl Drop for User {
 impl Seat {
     /// A new seat, after the probe has sent its place.
     pub(super) fn greeted(stream: UnixStream) -> Seat {
-        let bounded = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
+        let bounded = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(TIMEOUT)));
         bounded.unwrap_or_else(|error| panic!("cannot bound the wait for the probe: {error}"));
         let mut seat = Seat { stream: BufReader::new(stream), words: Vec::new() };
         let line = seat.read_line("where it is");

@@ -89,12 +89,12 @@ impl Dump {
     fn collected(process_id: u32, keywords: u64, is_enough: impl Fn(&Dump) -> bool) -> Dump {
         let mut session = begun(process_id, keywords);
         let (mut parser, mut dump) = (Parser::new(), Dump::default());
-        let (mut piece, end) = (vec![0; 1 << 20], Instant::now() + remora_e2e::PATIENCE);
+        let (mut piece, end) = (vec![0; 1 << 20], Instant::now() + remora_e2e::TIMEOUT);
         let mut is_stopping = false;
         while !parser.ended() {
             assert!(Instant::now() < end, "the session did not end");
             if is_enough(&dump) && !is_stopping {
-                session.stop(remora_e2e::PATIENCE).expect("the session is asked to end");
+                session.stop(remora_e2e::TIMEOUT).expect("the session is asked to end");
                 is_stopping = true;
             }
             match session.read(&mut piece) {
@@ -104,7 +104,7 @@ impl Dump {
                 Err(error) => panic!("the stream broke off: {error}"),
             }
         }
-        session.finish(remora_e2e::PATIENCE).expect("the session has ended");
+        session.finish(remora_e2e::TIMEOUT).expect("the session has ended");
         assert_eq!(dump.dropped, 0, "the runtime has dropped events");
         dump
     }

@@ -20,9 +20,9 @@ const LONGEST_RUN: Duration = Duration::from_secs(15);
 /// The number of waits that this is divided into.
 const TURNS: u32 = 100;
 /// How long the first run of each runtime waits for a detach request. Later runs wait as long if one came.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// The wait of later runs if no request came.
-const SHORT_PATIENCE: Duration = Duration::from_millis(30);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(30);
 /// Maximum of hanging runs for a runtime; the remaining runs are skipped.
 const MOST_HANGS: usize = 2;
 /// Maximum of reported findings for a clause; more would repeat them.
@@ -89,7 +89,7 @@ impl Laboratory<'_> {
     /// Makes all runs.
     pub fn run(&self) -> Report {
         let run_processes = RunProcesses::new();
-        let first: Vec<RunSpec> = self.runtime_versions.iter().map(|one| self.order(*one, 0, PATIENCE)).collect();
+        let first: Vec<RunSpec> = self.runtime_versions.iter().map(|one| self.order(*one, 0, TIMEOUT)).collect();
         let mut all = self.all(&run_processes, &first);
         let asked: BTreeMap<&str, bool> = all
             .iter()
@@ -99,7 +99,7 @@ impl Laboratory<'_> {
             .flat_map(|seed| self.runtime_versions.iter().map(move |one| (seed, *one)))
             .map(|(seed, one)| {
                 let leaves = asked.get(name(one)).copied().unwrap_or(false);
-                self.order(one, seed, if leaves { PATIENCE } else { SHORT_PATIENCE })
+                self.order(one, seed, if leaves { TIMEOUT } else { SHORT_TIMEOUT })
             })
             .collect();
         let wanted = (first.len() + later.len()) as u64;

@@ -23,7 +23,7 @@ const FOLDERS: [&str; 2] = ["/tmp", "/dev/shm"];
 /// A path without a listener.
 const NOBODY: &str = "/nobody/listens/here";
 /// Time between two checks.
-const LOOK: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(1);
 /// Shortest sampling time, microseconds.
 const SHORTEST: usize = 2_000;
 const LONGEST: usize = 10_000;
@@ -104,7 +104,7 @@ impl Recorder {
                 match listener.accept() {
                     // An agent that disconnects early needs no handling.
                     Ok((stream, _)) => _ = serve(stream, (manner, is_watched), &confirmed, &mut random),
-                    Err(_) => std::thread::sleep(LOOK),
+                    Err(_) => std::thread::sleep(INTERVAL),
                 }
             }
         });
@@ -138,7 +138,7 @@ fn serve(
     random: &mut Random,
 ) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_read_timeout(Some(INTERVAL))?;
     let (mut frame, mut is_confirmed) = (Frame::default(), false);
     welcome(&stream, is_watched)?;
     loop {

@@ -44,11 +44,11 @@ const LAST_INSTRUCTIONS: Duration = Duration::from_secs(1);
 /// How long a profiler without callbacks may do the wrong thing.
 const UNHEARD: Duration = Duration::from_millis(100);
 /// Time between two checks.
-const LOOK: Duration = Duration::from_micros(200);
+const INTERVAL: Duration = Duration::from_micros(200);
 /// Minimum of checks, however slow the machine is.
-const FEWEST_LOOKS: u32 = 100;
+const FEWEST_CHECKS: u32 = 100;
 /// Maximum time counted for one check: the machine may have been suspended in between.
-const LONGEST_LOOK: Duration = Duration::from_millis(100);
+const LONGEST_CHECK: Duration = Duration::from_millis(100);
 /// Pause of the program's threads between two steps, nanoseconds of model time.
 const PACE: u64 = 5_000_000;
 /// Latest exit in the middle of profiling after the attach, milliseconds.
@@ -396,11 +396,11 @@ fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
         if holds() {
             return true;
         }
-        if waited > longest && looks > FEWEST_LOOKS {
+        if waited > longest && looks > FEWEST_CHECKS {
             return false;
         }
-        std::thread::sleep(LOOK);
-        waited += begun.elapsed().min(LONGEST_LOOK);
+        std::thread::sleep(INTERVAL);
+        waited += begun.elapsed().min(LONGEST_CHECK);
         looks += 1;
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Settings {
 }
 
 /// How long SetEventMask waits for a background GC, nanoseconds. In a real process this is the trigger's time-out.
-const PATIENCE: u64 = 10_000_000_000;
+const TIMEOUT: u64 = 10_000_000_000;
 
 impl Runtime {
     /// Sets the GC mode, before the program starts.
@@ -76,7 +76,7 @@ impl Runtime {
     fn switch_off_for_attach(&self) -> Result<(), HResult> {
         self.lock().heap.gc.off_for_profiler = true;
         schedule::note("Concurrent collections are switched off", 0);
-        if mutation::is("GCH-05/5") || schedule::wait_until(Some(PATIENCE), || !self.lock().heap.gc.background) {
+        if mutation::is("GCH-05/5") || schedule::wait_until(Some(TIMEOUT), || !self.lock().heap.gc.background) {
             return Ok(());
         }
         self.lock().heap.gc.off_for_profiler = false;

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 
 /// Limit for the agent's detach after the last other activity, nanoseconds of virtual time: the runtime's longest sleeps plus the agent's
 /// longest waits.
-const PATIENCE: u64 = 1_300_000_000_000;
+const TIMEOUT: u64 = 1_300_000_000_000;
 
 /// The settings shared by every schedule of an exploration.
 #[derive(Debug, Clone, Copy, Default)]
@@ -157,14 +157,14 @@ fn direct(seed: u64, setting: ScheduleSetting, faults: &Arc<Faults>, reached: &R
 fn wait_for_the_end(process: &Process, application: &[Task], recorded: &RecordingResult, other: Option<Task>) {
     let others_done = || recorded.ended.load(Ordering::SeqCst) && other.is_none_or(schedule::has_ended);
     let application_done = || application.iter().all(|task| schedule::has_ended(*task));
-    schedule::wait_until(Some(PATIENCE), || {
+    schedule::wait_until(Some(TIMEOUT), || {
         process.runtime.is_exiting() || (others_done() && application_done() && !process.runtime.is_attaching())
     });
     if process.runtime.is_exiting() {
         schedule::sleep(1_000_000_000);
         return;
     }
-    schedule::wait_until(Some(PATIENCE), || {
+    schedule::wait_until(Some(TIMEOUT), || {
         agents(process).all(|agent| agent.status() == Status::Gone) && !process.library.is_mapped()
     });
     // The agent's threads may still run their last instructions.

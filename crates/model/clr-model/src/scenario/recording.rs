@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The trigger's own time-out for an attach answer, not the runtime's.
-const PATIENCE: u64 = 5_000 * MILLISECOND;
+const TIMEOUT: u64 = 5_000 * MILLISECOND;
 
 /// The plan of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ fn run(process: &Arc<Process>, plan: Plan, recorded: &Arc<RecordingResult>) {
         schedule::note("The recording process is killed", 0);
         return process.link.kill();
     }
-    let answered = schedule::wait_until(Some(PATIENCE), || answer.get().is_some() || process.runtime.is_exiting());
+    let answered = schedule::wait_until(Some(TIMEOUT), || answer.get().is_some() || process.runtime.is_exiting());
     *recorded.answer.lock().expect("no panic while locked") = answer.get();
     if !answered || !answer.get().is_some_and(HResult::is_success) {
         return process.link.kill();
@@ -86,7 +86,7 @@ fn run(process: &Arc<Process>, plan: Plan, recorded: &Arc<RecordingResult>) {
     let is_over = |said: &FromAgent| {
         matches!(said, FromAgent::Detached | FromAgent::Inert { .. } | FromAgent::DetachRefused { .. })
     };
-    read_until(process, recorded, PATIENCE, || process.link.has_said(is_over));
+    read_until(process, recorded, TIMEOUT, || process.link.has_said(is_over));
     process.link.kill();
 }
 

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 pub const COMPRESSION: u32 = 100;
 
 /// The interval between two checks of a waiting thread, unless it is woken.
-const LOOK: Duration = Duration::from_micros(300);
+const INTERVAL: Duration = Duration::from_micros(300);
 
 /// How long the system may take a thread's CPU in the middle of the runtime's own instructions. That is no fault of the profiler.
 const PREEMPTED: Duration = Duration::from_millis(100);
@@ -87,7 +87,7 @@ pub fn use_os_threads_at(seed: u64, compression: u32) -> &'static OsThreads {
 pub fn settle(settled: impl Fn() -> bool) {
     let begun = Instant::now();
     while !settled() && begun.elapsed() < PREEMPTED {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(INTERVAL);
     }
 }
 
@@ -168,7 +168,7 @@ impl OsThreads {
                 let (guard, _) = self
                     .changed
                     .1
-                    .wait_timeout(guard, left.map_or(LOOK, |left| left.min(LOOK)))
+                    .wait_timeout(guard, left.map_or(INTERVAL, |left| left.min(INTERVAL)))
                     .expect("no panic while locked");
                 drop(guard);
             }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Measurements in a window.
-const LOOKS: usize = 9;
+const CHECKS: usize = 9;
 /// The target's CPU time between two measurements.
 const BETWEEN: Duration = Duration::from_millis(60);
 
@@ -56,9 +56,9 @@ pub struct Window {
 impl Window {
     /// Measures a running target.
     pub fn of(target: &Target) -> Window {
-        let mut looks = [[0; LOOKS]; KINDS.len()];
+        let mut looks = [[0; CHECKS]; KINDS.len()];
         let (mut libraries, mut leads_to) = (0, BTreeMap::new());
-        for look in 0..LOOKS {
+        for look in 0..CHECKS {
             until_used(target.pid(), BETWEEN);
             let facts = Facts::of(target.pid());
             // An assembly that the program or the runtime loads later keeps two descriptors, and is loaded once.
@@ -76,7 +76,7 @@ impl Window {
         }
         let kinds = looks.map(|mut looks| {
             looks.sort_unstable();
-            [looks[0], looks[LOOKS / 2], looks[LOOKS - 1]]
+            [looks[0], looks[CHECKS / 2], looks[CHECKS - 1]]
         });
         Window { kinds, staying: libraries, leads_to }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Checks for leftovers. A thread inside the application's signal handler blocks that signal for a moment. The runtime closes its end of
 /// a connection later than we do.
-const LOOKS: u32 = 300;
+const CHECKS: u32 = 300;
 /// The first version that ends an EventPipe session without a deadlock.
 const FIRST_THAT_ENDS_SESSIONS: u32 = 5;
 /// The program that the end of a session can crash, in every version: docs/guide/risks.md says why.
@@ -275,7 +275,7 @@ fn left(pid: u32, before: &Facts) -> Vec<String> {
     let mut before = before.clone();
     before.blocked.retain(|_, mask| *mask == 0);
     let mut left = Vec::new();
-    for _ in 0..LOOKS {
+    for _ in 0..CHECKS {
         let facts = Facts::of(pid);
         left = facts.left_since(&before);
         left.retain(|what| !what.contains("-stays.so"));
