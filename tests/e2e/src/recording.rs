@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// CPU time that yields some samples, with every engine.
-const SOME_SAMPLES: Duration = Duration::from_millis(60);
+const SOME_SAMPLES: Duration = Duration::from_millis(200);
 
 /// The same for an idle target: samples of blocked threads.
 const ENOUGH_SENT: u64 = 30;
