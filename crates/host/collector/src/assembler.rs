@@ -2,7 +2,9 @@
 
 use crate::names::Names;
 use crate::scaling::Used;
-use remora_profile::{FrameIx, LossCause, NumberMap, Profile, Sample, StackIx, State, Thread, ThreadIx};
+use remora_profile::{
+    FrameIx, LossCause, NumberMap, Profile, Sample, StackIx, State, Thread, ThreadIx, WAITING_FOR_CPU,
+};
 use remora_wire::{Foreign, Message, Place, sample_flags};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -13,7 +15,6 @@ pub(crate) const MOST_TIME: u64 = 1 << 62;
 
 /// Replaces the outer frames of a stack cut at the depth limit.
 const TRUNCATED: &str = "[truncated]";
-const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
 
 /// The profile under construction.
 #[derive(Default)]

@@ -31,7 +31,7 @@ pub use scale::{LARGEST_SCALE, UNSCALED};
 pub use stack::{StackIx, StackNode};
 pub use summary::{HotMethod, Summary, ThreadShare};
 pub use thread::{Thread, ThreadIx};
-pub use wait::Wait;
+pub use wait::{WAITING_FOR_CPU, Wait};
 
 use std::collections::HashMap;
 

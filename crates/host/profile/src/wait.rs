@@ -7,11 +7,11 @@ use strum::IntoStaticStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Wait {
-    /// A lock: `Monitor`, `Lock`, `ReaderWriterLockSlim`, `Mutex`.
+    /// A lock: `Monitor`, `Lock`, `ReaderWriterLockSlim`, `SpinLock`.
     Lock,
     /// A task: `Wait`, `Result`, `GetAwaiter().GetResult()`.
     Task,
-    /// An event, a semaphore, a queue, another thread.
+    /// An event, a semaphore, a mutex, a queue, another thread.
     Event,
     /// A time: `Thread.Sleep`.
     Sleep,
@@ -28,7 +28,7 @@ pub enum Wait {
 }
 
 /// Beginnings of names, with what their callers wait for. The first one that fits counts.
-const WAITS: [(&str, Wait); 34] = [
+const WAITS: [(&str, Wait); 33] = [
     ("System.Threading.LowLevelLifoSemaphore.", Wait::IdlePool),
     ("System.Threading.PortableThreadPool.GateThread.", Wait::IdleRuntime),
     ("System.Threading.TimerQueue.TimerThread", Wait::IdleRuntime),
@@ -40,7 +40,6 @@ const WAITS: [(&str, Wait); 34] = [
     ("System.Threading.Lock.", Wait::Lock),
     ("System.Threading.ReaderWriterLock", Wait::Lock),
     ("System.Threading.SpinLock.", Wait::Lock),
-    ("System.Threading.Mutex.", Wait::Lock),
     ("System.Threading.Tasks.Task.", Wait::Task),
     ("System.Threading.Tasks.Task<", Wait::Task),
     ("System.Threading.Tasks.ValueTask", Wait::Task),
@@ -65,8 +64,8 @@ const WAITS: [(&str, Wait); 34] = [
     ("SystemNative_", Wait::Io),
 ];
 
-/// The leaf of a thread that is ready to run.
-const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
+/// The mark at the leaf of a thread that is ready to run.
+pub const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
 
 impl Wait {
     /// Its name in reports: `lock`, `idle-pool`.

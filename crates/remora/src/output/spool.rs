@@ -153,8 +153,8 @@ impl HeapSpool {
         }
     }
 
-    /// Stores the next piece of the stream as it came: whoever reads the file decodes it. After a failure [`HeapSpool::must_end`] is true, and nothing more is stored. The reserve is
-    /// for the end of the file, and pieces arrive faster than the caller checks.
+    /// Stores the next piece of the stream as it came: whoever reads the file decodes it. After a failure [`HeapSpool::must_end`] is true,
+    /// and nothing more is stored. The reserve is for the end of the file, and pieces arrive faster than the caller checks.
     pub(crate) fn stream(&mut self, piece: Foreign<&[u8]>) {
         if self.must_end() {
             self.is_cut = true;

@@ -3,6 +3,7 @@
 use super::method::Method;
 use crate::console::{Page, line, percent};
 use remora_profile::{ApplicationRule, ApplicationTime, Event, FrameIx, Profile, ThreadIx};
+use remora_symbols::split_outside;
 use remora_terminal::Table;
 use remora_terminal::duration::show;
 use serde::Serialize;
@@ -79,31 +80,19 @@ fn rule_text(rule: &ApplicationRule) -> String {
 
 /// The name without the list of parameters: `Orders.Cart<T>.Total`.
 fn without_parameters(name: &str) -> &str {
-    let mut depth = 0_u32;
-    let list = name.char_indices().find(|(at, character)| {
-        match character {
-            '<' => depth += 1,
-            '>' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        *character == '(' && depth == 0 && *at > 0
-    });
-    list.map_or(name, |(at, _)| &name[..at])
+    let before = split_outside(name, ["<", ">"], &['(']).first().copied().unwrap_or_default();
+    if before.is_empty() { name } else { before }
 }
 
 /// Type and method, without namespace and parameters: `Thread.Sleep`, `DelayPromise..ctor`.
 fn short(name: &str) -> &str {
     let name = without_parameters(name);
-    let mut depth = 0_u32;
-    let mut dots = name.char_indices().rev().filter(|(at, character)| {
-        match character {
-            '>' => depth += 1,
-            '<' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        *character == '.' && depth == 0 && !name[..*at].ends_with('.')
-    });
-    dots.nth(1).map_or(name, |(at, _)| &name[at + 1..])
+    let parts = split_outside(name, ["<", ">"], &['.']);
+    // The name of a constructor begins with a dot.
+    let is_constructor = parts.iter().rev().nth(1).is_some_and(|part| part.is_empty());
+    let kept = parts.iter().rev().take(if is_constructor { 3 } else { 2 });
+    let length: usize = kept.map(|part| part.len() + 1).sum();
+    &name[name.len().saturating_sub(length - 1)..]
 }
 
 fn name(profile: &Profile, frame: FrameIx) -> &str {
