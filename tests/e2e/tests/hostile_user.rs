@@ -16,6 +16,8 @@ use support::{compile, open_folder};
 
 /// Users without other processes: the target's, and another one.
 const USER: u32 = 64_201;
+/// A user without processes, so that the limit of processes is that of the test.
+const OTHER_USER: u32 = 64_203;
 const STRANGER: u32 = 64_202;
 
 /// Exit codes: not allowed, nobody answers, another command records it, the target refuses, the output cannot be written, something stays in the target.
@@ -402,10 +404,27 @@ fn a_process_with_a_sparse_library_or_a_megabyte_of_arguments_spoils_no_list_for
     assert_eq!(other.row()["runtime_version"], "2.0");
     let text = bounded(&["ps"]).succeeded().text();
     let all = [&sparse, &other].map(Hostile::pid);
-    assert!(
-        all.iter().all(|pid| text.lines().any(|line| line.trim_start().starts_with(&format!("{pid} ")))),
-        "{all:?}"
-    );
+    let shown: Vec<String> = text.lines().map(|line| line.chars().take(120).collect()).collect();
+    let is_shown = |pid: &String| shown.iter().any(|line| line.trim_start().starts_with(&format!("{pid} ")));
+    assert!(all.iter().all(is_shown), "{all:?}: {shown:#?}");
+}
+
+/// Processes whose inspection got no thread were missing from the list.
+#[test]
+fn regression_a_remora_with_few_threads_listed_some_processes_only() {
+    let hostile = Hostile::start("refusing");
+    let folder = open_folder();
+    let program = folder.path().join("remora");
+    fs::copy(Remora::command().get_program(), &program).unwrap();
+    let limited = |processes: u32| {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--reuid={OTHER_USER}")).arg(format!("--regid={OTHER_USER}")).args(["--clear-groups"]);
+        command.args(["prlimit", &format!("--nproc={processes}")]).arg(&program).args(["ps", "--json"]);
+        Remora::spawn(command).finish()
+    };
+    limited(1).failed_with(REFUSED, &["cannot start a thread", "raise the limit of threads or memory for remora"]);
+    let listed = limited(2).succeeded().json();
+    assert!(listed.as_array().unwrap().iter().any(|row| row["process_id"] == hostile.target.pid()), "{listed:#}");
 }
 
 /// Whether the output is plain lines without terminal control sequences.

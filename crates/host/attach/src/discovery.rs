@@ -2,15 +2,15 @@
 //!
 //! A process that ends meanwhile is omitted; one without read permission is listed as far as its socket reveals it.
 
+mod inspectors;
+
 use crate::error::{Error, Reason};
 use crate::proc::{Proc, is_out_of_descriptors};
-use crate::process::{Process, has_ended, inspect, refusal, unexamined};
-use crate::survey::Survey;
+use crate::process::{Process, has_ended, refusal, unexamined};
 use crate::windowed::Limit;
+use inspectors::Inspectors;
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time limit for the files of one of many processes.
@@ -23,8 +23,6 @@ const TIME_OF_A_LIST: Duration = Duration::from_secs(15);
 const AT_A_TIME: usize = 4;
 /// Processes of one user that may keep us waiting before the others of that user come last.
 const SLOW_OF_A_USER: usize = 2;
-/// Time for all else that is read of a process: little, unless it keeps us waiting.
-const TIME_BESIDE: Duration = Duration::from_secs(1);
 
 /// Finds one process by its id, or by the id of one of its threads.
 pub fn find(pid: u32) -> Result<Process, Error> {
@@ -58,7 +56,9 @@ pub fn find_in(proc: &Proc, pid: u32) -> Result<Process, Error> {
     let unread = |error| Error::unread(proc, pid, error);
     let status = proc.status(pid).map_err(unread)?;
     let pid = if status.process_id == 0 { pid } else { status.process_id };
-    match inspect_within(TIME_ALONE, proc, pid, &Arc::new(Survey::begin())).map_err(unread)? {
+    let mut inspectors = Inspectors::new(proc, TIME_ALONE);
+    inspectors.begin(pid).map_err(|error| Error::io("start", "a thread", error))?;
+    match inspectors.next().map_or(Ok(None), |inspected| inspected.found).map_err(unread)? {
         Some(process) => Ok(process),
         None => Err(unrecognised(proc, pid)),
     }
@@ -66,42 +66,41 @@ pub fn find_in(proc: &Proc, pid: u32) -> Result<Process, Error> {
 
 /// Like [`processes`], in another `/proc`.
 pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
-    let survey = Arc::new(Survey::begin());
     let ourselves = std::process::id();
     let pids = proc.pids().map_err(|error| Error::io("read", proc.path(0, "").join(".."), error))?;
-    let queue = Mutex::new(Queue::of(pids.into_iter().filter(|pid| *pid != ourselves)));
+    let mut queue = Queue::of(pids.into_iter().filter(|pid| *pid != ourselves));
     let user = |pid| proc.status(pid).map_or(0, |status| status.effective_uid);
     let deadline = Instant::now() + TIME_OF_A_LIST;
-    let (found, failed) = (Mutex::new(Vec::new()), Mutex::new(None));
-    std::thread::scope(|scope| {
-        for _ in 0..AT_A_TIME {
-            scope.spawn(|| {
-                loop {
-                    let Some(pid) = lock(&queue).next(user) else { break };
-                    let begun = Instant::now();
-                    let process = match begun < deadline {
-                        true => inspect_within(TIME_IN_A_LIST, proc, pid, &survey),
-                        false => Ok(unexamined(proc, pid, Limit::Time)),
-                    };
-                    if begun.elapsed() >= TIME_IN_A_LIST {
-                        lock(&queue).was_slow(user(pid));
-                    }
-                    match process {
-                        Ok(process) => lock(&found).extend(process),
-                        // Without descriptors no process is seen, which does not mean that there is none.
-                        Err(error) if is_out_of_descriptors(&error) => {
-                            lock(&failed).get_or_insert(Error::unread(proc, pid, error));
-                        }
-                        Err(_) => {}
-                    }
+    let mut inspectors = Inspectors::new(proc, TIME_IN_A_LIST);
+    let mut at_a_time = AT_A_TIME;
+    let mut found = Vec::new();
+    loop {
+        while inspectors.busy() < at_a_time {
+            let Some(pid) = queue.next(user) else { break };
+            if Instant::now() >= deadline {
+                found.extend(unexamined(proc, pid, Limit::Time));
+                continue;
+            }
+            match inspectors.begin(pid) {
+                Ok(()) => {}
+                Err(error) if inspectors.busy() == 0 => return Err(Error::io("start", "a thread", error)),
+                Err(_) => {
+                    at_a_time = inspectors.busy();
+                    queue.first.push_front(pid);
                 }
-            });
+            }
         }
-    });
-    if let Some(error) = lock(&failed).take() {
-        return Err(error);
+        let Some(inspected) = inspectors.next() else { break };
+        if inspected.took >= TIME_IN_A_LIST {
+            queue.was_slow(user(inspected.pid));
+        }
+        match inspected.found {
+            Ok(process) => found.extend(process),
+            // Without descriptors no process is seen, which does not mean that there is none.
+            Err(error) if is_out_of_descriptors(&error) => return Err(Error::unread(proc, inspected.pid, error)),
+            Err(_) => {}
+        }
     }
-    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_by_key(|process| process.pid);
     Ok(found)
 }
@@ -132,26 +131,6 @@ impl Queue {
 
     fn was_slow(&mut self, user: u32) {
         *self.slow.entry(user).or_default() += 1;
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Examines a process, and its files for this long, in a separate thread, which is abandoned if it takes longer.
-/// A process can block readers of its files in `/proc`. Its arguments, for one, are in its own memory, which its own file system may back.
-fn inspect_within(time: Duration, proc: &Proc, pid: u32, survey: &Arc<Survey>) -> io::Result<Option<Process>> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let (theirs, survey) = (proc.clone(), Arc::clone(survey));
-    let look = move || drop(sender.send(inspect(&theirs, pid, &survey, time)));
-    let thread = std::thread::Builder::new().name("inspect".to_owned()).spawn(look)?;
-    match receiver.recv_timeout(time + TIME_BESIDE) {
-        Ok(found) => found,
-        Err(RecvTimeoutError::Timeout) => Ok(unexamined(proc, pid, Limit::Time)),
-        // A fault of ours must not hide the other processes.
-        Err(RecvTimeoutError::Disconnected) if thread.join().is_err() => Ok(unexamined(proc, pid, Limit::Fault)),
-        Err(RecvTimeoutError::Disconnected) => Ok(None),
     }
 }
 

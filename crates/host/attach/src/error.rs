@@ -285,6 +285,9 @@ impl Error {
             Error::NoSocketPlace { .. } => vec![Remedy::GiveSocketDirectory, Remedy::UseEventPipe],
             Error::BadLibrary { .. } => vec![Remedy::ReinstallRemora],
             Error::Io { source, .. } if is_out_of_descriptors(source) => vec![Remedy::RaiseOwnOpenFiles],
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::WouldBlock => {
+                vec![Remedy::RaiseOwnThreads]
+            }
             Error::Io { .. } => vec![Remedy::CheckPermissions],
         }
     }

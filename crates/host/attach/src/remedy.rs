@@ -96,6 +96,8 @@ pub enum Remedy {
     },
     /// Raise the recorder's own limit of open files.
     RaiseOwnOpenFiles,
+    /// Raise the recorder's own limits of processes or of memory.
+    RaiseOwnThreads,
     /// Start the program without the other profiler.
     RestartWithoutProfiler,
     /// Detach other profilers.

@@ -85,6 +85,9 @@ fn words(remedy: &Remedy) -> String {
         Remedy::RaiseOpenFiles { pid } => {
             return format!("raise the limit, which needs no restart: prlimit --pid {pid} --nofile=65536");
         }
+        Remedy::RaiseOwnThreads => {
+            "raise the limit of threads or memory for remora (`ulimit -u`, `ulimit -v`, `pids.max`)"
+        }
         Remedy::RaiseOwnOpenFiles => "raise the limit of open files for remora (`ulimit -n 1024`)",
         Remedy::RestartWithoutProfiler => "start the program without the other profiler",
         Remedy::DetachOthers => "have other profilers detached",

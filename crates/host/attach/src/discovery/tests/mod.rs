@@ -184,11 +184,27 @@ fn a_pipe_in_place_of_the_runtimes_file_does_not_hold_us() {
 fn a_process_that_keeps_its_reader_waiting_is_listed_with_the_reason() {
     let made = MadeUp::core_clr();
     made.becomes_a_pipe("cmdline");
-    let survey = Arc::new(Survey::begin());
-    let found = inspect_within(Duration::ZERO, &made.proc(), PID, &survey).expect("it lives").expect("listed");
+    let proc = made.proc();
+    let mut inspectors = Inspectors::new(&proc, Duration::ZERO);
+    inspectors.begin(PID).expect("a thread");
+    let found = inspectors.next().expect("inspected").found.expect("it lives").expect("listed");
     assert_eq!((found.pid, found.namespaced_pid), (PID, INNER_PID));
     assert_eq!(found.attachable, Err(Reason::NotExamined { limit: Limit::Time }));
     made.write_when_read("cmdline", b"dotnet\0", || {});
+}
+
+/// Each of hundreds of processes had a thread of its own. Where the system refused one, its process was missing from the list.
+#[test]
+fn regression_processes_were_missing_for_lack_of_threads_which_are_used_again() {
+    let made = MadeUp::core_clr();
+    let proc = made.proc();
+    let mut inspectors = Inspectors::new(&proc, TIME_ALONE);
+    for _ in 0..20 {
+        inspectors.begin(PID).expect("a thread");
+        let inspected = inspectors.next().expect("inspected");
+        assert_eq!((inspected.pid, inspected.found.expect("it lives").is_some()), (PID, true));
+    }
+    assert_eq!((inspectors.started(), inspectors.busy(), inspectors.next().is_none()), (1, 0, true));
 }
 
 /// A program with gigabytes of names was read to its end, and `ps` ran out of memory.
