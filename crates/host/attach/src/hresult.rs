@@ -29,6 +29,8 @@ pub struct Meaning {
 impl HResult {
     /// No reason is given. Of a runtime that is shutting down, also this one.
     pub const FAIL: HResult = HResult(0x8000_4005);
+    /// The target was given no memory, or no thread.
+    pub const OUT_OF_MEMORY: HResult = HResult(0x8007_000E);
     /// The diagnostics server could not read the request.
     pub const BAD_ENCODING: HResult = HResult(0x8013_1384);
     /// The diagnostics server does not know the command.

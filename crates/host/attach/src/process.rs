@@ -198,7 +198,11 @@ impl Process {
         let is_of_one_that_ends = match &error {
             // An answer may also break off in its middle.
             Error::Broken { .. } | Error::Protocol(CodecError::Truncated { .. }) => true,
-            Error::RuntimeRefused(code) => [HResult::FAIL, HResult::RUNTIME_UNINITIALIZED].contains(code),
+            // While one thread executes another program, the kernel starts no thread (fs/exec.c, `in_exec`). The library then fails for lack
+            // of memory.
+            Error::RuntimeRefused(code) => {
+                [HResult::FAIL, HResult::RUNTIME_UNINITIALIZED, HResult::OUT_OF_MEMORY].contains(code)
+            }
             Error::Connect { source, .. } => {
                 matches!(source.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
             }

@@ -255,6 +255,26 @@ fn a_program_that_was_replaced_before_it_answered_is_reported_as_replaced() {
     }
 }
 
+/// While a thread of the target began to execute another program, the library got no threads. The command reported a lack of memory.
+#[test]
+fn regression_a_program_that_was_being_replaced_was_said_to_have_no_memory() {
+    let (made, server) = process_served_by(|listener| listener.accept().expect("a connection"));
+    made.set("auxv", b"before");
+    let process = made.find_served();
+    let asking = std::thread::spawn(move || attach(&process, &request(PATIENT)));
+    let (mut stream, _) = server.join().expect("served");
+    read_request(&mut stream);
+    made.becomes_a_pipe("auxv");
+    stream.write_all(&answer(0xFF, &0x8007_000E_u32.to_le_bytes())).expect("written");
+    for vector in [&b"before"[..], b"after"] {
+        made.write_when_read("auxv", vector, || {});
+    }
+    made.remove("auxv");
+    made.set("auxv", b"after");
+    let error = asking.join().expect("asked").expect_err("another program");
+    assert!(matches!(error, Error::Changed { pid: 777, .. }), "{error:?}");
+}
+
 #[test]
 fn a_process_id_that_was_used_again_is_not_asked() {
     let made = MadeUp::core_clr();
