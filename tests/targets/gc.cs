@@ -3,6 +3,7 @@
 // gc [THREADS [KEPT]]
 // KEPT objects are kept from the beginning.
 // `count` answers the objects allocated; `collections` answers the collections of each generation; `collect` makes a full one.
+// `paused` answers the nanoseconds for which collections have paused it, as the runtime counts them (.NET 7 and later, else 0).
 // `full` asks for a full one that need not stop the program, and answers whether it was `background` or `blocking`.
 using System;
 using System.Collections.Concurrent;
@@ -86,10 +87,17 @@ static class Gc
         {
             case "count": return Interlocked.Read(ref allocated).ToString();
             case "collections": return GC.CollectionCount(0) + " " + GC.CollectionCount(1) + " " + GC.CollectionCount(2);
+            case "paused": return Paused().ToString();
             case "collect": GC.Collect(); return "collected";
             case "full": return (full ??= new FullCollections()).NextIsInBackground() ? "background" : "blocking";
             default: return "unknown";
         }
+    }
+
+    static long Paused()
+    {
+        object pause = typeof(GC).GetMethod("GetTotalPauseDuration")?.Invoke(null, null);
+        return pause == null ? 0 : ((TimeSpan)pause).Ticks * 100;
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]

@@ -8,9 +8,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _, styling};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use remora_clr_model::differences::RuntimeVersion;
 use remora_heap_report::{Condition, Group};
-use remora_profile::{ApplicationRule, Event};
+use remora_profile::{ApplicationRule, Event, Profile, fold_runtime_frames};
 use remora_terminal::duration;
-use std::{ffi::OsString, path::PathBuf, str::FromStr as _, time::Duration};
+use std::{borrow::Cow, ffi::OsString, path::PathBuf, str::FromStr as _, time::Duration};
 
 /// Samples a second and thread if nothing else is said: what the field is used to, cheap, and not a divisor of anything.
 pub(crate) const HERTZ: u32 = 99;
@@ -144,6 +144,8 @@ pub(crate) struct RecordArgs {
     pub(crate) engine: EngineChoice,
     #[command(flatten)]
     pub(crate) application: ApplicationArgs,
+    #[command(flatten)]
+    pub(crate) runtime_frames: RuntimeFramesArgs,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -229,6 +231,8 @@ pub(crate) struct ReportArgs {
     pub(crate) thread: Option<String>,
     #[command(flatten)]
     pub(crate) application: ApplicationArgs,
+    #[command(flatten)]
+    pub(crate) runtime_frames: RuntimeFramesArgs,
     /// Print as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -249,6 +253,21 @@ impl ApplicationArgs {
     }
 }
 
+/// How frames of the runtime without symbols are shown.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct RuntimeFramesArgs {
+    /// Show each frame of the runtime, not one like [GC] or [runtime] for a run of them without symbols
+    #[arg(long)]
+    expand_runtime: bool,
+}
+
+impl RuntimeFramesArgs {
+    /// The profile with the frames that are shown.
+    pub(crate) fn shown(self, profile: &Profile) -> Cow<'_, Profile> {
+        if self.expand_runtime { Cow::Borrowed(profile) } else { Cow::Owned(fold_runtime_frames(profile)) }
+    }
+}
+
 /// Flags of `remora convert`.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
@@ -263,6 +282,8 @@ pub(crate) struct ConvertArgs {
     /// Overwrite a file that exists
     #[arg(long)]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) runtime_frames: RuntimeFramesArgs,
 }
 
 /// Flags of `remora ps`.

@@ -3,7 +3,7 @@
 use crate::args::ConvertArgs;
 use crate::console::note;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{FileFormat, Output};
 use crate::report::{fail_if_incomplete, open};
 
 /// Runs the command.
@@ -11,7 +11,11 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     let output = Output::resolve(&args.output, args.format.as_deref(), args.force)?;
     output.check()?;
     let recording = open(&args.file)?;
-    output.write(&recording.profile)?;
+    match output.format {
+        // It keeps every frame.
+        FileFormat::Remora => output.write(&recording.profile),
+        FileFormat::Export(_) => output.write(&args.runtime_frames.shown(&recording.profile)),
+    }?;
     if let Some(path) = output.destination.path() {
         note(&format!("wrote {}", path.display()));
     }

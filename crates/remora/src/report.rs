@@ -40,7 +40,8 @@ enum Threads {
 
 /// Runs the command.
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
-    let recording = open(&args.file)?;
+    let mut recording = open(&args.file)?;
+    recording.profile = args.runtime_frames.shown(&recording.profile).into_owned();
     let profile = &recording.profile;
     let threads = choose(profile, args.thread.as_deref())?;
     let summaries: Vec<(Option<ThreadIx>, Summary)> = match threads {

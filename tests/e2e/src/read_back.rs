@@ -103,11 +103,12 @@ impl ReadBack {
     }
 }
 
-/// Converts a recording into a file beside it, whose extension gives the format.
+/// Converts a recording, with every frame, into a file beside it, whose extension gives the format.
 #[track_caller]
 pub fn converted(recording: &Path, name: &str) -> PathBuf {
     let output = recording.with_file_name(name);
-    let arguments = [Path::new("convert"), recording, Path::new("-o"), &output, Path::new("--force")];
+    let flags = ["--force", "--expand-runtime"].map(Path::new);
+    let arguments = [Path::new("convert"), recording, Path::new("-o"), &output].into_iter().chain(flags);
     remora(arguments).succeeded();
     output
 }

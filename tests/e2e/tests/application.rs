@@ -1,10 +1,11 @@
 //! The first table of a recording names the method that somebody must change, and what its threads wait for.
 #![forbid(unsafe_code)]
 
-use remora_e2e::read_back::{ReadBack, array, number, report};
-use remora_e2e::{Recorded, Recording, Runtime, Target, on_every_runtime};
+use remora_e2e::read_back::{ReadBack, Stack, array, number, report};
+use remora_e2e::{Recorded, Recording, Runtime, Target, on_every_runtime, remora};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// Records the shop with one of its problems.
 fn shop(runtime: &Runtime, problem: &str, event: &str) -> Recorded {
@@ -55,9 +56,9 @@ fn blocked_time_is_charged_to_the_method_that_waits_and_its_wait_is_known() {
         let (wait, threads) = waits(&of_tasks, "PriceService.PriceOf(").swap_remove(0);
         assert!(wait == "task" && threads > 1, "{of_tasks:#}");
         let of_locks = application(&shop(runtime, "convoy", "wall"));
-        let (wait, threads) = waits(&of_locks, "Inventory.Reserve(").swap_remove(0);
-        // A `lock` statement calls the runtime's own code up to .NET 9.
-        assert!(["lock", "runtime"].contains(&wait.as_str()) && threads > 1, "{of_locks:#}");
+        // Up to .NET 9, a `lock` statement calls the runtime without a method of the framework. Its IL says what it waits for.
+        let is_lock = |(wait, threads): &(String, u64)| wait == "lock" && *threads > 1;
+        assert!(waits(&of_locks, "Inventory.Reserve(").iter().any(is_lock), "{of_locks:#}");
         assert!(names(&of_locks["blocked"], "wait").contains(&"idle-runtime"), "{of_locks:#}");
     });
 }
@@ -84,4 +85,47 @@ fn rows_of_application_methods_are_those_of_the_stacks_that_another_reader_sees(
         })
         .collect();
     assert_eq!(rows, expected);
+}
+
+/// The program's own count of its pauses is the truth.
+#[test]
+fn a_thread_that_collects_is_in_a_gc_for_as_long_as_the_runtime_says() {
+    for runtime in Runtime::from_major(8) {
+        let mut target = Target::start(&runtime, "gc", &["1", "200000"]);
+        remora_e2e::until("a collection", || target.ask_number("paused") > 0);
+        let (begun, before) = (Instant::now(), target.ask_number("paused"));
+        let recorded =
+            Recording::start(&target, &["--event", "wall", "--frequency", "1999", "--duration", "4s"]).finish();
+        let (took, paused) = (begun.elapsed(), target.ask_number("paused") - before);
+        recorded.is_clean();
+        let read = ReadBack::of(&recorded);
+        let of_allocator: Vec<_> = read.stacks.iter().filter(|stack| stack.thread.starts_with("allocator")).collect();
+        let weight = |stacks: &mut dyn Iterator<Item = &&Stack>| stacks.map(|stack| stack.weight).sum::<u64>() as f64;
+        let in_gc = weight(&mut of_allocator.iter().filter(|stack| read.names(stack).contains(&"[GC]")));
+        let (found, expected) = (in_gc / weight(&mut of_allocator.iter()), paused as f64 / took.as_nanos() as f64);
+        assert!(
+            expected > 0.03 && (found - expected).abs() < 0.3 * expected + 0.02,
+            "{runtime:?}: {found:.3}, not {expected:.3}"
+        );
+    }
+}
+
+#[test]
+fn a_run_of_runtime_frames_is_one_frame_unless_each_of_them_is_wanted() {
+    // This runtime has no symbols.
+    let recorded = shop(&Runtime::major_is(8), "churn", "cpu");
+    let folded = |flags: &[&str]| {
+        let file = recorded.output();
+        let arguments = ["convert", file.to_str().unwrap_or_default(), "--format", "folded", "-o", "-"];
+        remora(arguments.into_iter().chain(flags.iter().copied())).succeeded().text()
+    };
+    let (shown, expanded) = (folded(&[]), folded(&["--expand-runtime"]));
+    assert!(!shown.contains("libcoreclr.so+0x") && expanded.contains("libcoreclr.so+0x"), "{shown}");
+    for purpose in [";[GC]", ";[runtime]", ";[thread start];System."] {
+        assert!(shown.contains(purpose), "{purpose}: {shown}");
+    }
+    let weight = |text: &str| -> u64 {
+        text.lines().map(|line| line.rsplit(' ').next().unwrap_or_default().parse::<u64>().unwrap_or(0)).sum()
+    };
+    assert_eq!(weight(&shown), weight(&expanded));
 }

@@ -3,7 +3,8 @@
 use crate::names::Names;
 use crate::scaling::Used;
 use remora_profile::{
-    FrameIx, LossCause, NumberMap, Profile, Sample, StackIx, State, Thread, ThreadIx, WAITING_FOR_CPU,
+    CodeKind, FrameIx, GC, LOCK_WAIT, LossCause, NumberMap, Profile, Sample, StackIx, State, Thread, ThreadIx,
+    WAITING_FOR_CPU,
 };
 use remora_wire::{Foreign, Message, Place, sample_flags};
 use std::collections::HashMap;
@@ -15,6 +16,9 @@ pub(crate) const MOST_TIME: u64 = 1 << 62;
 
 /// Replaces the outer frames of a stack cut at the depth limit.
 const TRUNCATED: &str = "[truncated]";
+
+/// The flags of a thread off the CPU.
+const OFF_CPU: u8 = sample_flags::BLOCKED | sample_flags::RUNNABLE;
 
 /// The profile under construction.
 #[derive(Default)]
@@ -47,6 +51,10 @@ struct Known {
     kind: Kind,
     /// Otherwise it is resolved again in the next sample.
     is_settled: bool,
+    /// Native code of the runtime.
+    is_runtime: bool,
+    /// A managed statement that enters a `lock`.
+    enters_lock: bool,
 }
 
 /// Whether an address is managed code.
@@ -132,7 +140,8 @@ impl Assembler {
         let known = match place {
             Place::Managed { method, il_offset } => {
                 let frame = self.names.managed(&mut self.profile, method, il_offset);
-                Known { frame, kind: Kind::Managed, is_settled: true }
+                let enters_lock = self.names.enters_lock(method, il_offset);
+                Known { frame, kind: Kind::Managed, is_settled: true, is_runtime: false, enters_lock }
             }
             Place::Native => self.native(address, Kind::SaidToBeNative),
         };
@@ -144,12 +153,33 @@ impl Assembler {
         let is_settled = self.names.files.is_settled(address);
         let frame = self.names.native(&mut self.profile, address);
         let kind = if self.names.files.is_certainly_native(address) { Kind::Native } else { otherwise };
-        Known { frame, kind, is_settled }
+        let is_runtime = CodeKind::of(&self.profile, self.profile.frame_at(frame)) == CodeKind::Runtime;
+        Known { frame, kind, is_settled, is_runtime, enters_lock: false }
     }
 
     fn sample(&mut self, thread: u32, time: u64, weight: u64, flags: u8, addresses: &[u64]) {
         let thread = self.thread(thread);
-        let frames: Vec<FrameIx> = addresses.iter().map(|address| self.frame(*address)).collect();
+        let mut frames: Vec<FrameIx> = Vec::with_capacity(addresses.len() + 1);
+        // The call of the managed method nearest to the leaf.
+        let mut call: Option<(usize, bool)> = None;
+        let mut is_runtime = false;
+        for address in addresses {
+            let known = self.known(*address);
+            if known.kind == Kind::Managed && call.is_none() {
+                call = Some((frames.len(), known.enters_lock && is_runtime));
+            }
+            is_runtime = known.is_runtime;
+            frames.push(known.frame);
+        }
+        let (calls, enters_lock) = call.unwrap_or((frames.len(), false));
+        let purpose = match (flags & sample_flags::COLLECTING != 0, flags & OFF_CPU == sample_flags::BLOCKED) {
+            (true, _) => Some(GC),
+            (false, true) if enters_lock => Some(LOCK_WAIT),
+            _ => None,
+        };
+        if let Some(purpose) = purpose.filter(|_| calls > 0) {
+            frames.insert(calls, self.profile.marker(purpose));
+        }
         let cut = (flags & sample_flags::TRUNCATED != 0).then(|| self.profile.marker(TRUNCATED));
         let waits = (flags & sample_flags::RUNNABLE != 0).then(|| self.profile.marker(WAITING_FOR_CPU));
         let from_root = cut.into_iter().chain(frames.into_iter().rev()).chain(waits);
@@ -186,8 +216,8 @@ impl Assembler {
         self.profile.add_sample(Sample { time: sample.time.saturating_sub(self.started), ..sample });
     }
 
-    /// The frame at an address of a sample. Counts it.
-    fn frame(&mut self, address: u64) -> FrameIx {
+    /// Everything known about an address of a sample. Counts it.
+    fn known(&mut self, address: u64) -> Known {
         let known = match self.addresses.get(&address) {
             Some(known) if known.is_settled => *known,
             // Its description was lost on the way. Resolve it here as if it were native code.
@@ -206,7 +236,7 @@ impl Assembler {
                 self.managed_frames_named += u64::from(self.names.is_named(known.frame));
             }
         }
-        known.frame
+        known
     }
 
     fn thread(&mut self, id: u32) -> ThreadIx {

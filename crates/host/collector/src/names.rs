@@ -140,6 +140,16 @@ impl Names {
         il_offset.and_then(|offset| pdb.line(token, offset)).or_else(|| pdb.first_line(token))
     }
 
+    /// Whether the statement at an IL offset of a described method enters a `lock`.
+    pub(crate) fn enters_lock(&mut self, method: u32, il_offset: Option<u32>) -> bool {
+        let (Some(MethodKind::Token { module, token, .. }), Some(offset)) = (self.methods.get(&method), il_offset)
+        else {
+            return false;
+        };
+        let (module, token) = (*module, *token);
+        self.image(module).is_some_and(|image| image.enters_lock(token, offset))
+    }
+
     /// The full name of a described type, and the file of its module; `None` without a name. For an array it is the module of its elements.
     pub fn type_name(&mut self, index: u32) -> Option<(String, Option<String>)> {
         let name = self.argument(index, 0, &mut MOST_TYPES.clone()).full_name()?;

@@ -15,6 +15,7 @@ mod application;
 mod code_kind;
 mod frame;
 mod loss;
+mod runtime_frames;
 mod scale;
 mod stack;
 mod summary;
@@ -27,11 +28,12 @@ pub use application::{
 pub use code_kind::CodeKind;
 pub use frame::{Frame, FrameIx, FrameKind, StringIx};
 pub use loss::{Loss, LossCause};
+pub use runtime_frames::fold_runtime_frames;
 pub use scale::{LARGEST_SCALE, UNSCALED};
 pub use stack::{StackIx, StackNode};
 pub use summary::{HotMethod, Summary, ThreadShare};
 pub use thread::{Thread, ThreadIx};
-pub use wait::{WAITING_FOR_CPU, Wait};
+pub use wait::{GC, LOCK_WAIT, WAITING_FOR_CPU, Wait};
 
 use std::collections::HashMap;
 

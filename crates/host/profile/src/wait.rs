@@ -66,6 +66,10 @@ const WAITS: [(&str, Wait); 33] = [
 
 /// The mark at the leaf of a thread that is ready to run.
 pub const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
+/// The mark below a managed method whose `lock` statement the runtime's code below waits for.
+pub const LOCK_WAIT: &str = "[lock wait]";
+/// The mark below the managed method whose thread collects garbage in the runtime's code below.
+pub const GC: &str = "[GC]";
 
 impl Wait {
     /// Its name in reports: `lock`, `idle-pool`.
@@ -77,7 +81,12 @@ impl Wait {
     pub(crate) fn of(profile: &Profile, frame: &Frame) -> Option<Wait> {
         let name = profile.text(frame.name);
         if frame.kind == FrameKind::Synthetic {
-            return (name == WAITING_FOR_CPU).then_some(Wait::Cpu);
+            return match name {
+                WAITING_FOR_CPU => Some(Wait::Cpu),
+                LOCK_WAIT => Some(Wait::Lock),
+                GC => Some(Wait::Runtime),
+                _ => None,
+            };
         }
         WAITS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, wait)| *wait)
     }

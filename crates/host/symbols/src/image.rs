@@ -2,6 +2,7 @@
 
 use crate::error::SymbolError;
 use crate::inflate::inflated;
+use crate::lock_calls::LockCalls;
 use crate::metadata::{Guid, Metadata, Table, row_of};
 use crate::pdb::PortablePdb;
 use crate::pe::{CodeView, EMBEDDED_PDB_LIMIT, PortableExecutable};
@@ -10,12 +11,14 @@ use std::fmt;
 
 /// A managed module: its metadata, and its PDB.
 ///
-/// Parsing copies the metadata (not the code) and reads its header; everything else is decoded on demand.
+/// Parsing copies the metadata (not the code) and reads its header; everything else is decoded on demand. Of the code, only the places of
+/// `lock` statements are kept.
 pub struct ManagedImage {
     pub(crate) metadata: Metadata,
     code_view: Option<CodeView>,
     embedded_pdb: Option<(usize, Box<[u8]>)>,
     pdb: Option<PortablePdb>,
+    lock_calls: LockCalls,
 }
 
 impl ManagedImage {
@@ -24,7 +27,8 @@ impl ManagedImage {
         let file = PortableExecutable::parse(bytes.as_ref())?;
         let metadata = Metadata::parse(file.metadata()?.into()).ok_or(SymbolError::Damaged { what: "metadata" })?;
         let embedded_pdb = file.embedded_pdb().map(|(size, packed)| (size, packed.into()));
-        Ok(ManagedImage { metadata, code_view: file.code_view(), embedded_pdb, pdb: None })
+        let lock_calls = LockCalls::of(&file, &metadata);
+        Ok(ManagedImage { metadata, code_view: file.code_view(), embedded_pdb, pdb: None, lock_calls })
     }
 
     /// The module's id, different for each compilation: it identifies the loaded file.
@@ -92,6 +96,13 @@ impl ManagedImage {
             }
         }
         paths
+    }
+
+    /// Whether the statement at an IL offset of a method enters a `lock`. Without a PDB, the extent of the statement is unknown: `false`.
+    pub fn enters_lock(&self, method_token: u32, il_offset: u32) -> bool {
+        let row = row_of(method_token, Table::MethodDef);
+        let statement = row.and_then(|row| Some((row, self.pdb()?.statement(row, il_offset)?)));
+        statement.is_some_and(|(row, (from, to))| self.lock_calls.has(row, from, to))
     }
 
     /// The row of a method's token, if it exists.

@@ -78,6 +78,7 @@ mod generated;
 mod image;
 mod inflate;
 mod keyword;
+mod lock_calls;
 mod mapped;
 mod maps;
 mod member;

@@ -76,6 +76,11 @@ impl PortablePdb {
         (*found == kickoff).then_some(*move_next)
     }
 
+    /// The IL offsets of the statement at an offset: the first one, and that of the next statement.
+    pub(crate) fn statement(&self, row: u32, il_offset: u32) -> Option<(u32, u32)> {
+        self.points_of(row).around(il_offset)
+    }
+
     fn located(&self, point: Point) -> Option<(String, u32)> {
         Some((self.document_name(point.document)?, point.line))
     }

@@ -148,9 +148,18 @@ impl<'a> PortableExecutable<'a> {
     }
 
     fn at_address(&self, address: u32, size: u32) -> Option<&'a [u8]> {
+        self.starting_at(address)?.get(..size as usize)
+    }
+
+    /// The bytes from an address on, to the end of the file.
+    pub(crate) fn starting_at(&self, address: u32) -> Option<&'a [u8]> {
         let section = self.sections.iter().find(|section| section.address.contains(&address))?;
-        let offset = section.offset.checked_add(address - section.address.start)? as usize;
-        self.bytes.get(offset..offset.checked_add(size as usize)?)
+        self.bytes.get(section.offset.checked_add(address - section.address.start)? as usize..)
+    }
+
+    /// Bytes of the file.
+    pub(crate) fn length(&self) -> usize {
+        self.bytes.len()
     }
 }
 

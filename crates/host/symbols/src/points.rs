@@ -39,8 +39,19 @@ impl Points {
 
     /// The last point at or before an IL offset.
     pub(crate) fn at(&self, il_offset: u32) -> Option<Point> {
-        let after = self.0.partition_point(|point| point.il_offset <= il_offset);
-        self.0.get(after.checked_sub(1)?).copied()
+        self.0.get(self.after(il_offset).checked_sub(1)?).copied()
+    }
+
+    /// The offset of that point, and of the one after it.
+    pub(crate) fn around(&self, il_offset: u32) -> Option<(u32, u32)> {
+        let after = self.after(il_offset);
+        let next = self.0.get(after).map_or(u32::MAX, |point| point.il_offset);
+        Some((self.0.get(after.checked_sub(1)?)?.il_offset, next))
+    }
+
+    /// The number of points up to an offset.
+    fn after(&self, il_offset: u32) -> usize {
+        self.0.partition_point(|point| point.il_offset <= il_offset)
     }
 }
 

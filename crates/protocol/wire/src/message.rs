@@ -21,8 +21,10 @@ pub mod sample_flags {
     pub const CALLERS_UNKNOWN: u8 = 16;
     /// Together with [`BLOCKED`]: the thread was ready to run and waited for a CPU.
     pub const RUNNABLE: u8 = 32;
+    /// The thread ran or waited for a GC that it had suspended the runtime for.
+    pub const COLLECTING: u8 = 64;
     /// All of them.
-    pub(crate) const ALL: u8 = 63;
+    pub(crate) const ALL: u8 = 127;
 }
 
 /// A type in a method's generic arguments.
@@ -454,7 +456,7 @@ mod tests {
     fn ids_signals_and_flags_that_linux_or_the_agent_cannot_give_are_refused() {
         let decoded = |message: Message| Message::decode((&message.encode()).into()).is_ok();
         let sample = |thread, flags| Message::Sample { thread, time: 0, weight: 0, flags, addresses: vec![] };
-        assert!(decoded(sample(HIGHEST_ID, sample_flags::ALL)) && !decoded(sample(1, 64)));
+        assert!(decoded(sample(HIGHEST_ID, sample_flags::ALL)) && !decoded(sample(1, 128)));
         for thread in [HIGHEST_ID + 1, u32::MAX] {
             assert!(!decoded(sample(thread, 0)));
             assert!(!decoded(Message::Repeat { thread, time: 0, weight: 0 }));

@@ -47,10 +47,11 @@ impl Finish<'_> {
         }
         complete(&mut profile, &mut end);
         let receipt = self.before.verify(&facts, target_ended || matches!(end.why, EndReason::TargetEnded(_)));
-        let written = write(&self.output, kept, &profile);
+        let shown = self.plan.runtime_frames.shown(&profile);
+        let written = write(&self.output, kept, &profile, &shown);
         let receipt_written = write_receipt(&receipt, self.plan.receipt.as_ref());
         let outcome = Outcome {
-            profile: &profile,
+            profile: &shown,
             rule: &self.plan.rule,
             receipt: &receipt,
             output: written.is_ok().then_some(&self.output),
@@ -106,8 +107,9 @@ fn idle(profile: &Profile) -> Option<String> {
     })
 }
 
-/// Moves the recording to its output. If that fails, the failure names the file that has it.
-fn write(output: &Output, kept: Kept, profile: &Profile) -> Result<(), Failure> {
+/// Moves the recording to its output, in another format with the frames that are `shown`. If that fails, the failure names the file that
+/// has it.
+fn write(output: &Output, kept: Kept, profile: &Profile, shown: &Profile) -> Result<(), Failure> {
     let (part, whole) = match kept {
         Kept::Recording(spool) => {
             let (part, finished) = spool.finish(profile);
@@ -119,7 +121,8 @@ fn write(output: &Output, kept: Kept, profile: &Profile) -> Result<(), Failure> 
         }
         Kept::Stream(stream) => (stream.into_file(), true),
     };
-    output.write(profile).map_err(|failure| {
+    let content = if output.format == FileFormat::Remora { profile } else { shown };
+    output.write(content).map_err(|failure| {
         let kept = if whole { part.kept() } else { None };
         let saved = kept.or_else(|| {
             elsewhere(profile).inspect(|_| {

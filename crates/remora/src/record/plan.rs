@@ -1,7 +1,7 @@
 //! Resolves the flags of `record` into a plan, and refuses invalid combinations.
 
 use super::child::Printing;
-use crate::args::{EngineChoice, RecordArgs};
+use crate::args::{EngineChoice, RecordArgs, RuntimeFramesArgs};
 use crate::failure::Failure;
 use crate::output::{Destination, FileFormat, NamedFormat, Output, default_output};
 use jiff::Zoned;
@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) duration: Option<Duration>,
     /// The engine.
     pub(crate) engine: EngineChoice,
+    /// How frames of the runtime are shown.
+    pub(crate) runtime_frames: RuntimeFramesArgs,
     /// Which code is the application's.
     pub(crate) rule: ApplicationRule,
     /// Whether the result is JSON.
@@ -49,6 +51,7 @@ impl Plan {
             duration: args.duration,
             engine: args.engine,
             rule: args.application.rule(),
+            runtime_frames: args.runtime_frames,
             json: args.json,
             receipt: args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force)),
             named,

@@ -440,6 +440,12 @@ impl Platform for Linux {
         new
     }
 
+    fn collects(&self, is_begun: bool) {
+        if let Some(session) = self.session() {
+            session.collecting.store(if is_begun { this_thread() } else { 0 }, Ordering::Relaxed);
+        }
+    }
+
     fn sample_again(&self, slot: u32, thread: u32) {
         self.while_sampling(|_, session| followed_threads::sample_again(session, slot, thread));
     }

@@ -90,7 +90,7 @@ impl StackReader {
         let sample = RawSample {
             thread: at.thread,
             slot: at.slot,
-            flags: sample_flags::BLOCKED | found.flags,
+            flags: sample_flags::BLOCKED | found.flags | session.collecting(at.thread),
             time: clock::monotonic(),
             weight: at.weight,
             stack_pointer: at.stack,

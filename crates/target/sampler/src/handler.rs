@@ -186,7 +186,7 @@ fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers)
     let sample = RawSample {
         thread,
         slot: index,
-        flags: taking.flags | found.flags,
+        flags: taking.flags | found.flags | session.collecting(thread),
         time: clock::monotonic(),
         weight: taking.weight,
         stack_pointer: registers.stack,

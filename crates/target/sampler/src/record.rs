@@ -1,5 +1,7 @@
 //! A raw sample on its way from the handler to the worker.
 
+use remora_wire::sample_flags;
+
 /// Words from the stack pointer on, sent with each sample. The worker finds the caller of a frameless leaf in them.
 pub const LEAF_WORDS: usize = 32;
 
@@ -12,8 +14,8 @@ const MAXIMUM_WINDOWS: usize = 64;
 /// Marks a return address without a link.
 pub const UNKNOWN_LINK: u64 = 1 << 63;
 
-/// A flag of [`RawSample`] only: an unwind table gave the leaf's caller.
-pub const EXACT: u8 = 0x40;
+/// A flag of [`RawSample`] only: an unwind table gave the leaf's caller. It has the bit of a flag that only the worker sets.
+pub const EXACT: u8 = sample_flags::REPAIRED;
 
 /// The deepest stack. A deeper one is cut at the root's side, and its sample marked.
 pub const MAXIMUM_DEPTH: usize = 512;

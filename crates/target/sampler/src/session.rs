@@ -5,7 +5,7 @@ use crate::record::{RawSample, Scratch};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use remora_ring::Ring;
-use remora_wire::layout;
+use remora_wire::{layout, sample_flags};
 
 /// The state of a thread when the sampler asked it for a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +133,8 @@ pub struct Session<'a> {
     pub inside: AtomicU32,
     /// Whether the process was under a debugger when sampling began. A debugger halts a thread for each signal.
     pub traced: bool,
+    /// The thread that has suspended the runtime for a GC; 0: none.
+    pub collecting: AtomicU32,
     /// The main thread, whose stack the kernel made.
     pub main_thread: u32,
     /// Executable ranges: the number of bounds, then the bounds ([`crate::Ranges`]). The worker replaces them whole, and keeps the old ones
@@ -153,6 +155,7 @@ impl<'a> Session<'a> {
             slots,
             armed: AtomicBool::new(false),
             inside: AtomicU32::new(0),
+            collecting: AtomicU32::new(0),
             // SAFETY: takes no arguments. A process's main thread has the process's id.
             main_thread: unsafe { libc::getpid() } as u32,
             traced,
@@ -160,6 +163,11 @@ impl<'a> Session<'a> {
             links,
             native: AtomicPtr::new(core::ptr::null_mut()),
         }
+    }
+
+    /// The flag of a sample of `thread`: whether it collects.
+    pub(crate) fn collecting(&self, thread: u32) -> u8 {
+        if self.collecting.load(Ordering::Relaxed) == thread { sample_flags::COLLECTING } else { 0 }
     }
 
     /// Adds to a counter of [`layout`].

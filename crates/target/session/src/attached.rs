@@ -5,7 +5,7 @@
 //! this thread uses nothing with a thread-local destructor: that would run later. The scheduler decides which thread becomes the worker
 //! ([`Host::start_pair`]).
 
-use crate::clr::{Clr, HIGH_MASK, HIGH_MASK_OF_HEAP, LOW_MASK, LOW_MASK_OF_COLLECTIONS, LOW_MASK_OF_HEAP};
+use crate::clr::{Clr, HIGH_MASK, HIGH_MASK_OF_HEAP, LOW_MASK, LOW_MASK_OF_COLLECTIONS};
 use crate::fault_injection::{InjectedFault, is_injected};
 use crate::host::{Host, HostedPlatform, ThreadRoles};
 use crate::platform::Platform;
@@ -63,9 +63,8 @@ pub fn begin<H: Host>(
         let rejit = corprof::IrreversibleMask::enable_rejit(LOW_MASK, corprof::irreversible());
         info.set_event_mask2_irreversible(rejit, HIGH_MASK)?;
     } else {
-        let is_heap = config.task.is_of_heap();
-        let (low, high) = if is_heap { (LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP) } else { (LOW_MASK, HIGH_MASK) };
-        info.set_event_mask2(low, high)?;
+        let high = if config.task.is_of_heap() { HIGH_MASK_OF_HEAP } else { HIGH_MASK };
+        info.set_event_mask2(LOW_MASK, high)?;
     }
     let resources = Arc::new(ResourceRegistry::default());
     let platform = host.open(config, resources.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;

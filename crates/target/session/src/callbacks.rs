@@ -1,7 +1,7 @@
 //! The profiler callbacks: each sets state for the worker thread and returns.
 
 use crate::attached;
-use crate::clr::{HIGH_MASK_OF_HEAP, LOW_MASK_OF_COLLECTIONS, LOW_MASK_OF_HEAP};
+use crate::clr::{HIGH_MASK_OF_HEAP, LOW_MASK, LOW_MASK_OF_COLLECTIONS};
 use crate::gc_monitor::GcMonitor;
 use crate::heap_tracker::HeapTracker;
 use crate::host::{Host, HostedPlatform};
@@ -49,6 +49,13 @@ impl<H: Host> Agent<H> {
             let begun = shared.platform.now();
             tell(shared, watch);
             watch.took(shared.platform.now().saturating_sub(begun));
+        }
+    }
+
+    /// This thread begins to suspend the runtime for a GC, or the runtime resumes.
+    fn collects(&self, is_begun: bool) {
+        if let Some(shared) = self.shared.get().filter(|_| H::Platform::TASKS.recordings) {
+            shared.platform.collects(is_begun);
         }
     }
 
@@ -200,7 +207,7 @@ impl<H: Host> ProfilerCallback for Agent<H> {
             if let Some(heap) = watch.view() {
                 // Cannot be refused: it only clears flags.
                 watch.stop_if_too_expensive(|| {
-                    _ = shared.platform.set_event_mask(heap, LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
+                    _ = shared.platform.set_event_mask(heap, LOW_MASK, HIGH_MASK_OF_HEAP);
                 });
             }
         });
@@ -281,18 +288,24 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         let Some(heap) = wanted else { return };
         if let Some(monitor) = shared.gc_monitor.get().filter(|_| shared.heap_tracker.get().is_none()) {
             // Cannot be refused: it only clears flags.
-            monitor.disable(|high| _ = shared.platform.set_event_mask(heap, LOW_MASK_OF_HEAP, high));
+            monitor.disable(|high| _ = shared.platform.set_event_mask(heap, LOW_MASK, high));
         }
         shared.platform.fork_snapshot(heap);
     }
 
+    fn runtime_suspend_aborted(&self) {
+        self.collects(false);
+    }
+
     fn runtime_resume_started(&self) {
+        self.collects(false);
         if let Some(shared) = self.of_heap() {
             shared.snapshot.application_resumes();
         }
     }
 
     fn runtime_suspend_started(&self, reason: SuspendReason) {
+        self.collects(reason == SuspendReason::FOR_GC || reason == SuspendReason::FOR_GC_PREP);
         if let Some(shared) = self.shared.get() {
             shared.callback_proof.suspension_begins(reason, shared.platform.this_thread());
         }

@@ -17,18 +17,16 @@ use std::sync::atomic::Ordering;
 /// Enclosing types in a name, at most.
 const MAXIMUM_NESTING: usize = 16;
 
-/// The callbacks of a recording: unloads, to delay them; threads, to follow them.
-pub const LOW_MASK: AttachMask = AttachMask::MODULE_LOADS.with(AttachMask::THREADS);
+/// The callbacks of a recording: unloads, to delay them; threads, to follow them; suspensions, to know which thread collects.
+/// A heap snapshot needs suspensions, too, to see when the application resumes.
+pub const LOW_MASK: AttachMask = AttachMask::MODULE_LOADS.with(AttachMask::THREADS).with(AttachMask::SUSPENDS);
 /// The high half of [`LOW_MASK`].
 pub const HIGH_MASK: HighAttachMask = HighAttachMask::DYNAMIC_FUNCTION_UNLOADS;
-
-/// A heap snapshot also needs suspensions, to see when the application resumes.
-pub const LOW_MASK_OF_HEAP: AttachMask = LOW_MASK.with(AttachMask::SUSPENDS);
 
 /// Also roots and survivors. The runtime accepts this as a new flag only while it attaches the profiler. It then disables concurrent GC
 /// until the profiler detaches. Later the flag may be cleared and set (measured). It makes every GC slower, so it is set only inside our
 /// own (`gc_monitor.rs`).
-pub const LOW_MASK_OF_COLLECTIONS: AttachMask = LOW_MASK_OF_HEAP.with(AttachMask::GC);
+pub const LOW_MASK_OF_COLLECTIONS: AttachMask = LOW_MASK.with(AttachMask::GC);
 
 /// The high half for a heap snapshot: GC start and end, without details.
 pub const HIGH_MASK_OF_HEAP: HighAttachMask = HighAttachMask::BASIC_GC;
@@ -241,7 +239,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         let sees_roots = self.shared.platform.task().snapshot().is_some_and(|wanted| wanted.roots == Roots::Seen);
         if sees_roots {
             self.request_gc_monitoring(HIGH_MASK_OF_ROOTS)?;
-            self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_ROOTS).map_err(|code| code.0 as u32)?;
+            self.info.set_event_mask2(LOW_MASK, HIGH_MASK_OF_ROOTS).map_err(|code| code.0 as u32)?;
         }
         self.shared.snapshot.arm(self.info.heap_view());
         let answer = self.info.force_gc();
@@ -249,13 +247,13 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
         if sees_roots {
             self.stop_mask_changes_in_callbacks();
             // Ignore a refusal: the agent detaches soon.
-            let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_ROOTS);
+            let _ = self.info.set_event_mask2(LOW_MASK, HIGH_MASK_OF_ROOTS);
         }
         answer.map_err(|code| code.0 as u32)
     }
 
     fn methods_described(&self) {
-        let _ = self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP);
+        let _ = self.info.set_event_mask2(LOW_MASK, HIGH_MASK_OF_HEAP);
     }
 
     fn track_heap(&self, keeps: bool) -> Result<(), u32> {
@@ -272,7 +270,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
             return self.request_gc_monitoring(HIGH_MASK_OF_HEAP);
         }
         self.stop_mask_changes_in_callbacks();
-        self.info.set_event_mask2(LOW_MASK_OF_HEAP, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)
+        self.info.set_event_mask2(LOW_MASK, HIGH_MASK_OF_HEAP).map_err(|code| code.0 as u32)
     }
 
     fn suspend_and_fork(&self) -> Result<(), u32> {
@@ -297,7 +295,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
             // A main profiler's detach does not depend on the profiler count, which may be wrong.
             return true;
         }
-        if self.info.set_event_mask2(LOW_MASK.with(AttachMask::SUSPENDS), HIGH_MASK).is_err() {
+        if self.info.set_event_mask2(LOW_MASK, HIGH_MASK).is_err() {
             return false;
         }
         let thread = self.shared.platform.this_thread();

@@ -147,6 +147,9 @@ pub trait Platform: Send + Sync + 'static {
     /// periodically.
     fn follow_threads(&self) -> Vec<(u32, String)>;
 
+    /// This thread begins to suspend the runtime for a GC, or the runtime resumes. Called in callbacks; never waits, allocates or locks.
+    fn collects(&self, _is_begun: bool) {}
+
     /// Worker thread: a sample's stack is incomplete. If the thread is blocked, it is sampled once more.
     fn sample_again(&self, _slot: u32, _thread: u32) {}
 
