@@ -1,6 +1,7 @@
 //! `remora report`: the hottest methods of a recording, as text or JSON.
 
 mod application;
+mod findings;
 mod json;
 mod method;
 mod text;

@@ -42,6 +42,14 @@ fn time_is_charged_to_the_method_that_causes_it_in_the_framework_and_in_the_runt
     });
 }
 
+/// The report names a problem, and the method.
+#[track_caller]
+fn has_problem(application: &Value, problem: &str, method: &str) {
+    let is_named =
+        |row: &Value| row["problem"] == problem && row["method"].as_str().is_some_and(|name| name.starts_with(method));
+    assert!(array(&application["findings"]).iter().any(is_named), "{application:#}");
+}
+
 #[test]
 fn blocked_time_is_charged_to_the_method_that_waits_and_its_wait_is_known() {
     on_every_runtime(|runtime| {
@@ -55,10 +63,12 @@ fn blocked_time_is_charged_to_the_method_that_waits_and_its_wait_is_known() {
         };
         let (wait, threads) = waits(&of_tasks, "PriceService.PriceOf(").swap_remove(0);
         assert!(wait == "task" && threads > 1, "{of_tasks:#}");
+        has_problem(&of_tasks, "sync-over-async", "PriceService.PriceOf(");
         let of_locks = application(&shop(runtime, "convoy", "wall"));
         // Up to .NET 9, a `lock` statement calls the runtime without a method of the framework. Its IL says what it waits for.
         let is_lock = |(wait, threads): &(String, u64)| wait == "lock" && *threads > 1;
         assert!(waits(&of_locks, "Inventory.Reserve(").iter().any(is_lock), "{of_locks:#}");
+        has_problem(&of_locks, "lock-convoy", "Inventory.Reserve(");
         assert!(names(&of_locks["blocked"], "wait").contains(&"idle-runtime"), "{of_locks:#}");
     });
 }

@@ -133,6 +133,23 @@ pub struct BlockedTime {
     pub weight: u64,
     /// Number of threads.
     pub threads: usize,
+    /// Those of the thread pool.
+    pub pool_threads: usize,
+}
+
+/// The time of the thread pool's threads, nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PoolTime {
+    /// Number of threads that ran work of the pool.
+    pub threads: usize,
+    /// Those that were there in the first tenth of the recording.
+    pub threads_at_first: usize,
+    /// All their time.
+    pub total: u64,
+    /// Blocked in the application, or in what it calls. Without waits for a CPU.
+    pub blocked: u64,
+    /// Blocked outside of it: they wait for work.
+    pub idle: u64,
 }
 
 /// The time of a profile, by application code.
@@ -150,6 +167,12 @@ pub struct ApplicationTime {
     pub entry_points: Vec<EntryPoint>,
     /// Why threads were blocked, the longest first.
     pub blocked: Vec<BlockedTime>,
+    /// The threads of the pool.
+    pub pool: PoolTime,
+    /// Nanoseconds of samples on a CPU.
+    pub running: u64,
+    /// Those in code that waits by spinning, by the nearest application method with its line, most first.
+    pub spinning: Vec<(Option<FrameIx>, u64)>,
 }
 
 impl ApplicationTime {
@@ -183,20 +206,36 @@ struct Node {
     entry: Entry,
     /// What the frames between `nearest` and the leaf wait for.
     wait: Option<Wait>,
+    /// Whether one of them spins.
+    spins: bool,
+    /// Whether a thread of the pool runs it.
+    is_of_pool: bool,
 }
 
 /// The nodes of all stacks, in their order.
 fn nodes(profile: &Profile, rule: &ApplicationRule) -> Vec<Node> {
     let is_application: Vec<bool> = profile.frames().iter().map(|frame| rule.includes(profile, frame)).collect();
     let waits: Vec<Option<Wait>> = profile.frames().iter().map(|frame| Wait::of(profile, frame)).collect();
+    let is_one_of = |frame: &Frame, starts: &[&str]| {
+        let name = profile.text(frame.name);
+        starts.iter().any(|start| name.starts_with(start))
+    };
+    let spins: Vec<bool> = profile.frames().iter().map(|frame| is_one_of(frame, &SPINS)).collect();
+    let pool: Vec<bool> = profile.frames().iter().map(|frame| is_one_of(frame, &POOL)).collect();
     let entries: Vec<Entry> = profile.frames().iter().map(|frame| entry(profile, frame)).collect();
     let mut nodes: Vec<Node> = Vec::with_capacity(profile.stacks().len());
     for (index, stack) in (0..).zip(profile.stacks()) {
         let frame = stack.frame.0 as usize;
         let parent = stack.parent.and_then(|parent| nodes.get(parent.0 as usize)).copied().unwrap_or_default();
+        let is_of_pool = parent.is_of_pool || pool[frame];
         nodes.push(if is_application[frame] {
-            let outermost = parent.outermost.or(Some(stack.frame));
-            Node { nearest: Some(StackIx(index)), callee: None, outermost, entry: parent.entry, wait: None }
+            Node {
+                nearest: Some(StackIx(index)),
+                outermost: parent.outermost.or(Some(stack.frame)),
+                entry: parent.entry,
+                is_of_pool,
+                ..Node::default()
+            }
         } else {
             let is_outside = parent.outermost.is_none();
             Node {
@@ -204,6 +243,8 @@ fn nodes(profile: &Profile, rule: &ApplicationRule) -> Vec<Node> {
                 entry: if is_outside { parent.entry.max(entries[frame]) } else { parent.entry },
                 // The mark of a thread that is ready to run comes last, and says more than its callers.
                 wait: waits[frame].filter(|wait| *wait == Wait::Cpu).or(parent.wait).or(waits[frame]),
+                spins: parent.spins || spins[frame],
+                is_of_pool,
                 ..parent
             }
         });
@@ -224,6 +265,12 @@ fn entry(profile: &Profile, frame: &Frame) -> Entry {
     STARTS.iter().find(|(start, _)| name.starts_with(start)).map_or(Entry::Thread, |(_, entry)| *entry)
 }
 
+/// Beginnings of the names of methods that wait by spinning.
+const SPINS: [&str; 4] =
+    ["System.Threading.SpinWait.", "System.Threading.Thread.SpinWait", "System.Threading.SpinLock.", "sched_yield"];
+/// Of methods that run on threads of the pool only.
+const POOL: [&str; 2] = ["System.Threading.ThreadPoolWorkQueue.", "System.Threading.PortableThreadPool.WorkerThread."];
+
 /// The identity of a method: name and module, not the line.
 type Key = (StringIx, Option<StringIx>);
 
@@ -240,6 +287,19 @@ struct Sums {
     idle_threads: HashSet<ThreadIx>,
     entry_points: HashMap<(Entry, Key), (FrameIx, u64)>,
     blocked: HashMap<(Option<FrameIx>, Wait), (u64, HashSet<ThreadIx>)>,
+    threads: HashMap<ThreadIx, ThreadSum>,
+    running: u64,
+    spinning: HashMap<Option<FrameIx>, u64>,
+}
+
+/// What counts for [`PoolTime`], if the thread is of the pool.
+#[derive(Default)]
+struct ThreadSum {
+    is_of_pool: bool,
+    first: Option<u64>,
+    total: u64,
+    blocked: u64,
+    idle: u64,
 }
 
 struct MethodSum {
@@ -259,6 +319,21 @@ impl Sums {
         if let Some(outermost) = node.outermost {
             let sum = self.entry_points.entry((node.entry, key(profile, outermost))).or_insert((outermost, 0));
             sum.1 = sum.1.saturating_add(sample.weight);
+        }
+        let thread = self.threads.entry(sample.thread).or_default();
+        thread.is_of_pool |= node.is_of_pool;
+        thread.first = Some(thread.first.map_or(sample.time, |first| first.min(sample.time)));
+        thread.total = thread.total.saturating_add(sample.weight);
+        if sample.state == State::Running {
+            self.running = self.running.saturating_add(sample.weight);
+            if node.spins {
+                let weight = self.spinning.entry(nearest).or_default();
+                *weight = weight.saturating_add(sample.weight);
+            }
+        } else if nearest.is_none() {
+            thread.idle = thread.idle.saturating_add(sample.weight);
+        } else if node.wait != Some(Wait::Cpu) {
+            thread.blocked = thread.blocked.saturating_add(sample.weight);
         }
         if sample.state == State::Blocked {
             let wait = node.wait.unwrap_or(if nearest.is_some() { Wait::Runtime } else { Wait::IdleRuntime });
@@ -299,14 +374,36 @@ impl Sums {
             .map(|((entry, _), (frame, weight))| EntryPoint { entry, frame, weight })
             .collect();
         entry_points.sort_by_key(|point| (by_weight(profile, point.weight, point.frame), point.entry));
+        let is_of_pool = |thread: &&ThreadIx| self.threads.get(thread).is_some_and(|sum| sum.is_of_pool);
         let mut blocked: Vec<BlockedTime> = self
             .blocked
             .into_iter()
-            .map(|((frame, wait), (weight, threads))| BlockedTime { frame, wait, weight, threads: threads.len() })
+            .map(|((frame, wait), (weight, threads))| {
+                let pool_threads = threads.iter().filter(is_of_pool).count();
+                BlockedTime { frame, wait, weight, threads: threads.len(), pool_threads }
+            })
             .collect();
         blocked.sort_by_key(|row| (std::cmp::Reverse(row.weight), row.frame, row.wait));
         let (elsewhere, idle, idle_threads) = (self.elsewhere, self.idle, self.idle_threads.len());
-        ApplicationTime { methods, elsewhere, idle, idle_threads, entry_points, blocked }
+        let pool = PoolTime::of(&self.threads, profile.meta.duration / 10);
+        let mut spinning: Vec<_> = self.spinning.into_iter().collect();
+        spinning.sort_by_key(|(frame, weight)| (std::cmp::Reverse(*weight), *frame));
+        let running = self.running;
+        ApplicationTime { methods, elsewhere, idle, idle_threads, entry_points, blocked, pool, running, spinning }
+    }
+}
+
+impl PoolTime {
+    fn of(threads: &HashMap<ThreadIx, ThreadSum>, at_first: u64) -> PoolTime {
+        let mut pool = PoolTime::default();
+        for thread in threads.values().filter(|thread| thread.is_of_pool) {
+            pool.threads += 1;
+            pool.threads_at_first += usize::from(thread.first <= Some(at_first));
+            pool.total = pool.total.saturating_add(thread.total);
+            pool.blocked = pool.blocked.saturating_add(thread.blocked);
+            pool.idle = pool.idle.saturating_add(thread.idle);
+        }
+        pool
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod application;
 mod code_kind;
+mod findings;
 mod frame;
 mod loss;
 mod runtime_frames;
@@ -23,9 +24,10 @@ mod thread;
 mod wait;
 
 pub use application::{
-    ApplicationMethod, ApplicationRule, ApplicationTime, BlockedTime, Callee, Entry, EntryPoint, Line,
+    ApplicationMethod, ApplicationRule, ApplicationTime, BlockedTime, Callee, Entry, EntryPoint, Line, PoolTime,
 };
 pub use code_kind::CodeKind;
+pub use findings::{Finding, Problem};
 pub use frame::{Frame, FrameIx, FrameKind, StringIx};
 pub use loss::{Loss, LossCause};
 pub use runtime_frames::fold_runtime_frames;

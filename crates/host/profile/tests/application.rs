@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_profile::{
-    ApplicationRule, ApplicationTime, Entry, Frame, FrameIx, FrameKind, Meta, Profile, Sample, State, Thread, ThreadIx,
-    Wait,
+    ApplicationRule, ApplicationTime, Entry, Finding, Frame, FrameIx, FrameKind, Meta, Profile, Sample, State, Thread,
+    ThreadIx, Wait,
 };
 
 const CORE: &str = "System.Private.CoreLib.dll";
@@ -194,4 +194,73 @@ fn patterns_of_assemblies_replace_the_rule_and_dynamic_methods_belong_to_none() 
     assert_eq!(includes(&["*sql", "System.L*q"]), [false, true, true, false]);
     assert_eq!(includes(&["*"]), [true, true, true, false]);
     assert_eq!(includes(&["Shop*Web*Web"]), [false; 4], "no part counts twice");
+}
+
+const DISPATCH: &str = "System.Threading.ThreadPoolWorkQueue.Dispatch()|System.Private.CoreLib.dll";
+
+impl Made {
+    /// Another thread of the pool: all following samples are its.
+    fn another(&mut self, id: u32) {
+        self.thread = self.profile.add_thread(Thread { id, name: ".NET TP Worker".into() });
+    }
+
+    /// The problems: code, method, threads, extent in percent.
+    fn problems(&self) -> Vec<(&'static str, &str, usize, u64)> {
+        let found = Finding::all(&self.profile, &self.times());
+        let row = |finding: Finding| {
+            let method = finding.frame.map(|frame| self.name(frame)).unwrap_or_default();
+            (finding.problem.code(), method, finding.threads, (finding.extent * 100.0).round() as u64)
+        };
+        found.into_iter().map(row).collect()
+    }
+}
+
+#[test]
+fn tasks_and_locks_that_pool_threads_wait_for_are_known_problems_from_a_part_of_their_time_on() {
+    let task = format!("System.Threading.Tasks.Task.InternalWaitCore()|{CORE}");
+    let idle = ["libcoreclr.so+0x1|libcoreclr.so", "pthread_cond_wait|libc.so.6"];
+    let made = |waiting: u64, idling: u64| {
+        let mut made = Made::new();
+        made.profile.meta.duration = 100;
+        for id in [1, 2] {
+            made.another(id);
+            made.sample(waiting, State::Blocked, &[DISPATCH, "Shop.Price()|Shop.dll|7", &task]);
+            made.sample(idling, State::Blocked, &idle);
+        }
+        made.problems().iter().map(|(code, ..)| *code).collect::<Vec<_>>()
+    };
+    assert_eq!(made(95, 5), ["pool-starvation", "sync-over-async"]);
+    assert_eq!(made(80, 20), ["sync-over-async"]);
+    assert_eq!(made(10, 90), ["sync-over-async"]);
+    assert_eq!(made(9, 91), [] as [&str; 0]);
+
+    let mut convoy = Made::new();
+    convoy.profile.meta.duration = 100;
+    convoy.sample(90, State::Running, &[DISPATCH, "Shop.Reserve()|Shop.dll|9"]);
+    for id in [1, 2, 3] {
+        convoy.another(id);
+        convoy.sample(60, State::Blocked, &[DISPATCH, "Shop.Reserve()|Shop.dll|8", "[lock wait]"]);
+        convoy.sample(40, State::Running, &[DISPATCH, "Shop.Other()|Shop.dll|30"]);
+    }
+    assert_eq!(convoy.problems(), [("lock-convoy", "Shop.Reserve()", 3, 180)]);
+    convoy.profile.meta.duration = 400;
+    assert_eq!(convoy.problems(), []);
+}
+
+#[test]
+fn threads_that_spin_are_a_known_problem_in_the_application_and_in_the_idle_pool() {
+    let wait = format!("System.Threading.SpinWait.SpinOnce(int)|{CORE}");
+    let semaphore = format!("System.Threading.LowLevelLifoSemaphore.Wait(int, bool)|{CORE}");
+    for (stack, method) in
+        [(["Shop.Poll()|Shop.dll|3", &wait], "Shop.Poll()"), ([&semaphore, "sched_yield|libc.so.6"], "")]
+    {
+        let mut made = Made::new();
+        made.profile.meta.duration = 100;
+        made.sample(30, State::Running, &stack);
+        made.sample(70, State::Running, &["Shop.Work()|Shop.dll|4"]);
+        assert_eq!(made.problems(), [("spinning", method, 0, 30)]);
+        // Hardly any CPU.
+        made.profile.meta.duration = 1000;
+        assert_eq!(made.problems(), []);
+    }
 }

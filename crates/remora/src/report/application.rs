@@ -1,5 +1,6 @@
 //! Time by application method, entry points and reasons for blocked time: as text and JSON.
 
+use super::findings::{self, FindingJson};
 use super::method::Method;
 use crate::console::{Page, line, percent};
 use remora_profile::{ApplicationRule, ApplicationTime, Event, FrameIx, Profile, ThreadIx};
@@ -15,7 +16,9 @@ const LINES: usize = 5;
 
 /// The tables: methods, and for wall-clock time what threads wait for.
 pub(crate) fn tables(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, top: usize) -> Page {
-    let mut text = methods(profile, time, rule, top);
+    let problems = findings::text(profile, time);
+    let mut text = if problems.is_empty() { problems } else { problems + line("") };
+    text += methods(profile, time, rule, top);
     if profile.meta.event == Event::Wall && !time.blocked.is_empty() {
         text += line("") + blocked(profile, time, top);
     }
@@ -79,7 +82,7 @@ fn rule_text(rule: &ApplicationRule) -> String {
 }
 
 /// The name without the list of parameters: `Orders.Cart<T>.Total`.
-fn without_parameters(name: &str) -> &str {
+pub(super) fn without_parameters(name: &str) -> &str {
     let before = split_outside(name, ["<", ">"], &['(']).first().copied().unwrap_or_default();
     if before.is_empty() { name } else { before }
 }
@@ -95,12 +98,12 @@ fn short(name: &str) -> &str {
     &name[name.len().saturating_sub(length - 1)..]
 }
 
-fn name(profile: &Profile, frame: FrameIx) -> &str {
+pub(super) fn name(profile: &Profile, frame: FrameIx) -> &str {
     profile.text(profile.frame_at(frame).name)
 }
 
 /// `Orders.cs:42`, or nothing without debug information.
-fn place(profile: &Profile, frame: FrameIx) -> String {
+pub(super) fn place(profile: &Profile, frame: FrameIx) -> String {
     let frame = profile.frame_at(frame);
     let (Some(file), Some(line)) = (frame.file, frame.line) else { return String::new() };
     let file = profile.text(file);
@@ -118,6 +121,7 @@ pub(crate) struct ApplicationJson<'a> {
     idle_threads: usize,
     entry_points: Vec<EntryJson<'a>>,
     blocked: Vec<BlockedJson<'a>>,
+    findings: Vec<FindingJson<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -217,6 +221,7 @@ impl<'a> ApplicationJson<'a> {
             idle_threads: time.idle_threads,
             entry_points: entry_points.collect(),
             blocked: blocked.collect(),
+            findings: FindingJson::all(profile, &time),
         }
     }
 }

@@ -1,0 +1,82 @@
+//! Known problems in words, and as JSON.
+
+use super::application::{name, place, without_parameters};
+use super::method::Method;
+use crate::console::{Page, line};
+use remora_profile::{ApplicationTime, Finding, FrameIx, PoolTime, Problem, Profile};
+use serde::Serialize;
+
+/// A paragraph for each problem.
+pub(crate) fn text(profile: &Profile, time: &ApplicationTime) -> Page {
+    let findings = Finding::all(profile, time);
+    findings.iter().map(|finding| line(format!("problem: {}", words(profile, &time.pool, finding)))).sum()
+}
+
+fn words(profile: &Profile, pool: &PoolTime, finding: &Finding) -> String {
+    let method = finding.frame.map(|frame| method(profile, frame)).unwrap_or_default();
+    let Finding { threads, extent, .. } = finding;
+    let part = format!("{:.0}%", extent * 100.0);
+    let grew = match pool.threads > pool.threads_at_first {
+        true => format!("; the pool grew from {} to {} threads", pool.threads_at_first, pool.threads),
+        false => String::new(),
+    };
+    match finding.problem {
+        Problem::SyncOverAsync => format!(
+            "sync over async. {threads} pool threads wait for tasks in {method}, {part} of the pool's time{grew}. \
+             Use await there, not Result, Wait or GetResult."
+        ),
+        Problem::PoolStarvation => format!(
+            "thread-pool starvation. The pool's {threads} threads are blocked for {part} of their time, mostly in \
+             {method}, which waits for: {}{grew}.",
+            finding.wait.map(remora_profile::Wait::code).unwrap_or_default()
+        ),
+        Problem::LockConvoy => {
+            format!(
+                "lock convoy. {extent:.1} threads at a time wait for the lock in {method}. Do less while holding it."
+            )
+        }
+        Problem::Spinning if finding.frame.is_none() => {
+            format!("spinning. {part} of the CPU time goes to idle threads that spin before they sleep.")
+        }
+        Problem::Spinning => format!("spinning. {part} of the CPU time goes to loops that only wait, in {method}."),
+    }
+}
+
+/// `Orders.Price (Orders.cs:42)`.
+fn method(profile: &Profile, frame: FrameIx) -> String {
+    let (name, place) = (without_parameters(name(profile, frame)), place(profile, frame));
+    if place.is_empty() { name.to_owned() } else { format!("{name} ({place})") }
+}
+
+/// A problem as JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct FindingJson<'a> {
+    problem: &'static str,
+    method: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    wait: Option<&'static str>,
+    threads: usize,
+    nanoseconds: u64,
+    /// Threads that wait at a time, or a part of the time of the pool or of the CPU.
+    extent: f64,
+}
+
+impl<'a> FindingJson<'a> {
+    pub(crate) fn all(profile: &'a Profile, time: &ApplicationTime) -> Vec<FindingJson<'a>> {
+        let json = |finding: Finding| {
+            let method = finding.frame.map(|frame| Method::at(profile, frame));
+            FindingJson {
+                problem: finding.problem.code(),
+                method: method.as_ref().map(|method| method.name),
+                file: method.as_ref().and_then(|method| method.file),
+                line: method.and_then(|method| method.line),
+                wait: finding.wait.map(remora_profile::Wait::code),
+                threads: finding.threads,
+                nanoseconds: finding.weight,
+                extent: finding.extent,
+            }
+        };
+        Finding::all(profile, time).into_iter().map(json).collect()
+    }
+}
