@@ -8,7 +8,7 @@ use remora_e2e::{MemoryGroup, Remora, Start, Target, remora};
 use std::process::Command;
 use support::{compile, open_folder};
 
-/// A process with this behaviour (`src/bin/hostile.rs`), and a folder for results.
+/// A process with this behaviour (`src/bin/hostile`), and a folder for results.
 struct Hostile {
     target: Target,
     folder: tempfile::TempDir,
@@ -28,6 +28,14 @@ impl Hostile {
         let process = self.target.pid().to_string();
         let file = self.folder.path().join(if arguments[0] == "heap" { "out.remora-heap" } else { "out.remora" });
         Remora::start(arguments.iter().copied().chain(["-p", &process, "-o", file.to_str().unwrap()]))
+    }
+
+    /// The same, in a group with this much memory.
+    fn remora_within(&self, group: &MemoryGroup, arguments: &[&str]) -> Remora {
+        let mut command = group.command();
+        command.arg(Remora::command().get_program()).args(arguments).args(["-p", &self.target.pid().to_string()]);
+        command.arg("-o").arg(self.folder.path().join("out.remora"));
+        Remora::spawn(command)
     }
 }
 
@@ -150,17 +158,33 @@ fn a_recorder_whose_memory_an_agent_fills_ends_the_recording_before_the_kernel_e
     let hostile = Hostile::start("growing");
     // The recorder may take half of that. An array of samples grows to twice its size at a time.
     let group = MemoryGroup::new(640 << 20);
-    let mut command = group.command();
-    let (process, file) = (hostile.target.pid().to_string(), hostile.folder.path().join("out.remora"));
-    command.arg(Remora::command().get_program()).args(["record", "--engine", "agent", "-d", "10m", "-p", &process]);
-    command.arg("-o").arg(&file);
-    let finished = Remora::spawn(command).finish();
+    let finished = hostile.remora_within(&group, &["record", "--engine", "agent", "-d", "10m"]).finish();
     let words =
         ["what the target sent takes more than half of the memory that was free", "the agent's thread did not end"];
     assert_eq!(finished.code(), UNCLEAN, "{finished}");
     assert!(words.iter().all(|word| (finished.text() + &finished.stderr).contains(word)), "{finished}");
     assert_eq!(group.kills(), 0);
-    remora(["report", file.to_str().unwrap()]).succeeded();
+    remora(["report", hostile.folder.path().join("out.remora").to_str().unwrap()]).succeeded();
+}
+
+#[test]
+fn regression_one_collection_filled_the_memory_of_a_watch_between_two_looks_at_it() {
+    let hostile = Hostile::start("bearing");
+    // Its report takes 400 MB, of which the recorder takes half of this group. Applied, it would take 4 GB.
+    let group = MemoryGroup::new(1 << 30);
+    let finished = hostile.remora_within(&group, &["heap", "--watch", "10m", "--json"]).finish();
+    assert_eq!((finished.code(), group.kills()), (UNCLEAN, 0), "{finished}");
+    assert_eq!(finished.json()["mirror"]["is_true"], false, "{finished}");
+}
+
+#[test]
+fn regression_the_name_of_one_method_in_an_event_stream_filled_the_memory() {
+    let hostile = Hostile::start("named");
+    let group = MemoryGroup::new(640 << 20);
+    let finished =
+        hostile.remora_within(&group, &["record", "--engine", "eventpipe", "-e", "wall", "-d", "2s"]).finish();
+    assert_eq!(group.kills(), 0, "{finished}");
+    assert!(finished.text().contains("A<BBB"), "{finished}");
 }
 
 #[test]

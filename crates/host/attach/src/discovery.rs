@@ -66,12 +66,15 @@ pub fn find_in(proc: &Proc, pid: u32) -> Result<Process, Error> {
 
 /// Like [`processes`], in another `/proc`.
 pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
+    list(proc, Inspectors::new(proc, TIME_IN_A_LIST))
+}
+
+fn list(proc: &Proc, mut inspectors: Inspectors<'_>) -> Result<Vec<Process>, Error> {
     let ourselves = std::process::id();
     let pids = proc.pids().map_err(|error| Error::io("read", proc.path(0, "").join(".."), error))?;
     let mut queue = Queue::of(pids.into_iter().filter(|pid| *pid != ourselves));
     let user = |pid| proc.status(pid).map_or(0, |status| status.effective_uid);
     let deadline = Instant::now() + TIME_OF_A_LIST;
-    let mut inspectors = Inspectors::new(proc, TIME_IN_A_LIST);
     let mut at_a_time = AT_A_TIME;
     let mut found = Vec::new();
     loop {
@@ -83,7 +86,9 @@ pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
             }
             match inspectors.begin(pid) {
                 Ok(()) => {}
-                Err(error) if inspectors.busy() == 0 => return Err(Error::io("start", "a thread", error)),
+                Err(error) if inspectors.started() == 0 => return Err(Error::io("start", "a thread", error)),
+                // Processes that keep their readers waiting have taken all threads that there may be.
+                Err(_) if inspectors.busy() == 0 => found.extend(unexamined(proc, pid, Limit::Time)),
                 Err(_) => {
                     at_a_time = inspectors.busy();
                     queue.first.push_front(pid);

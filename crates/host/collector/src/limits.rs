@@ -68,6 +68,12 @@ impl MemoryLimit {
         MemoryLimit::part(8, "an eighth")
     }
 
+    /// Seven eighths of the free memory: for a step between two checks of another limit.
+    pub fn nearly_all() -> MemoryLimit {
+        let free = remora_attach::own_room().map(|room| room.bytes);
+        MemoryLimit::of(free.map_or(LEAST_LIMIT, |free| free / 8 * 7), "seven eighths")
+    }
+
     fn part(divisor: u64, part: &'static str) -> MemoryLimit {
         // The machine's free memory, or less in a control group. Beyond it, the kernel would end this process or one beside it.
         MemoryLimit::of(growth(remora_attach::own_room().map(|room| room.bytes), divisor), part)

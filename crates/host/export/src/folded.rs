@@ -19,7 +19,7 @@ const NANOSECONDS_A_MICROSECOND: u64 = 1_000;
 
 pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let threads: Vec<String> = profile.threads().iter().map(|thread| cleaned(&thread.label())).collect();
-    let names: Vec<String> = profile.frames().iter().map(|frame| cleaned(profile.text(frame.name))).collect();
+    let names = names(profile);
     let mut stack: Vec<FrameIx> = Vec::new();
     let mut carry = NANOSECONDS_A_MICROSECOND / 2;
     for sum in sums::of(profile) {
@@ -33,7 +33,7 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
         stack.clear();
         stack.extend(profile.walk(sum.stack));
         for frame in stack.iter().rev() {
-            write!(out, ";{}", names[frame.0 as usize])?;
+            write!(out, ";{}", names[profile.frame_at(*frame).name.0 as usize])?;
         }
         if sum.state == State::Blocked {
             write!(out, ";{}", crate::BLOCKED)?;
@@ -46,6 +46,11 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+/// All texts, cleaned. By text, not by frame: any number of frames may have the same long name.
+fn names(profile: &Profile) -> Vec<String> {
+    profile.strings().iter().map(|name| cleaned(name)).collect()
+}
+
 fn cleaned(name: &str) -> String {
     let clean = |letter: char| match letter {
         ';' => ':',
@@ -53,4 +58,20 @@ fn cleaned(name: &str) -> String {
         letter => letter,
     };
     name.chars().map(clean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_profile::{Frame, FrameKind, Meta};
+
+    #[test]
+    fn regression_a_long_name_was_kept_once_for_each_of_its_frames() {
+        let mut profile = Profile::new(Meta::default());
+        let name = profile.string(&"n".repeat(16 << 10));
+        for line in 0..1000 {
+            profile.frame(Frame { kind: FrameKind::Managed, name, module: None, file: None, line: Some(line) });
+        }
+        assert_eq!(names(&profile).iter().map(String::len).sum::<usize>(), 16 << 10);
+    }
 }

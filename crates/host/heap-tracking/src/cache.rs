@@ -141,17 +141,24 @@ impl ObjectCache {
     }
 
     /// Applies a GC, whose `born` have numbers of [`crate::Classes`]. Adds young, dead and born objects to `account`.
-    pub fn apply(&mut self, collection: &Collection, account: &mut Account) -> Applied {
-        let mut applied = Applied::default();
-        let (moved, explained) = self.pass(collection, account, &mut applied);
+    ///
+    /// `None` once the cost `is_too_much`: the objects are then a mixture from before and after the GC.
+    pub fn apply(
+        &mut self,
+        collection: &Collection,
+        account: &mut Account,
+        is_too_much: &dyn Fn() -> bool,
+    ) -> Option<Applied> {
+        let (mut applied, mut cost) = (Applied::default(), Cost { is_too_much, unchecked: 0 });
+        let (moved, explained) = self.pass(collection, account, &mut applied, &mut cost)?;
         applied.moved = moved.len() as u64;
-        let twice = self.insert(moved.into_iter());
+        let twice = self.insert(moved.into_iter(), &mut cost)?;
         applied.contradictions += twice;
-        let born = self.add_born(collection, account, &mut applied);
+        let born = self.add_born(collection, account, &mut applied, &mut cost)?;
         let living: u64 = collection.lives.iter().fold(0, |sum, (.., length)| sum.saturating_add(taken(*length)));
         applied.unexplained = living.abs_diff(explained.saturating_add(born));
         self.objects = (self.objects + applied.born).saturating_sub(applied.died + twice);
-        applied
+        Some(applied)
     }
 
     /// Removes dead and moved objects from the collected ranges. Returns the moved ones by their new address, and the bytes of all
@@ -161,10 +168,12 @@ impl ObjectCache {
         collection: &Collection,
         account: &mut Account,
         applied: &mut Applied,
-    ) -> (Vec<(u64, Entry)>, u64) {
+        cost: &mut Cost<'_>,
+    ) -> Option<(Vec<(u64, Entry)>, u64)> {
         let (mut moved, mut explained) = (Vec::new(), 0_u64);
         for page in self.pages_of(collection) {
             let Some(entries) = self.pages.get_mut(&page) else { continue };
+            cost.add(entries.len())?;
             let mut next =
                 collection.lives.partition_point(|(old, _, length)| old.saturating_add(*length) <= address_of(page, 0));
             entries.retain_mut(|entry| {
@@ -195,7 +204,7 @@ impl ObjectCache {
             });
         }
         self.pages.retain(|_, entries| !entries.is_empty());
-        (moved, explained)
+        Some((moved, explained))
     }
 
     /// The pages that a GC may touch.
@@ -212,9 +221,16 @@ impl ObjectCache {
     }
 
     /// Adds new objects. Returns their bytes.
-    fn add_born(&mut self, collection: &Collection, account: &mut Account, applied: &mut Applied) -> u64 {
+    fn add_born(
+        &mut self,
+        collection: &Collection,
+        account: &mut Account,
+        applied: &mut Applied,
+        cost: &mut Cost<'_>,
+    ) -> Option<u64> {
         let (mut new, mut bytes) = (Vec::new(), 0_u64);
         for born in &collection.born {
+            cost.add(1)?;
             let known = Known { class: born.class, bytes: born.bytes, survived: 1, is_of_the_start: false };
             match self.get(born.address) {
                 Some(there) => {
@@ -229,16 +245,17 @@ impl ObjectCache {
             }
         }
         let count = new.len() as u64;
-        let twice = self.insert(new.into_iter());
+        let twice = self.insert(new.into_iter(), cost)?;
         applied.contradictions += twice;
         applied.born = count - twice;
-        bytes
+        Some(bytes)
     }
 
     /// Inserts objects at their addresses. Returns the number of objects at an address that already had one.
-    fn insert(&mut self, entries: impl Iterator<Item = (u64, Entry)>) -> u64 {
+    fn insert(&mut self, entries: impl Iterator<Item = (u64, Entry)>, cost: &mut Cost<'_>) -> Option<u64> {
         let mut touched: Vec<u64> = Vec::new();
         for (address, entry) in entries {
+            cost.add(1)?;
             let page = page_of(address);
             let at = (address & ((1 << PAGE_BITS) - 1)) as u32;
             self.pages.entry(page).or_default().push(Entry { at, ..entry });
@@ -248,7 +265,7 @@ impl ObjectCache {
         }
         touched.sort_unstable();
         touched.dedup();
-        self.order(&touched)
+        Some(self.order(&touched))
     }
 
     fn order(&mut self, pages: &[u64]) -> u64 {
@@ -294,6 +311,27 @@ impl ObjectCache {
                 }
             }
         }
+    }
+}
+
+/// What applying a GC has cost. Each of its objects takes ten times the memory here that it takes in its report, and may be alone in its
+/// page.
+struct Cost<'a> {
+    is_too_much: &'a dyn Fn() -> bool,
+    /// Objects since it was asked.
+    unchecked: usize,
+}
+
+impl Cost<'_> {
+    /// Adds objects. `None` once it is too much.
+    fn add(&mut self, objects: usize) -> Option<()> {
+        const OBJECTS: usize = 1 << 14;
+        self.unchecked += objects;
+        if self.unchecked < OBJECTS {
+            return Some(());
+        }
+        self.unchecked = 0;
+        (!(self.is_too_much)()).then_some(())
     }
 }
 

@@ -9,6 +9,9 @@ const YOUNGEST: u32 = 0;
 /// The oldest generation.
 const OLDEST: u8 = 2;
 
+/// Maximum size of a GC ([`Collection::size`]): twice what its ring holds, since the agent reports a GC at once. More counts as lost.
+const LARGEST: usize = 1 << 25;
+
 /// The effect of one GC.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collection {
@@ -104,6 +107,14 @@ pub struct Gathering {
 impl Gathering {
     /// Adds the next piece.
     pub fn take(&mut self, piece: WatchPiece) -> Received {
+        self.take_within(LARGEST, piece)
+    }
+
+    fn take_within(&mut self, largest: usize, piece: WatchPiece) -> Received {
+        if let Some(current) = self.current.as_mut().filter(|current| current.size() > largest) {
+            let Collection { number, generation, begun, lost, .. } = *current;
+            *current = Collection { number, generation, begun, lost: lost.saturating_add(1), ..Collection::default() };
+        }
         match piece {
             WatchPiece::Class { number, id, facts, .. } => return Received::Class { number, id, facts },
             WatchPiece::Begins { collection, time, generation, .. } => {
@@ -146,7 +157,8 @@ impl Gathering {
                 }
                 self.last = Some(collection);
                 let Some(mut current) = self.current.take() else { return Received::Nothing };
-                (current.ended, current.lost, current.is_copied, current.extra) = (time, lost, is_copied, extra);
+                (current.ended, current.is_copied, current.extra) = (time, is_copied, extra);
+                current.lost = current.lost.saturating_add(lost);
                 current.collected = disjoint(std::mem::take(&mut current.collected));
                 current.youngest = disjoint(std::mem::take(&mut current.youngest));
                 current.lives.sort_unstable();
@@ -170,5 +182,19 @@ mod tests {
         let joined = disjoint(vec![(50, 60), (10, 20), (10, 20), (15, 30), (30, 40), (12, 14), (70, 70)]);
         assert_eq!(joined, [(10, 40), (50, 60), (70, 70)]);
         assert_eq!(disjoint(vec![(1, u64::MAX); 10_000]), [(1, u64::MAX)]);
+    }
+
+    #[test]
+    fn a_collection_larger_than_its_ring_is_not_kept_and_counts_as_lost() {
+        let mut gathering = Gathering::default();
+        let begins = WatchPiece::Begins { collection: 1, time: 0, generation: 2, is_induced: false };
+        let mut take = |piece| gathering.take_within(100, piece);
+        take(begins);
+        for _ in 0..1000 {
+            take(WatchPiece::Lives { collection: 1, ranges: vec![(0, 0, 0); 10] });
+        }
+        let ends = WatchPiece::Ends { collection: 1, time: 1, lost: 0, is_copied: true, extra: 0 };
+        let Received::Collection(collection) = take(ends) else { panic!("it has ended") };
+        assert!(collection.size() < 112 && collection.lost > 0 && collection.is_copied, "{collection:?}");
     }
 }

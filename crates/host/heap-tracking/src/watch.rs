@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Maximum time for the GCs that waited for a snapshot. Each of the whole heap walks all objects.
 const LONGEST_CATCH_UP: Duration = Duration::from_secs(10);
+/// Maximum time for one GC. Those of heaps of 100 million objects take some seconds.
+const LONGEST_APPLY: Duration = Duration::from_secs(10);
 /// Maximum size of the GCs that wait for a snapshot ([`Collection::size`]). Beyond it the mirror is stale.
 const MOST_WAITING: usize = 1 << 24;
 
@@ -26,9 +28,20 @@ pub enum Compared {
     With(Difference),
 }
 
+/// Whether this process is short of memory: applying a GC then ends, and the mirror is stale.
+#[derive(Default)]
+struct Shortage(Option<Box<dyn Fn() -> bool>>);
+
+impl std::fmt::Debug for Shortage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Shortage")
+    }
+}
+
 /// Heap tracking of one process.
 #[derive(Debug, Default)]
 pub struct Watch {
+    shortage: Shortage,
     gathering: Gathering,
     classes: Classes,
     /// From the agent's class numbers to those of [`Classes`].
@@ -52,6 +65,11 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// A watch that applies a GC only as long as this process is not short of memory.
+    pub fn guarded(is_short_of_memory: impl Fn() -> bool + 'static) -> Watch {
+        Watch { shortage: Shortage(Some(Box::new(is_short_of_memory))), ..Watch::default() }
+    }
+
     /// Adds the next piece of the agent's GC reports.
     ///
     /// # Errors
@@ -222,7 +240,14 @@ impl Watch {
         if self.is_stale {
             return;
         }
-        let applied = cache.apply(collection, &mut self.account);
+        let begun = Instant::now();
+        let is_short = || self.shortage.0.as_ref().is_some_and(|is_short| is_short());
+        let is_too_much = || begun.elapsed() > LONGEST_APPLY || is_short();
+        let Some(applied) = cache.apply(collection, &mut self.account, &is_too_much) else {
+            *cache = ObjectCache::default();
+            self.account.forget_all();
+            return self.stale();
+        };
         self.account.allocated(&collection.allocated);
         let sum = &mut self.sum;
         for (sum, one) in [
@@ -272,6 +297,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_heap_stream::watch::BornObject;
 
     #[test]
     fn collections_that_waited_too_long_make_the_mirror_stale_and_a_snapshot_behind_them_is_still_awaited() {
@@ -280,6 +306,20 @@ mod tests {
             watch.waiting.extend([false, true].map(|is_copied| Collection { is_copied, ..Collection::default() }));
             watch.catch_up(|| is_late);
             assert_eq!((watch.is_stale(), watch.is_awaiting), (is_late, true));
+        }
+    }
+
+    #[test]
+    fn a_collection_that_takes_too_much_memory_makes_the_mirror_stale_and_is_forgotten() {
+        for is_short in [false, true] {
+            let mut watch = Watch { cache: Some(ObjectCache::default()), ..Watch::guarded(move || is_short) };
+            let born = |number: u64| BornObject { address: number << 20, class: 0, bytes: 24 };
+            let collection = Collection { born: (1..40_000).map(born).collect(), ..Collection::default() };
+            watch.collection(collection);
+            let objects = watch.cache().map(|cache| (cache.count(), cache.iter().count()));
+            let expected = if is_short { (0, 0) } else { (39_999, 39_999) };
+            assert_eq!((watch.is_stale(), objects), (is_short, Some(expected)));
+            assert!(watch.account().tallies().iter().all(|tally| tally.objects == expected.0));
         }
     }
 }

@@ -166,7 +166,7 @@ fn gch_03_the_cache_is_what_a_heap_kept_object_by_object_is() {
             assert_eq!(unknown.and_then(|(address, _)| cache.get(*address)), None, "GCH-04");
             let (deaths, births) = (heap.deaths, heap.births);
             let collection = heap.collect(&mut random);
-            let applied = cache.apply(&collection, &mut account);
+            let applied = cache.apply(&collection, &mut account, &|| false).unwrap();
             assert_eq!((applied.contradictions, applied.unexplained), (0, 0), "seed {seed}, {collection:?}");
             assert_eq!((applied.died, applied.born), (heap.deaths - deaths, heap.births - births), "seed {seed}");
             let mut truth = heap.known();
@@ -206,6 +206,6 @@ fn what_does_not_fit_together_is_counted_and_nothing_else_happens() {
         born: vec![BornObject { address: 0x5000, class: 7, bytes: 32 }],
         ..Collection::default()
     };
-    let applied = cache.apply(&collection, &mut Account::default());
+    let applied = cache.apply(&collection, &mut Account::default(), &|| false).unwrap();
     assert_eq!((applied.survived, applied.moved, applied.contradictions, applied.unexplained), (2, 2, 2, 4800));
 }

@@ -2,30 +2,31 @@
 //!
 //! The runtime prints signatures for tools. Unknown parts are shown unchanged, never dropped.
 
-use remora_symbols::{MethodKind, MethodName, demangle_raw, il_keyword, split_outside};
+use remora_symbols::{LEFT_OUT, MethodKind, MethodName, demangle_raw, il_keyword, shortened, split_outside};
 
 /// Signatures longer than this are shown as `(…)`.
 const LENGTH_LIMIT: usize = 4096;
 /// Types nested deeper than this are shown as `…`.
 const DEPTH_LIMIT: u32 = 16;
 
-/// A method's displayed name, from the three texts of the runtime's events.
+/// A method's displayed name, from the three texts of the runtime's events. A target chooses these texts: the name is cut ([`shortened`]).
 ///
 /// `type_name` is `Namespace.Type`1[System.__Canon]`, `signature` is `instance void  (class System.String,int32)`.
 pub fn method_name(type_name: &str, name: &str, signature: &str) -> String {
     if type_name == "dynamicClass" {
         // IL stubs and expression trees: their type is not from source code.
         let parameters = parameters(signature, &[]).unwrap_or_default();
-        return format!("{name}({})", parameters.join(", "));
+        return shortened(format!("{name}({})", parameters.join(", ")));
     }
     let mut readable = demangle_raw(type_name, name);
-    let arguments: Vec<String> = readable.types.iter().flat_map(|part| part.arguments.clone()).collect();
+    let arguments: Vec<String> =
+        readable.types.iter().flat_map(|part| part.arguments.iter().cloned().map(shortened)).collect();
     let parameters = parameters(signature, &arguments);
     // The resumable part of a method has its own, empty parameter list: nothing to show.
     if !matches!(readable.kind, MethodKind::Async | MethodKind::Iterator) {
         show_parameters(&mut readable, parameters);
     }
-    readable.to_string()
+    shortened(readable.to_string())
 }
 
 /// Accessors have no parentheses, indexers show their index parameters.
@@ -55,7 +56,22 @@ fn parameters(signature: &str, class: &[String]) -> Option<Vec<String>> {
     // Two spaces are in the place of a declaration's name.
     let (_, list) = signature.split_once("  (")?;
     let list = list.strip_suffix(')').unwrap_or(list);
-    Some(split(list).into_iter().map(|text| type_text(text, class, DEPTH_LIMIT)).collect())
+    Some(type_texts(&split(list), class, DEPTH_LIMIT))
+}
+
+/// A list of types. It ends with `…` once a name has no room for more: a short list can repeat a long argument a thousand times.
+fn type_texts(list: &[&str], class: &[String], depth: u32) -> Vec<String> {
+    let (mut texts, mut length) = (Vec::new(), 0);
+    for text in list {
+        if length > LENGTH_LIMIT {
+            texts.push(LEFT_OUT.to_owned());
+            break;
+        }
+        let text = type_text(text, class, depth);
+        length += text.len();
+        texts.push(text);
+    }
+    texts
 }
 
 /// Splits at commas outside of brackets.
@@ -117,8 +133,7 @@ fn named(text: &str, class: &[String], depth: u32) -> String {
         Some((name, arguments)) if !name.is_empty() && !name.ends_with('.') => (name, split(arguments)),
         _ => (text, Vec::new()),
     };
-    let arguments: Vec<String> = arguments.into_iter().map(|text| type_text(text, class, depth)).collect();
-    shown(qualified, &arguments)
+    shown(qualified, &type_texts(&arguments, class, depth))
 }
 
 /// A type given by its MethodTable address: `pMT: 0x7f..<class System.Object>`.
@@ -207,5 +222,21 @@ mod tests {
         assert!(type_text(&deep, &[], DEPTH_LIMIT).len() < deep.len());
         let long = format!("void  ({})", "int32,".repeat(2000));
         assert_eq!(method_name("A", "F", &long), "A.F(…)");
+    }
+
+    #[test]
+    fn regression_one_long_argument_was_repeated_for_each_parameter_of_its_type() {
+        let declaring = format!("A`1[{}]", "B".repeat(100_000));
+        for signature in [
+            format!("void  ({})", "!0,".repeat(1300)),
+            format!("void  ({})", "class C`1<!0>,".repeat(250)),
+            format!("void  (class C`9<{}>)", "!0,".repeat(1300)),
+        ] {
+            let name = method_name(&declaring, "F", &signature);
+            assert!(name.starts_with("A<BBB") && name.ends_with('…') && name.len() <= 4096, "{} bytes", name.len());
+            let parameters = parameters(&signature, &["B".repeat(1000)]).unwrap_or_default();
+            assert!(parameters.join(", ").len() <= 3 * 4096, "{} parameters", parameters.len());
+        }
+        assert!(method_name("dynamicClass", &"F".repeat(10_000), "void  ()").len() <= 4096);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::providers::{EVENT_PIPE, RUNDOWN, RUNTIME, SAMPLER};
-use remora_symbols::Reader;
+use remora_symbols::{Reader, shortened};
 
 /// A relevant event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,5 +90,6 @@ fn module(bytes: &mut Reader<'_>) -> Option<Payload> {
     let (il_path, native_path) = (bytes.utf16()?, bytes.utf16()?);
     let path = if il_path.is_empty() { native_path } else { il_path };
     let file = path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
-    Some(Payload::Module { id, file })
+    // It is looked at once more for each method.
+    Some(Payload::Module { id, file: shortened(file) })
 }

@@ -292,6 +292,20 @@ fn regression_a_stack_deeper_than_any_of_the_runtime_was_kept_for_each_method_th
     assert_eq!(profile.loss.truncated_stacks, 128);
 }
 
+#[test]
+fn regression_the_long_name_of_a_module_was_hashed_again_for_each_of_its_methods() {
+    let mut stream = Stream::new();
+    stream.module(&format!("/app/{}.dll", "m".repeat(1 << 20)));
+    let addresses: Vec<u64> = (1..100).map(|method| method * 0x1000).collect();
+    addresses.iter().for_each(|start| stream.method(LISTED, 1_000, *start, 0x10, "F"));
+    stream.stack(1, &addresses);
+    stream.sample(1_005, 1);
+    let profile = stream.profile();
+    let modules: Vec<&str> =
+        profile.frames().iter().filter_map(|frame| frame.module).map(|module| profile.text(module)).collect();
+    assert!(modules.len() == 1 && modules[0].starts_with("mmm") && modules[0].len() <= 4096, "{}", modules[0].len());
+}
+
 /// Keeps the last event's fields.
 #[derive(Default)]
 struct Last {

@@ -1,5 +1,6 @@
 //! Time by application method: its own, and that of the code outside of the application that it calls.
 
+use crate::code_kind::is_file_name;
 use crate::{CodeKind, Frame, FrameIx, Profile, Sample, StackIx, State, StringIx, ThreadIx, Wait};
 use std::collections::{HashMap, HashSet};
 use strum::IntoStaticStr;
@@ -20,7 +21,9 @@ impl ApplicationRule {
         }
         let module =
             frame.module.filter(|_| frame.kind == crate::FrameKind::Managed).map(|module| profile.text(module));
-        module.is_some_and(|module| self.assemblies.iter().any(|pattern| matches(pattern, without_ending(module))))
+        module
+            .filter(|module| is_file_name(module))
+            .is_some_and(|module| self.assemblies.iter().any(|pattern| matches(pattern, without_ending(module))))
     }
 }
 
@@ -408,8 +411,8 @@ impl PoolTime {
 }
 
 /// Most time first, then by name.
-fn by_weight(profile: &Profile, weight: u64, frame: FrameIx) -> (std::cmp::Reverse<u64>, &str, FrameIx) {
-    (std::cmp::Reverse(weight), profile.text(profile.frame_at(frame).name), frame)
+fn by_weight(profile: &Profile, weight: u64, frame: FrameIx) -> (std::cmp::Reverse<u64>, &[u8], FrameIx) {
+    (std::cmp::Reverse(weight), profile.order(frame), frame)
 }
 
 impl MethodSum {

@@ -81,7 +81,12 @@ fn native(module: Option<&str>) -> CodeKind {
     let of_runtime = |file: &str| {
         file == "dotnet" || RUNTIME_FILES.iter().any(|known| file.starts_with(known) && file.contains(".so"))
     };
-    if module.is_some_and(of_runtime) { CodeKind::Runtime } else { CodeKind::Native }
+    if module.is_some_and(|file| is_file_name(file) && of_runtime(file)) { CodeKind::Runtime } else { CodeKind::Native }
+}
+
+/// Whether a file can have this name (`NAME_MAX`). A longer one is not searched: a recording may give it to each of a million frames.
+pub(crate) fn is_file_name(name: &str) -> bool {
+    name.len() <= 255
 }
 
 #[cfg(test)]
@@ -111,6 +116,8 @@ mod tests {
         check(FrameKind::Native, "libcoreclr.so+0x12", Some("libcoreclr.so"), CodeKind::Runtime);
         check(FrameKind::Native, "SystemNative_Read", Some("libSystem.Native.so"), CodeKind::Runtime);
         check(FrameKind::Native, "main", Some("dotnet"), CodeKind::Runtime);
+        let long = format!("libcoreclr{}.so", "n".repeat(16 << 10));
+        check(FrameKind::Native, "main", Some(&long), CodeKind::Native);
         check(FrameKind::Native, "main", None, CodeKind::Native);
         check(FrameKind::Unknown, "[unknown]", None, CodeKind::Marker);
         check(FrameKind::Synthetic, "[truncated]", None, CodeKind::Marker);

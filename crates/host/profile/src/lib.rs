@@ -257,6 +257,14 @@ impl Profile {
         &self.frames[frame.0 as usize]
     }
 
+    /// The beginning of a frame's name, by which tables are sorted. Whole names would make a table of a million names with the same
+    /// beginning slow.
+    pub(crate) fn order(&self, frame: FrameIx) -> &[u8] {
+        const LONGEST: usize = 256;
+        let name = self.text(self.frame_at(frame).name).as_bytes();
+        name.get(..LONGEST).unwrap_or(name)
+    }
+
     /// The stack node at an index.
     pub fn stack_at(&self, stack: StackIx) -> &StackNode {
         &self.stacks[stack.0 as usize]

@@ -58,9 +58,9 @@ impl Summary {
         }
         summary.methods = methods(profile, &nodes);
         summary.methods.sort_by(|a, b| {
-            (b.self_weight, b.total_weight).cmp(&(a.self_weight, a.total_weight)).then_with(|| {
-                profile.text(profile.frame_at(a.frame).name).cmp(profile.text(profile.frame_at(b.frame).name))
-            })
+            (b.self_weight, b.total_weight)
+                .cmp(&(a.self_weight, a.total_weight))
+                .then_with(|| profile.order(a.frame).cmp(profile.order(b.frame)))
         });
         summary.threads = threads.into_values().collect();
         summary.threads.sort_by(|a, b| b.weight.cmp(&a.weight).then(a.thread.cmp(&b.thread)));
@@ -262,6 +262,21 @@ mod tests {
         let summary = Summary::of(&profile, None);
         assert_eq!((summary.methods.len(), summary.methods[0].self_weight), (100_000, 1_000_002));
         assert!(summary.methods.iter().all(|method| method.total_weight == 1_000_002));
+    }
+
+    #[test]
+    fn regression_long_names_were_compared_to_their_ends() {
+        let mut profile = Profile::new(Meta::default());
+        let thread = profile.add_thread(Thread { id: 7, name: String::new() });
+        let long = "n".repeat(16 << 10);
+        for end in ["2", "1"] {
+            let name = profile.string(&format!("{long}{end}"));
+            let frame = profile.frame(Frame::unknown(name));
+            let stack = profile.stack(None, frame);
+            profile.add_sample(Sample { time: 0, thread, stack, weight: 1, state: State::Running });
+        }
+        let order: Vec<FrameIx> = Summary::of(&profile, None).methods.iter().map(|method| method.frame).collect();
+        assert_eq!(order, [FrameIx(0), FrameIx(1)], "the same beginning: in their own order");
     }
 
     #[test]

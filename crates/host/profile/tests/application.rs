@@ -194,6 +194,9 @@ fn patterns_of_assemblies_replace_the_rule_and_dynamic_methods_belong_to_none() 
     assert_eq!(includes(&["*sql", "System.L*q"]), [false, true, true, false]);
     assert_eq!(includes(&["*"]), [true, true, true, false]);
     assert_eq!(includes(&["Shop*Web*Web"]), [false; 4], "no part counts twice");
+    let frame = made.frame(&format!("Shop.Main()|Shop.{}.dll", "n".repeat(300)));
+    let rule = ApplicationRule { assemblies: vec!["Shop.*".to_owned()] };
+    assert!(!rule.includes(&made.profile, made.profile.frame_at(frame)), "no file has such a name");
 }
 
 const DISPATCH: &str = "System.Threading.ThreadPoolWorkQueue.Dispatch()|System.Private.CoreLib.dll";

@@ -19,7 +19,7 @@ use crate::output::Destination;
 use crate::stop::{Input, Stop};
 use crate::target::choose;
 use remora_attach::{Process, TargetText};
-use remora_collector::{HeapProgress, NamingBudget, WatchSession, WatchState, Watched as Event};
+use remora_collector::{HeapProgress, MemoryLimit, NamingBudget, WatchSession, WatchState, Watched as Event};
 use remora_heap_tracking::{Compared, Watch};
 use std::time::{Duration, Instant};
 
@@ -135,6 +135,12 @@ impl Tracking {
     }
 }
 
+/// A mirror that grows only within the free memory.
+fn guarded() -> Watch {
+    let limit = MemoryLimit::nearly_all();
+    Watch::guarded(move || limit.is_exceeded())
+}
+
 /// A running watch.
 struct Course {
     session: WatchSession,
@@ -167,7 +173,7 @@ impl Course {
     ) -> Course {
         Course {
             session,
-            tracking: Tracking { watch: Watch::default(), both, copied: None },
+            tracking: Tracking { watch: guarded(), both, copied: None },
             name: process.name().within(TargetText::LONGEST),
             process_id: process.pid,
             duration,

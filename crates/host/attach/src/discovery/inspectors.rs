@@ -45,6 +45,9 @@ pub(super) struct Inspectors<'a> {
     /// With the process that each inspects, and since when: the oldest first.
     busy: Vec<(Inspector, u32, Instant)>,
     started: usize,
+    /// Threads that the system lets us start.
+    #[cfg(test)]
+    pub(super) most: usize,
     answers: Receiver<(usize, Found)>,
     sender: Sender<(usize, Found)>,
 }
@@ -53,7 +56,18 @@ impl<'a> Inspectors<'a> {
     pub(super) fn new(proc: &'a Proc, time: Duration) -> Inspectors<'a> {
         let (sender, answers) = mpsc::channel();
         let survey = Arc::new(Survey::begin());
-        Inspectors { proc, time, survey, idle: Vec::new(), busy: Vec::new(), started: 0, answers, sender }
+        Inspectors {
+            proc,
+            time,
+            survey,
+            idle: Vec::new(),
+            busy: Vec::new(),
+            started: 0,
+            #[cfg(test)]
+            most: usize::MAX,
+            answers,
+            sender,
+        }
     }
 
     /// Processes that are being inspected.
@@ -62,7 +76,6 @@ impl<'a> Inspectors<'a> {
     }
 
     /// Threads that were ever started.
-    #[cfg(test)]
     pub(super) fn started(&self) -> usize {
         self.started
     }
@@ -80,6 +93,10 @@ impl<'a> Inspectors<'a> {
     }
 
     fn start(&mut self) -> io::Result<Inspector> {
+        #[cfg(test)]
+        if self.started >= self.most {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let (pids, queue) = mpsc::channel();
         let (proc, survey, time) = (self.proc.clone(), Arc::clone(&self.survey), self.time);
         let (number, answers) = (self.started, self.sender.clone());

@@ -6,6 +6,7 @@
 //! Labels: `thread` (its name), `thread_id`, `state`. The account of samples and all notes are comments (`pprof -comments`).
 //!
 //! The system name of a function is `module!name`: if the two names are equal, pprof takes the name for C++ and drops `<T>` and `(int)`.
+//! Beyond [`SYSTEM_NAMES`], it is [`NO_SYSTEM_NAME`].
 //!
 //! A weight beyond `i64` (292 years) is clamped.
 
@@ -22,6 +23,11 @@ use std::io::{self, Write};
 
 /// Samples encoded at a time, so that a profile of a million is not in memory twice.
 const BATCH: usize = 1_000;
+
+/// Bytes of system names: some 300,000 functions. A short recording may combine each of its long names with each of its modules.
+const SYSTEM_NAMES: usize = 64 << 20;
+/// The system name of further functions.
+const NO_SYSTEM_NAME: &str = "?!";
 
 pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let mut packed = GzEncoder::new(out, Compression::default());
@@ -76,6 +82,8 @@ struct Places {
     mapping_ids: HashMap<StringIx, u64>,
     functions: Vec<Function>,
     function_ids: HashMap<(StringIx, Option<StringIx>, Option<StringIx>), u64>,
+    /// Bytes of system names.
+    system_names: usize,
     locations: Vec<Location>,
 }
 
@@ -114,12 +122,20 @@ impl Places {
             let id = self.functions.len() as u64 + 1;
             let name = texts.index(profile.text(frame.name));
             let filename = frame.file.map_or(0, |file| texts.index(profile.text(file)));
-            let module = frame.module.map_or("?", |module| profile.text(module));
-            let system_name = texts.index(&format!("{module}!{}", profile.text(frame.name)));
+            let system_name = match self.system_names < SYSTEM_NAMES {
+                true => texts.index(&system_name(profile, frame)),
+                false => texts.index(NO_SYSTEM_NAME),
+            };
+            self.system_names += texts.all[system_name as usize].len();
             self.functions.push(Function { id, name, system_name, filename });
             id
         })
     }
+}
+
+fn system_name(profile: &Profile, frame: &Frame) -> String {
+    let module = frame.module.map_or("?", |module| profile.text(module));
+    format!("{module}!{}", profile.text(frame.name))
 }
 
 fn mapping(id: u64, filename: i64) -> Mapping {
@@ -188,4 +204,28 @@ impl Texts {
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remora_profile::{FrameKind, Meta};
+
+    #[test]
+    fn regression_each_long_name_was_joined_with_each_module() {
+        let mut profile = Profile::new(Meta::default());
+        let long = |profile: &mut Profile, number| profile.string(&format!("{number:016384}"));
+        let modules: Vec<StringIx> = (0..50).map(|number| long(&mut profile, number)).collect();
+        let names: Vec<StringIx> = (50..100).map(|number| long(&mut profile, number)).collect();
+        for (module, name) in modules.iter().flat_map(|module| names.iter().map(move |name| (*module, *name))) {
+            profile.frame(Frame { kind: FrameKind::Managed, name, module: Some(module), file: None, line: None });
+        }
+        let mut texts = Texts::new();
+        let file = places(&profile, &mut texts);
+        assert_eq!(file.function.len(), 2500);
+        let length: usize = texts.all.iter().map(String::len).sum();
+        assert!(length <= SYSTEM_NAMES + 103 * (16 << 10), "{} MiB", length >> 20);
+        let last = file.function.last().map(|last| texts.all[last.system_name as usize].as_str());
+        assert_eq!(last, Some(NO_SYSTEM_NAME));
+    }
 }

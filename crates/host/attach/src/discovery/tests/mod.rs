@@ -207,6 +207,27 @@ fn regression_processes_were_missing_for_lack_of_threads_which_are_used_again() 
     assert_eq!((inspectors.started(), inspectors.busy(), inspectors.next().is_none()), (1, 0, true));
 }
 
+/// One process that kept its reader waiting took the only thread that there may be, and the whole list failed.
+#[test]
+fn regression_a_process_that_keeps_its_reader_waiting_took_the_thread_of_all_others() {
+    let made = MadeUp::core_clr();
+    made.becomes_a_pipe("cmdline");
+    let other = PID + 1;
+    made.link(&format!("../{other}"), std::path::Path::new(&PID.to_string()));
+    let proc = made.proc();
+    let mut inspectors = Inspectors::new(&proc, Duration::ZERO);
+    inspectors.most = 1;
+    let found = list(&proc, inspectors).expect("a list");
+    assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [PID, other]);
+    let limit = Limit::Time;
+    assert!(found.iter().all(|process| process.attachable == Err(Reason::NotExamined { limit })), "{found:?}");
+    made.write_when_read("cmdline", b"dotnet\0", || {});
+    // Without any thread there is no list.
+    let mut inspectors = Inspectors::new(&proc, Duration::ZERO);
+    inspectors.most = 0;
+    assert!(list(&proc, inspectors).is_err());
+}
+
 /// A program with gigabytes of names was read to its end, and `ps` ran out of memory.
 #[test]
 fn a_program_whose_tables_are_not_read_to_the_end_is_listed_with_the_reason() {

@@ -4,6 +4,9 @@
 // `ready` goes to standard output, as for all targets.
 #![allow(clippy::print_stdout)]
 
+mod events;
+mod watch;
+
 use remora_ring::{HEADER_WORDS, Ring};
 use remora_wire::{AgentErrorCode, Config, Frame, FromAgent, Message, MethodKind, Place, ToAgent, TypeKind, layout};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -35,11 +38,11 @@ const NUMBERS: [u64; 6] = [0, 1, 1 << 32, i64::MAX as u64, 1 << 63, u64::MAX];
 /// The first kernel address.
 const NOWHERE: u64 = 0xffff_8000_0000_0000;
 
+/// Rings full of births in one GC.
+const ROUNDS: u64 = 2;
+
 /// Threads that make `/proc/PID/maps` long.
 const THREADS: u32 = 500;
-
-/// Bytes of a block of events.
-const BLOCK: u32 = 1 << 16;
 
 /// The hostile behaviour.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,8 @@ enum Manner {
     Unreadable,
     /// Its event stream is valid and endless.
     Endless,
+    /// Its event stream is valid and short, and its only name repeats a long part.
+    Named,
     /// Its agent starts, and then sends nothing.
     Silent,
     /// Its agent reports a heap walk in a copy, counts some objects, and then sends nothing.
@@ -62,6 +67,8 @@ enum Manner {
     Deep,
     /// Its heap agent keeps the ring full.
     FloodingHeap,
+    /// Its agent of heap tracking reports a GC with millions of new objects.
+    Bearing,
     /// It loads no library, and prints the requested one.
     Refusing,
     /// All its agent's messages and names contain terminal control sequences.
@@ -77,6 +84,7 @@ fn main() -> Result<()> {
     let manner = match std::env::args().nth(1).as_deref() {
         Some("unreadable") => Manner::Unreadable,
         Some("endless") => Manner::Endless,
+        Some("named") => Manner::Named,
         Some("silent") => Manner::Silent,
         Some("half-way") => Manner::HalfWay,
         Some("flooding") => Manner::Flooding,
@@ -84,6 +92,7 @@ fn main() -> Result<()> {
         Some("growing") => Manner::Growing,
         Some("deep") => Manner::Deep,
         Some("flooding-heap") => Manner::FloodingHeap,
+        Some("bearing") => Manner::Bearing,
         Some("refusing") => Manner::Refusing,
         Some("coloured") => Manner::Coloured,
         Some("scrambled") => Manner::Scrambled,
@@ -124,7 +133,7 @@ fn serve(manner: Manner, mut stream: UnixStream) -> Result<()> {
         }
         [EVENTS, _] => {
             answer(&mut stream, DONE, &1_u64.to_le_bytes())?;
-            events(manner, stream)
+            events::send(manner, stream)
         }
         WHO_ARE_YOU => answer(&mut stream, DONE, &who_i_am()),
         _ => answer(&mut stream, FAILED, &UNKNOWN_COMMAND.to_le_bytes()),
@@ -140,26 +149,6 @@ fn answer(stream: &mut UnixStream, outcome: u8, payload: &[u8]) -> Result<()> {
 fn who_i_am() -> Vec<u8> {
     let text = [2, 0, 0, 0, b'x', 0, 0, 0];
     [&u64::from(std::process::id()).to_le_bytes()[..], &[0; 16], &text, &text, &text].concat()
-}
-
-/// Sends events forever.
-fn events(manner: Manner, mut stream: UnixStream) -> Result<()> {
-    if manner == Manner::Unreadable {
-        loop {
-            stream.write_all(&[0xA5; 1 << 16])?;
-        }
-    }
-    stream.write_all(b"Nettrace\x14\0\0\0!FastSerialization.1")?;
-    // A block of a kind that readers skip. Its content is aligned to four bytes.
-    let head = [&[5, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0][..], b"Mine\x06", &BLOCK.to_le_bytes()].concat();
-    let mut position = 32;
-    loop {
-        let padding = (position + head.len()).next_multiple_of(4) - (position + head.len());
-        for part in [&head, &[0; 4][..padding], &[0; BLOCK as usize], &[6]] {
-            stream.write_all(part)?;
-            position += part.len();
-        }
-    }
 }
 
 /// Plays the agent on a separate connection, and answers like a runtime with a successful attach.
@@ -214,6 +203,8 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         let skipped = if matches!(manner, Manner::Growing | Manner::Deep) { 0 } else { HEADER_WORDS * 8 };
         let (ring, place) = (ring[skipped..].to_vec(), place + skipped as u64);
         std::thread::spawn(move || while memory.write_all_at(&ring, place).is_ok() {});
+    } else if manner == Manner::Bearing {
+        watch::bear(&mut agent, &memory, ROUNDS)?;
     } else if manner == Manner::HalfWay {
         agent.write_all(&FromAgent::Forked { child: 0, collection: 1, fork: 1, at: 0 }.encode())?;
         memory.write_all_at(&5_u64.to_le_bytes(), layout::HEAP_OBJECTS as u64 * 8)?;
