@@ -30,7 +30,7 @@ pub enum Compared {
 
 /// Whether this process is short of memory: applying a GC then ends, and the mirror is stale.
 #[derive(Default)]
-struct Shortage(Option<Box<dyn Fn() -> bool>>);
+struct Shortage(Option<Box<dyn Fn() -> bool + Send>>);
 
 impl std::fmt::Debug for Shortage {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -66,7 +66,7 @@ pub struct Watch {
 
 impl Watch {
     /// A watch that applies a GC only as long as this process is not short of memory.
-    pub fn guarded(is_short_of_memory: impl Fn() -> bool + 'static) -> Watch {
+    pub fn guarded(is_short_of_memory: impl Fn() -> bool + Send + 'static) -> Watch {
         Watch { shortage: Shortage(Some(Box::new(is_short_of_memory))), ..Watch::default() }
     }
 

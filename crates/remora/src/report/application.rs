@@ -1,9 +1,9 @@
 //! Time by application method, entry points and reasons for blocked time: as text and JSON.
 
 use super::findings::{self, FindingJson};
-use super::method::Method;
+use super::method::{Method, name, place, without_parameters};
 use crate::console::{Page, line, percent};
-use remora_profile::{ApplicationRule, ApplicationTime, Event, FrameIx, Profile, ThreadIx};
+use remora_profile::{ApplicationRule, ApplicationTime, Event, Profile, ThreadIx};
 use remora_symbols::split_outside;
 use remora_terminal::Table;
 use remora_terminal::duration::show;
@@ -81,12 +81,6 @@ fn rule_text(rule: &ApplicationRule) -> String {
     }
 }
 
-/// The name without the list of parameters: `Orders.Cart<T>.Total`.
-pub(super) fn without_parameters(name: &str) -> &str {
-    let before = split_outside(name, ["<", ">"], &['(']).first().copied().unwrap_or_default();
-    if before.is_empty() { name } else { before }
-}
-
 /// Type and method, without namespace and parameters: `Thread.Sleep`, `DelayPromise..ctor`.
 fn short(name: &str) -> &str {
     let name = without_parameters(name);
@@ -96,18 +90,6 @@ fn short(name: &str) -> &str {
     let kept = parts.iter().rev().take(if is_constructor { 3 } else { 2 });
     let length: usize = kept.map(|part| part.len() + 1).sum();
     &name[name.len().saturating_sub(length - 1)..]
-}
-
-pub(super) fn name(profile: &Profile, frame: FrameIx) -> &str {
-    profile.text(profile.frame_at(frame).name)
-}
-
-/// `Orders.cs:42`, or nothing without debug information.
-pub(super) fn place(profile: &Profile, frame: FrameIx) -> String {
-    let frame = profile.frame_at(frame);
-    let (Some(file), Some(line)) = (frame.file, frame.line) else { return String::new() };
-    let file = profile.text(file);
-    format!("{}:{line}", file.rsplit(['/', '\\']).next().unwrap_or(file))
 }
 
 /// The same as JSON.

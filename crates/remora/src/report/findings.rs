@@ -1,7 +1,6 @@
 //! Known problems in words, and as JSON.
 
-use super::application::{name, place, without_parameters};
-use super::method::Method;
+use super::method::{Method, name, place, without_parameters};
 use crate::console::{Page, line};
 use remora_profile::{ApplicationTime, Finding, FrameIx, PoolTime, Problem, Profile};
 use serde::Serialize;

@@ -1,6 +1,7 @@
-//! A method in JSON.
+//! A method in JSON, and its name and place in text.
 
 use remora_profile::{FrameIx, FrameKind, HotMethod, Profile};
+use remora_symbols::split_outside;
 use serde::Serialize;
 
 /// A method, its place, and its times.
@@ -44,4 +45,22 @@ impl<'a> Method<'a> {
             total_samples: hot.total_samples,
         }
     }
+}
+
+/// The name without the list of parameters: `Orders.Cart<T>.Total`.
+pub(super) fn without_parameters(name: &str) -> &str {
+    let before = split_outside(name, ["<", ">"], &['(']).first().copied().unwrap_or_default();
+    if before.is_empty() { name } else { before }
+}
+
+pub(super) fn name(profile: &Profile, frame: FrameIx) -> &str {
+    profile.text(profile.frame_at(frame).name)
+}
+
+/// `Orders.cs:42`, or nothing without debug information.
+pub(super) fn place(profile: &Profile, frame: FrameIx) -> String {
+    let frame = profile.frame_at(frame);
+    let (Some(file), Some(line)) = (frame.file, frame.line) else { return String::new() };
+    let file = profile.text(file);
+    format!("{}:{line}", file.rsplit(['/', '\\']).next().unwrap_or(file))
 }
