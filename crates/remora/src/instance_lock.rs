@@ -29,6 +29,8 @@ use std::time::Duration;
 
 /// Attempts to lock, since another command may be inspecting or releasing the lock.
 const TRIES: usize = 16;
+/// Attempts to find the lock free while a killed holder ends: a second.
+const ENDING_TRIES: usize = 500;
 /// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
 /// How the files' names begin.
@@ -259,20 +261,24 @@ fn holder_of_a_closed_file(user: u32, name: &str) -> Option<u32> {
 
 /// Who has locked a file of this user, as that file says.
 fn holder_as_written(user: u32, name: &str) -> Option<u32> {
-    for _ in 0..TRIES {
+    for _ in 0..ENDING_TRIES {
         let text = text_of_holder(user, name)?;
         let (holder, namespace) = text.split_once(' ').unwrap_or_default();
         let is_ours = namespace == own_namespace().to_string();
         // The owner writes its id shortly after locking; until then, a killed owner's file still has the old id.
         let holder: Option<u32> = holder.parse().ok();
-        let is_gone = |id: u32| !Path::new("/proc").join(id.to_string()).exists();
-        if namespace.is_empty() || is_ours && holder.is_some_and(is_gone) {
+        if namespace.is_empty() || is_ours && holder.is_some_and(has_ended) {
             std::thread::sleep(PAUSE);
             continue;
         }
         return Some(holder.filter(|_| is_ours).unwrap_or(0));
     }
     Some(0)
+}
+
+/// Whether a process has no memory any more. The kernel frees it before it closes the files, and with them the lock.
+fn has_ended(process_id: u32) -> bool {
+    Proc::default().command_line(process_id).map_or(true, |words| words.is_empty())
 }
 
 /// The content of this user's lock file, if it is locked.
@@ -417,6 +423,23 @@ mod tests {
             .write_all_at(format!("{} {}", gone.expect("it runs"), own_namespace()).as_bytes(), 0)
             .expect("written");
         assert_eq!(holder_among(user, &name), Some(0));
+    }
+
+    /// A recorder was killed, and a command right after it was refused: the kernel had not closed the files yet.
+    #[test]
+    fn regression_a_holder_that_was_ending_was_reported_as_recording() {
+        let (name, user) = (own("ending"), rustix::process::geteuid().as_raw());
+        let held = lock(user, &name).expect("it is free");
+        let mut ending = std::process::Command::new("true").spawn().expect("it runs");
+        while !has_ended(ending.id()) {
+            std::thread::yield_now();
+        }
+        held.file.set_len(0).expect("emptied");
+        held.file.write_all_at(format!("{} {}", ending.id(), own_namespace()).as_bytes(), 0).expect("written");
+        assert_eq!(holder_among(user, &name), Some(0));
+        drop(held);
+        assert_eq!(holder_among(user, &name), None);
+        ending.wait().expect("it has ended");
     }
 
     #[test]
