@@ -24,7 +24,8 @@ mod thread;
 mod wait;
 
 pub use application::{
-    ApplicationMethod, ApplicationRule, ApplicationTime, BlockedTime, Callee, Entry, EntryPoint, Line, PoolTime,
+    ApplicationMethod, ApplicationRule, ApplicationTime, Attribution, BlockedTime, Callee, Entry, EntryPoint, Line,
+    PoolTime,
 };
 pub use code_kind::CodeKind;
 pub use findings::{Finding, Problem};
