@@ -27,7 +27,9 @@ fn no_format_loses_weight() {
         assert_eq!(sum(&page_data(&profile)["values"]["weight"]), total);
         assert_eq!(folded_weight(&profile), (total + 500) / 1_000, "microseconds, to the nearest");
         let speedscope = speedscope(&profile);
-        assert_eq!(list(&speedscope["profiles"]).iter().map(|thread| sum(&thread["weights"])).sum::<u64>(), total);
+        let weights: Vec<u64> = list(&speedscope["profiles"]).iter().map(|profile| sum(&profile["weights"])).collect();
+        let (all, threads) = weights.split_first().unwrap_or((&0, &[]));
+        assert_eq!((*all, threads.iter().sum::<u64>()), (total, total), "all threads, then each");
         let pprof = pprof_reader::read(&unpacked(&profile, Format::Pprof));
         assert_eq!(pprof.samples.iter().map(|sample| sample.values[1]).sum::<u64>(), total);
         assert_eq!(pprof.samples.iter().map(|sample| sample.values[0]).sum::<u64>(), profile.samples().len() as u64);
@@ -84,6 +86,20 @@ fn html_refers_to_what_there_is() {
         }
         assert!(!data["strings"].to_string().contains("Shop.Unused()"), "no sample has that stack");
     }
+}
+
+#[test]
+fn speedscope_starts_with_all_threads_and_their_equal_stacks_are_one() {
+    let file = speedscope(&support::small());
+    let names: Vec<&str> =
+        list(&file["profiles"]).iter().map(|profile| profile["name"].as_str().expect("a name")).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    assert_eq!(names[0], "All threads");
+    assert_eq!(file["activeProfileIndex"], 0);
+    let all = &file["profiles"][0];
+    let stacks: BTreeSet<String> = list(&all["samples"]).iter().map(Value::to_string).collect();
+    assert_eq!(stacks.len(), list(&all["samples"]).len(), "each stack once");
+    assert!(list(&speedscope(&Profile::default())["profiles"]).is_empty());
 }
 
 #[test]
