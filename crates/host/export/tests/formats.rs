@@ -9,11 +9,11 @@ mod pprof_reader;
 mod support;
 
 use fxprof_processed_profile as fxprof;
-use outputs::{firefox, list, page_data, speedscope, sum, unpacked, written, written_text};
+use outputs::{firefox, list, page_data, page_data_by, speedscope, sum, unpacked, written, written_text};
 use remora_export::Format;
-use remora_profile::Profile;
+use remora_profile::{ApplicationRule, ApplicationTime, Profile};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 fn profiles() -> [Profile; 3] {
@@ -85,6 +85,35 @@ fn html_refers_to_what_there_is() {
             assert!(list(&data["frames"][column]).iter().all(|text| text.as_i64().expect("whole") < strings));
         }
         assert!(!data["strings"].to_string().contains("Shop.Unused()"), "no sample has that stack");
+    }
+}
+
+#[test]
+fn the_page_attributes_time_as_the_report_does() {
+    let profile = support::small();
+    for (rule, expected) in [
+        (&[][..], [("Shop.Orders.Price<T>(int)", 87_501_400), ("Shop.Program.Main(string[])", 10_000_001)]),
+        (&["System.Private.*"], [("string.Concat(string, string)", 60_000_800), ("", 0)]),
+    ] {
+        let rule = ApplicationRule { assemblies: rule.iter().map(|&pattern| pattern.to_owned()).collect() };
+        let data = page_data_by(&profile, &rule);
+        assert_eq!(data["rule"], rule.to_string());
+        let text = |index: &Value| data["strings"][index.as_u64().expect("whole") as usize].as_str().expect("a text");
+        let name = |frame: &Value| frame.as_u64().map_or("", |frame| text(&data["frames"]["name"][frame as usize]));
+        let mut by_method: BTreeMap<&str, u64> = BTreeMap::new();
+        let weights = list(&data["values"]["weight"]).iter().map(|weight| weight.as_u64().expect("whole"));
+        for (told, weight) in list(&data["values"]["attribution"]).iter().zip(weights) {
+            let told = told.as_u64().expect("whole") as usize;
+            *by_method.entry(name(&data["attributions"]["nearest"][told])).or_default() += weight;
+        }
+        for (method, weight) in expected {
+            assert!(method.is_empty() || by_method[method] == weight, "{by_method:?}");
+        }
+        let time = ApplicationTime::of(&profile, &rule, None);
+        for method in &time.methods {
+            assert_eq!(by_method[profile.text(profile.frame_at(method.frame).name)], method.weight());
+        }
+        assert_eq!(by_method[""], time.elsewhere);
     }
 }
 

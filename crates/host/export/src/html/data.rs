@@ -2,10 +2,13 @@
 //!
 //! Contains only items that a sample refers to. Times are nanoseconds, exact in JavaScript numbers up to 104 days.
 
+use super::times::Slots;
 use crate::account;
-use crate::sums;
-use remora_profile::{CodeKind, Frame, Loss, Profile, StackIx, State, StringIx};
+use crate::sums::Sum;
+use remora_profile::{ApplicationRule, Attribution, CodeKind, Frame, FrameIx, Loss, Profile, StackIx, State, StringIx};
 use serde::Serialize;
+use std::collections::HashMap;
+use std::hash::Hash;
 
 /// "None" in a column.
 const NONE: i64 = -1;
@@ -20,7 +23,11 @@ pub(super) struct Page<'a> {
     frames: Frames,
     nodes: Nodes,
     threads: Vec<ThreadName<'a>>,
+    /// States which code is the application's.
+    rule: String,
+    attributions: Attributions,
     values: Values,
+    slots: Slots,
 }
 
 #[derive(Serialize)]
@@ -86,6 +93,20 @@ struct Nodes {
     frame: Vec<usize>,
 }
 
+/// Columns of frames ([`NONE`] without an application method), except `entry` and `wait`. Each combination once.
+#[derive(Serialize, Default)]
+struct Attributions {
+    nearest: Vec<i64>,
+    callee: Vec<i64>,
+    outermost: Vec<i64>,
+    /// Index in `entries`.
+    entry: Vec<usize>,
+    /// Index in `waits`.
+    wait: Vec<usize>,
+    entries: Vec<&'static str>,
+    waits: Vec<&'static str>,
+}
+
 /// One entry for each thread, stack and state.
 #[derive(Serialize, Default)]
 struct Values {
@@ -94,23 +115,28 @@ struct Values {
     blocked: Vec<u8>,
     weight: Vec<u64>,
     samples: Vec<u64>,
+    /// Index in [`Attributions`].
+    attribution: Vec<usize>,
 }
 
 impl<'a> Page<'a> {
-    pub fn of(profile: &'a Profile) -> Page<'a> {
-        let sums = sums::of(profile);
+    /// The data of `profile`, whose sums are `sums`.
+    pub fn of(profile: &'a Profile, rule: &ApplicationRule, sums: &[Sum]) -> Page<'a> {
         let mut used = Used::new(profile);
-        for sum in &sums {
+        for sum in sums {
             used.stack(profile, sum.stack);
         }
         let places = used.number();
+        let of_stacks = Attribution::of_stacks(profile, rule);
+        let mut attributions = Distinct::default();
         let mut values = Values::default();
-        for sum in &sums {
+        for sum in sums {
             values.thread.push(sum.thread.0);
             values.node.push(places.stacks[sum.stack.0 as usize]);
             values.blocked.push((sum.state == State::Blocked).into());
             values.weight.push(sum.weight);
             values.samples.push(sum.samples);
+            values.attribution.push(attributions.index(of_stacks[sum.stack.0 as usize]));
         }
         Page {
             about: About::of(profile),
@@ -120,7 +146,10 @@ impl<'a> Page<'a> {
             frames: Frames::of(profile, &used, &places),
             nodes: Nodes::of(profile, &used, &places),
             threads: profile.threads().iter().map(|thread| ThreadName { id: thread.id, name: &thread.name }).collect(),
+            rule: rule.to_string(),
+            attributions: Attributions::of(&attributions.all, &places),
             values,
+            slots: Slots::of(profile),
         }
     }
 }
@@ -189,6 +218,38 @@ impl Nodes {
             nodes.frame.push(places.frames[node.frame.0 as usize]);
         }
         nodes
+    }
+}
+
+impl Attributions {
+    fn of(all: &[Attribution], places: &Places) -> Attributions {
+        let place = |frame: Option<FrameIx>| frame.map_or(NONE, |frame| places.frames[frame.0 as usize] as i64);
+        let (mut entries, mut waits) = (Distinct::default(), Distinct::default());
+        let mut attributions = Attributions::default();
+        for attribution in all {
+            attributions.nearest.push(place(attribution.nearest));
+            attributions.callee.push(place(attribution.callee));
+            attributions.outermost.push(place(attribution.outermost));
+            attributions.entry.push(entries.index(attribution.entry.code()));
+            attributions.wait.push(waits.index(attribution.wait().code()));
+        }
+        Attributions { entries: entries.all, waits: waits.all, ..attributions }
+    }
+}
+
+/// Values in the order in which they came first.
+#[derive(Default)]
+struct Distinct<T> {
+    all: Vec<T>,
+    known: HashMap<T, usize>,
+}
+
+impl<T: Copy + Eq + Hash> Distinct<T> {
+    fn index(&mut self, value: T) -> usize {
+        *self.known.entry(value).or_insert_with(|| {
+            self.all.push(value);
+            self.all.len() - 1
+        })
     }
 }
 

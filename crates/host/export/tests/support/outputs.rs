@@ -3,14 +3,14 @@
 
 use flate2::read::GzDecoder;
 use remora_export::{Format, write};
-use remora_profile::Profile;
+use remora_profile::{ApplicationRule, Profile};
 use serde_json::Value;
 use std::io::Read;
 
 /// The bytes of a profile in a format.
 pub fn written(profile: &Profile, format: Format) -> Vec<u8> {
     let mut out = Vec::new();
-    write(profile, format, &mut out).expect("a vector takes all");
+    write(profile, format, &ApplicationRule::default(), &mut out).expect("a vector takes all");
     out
 }
 
@@ -29,7 +29,14 @@ pub fn unpacked(profile: &Profile, format: Format) -> Vec<u8> {
 
 /// The profile that travels in an HTML page.
 pub fn page_data(profile: &Profile) -> Value {
-    let page = written_text(profile, Format::Html);
+    page_data_by(profile, &ApplicationRule::default())
+}
+
+/// The same by another rule.
+pub fn page_data_by(profile: &Profile, rule: &ApplicationRule) -> Value {
+    let mut page = Vec::new();
+    write(profile, Format::Html, rule, &mut page).expect("a vector takes all");
+    let page = String::from_utf8(page).expect("UTF-8");
     let (_, rest) = page.split_once(r#"<script type="application/json" id="profile">"#).expect("the profile");
     let (json, _) = rest.split_once("</script>").expect("its end");
     serde_json::from_str(json).expect("JSON")

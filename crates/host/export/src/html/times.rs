@@ -1,0 +1,132 @@
+//! When samples were taken, for the timeline and for a choice of a range of time: each sum's weight by slot of the recording.
+//!
+//! The script reads it only after the first view, so it has an element of its own, which stands last.
+//! Bytes in base64, each number as LEB128. For each sum of [`sums::of`](crate::sums::of), in that order: how many slots it has samples in;
+//! then for each of these the distance to the slot before, and, except in the last one, the number of samples and their weight in
+//! microseconds, rounded down. The last one has what remains of the sum.
+
+use crate::sums::Sum;
+use remora_profile::{Profile, Sample, State};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Maximum number of slots: a few pixels each, and a byte or two in the page.
+const SLOTS_MAX: u64 = 240;
+/// Minimum number of samples of a busy thread in a slot: with fewer, chance decides what is seen.
+const SAMPLES_MIN: u64 = 4;
+
+/// The equal parts of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) struct Slots {
+    count: u64,
+    /// Nanoseconds.
+    length: u64,
+}
+
+impl Slots {
+    /// The slots of `profile`.
+    pub fn of(profile: &Profile) -> Slots {
+        let last = profile.samples().iter().map(|sample| sample.time).max().unwrap_or_default();
+        let end = profile.meta.duration.max(last).max(1);
+        let between_samples = 1_000_000_000 / u64::from(profile.meta.frequency.max(1));
+        let count = (end / (SAMPLES_MIN * between_samples).max(1)).clamp(1, SLOTS_MAX);
+        Slots { count, length: end.div_ceil(count) }
+    }
+
+    fn at(self, sample: &Sample) -> u64 {
+        (sample.time / self.length).min(self.count - 1)
+    }
+}
+
+/// Writes the times of `sums`, which are those of `profile`.
+pub(super) fn write(profile: &Profile, sums: &[Sum], out: &mut dyn Write) -> io::Result<()> {
+    let slots = Slots::of(profile);
+    let key = |sample: &Sample| (sample.thread, sample.stack, sample.state == State::Blocked, slots.at(sample));
+    let mut samples: Vec<&Sample> = profile.samples().iter().collect();
+    samples.sort_unstable_by_key(|sample| key(sample));
+    let mut rest = &samples[..];
+    let mut bytes = Vec::new();
+    for sum in sums {
+        let (mine, others) = rest.split_at(sum.samples as usize);
+        rest = others;
+        let parts: Vec<&[&Sample]> = mine.chunk_by(|one, other| slots.at(one) == slots.at(other)).collect();
+        number(parts.len() as u64, &mut bytes);
+        let mut before = 0;
+        for (index, part) in parts.iter().enumerate() {
+            let slot = slots.at(part[0]);
+            number(slot - before, &mut bytes);
+            before = slot;
+            if index + 1 < parts.len() {
+                number(part.len() as u64, &mut bytes);
+                number(part.iter().map(|sample| sample.weight).sum::<u64>() / 1_000, &mut bytes);
+            }
+        }
+    }
+    base64(&bytes, out)
+}
+
+/// LEB128: seven bits a byte, the lowest first; all but the last byte have the top bit.
+fn number(mut value: u64, bytes: &mut Vec<u8>) {
+    while value > 0x7f {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn base64(bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for group in bytes.chunks(3) {
+        let all = group.iter().chain([&0, &0]).take(3).fold(0, |all, byte| (all << 8) | usize::from(*byte));
+        let mut digits = [18, 12, 6, 0].map(|shift| DIGITS[(all >> shift) & 63]);
+        digits[group.len() + 1..].fill(b'=');
+        out.write_all(&digits)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sums;
+    use remora_profile::{Frame, Meta, Thread};
+
+    #[test]
+    fn numbers_and_bytes_are_as_their_standards_say() {
+        let mut bytes = Vec::new();
+        [0, 127, 128, 624_485].into_iter().for_each(|value| number(value, &mut bytes));
+        assert_eq!(bytes, [0, 0x7f, 0x80, 1, 0xe5, 0x8e, 0x26]);
+        for (text, expected) in [("", ""), ("M", "TQ=="), ("Ma", "TWE="), ("Man", "TWFu"), ("light w", "bGlnaHQgdw==")]
+        {
+            let mut out = Vec::new();
+            base64(text.as_bytes(), &mut out).expect("a vector takes all");
+            assert_eq!(String::from_utf8_lossy(&out), expected);
+        }
+    }
+
+    #[test]
+    fn slots_have_some_samples_each_and_are_no_more_than_can_be_seen() {
+        let of = |frequency, duration| Slots::of(&Profile::new(Meta { frequency, duration, ..Meta::default() }));
+        assert_eq!(of(100, 1_000_000_000), Slots { count: 25, length: 40_000_000 });
+        assert_eq!(of(100, 60_000_000_000), Slots { count: 240, length: 250_000_000 });
+        assert_eq!(of(0, 0), Slots { count: 1, length: 1 });
+        assert_eq!(of(100, 7), Slots { count: 1, length: 7 });
+    }
+
+    #[test]
+    fn a_sum_has_the_slots_of_its_samples_and_the_last_one_what_remains() {
+        let mut profile = Profile::new(Meta { frequency: 40, duration: 1_000_000_000, ..Meta::default() });
+        let thread = profile.add_thread(Thread { id: 1, name: String::new() });
+        let name = profile.string("a");
+        let frame = profile.frame(Frame::unknown(name));
+        let stack = profile.stack(None, frame);
+        for time in [950_000_000, 210_000_000, 200_000_000] {
+            profile.add_sample(Sample { time, thread, stack, weight: 1_500_999, state: State::Running });
+        }
+        let (mut out, mut expected) = (Vec::new(), Vec::new());
+        write(&profile, &sums::of(&profile), &mut out).expect("a vector takes all");
+        // Two slots: the third (2) with two samples of 3,001 µs, and the tenth, seven further.
+        base64(&[2, 2, 2, 0xb9, 0x17, 7], &mut expected).expect("a vector takes all");
+        assert_eq!(out, expected);
+    }
+}
