@@ -251,10 +251,11 @@ class Page {
 }
 
 const page = new Page(new Model(JSON.parse(byId("profile").textContent)));
-// The times stand behind this script, and the first view does not need them.
-addEventListener("DOMContentLoaded", () => {
+const drawn = new Promise((resolve) => {
   requestAnimationFrame(() => {
     document.documentElement.dataset.drawn = String(Math.round(performance.now()));
-    setTimeout(() => page.readTimes(byId("times").textContent));
+    setTimeout(resolve);
   });
 });
+// The times stand behind this script, and the first view does not need them.
+addEventListener("DOMContentLoaded", () => drawn.then(() => page.readTimes(byId("times").textContent)));

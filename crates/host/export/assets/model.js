@@ -6,6 +6,40 @@ const FRAMEWORK = 1;
 const ALL_THREADS = -1;
 const IDLE_THREADS = -2;
 
+/** Gives one number after the other of what `html/packed.rs` writes. */
+const packedNumbers = (base64) => {
+  const bytes = atob(base64);
+  let at = 0;
+  return () => {
+    let value = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = bytes.charCodeAt(at++);
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+    }
+  };
+};
+
+/** Columns with an entry for each thread, stack and state. `html/data.rs` describes the text. */
+const readValues = (base64) => {
+  const values = { thread: [], node: [], blocked: [], weight: [], samples: [], attribution: [] };
+  const number = packedNumbers(base64);
+  let [thread, node] = [0, 0];
+  for (let left = number(); left > 0; left--) {
+    const step = number();
+    if (step > 1) node = 0;
+    thread += step >> 1;
+    node += number();
+    values.thread.push(thread);
+    values.node.push(node);
+    values.blocked.push(step & 1);
+    values.weight.push(number());
+    values.samples.push(number());
+    values.attribution.push(number());
+  }
+  return values;
+};
+
 /** Frames that differ by line only are one method; stacks of the same methods are one node. */
 class Model {
   constructor(data) {
@@ -13,7 +47,7 @@ class Model {
     this.loss = data.loss;
     this.kinds = data.kinds;
     this.threads = data.threads;
-    this.values = data.values;
+    this.values = readValues(data.values);
     this.strings = data.strings;
     this.frames = data.frames;
     this.attributions = data.attributions;
@@ -26,7 +60,7 @@ class Model {
     this.linkChildren();
     this.markOutermost();
     this.findIdle();
-    this.bothStates = data.values.blocked.includes(0) && data.values.blocked.includes(1);
+    this.bothStates = this.values.blocked.includes(0) && this.values.blocked.includes(1);
   }
 
   /** A thread is idle while it is blocked without an application method on its stack. */

@@ -3,22 +3,13 @@
 class Times {
   /** Reads what `html/times.rs` writes; that file describes it. */
   constructor(model, base64) {
-    const bytes = atob(base64);
+    const number = packedNumbers(base64);
     const { values } = model;
     this.slots = model.slots;
     this.first = new Uint32Array(values.node.length + 1);
-    this.slot = new Uint8Array(bytes.length);
-    this.weight = new Float64Array(bytes.length);
-    this.samples = new Float64Array(bytes.length);
-    let at = 0;
-    const number = () => {
-      let value = 0;
-      for (let scale = 1; ; scale *= 128) {
-        const byte = bytes.charCodeAt(at++);
-        value += (byte & 127) * scale;
-        if (byte < 128) return value;
-      }
-    };
+    this.slot = new Uint8Array(base64.length);
+    this.weight = new Float64Array(base64.length);
+    this.samples = new Float64Array(base64.length);
     let part = 0;
     for (let value = 0; value < values.node.length; value++) {
       let [slot, weight, samples] = [0, values.weight[value], values.samples[value]];

@@ -2,6 +2,7 @@
 //!
 //! Contains only items that a sample refers to. Times are nanoseconds, exact in JavaScript numbers up to 104 days.
 
+use super::packed::Packed;
 use super::times::Slots;
 use crate::account;
 use crate::sums::Sum;
@@ -26,7 +27,9 @@ pub(super) struct Page<'a> {
     /// States which code is the application's.
     rule: String,
     attributions: Attributions,
-    values: Values,
+    /// [`Packed`], how many there are, then for each thread, stack and state: twice the distance to the thread before, and 1 if blocked; the distance to the node
+    /// before, of the same thread; weight; samples; index in [`Attributions`].
+    values: String,
     slots: Slots,
 }
 
@@ -107,18 +110,6 @@ struct Attributions {
     waits: Vec<&'static str>,
 }
 
-/// One entry for each thread, stack and state.
-#[derive(Serialize, Default)]
-struct Values {
-    thread: Vec<u32>,
-    node: Vec<usize>,
-    blocked: Vec<u8>,
-    weight: Vec<u64>,
-    samples: Vec<u64>,
-    /// Index in [`Attributions`].
-    attribution: Vec<usize>,
-}
-
 impl<'a> Page<'a> {
     /// The data of `profile`, whose sums are `sums`.
     pub fn of(profile: &'a Profile, rule: &ApplicationRule, sums: &[Sum]) -> Page<'a> {
@@ -129,14 +120,20 @@ impl<'a> Page<'a> {
         let places = used.number();
         let of_stacks = Attribution::of_stacks(profile, rule);
         let mut attributions = Distinct::default();
-        let mut values = Values::default();
+        let mut values = Packed::default();
+        values.number(sums.len() as u64);
+        let (mut thread, mut node) = (0, 0);
         for sum in sums {
-            values.thread.push(sum.thread.0);
-            values.node.push(places.stacks[sum.stack.0 as usize]);
-            values.blocked.push((sum.state == State::Blocked).into());
-            values.weight.push(sum.weight);
-            values.samples.push(sum.samples);
-            values.attribution.push(attributions.index(of_stacks[sum.stack.0 as usize]));
+            if sum.thread.0 != thread {
+                node = 0;
+            }
+            let place = places.stacks[sum.stack.0 as usize];
+            values.number(u64::from(sum.thread.0 - thread) << 1 | u64::from(sum.state == State::Blocked));
+            values.number((place - node) as u64);
+            values.number(sum.weight);
+            values.number(sum.samples);
+            values.number(attributions.index(of_stacks[sum.stack.0 as usize]) as u64);
+            (thread, node) = (sum.thread.0, place);
         }
         Page {
             about: About::of(profile),
@@ -148,7 +145,7 @@ impl<'a> Page<'a> {
             threads: profile.threads().iter().map(|thread| ThreadName { id: thread.id, name: &thread.name }).collect(),
             rule: rule.to_string(),
             attributions: Attributions::of(&attributions.all, &places),
-            values,
+            values: values.base64(),
             slots: Slots::of(profile),
         }
     }

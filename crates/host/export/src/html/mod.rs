@@ -6,6 +6,7 @@
 
 mod data;
 mod escape;
+mod packed;
 mod times;
 
 use crate::sums::{self, Sum};

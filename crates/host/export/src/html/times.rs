@@ -1,10 +1,11 @@
 //! When samples were taken, for the timeline and for a choice of a range of time: each sum's weight by slot of the recording.
 //!
 //! The script reads it only after the first view, so it has an element of its own, which stands last.
-//! Bytes in base64, each number as LEB128. For each sum of [`sums::of`](crate::sums::of), in that order: how many slots it has samples in;
+//! For each sum of [`sums::of`](crate::sums::of), in that order: how many slots it has samples in;
 //! then for each of these the distance to the slot before, and, except in the last one, the number of samples and their weight in
 //! microseconds, rounded down. The last one has what remains of the sum.
 
+use super::packed::Packed;
 use crate::sums::Sum;
 use remora_profile::{Profile, Sample, State};
 use serde::Serialize;
@@ -45,44 +46,24 @@ pub(super) fn write(profile: &Profile, sums: &[Sum], out: &mut dyn Write) -> io:
     let mut samples: Vec<&Sample> = profile.samples().iter().collect();
     samples.sort_unstable_by_key(|sample| key(sample));
     let mut rest = &samples[..];
-    let mut bytes = Vec::new();
+    let mut packed = Packed::default();
     for sum in sums {
         let (mine, others) = rest.split_at(sum.samples as usize);
         rest = others;
         let parts: Vec<&[&Sample]> = mine.chunk_by(|one, other| slots.at(one) == slots.at(other)).collect();
-        number(parts.len() as u64, &mut bytes);
+        packed.number(parts.len() as u64);
         let mut before = 0;
         for (index, part) in parts.iter().enumerate() {
             let slot = slots.at(part[0]);
-            number(slot - before, &mut bytes);
+            packed.number(slot - before);
             before = slot;
             if index + 1 < parts.len() {
-                number(part.len() as u64, &mut bytes);
-                number(part.iter().map(|sample| sample.weight).sum::<u64>() / 1_000, &mut bytes);
+                packed.number(part.len() as u64);
+                packed.number(part.iter().map(|sample| sample.weight).sum::<u64>() / 1_000);
             }
         }
     }
-    base64(&bytes, out)
-}
-
-/// LEB128: seven bits a byte, the lowest first; all but the last byte have the top bit.
-fn number(mut value: u64, bytes: &mut Vec<u8>) {
-    while value > 0x7f {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
-fn base64(bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for group in bytes.chunks(3) {
-        let all = group.iter().chain([&0, &0]).take(3).fold(0, |all, byte| (all << 8) | usize::from(*byte));
-        let mut digits = [18, 12, 6, 0].map(|shift| DIGITS[(all >> shift) & 63]);
-        digits[group.len() + 1..].fill(b'=');
-        out.write_all(&digits)?;
-    }
-    Ok(())
+    out.write_all(packed.base64().as_bytes())
 }
 
 #[cfg(test)]
@@ -90,19 +71,6 @@ mod tests {
     use super::*;
     use crate::sums;
     use remora_profile::{Frame, Meta, Thread};
-
-    #[test]
-    fn numbers_and_bytes_are_as_their_standards_say() {
-        let mut bytes = Vec::new();
-        [0, 127, 128, 624_485].into_iter().for_each(|value| number(value, &mut bytes));
-        assert_eq!(bytes, [0, 0x7f, 0x80, 1, 0xe5, 0x8e, 0x26]);
-        for (text, expected) in [("", ""), ("M", "TQ=="), ("Ma", "TWE="), ("Man", "TWFu"), ("light w", "bGlnaHQgdw==")]
-        {
-            let mut out = Vec::new();
-            base64(text.as_bytes(), &mut out).expect("a vector takes all");
-            assert_eq!(String::from_utf8_lossy(&out), expected);
-        }
-    }
 
     #[test]
     fn slots_have_some_samples_each_and_are_no_more_than_can_be_seen() {
@@ -123,10 +91,10 @@ mod tests {
         for time in [950_000_000, 210_000_000, 200_000_000] {
             profile.add_sample(Sample { time, thread, stack, weight: 1_500_999, state: State::Running });
         }
-        let (mut out, mut expected) = (Vec::new(), Vec::new());
+        let (mut out, mut expected) = (Vec::new(), Packed::default());
         write(&profile, &sums::of(&profile), &mut out).expect("a vector takes all");
         // Two slots: the third (2) with two samples of 3,001 µs, and the tenth, seven further.
-        base64(&[2, 2, 2, 0xb9, 0x17, 7], &mut expected).expect("a vector takes all");
-        assert_eq!(out, expected);
+        [2, 2, 2, 3_001, 7].into_iter().for_each(|value| expected.number(value));
+        assert_eq!(String::from_utf8_lossy(&out), expected.base64());
     }
 }
