@@ -53,5 +53,4 @@ const showTooltip = (about, event) => {
 const showSelected = (about) => {
   const facts = about.facts.map(([label, value]) => element("span", { className: "said" }, element("i", {}, `${label} `), value));
   byId("status").replaceChildren(element("b", {}, about.name), ...facts);
-  byId("around").hidden = about.method === null;
 };

@@ -19,6 +19,7 @@ class Graph {
     this.matches = null;
     this.upwards = true;
     this.hovered = null;
+    this.fromBottom = 0;
     this.listen();
   }
 
@@ -34,7 +35,7 @@ class Graph {
     this.zoomed = zoomed;
     this.view = this.viewOf(zoomed);
     this.refresh();
-    this.stage.scrollTop = upwards ? this.stage.scrollHeight : 0;
+    this.scroll(upwards ? this.height : 0);
     if (zoomed !== 0) this.lead(zoomed);
     this.paint();
   }
@@ -91,12 +92,11 @@ class Graph {
   refresh() {
     const wide = this.stage.clientWidth;
     const high = this.stage.clientHeight;
-    const fromBottom = this.stage.scrollHeight - this.stage.scrollTop - (this.painter.height ?? high);
     this.boxes = new Boxes(this.tree, this.view, wide);
     this.height = Math.max(high, this.boxes.rows * ROW + 8);
     this.spacer.style.height = `${this.height}px`;
-    if (this.upwards) this.stage.scrollTop = this.stage.scrollHeight - fromBottom - high;
     this.painter.resize(wide, high);
+    if (this.upwards) this.scroll(this.height - high - this.fromBottom);
     this.zoomedDepth = pathTo(this.tree, this.zoomed).length;
   }
 
@@ -104,6 +104,12 @@ class Graph {
   redraw() {
     this.refresh();
     this.paint();
+  }
+
+  /** Flames stand on their root: a change of height moves their top. Until the next layout, the height of the last one counts. */
+  scroll(top) {
+    this.stage.scrollTop = top;
+    this.fromBottom = this.height - this.stage.scrollTop - this.painter.height;
   }
 
   top(depth) {
@@ -127,14 +133,14 @@ class Graph {
   reveal(id) {
     const top = this.top(pathTo(this.tree, id).length);
     const high = this.stage.clientHeight;
-    if (top < 0) this.stage.scrollTop += top - ROW;
-    else if (top + ROW > high) this.stage.scrollTop += top + 2 * ROW - high;
+    if (top < 0) this.scroll(this.stage.scrollTop + top - ROW);
+    else if (top + ROW > high) this.scroll(this.stage.scrollTop + top + 2 * ROW - high);
   }
 
   /** Scrolls so that a node's row is near the edge that its own children grow away from. */
   lead(id) {
     const top = this.top(pathTo(this.tree, id).length);
-    this.stage.scrollTop += this.upwards ? top + 3 * ROW - this.stage.clientHeight : top - 2 * ROW;
+    this.scroll(this.stage.scrollTop + (this.upwards ? top + 3 * ROW - this.stage.clientHeight : top - 2 * ROW));
   }
 
   nodeAt(event) {
@@ -168,6 +174,7 @@ class Graph {
     });
     this.stage.addEventListener("pointerleave", (event) => this.hover(null, event));
     this.stage.addEventListener("scroll", (event) => {
+      this.scroll(this.stage.scrollTop);
       this.hover(null, event);
       this.paint();
     });

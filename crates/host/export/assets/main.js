@@ -14,7 +14,7 @@ class Page {
       selected: (graph, id) => this.showSelected(graph, id),
       hovered: (graph, id, event) => this.showHovered(graph, id, event),
     });
-    this.tables = new Tables(model, { pick: (method) => this.pick(method), around: (method) => this.showAround(method) });
+    this.tables = new Tables(model, { pick: (method) => this.pick(method), around: (method) => this.showAround(method, true) });
     this.timeline = new Timeline(model, {
       ranged: () => this.select(true),
       thread: (index) => {
@@ -43,6 +43,7 @@ class Page {
   showSelected(graph, id) {
     this.told = this.describe(graph, id);
     showSelected(this.told);
+    byId("around").hidden = this.told.method === null || this.told.method === this.sandwich.method;
   }
 
   /** The mouse moves much within one box, and finding its lines takes a pass over all stacks. */
@@ -115,8 +116,9 @@ class Page {
   }
 
   /** Shows the callers and callees of a method, or the whole graph again (`null`). */
-  showAround(method) {
+  showAround(method, lead = false) {
     this.sandwich.show(this.selection, method);
+    if (lead) byId("drawing").scrollIntoView({ block: "nearest" });
     if (method !== null) this.showSelected(this.sandwich.callees, 0);
     else this.showSelected(this.graph, this.graph.selected ?? this.graph.zoomed);
     this.search();

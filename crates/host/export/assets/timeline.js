@@ -1,5 +1,6 @@
 // The load of all threads, and of the busiest ones, by kind of code over time. A range of time can be chosen in it, which narrows everything else.
 
+/** Besides the one of all threads and the one of idle threads. */
 const LANES = 6;
 const TOTAL_HEIGHT = 40;
 const LANE_HEIGHT = 13;
@@ -24,7 +25,7 @@ class Timeline {
     this.lanes = this.lanesOf(chosen);
     this.height = TOTAL_HEIGHT + (this.lanes.length - 1) * LANE_HEIGHT;
     this.span.style.height = `${this.height}px`;
-    byId("lanes").replaceChildren(...this.lanes.map((lane, at) => this.label(lane, at)));
+    byId("lanes").replaceChildren(...this.lanes.map((lane) => this.label(lane)));
     if (times === null) return;
     const lane = new Int32Array(this.model.threads.length).fill(-1);
     this.lanes.forEach(({ threads }, at) => {
@@ -48,24 +49,27 @@ class Timeline {
     return this.model.kinds.length + 1;
   }
 
-  /** All threads; then the heaviest ones, and the others as one. */
+  /** All threads; then the heaviest ones, the others as one, and those that are only idle as one. */
   lanesOf(chosen) {
-    const { values, threads, slots } = this.model;
+    const { values, threads, slots, threadBusy } = this.model;
     const weights = new Float64Array(threads.length);
     for (const at of chosen) weights[values.thread[at]] += values.weight[at];
-    const seen = [...threads.keys()].filter((thread) => weights[thread] > 0).sort((one, other) => weights[other] - weights[one]);
+    const all = [...threads.keys()].filter((thread) => weights[thread] > 0);
+    const seen = all.filter((thread) => threadBusy[thread] > 0).sort((one, other) => threadBusy[other] - threadBusy[one]);
+    const idle = all.filter((thread) => threadBusy[thread] === 0);
     const lane = (text, threads) => ({ text, threads, load: new Float64Array(slots.count * this.kinds) });
-    if (seen.length === 1) return [lane(this.model.threadLabel(seen[0]), seen)];
+    if (all.length === 1) return [lane(this.model.threadLabel(all[0]), all)];
     const single = seen.length > LANES ? LANES - 1 : seen.length;
-    const lanes = [lane(`All ${count(seen.length)} threads`, seen), ...seen.slice(0, single).map((thread) => lane(this.model.threadLabel(thread), [thread]))];
+    const lanes = [lane(`All ${count(all.length)} threads`, all), ...seen.slice(0, single).map((thread) => ({ ...lane(this.model.threadLabel(thread), [thread]), thread }))];
     if (single < seen.length) lanes.push(lane(`${count(seen.length - single)} others`, seen.slice(single)));
+    if (idle.length > 0) lanes.push(lane(`${count(idle.length)} idle`, idle));
     return lanes;
   }
 
-  label({ text, threads }, at) {
-    if (at === 0 || threads.length > 1) return element("li", { title: text }, text);
+  label({ text, thread }) {
+    if (thread === undefined) return element("li", { title: text }, text);
     const button = element("button", { title: `Show only ${text}` }, text);
-    button.addEventListener("click", () => this.listener.thread(threads[0]));
+    button.addEventListener("click", () => this.listener.thread(thread));
     return element("li", {}, button);
   }
 
