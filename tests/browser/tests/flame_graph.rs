@@ -350,6 +350,7 @@ fn blocked_time_has_its_wait_and_idle_threads_are_one_row_that_is_hidden_at_firs
     assert!(!text_of(&browser, "thread").contains("idle"));
     browser.click("#idle-switch");
     assert!(text_of(&browser, "thread").ends_with("2 idle threads"), "{}", text_of(&browser, "thread"));
+    assert_eq!(browser.text("return document.querySelector('#lanes li:last-child').textContent"), "2 idle");
     browser.click("#thread option:last-child");
     assert_eq!(browser.text(GRAPH), "All 100 | [truncated] 100 | pthread_cond_wait 100");
 }
@@ -434,6 +435,11 @@ fn callers_and_callees_of_one_method_meet_and_there_is_a_way_back() {
         "{}",
         browser.text(STATUS)
     );
+    let root = "const { callers } = page.sandwich; const bottom = callers.top(0) + 20;
+        return bottom > 20 && bottom <= callers.stage.clientHeight";
+    browser.resize(1280, 640);
+    assert_eq!(browser.run(root), true, "the callers stand on the method, whatever the height");
+    browser.resize(1400, 900);
     browser.click("#leave");
     assert_eq!(shown(), serde_json::json!([false, true]));
     click_box(&browser, "string.Concat");
