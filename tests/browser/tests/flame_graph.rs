@@ -435,11 +435,6 @@ fn callers_and_callees_of_one_method_meet_and_there_is_a_way_back() {
         "{}",
         browser.text(STATUS)
     );
-    let root = "const { callers } = page.sandwich; const bottom = callers.top(0) + 20;
-        return bottom > 20 && bottom <= callers.stage.clientHeight";
-    browser.resize(1280, 640);
-    assert_eq!(browser.run(root), true, "the callers stand on the method, whatever the height");
-    browser.resize(1400, 900);
     browser.click("#leave");
     assert_eq!(shown(), serde_json::json!([false, true]));
     click_box(&browser, "string.Concat");
@@ -464,6 +459,13 @@ fn a_zoom_scrolls_to_its_frame_and_labels_stay_inside_of_their_boxes() {
     assert_eq!(browser.run(in_sight), true, "upside down");
     browser.run("page.graph.stage.scrollTop = 0; document.querySelector('#reset').click(); document.querySelector('#back').click()");
     assert_eq!(browser.run(in_sight), true, "on the way back");
+    let root_in_sight = "const { callers } = page.sandwich; const bottom = callers.top(0) + 20;
+        return callers.boxes.rows > 40 && bottom > 20 && bottom <= callers.stage.clientHeight";
+    browser.run("page.showAround(page.graph.tree.method(60))");
+    for height in [900, 640, 1000] {
+        browser.resize(1280, height);
+        assert_eq!(browser.run(root_in_sight), true, "callers stand on their method, {height}");
+    }
     // A name whose first letters are wider than the others.
     let over = browser.run(
         "const { painter } = page.graph; const over = [];

@@ -106,7 +106,7 @@ class Graph {
     this.paint();
   }
 
-  /** Flames stand on their root: a change of height moves their top. Until the next layout, the height of the last one counts. */
+  /** Flames stand on their root: a change of height moves their top. Until then, the height of the last layout counts. */
   scroll(top) {
     this.stage.scrollTop = top;
     this.fromBottom = this.height - this.stage.scrollTop - this.painter.height;
@@ -174,7 +174,8 @@ class Graph {
     });
     this.stage.addEventListener("pointerleave", (event) => this.hover(null, event));
     this.stage.addEventListener("scroll", (event) => {
-      this.scroll(this.stage.scrollTop);
+      // A change of height moves it, too, and is answered below.
+      if (this.stage.clientHeight === this.painter.height) this.scroll(this.stage.scrollTop);
       this.hover(null, event);
       this.paint();
     });
