@@ -336,6 +336,10 @@ fn blocked_time_has_its_wait_and_idle_threads_are_one_row_that_is_hidden_at_firs
     assert_eq!(table(&browser), ["Orders.Price<T>(int) Orders.cs:47 · Shop · Shop.dll | runtime | 1 | 7.3 % 7.50 ms"]);
     browser.click("#idle-switch");
     assert_eq!(table(&browser)[1], "Idle threads | idle | 1 | 66.1 % 200 ms");
+    browser.keys("/");
+    browser.keys("nosuch");
+    assert_eq!((table(&browser).len(), text_of(&browser, "none")), (0, "No method matches.".to_owned()));
+    browser.keys(ESCAPE);
     assert!(browser.text(GRAPH).starts_with("All 100 | [truncated] 66, Program.Main 32"));
     browser.click("#idle-switch");
     assert_eq!(table(&browser).len(), 1);

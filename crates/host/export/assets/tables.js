@@ -129,7 +129,7 @@ class Tables {
 
   fill() {
     const { columns, rows } = TABLES[this.shown];
-    const all = rows(this.selection).filter((row) => row !== null && (this.only === null || row.method === null || this.only[row.method] === 1));
+    const all = rows(this.selection).filter((row) => row !== null && (this.only === null || this.only[row.method] === 1));
     const of = (one) => Number(one.method === null);
     const order = this.order(columns);
     all.sort((one, other) => of(one) - of(other) || order(one, other));
