@@ -37,7 +37,7 @@ const TABLES = {
   entries: {
     tab: "Entry points",
     title: "Time by outermost application method",
-    columns: [NAME, { by: "kind", label: "Started by", kind: "word" }, { by: "total", label: "Total" }],
+    columns: [NAME, { by: "kind", label: "Start", kind: "word" }, { by: "total", label: "Total" }],
     sorted: "total",
     rows: ({ application }) => application.entries,
   },
@@ -166,9 +166,11 @@ class Tables {
 
   name({ method: index, frame = -1, calls = [] }) {
     const method = this.model.methods[index];
-    const where = [this.model.place(frame), method.space, method.module].filter((part) => part !== "").join(" · ");
-    const lines = [element("span", { className: "where" }, where || this.model.kinds[method.kind])];
-    for (const { calls: callee, share } of calls) lines.push(element("span", { className: "where calls", title: callee.name }, element("span", {}, `calls ${callee.call}`), ` ${share}`));
+    const place = this.model.place(frame);
+    const parts = [place, method.space, method.module].filter((part) => part !== "");
+    const rest = (place === "" ? parts : ["", ...parts.slice(1)]).join(" · ");
+    const lines = [element("span", { className: "where parts" }, place, element("span", {}, parts.length === 0 ? this.model.kinds[method.kind] : rest))];
+    for (const { calls: callee, share } of calls) lines.push(element("span", { className: "where parts", title: callee.name }, element("span", {}, `calls ${callee.call}`), ` ${share}`));
     const title = [method.name, this.model.place(frame, true), method.module].filter((part) => part !== "").join("\n");
     const name = element(
       "button",
