@@ -1,4 +1,4 @@
-// Time by application method. Which method a stack belongs to, and what it waits for, is in the file; here are only sums.
+// Time by application method. The file has the application method and the wait of each stack; the script only adds up.
 
 /** Sums by key; `make(key)` makes what is added to. */
 class Sums extends Map {
@@ -34,8 +34,8 @@ const applicationTime = ({ model, chosen, weights }) => {
   for (const at of chosen) {
     const weight = weights[at];
     if (weight === 0) continue;
-    const told = values.attribution[at];
-    const frame = nearest[told];
+    const index = values.attribution[at];
+    const frame = nearest[index];
     if (model.idle[at] === 1) {
       idle.total += weight;
       idle.threads.add(values.thread[at]);
@@ -49,14 +49,14 @@ const applicationTime = ({ model, chosen, weights }) => {
     const row = methods.at(methodOfFrame[frame]);
     row.total += weight;
     row.lines.add(frame, weight);
-    if (callee[told] < 0) row.self += weight;
-    else row.callees.add(methodOfFrame[callee[told]], weight);
-    const start = methodOfFrame[outermost[told]];
-    const point = entries.at(start * attributions.entries.length + entry[told]);
-    Object.assign(point, { method: start, kind: attributions.entries[entry[told]], total: point.total + weight });
+    if (callee[index] < 0) row.self += weight;
+    else row.callees.add(methodOfFrame[callee[index]], weight);
+    const start = methodOfFrame[outermost[index]];
+    const point = entries.at(start * attributions.entries.length + entry[index]);
+    Object.assign(point, { method: start, kind: attributions.entries[entry[index]], total: point.total + weight });
     if (values.blocked[at] === 0) continue;
-    const blocked = waits.at(frame * attributions.waits.length + wait[told]);
-    Object.assign(blocked, { method: methodOfFrame[frame], frame, wait: attributions.waits[wait[told]], total: blocked.total + weight });
+    const blocked = waits.at(frame * attributions.waits.length + wait[index]);
+    Object.assign(blocked, { method: methodOfFrame[frame], frame, wait: attributions.waits[wait[index]], total: blocked.total + weight });
     blocked.threads.add(values.thread[at]);
   }
   return { methods: [...methods.values()], entries: [...entries.values()], waits: [...waits.values()], elsewhere, idle, busy };

@@ -106,7 +106,7 @@ class Graph {
     this.paint();
   }
 
-  /** Flames stand on their root: a change of height moves their top. Until then, the height of the last layout counts. */
+  /** Flames grow from their root: keep its distance to the bottom when the height changes. */
   scroll(top) {
     this.stage.scrollTop = top;
     this.fromBottom = this.height - this.stage.scrollTop - this.painter.height;
@@ -169,7 +169,7 @@ class Graph {
 
   listen() {
     this.stage.addEventListener("pointermove", (event) => {
-      // A finger has no place while it does not touch: what it taps is told below the graph.
+      // A finger cannot hover. The line below the graph has the details of a tapped box.
       if (event.pointerType !== "touch") this.hover(this.nodeAt(event), event);
     });
     this.stage.addEventListener("pointerleave", (event) => this.hover(null, event));

@@ -41,9 +41,9 @@ class Page {
   }
 
   showSelected(graph, id) {
-    this.told = this.describe(graph, id);
-    showSelected(this.told);
-    byId("around").hidden = this.told.method === null || this.told.method === this.sandwich.method;
+    this.described = this.describe(graph, id);
+    showSelected(this.described);
+    byId("around").hidden = this.described.method === null || this.described.method === this.sandwich.method;
   }
 
   /** The mouse moves much within one box, and finding its lines takes a pass over all stacks. */
@@ -209,7 +209,7 @@ class Page {
     byId("clear").addEventListener("click", () => this.clearSearch());
     byId("back").addEventListener("click", () => this.graph.back());
     byId("reset").addEventListener("click", () => this.graph.zoom(0));
-    byId("around").addEventListener("click", () => this.showAround(this.told.method));
+    byId("around").addEventListener("click", () => this.showAround(this.described.method));
     byId("leave").addEventListener("click", () => this.showAround(null));
     document.addEventListener("keydown", (event) => this.key(event));
   }
@@ -259,5 +259,5 @@ const drawn = new Promise((resolve) => {
     setTimeout(resolve);
   });
 });
-// The times stand behind this script, and the first view does not need them.
+// The times follow this script in the file, and the first view does not need them.
 addEventListener("DOMContentLoaded", () => drawn.then(() => page.readTimes(byId("times").textContent)));

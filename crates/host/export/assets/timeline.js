@@ -34,7 +34,7 @@ class Timeline {
     const { values, methods, methodOfFrame, frameOfStack, slots } = this.model;
     for (const { load } of this.lanes) load.fill(0);
     for (const value of chosen) {
-      // What does not run has no kind of its own.
+      // Blocked time is one kind, whatever the code.
       const kind = values.blocked[value] === 1 ? this.kinds - 1 : methods[methodOfFrame[frameOfStack[values.node[value]]]].kind;
       const own = this.lanes[lane[values.thread[value]]]?.load;
       times.each(value, (slot, weight) => {
@@ -118,7 +118,7 @@ class Timeline {
     return peak;
   }
 
-  /** Marks a range; `final` says that it is the choice, not on the way to it. */
+  /** Marks a range; `final` is false during a drag. */
   mark(range, final) {
     this.range = range;
     this.tell();
@@ -163,7 +163,7 @@ class Timeline {
     });
     this.span.addEventListener("pointerup", () => {
       if (begun === null) return;
-      // A click without a way chooses what is around it: so does a tap.
+      // A click or a tap without movement chooses the time around it.
       if (this.range === before) this.mark(this.around(begun), true);
       else this.mark(this.range, true);
       begun = null;

@@ -25,7 +25,7 @@ class Times {
     }
   }
 
-  /** Calls `add(slot, weight, samples)` for the slots of a value. A sample is the end of the time that it stands for, which can be longer than a slot. */
+  /** Calls `add(slot, weight, samples)` for the slots of a value. A sample covers the time before it, which can be longer than a slot. */
   each(value, add) {
     for (let part = this.first[value]; part < this.first[value + 1]; part++) {
       const end = this.slot[part] + 1;

@@ -167,7 +167,7 @@ class CallerTree extends MergedTree {
     return this.parents[id] === 0 ? this.framesOf(id, this.selection.stackSelf) : new Map();
   }
 
-  /** What a row below the first has a part of. */
+  /** The time that a row below the first is a part of. */
   of(id) {
     return this.parents[id] === 0 ? "" : `own time of ${this.model.methods[this.methods[pathTo(this, id)[0]]].short}`;
   }

@@ -102,9 +102,9 @@ fn the_page_attributes_time_as_the_report_does() {
         let name = |frame: &Value| frame.as_u64().map_or("", |frame| text(&data["frames"]["name"][frame as usize]));
         let mut by_method: BTreeMap<&str, u64> = BTreeMap::new();
         let weights = list(&data["values"]["weight"]).iter().map(|weight| weight.as_u64().expect("whole"));
-        for (told, weight) in list(&data["values"]["attribution"]).iter().zip(weights) {
-            let told = told.as_u64().expect("whole") as usize;
-            *by_method.entry(name(&data["attributions"]["nearest"][told])).or_default() += weight;
+        for (row, weight) in list(&data["values"]["attribution"]).iter().zip(weights) {
+            let row = row.as_u64().expect("whole") as usize;
+            *by_method.entry(name(&data["attributions"]["nearest"][row])).or_default() += weight;
         }
         for (method, weight) in expected {
             assert!(method.is_empty() || by_method[method] == weight, "{by_method:?}");

@@ -1,7 +1,7 @@
-//! What the pages for recordings and heap snapshots have in common: colours, header, and how elements are made.
+//! Style and script that the pages of recordings and heap snapshots share: colours, header, elements made of texts.
 //!
 //! # Purpose
-//! Both pages look alike, and neither makes markup of texts from a target. Each has one style sheet and one script of its own besides.
+//! Both pages look alike, and neither makes markup of texts from a target. Each adds its own style sheet and script.
 //!
 //! # Rejected
 //! A framework: the pages are small, and a recording's page carries everything with it.

@@ -55,7 +55,7 @@ fn next_hole(page: &str) -> Option<(&str, &str, &str)> {
     Some((before, hole, after))
 }
 
-/// What the holes are filled with.
+/// The content of the holes.
 struct Content<'a> {
     profile: &'a Profile,
     rule: &'a ApplicationRule,

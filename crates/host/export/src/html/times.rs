@@ -1,9 +1,11 @@
-//! When samples were taken, for the timeline and for a choice of a range of time: each sum's weight by slot of the recording.
+//! The times of samples, for the timeline and for a choice of a range of time: the weight of each sum by slot of the recording.
 //!
-//! The script reads it only after the first view, so it has an element of its own, which stands last.
-//! For each sum of [`sums::of`](crate::sums::of), in that order: how many slots it has samples in;
-//! then for each of these the distance to the slot before, and, except in the last one, the number of samples and their weight in
-//! microseconds, rounded down. The last one has what remains of the sum.
+//! The script reads them only after the first view, so they are in an element at the end of the page.
+//! The numbers follow the order of [`sums::of`](crate::sums::of). Each sum has the number of its slots, then for each slot:
+//! - the distance to the slot before;
+//! - except for the last slot, the number of samples and their weight in microseconds, rounded down.
+//!
+//! The last slot has the remainder of the sum.
 
 use super::packed::Packed;
 use crate::sums::Sum;
@@ -13,7 +15,7 @@ use std::io::{self, Write};
 
 /// Maximum number of slots: a few pixels each, and a byte or two in the page.
 const SLOTS_MAX: u64 = 240;
-/// Minimum number of samples of a busy thread in a slot: with fewer, chance decides what is seen.
+/// Minimum number of samples of a busy thread in a slot: fewer would show chance.
 const SAMPLES_MIN: u64 = 4;
 
 /// The equal parts of a recording.
