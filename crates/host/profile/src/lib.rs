@@ -17,6 +17,7 @@ mod findings;
 mod frame;
 mod loss;
 mod runtime_frames;
+mod runtime_names;
 mod scale;
 mod stack;
 mod summary;
