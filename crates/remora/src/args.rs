@@ -284,6 +284,8 @@ pub(crate) struct ConvertArgs {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) runtime_frames: RuntimeFramesArgs,
+    #[command(flatten)]
+    pub(crate) application: ApplicationArgs,
 }
 
 /// Flags of `remora ps`.

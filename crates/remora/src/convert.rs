@@ -11,10 +11,11 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     let output = Output::resolve(&args.output, args.format.as_deref(), args.force)?;
     output.check()?;
     let recording = open(&args.file)?;
+    let rule = args.application.rule();
     match output.format {
         // It keeps every frame.
-        FileFormat::Remora => output.write(&recording.profile),
-        FileFormat::Export(_) => output.write(&args.runtime_frames.shown(&recording.profile)),
+        FileFormat::Remora => output.write(&recording.profile, &rule),
+        FileFormat::Export(_) => output.write(&args.runtime_frames.shown(&recording.profile), &rule),
     }?;
     if let Some(path) = output.destination.path() {
         note(&format!("wrote {}", path.display()));

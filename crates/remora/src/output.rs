@@ -15,7 +15,7 @@ pub(crate) use named_format::NamedFormat;
 pub(crate) use spool::{HeapSpool, Named, Spool, StreamSpool};
 
 use crate::failure::Failure;
-use remora_profile::Profile;
+use remora_profile::{ApplicationRule, Profile};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
@@ -46,11 +46,11 @@ impl Output {
         }
     }
 
-    /// Writes `profile`.
-    pub(crate) fn write(&self, profile: &Profile) -> Result<(), Failure> {
+    /// Writes `profile`; `rule` says which code is the application's.
+    pub(crate) fn write(&self, profile: &Profile, rule: &ApplicationRule) -> Result<(), Failure> {
         self.destination.write(|out| {
             let mut out = BufWriter::with_capacity(1 << 16, out);
-            self.format.write(profile, &mut out)?;
+            self.format.write(profile, rule, &mut out)?;
             out.flush()
         })
     }

@@ -246,6 +246,16 @@ fn a_recording_is_converted_to_every_format() {
 }
 
 #[test]
+fn a_page_states_which_code_is_the_applications() {
+    let page = |more: &[&str]| {
+        remora(["convert", golden(), "-o", "-", "--format", "html"].iter().chain(more).copied()).succeeds()
+    };
+    assert!(page(&[]).contains(r#""rule":"application: all assemblies but System.* and Microsoft.*""#));
+    let given = page(&["--application", "Orders.*", "--application", "Cart"]);
+    assert!(given.contains(r#""rule":"application: the assemblies Orders.*, Cart""#));
+}
+
+#[test]
 fn stdout_takes_a_format_by_name() {
     let folded = remora(["convert", golden(), "-o", "-", "--format", "folded"]).succeeds();
     assert!(folded.contains("Orders.Program.Main(string[]);Orders.Cart<T>.Handle(HttpContext)"), "{folded}");

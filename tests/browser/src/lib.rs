@@ -130,10 +130,38 @@ impl Browser {
         self.mouse(&json!([{ "type": "pointerMove", "duration": 0, "x": x.round() as i64, "y": y.round() as i64 }]));
     }
 
+    /// Presses, moves and releases `pointer` (`mouse` or `touch`) between two places in the window.
+    pub fn drag(&self, pointer: &str, (x, y): (f64, f64), (to_x, to_y): (f64, f64)) {
+        let step = |x: f64, y: f64| json!({ "type": "pointerMove", "duration": 0, "x": x.round() as i64, "y": y.round() as i64 });
+        let actions = json!([
+            step(x, y),
+            { "type": "pointerDown", "button": 0 },
+            step((x + to_x) / 2.0, (y + to_y) / 2.0),
+            step(to_x, to_y),
+            { "type": "pointerUp", "button": 0 },
+        ]);
+        self.pointer(pointer, &actions);
+    }
+
+    /// Makes the page as wide and as high as a window of that size would.
+    pub fn resize(&self, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let command = json!({ "cmd": "Emulation.setDeviceMetricsOverride", "params": size });
+        let answer = self.post("goog/cdp/execute", &command);
+        assert!(answer.get("error").is_none(), "{answer}");
+        self.run(
+            "return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(true))))",
+        );
+    }
+
     fn mouse(&self, actions: &Value) {
-        let mouse =
-            json!({ "type": "pointer", "id": "mouse", "parameters": { "pointerType": "mouse" }, "actions": actions });
-        let answer = self.post("actions", &json!({ "actions": [mouse] }));
+        self.pointer("mouse", actions);
+    }
+
+    fn pointer(&self, kind: &str, actions: &Value) {
+        let pointer =
+            json!({ "type": "pointer", "id": kind, "parameters": { "pointerType": kind }, "actions": actions });
+        let answer = self.post("actions", &json!({ "actions": [pointer] }));
         assert!(answer.is_null(), "{actions}: {answer}");
     }
 

@@ -59,7 +59,8 @@ impl ReadBack {
             line: frame["line"].as_u64(),
         });
         let mut read = ReadBack { frames: frames.collect(), stacks: Vec::new() };
-        for profile in array(&file["profiles"]) {
+        // The first profile sums up all the others.
+        for profile in array(&file["profiles"]).iter().skip(1) {
             let (samples, weights) = (array(&profile["samples"]), array(&profile["weights"]));
             assert_eq!(samples.len(), weights.len(), "of {}", profile["name"]);
             for (sample, weight) in samples.iter().zip(weights) {
@@ -147,7 +148,7 @@ mod tests {
     fn stacks_are_read_with_names_and_weights() {
         let file = serde_json::json!({
             "shared": {"frames": [{"name": "main"}, {"name": "work", "file": "a.cs", "line": 3}, {"name": BLOCKED}]},
-            "profiles": [{"name": "one (1)", "samples": [[0, 1], [0, 1, 2], [0]], "weights": [5, 7, 1]}],
+            "profiles": [{"name": "All threads"}, {"name": "one (1)", "samples": [[0, 1], [0, 1, 2], [0]], "weights": [5, 7, 1]}],
         });
         let read = ReadBack::from_speedscope(&file);
         assert_eq!(read.weight(), 13);

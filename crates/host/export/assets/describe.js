@@ -18,22 +18,21 @@ const sourceOf = (model, tree, id) => {
 
 /** Label and value of everything there is to say; the first is the name. */
 const describe = (model, selection, tree, id) => {
-  if (id === 0) {
-    return { name: "All", kind: null, facts: [["Total", `${duration(selection.weight)}, ${plural(selection.count, "sample", "samples")}`]] };
+  if (tree.method(id) < 0) {
+    return { name: "All", method: null, kind: null, facts: [["Total", `${duration(selection.weight)}, ${plural(selection.count, "sample", "samples")}`]] };
   }
   const method = model.methods[tree.method(id)];
   const of = (weight) => `${duration(weight)} · ${percent(weight, selection.weight)}`;
-  const callers = tree instanceof CallerTree && tree.parent(id) !== 0;
-  const leaf = callers ? model.methods[tree.method(pathTo(tree, id)[0])].short : "";
+  const part = tree.of(id);
   const facts = [["Kind", model.kinds[method.kind]]];
   if (method.module !== "") facts.push(["Module", method.module]);
   const source = sourceOf(model, tree, id);
   if (source !== "") facts.push(["Source", source]);
-  if (callers) facts.push(["Total", of(tree.totals[id])], ["Of", `own time of ${leaf}`]);
+  if (part !== "") facts.push(["Total", of(tree.totals[id])], ["Of", part]);
   else facts.push(["Self", of(tree.self(id))], ["Total", of(tree.totals[id])]);
   const samples = tree.samples(id);
   if (samples !== null) facts.push(["Samples", count(samples)]);
-  return { name: method.name, kind: method.kind, facts };
+  return { name: method.name, method: tree.method(id), kind: method.kind, facts };
 };
 
 const showTooltip = (about, event) => {

@@ -5,17 +5,21 @@ const KEYS_UP = "ArrowUp";
 const KEYS_DOWN = "ArrowDown";
 
 class Graph {
-  /** `listener`: zoomed(), selected(id), hovered(id or null, event). */
-  constructor(model, listener) {
-    this.canvas = byId("canvas");
-    this.stage = byId("stage");
-    this.spacer = byId("spacer");
+  /** Draws in `frame`. `listener`: zoomed(), selected(id), hovered(id or null, event). */
+  constructor(model, frame, listener) {
+    this.canvas = element("canvas", { "aria-hidden": "true" });
+    this.spacer = element("div");
+    const keys = "Arrow keys walk between callers and callees, Enter zooms, Backspace goes back, Escape shows all.";
+    const label = `${frame.dataset.label}. ${keys} The tables hold the same numbers.`;
+    this.stage = element("div", { className: "stage", tabIndex: 0, role: "application", "aria-label": label, "aria-describedby": "status" }, this.spacer);
+    frame.append(this.canvas, this.stage);
     this.painter = new Painter(this.canvas, model);
     this.model = model;
     this.listener = listener;
     this.matches = null;
     this.upwards = true;
     this.hovered = null;
+    this.fromBottom = 0;
     this.listen();
   }
 
@@ -31,13 +35,14 @@ class Graph {
     this.zoomed = zoomed;
     this.view = this.viewOf(zoomed);
     this.refresh();
-    this.stage.scrollTop = upwards ? this.stage.scrollHeight : 0;
+    this.scroll(upwards ? this.height : 0);
+    if (zoomed !== 0) this.lead(zoomed);
     this.paint();
   }
 
   highlight(matches) {
     this.matches = matches;
-    this.paint();
+    if (this.tree !== undefined) this.paint();
   }
 
   zoom(id) {
@@ -74,7 +79,7 @@ class Graph {
       const between = (one, other) => one + (other - one) * eased;
       this.view = part < 1 ? { from: between(from.from, to.from), to: between(from.to, to.to) } : to;
       this.refresh();
-      if (part === 1) this.reveal(id);
+      if (part === 1) this.lead(id);
       this.paint();
       if (part < 1) this.frame = requestAnimationFrame(step);
     };
@@ -87,13 +92,24 @@ class Graph {
   refresh() {
     const wide = this.stage.clientWidth;
     const high = this.stage.clientHeight;
-    const fromBottom = this.stage.scrollHeight - this.stage.scrollTop;
     this.boxes = new Boxes(this.tree, this.view, wide);
     this.height = Math.max(high, this.boxes.rows * ROW + 8);
     this.spacer.style.height = `${this.height}px`;
-    if (this.upwards) this.stage.scrollTop = this.stage.scrollHeight - fromBottom;
     this.painter.resize(wide, high);
+    if (this.upwards) this.scroll(this.height - high - this.fromBottom);
     this.zoomedDepth = pathTo(this.tree, this.zoomed).length;
+  }
+
+  /** Draws anew after it was out of sight. */
+  redraw() {
+    this.refresh();
+    this.paint();
+  }
+
+  /** Flames grow from their root: keep its distance to the bottom when the height changes. */
+  scroll(top) {
+    this.stage.scrollTop = top;
+    this.fromBottom = this.height - this.stage.scrollTop - this.painter.height;
   }
 
   top(depth) {
@@ -117,8 +133,14 @@ class Graph {
   reveal(id) {
     const top = this.top(pathTo(this.tree, id).length);
     const high = this.stage.clientHeight;
-    if (top < 0) this.stage.scrollTop += top - ROW;
-    else if (top + ROW > high) this.stage.scrollTop += top + 2 * ROW - high;
+    if (top < 0) this.scroll(this.stage.scrollTop + top - ROW);
+    else if (top + ROW > high) this.scroll(this.stage.scrollTop + top + 2 * ROW - high);
+  }
+
+  /** Scrolls so that a node's row is near the edge that its own children grow away from. */
+  lead(id) {
+    const top = this.top(pathTo(this.tree, id).length);
+    this.scroll(this.stage.scrollTop + (this.upwards ? top + 3 * ROW - this.stage.clientHeight : top - 2 * ROW));
   }
 
   nodeAt(event) {
@@ -146,9 +168,14 @@ class Graph {
   }
 
   listen() {
-    this.stage.addEventListener("mousemove", (event) => this.hover(this.nodeAt(event), event));
-    this.stage.addEventListener("mouseleave", (event) => this.hover(null, event));
+    this.stage.addEventListener("pointermove", (event) => {
+      // A finger cannot hover. The line below the graph has the details of a tapped box.
+      if (event.pointerType !== "touch") this.hover(this.nodeAt(event), event);
+    });
+    this.stage.addEventListener("pointerleave", (event) => this.hover(null, event));
     this.stage.addEventListener("scroll", (event) => {
+      // A change of height moves it, too, and is answered below.
+      if (this.stage.clientHeight === this.painter.height) this.scroll(this.stage.scrollTop);
       this.hover(null, event);
       this.paint();
     });
@@ -161,9 +188,8 @@ class Graph {
       event.preventDefault();
     });
     new ResizeObserver(() => {
-      if (this.tree === undefined) return;
-      this.refresh();
-      this.paint();
+      if (this.tree === undefined || this.stage.clientWidth === 0) return;
+      this.redraw();
     }).observe(this.stage);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
       this.painter.readColours();

@@ -73,5 +73,5 @@ const fillLegend = (model, selection) => {
       element("b", {}, percent(selection.kindSelf[kind], selection.weight)),
     ),
   );
-  byId("legend").replaceChildren(...entries);
+  byId("legend").replaceChildren(element("li", {}, "Self time:"), ...entries);
 };

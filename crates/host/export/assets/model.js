@@ -2,6 +2,43 @@
 
 const APPLICATION = 0;
 const FRAMEWORK = 1;
+/** Choices of threads that are not one thread. */
+const ALL_THREADS = -1;
+const IDLE_THREADS = -2;
+
+/** Gives one number after the other of what `html/packed.rs` writes. */
+const packedNumbers = (base64) => {
+  const bytes = atob(base64);
+  let at = 0;
+  return () => {
+    let value = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = bytes.charCodeAt(at++);
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+    }
+  };
+};
+
+/** Columns with an entry for each thread, stack and state. `html/data.rs` describes the text. */
+const readValues = (base64) => {
+  const values = { thread: [], node: [], blocked: [], weight: [], samples: [], attribution: [] };
+  const number = packedNumbers(base64);
+  let [thread, node] = [0, 0];
+  for (let left = number(); left > 0; left--) {
+    const step = number();
+    if (step > 1) node = 0;
+    thread += step >> 1;
+    node += number();
+    values.thread.push(thread);
+    values.node.push(node);
+    values.blocked.push(step & 1);
+    values.weight.push(number());
+    values.samples.push(number());
+    values.attribution.push(number());
+  }
+  return values;
+};
 
 /** Frames that differ by line only are one method; stacks of the same methods are one node. */
 class Model {
@@ -10,16 +47,42 @@ class Model {
     this.loss = data.loss;
     this.kinds = data.kinds;
     this.threads = data.threads;
-    this.values = data.values;
+    this.values = readValues(data.values);
     this.strings = data.strings;
     this.frames = data.frames;
+    this.attributions = data.attributions;
+    this.rule = data.rule;
+    this.slots = data.slots;
     this.frameOfStack = Int32Array.from(data.nodes.frame);
     this.parentOfStack = Int32Array.from(data.nodes.up, (up, at) => (up === 0 ? -1 : at - up));
     this.mergeFrames();
     this.mergeStacks();
     this.linkChildren();
     this.markOutermost();
-    this.bothStates = data.values.blocked.includes(0) && data.values.blocked.includes(1);
+    this.findIdle();
+    this.bothStates = this.values.blocked.includes(0) && this.values.blocked.includes(1);
+  }
+
+  /** A thread is idle while it is blocked without an application method on its stack. */
+  findIdle() {
+    const { blocked, attribution, thread, weight } = this.values;
+    this.idle = Uint8Array.from(blocked, (is, at) => (is === 1 && this.attributions.nearest[attribution[at]] < 0 ? 1 : 0));
+    this.threadBusy = new Float64Array(this.threads.length);
+    this.threadIdle = new Float64Array(this.threads.length);
+    for (let at = 0; at < thread.length; at++) (this.idle[at] === 1 ? this.threadIdle : this.threadBusy)[thread[at]] += weight[at];
+  }
+
+  /** The indexes in `values` of what a choice means: `{ thread, state, idle }`. */
+  choose({ thread, state, idle }) {
+    const { values } = this;
+    const chosen = [];
+    for (let at = 0; at < values.node.length; at++) {
+      if (thread >= 0 && values.thread[at] !== thread) continue;
+      if (thread === IDLE_THREADS && this.threadBusy[values.thread[at]] > 0) continue;
+      if (state !== "all" && (values.blocked[at] === 1) !== (state === "blocked")) continue;
+      if (idle || this.idle[at] === 0) chosen.push(at);
+    }
+    return chosen;
   }
 
   mergeFrames() {
@@ -101,31 +164,39 @@ class Model {
     return this.childList.subarray(this.childStart[node + 1], this.childStart[node + 2]);
   }
 
+  /** `Orders.cs:42`, or with `whole` all of the path; empty without debug information. */
+  place(frame, whole = false) {
+    const { file, line } = this.frames;
+    if (frame < 0 || file[frame] < 0 || line[frame] < 1) return "";
+    const path = this.strings[file[frame]];
+    return `${whole ? path : path.split(/[/\\]/).at(-1)}:${line[frame]}`;
+  }
+
   threadLabel(index) {
     const { id, name } = this.threads[index];
     return name === "" ? `thread ${id}` : `${name} (${id})`;
   }
 }
 
-/** What the samples of `thread` (-1: all) in `state` (`all`, `running`, `blocked`) add up to. */
+/** What the samples of `chosen` add up to; `weight` and `samples` are columns like those of the model's values. */
 class Selection {
-  constructor(model, thread, state) {
+  constructor(model, chosen, { weight, samples }) {
     this.model = model;
+    this.chosen = chosen;
+    this.weights = weight;
     this.stackSelf = new Float64Array(model.nodeOfStack.length);
     this.self = new Float64Array(model.parent.length);
     this.samples = new Float64Array(model.parent.length);
     this.weight = 0;
     this.count = 0;
     const { values } = model;
-    for (let at = 0; at < values.node.length; at++) {
-      if (thread >= 0 && values.thread[at] !== thread) continue;
-      if (state !== "all" && (values.blocked[at] === 1) !== (state === "blocked")) continue;
+    for (const at of chosen) {
       const node = model.nodeOfStack[values.node[at]];
-      this.stackSelf[values.node[at]] += values.weight[at];
-      this.self[node] += values.weight[at];
-      this.samples[node] += values.samples[at];
-      this.weight += values.weight[at];
-      this.count += values.samples[at];
+      this.stackSelf[values.node[at]] += weight[at];
+      this.self[node] += weight[at];
+      this.samples[node] += samples[at];
+      this.weight += weight[at];
+      this.count += samples[at];
     }
     this.addCallees();
     this.addMethods();

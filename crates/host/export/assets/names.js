@@ -29,10 +29,8 @@ const argumentsAt = (name) => {
   return name.length;
 };
 
-/**
- * `{ space, short, call, forms }` of a name: its namespace, `Type.Method(arguments)`, the same without arguments, and all forms from the longest to the shortest.
- * Only managed names have dots that separate; `libc.so.6+0x10` stays whole.
- */
+/** `{ space, short, call, forms }` of a name: its namespace, `Type.Method(arguments)`, the same without arguments, and all forms from the longest to the shortest. */
+// Only managed names have dots that separate; `libc.so.6+0x10` stays whole.
 const partsOfName = (name, managed) => {
   if (!managed) {
     const bare = name.slice(0, argumentsAt(name)) || name;

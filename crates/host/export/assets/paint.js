@@ -152,7 +152,11 @@ class Painter {
   cut(text, room) {
     const full = this.pen.measureText(text).width;
     if (full <= room) return text;
-    const letters = Math.floor((text.length * room) / full) - 1;
-    return letters < 2 ? "" : `${text.slice(0, letters).trimEnd()}…`;
+    // Letters differ in width: the first ones can be wider than the average.
+    for (let letters = Math.floor((text.length * room) / full) - 1; letters >= 2; letters--) {
+      const part = `${text.slice(0, letters).trimEnd()}…`;
+      if (this.pen.measureText(part).width <= room) return part;
+    }
+    return "";
   }
 }

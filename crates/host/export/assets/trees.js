@@ -1,4 +1,4 @@
-// The two trees that a graph can show. Both number their nodes, 0 being the root, and find children when asked:
+// The trees that a graph can show. All number their nodes, 0 being the root, and find children when asked:
 // the tree of callers can be far larger than the profile, and only what is wide enough to be seen is ever built.
 
 /** Puts children side by side from their parent's left edge, widest first. */
@@ -41,6 +41,10 @@ class CalleeTree {
     return id === 0 ? -1 : this.model.methodOfNode[id - 1];
   }
 
+  of() {
+    return "";
+  }
+
   self(id) {
     return id === 0 ? 0 : this.selection.self[id - 1];
   }
@@ -62,35 +66,31 @@ class CalleeTree {
   }
 }
 
-/** From the leaves to their callers: the first row is every method with time of its own. */
-class CallerTree {
-  constructor(selection) {
+/** A tree whose rows merge nodes of the profile by method. Its root is `method`, or none (-1); each of its nodes has weights of the profile's nodes, in pairs. */
+class MergedTree {
+  constructor(selection, method, total) {
     this.selection = selection;
     this.model = selection.model;
-    this.totals = [selection.weight];
+    this.totals = [total];
     this.starts = [0];
-    this.methods = [-1];
+    this.methods = [method];
     this.parents = [-1];
     this.kids = [];
-    this.leaves = [];
-    this.leaves[0] = [];
-    for (let node = 0; node < selection.self.length; node++) {
-      if (selection.self[node] > 0) this.leaves[0].push(node, node);
-    }
+    this.merged = [[]];
   }
 
-  /** Leaves come in pairs: the node that has the time, and the caller of it that this row has come to. */
+  /** Each tree has a `next(node, weight, add, id)`, which calls `add(node, weight)` for what the row after has of a node. */
   children(id) {
     if (this.kids[id] === undefined) {
       const byMethod = new Map();
-      const leaves = this.leaves[id];
-      for (let at = 0; at < leaves.length; at += 2) {
-        const caller = id === 0 ? leaves[at + 1] : this.model.parent[leaves[at + 1]];
-        if (caller < 0) continue;
-        const child = this.childFor(byMethod, id, this.model.methodOfNode[caller]);
-        this.totals[child] += this.selection.self[leaves[at]];
-        this.leaves[child].push(leaves[at], caller);
-      }
+      const pairs = this.merged[id];
+      const add = (node, weight) => {
+        if (node < 0 || weight === 0) return;
+        const child = this.childFor(byMethod, id, this.model.methodOfNode[node]);
+        this.totals[child] += weight;
+        this.merged[child].push(node, weight);
+      };
+      for (let at = 0; at < pairs.length; at += 2) this.next(pairs[at], pairs[at + 1], add, id);
       this.kids[id] = placeChildren([...byMethod.values()], this.starts[id], this.totals, this.starts);
     }
     return this.kids[id];
@@ -105,7 +105,7 @@ class CallerTree {
       this.starts.push(0);
       this.methods.push(method);
       this.parents.push(parent);
-      this.leaves[child] = [];
+      this.merged[child] = [];
     }
     return child;
   }
@@ -118,26 +118,106 @@ class CallerTree {
     return this.methods[id];
   }
 
+  samples(id) {
+    return id === 0 && this.methods[0] < 0 ? this.selection.count : null;
+  }
+
+  /** Weight by frame of what this node merged: `own` of each stack of these nodes. */
+  framesOf(id, own) {
+    const nodes = new Set(this.merged[id].filter((_, at) => at % 2 === 0));
+    const { nodeOfStack, frameOfStack } = this.model;
+    const weights = new Map();
+    for (let stack = 0; stack < nodeOfStack.length; stack++) {
+      if (own[stack] === 0 || !nodes.has(nodeOfStack[stack])) continue;
+      weights.set(frameOfStack[stack], (weights.get(frameOfStack[stack]) ?? 0) + own[stack]);
+    }
+    return weights;
+  }
+
+  /** Adds the outermost nodes of the root's method: with these, recursion counts once. */
+  mergeOccurrences() {
+    const { methodOfNode, outermost } = this.model;
+    for (let node = 0; node < methodOfNode.length; node++) {
+      if (methodOfNode[node] === this.methods[0] && outermost[node] === 1) this.merged[0].push(node, this.selection.total[node]);
+    }
+    return this;
+  }
+}
+
+/** From the leaves to their callers: the first row is every method with time of its own. */
+class CallerTree extends MergedTree {
+  constructor(selection) {
+    super(selection, -1, selection.weight);
+    selection.self.forEach((weight, node) => {
+      if (weight > 0) this.merged[0].push(node, weight);
+    });
+  }
+
+  next(node, weight, add, id) {
+    add(id === 0 ? node : this.model.parent[node], weight);
+  }
+
   /** Only the first row is the method itself; the rows below are who it worked for. */
   self(id) {
     return this.parents[id] === 0 ? this.totals[id] : 0;
   }
 
-  samples() {
-    return null;
-  }
-
   /** Exact in the first row; further down a leaf's time says nothing of the line of a far caller. */
   frames(id) {
-    const weights = new Map();
-    if (this.parents[id] !== 0) return weights;
-    const { nodeOfStack, frameOfStack, methodOfFrame } = this.model;
-    for (let stack = 0; stack < nodeOfStack.length; stack++) {
-      const frame = frameOfStack[stack];
-      const weight = this.selection.stackSelf[stack];
-      if (weight > 0 && methodOfFrame[frame] === this.methods[id]) weights.set(frame, (weights.get(frame) ?? 0) + weight);
-    }
-    return weights;
+    return this.parents[id] === 0 ? this.framesOf(id, this.selection.stackSelf) : new Map();
+  }
+
+  /** The time that a row below the first is a part of. */
+  of(id) {
+    return this.parents[id] === 0 ? "" : `own time of ${this.model.methods[this.methods[pathTo(this, id)[0]]].short}`;
+  }
+}
+
+/** The callers of all occurrences of one method, from the nearest to the outermost. */
+class CallersOf extends MergedTree {
+  constructor(selection, method) {
+    super(selection, method, selection.methodTotal[method]);
+    this.mergeOccurrences();
+  }
+
+  next(node, weight, add) {
+    add(this.model.parent[node], weight);
+  }
+
+  self(id) {
+    return id === 0 ? this.selection.methodSelf[this.methods[0]] : 0;
+  }
+
+  frames(id) {
+    return id === 0 ? this.framesOf(id, this.selection.stackTotal) : new Map();
+  }
+
+  of(id) {
+    return id === 0 ? "" : `time of ${this.model.methods[this.methods[0]].short}`;
+  }
+}
+
+/** The callees of all occurrences of one method. */
+class CalleesOf extends MergedTree {
+  constructor(selection, method) {
+    super(selection, method, selection.methodTotal[method]);
+    this.mergeOccurrences();
+  }
+
+  next(node, _, add) {
+    for (const child of this.model.childrenOf(node)) add(child, this.selection.total[child]);
+  }
+
+  self(id) {
+    return this.merged[id].reduce((sum, node, at) => (at % 2 === 0 ? sum + this.selection.self[node] : sum), 0);
+  }
+
+  frames(id) {
+    return this.framesOf(id, this.selection.stackTotal);
+  }
+
+  of() {
+    return "";
   }
 }
 

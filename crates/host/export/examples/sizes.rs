@@ -7,6 +7,7 @@
 mod support;
 
 use remora_export::Format;
+use remora_profile::ApplicationRule;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let path = directory.join(format!("sizes{}", format.ending()));
         let began = Instant::now();
         let mut out = BufWriter::new(File::create(&path)?);
-        remora_export::write(&profile, format, &mut out)?;
+        remora_export::write(&profile, format, &ApplicationRule::default(), &mut out)?;
         out.flush()?;
         let size = path.metadata()?.len();
         println!("{:<12} {:>8.2} s {:>10.2} MB", format.name(), began.elapsed().as_secs_f64(), size as f64 / 1e6);

@@ -27,16 +27,16 @@ mod sums;
 
 pub use format::Format;
 
-use remora_profile::Profile;
+use remora_profile::{ApplicationRule, Profile};
 use std::io::{self, Write};
 
 /// A frame on top of a blocked sample's leaf, in formats without a thread state.
 const BLOCKED: &str = "[blocked]";
 
-/// Writes `profile` to `out` in `format`.
-pub fn write(profile: &Profile, format: Format, out: &mut dyn Write) -> io::Result<()> {
+/// Writes `profile` to `out` in `format`. `rule` says which code is the application's; only [`Format::Html`] shows it.
+pub fn write(profile: &Profile, format: Format, rule: &ApplicationRule, out: &mut dyn Write) -> io::Result<()> {
     match format {
-        Format::Html => html::write(profile, out),
+        Format::Html => html::write(profile, rule, out),
         Format::Folded => folded::write(profile, out),
         Format::Speedscope => speedscope::write(profile, out),
         Format::Pprof => pprof::write(profile, out),

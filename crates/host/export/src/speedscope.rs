@@ -1,6 +1,6 @@
-//! The file format of <https://www.speedscope.app>: one sampled profile a thread, weights in nanoseconds, exact.
+//! The file format of <https://www.speedscope.app>: first a sampled profile of all threads, then one a thread, weights in nanoseconds, exact.
 //!
-//! Time order is kept for speedscope's "time order" view.
+//! The first one is summed up by stack. In the others, time order is kept for speedscope's "time order" view.
 //! Consecutive samples with the same stack become one with the sum of their weights.
 //! A thread that would need more than [`ENTRIES_MAX`] stack entries is summed by stack instead, and its name says so:
 //! speedscope cannot open files of gigabytes.
@@ -57,7 +57,7 @@ struct Named<'a> {
     line: Option<u32>,
 }
 
-/// One thread.
+/// One thread, or all of them.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Sampled<'a> {
@@ -81,6 +81,9 @@ impl<'a> File<'a> {
     fn of(profile: &'a Profile, entries_max: usize) -> File<'a> {
         let mut profiles = by_thread(profile, entries_max);
         profiles.sort_by_key(|thread| std::cmp::Reverse(thread.end_value));
+        if !profiles.is_empty() {
+            profiles.insert(0, Sampled::of(profile, "All threads".to_owned(), merged(profile)));
+        }
         File {
             schema: SCHEMA,
             name: name(profile),
@@ -148,6 +151,20 @@ fn summed(profile: &Profile, thread: ThreadIx) -> Vec<Sum> {
     sums::of(profile).into_iter().filter(|sum| sum.thread == thread).collect()
 }
 
+/// The sums of all threads, by stack, running before blocked.
+fn merged(profile: &Profile) -> Vec<Sum> {
+    let mut sums = sums::of(profile);
+    sums.sort_by_key(|sum| (sum.stack, sum.state == State::Blocked));
+    sums.dedup_by(|next, kept| {
+        let same = (next.stack, next.state) == (kept.stack, kept.state);
+        if same {
+            kept.weight += next.weight;
+        }
+        same
+    });
+    sums
+}
+
 impl<'a> Sampled<'a> {
     fn of(profile: &'a Profile, name: String, entries: Vec<Sum>) -> Sampled<'a> {
         let weights: Vec<u64> = entries.iter().map(|entry| entry.weight).collect();
@@ -195,10 +212,11 @@ mod tests {
             profile.add_sample(Sample { time: time as u64, thread, stack, weight: 5, state: State::Running });
         }
         let check = |entries_max, expected_name: &str, expected_weights: &[u64]| {
-            let file = File::of(&profile, entries_max);
-            assert_eq!(file.profiles[0].name, expected_name);
-            assert_eq!(file.profiles[0].weights, expected_weights);
-            assert_eq!(file.profiles[0].end_value, 20);
+            let [all, main] = &File::of(&profile, entries_max).profiles[..] else { panic!("all threads, and one") };
+            assert_eq!((all.name.as_str(), all.end_value), ("All threads", 20));
+            assert_eq!(main.name, expected_name);
+            assert_eq!(main.weights, expected_weights);
+            assert_eq!(main.end_value, 20);
         };
         check(4, "main (1)", &[5, 10, 5]);
         check(3, "main (1), summed up by stack", &[10, 10]);

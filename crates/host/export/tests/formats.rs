@@ -9,11 +9,11 @@ mod pprof_reader;
 mod support;
 
 use fxprof_processed_profile as fxprof;
-use outputs::{firefox, list, page_data, speedscope, sum, unpacked, written, written_text};
+use outputs::{firefox, list, page_data, page_data_by, speedscope, sum, unpacked, written, written_text};
 use remora_export::Format;
-use remora_profile::Profile;
+use remora_profile::{ApplicationRule, ApplicationTime, Profile};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 fn profiles() -> [Profile; 3] {
@@ -27,7 +27,9 @@ fn no_format_loses_weight() {
         assert_eq!(sum(&page_data(&profile)["values"]["weight"]), total);
         assert_eq!(folded_weight(&profile), (total + 500) / 1_000, "microseconds, to the nearest");
         let speedscope = speedscope(&profile);
-        assert_eq!(list(&speedscope["profiles"]).iter().map(|thread| sum(&thread["weights"])).sum::<u64>(), total);
+        let weights: Vec<u64> = list(&speedscope["profiles"]).iter().map(|profile| sum(&profile["weights"])).collect();
+        let (all, threads) = weights.split_first().unwrap_or((&0, &[]));
+        assert_eq!((*all, threads.iter().sum::<u64>()), (total, total), "all threads, then each");
         let pprof = pprof_reader::read(&unpacked(&profile, Format::Pprof));
         assert_eq!(pprof.samples.iter().map(|sample| sample.values[1]).sum::<u64>(), total);
         assert_eq!(pprof.samples.iter().map(|sample| sample.values[0]).sum::<u64>(), profile.samples().len() as u64);
@@ -84,6 +86,50 @@ fn html_refers_to_what_there_is() {
         }
         assert!(!data["strings"].to_string().contains("Shop.Unused()"), "no sample has that stack");
     }
+}
+
+#[test]
+fn the_page_attributes_time_as_the_report_does() {
+    let profile = support::small();
+    for (rule, expected) in [
+        (&[][..], [("Shop.Orders.Price<T>(int)", 87_501_400), ("Shop.Program.Main(string[])", 10_000_001)]),
+        (&["System.Private.*"], [("string.Concat(string, string)", 60_000_800), ("", 0)]),
+    ] {
+        let rule = ApplicationRule { assemblies: rule.iter().map(|&pattern| pattern.to_owned()).collect() };
+        let data = page_data_by(&profile, &rule);
+        assert_eq!(data["rule"], rule.to_string());
+        let text = |index: &Value| data["strings"][index.as_u64().expect("whole") as usize].as_str().expect("a text");
+        let name = |frame: &Value| frame.as_u64().map_or("", |frame| text(&data["frames"]["name"][frame as usize]));
+        let mut by_method: BTreeMap<&str, u64> = BTreeMap::new();
+        let weights = list(&data["values"]["weight"]).iter().map(|weight| weight.as_u64().expect("whole"));
+        for (row, weight) in list(&data["values"]["attribution"]).iter().zip(weights) {
+            let row = row.as_u64().expect("whole") as usize;
+            *by_method.entry(name(&data["attributions"]["nearest"][row])).or_default() += weight;
+        }
+        for (method, weight) in expected {
+            assert!(method.is_empty() || by_method[method] == weight, "{by_method:?}");
+        }
+        let time = ApplicationTime::of(&profile, &rule, None);
+        for method in &time.methods {
+            assert_eq!(by_method[profile.text(profile.frame_at(method.frame).name)], method.weight());
+        }
+        assert_eq!(by_method[""], time.elsewhere);
+    }
+}
+
+#[test]
+fn speedscope_starts_with_all_threads_and_their_equal_stacks_are_one() {
+    let file = speedscope(&support::small());
+    let names: Vec<&str> =
+        list(&file["profiles"]).iter().map(|profile| profile["name"].as_str().expect("a name")).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    assert_eq!(names[0], "All threads");
+    assert_eq!(file["activeProfileIndex"], 0);
+    let many = speedscope(&support::synthetic(2_000, 100, 5));
+    let all = list(&many["profiles"][0]["samples"]);
+    let stacks: BTreeSet<String> = all.iter().map(Value::to_string).collect();
+    assert!(stacks.len() == all.len() && all.len() < 101, "each stack once, whatever its thread");
+    assert!(list(&speedscope(&Profile::default())["profiles"]).is_empty());
 }
 
 #[test]

@@ -1,17 +1,6 @@
-// How numbers and names read, and elements made of texts. What comes from a snapshot only ever becomes a text node.
+// How numbers and names read. What comes from a snapshot only ever becomes a text node.
 
-/** An element with properties and children; children that are strings become text. */
-export const element = (tag, properties = {}, ...children) => {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name.includes("-") || name === "role" || name === "scope") made.setAttribute(name, value);
-    else made[name] = value;
-  }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
-  return made;
-};
-
-export const byId = (id) => document.getElementById(id);
+export { byId, element, percent } from "./common.js";
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 const SPACE = "\u202f";
@@ -32,13 +21,6 @@ export const bytes = (value) => {
 export const count = (value) => value.toLocaleString("en-US");
 
 export const counted = (value, one) => `${count(value)} ${value === 1 ? one : `${one}s`}`;
-
-/** `12.3 %`; what is there but too small to show is `< 0.1 %`. */
-export const percent = (part, whole) => {
-  if (whole === 0 || part === 0) return `0${SPACE}%`;
-  const value = (100 * part) / whole;
-  return value < 0.1 ? `<${SPACE}0.1${SPACE}%` : `${value.toFixed(1)}${SPACE}%`;
-};
 
 /** A name without what would steer or reorder the text around it. */
 export const plain = (name) => name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd");

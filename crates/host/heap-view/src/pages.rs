@@ -13,8 +13,10 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-const FILES: [File; 13] = [
+const FILES: [File; 15] = [
     File { name: "", kind: HTML, content: include_str!("../assets/page.html") },
+    File { name: "common.css", kind: CSS, content: remora_page::STYLE },
+    File { name: "common.js", kind: SCRIPT, content: remora_page::MODULE },
     File { name: "style.css", kind: CSS, content: include_str!("../assets/style.css") },
     File { name: "main.js", kind: SCRIPT, content: include_str!("../assets/main.js") },
     File { name: "text.js", kind: SCRIPT, content: include_str!("../assets/text.js") },

@@ -1,8 +1,9 @@
 //! Time by application method: its own, and that of the code outside of the application that it calls.
 
 use crate::code_kind::is_file_name;
-use crate::{CodeKind, Frame, FrameIx, Profile, Sample, StackIx, State, StringIx, ThreadIx, Wait};
+use crate::{CodeKind, Frame, FrameIx, Profile, Sample, State, StringIx, ThreadIx, Wait};
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use strum::IntoStaticStr;
 
 /// Which managed code belongs to the application.
@@ -24,6 +25,15 @@ impl ApplicationRule {
         module
             .filter(|module| is_file_name(module))
             .is_some_and(|module| self.assemblies.iter().any(|pattern| matches(pattern, without_ending(module))))
+    }
+}
+
+impl fmt::Display for ApplicationRule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.assemblies[..] {
+            [] => out.write_str("application: all assemblies but System.* and Microsoft.*"),
+            patterns => write!(out, "application: the assemblies {}", patterns.join(", ")),
+        }
     }
 }
 
@@ -187,72 +197,79 @@ impl ApplicationTime {
 
     /// The time of `profile`, or only of one `thread`.
     pub fn of(profile: &Profile, rule: &ApplicationRule, thread: Option<ThreadIx>) -> ApplicationTime {
-        let nodes = nodes(profile, rule);
+        let attributions = Attribution::of_stacks(profile, rule);
         let mut sums = Sums::default();
         for sample in profile.samples().iter().filter(|sample| thread.is_none_or(|only| only == sample.thread)) {
-            sums.add(profile, &nodes, sample);
+            sums.add(profile, attributions[sample.stack.0 as usize], sample);
         }
         sums.finish(profile)
     }
 }
 
 /// The application's part in a stack.
-#[derive(Debug, Clone, Copy, Default)]
-struct Node {
-    /// The node of the application method nearest to the leaf.
-    nearest: Option<StackIx>,
-    /// The frame that it calls.
-    callee: Option<FrameIx>,
-    /// The outermost application method.
-    outermost: Option<FrameIx>,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Attribution {
+    /// A frame of the application method nearest to the leaf.
+    pub nearest: Option<FrameIx>,
+    /// The frame that it calls, outside of the application.
+    pub callee: Option<FrameIx>,
+    /// A frame of the outermost application method.
+    pub outermost: Option<FrameIx>,
     /// What calls that one.
-    entry: Entry,
+    pub entry: Entry,
     /// What the frames between `nearest` and the leaf wait for.
-    wait: Option<Wait>,
+    known_wait: Option<Wait>,
     /// Whether one of them spins.
     spins: bool,
     /// Whether a thread of the pool runs it.
     is_of_pool: bool,
 }
 
-/// The nodes of all stacks, in their order.
-fn nodes(profile: &Profile, rule: &ApplicationRule) -> Vec<Node> {
-    let is_application: Vec<bool> = profile.frames().iter().map(|frame| rule.includes(profile, frame)).collect();
-    let waits: Vec<Option<Wait>> = profile.frames().iter().map(|frame| Wait::of(profile, frame)).collect();
-    let is_one_of = |frame: &Frame, starts: &[&str]| {
-        let name = profile.text(frame.name);
-        starts.iter().any(|start| name.starts_with(start))
-    };
-    let spins: Vec<bool> = profile.frames().iter().map(|frame| is_one_of(frame, &SPINS)).collect();
-    let pool: Vec<bool> = profile.frames().iter().map(|frame| is_one_of(frame, &POOL)).collect();
-    let entries: Vec<Entry> = profile.frames().iter().map(|frame| entry(profile, frame)).collect();
-    let mut nodes: Vec<Node> = Vec::with_capacity(profile.stacks().len());
-    for (index, stack) in (0..).zip(profile.stacks()) {
-        let frame = stack.frame.0 as usize;
-        let parent = stack.parent.and_then(|parent| nodes.get(parent.0 as usize)).copied().unwrap_or_default();
-        let is_of_pool = parent.is_of_pool || pool[frame];
-        nodes.push(if is_application[frame] {
-            Node {
-                nearest: Some(StackIx(index)),
-                outermost: parent.outermost.or(Some(stack.frame)),
-                entry: parent.entry,
-                is_of_pool,
-                ..Node::default()
-            }
-        } else {
-            let is_outside = parent.outermost.is_none();
-            Node {
-                callee: parent.callee.or_else(|| parent.nearest.map(|_| stack.frame)),
-                entry: if is_outside { parent.entry.max(entries[frame]) } else { parent.entry },
-                // The mark of a thread that is ready to run comes last, and says more than its callers.
-                wait: waits[frame].filter(|wait| *wait == Wait::Cpu).or(parent.wait).or(waits[frame]),
-                spins: parent.spins || spins[frame],
-                is_of_pool,
-                ..parent
-            }
-        });
+impl Attribution {
+    /// The attributions of all stacks of `profile`, in index order.
+    pub fn of_stacks(profile: &Profile, rule: &ApplicationRule) -> Vec<Attribution> {
+        let is_application: Vec<bool> = profile.frames().iter().map(|frame| rule.includes(profile, frame)).collect();
+        let waits: Vec<Option<Wait>> = profile.frames().iter().map(|frame| Wait::of(profile, frame)).collect();
+        let is_one_of = |frame: &Frame, starts: &[&str]| {
+            let name = profile.text(frame.name);
+            starts.iter().any(|start| name.starts_with(start))
+        };
+        let spins: Vec<bool> = profile.frames().iter().map(|frame| is_one_of(frame, &SPINS)).collect();
+        let pool: Vec<bool> = profile.frames().iter().map(|frame| is_one_of(frame, &POOL)).collect();
+        let entries: Vec<Entry> = profile.frames().iter().map(|frame| entry(profile, frame)).collect();
+        let mut known: Vec<Attribution> = Vec::with_capacity(profile.stacks().len());
+        for stack in profile.stacks() {
+            let frame = stack.frame.0 as usize;
+            let parent = stack.parent.and_then(|parent| known.get(parent.0 as usize)).copied().unwrap_or_default();
+            let is_of_pool = parent.is_of_pool || pool[frame];
+            known.push(if is_application[frame] {
+                Attribution {
+                    nearest: Some(stack.frame),
+                    outermost: parent.outermost.or(Some(stack.frame)),
+                    entry: parent.entry,
+                    is_of_pool,
+                    ..Attribution::default()
+                }
+            } else {
+                let is_outside = parent.outermost.is_none();
+                Attribution {
+                    callee: parent.callee.or_else(|| parent.nearest.map(|_| stack.frame)),
+                    entry: if is_outside { parent.entry.max(entries[frame]) } else { parent.entry },
+                    // The mark of a thread that is ready to run comes last, and says more than its callers.
+                    known_wait: waits[frame].filter(|wait| *wait == Wait::Cpu).or(parent.known_wait).or(waits[frame]),
+                    spins: parent.spins || spins[frame],
+                    is_of_pool,
+                    ..parent
+                }
+            });
+        }
+        known
     }
-    nodes
+
+    /// What a blocked thread with that stack waits for.
+    pub fn wait(&self) -> Wait {
+        self.known_wait.unwrap_or(if self.nearest.is_some() { Wait::Runtime } else { Wait::IdleRuntime })
+    }
 }
 
 /// What a frame outside of the outermost application method says about its start.
@@ -312,35 +329,33 @@ struct MethodSum {
 }
 
 impl Sums {
-    fn add(&mut self, profile: &Profile, nodes: &[Node], sample: &Sample) {
-        let node = nodes[sample.stack.0 as usize];
-        let nearest = node.nearest.map(|stack| profile.stack_at(stack).frame);
+    fn add(&mut self, profile: &Profile, attribution: Attribution, sample: &Sample) {
+        let nearest = attribution.nearest;
         match nearest {
-            Some(frame) => self.add_method(profile, frame, node, sample),
+            Some(frame) => self.add_method(profile, frame, attribution.callee, sample),
             None => self.elsewhere = self.elsewhere.saturating_add(sample.weight),
         }
-        if let Some(outermost) = node.outermost {
-            let sum = self.entry_points.entry((node.entry, key(profile, outermost))).or_insert((outermost, 0));
+        if let Some(outermost) = attribution.outermost {
+            let sum = self.entry_points.entry((attribution.entry, key(profile, outermost))).or_insert((outermost, 0));
             sum.1 = sum.1.saturating_add(sample.weight);
         }
         let thread = self.threads.entry(sample.thread).or_default();
-        thread.is_of_pool |= node.is_of_pool;
+        thread.is_of_pool |= attribution.is_of_pool;
         thread.first = Some(thread.first.map_or(sample.time, |first| first.min(sample.time)));
         thread.total = thread.total.saturating_add(sample.weight);
         if sample.state == State::Running {
             self.running = self.running.saturating_add(sample.weight);
-            if node.spins {
+            if attribution.spins {
                 let weight = self.spinning.entry(nearest).or_default();
                 *weight = weight.saturating_add(sample.weight);
             }
         } else if nearest.is_none() {
             thread.idle = thread.idle.saturating_add(sample.weight);
-        } else if node.wait != Some(Wait::Cpu) {
+        } else if attribution.known_wait != Some(Wait::Cpu) {
             thread.blocked = thread.blocked.saturating_add(sample.weight);
         }
         if sample.state == State::Blocked {
-            let wait = node.wait.unwrap_or(if nearest.is_some() { Wait::Runtime } else { Wait::IdleRuntime });
-            let (weight, threads) = self.blocked.entry((nearest, wait)).or_default();
+            let (weight, threads) = self.blocked.entry((nearest, attribution.wait())).or_default();
             *weight = weight.saturating_add(sample.weight);
             threads.insert(sample.thread);
             if nearest.is_none() {
@@ -350,10 +365,10 @@ impl Sums {
         }
     }
 
-    fn add_method(&mut self, profile: &Profile, frame: FrameIx, node: Node, sample: &Sample) {
+    fn add_method(&mut self, profile: &Profile, frame: FrameIx, callee: Option<FrameIx>, sample: &Sample) {
         let sum = self.methods.entry(key(profile, frame)).or_insert_with(|| MethodSum::new(frame));
         let method = &mut sum.method;
-        let weight = if node.callee.is_some() { &mut method.caused_weight } else { &mut method.self_weight };
+        let weight = if callee.is_some() { &mut method.caused_weight } else { &mut method.self_weight };
         *weight = weight.saturating_add(sample.weight);
         if sample.state == State::Blocked {
             method.blocked_weight = method.blocked_weight.saturating_add(sample.weight);
@@ -361,7 +376,7 @@ impl Sums {
         method.samples += 1;
         let line = sum.lines.entry(frame).or_default();
         *line = line.saturating_add(sample.weight);
-        if let Some(callee) = node.callee {
+        if let Some(callee) = callee {
             let (_, weight) = sum.callees.entry(key(profile, callee)).or_insert((callee, 0));
             *weight = weight.saturating_add(sample.weight);
         }

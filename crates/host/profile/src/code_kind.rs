@@ -1,5 +1,6 @@
 //! The owner of a frame's code, for colours and categories. Only file names decide, since nothing else is known here.
 
+use crate::runtime_names::is_of_runtime;
 use crate::{Frame, FrameKind, Profile};
 
 /// The owner of a frame's code.
@@ -61,6 +62,7 @@ impl CodeKind {
         match frame.kind {
             FrameKind::Managed => managed(module, profile.text(frame.name)),
             FrameKind::Native => native(module),
+            FrameKind::Synthetic if is_of_runtime(profile.text(frame.name)) => CodeKind::Runtime,
             FrameKind::Unknown | FrameKind::Synthetic => CodeKind::Marker,
         }
     }
@@ -121,5 +123,7 @@ mod tests {
         check(FrameKind::Native, "main", None, CodeKind::Native);
         check(FrameKind::Unknown, "[unknown]", None, CodeKind::Marker);
         check(FrameKind::Synthetic, "[truncated]", None, CodeKind::Marker);
+        check(FrameKind::Synthetic, "[GC]", None, CodeKind::Runtime);
+        check(FrameKind::Synthetic, "[thread start]", None, CodeKind::Runtime);
     }
 }

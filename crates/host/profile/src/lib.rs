@@ -17,6 +17,7 @@ mod findings;
 mod frame;
 mod loss;
 mod runtime_frames;
+mod runtime_names;
 mod scale;
 mod stack;
 mod summary;
@@ -24,7 +25,8 @@ mod thread;
 mod wait;
 
 pub use application::{
-    ApplicationMethod, ApplicationRule, ApplicationTime, BlockedTime, Callee, Entry, EntryPoint, Line, PoolTime,
+    ApplicationMethod, ApplicationRule, ApplicationTime, Attribution, BlockedTime, Callee, Entry, EntryPoint, Line,
+    PoolTime,
 };
 pub use code_kind::CodeKind;
 pub use findings::{Finding, Problem};

@@ -4,15 +4,9 @@
 //! calls them, the thread, and marks of the recorder ([`crate::GC`], [`crate::LOCK_WAIT`]) show the purpose of most runs. Nothing is
 //! guessed: a run without such evidence is called `[runtime]`.
 
+use crate::runtime_names::{ALLOCATION, EXCEPTION, JIT, RUNTIME, THREAD_START, TYPE_LOAD};
 use crate::{CodeKind, Frame, FrameIx, FrameKind, GC, LOCK_WAIT, Profile, StackIx, Wait};
 use std::collections::HashMap;
-
-const JIT: &str = "[JIT]";
-const EXCEPTION: &str = "[exception: unwind]";
-const ALLOCATION: &str = "[allocation]";
-const TYPE_LOAD: &str = "[type load]";
-const THREAD_START: &str = "[thread start]";
-const RUNTIME: &str = "[runtime]";
 
 /// Beginnings of the names of managed methods, with the purpose of the runtime's code that they call.
 const CALLERS: [(&str, &str); 23] = [

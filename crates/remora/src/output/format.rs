@@ -2,7 +2,7 @@
 
 use super::named_format::NamedFormat;
 use remora_export::Format;
-use remora_profile::Profile;
+use remora_profile::{ApplicationRule, Profile};
 use std::io::{self, Write};
 
 /// A format.
@@ -40,10 +40,10 @@ impl FileFormat {
         matches!(self, FileFormat::Remora | FileFormat::Export(Format::Pprof | Format::Firefox))
     }
 
-    /// Writes `profile`.
-    pub(crate) fn write(self, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    /// Writes `profile`; `rule` says which code is the application's.
+    pub(crate) fn write(self, profile: &Profile, rule: &ApplicationRule, out: &mut dyn Write) -> io::Result<()> {
         match self {
-            FileFormat::Export(format) => remora_export::write(profile, format, out),
+            FileFormat::Export(format) => remora_export::write(profile, format, rule, out),
             FileFormat::Remora => {
                 let written = remora_recording::Writer::create(out).and_then(|writer| writer.finish(profile));
                 written.map(|_| ()).map_err(as_io)

@@ -12,7 +12,7 @@ use crate::console::note;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Destination, FileFormat, Output, Spool};
-use remora_profile::{Event, Profile};
+use remora_profile::{ApplicationRule, Event, Profile};
 use remora_receipt::Facts;
 use std::io;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ impl Finish<'_> {
         complete(&mut profile, &mut end);
         let receipt = self.before.verify(&facts, target_ended || matches!(end.why, EndReason::TargetEnded(_)));
         let shown = self.plan.runtime_frames.shown(&profile);
-        let written = write(&self.output, kept, &profile, &shown);
+        let written = write((&self.output, &self.plan.rule), kept, &profile, &shown);
         let receipt_written = write_receipt(&receipt, self.plan.receipt.as_ref());
         let outcome = Outcome {
             profile: &shown,
@@ -109,7 +109,12 @@ fn idle(profile: &Profile) -> Option<String> {
 
 /// Moves the recording to its output, in another format with the frames that are `shown`. If that fails, the failure names the file that
 /// has it.
-fn write(output: &Output, kept: Kept, profile: &Profile, shown: &Profile) -> Result<(), Failure> {
+fn write(
+    (output, rule): (&Output, &ApplicationRule),
+    kept: Kept,
+    profile: &Profile,
+    shown: &Profile,
+) -> Result<(), Failure> {
     let (part, whole) = match kept {
         Kept::Recording(spool) => {
             let (part, finished) = spool.finish(profile);
@@ -122,7 +127,7 @@ fn write(output: &Output, kept: Kept, profile: &Profile, shown: &Profile) -> Res
         Kept::Stream(stream) => (stream.into_file(), true),
     };
     let content = if output.format == FileFormat::Remora { profile } else { shown };
-    output.write(content).map_err(|failure| {
+    output.write(content, rule).map_err(|failure| {
         let kept = if whole { part.kept() } else { None };
         let saved = kept.or_else(|| {
             elsewhere(profile).inspect(|_| {

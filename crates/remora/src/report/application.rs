@@ -75,10 +75,8 @@ fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
 }
 
 fn rule_text(rule: &ApplicationRule) -> String {
-    match &rule.assemblies[..] {
-        [] => "application: all assemblies but System.* and Microsoft.* (--application PATTERN)".to_owned(),
-        patterns => format!("application: the assemblies {}", patterns.join(", ")),
-    }
+    let how_to_change = if rule.assemblies.is_empty() { " (--application PATTERN)" } else { "" };
+    format!("{rule}{how_to_change}")
 }
 
 /// Type and method, without namespace and parameters: `Thread.Sleep`, `DelayPromise..ctor`.

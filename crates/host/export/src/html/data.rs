@@ -2,10 +2,14 @@
 //!
 //! Contains only items that a sample refers to. Times are nanoseconds, exact in JavaScript numbers up to 104 days.
 
+use super::packed::Packed;
+use super::times::Slots;
 use crate::account;
-use crate::sums;
-use remora_profile::{CodeKind, Frame, Loss, Profile, StackIx, State, StringIx};
+use crate::sums::Sum;
+use remora_profile::{ApplicationRule, Attribution, CodeKind, Frame, FrameIx, Loss, Profile, StackIx, State, StringIx};
 use serde::Serialize;
+use std::collections::HashMap;
+use std::hash::Hash;
 
 /// "None" in a column.
 const NONE: i64 = -1;
@@ -20,7 +24,13 @@ pub(super) struct Page<'a> {
     frames: Frames,
     nodes: Nodes,
     threads: Vec<ThreadName<'a>>,
-    values: Values,
+    /// States which code is the application's.
+    rule: String,
+    attributions: Attributions,
+    /// [`Packed`], how many there are, then for each thread, stack and state: twice the distance to the thread before, and 1 if blocked; the distance to the node
+    /// before, of the same thread; weight; samples; index in [`Attributions`].
+    values: String,
+    slots: Slots,
 }
 
 #[derive(Serialize)]
@@ -86,31 +96,44 @@ struct Nodes {
     frame: Vec<usize>,
 }
 
-/// One entry for each thread, stack and state.
+/// Columns of frames ([`NONE`] without an application method), except `entry` and `wait`. Each combination once.
 #[derive(Serialize, Default)]
-struct Values {
-    thread: Vec<u32>,
-    node: Vec<usize>,
-    blocked: Vec<u8>,
-    weight: Vec<u64>,
-    samples: Vec<u64>,
+struct Attributions {
+    nearest: Vec<i64>,
+    callee: Vec<i64>,
+    outermost: Vec<i64>,
+    /// Index in `entries`.
+    entry: Vec<usize>,
+    /// Index in `waits`.
+    wait: Vec<usize>,
+    entries: Vec<&'static str>,
+    waits: Vec<&'static str>,
 }
 
 impl<'a> Page<'a> {
-    pub fn of(profile: &'a Profile) -> Page<'a> {
-        let sums = sums::of(profile);
+    /// The data of `profile`, whose sums are `sums`.
+    pub fn of(profile: &'a Profile, rule: &ApplicationRule, sums: &[Sum]) -> Page<'a> {
         let mut used = Used::new(profile);
-        for sum in &sums {
+        for sum in sums {
             used.stack(profile, sum.stack);
         }
         let places = used.number();
-        let mut values = Values::default();
-        for sum in &sums {
-            values.thread.push(sum.thread.0);
-            values.node.push(places.stacks[sum.stack.0 as usize]);
-            values.blocked.push((sum.state == State::Blocked).into());
-            values.weight.push(sum.weight);
-            values.samples.push(sum.samples);
+        let of_stacks = Attribution::of_stacks(profile, rule);
+        let mut attributions = Distinct::default();
+        let mut values = Packed::default();
+        values.number(sums.len() as u64);
+        let (mut thread, mut node) = (0, 0);
+        for sum in sums {
+            if sum.thread.0 != thread {
+                node = 0;
+            }
+            let place = places.stacks[sum.stack.0 as usize];
+            values.number(u64::from(sum.thread.0 - thread) << 1 | u64::from(sum.state == State::Blocked));
+            values.number((place - node) as u64);
+            values.number(sum.weight);
+            values.number(sum.samples);
+            values.number(attributions.index(of_stacks[sum.stack.0 as usize]) as u64);
+            (thread, node) = (sum.thread.0, place);
         }
         Page {
             about: About::of(profile),
@@ -120,7 +143,10 @@ impl<'a> Page<'a> {
             frames: Frames::of(profile, &used, &places),
             nodes: Nodes::of(profile, &used, &places),
             threads: profile.threads().iter().map(|thread| ThreadName { id: thread.id, name: &thread.name }).collect(),
-            values,
+            rule: rule.to_string(),
+            attributions: Attributions::of(&attributions.all, &places),
+            values: values.base64(),
+            slots: Slots::of(profile),
         }
     }
 }
@@ -189,6 +215,38 @@ impl Nodes {
             nodes.frame.push(places.frames[node.frame.0 as usize]);
         }
         nodes
+    }
+}
+
+impl Attributions {
+    fn of(all: &[Attribution], places: &Places) -> Attributions {
+        let place = |frame: Option<FrameIx>| frame.map_or(NONE, |frame| places.frames[frame.0 as usize] as i64);
+        let (mut entries, mut waits) = (Distinct::default(), Distinct::default());
+        let mut attributions = Attributions::default();
+        for attribution in all {
+            attributions.nearest.push(place(attribution.nearest));
+            attributions.callee.push(place(attribution.callee));
+            attributions.outermost.push(place(attribution.outermost));
+            attributions.entry.push(entries.index(attribution.entry.code()));
+            attributions.wait.push(waits.index(attribution.wait().code()));
+        }
+        Attributions { entries: entries.all, waits: waits.all, ..attributions }
+    }
+}
+
+/// Values in the order in which they came first.
+#[derive(Default)]
+struct Distinct<T> {
+    all: Vec<T>,
+    known: HashMap<T, usize>,
+}
+
+impl<T: Copy + Eq + Hash> Distinct<T> {
+    fn index(&mut self, value: T) -> usize {
+        *self.known.entry(value).or_insert_with(|| {
+            self.all.push(value);
+            self.all.len() - 1
+        })
     }
 }
 

@@ -3,14 +3,14 @@
 
 use flate2::read::GzDecoder;
 use remora_export::{Format, write};
-use remora_profile::Profile;
+use remora_profile::{ApplicationRule, Profile};
 use serde_json::Value;
 use std::io::Read;
 
 /// The bytes of a profile in a format.
 pub fn written(profile: &Profile, format: Format) -> Vec<u8> {
     let mut out = Vec::new();
-    write(profile, format, &mut out).expect("a vector takes all");
+    write(profile, format, &ApplicationRule::default(), &mut out).expect("a vector takes all");
     out
 }
 
@@ -29,10 +29,61 @@ pub fn unpacked(profile: &Profile, format: Format) -> Vec<u8> {
 
 /// The profile that travels in an HTML page.
 pub fn page_data(profile: &Profile) -> Value {
-    let page = written_text(profile, Format::Html);
+    page_data_by(profile, &ApplicationRule::default())
+}
+
+/// The same by another rule.
+pub fn page_data_by(profile: &Profile, rule: &ApplicationRule) -> Value {
+    let mut page = Vec::new();
+    write(profile, Format::Html, rule, &mut page).expect("a vector takes all");
+    let page = String::from_utf8(page).expect("UTF-8");
     let (_, rest) = page.split_once(r#"<script type="application/json" id="profile">"#).expect("the profile");
     let (json, _) = rest.split_once("</script>").expect("its end");
-    serde_json::from_str(json).expect("JSON")
+    let mut data: Value = serde_json::from_str(json).expect("JSON");
+    data["values"] = columns(data["values"].as_str().expect("packed numbers"));
+    data
+}
+
+/// The columns of the packed values: one entry for each thread, stack and state.
+fn columns(packed: &str) -> Value {
+    let mut numbers = numbers(packed).into_iter();
+    let mut next = || numbers.next().expect("a number");
+    let mut rows = Vec::new();
+    let (mut thread, mut node) = (0, 0);
+    for _ in 0..next() {
+        let step = next();
+        node = next() + if step > 1 { 0 } else { node };
+        thread += step >> 1;
+        rows.push([thread, node, step & 1, next(), next(), next()]);
+    }
+    assert_eq!(numbers.next(), None);
+    let names = ["thread", "node", "blocked", "weight", "samples", "attribution"];
+    let column = |at: usize| rows.iter().map(|row| row[at].into()).collect::<Vec<Value>>();
+    names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), Value::from(column(at)))).collect()
+}
+
+/// LEB128 numbers in base64.
+fn numbers(text: &str) -> Vec<u64> {
+    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits = text.trim_end_matches('=').chars().map(|digit| DIGITS.find(digit).expect("base64") as u64);
+    let (mut bits, mut known, mut value, mut shift) = (0, 0, 0, 0);
+    let mut found = Vec::new();
+    for digit in digits {
+        (bits, known) = (bits << 6 | digit, known + 6);
+        if known < 8 {
+            continue;
+        }
+        known -= 8;
+        let byte = (bits >> known) & 0xff;
+        bits &= (1 << known) - 1;
+        value |= (byte & 0x7f) << shift;
+        shift += 7;
+        if byte < 0x80 {
+            found.push(std::mem::take(&mut value));
+            shift = 0;
+        }
+    }
+    found
 }
 
 pub fn speedscope(profile: &Profile) -> Value {

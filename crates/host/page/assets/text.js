@@ -1,0 +1,23 @@
+"use strict";
+// Elements made of texts, and shares. Texts of the target only ever become text nodes.
+
+/** An element with properties and children; children that are strings become text. */
+const element = (tag, properties = {}, ...children) => {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.includes("-") || name === "role" || name === "for" || name === "scope") made.setAttribute(name, value);
+    else made[name] = value;
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+};
+
+const byId = (id) => document.getElementById(id);
+
+/** `12.3 %`; what is there but too small to show is `< 0.1 %`. */
+const percent = (part, whole) => {
+  if (whole === 0 || part === 0) return "0\u202f%";
+  const value = (100 * part) / whole;
+  if (value < 0.1) return "<\u202f0.1\u202f%";
+  return `${value.toFixed(value > 99.95 ? 0 : 1)}\u202f%`;
+};
