@@ -115,6 +115,10 @@ fn with_the_target(plan: &Plan, seat: &mut Seat, place: &Place, folder: &Path) -
         done.faults.push(format!("left in {}: {new:?}", temporary.display()));
     }
     done.faults.extend(locks_of(pid));
+    if !done.faults.is_empty() {
+        // What the commands said explains most leftovers.
+        done.faults.extend(done.acts.iter().map(|act| format!("{:?}: {}", act.actor.task, act.finished)));
+    }
     running.goes_on();
     running.rounds += 1;
     running.target.halt();
