@@ -256,7 +256,7 @@ impl ApplicationArgs {
 /// How frames of the runtime without symbols are shown.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct RuntimeFramesArgs {
-    /// Show each frame of the runtime, not one like [GC] or [runtime] for a run of them without symbols
+    /// Show each frame of the runtime, not one for a run of them without symbols
     #[arg(long)]
     expand_runtime: bool,
 }
