@@ -48,7 +48,7 @@ pub(crate) fn run(args: &HeapArgs) -> Result<Exit, Failure> {
 fn report(args: &HeapReportArgs) -> Result<(), Failure> {
     let snapshot = open(&args.file)?;
     let report = Report::new(&args.file, &snapshot, dominators(&args.file, &snapshot.graph)?, &args.failing.fail_if)?;
-    let (by, top) = (args.grouped.by, args.shown.top as usize);
+    let (by, top) = (args.grouped.by, args.shown.top());
     out(&if args.shown.json { Page::json(&report.summary(top)) } else { report.text(by, top) })?;
     end_of_report(&args.file, &snapshot, &report)
 }
@@ -57,7 +57,7 @@ fn report(args: &HeapReportArgs) -> Result<(), Failure> {
 fn show(args: &HeapShowArgs) -> Result<(), Failure> {
     let snapshot = open(&args.file)?;
     let tree = dominators(&args.file, &snapshot.graph)?;
-    let show = Show::new(&args.file, &snapshot, tree, &args.what, args.shown.top as usize)?;
+    let show = Show::new(&args.file, &snapshot, tree, &args.what, args.shown.top())?;
     out(&if args.shown.json { show.json() } else { show.text() })?;
     fail_if_incomplete(&args.file, &snapshot)
 }
@@ -67,13 +67,16 @@ fn diff(args: &HeapDiffArgs) -> Result<(), Failure> {
     let (before, after) = (open(&args.before)?, open(&args.after)?);
     let trees = [dominators(&args.before, &before.graph)?, dominators(&args.after, &after.graph)?];
     let diff = Diff::new((&before, &trees[0]), (&after, &trees[1]));
-    out(&if args.shown.json { diff.json() } else { diff.text(args.shown.top as usize) })?;
+    out(&if args.shown.json { diff.json() } else { diff.text(args.shown.top()) })?;
     fail_if_incomplete(&args.before, &before)?;
     fail_if_incomplete(&args.after, &after)
 }
 
-/// The failure after a report was printed: a fulfilled condition, or an incomplete snapshot.
+/// The failure after a report was printed: a condition about no type or a fulfilled one, or an incomplete snapshot.
 fn end_of_report(file: &Path, snapshot: &Snapshot, report: &Report<'_>) -> Result<(), Failure> {
+    if let Some(why) = report.condition_without_type() {
+        return Err(Failure::Usage(why));
+    }
     match report.condition_met() {
         Some(met) => Err(Failure::ConditionMet { file: file.to_owned(), met }),
         None => fail_if_incomplete(file, snapshot),

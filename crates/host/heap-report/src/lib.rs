@@ -12,6 +12,7 @@ mod diff;
 mod error;
 mod fields;
 mod findings;
+mod holders;
 mod notes;
 mod open;
 mod origin;

@@ -24,7 +24,7 @@
 //! # Supported
 //! References to unknown objects, duplicate objects and parts of the heap that were not walked: counted in [`Completeness`].
 //! Unknown roots: [`HeapGraph::infer_roots`].
-//! Wasted memory and forgotten references: [`findings`].
+//! Wasted memory and forgotten references: [`findings`]. What keeps much of the heap: [`suspects`].
 //! Objects that no root reaches: they stay in the graph; in the dominator tree they are below a node of their own.
 //!
 //! # Rejected
@@ -52,6 +52,7 @@ mod paths;
 mod referrers;
 mod root;
 mod statics;
+pub mod suspects;
 pub mod tables;
 mod types;
 pub mod values;

@@ -361,12 +361,16 @@ fn print(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Fail
     let snapshot = open(file).map_err(kept_alone)?;
     let report =
         Report::new(file, &snapshot, dominators(file, &snapshot.graph).map_err(kept_alone)?, &args.failing.fail_if)?;
-    let (by, top) = (args.grouped.by, args.shown.top as usize);
+    let (by, top) = (args.grouped.by, args.shown.top_of_new());
     out(&if args.shown.json {
         let receipt = receipt_json(receipt);
         Page::json(&Taken { file, summary: report.summary(top), receipt })
     } else {
-        report.text(by, top) + line("") + receipt_text(receipt) + line("") + kept(&[file.to_owned()])
+        report.text(by, top)
+            + line("")
+            + receipt_text(receipt)
+            + line("")
+            + kept(&[file.to_owned()], report.most_wanted().as_deref())
     })?;
     end_of_report(file, &snapshot, &report)
 }
