@@ -322,7 +322,8 @@ impl<'a> Report<'a> {
         let graph = self.graph();
         let own = |suspect: &Suspect| {
             let of = suspect.content?.of;
-            suspects::of_application(graph.type_at(of)).then(|| one_type(graph, of))
+            let known = graph.type_at(of);
+            suspects::of_application(&known.assembly, &known.name).then(|| one_type(graph, of))
         };
         let object = |object: ObjectIx| format!("@{:#x}", graph.address(object));
         let held = || Some(object(self.tree.object(*self.holders(1).first()?)?));
@@ -335,16 +336,12 @@ impl<'a> Report<'a> {
         let columns = Columns { numbers: &["retained", "", "own", "objects kept"], texts: &["object", "held by"] };
         let rows = holders(self.graph(), &self.tree);
         let mut table = columns.table(rows.iter().take(top).map(|row| {
-            let name = match row.objects {
-                1 => suspects::object(self.graph(), row.first),
-                many => format!("{} × {}", grouped(many), self.graph().type_of(row.first).name),
-            };
             [
                 shown(row.retained),
                 percent(row.retained, self.bytes()),
                 shown(row.own),
                 grouped(row.retained_count),
-                name,
+                row.name(self.graph()),
                 row.held_by.clone().unwrap_or_default(),
             ]
         }));

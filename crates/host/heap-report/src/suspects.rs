@@ -3,7 +3,7 @@
 use crate::roots;
 use remora_heap::findings::{SubscriptionRow, Subscriptions};
 use remora_heap::suspects::{self, Content, Suspect};
-use remora_heap::{DominatorTree, HeapGraph, Node, ObjectIx, RootKind, Type};
+use remora_heap::{DominatorTree, HeapGraph, Node, ObjectIx, RootKind};
 use remora_heap_file::State;
 use remora_profile::ApplicationRule;
 use remora_terminal::size::shown;
@@ -59,12 +59,12 @@ struct ReferrerJson {
 
 /// Whether each type belongs to the application.
 pub(crate) fn application(graph: &HeapGraph) -> Vec<bool> {
-    graph.types().iter().map(of_application).collect()
+    graph.types().iter().map(|of| of_application(&of.assembly, &of.name)).collect()
 }
 
 /// Whether a type belongs to the application.
-pub(crate) fn of_application(of: &Type) -> bool {
-    ApplicationRule::default().includes_type(&of.assembly, &of.name)
+pub(crate) fn of_application(assembly: &str, name: &str) -> bool {
+    ApplicationRule::default().includes_type(assembly, name)
 }
 
 /// The suspects of a snapshot.
