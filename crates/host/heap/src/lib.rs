@@ -56,6 +56,7 @@ pub mod suspects;
 pub mod tables;
 mod types;
 pub mod values;
+mod ways;
 mod workers;
 
 pub use address::{addresses, asked_address};
@@ -72,3 +73,4 @@ pub use referrers::Referrers;
 pub use root::{Root, RootKind};
 pub use statics::{StaticContent, StaticField};
 pub use types::{ArrayFacts, Event, Place, Type, TypeFacts, TypeFlags, TypeIx};
+pub use ways::Ways;
