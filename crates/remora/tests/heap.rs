@@ -346,7 +346,8 @@ fn a_difference_shows_who_holds_what_has_grown_and_on_which_new_paths() {
         new paths to roots, of objects of the types that grew most
         objects  path
             100  a root that is not known → App.Cache → object[] → string
-    "#]].assert_eq(&remora(["heap", "diff", &before, &after]).succeeds());
+    "#]]
+    .assert_eq(&remora(["heap", "diff", &before, &after]).succeeds());
     let shown = json(&remora(["heap", "diff", &before, &after, "--json"]).succeeds());
     let row = &shown["holders"][0];
     assert_eq!((&row["retained_before"], &row["retained_after"]), (&8232.into(), &110_632.into()));
