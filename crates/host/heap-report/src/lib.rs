@@ -32,5 +32,5 @@ pub use diff::Diff;
 pub use error::Error;
 pub use notes::notes;
 pub use open::open_file;
-pub use report::{Group, Report, Summary};
+pub use report::{Found, Group, Report, Summary};
 pub use show::Show;

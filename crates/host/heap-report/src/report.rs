@@ -113,6 +113,30 @@ struct HolderJson {
     held_by: Option<String>,
 }
 
+/// The suspects and findings of a snapshot, as in the JSON of its report.
+#[derive(Debug, Serialize)]
+pub struct Found {
+    suspects: Vec<SuspectJson>,
+    findings: FindingsJson,
+}
+
+impl Found {
+    /// Looks for them. `file` is the snapshot's file.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn of(file: &Path, snapshot: &Snapshot, tree: &DominatorTree) -> Result<Found, Error> {
+        let (graph, state) = (&snapshot.graph, &snapshot.state);
+        let fields = Fields::of(file, snapshot)?;
+        let found = Findings::new(Looked { graph, tree, rows: &by_type(graph, tree), values: &fields });
+        fields.end()?;
+        let all = suspects::find(graph, tree);
+        let suspects = Suspects { graph, tree, state, subscriptions: &found.subscriptions, all: &all }.json();
+        let shown = Shown { findings: &found, graph, bytes: tree.retained(tree.root()), top: 0 };
+        Ok(Found { suspects, findings: FindingsJson::of(&shown) })
+    }
+}
+
 /// The rows of the first table of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
