@@ -164,7 +164,7 @@ impl Suspects<'_> {
                 if is_local {
                     row("name it by", format!("remora heap -p {} --roots", self.state.process_id));
                 }
-                row(self.label(one), object(self.graph, one));
+                row(self.label(one, "object"), object(self.graph, one));
             }
             [first, ..] => {
                 let count = grouped(suspect.holders.len() as u64);
@@ -175,13 +175,17 @@ impl Suspects<'_> {
         if let Some(place) = suspect.place(self.graph) {
             match self.event(suspect, place) {
                 Some(event) => row("event", event),
-                None if suspect.holders.first() != Some(&place) => row(self.label(place), object(self.graph, place)),
+                None if suspect.holders.first() != Some(&place) => {
+                    row(self.label(place, "under"), object(self.graph, place))
+                }
                 None => {}
             }
         }
         if let Some(Content { of, count, bytes, retained }) = suspect.content {
+            // One large object, or a small part of many, does not accumulate.
+            let label = if count > 1 && retained >= suspect.retained / 2 { "accumulates" } else { "mostly" };
             let (count, of) = (grouped(count), &self.graph.type_at(of).name);
-            row("accumulates", format!("{count} × {of}: {}, retained {}", shown(bytes), shown(retained)));
+            row(label, format!("{count} × {of}: {}, retained {}", shown(bytes), shown(retained)));
         }
         for (by, references) in &suspect.referrers {
             let root = roots::holder(self.graph, *by).map(|root| format!(", {root}")).unwrap_or_default();
@@ -191,8 +195,8 @@ impl Suspects<'_> {
         table.render()
     }
 
-    fn label(&self, object: ObjectIx) -> &'static str {
-        if self.graph.type_of(object).name.starts_with("System.Collections.") { "collection" } else { "object" }
+    fn label(&self, object: ObjectIx, otherwise: &'static str) -> &'static str {
+        if self.graph.type_of(object).name.starts_with("System.Collections.") { "collection" } else { otherwise }
     }
 
     /// What may hold an object without a known root.

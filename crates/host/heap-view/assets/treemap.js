@@ -88,7 +88,7 @@ const smaller = (groups, left, retained) => {
   const [nodes, weights] = [Math.max(1, sum("nodes")), Math.max(1, sum("retained"))];
   return groups.map((group) => {
     const weight = Math.round((retained * group.retained) / weights);
-    const about = nodes < left ? "about " : "";
+    const about = nodes < left && groups.length > 1 ? "about " : "";
     const name = group.name === "" ? "others" : short(group.name);
     return { weight, label: `${about}${count(Math.round((left * group.nodes) / nodes))} × ${name} ${bytes(weight)}` };
   });
