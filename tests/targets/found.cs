@@ -37,6 +37,8 @@ namespace Found
         public event EventHandler Changed;
         public event EventHandler<CustomArguments> Custom;
         public static event EventHandler Closed;
+        public static event Action Ticked;
+        public static void SubscribeTicked() { for (int i = 0; i < 4; i++) Ticked += new ByAction().On; }
         // No event: whoever is called back so belongs to its caller.
         public Action Callback;
     }
@@ -47,6 +49,7 @@ namespace Found
     class Alone { readonly Payload payload = new Payload(); public void On(object sender, CustomArguments arguments) => GC.KeepAlive(payload); }
     class Kept { readonly Payload payload = new Payload(); public void On(object sender, EventArgs arguments) => GC.KeepAlive(payload); }
     class ByStatic { readonly Payload payload = new Payload(); public void On(object sender, EventArgs arguments) => GC.KeepAlive(payload); }
+    class ByAction { readonly Payload payload = new Payload(); public void On() => GC.KeepAlive(payload); }
     class Worker { readonly Payload payload = new Payload(); public void Work() => GC.KeepAlive(payload); }
     class Captures
     {
@@ -170,6 +173,7 @@ namespace Found
             }
             for (int i = 0; i < 3; i++)
                 Publisher.Closed += new ByStatic().On;
+            Publisher.SubscribeTicked();
             for (int i = 0; i < 2; i++)
                 new Captures().Subscribe(publisher, i);
             publisher.Callback = new Worker().Work;

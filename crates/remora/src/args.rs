@@ -518,12 +518,24 @@ pub(crate) struct HeapDiffArgs {
 /// How a snapshot is shown.
 #[derive(Debug, Args)]
 pub(crate) struct HeapShownArgs {
-    /// How many rows of a table to show; of types, JSON always has all
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to_a_million)]
-    pub(crate) top: u32,
+    /// How many rows of a table to show [default: 20, and 5 after a new snapshot]; of types, JSON always has all
+    #[arg(long, value_name = "N", value_parser = up_to_a_million)]
+    top: Option<u32>,
     /// Print as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl HeapShownArgs {
+    /// How many rows of a table to show.
+    pub(crate) fn top(&self) -> usize {
+        self.top.unwrap_or(20) as usize
+    }
+
+    /// The same after a new snapshot, where the first lines should stay in sight.
+    pub(crate) fn top_of_new(&self) -> usize {
+        if self.json { self.top() } else { self.top.unwrap_or(5) as usize }
+    }
 }
 
 /// Flags of `remora lab`.

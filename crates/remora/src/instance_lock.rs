@@ -431,7 +431,8 @@ mod tests {
         let (name, user) = (own("ending"), rustix::process::geteuid().as_raw());
         let held = lock(user, &name).expect("it is free");
         let mut ending = std::process::Command::new("true").spawn().expect("it runs");
-        while !has_ended(ending.id()) {
+        let state = |pid| Proc::default().stat(pid).map(|stat| stat.state);
+        while state(ending.id()).ok() != Some('Z') {
             std::thread::yield_now();
         }
         held.file.set_len(0).expect("emptied");

@@ -29,6 +29,7 @@ mod results;
 mod runtime;
 mod runtime_messages;
 mod target;
+mod terminal;
 
 pub use debugger::Debugger;
 pub use foreign::{Counts, ForeignProfiler, Kind};
@@ -42,6 +43,7 @@ pub use remora::{Finished, Remora, remora};
 pub use runtime::{Runtime, message_of, on_every_runtime, on_runtimes};
 pub use runtime_messages::{RuntimeMessages, message_ids};
 pub use target::{Start, Target};
+pub use terminal::on_a_terminal;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,8 +1,9 @@
-//! The first table of a recording names the method that somebody must change, and what its threads wait for.
+//! The first table of a recording names the method that somebody must change, and what its threads wait for. The first lines of a snapshot
+//! name what accumulates, and who holds it.
 #![forbid(unsafe_code)]
 
 use remora_e2e::read_back::{ReadBack, Stack, array, number, report};
-use remora_e2e::{Recorded, Recording, Runtime, Target, on_every_runtime, remora};
+use remora_e2e::{Recorded, Recording, Runtime, Target, on_a_terminal, on_every_runtime, remora};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -138,4 +139,55 @@ fn a_run_of_runtime_frames_is_one_frame_unless_each_of_them_is_wanted() {
         text.lines().map(|line| line.rsplit(' ').next().unwrap_or_default().parse::<u64>().unwrap_or(0)).sum()
     };
     assert_eq!(weight(&shown), weight(&expanded));
+}
+
+/// The first command of somebody whose memory grows: its JSON, and what a terminal of 80 columns and 24 lines shows first.
+fn first_look(runtime: &Runtime, problem: &str) -> (Value, String) {
+    let mut target = Target::start(runtime, "shop", &[problem]);
+    remora_e2e::until("many orders", || target.ask_number("orders") > 1000);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("a name").to_owned();
+    let process = target.pid().to_string();
+    let json = remora(["heap", "-p", &process, "--json", "-o", &file("a.remora-heap")]).succeeded().json();
+    let lines = on_a_terminal(80, ["heap", "-p", &process, "-o", &file("b.remora-heap")]);
+    let screen = lines.iter().take(24).map(|line| format!("{line}\n")).collect();
+    (json, screen)
+}
+
+/// Whether the line of `screen` that begins with `label` contains `text`, and fits.
+#[track_caller]
+fn shows(screen: &str, label: &str, text: &str) {
+    let line = screen.lines().find(|line| line.starts_with(label)).unwrap_or_default();
+    assert!(line.contains(text) && line.chars().count() <= 80, "{label} {text}\n{screen}");
+}
+
+#[test]
+fn an_event_that_nobody_leaves_is_on_the_first_screen_with_its_publisher_and_its_subscribers() {
+    on_every_runtime(|runtime| {
+        let (json, screen) = first_look(runtime, "events");
+        let suspect = &json["suspect_details"][0];
+        assert_eq!(suspect["event"], "Tracking.Prices.Changed", "{suspect:#}");
+        assert_eq!(suspect["holder"]["type"], "Tracking.Prices", "{suspect:#}");
+        assert_eq!(suspect["holder"]["held_by"], "static Tracking.prices", "{suspect:#}");
+        assert_eq!(suspect["accumulates"]["type"], "Tracking.Order", "{suspect:#}");
+        assert!(number(&suspect["accumulates"]["count"]) > 1000, "{suspect:#}");
+        shows(&screen, "held by ", " static Tracking.prices");
+        shows(&screen, "event ", " Tracking.Prices.Changed");
+        shows(&screen, "accumulates ", "× Tracking.Order: ");
+    });
+}
+
+#[test]
+fn a_cache_without_a_limit_is_on_the_first_screen_with_its_field_and_what_accumulates_in_it() {
+    on_every_runtime(|runtime| {
+        let (json, screen) = first_look(runtime, "cache");
+        let suspect = &json["suspect_details"][0];
+        assert_eq!(suspect["event"], Value::Null, "{suspect:#}");
+        let cache = "System.Collections.Concurrent.ConcurrentDictionary<string, string>";
+        assert_eq!(suspect["place"]["type"], cache, "{suspect:#}");
+        assert_eq!(suspect["holder"]["held_by"], "static Catalogue.descriptions", "{suspect:#}");
+        assert_eq!(suspect["accumulates"]["type"], "System.String", "{suspect:#}");
+        shows(&screen, "held by ", " static Catalogue.descriptions");
+        shows(&screen, "accumulates ", "× System.String: ");
+    });
 }

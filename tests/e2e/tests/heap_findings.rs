@@ -113,6 +113,7 @@ fn subscribers_that_only_an_event_keeps_are_found_and_others_are_not() {
         let columns = ["publisher", "events", "subscriber", "count", "retained"];
         let expected = [
             json!(["Found.Publisher", ["Changed"], "Found.Subscriber", 20, 20 * SUBSCRIBER]),
+            json!([null, ["Found.Publisher.Ticked"], "Found.ByAction", 4, 4 * SUBSCRIBER]),
             json!([null, ["Found.Publisher.Closed"], "Found.ByStatic", 3, 3 * SUBSCRIBER]),
             json!(["Found.Publisher", ["Changed"], "Found.Captures", 2, 2 * SUBSCRIBER]),
             json!(["Found.Derived", ["Custom"], "Found.Alone", 1, SUBSCRIBER]),

@@ -266,6 +266,40 @@ fn gch_06_values_in_values_are_reported_whether_or_not_the_runtime_knows_a_class
     });
 }
 
+/// The targets of an object with many fields, some of them null: the type of each, and the field that refers to it.
+fn ways(taken: &Taken) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let all = taken.only("Known.References");
+    let targets = all["refers_to"].as_array().unwrap().iter().map(|target| taken.at(&target["address"]));
+    let mut ways: Vec<(String, String)> = targets
+        .map(|target| {
+            let from = target["referred_from"].as_array().unwrap().iter();
+            let way = from.filter(|from| from["type"] == "Known.References").map(|from| text(&from["by"])).next();
+            (text(&target["object"]["type"]), way.unwrap())
+        })
+        .collect();
+    ways.sort();
+    ways
+}
+
+#[test]
+fn gch_06_fields_of_references_are_named_without_values_too() {
+    on_every_runtime(|runtime| {
+        let target = Target::start(runtime, "values", &[]);
+        let with = ways(&Taken::of(&target, &["--values"]));
+        let without = ways(&Taken::of(&target, &[]));
+        assert_eq!(with.len(), without.len());
+        for (of, field) in &with {
+            let is_meant = |way: &(String, String)| way.0 == *of && way.1.split('|').any(|name| name == field);
+            assert!(without.iter().any(is_meant), "{of} by {field}: {without:#?}");
+        }
+        let one = |name: &str| without.iter().any(|way| way.1 == name);
+        assert!(one("Delegate") && one("OfPoint"), "{without:#?}");
+        // `object Nobody`, which is null, and `Base Other` stand beside each other: nothing distinguishes them.
+        assert!(one("Nobody|Other"), "{without:#?}");
+    });
+}
+
 #[test]
 fn gch_06_elements_of_arrays_are_reported() {
     on_every_runtime(|runtime| {

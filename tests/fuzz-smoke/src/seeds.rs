@@ -217,7 +217,8 @@ pub(crate) fn heap_indexes() -> Vec<Vec<u8>> {
         graph.infer_roots();
         let (about, key) = (remora_heap_view::About::default(), remora_heap_view::Key { length: 7, digest: 8 });
         let mut bytes = Vec::new();
-        let parts = remora_heap_view::Parts { graph: &graph, about, key, goes_on: &|| true };
+        let parts =
+            remora_heap_view::Parts { graph: &graph, about, found: &|_| Default::default(), key, goes_on: &|| true };
         remora_heap_view::make(parts, &mut bytes).expect("memory takes everything");
         // The last section is followed by a checksum for each block, and one of these.
         let blocks = (bytes.len() - INDEX_HEADER - 4).div_ceil(INDEX_BLOCK + 4);

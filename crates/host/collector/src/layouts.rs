@@ -50,13 +50,10 @@ impl Classes {
             depth: 0,
         };
         making.meet(classes, by_id, module_of);
-        if has_values {
-            making.compare();
-            (0..making.known.len()).for_each(|class| _ = making.of_class(class as u32));
-        }
+        making.compare();
+        (0..making.known.len()).for_each(|class| _ = making.of_class(class as u32));
         let statics = making.statics(statics.answers(), has_values);
-        let layouts = if has_values { making.layouts } else { Layouts::default() };
-        LaidOut { layouts, statics }
+        LaidOut { layouts: making.layouts, statics }
     }
 }
 

@@ -1,8 +1,10 @@
 //! `--fail-if`: conditions on a snapshot that count as failure, such as `retained("MyApp.Cache") > 500MB`.
 //!
-//! A condition is a measure, an operator and a bound. Measures are `bytes("T")`, `count("T")` and `retained("T")` of a type by its exact C#
-//! name, and `bytes()` and `count()` of the whole heap. A missing type has no objects and no bytes. Several conditions need several flags.
+//! A condition is a measure, an operator and a bound. Measures are `bytes("T")`, `count("T")` and `retained("T")` of a type, named as for
+//! `remora heap show`, and `bytes()` and `count()` of the whole heap. An unknown or ambiguous type is an error. Several conditions need
+//! several flags.
 
+use crate::selection::{Owner, select_type};
 use remora_heap::tables::{Totals, TypeRow};
 use remora_heap_file::Snapshot;
 use remora_terminal::size;
@@ -49,6 +51,8 @@ pub(crate) enum Verdict {
     NotMet,
     /// The snapshot is incomplete, and the missing objects could change the result.
     NotProven,
+    /// No type, or more than one, is meant.
+    NoType,
 }
 
 impl Verdict {
@@ -63,6 +67,7 @@ impl Verdict {
             Verdict::Met => "--fail-if is met",
             Verdict::NotMet => "--fail-if is not met",
             Verdict::NotProven => "--fail-if is not proven, neither way, since this is not all of the heap",
+            Verdict::NoType => "--fail-if cannot be evaluated",
         }
     }
 }
@@ -74,19 +79,21 @@ pub(crate) struct Outcome {
     pub(crate) value: u64,
     pub(crate) verdict: Verdict,
     is_count: bool,
-    /// Whether the type does not exist.
-    is_absent: bool,
+    /// Why no type is meant.
+    pub(crate) no_type: Option<String>,
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = &self.no_type {
+            return write!(out, "{}: {why}", self.condition);
+        }
         let has = match (self.is_count, self.value) {
             (true, count) => counted(count, "object"),
             (false, bytes @ ..1024) => format!("{bytes} B"),
             (false, bytes) => format!("{} ({} B)", size::shown(bytes), grouped(bytes)),
         };
-        let absent = if self.is_absent { ", no such type is in the snapshot" } else { "" };
-        write!(out, "{}: here {has}{absent}", self.condition)
+        write!(out, "{}: here {has}", self.condition)
     }
 }
 
@@ -97,19 +104,25 @@ pub(crate) fn evaluate(conditions: &[Condition], snapshot: &Snapshot, rows: &[Ty
 
 impl Condition {
     fn evaluate(&self, snapshot: &Snapshot, rows: &[TypeRow]) -> Outcome {
-        let is_meant =
-            |row: &&TypeRow| self.of.as_ref().is_none_or(|of| *of == snapshot.graph.type_at(row.type_ix).name);
-        let mut meant = rows.iter().filter(is_meant).peekable();
-        let is_absent = self.of.is_some() && meant.peek().is_none();
-        let value = meant.map(|row| self.measured(&row.totals)).fold(0, u64::saturating_add);
+        let meant = self.of.as_ref().map(|of| select_type(snapshot, of)).transpose();
+        let is_of = |row: &TypeRow, owner: &Owner| {
+            let of = snapshot.graph.type_at(row.type_ix);
+            of.name == owner.name && of.assembly == owner.assembly
+        };
+        let value = |meant: &Option<Owner>| {
+            let meant = rows.iter().filter(|row| meant.as_ref().is_none_or(|owner| is_of(row, owner)));
+            meant.map(|row| self.measured(&row.totals)).fold(0, u64::saturating_add)
+        };
+        let value = meant.as_ref().map_or(0, value);
         let holds = self.operator.holds(value, self.bound);
-        let verdict = match (holds, snapshot.is_complete() || self.stays(holds)) {
-            (true, true) => Verdict::Met,
-            (false, true) => Verdict::NotMet,
-            (_, false) => Verdict::NotProven,
+        let verdict = match (&meant, holds, snapshot.is_complete() || self.stays(holds)) {
+            (Err(_), ..) => Verdict::NoType,
+            (_, true, true) => Verdict::Met,
+            (_, false, true) => Verdict::NotMet,
+            (_, _, false) => Verdict::NotProven,
         };
         let is_count = self.measure == Measure::Count;
-        Outcome { condition: self.text.clone(), value, verdict, is_count, is_absent }
+        Outcome { condition: self.text.clone(), value, verdict, is_count, no_type: meant.err() }
     }
 
     fn measured(&self, totals: &Totals) -> u64 {
@@ -280,14 +293,27 @@ mod tests {
             ("retained(\"string\") > 1", 3000),
             ("bytes() > 1", 3090),
             ("count() > 1", 6),
-            ("bytes(\"App.User\") > 1", 50),
-            ("count(\"App\") > 1", 0),
-            ("retained(\"string[]\") > 1", 0),
+            ("bytes(\"App.User, Other\") > 1", 26),
+            ("retained(\"Cache\") > 1", 2040),
         ];
         for (text, value) in cases {
             assert_eq!(outcome(text, true).value, value, "{text}");
         }
-        assert!(outcome("count(\"App\") > 1", true).is_absent && !outcome("count(\"string\") > 1", true).is_absent);
+    }
+
+    #[test]
+    fn a_type_that_is_unknown_or_ambiguous_is_no_pass() {
+        for (text, why) in [
+            ("count('App.Gone') < 1", "no object of this snapshot is of a type called App.Gone"),
+            ("count('App.User') > 1", "App.User is part of the names of 2 types; give one whole with its assembly"),
+            ("retained('string[]') > 1", "no object of this snapshot is of a type called string[]"),
+        ] {
+            for complete in [true, false] {
+                let outcome = outcome(text, complete);
+                assert_eq!(outcome.verdict, Verdict::NoType, "{text}");
+                assert!(outcome.no_type.as_ref().is_some_and(|said| said.starts_with(why)), "{outcome}");
+            }
+        }
     }
 
     #[test]
@@ -306,7 +332,7 @@ mod tests {
         let cases = [
             ("bytes() > 3000", Verdict::Met),
             ("bytes() > 4000", Verdict::NotProven),
-            ("count('App.Gone') >= 1", Verdict::NotProven),
+            ("count('App.User, App') >= 3", Verdict::NotProven),
             ("count() < 6", Verdict::NotMet),
             ("count() <= 6", Verdict::NotProven),
             ("count() >= 6", Verdict::Met),

@@ -1,15 +1,25 @@
-//! `remora heap diff`: differences between two snapshots, by type.
+//! `remora heap diff`: what has grown between two snapshots: types, holders, suspects, and new paths to roots.
 
 use super::origin::{doubts, origin};
-use crate::columns::Columns;
+use crate::columns::{Columns, more};
+use crate::holders::{Holders, holders};
+use crate::new_paths::{NewPath, new_paths};
+use crate::suspects::{self, SuspectJson, Suspects, of_application};
 use crate::totals::TotalsJson;
-use remora_heap::DominatorTree;
 use remora_heap::diff::{self, DiffRow};
+use remora_heap::findings::{Findings, Looked, NoValues, Subscriptions};
+use remora_heap::suspects::Suspect;
 use remora_heap::tables::{TypeRow, by_type};
+use remora_heap::{DominatorTree, Type};
 use remora_heap_file::{Snapshot, State};
 use remora_terminal::size::shown;
-use remora_terminal::{Page, counted, grouped, line, signed};
+use remora_terminal::{Page, counted, grouped, line, signed, titled};
 use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// New paths to roots are those of this many types, which grew most.
+const TRACED: usize = 5;
 
 /// The JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
@@ -18,7 +28,14 @@ struct Summary {
     complete: bool,
     before: SnapshotJson,
     after: SnapshotJson,
+    /// The largest growth of the retained size first.
     types: Vec<RowJson>,
+    /// Holders, by type and root, whose retained size grew.
+    holders: Vec<HolderJson>,
+    /// The suspects of the later snapshot whose type grew.
+    suspect_details: Vec<SuspectJson>,
+    /// Paths to roots that objects of the growing types have only in the later snapshot.
+    new_paths: Vec<PathJson>,
     /// Doubts about the comparison.
     notes: Vec<String>,
 }
@@ -36,46 +53,194 @@ struct SnapshotJson {
 struct RowJson {
     r#type: String,
     assembly: String,
+    /// Whether it belongs to the application.
+    application: bool,
     before: TotalsJson,
     after: TotalsJson,
 }
 
-/// The differences between two snapshots, by type.
+#[derive(Debug, Serialize)]
+struct HolderJson {
+    r#type: String,
+    held_by: Option<String>,
+    objects: u64,
+    /// The address of the one with the largest retained size.
+    example: u64,
+    retained_before: u64,
+    retained_after: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct PathJson {
+    objects: u64,
+    root: String,
+    types: Vec<String>,
+}
+
+/// What has grown between two snapshots.
 pub struct Diff<'a> {
     sides: [Side<'a>; 2],
+    after: (&'a Snapshot, &'a DominatorTree),
     is_complete: bool,
     rows: Vec<DiffRow>,
+    holders: Vec<Growing>,
+    suspects: Vec<Suspect>,
+    subscriptions: Subscriptions,
+    new_paths: Vec<NewPath>,
     notes: Vec<String>,
+}
+
+/// Holders of one type with the same root that retain more than before.
+struct Growing {
+    now: Holders,
+    before: u64,
 }
 
 impl<'a> Diff<'a> {
     /// Compares two snapshots, each with its dominator tree.
-    pub fn new(before: (&'a Snapshot, &DominatorTree), after: (&'a Snapshot, &DominatorTree)) -> Diff<'a> {
+    pub fn new(before: (&'a Snapshot, &'a DominatorTree), after: (&'a Snapshot, &'a DominatorTree)) -> Diff<'a> {
         let (rows_before, rows_after) = (by_type(&before.0.graph, before.1), by_type(&after.0.graph, after.1));
-        let (before, after) = (before.0, after.0);
+        let rows = diff::by_type(
+            diff::Snapshot { graph: &before.0.graph, rows: &rows_before },
+            diff::Snapshot { graph: &after.0.graph, rows: &rows_after },
+        );
+        let (graph, tree) = (&after.0.graph, after.1);
+        let grown = |of: &Type| {
+            rows.iter().any(|row| row.name == of.name && row.assembly == of.assembly && row.retained_growth() > 0)
+        };
+        let mut suspects = suspects::find(graph, tree);
+        suspects.retain(|suspect| suspect.holders.first().is_some_and(|holder| grown(graph.type_of(*holder))));
         Diff {
-            rows: diff::by_type(
-                diff::Snapshot { graph: &before.graph, rows: &rows_before },
-                diff::Snapshot { graph: &after.graph, rows: &rows_after },
-            ),
-            sides: [Side::of(before, &rows_before), Side::of(after, &rows_after)],
-            is_complete: before.is_complete() && after.is_complete(),
-            notes: doubts(&before.state, &after.state),
+            holders: growing(before, after),
+            new_paths: new_paths(&before.0.graph, graph, &traced(&rows)),
+            suspects,
+            subscriptions: Findings::new(Looked { graph, tree, rows: &rows_after, values: &NoValues }).subscriptions,
+            rows,
+            sides: [Side::of(before.0, &rows_before), Side::of(after.0, &rows_after)],
+            is_complete: before.0.is_complete() && after.0.is_complete(),
+            notes: doubts(&before.0.state, &after.0.state),
+            after,
         }
     }
 
     /// As JSON: all types.
     pub fn json(&self) -> Page {
         let [before, after] = self.sides.each_ref().map(Side::json);
-        let types = self.rows.iter().map(row_json).collect();
-        Page::json(&Summary { complete: self.is_complete, before, after, types, notes: self.notes.clone() })
+        Page::json(&Summary {
+            complete: self.is_complete,
+            before,
+            after,
+            types: self.rows.iter().map(row_json).collect(),
+            holders: self.holders.iter().map(|row| self.holder_json(row)).collect(),
+            suspect_details: self.suspects().json(),
+            new_paths: self.new_paths.iter().map(path_json).collect(),
+            notes: self.notes.clone(),
+        })
     }
 
     /// As text, with `top` rows.
     pub fn text(&self, top: usize) -> Page {
         let notes: Page = self.notes.iter().map(|note| line(format!("note: {note}"))).sum();
-        head(&self.sides) + notes + line("") + text(&self.rows, top)
+        let head = head(&self.sides) + notes;
+        if self.rows.is_empty() {
+            return head
+                + titled(
+                    "Nothing has changed: every type has as many objects and bytes as before, and retains as much.",
+                );
+        }
+        let (own, others): (Vec<&DiffRow>, Vec<&DiffRow>) = self.rows.iter().partition(|row| is_own(row));
+        let mut text = head + table("application types", &own, top) + table("other types", &others, top);
+        text += self.holder_table(top);
+        if !self.suspects.is_empty() {
+            text += self.suspects().text();
+        }
+        text + self.path_table(top)
     }
+
+    fn suspects(&self) -> Suspects<'_> {
+        let (Snapshot { graph, state, .. }, tree) = self.after;
+        Suspects { graph, tree, state, subscriptions: &self.subscriptions, all: &self.suspects }
+    }
+
+    fn holder_json(&self, Growing { now, before }: &Growing) -> HolderJson {
+        let graph = &self.after.0.graph;
+        HolderJson {
+            r#type: graph.type_at(now.of).name.clone(),
+            held_by: now.held_by.clone(),
+            objects: now.objects,
+            example: graph.address(now.first),
+            retained_before: *before,
+            retained_after: now.retained,
+        }
+    }
+
+    fn holder_table(&self, top: usize) -> Page {
+        if self.holders.is_empty() {
+            return Page::default();
+        }
+        let columns = Columns { numbers: &["retained", "now"], texts: &["object", "held by"] };
+        let graph = &self.after.0.graph;
+        let mut table = columns.table(self.holders.iter().take(top).map(|row| {
+            let Growing { now, .. } = row;
+            let held_by = now.held_by.clone().unwrap_or_default();
+            [signed(row.growth().into(), shown), shown(now.retained), now.name(graph), held_by]
+        }));
+        table.let_last_go_below();
+        titled("growing holders: objects that no other object alone keeps")
+            + table.render()
+            + more(self.holders.len(), top)
+    }
+
+    fn path_table(&self, top: usize) -> Page {
+        if self.new_paths.is_empty() {
+            return Page::default();
+        }
+        let columns = Columns { numbers: &["objects"], texts: &["path"] };
+        titled("new paths to roots, of objects of the types that grew most")
+            + columns.top(&self.new_paths, top, |path| [grouped(path.objects), path.steps.join(" → ")])
+    }
+}
+
+impl Growing {
+    fn growth(&self) -> u64 {
+        self.now.retained - self.before
+    }
+}
+
+/// The holders that retain more than before, the largest growth first.
+fn growing(before: (&Snapshot, &DominatorTree), after: (&Snapshot, &DominatorTree)) -> Vec<Growing> {
+    let graph = &before.0.graph;
+    let mut known = HashMap::<(&str, Option<String>), u64>::new();
+    for row in holders(graph, before.1) {
+        *known.entry((&graph.type_at(row.of).name, row.held_by)).or_default() += row.retained;
+    }
+    let grown = |now: Holders| {
+        let key = (&*after.0.graph.type_at(now.of).name, now.held_by.clone());
+        let before = known.get(&key).copied().unwrap_or(0);
+        (now.retained > before).then_some(Growing { now, before })
+    };
+    let mut grown: Vec<Growing> = holders(&after.0.graph, after.1).into_iter().filter_map(grown).collect();
+    grown.sort_by_key(|row| (Reverse(row.growth()), row.now.first));
+    grown
+}
+
+/// The types whose paths are compared: of the application if one of its types grew, otherwise the others.
+fn traced(rows: &[DiffRow]) -> Vec<(&str, &str)> {
+    let grown = || rows.iter().filter(|row| row.retained_growth() > 0 && row.after.count > row.before.count);
+    let types =
+        |own: bool| grown().filter(move |row| is_own(row) == own).take(TRACED).map(|row| (&*row.name, &*row.assembly));
+    let own: Vec<(&str, &str)> = types(true).collect();
+    if own.is_empty() { types(false).collect() } else { own }
+}
+
+fn is_own(row: &DiffRow) -> bool {
+    of_application(&row.assembly, &row.name)
+}
+
+fn path_json(path: &NewPath) -> PathJson {
+    let (root, types) =
+        path.steps.split_first().map(|(root, types)| (root.clone(), types.to_vec())).unwrap_or_default();
+    PathJson { objects: path.objects, root, types }
 }
 
 /// One snapshot and its totals.
@@ -121,14 +286,15 @@ fn row_json(row: &DiffRow) -> RowJson {
     RowJson {
         r#type: row.name.clone(),
         assembly: row.assembly.clone(),
+        application: is_own(row),
         before: row.before.into(),
         after: row.after.into(),
     }
 }
 
-fn text(rows: &[DiffRow], top: usize) -> Page {
+fn table(title: &str, rows: &[&DiffRow], top: usize) -> Page {
     if rows.is_empty() {
-        return line("Nothing has changed: every type has as many objects and bytes as before, and retains as much.");
+        return Page::default();
     }
     let columns = Columns { numbers: &["retained", "own", "objects", "now"], texts: &["type"] };
     let table = columns.table(rows.iter().take(top).map(|row| {
@@ -140,13 +306,5 @@ fn text(rows: &[DiffRow], top: usize) -> Page {
             row.name.clone(),
         ]
     }));
-    let mut text = line("types, by how much their own bytes have changed") + table.render();
-    let left_out = &rows[rows.len().min(top)..];
-    if !left_out.is_empty() {
-        let together: i128 = left_out.iter().map(DiffRow::growth).sum();
-        let types = counted(left_out.len() as u64, "type");
-        let together = signed(together, shown);
-        text += line(format!("not shown: {types} that changed less ({together} together); --top shows more"));
-    }
-    text
+    titled(format!("{title}, by growth of their retained size")) + table.render() + more(rows.len(), top)
 }

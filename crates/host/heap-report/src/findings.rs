@@ -10,7 +10,7 @@ mod timers;
 use remora_heap::findings::Findings;
 use remora_heap::{HeapGraph, ObjectIx, TypeIx};
 use remora_terminal::size::shown as size;
-use remora_terminal::{Page, counted, line};
+use remora_terminal::{Page, counted, grouped, line};
 use serde::Serialize;
 
 /// Waste gets a section from one of this many parts of the heap.
@@ -57,10 +57,14 @@ impl FindingsJson {
     }
 }
 
-/// As text.
+/// Event subscribers as text: most leaks are of this kind.
+pub(crate) fn subscribers(shown: &Shown<'_>) -> Page {
+    subscriptions::section(shown).map(|section| line("") + section).unwrap_or_default()
+}
+
+/// The other findings as text.
 pub(crate) fn sections(shown: &Shown<'_>) -> Page {
     let sections = [
-        subscriptions::section(shown),
         collections::section(shown),
         arrays::section(shown),
         tasks::section(shown),
@@ -97,8 +101,20 @@ impl Shown<'_> {
         self.graph.type_at(index).name.clone()
     }
 
-    /// `App.Node[] (at 0x7f0012345678)`.
-    fn object(&self, object: ObjectIx) -> String {
-        format!("{} (at {:#x})", self.graph.type_of(object).name, self.graph.address(object))
+    /// A line for each of the first objects; those of one type with the same text share one.
+    fn named(&self, objects: impl Iterator<Item = (ObjectIx, String)>) -> Page {
+        let mut lines: Vec<(ObjectIx, String, u64)> = Vec::new();
+        for (object, text) in objects {
+            let of = self.graph.type_ix(object);
+            match lines.iter_mut().find(|line| line.1 == text && self.graph.type_ix(line.0) == of) {
+                Some(line) => line.2 += 1,
+                None => lines.push((object, text, 0)),
+            }
+        }
+        let named = lines.into_iter().take(NAMED.min(self.top)).map(|(object, text, alike)| {
+            let alike = if alike > 0 { format!(" and {} alike", grouped(alike)) } else { String::new() };
+            line(format!("{}{alike}: {text}", crate::suspects::object(self.graph, object)))
+        });
+        named.sum()
     }
 }

@@ -2,17 +2,21 @@
 
 use super::condition::{self, Condition, Outcome, Verdict};
 use super::fields::Fields;
-use super::findings::{FindingsJson, Shown, sections};
+use super::findings::{FindingsJson, Shown, sections, subscribers};
 use super::origin::origin;
 use super::strings::{Strings, StringsJson};
 use crate::Error;
 use crate::columns::{Columns, more};
+use crate::holders::holders;
 use crate::notes::notes;
+use crate::roots;
+use crate::selection::one_type;
+use crate::suspects::{self, SuspectJson, Suspects};
 use crate::totals::TotalsJson;
-use crate::{roots, suspects};
 use remora_heap::findings::{Findings, Looked};
+use remora_heap::suspects::Suspect;
 use remora_heap::tables::{AssemblyRow, Totals, TypeRow, by_assembly, by_type};
-use remora_heap::{DominatorTree, HeapGraph, Node};
+use remora_heap::{DominatorTree, HeapGraph, Node, ObjectIx};
 use remora_heap_file::Snapshot;
 use remora_terminal::duration::show;
 use remora_terminal::size::shown;
@@ -27,6 +31,7 @@ pub struct Report<'a> {
     rows: Vec<TypeRow>,
     assemblies: Vec<AssemblyRow>,
     findings: Findings,
+    suspects: Vec<Suspect>,
     /// If the snapshot has their characters.
     strings: Option<Strings>,
     outcomes: Vec<Outcome>,
@@ -62,6 +67,7 @@ pub struct Summary {
     assemblies: Vec<AssemblyJson>,
     holders: Vec<HolderJson>,
     suspects: Vec<String>,
+    suspect_details: Vec<SuspectJson>,
     /// The findings.
     findings: FindingsJson,
     notes: Vec<String>,
@@ -76,7 +82,7 @@ struct ConditionJson {
     condition: String,
     /// The snapshot's value, bytes or objects.
     value: u64,
-    /// `met`, `not-met`, or `not-proven`: objects missing from the snapshot could change it.
+    /// `met`, `not-met`, `not-proven`: objects missing from the snapshot could change it, or `no-type`: none or several are meant.
     outcome: &'static str,
 }
 
@@ -105,6 +111,30 @@ struct HolderJson {
     retained_count: u64,
     /// The root's kind and details; null if no root was seen.
     held_by: Option<String>,
+}
+
+/// The suspects and findings of a snapshot, as in the JSON of its report.
+#[derive(Debug, Serialize)]
+pub struct Found {
+    suspects: Vec<SuspectJson>,
+    findings: FindingsJson,
+}
+
+impl Found {
+    /// Looks for them. `file` is the snapshot's file.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn of(file: &Path, snapshot: &Snapshot, tree: &DominatorTree) -> Result<Found, Error> {
+        let (graph, state) = (&snapshot.graph, &snapshot.state);
+        let fields = Fields::of(file, snapshot)?;
+        let found = Findings::new(Looked { graph, tree, rows: &by_type(graph, tree), values: &fields });
+        fields.end()?;
+        let all = suspects::find(graph, tree);
+        let suspects = Suspects { graph, tree, state, subscriptions: &found.subscriptions, all: &all }.json();
+        let shown = Shown { findings: &found, graph, bytes: tree.retained(tree.root()), top: 0 };
+        Ok(Found { suspects, findings: FindingsJson::of(&shown) })
+    }
 }
 
 /// The rows of the first table of a report.
@@ -139,14 +169,21 @@ impl<'a> Report<'a> {
         let fields = Fields::of(file, snapshot)?;
         let findings = Findings::new(Looked { graph: &snapshot.graph, tree: &tree, rows: &rows, values: &fields });
         fields.end()?;
+        let suspects = suspects::find(&snapshot.graph, &tree);
         let strings = if snapshot.state.has_texts { Some(Strings::of(file)?) } else { None };
-        Ok(Report { snapshot, tree, rows, assemblies, findings, strings, outcomes })
+        Ok(Report { snapshot, tree, rows, assemblies, findings, suspects, strings, outcomes })
     }
 
     /// The first condition that holds, with the snapshot's value.
     pub fn condition_met(&self) -> Option<String> {
         let met = self.outcomes.iter().find(|outcome| outcome.verdict == Verdict::Met);
         met.map(Outcome::to_string)
+    }
+
+    /// The first condition whose type is unknown or ambiguous, and why.
+    pub fn condition_without_type(&self) -> Option<String> {
+        let outcome = self.outcomes.iter().find(|outcome| outcome.verdict == Verdict::NoType)?;
+        Some(format!("{}: {outcome}", outcome.verdict.words()))
     }
 
     fn graph(&self) -> &HeapGraph {
@@ -211,7 +248,8 @@ impl<'a> Report<'a> {
             types: types.collect(),
             assemblies: assemblies.collect(),
             holders: holders.collect(),
-            suspects: suspects::sentences(graph, &self.tree),
+            suspects: self.suspects().sentences(),
+            suspect_details: self.suspects().json(),
             findings: FindingsJson::of(&self.shown(top)),
             notes: notes(self.snapshot),
             strings: self.strings.as_ref().map(Strings::json),
@@ -222,6 +260,8 @@ impl<'a> Report<'a> {
     /// As text.
     pub fn text(&self, by: Group, top: usize) -> Page {
         let (state, mut text) = (&self.snapshot.state, self.head());
+        text += self.suspects().text();
+        text += subscribers(&self.shown(top));
         match by {
             Group::Type => {
                 text += titled("types, by retained size");
@@ -236,9 +276,6 @@ impl<'a> Report<'a> {
         text += self.holder_table(top);
         text += self.strings.as_ref().map(|strings| strings.text(top)).unwrap_or_default();
         text += sections(&self.shown(top));
-        for sentence in suspects::sentences(self.graph(), &self.tree) {
-            text += titled(format!("suspect: {sentence}"));
-        }
         if state.has_garbage {
             text += titled("No GC ran: these objects include garbage, and objects without a holder may be garbage.");
         } else if let Some(sentence) = roots::sentence(self.graph()) {
@@ -298,21 +335,41 @@ impl<'a> Report<'a> {
         Shown { findings: &self.findings, graph: self.graph(), bytes: self.bytes(), top }
     }
 
+    fn suspects(&self) -> Suspects<'_> {
+        let subscriptions = &self.findings.subscriptions;
+        let (graph, tree, state) = (self.graph(), &self.tree, &self.snapshot.state);
+        Suspects { graph, tree, state, subscriptions, all: &self.suspects }
+    }
+
+    /// What `remora heap show` should show first: the type that accumulates, if it is the application's; otherwise what holds most.
+    pub fn most_wanted(&self) -> Option<String> {
+        let graph = self.graph();
+        let own = |suspect: &Suspect| {
+            let of = suspect.content?.of;
+            let known = graph.type_at(of);
+            suspects::of_application(&known.assembly, &known.name).then(|| one_type(graph, of))
+        };
+        let object = |object: ObjectIx| format!("@{:#x}", graph.address(object));
+        let held = || Some(object(self.tree.object(*self.holders(1).first()?)?));
+        let first = self.suspects.first();
+        first.and_then(own).or_else(|| Some(object(*first?.holders.first()?))).or_else(held)
+    }
+
+    /// Holders of one type with the same root share a row, without an address: the reader sees each kind of holder once.
     fn holder_table(&self, top: usize) -> Page {
         let columns = Columns { numbers: &["retained", "", "own", "objects kept"], texts: &["object", "held by"] };
-        let mut table = columns.table(self.holders(top).into_iter().filter_map(|node| {
-            let object = self.tree.object(node)?;
-            Some([
-                shown(self.tree.retained(node)),
-                percent(self.tree.retained(node), self.bytes()),
-                shown(self.graph().bytes(object)),
-                grouped(self.tree.retained_count(node)),
-                suspects::name(self.graph(), &self.tree, node).unwrap_or_default(),
-                roots::holder(self.graph(), object).unwrap_or_default(),
-            ])
+        let rows = holders(self.graph(), &self.tree);
+        let mut table = columns.table(rows.iter().take(top).map(|row| {
+            [
+                shown(row.retained),
+                percent(row.retained, self.bytes()),
+                shown(row.own),
+                grouped(row.retained_count),
+                row.name(self.graph()),
+                row.held_by.clone().unwrap_or_default(),
+            ]
         }));
         table.let_last_go_below();
-        let all = self.tree.children(self.tree.root()).filter(|node| self.tree.object(*node).is_some());
-        table.render() + more(all.count(), top)
+        table.render() + more(rows.len(), top)
     }
 }

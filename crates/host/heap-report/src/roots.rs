@@ -2,6 +2,7 @@
 
 use remora_heap::{HeapGraph, ObjectIx, RootKind};
 use remora_terminal::{counted, grouped};
+use std::collections::HashMap;
 
 /// A sentence with the kinds seen and the inferred roots; `None` if there is no root.
 pub(crate) fn sentence(graph: &HeapGraph) -> Option<String> {
@@ -40,7 +41,19 @@ fn more_are_inferred(count: u64) -> String {
 
 /// An object's root as text, the most informative kind first; `None` if no root was seen.
 pub(crate) fn holder(graph: &HeapGraph, object: ObjectIx) -> Option<String> {
-    let known = graph.roots_of(object).filter(|kind| *kind != RootKind::Inferred);
+    of_kinds(graph, object, graph.roots_of(object))
+}
+
+/// The same for all objects that have one.
+pub(crate) fn all_holders(graph: &HeapGraph) -> HashMap<ObjectIx, String> {
+    let mut kinds = HashMap::<ObjectIx, Vec<RootKind>>::new();
+    graph.roots().iter().for_each(|root| kinds.entry(root.object).or_default().push(root.kind));
+    let text = |(object, kinds): (ObjectIx, Vec<RootKind>)| Some((object, of_kinds(graph, object, kinds.into_iter())?));
+    kinds.into_iter().filter_map(text).collect()
+}
+
+fn of_kinds(graph: &HeapGraph, object: ObjectIx, kinds: impl Iterator<Item = RootKind>) -> Option<String> {
+    let known = kinds.filter(|kind| *kind != RootKind::Inferred);
     let kind = known.min_by_key(|kind| (graph.root_note(object, *kind).is_none(), *kind != RootKind::Static, *kind))?;
     Some(match graph.root_note(object, kind) {
         Some(note) => format!("{} {note}", kind.name()),

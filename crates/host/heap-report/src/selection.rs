@@ -1,6 +1,7 @@
 //! Resolves a type name or address that the user typed.
 
 use remora_heap::{HeapGraph, ObjectIx, StaticField, TypeIx, addresses, asked_address};
+use remora_heap_file::Snapshot;
 use remora_terminal::counted;
 use std::collections::{BTreeSet, HashSet};
 
@@ -65,6 +66,29 @@ pub(crate) fn select(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Res
     match asked_address(text) {
         Some(address) => object(graph, address).map(Selection::Object),
         None => type_(graph, statics, text),
+    }
+}
+
+/// The type that `text` names, with or without objects.
+pub(crate) fn select_type(snapshot: &Snapshot, text: &str) -> Result<Owner, String> {
+    let statics = Statics { fields: &snapshot.statics, are_all: snapshot.state.has_static_fields };
+    match type_(&snapshot.graph, statics, text)? {
+        Selection::Type(of) => {
+            let of = snapshot.graph.type_at(of);
+            Ok(Owner { name: of.name.clone(), assembly: of.assembly.clone() })
+        }
+        Selection::Static(owner) => Ok(owner),
+        Selection::Object(_) => Err(format!("{text} is no type")),
+    }
+}
+
+/// What selects a type: its name, with its assembly if another type has that name.
+pub(crate) fn one_type(graph: &HeapGraph, of: TypeIx) -> String {
+    let meant = graph.type_at(of);
+    let has_its_name = |other: &&remora_heap::Type| other.name == meant.name && other.assembly != meant.assembly;
+    match graph.types().iter().find(has_its_name) {
+        Some(_) => format!("{}, {}", meant.name, meant.assembly),
+        None => meant.name.clone(),
     }
 }
 
@@ -174,7 +198,7 @@ fn type_(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Selectio
 fn meant_by<'a>(all: &'a [Named], text: &str) -> Vec<&'a Named> {
     let (lower, meant) = (text.to_lowercase(), as_named(text));
     let those = |is_meant: &dyn Fn(&Named) -> bool| -> Vec<&Named> { all.iter().filter(|of| is_meant(of)).collect() };
-    let exact = those(&|of| of.name == meant || of.qualified() == text);
+    let exact = those(&|of| of.name == meant || of.name == text || of.qualified() == text);
     // A C# keyword means one type, not the types whose names contain it.
     if !exact.is_empty() || meant != text {
         return exact;

@@ -184,12 +184,10 @@ impl<'a> Show<'a> {
         if snapshot.state.has_texts {
             self.text = text_at(file, self.graph.address(object))?;
         }
-        if snapshot.state.has_values {
-            let mut values = Values::of(file, self.graph)?;
-            let opened = values.open(file, object, self.top)?;
-            self.inside = Some((values, opened));
-        }
-        self.ways = self.ways_to(file, object)?;
+        let (mut values, has_values) = (Values::of(file, self.graph)?, snapshot.state.has_values);
+        let opened = if has_values { values.open(file, object, self.top)? } else { None };
+        self.ways = values.ways(file, &self.ways_to(object), has_values)?;
+        self.inside = Some((values, opened));
         Ok(())
     }
 
@@ -233,14 +231,12 @@ impl<'a> Show<'a> {
         [to, self.greatest(Referrers::of_one(self.graph, object))]
     }
 
-    /// The fields or elements along an object's path, and those by which its referrers refer to it.
-    fn ways_to(&self, file: &FilePath, object: ObjectIx) -> Result<HashMap<(u64, u64), String>, Error> {
-        let Some((values, _)) = &self.inside else { return Ok(HashMap::new()) };
+    /// The references along an object's path, and those of its referrers.
+    fn ways_to(&self, object: ObjectIx) -> Vec<(u64, u64)> {
         let path = ShortestPaths::new(self.graph).to(self.graph, object).map(|path| path.objects).unwrap_or_default();
         let [_, (_, from)] = self.neighbours(object);
         let pairs = path.windows(2).map(|pair| [pair[0], pair[1]]).chain(from.into_iter().map(|from| [from, object]));
-        let pairs: Vec<(u64, u64)> = pairs.map(|pair| pair.map(|object| self.graph.address(object)).into()).collect();
-        values.ways(file, &pairs)
+        pairs.map(|pair| pair.map(|object| self.graph.address(object)).into()).collect()
     }
 
     /// The field or element by which one object refers to another.

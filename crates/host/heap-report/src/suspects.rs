@@ -1,76 +1,263 @@
-//! Suspects, as text: objects that retain much of the heap, and where below them it accumulates.
+//! Suspects, as text and JSON: who holds much of the heap, the event or collection where it accumulates, and what accumulates there.
 
-use remora_heap::{DominatorTree, HeapGraph, Node};
+use crate::roots;
+use remora_heap::findings::{SubscriptionRow, Subscriptions};
+use remora_heap::suspects::{self, Content, Suspect};
+use remora_heap::{DominatorTree, HeapGraph, Node, ObjectIx, RootKind};
+use remora_heap_file::State;
+use remora_profile::ApplicationRule;
 use remora_terminal::size::shown;
-use remora_terminal::{counted, grouped, percent};
-use std::collections::HashMap;
+use remora_terminal::{Page, Table, counted, grouped, line, percent};
+use serde::Serialize;
 
-/// A suspect retains at least one of this many parts of the heap: there are at most as many.
-const PART: u64 = 10;
-/// Memory accumulates at the last object that still retains this many tenths of the suspect's retained size.
-const TOGETHER: u64 = 8;
+/// The arrays in which the runtime keeps static fields that it does not report.
+const STATICS: &str = "System.Object[]";
 
-/// A sentence for each suspect, largest first.
-pub(crate) fn sentences(graph: &HeapGraph, tree: &DominatorTree) -> Vec<String> {
-    let whole = tree.retained(tree.root());
-    let great = tree
-        .biggest(tree.root(), PART as usize)
-        .into_iter()
-        .filter(|node| tree.retained(*node) >= whole.div_ceil(PART));
-    great.filter_map(|node| sentence(graph, tree, node, whole)).collect()
+/// An object, as JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct PlaceJson {
+    address: u64,
+    r#type: String,
+    /// The root's kind and details; null if no root was seen.
+    held_by: Option<String>,
 }
 
-fn sentence(graph: &HeapGraph, tree: &DominatorTree, node: Node, whole: u64) -> Option<String> {
-    // Unreached objects have no dominator object.
-    let holder = name(graph, tree, node)?;
-    let (bytes, count) = (tree.retained(node), tree.retained_count(node));
-    let objects = counted(count, "object");
-    let mut text = format!("{holder} keeps {} of the heap: {} in {objects}", percent(bytes, whole), shown(bytes));
-    let pile = pile(tree, node);
-    if pile != node {
-        text += &format!("; it accumulates under {}", name(graph, tree, pile)?);
+/// A suspect, as JSON. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Serialize)]
+pub(crate) struct SuspectJson {
+    /// The number of objects that keep the rest alive.
+    holders: u64,
+    /// The one with the largest retained size.
+    holder: PlaceJson,
+    retained: u64,
+    retained_count: u64,
+    /// From the only holder to the place where it accumulates.
+    path: Vec<PlaceJson>,
+    /// The event where it accumulates, if it is one; several if the snapshot does not show which.
+    event: Option<String>,
+    /// The collection or other object where it accumulates.
+    place: Option<PlaceJson>,
+    accumulates: Option<ContentJson>,
+    /// Other objects that keep it alive, too.
+    referred_from: Vec<ReferrerJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct ContentJson {
+    r#type: String,
+    count: u64,
+    bytes: u64,
+    retained: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ReferrerJson {
+    #[serde(flatten)]
+    object: PlaceJson,
+    references: u64,
+}
+
+/// Whether each type belongs to the application.
+pub(crate) fn application(graph: &HeapGraph) -> Vec<bool> {
+    graph.types().iter().map(|of| of_application(&of.assembly, &of.name)).collect()
+}
+
+/// Whether a type belongs to the application.
+pub(crate) fn of_application(assembly: &str, name: &str) -> bool {
+    ApplicationRule::default().includes_type(assembly, name)
+}
+
+/// The suspects of a snapshot.
+pub(crate) struct Suspects<'a> {
+    pub(crate) graph: &'a HeapGraph,
+    pub(crate) tree: &'a DominatorTree,
+    pub(crate) state: &'a State,
+    pub(crate) subscriptions: &'a Subscriptions,
+    pub(crate) all: &'a [Suspect],
+}
+
+impl Suspects<'_> {
+    /// A sentence for each, largest first.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        self.all.iter().map(|suspect| self.sentence(suspect)).collect()
     }
-    if let Some((of, count, bytes)) = most_below(graph, tree, pile) {
-        let bytes = shown(bytes);
-        text += &match count {
-            1 => format!(", mostly one {of} ({bytes} of its own)"),
-            many => format!(", mostly {} objects of {of} ({bytes} of their own)", grouped(many)),
+
+    fn sentence(&self, suspect: &Suspect) -> String {
+        let part = percent(suspect.retained, self.tree.retained(self.tree.root()));
+        let (bytes, objects) = (shown(suspect.retained), counted(suspect.retained_count, "object"));
+        let mut text = format!("{} {part} of the heap: {bytes} in {objects}", self.holders(suspect));
+        if let Some(pile) = suspect.way.last().filter(|_| suspect.way.len() > 1) {
+            text += &format!("; it accumulates under {}", object(self.graph, *pile));
+        }
+        if let Some(content) = &suspect.content {
+            let (of, bytes) = (&self.graph.type_at(content.of).name, shown(content.bytes));
+            text += &match content.count {
+                1 => format!(", mostly one {of} ({bytes} of its own)"),
+                many => format!(", mostly {} objects of {of} ({bytes} of their own)", grouped(many)),
+            };
+        }
+        text
+    }
+
+    /// `App.Cache (at 0x7f0012345678) keeps`, `1,774 objects of App.Order keep`.
+    fn holders(&self, suspect: &Suspect) -> String {
+        match suspect.holders[..] {
+            [one] => format!("{} keeps", object(self.graph, one)),
+            [first, ..] => {
+                format!("{} objects of {} keep", grouped(suspect.holders.len() as u64), self.graph.type_of(first).name)
+            }
+            [] => String::new(),
+        }
+    }
+
+    pub(crate) fn json(&self) -> Vec<SuspectJson> {
+        self.all.iter().filter_map(|suspect| self.suspect_json(suspect)).collect()
+    }
+
+    fn suspect_json(&self, suspect: &Suspect) -> Option<SuspectJson> {
+        let place = suspect.place(self.graph);
+        Some(SuspectJson {
+            holders: suspect.holders.len() as u64,
+            holder: self.place_json(*suspect.holders.first()?),
+            retained: suspect.retained,
+            retained_count: suspect.retained_count,
+            path: suspect.way.iter().map(|object| self.place_json(*object)).collect(),
+            event: place.and_then(|place| self.event(suspect, place)),
+            place: place.map(|place| self.place_json(place)),
+            accumulates: suspect.content.map(|content| ContentJson {
+                r#type: self.graph.type_at(content.of).name.clone(),
+                count: content.count,
+                bytes: content.bytes,
+                retained: content.retained,
+            }),
+            referred_from: suspect
+                .referrers
+                .iter()
+                .map(|(object, references)| ReferrerJson { object: self.place_json(*object), references: *references })
+                .collect(),
+        })
+    }
+
+    fn place_json(&self, object: ObjectIx) -> PlaceJson {
+        PlaceJson {
+            address: self.graph.address(object),
+            r#type: self.graph.type_of(object).name.clone(),
+            held_by: roots::holder(self.graph, object),
+        }
+    }
+
+    /// As text, a block for each.
+    pub(crate) fn text(&self) -> Page {
+        self.all.iter().map(|suspect| line("") + self.block(suspect)).sum()
+    }
+
+    fn block(&self, suspect: &Suspect) -> Page {
+        let part = percent(suspect.retained, self.tree.retained(self.tree.root()));
+        let (bytes, objects) = (shown(suspect.retained), counted(suspect.retained_count, "object"));
+        let mut table = Table::new(&["suspect", &format!("{part} of the heap: {bytes} in {objects}")]);
+        let mut row = |label: &str, text: String| table.row([label.to_owned(), text]);
+        match suspect.holders[..] {
+            [one] => {
+                let root = roots::holder(self.graph, one);
+                let is_local = root.is_none() && self.may_be_local(one);
+                row("held by", root.unwrap_or_else(|| self.unknown_root(one).to_owned()));
+                if is_local {
+                    row("name it by", format!("remora heap -p {} --roots", self.state.process_id));
+                }
+                row(self.label(one, "object"), object(self.graph, one));
+            }
+            [first, ..] => {
+                let count = grouped(suspect.holders.len() as u64);
+                row("objects", format!("{count} × {}, each kept by several", self.graph.type_of(first).name));
+            }
+            [] => {}
+        }
+        if let Some(place) = suspect.place(self.graph) {
+            match self.event(suspect, place) {
+                Some(event) => row("event", event),
+                None if suspect.holders.first() != Some(&place) => {
+                    row(self.label(place, "under"), object(self.graph, place))
+                }
+                None => {}
+            }
+        }
+        if let Some(Content { of, count, bytes, retained }) = suspect.content {
+            // One large object, or a small part of many, does not accumulate.
+            let label = if count > 1 && retained >= suspect.retained / 2 { "accumulates" } else { "mostly" };
+            let (count, of) = (grouped(count), &self.graph.type_at(of).name);
+            row(label, format!("{count} × {of}: {}, retained {}", shown(bytes), shown(retained)));
+        }
+        for (by, references) in &suspect.referrers {
+            let root = roots::holder(self.graph, *by).map(|root| format!(", {root}")).unwrap_or_default();
+            let references = counted(*references, "reference");
+            row("referred by", format!("{}{root}: {references}", object(self.graph, *by)));
+        }
+        table.render()
+    }
+
+    fn label(&self, object: ObjectIx, otherwise: &'static str) -> &'static str {
+        if self.graph.type_of(object).name.starts_with("System.Collections.") { "collection" } else { otherwise }
+    }
+
+    /// What may hold an object without a known root.
+    fn unknown_root(&self, held: ObjectIx) -> &'static str {
+        match () {
+            () if self.state.has_garbage => "nothing that is known: it may be garbage",
+            () if self.is_of_statics(held) => "probably a static field of a generic type: its name is not known",
+            () if !self.may_be_local(held) => "a root of unknown kind",
+            () if self.state.has_static_fields => "a local variable or a handle",
+            () => "a static field, a local variable or a handle",
+        }
+    }
+
+    /// Whether `--roots` would name what holds an object without a known root.
+    fn may_be_local(&self, held: ObjectIx) -> bool {
+        let has_locals = self.graph.roots().iter().any(|root| root.kind == RootKind::Stack);
+        !has_locals && !self.state.has_garbage && !self.is_of_statics(held)
+    }
+
+    fn is_of_statics(&self, held: ObjectIx) -> bool {
+        self.graph.type_of(held).name == STATICS
+    }
+
+    /// The event whose delegate is at `place`: `App.Shop.Changed`.
+    fn event(&self, suspect: &Suspect, place: ObjectIx) -> Option<String> {
+        let of = |object: ObjectIx| self.graph.type_ix(object);
+        let before = suspect.way.iter().position(|object| *object == place)?.checked_sub(1);
+        let publisher = before.map(|publisher| of(suspect.way[publisher]));
+        let field = self.graph.root_note(place, RootKind::Static);
+        let is_held = |row: &&SubscriptionRow| match row.publisher {
+            Some(_) => row.publisher == publisher,
+            None => field.is_none_or(|field| row.events.iter().any(|event| event == field)),
         };
+        let mut rows = self.subscriptions.rows.iter().filter(|row| row.delegate == of(place));
+        rows.find(is_held).map(|row| event(self.graph, row))
     }
-    Some(text)
+}
+
+/// `App.Shop.Changed`; for an unnamed static field the delegate's type.
+pub(crate) fn event(graph: &HeapGraph, row: &SubscriptionRow) -> String {
+    let name = |of| &graph.type_at(of).name;
+    match row.publisher {
+        Some(publisher) => format!("{}.{}", name(publisher), row.events.join("|")),
+        None if row.events.is_empty() => format!("a static {}", name(row.delegate)),
+        None => format!("static {}", row.events.join("|")),
+    }
 }
 
 /// `MyApp.Cache (at 0x7f0012345678)`.
+pub(crate) fn object(graph: &HeapGraph, object: ObjectIx) -> String {
+    format!("{} (at {:#x})", graph.type_of(object).name, graph.address(object))
+}
+
+/// The same for a node.
 pub(crate) fn name(graph: &HeapGraph, tree: &DominatorTree, node: Node) -> Option<String> {
-    let object = tree.object(node)?;
-    Some(format!("{} (at {:#x})", graph.type_of(object).name, graph.address(object)))
+    tree.object(node).map(|of| object(graph, of))
 }
 
-/// The last object down the tree that still retains nearly all of `node`'s retained size; below it the memory is spread over many objects.
-/// In a list, each element retains a little less than the one before. The result is then a place early in the list, not its end.
-fn pile(tree: &DominatorTree, node: Node) -> Node {
-    let enough = tree.retained(node) / 10 * TOGETHER;
-    let mut pile = node;
-    while let Some(&next) = tree.biggest(pile, 1).first() {
-        if tree.retained(next) < enough {
-            break;
-        }
-        pile = next;
-    }
-    pile
-}
-
-/// The type with most bytes below `node`, at any depth: name, number, and size of its objects.
-fn most_below(graph: &HeapGraph, tree: &DominatorTree, node: Node) -> Option<(String, u64, u64)> {
-    let mut by_type = HashMap::<_, (u64, u64)>::new();
-    for below in tree.nodes_under(node) {
-        let Some(object) = tree.object(below) else { continue };
-        let sum = by_type.entry(graph.type_ix(object)).or_default();
-        sum.0 += 1;
-        sum.1 += graph.bytes(object);
-    }
-    let (of, (count, bytes)) = by_type.into_iter().max_by_key(|(of, (_, bytes))| (*bytes, std::cmp::Reverse(*of)))?;
-    Some((graph.type_at(of).name.clone(), count, bytes))
+/// The suspects of a snapshot.
+pub(crate) fn find(graph: &HeapGraph, tree: &DominatorTree) -> Vec<Suspect> {
+    suspects::suspects(graph, tree, &application(graph))
 }
 
 #[cfg(test)]
@@ -99,25 +286,29 @@ mod tests {
         builder.finish().expect("there is room")
     }
 
+    fn sentences(graph: &HeapGraph) -> Vec<String> {
+        let tree = DominatorTree::new(graph);
+        let (state, subscriptions, all) = (State::default(), Subscriptions::default(), find(graph, &tree));
+        Suspects { graph, tree: &tree, state: &state, subscriptions: &subscriptions, all: &all }.sentences()
+    }
+
     #[test]
     fn a_long_list_piles_up_near_its_beginning_as_the_many_that_it_is_made_of() {
         let graph = chain(1000);
         let tree = DominatorTree::new(&graph);
-        let sentences = sentences(&graph, &tree);
+        let sentences = sentences(&graph);
         assert_eq!(sentences.len(), 1);
         assert!(
             sentences[0].starts_with("Known.Holder (at 0x1000) keeps 100.0% of the heap: 54.7 KiB in 2,001 objects")
         );
-        let pile = tree.object(pile(&tree, tree.biggest(tree.root(), 1)[0])).expect("an object");
-        let kept = tree.retained(tree.node(pile));
-        assert!((44_000..48_000).contains(&kept), "{kept}");
+        let pile = find(&graph, &tree)[0].way.last().map(|pile| tree.retained(tree.node(*pile)));
+        assert!(pile.is_some_and(|kept| (44_000..48_000).contains(&kept)), "{pile:?}");
         assert!(sentences[0].contains("objects of Known.Node"), "{}", sentences[0]);
     }
 
     #[test]
     fn one_object_is_not_called_objects() {
-        let graph = chain(1);
-        let text = sentences(&graph, &DominatorTree::new(&graph)).pop().unwrap_or_default();
+        let text = sentences(&chain(1)).pop().unwrap_or_default();
         assert!(text.ends_with(", mostly one Known.Node (32 B of its own)"), "{text}");
     }
 
@@ -130,6 +321,6 @@ mod tests {
             builder.add_root(index * 64, RootKind::Handle).expect("there is room");
         }
         let graph = builder.finish().expect("there is room");
-        assert_eq!(sentences(&graph, &DominatorTree::new(&graph)), Vec::<String>::new());
+        assert_eq!(sentences(&graph), Vec::<String>::new());
     }
 }

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::open::read_file;
 use remora_heap::layout::{Layouts, Shape};
 use remora_heap::values::{Elements, Inside, Member, Value};
-use remora_heap::{HeapGraph, ObjectIx, StaticContent, StaticField, TypeFlags};
+use remora_heap::{HeapGraph, ObjectIx, StaticContent, StaticField, TypeFlags, Ways};
 use remora_heap_file::{Content, contents, layouts};
 use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
@@ -145,8 +145,28 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The field or element by which the first address of each pair refers to the second, where known.
-    pub(crate) fn ways(&self, file: &Path, pairs: &[(u64, u64)]) -> Result<HashMap<(u64, u64), String>, Error> {
+    /// The field or element by which the first address of each pair refers to the second, where known: from the objects' content if the
+    /// snapshot has it, otherwise from their layouts.
+    pub(crate) fn ways(
+        &self,
+        file: &Path,
+        pairs: &[(u64, u64)],
+        has_values: bool,
+    ) -> Result<HashMap<(u64, u64), String>, Error> {
+        let mut found = if has_values { self.seen_ways(file, pairs)? } else { HashMap::new() };
+        let ways = Ways::new(self.graph, &self.layouts);
+        for pair in pairs {
+            if let (false, [Some(from), Some(to)]) =
+                (found.contains_key(pair), [pair.0, pair.1].map(|address| self.graph.object_at(address)))
+                && let Some(way) = ways.between(from, to)
+            {
+                found.insert(*pair, way);
+            }
+        }
+        Ok(found)
+    }
+
+    fn seen_ways(&self, file: &Path, pairs: &[(u64, u64)]) -> Result<HashMap<(u64, u64), String>, Error> {
         let mut ways: HashMap<u64, Vec<u64>> = HashMap::new();
         pairs.iter().for_each(|(from, to)| ways.entry(*from).or_default().push(*to));
         let mut found = HashMap::new();

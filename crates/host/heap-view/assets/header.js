@@ -24,10 +24,9 @@ export const showHeader = (told, all) => {
   byId("incomplete").textContent = "NOT all of the heap: the notes below say why. What is here is right as far as it goes; what objects retain may be shown too small.";
   const inferred = about.roots.inferred ?? 0;
   const seen = Object.entries(about.roots).filter(([kind]) => kind !== "inferred").map(([kind, roots]) => `${count(roots)} ${kind}`);
-  const who = `Known roots: ${seen.join(", ") || "none"}. ${count(inferred)} more ${inferred === 1 ? "is" : "are"} inferred: nobody has seen what holds these objects, but something does, since they were alive.`;
-  const garbage = "No collection was made: garbage is among these objects, and what is not held by others may be garbage.";
-  byId("inferred").hidden = inferred === 0 && !about.has_garbage;
-  byId("inferred").textContent = about.has_garbage ? garbage : who;
+  byId("facts").append(element("span", { className: "fact" }, `roots: ${[...seen, `${count(inferred)} inferred`].join(", ")}`));
+  byId("inferred").hidden = !about.has_garbage;
+  byId("inferred").textContent = "No collection was made: garbage is among these objects, and what is not held by others may be garbage.";
   sayInferred(about.has_garbage
     ? "nobody has seen a root here; no object outside refers to what follows, which may be garbage"
     : "nobody has seen this root; it is inferred, since no object outside refers to what follows");

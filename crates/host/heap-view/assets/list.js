@@ -21,7 +21,7 @@ export const number = (text, part, whole) => {
 
 /** The static field that holds it, if one is known. */
 const heldBy = (row) =>
-  row.held_by === undefined ? [] : [element("span", { className: "address", title: plain(row.held_by) }, `static ${shortField(row.held_by)}`)];
+  row.held_by === undefined ? [] : [element("span", { className: "field", title: plain(row.held_by) }, `static ${shortField(row.held_by)}`)];
 
 /** The name of an object, as a button that shows it. */
 export const objectButton = (row) =>

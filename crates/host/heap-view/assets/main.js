@@ -7,6 +7,7 @@ import { showHeader } from "./header.js";
 import { listenToMap, showMap, up } from "./treemap.js";
 import { listenToTree, showTree } from "./tree.js";
 import { showTypes } from "./types.js";
+import { showFound } from "./found.js";
 import { showDetails } from "./object.js";
 import { listenToSearch } from "./search.js";
 
@@ -35,7 +36,8 @@ const listenToTabs = () => {
     tab.onclick = () => choose(tab);
     tab.onkeydown = (event) => {
       if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-      const next = tabs[(at + 1) % tabs.length];
+      const step = event.key === "ArrowRight" ? 1 : tabs.length - 1;
+      const next = tabs[(at + step) % tabs.length];
       choose(next);
       next.focus();
     };
@@ -64,7 +66,10 @@ const begin = async () => {
   showHeader(told, all);
   requestAnimationFrame(() => setTimeout(() => { document.documentElement.dataset.drawn = performance.now().toFixed(0); }));
   listenToPlace(follow);
-  await Promise.all([showTypes(all), showTree(all), showDetails(place().show, all.retained)]);
+  const suspect = await showFound(told.about.found, all.retained);
+  if (suspect !== null) choose(byId("found-title"));
+  const first = place().show ?? (suspect === null ? undefined : `object.${suspect.id}`);
+  await Promise.all([showTypes(all), showTree(all), showDetails(first, all.retained)]);
 };
 
 window.remora = { idle };

@@ -82,8 +82,17 @@ const box = (row, at, isInner) => {
   return put(made, at);
 };
 
-/** What those without a box are. */
-const others = ({ mostly }) => (mostly === null ? "smaller ones" : `smaller ones, mostly ${short(mostly)}`);
+/** Those without a box, by type, as fillers: `left` nodes with `retained` bytes. The groups may be samples: then the numbers follow from their parts. */
+const smaller = (groups, left, retained) => {
+  const sum = (of) => groups.reduce((all, group) => all + group[of], 0);
+  const [nodes, weights] = [Math.max(1, sum("nodes")), Math.max(1, sum("retained"))];
+  return groups.map((group) => {
+    const weight = Math.round((retained * group.retained) / weights);
+    const about = nodes < left && groups.length > 1 ? "about " : "";
+    const name = group.name === "" ? "others" : short(group.name);
+    return { weight, label: `${about}${count(Math.round((left * group.nodes) / nodes))} × ${name} ${bytes(weight)}` };
+  });
+};
 
 /** What is no node: what a node takes itself, and what has no box of its own. */
 const filler = (label, at) => put(element("div", { className: "filler", title: label }, at.width > READABLE && at.height > HEADING - 3 ? label : ""), at);
@@ -92,13 +101,11 @@ const inside = (row, at) => {
   const heading = Math.min(HEADING, at.height);
   const area = { x: at.x + EDGE, y: at.y + heading, width: at.width - 2 * EDGE - GAP, height: at.height - heading - EDGE - GAP };
   if (row.children === 0 || area.width < READABLE || area.height < HEADING - 4) return [];
-  if (row.inside.length === 0) return [filler(`${count(row.children)} ${others(row)}`, area)];
   const told = row.inside.reduce((sum, inner) => sum + inner.retained, 0);
-  const smaller = row.retained - told - row.own;
   const left = row.children - row.inside.length;
   const fillers = [
     { weight: row.own, label: `itself ${bytes(row.own)}` },
-    { weight: left > 0 ? smaller : 0, label: `${count(left)} ${others(row)} ${bytes(smaller)}` },
+    ...(left > 0 ? smaller(row.groups, left, row.retained - told - row.own) : []),
   ];
   const items = [...row.inside.map((inner) => ({ inner, weight: Math.max(1, inner.retained) })), ...fillers]
     .filter(({ weight }) => weight > 0).sort((one, other) => other.weight - one.weight);
@@ -116,7 +123,7 @@ const draw = () => {
   const { here, boxes, rest } = shown;
   const items = boxes.map((row) => ({ weight: row.retained, row }));
   if (here.own > 0) items.push({ weight: here.own, label: `itself ${bytes(here.own)}` });
-  if (rest.retained > 0) items.push({ weight: rest.retained, label: `${count(rest.nodes)} ${others(rest)} ${bytes(rest.retained)}` });
+  if (rest.nodes > 0) items.push(...smaller(rest.groups, rest.nodes, rest.retained).filter(({ weight }) => weight > 0));
   items.sort((one, other) => other.weight - one.weight);
   const weights = items.map((item) => Math.max(1, item.weight));
   const places = squarified(weights, 0, 0, stage.clientWidth, stage.clientHeight);

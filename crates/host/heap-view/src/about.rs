@@ -24,6 +24,8 @@ pub struct About {
     pub free_bytes: u64,
     /// Further notes.
     pub notes: Vec<String>,
+    /// Suspects and findings, as `remora heap report --json` has them. Set when the index is made.
+    pub found: serde_json::Value,
     /// Roots by kind. Set when the index is made.
     pub roots: BTreeMap<String, u64>,
     /// Details of roots, by object number and kind. Set when the index is made, within a limit.

@@ -13,7 +13,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-const FILES: [File; 15] = [
+const FILES: [File; 16] = [
     File { name: "", kind: HTML, content: include_str!("../assets/page.html") },
     File { name: "common.css", kind: CSS, content: remora_page::STYLE },
     File { name: "common.js", kind: SCRIPT, content: remora_page::MODULE },
@@ -23,6 +23,7 @@ const FILES: [File; 15] = [
     File { name: "ask.js", kind: SCRIPT, content: include_str!("../assets/ask.js") },
     File { name: "header.js", kind: SCRIPT, content: include_str!("../assets/header.js") },
     File { name: "treemap.js", kind: SCRIPT, content: include_str!("../assets/treemap.js") },
+    File { name: "found.js", kind: SCRIPT, content: include_str!("../assets/found.js") },
     File { name: "tree.js", kind: SCRIPT, content: include_str!("../assets/tree.js") },
     File { name: "types.js", kind: SCRIPT, content: include_str!("../assets/types.js") },
     File { name: "object.js", kind: SCRIPT, content: include_str!("../assets/object.js") },

@@ -67,7 +67,17 @@ mod tests {
         let graph = remora_heap::Builder::new().finish().expect("there is room");
         let key = Key { length: 1, digest: 2 };
         let mut file = tempfile::tempfile().expect("a file");
-        make(Parts { graph: &graph, about: About::default(), key, goes_on: &|| true }, &mut file).expect("it is made");
+        make(
+            Parts {
+                graph: &graph,
+                about: About::default(),
+                found: &|_| serde_json::Value::Null,
+                key,
+                goes_on: &|| true,
+            },
+            &mut file,
+        )
+        .expect("it is made");
         Index::open(file, key).expect("it was just made")
     }
 

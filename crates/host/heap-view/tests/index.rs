@@ -231,10 +231,16 @@ fn whoever_wants_it_no_more_and_a_full_disk_end_the_making() {
         }
     }
     let graph = shop();
-    let stopped = make(Parts { graph: &graph, about: about(), key: KEY, goes_on: &|| false }, &mut Vec::new());
+    let stopped = make(
+        Parts { graph: &graph, about: about(), found: &|_| serde_json::Value::Null, key: KEY, goes_on: &|| false },
+        &mut Vec::new(),
+    );
     assert!(matches!(stopped, Err(Error::Interrupted)));
     for room in [0, 100, 5_000, bytes_of(&graph).len() - 1] {
-        let full = make(Parts { graph: &graph, about: about(), key: KEY, goes_on: &|| true }, &mut Full(room));
+        let full = make(
+            Parts { graph: &graph, about: about(), found: &|_| serde_json::Value::Null, key: KEY, goes_on: &|| true },
+            &mut Full(room),
+        );
         assert!(matches!(full, Err(Error::Write(_))), "{room}");
     }
 }

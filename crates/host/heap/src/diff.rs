@@ -40,7 +40,8 @@ pub struct Snapshot<'a> {
     pub rows: &'a [TypeRow],
 }
 
-/// Types whose object count, bytes or retained size changed. The largest change in bytes comes first, in either direction.
+/// Types whose object count, bytes or retained size changed: those whose retained size grew, the largest growth first, then the others, the
+/// largest change first.
 ///
 /// Types of the same name and assembly share a row: an assembly loaded twice, or unloaded and loaded again. Their retained sizes are added
 /// up.
@@ -61,7 +62,10 @@ pub fn by_type(before: Snapshot, after: Snapshot) -> Vec<DiffRow> {
             after,
         })
         .collect();
-    rows.sort_by_key(|row| std::cmp::Reverse((row.growth().unsigned_abs(), row.retained_growth().unsigned_abs())));
+    let key = |row: &DiffRow| {
+        (row.retained_growth().max(0), row.retained_growth().unsigned_abs(), row.growth().unsigned_abs())
+    };
+    rows.sort_by_key(|row| std::cmp::Reverse(key(row)));
     rows
 }
 

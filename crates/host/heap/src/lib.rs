@@ -24,7 +24,7 @@
 //! # Supported
 //! References to unknown objects, duplicate objects and parts of the heap that were not walked: counted in [`Completeness`].
 //! Unknown roots: [`HeapGraph::infer_roots`].
-//! Wasted memory and forgotten references: [`findings`].
+//! Wasted memory and forgotten references: [`findings`]. What keeps much of the heap: [`suspects`].
 //! Objects that no root reaches: they stay in the graph; in the dominator tree they are below a node of their own.
 //!
 //! # Rejected
@@ -52,9 +52,11 @@ mod paths;
 mod referrers;
 mod root;
 mod statics;
+pub mod suspects;
 pub mod tables;
 mod types;
 pub mod values;
+mod ways;
 mod workers;
 
 pub use address::{addresses, asked_address};
@@ -71,3 +73,4 @@ pub use referrers::Referrers;
 pub use root::{Root, RootKind};
 pub use statics::{StaticContent, StaticField};
 pub use types::{ArrayFacts, Event, Place, Type, TypeFacts, TypeFlags, TypeIx};
+pub use ways::Ways;

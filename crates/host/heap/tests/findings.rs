@@ -411,6 +411,18 @@ fn what_a_static_event_keeps_is_found_without_its_name() {
 }
 
 #[test]
+fn what_a_static_event_of_any_delegate_type_keeps_is_found_if_it_has_several_handlers() {
+    let mut events = events();
+    events.world.class("App.PriceChanged", "App", Some("System.MulticastDelegate"), &[]);
+    let subscribers = [events.subscriber(), events.subscriber()];
+    let handlers = subscribers.map(|subscriber| events.handler("App.PriceChanged", subscriber));
+    let list = events.world.filled("System.Object[]", (4, 8), &handlers);
+    let delegate = events.world.object("App.PriceChanged", 64, &[list + 1, list]);
+    events.world.root(delegate, RootKind::Static);
+    assert_eq!(events.found(), (vec![(None, vec![], "App.Subscriber".into(), 2, 2048)], 2048));
+}
+
+#[test]
 fn gch_06_what_a_static_event_keeps_is_found_by_its_name_where_that_is_known() {
     let mut events = events();
     let subscriber = events.subscriber();

@@ -122,7 +122,7 @@ fn tables_count_each_object_once() {
 }
 
 #[test]
-fn a_difference_names_what_has_changed_and_what_has_changed_most_first() {
+fn a_difference_names_what_has_changed_and_what_has_grown_most_first() {
     let before =
         Plain { types: 4, types_of: vec![0, 0, 1, 3], bytes: vec![10, 20, 30, 5], ..plain(vec![vec![]; 4], vec![0]) };
     let after = Plain { types_of: vec![0, 2, 3, 0], bytes: vec![10, 500, 5, 21], ..before.clone() };
@@ -134,7 +134,7 @@ fn a_difference_names_what_has_changed_and_what_has_changed_most_first() {
     let changed = diff::by_type(earlier, later);
     let reported: Vec<_> =
         changed.iter().map(|row| (row.name.as_str(), row.before.count, row.after.count, row.growth())).collect();
-    assert_eq!(reported, [("N.T2", 0, 1, 500), ("N.T1", 1, 0, -30), ("N.T0", 2, 2, 1)]);
+    assert_eq!(reported, [("N.T2", 0, 1, 500), ("N.T0", 2, 2, 1), ("N.T1", 1, 0, -30)]);
     assert_eq!(changed[0].retained_growth(), 500);
     assert_eq!(changed[0].assembly, "A0");
     assert_eq!(diff::by_type(earlier, earlier), []);

@@ -1,6 +1,6 @@
 //! Time by application method: its own, and that of the code outside of the application that it calls.
 
-use crate::code_kind::is_file_name;
+use crate::code_kind::{is_file_name, is_framework};
 use crate::{CodeKind, Frame, FrameIx, Profile, Sample, State, StringIx, ThreadIx, Wait};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -22,9 +22,19 @@ impl ApplicationRule {
         }
         let module =
             frame.module.filter(|_| frame.kind == crate::FrameKind::Managed).map(|module| profile.text(module));
-        module
-            .filter(|module| is_file_name(module))
-            .is_some_and(|module| self.assemblies.iter().any(|pattern| matches(pattern, without_ending(module))))
+        module.filter(|module| is_file_name(module)).is_some_and(|module| self.names(module))
+    }
+
+    /// Whether a type of this assembly belongs to the application. An assembly without a name is not known: then the type's name decides.
+    pub fn includes_type(&self, assembly: &str, name: &str) -> bool {
+        match self.assemblies.is_empty() {
+            true => !is_framework(if assembly.is_empty() { name } else { assembly }),
+            false => self.names(assembly),
+        }
+    }
+
+    fn names(&self, assembly: &str) -> bool {
+        self.assemblies.iter().any(|pattern| matches(pattern, without_ending(assembly)))
     }
 }
 

@@ -70,13 +70,13 @@ impl CodeKind {
 
 /// Without a file (a dynamic method, say) the namespace decides.
 fn managed(module: Option<&str>, name: &str) -> CodeKind {
-    let decisive = module.unwrap_or(name);
-    let stem = decisive.strip_suffix(".dll").or_else(|| decisive.strip_suffix(".exe")).unwrap_or(decisive);
-    if stem.starts_with("System.") || stem.starts_with("Microsoft.") || FRAMEWORK_FILES.contains(&stem) {
-        CodeKind::Framework
-    } else {
-        CodeKind::Application
-    }
+    if is_framework(module.unwrap_or(name)) { CodeKind::Framework } else { CodeKind::Application }
+}
+
+/// Whether an assembly comes with .NET, by its name or file name.
+pub(crate) fn is_framework(assembly: &str) -> bool {
+    let stem = assembly.strip_suffix(".dll").or_else(|| assembly.strip_suffix(".exe")).unwrap_or(assembly);
+    stem.starts_with("System.") || stem.starts_with("Microsoft.") || FRAMEWORK_FILES.contains(&stem)
 }
 
 fn native(module: Option<&str>) -> CodeKind {

@@ -4,7 +4,7 @@ use super::allowance::Allowance;
 use super::attaching::{ATTACH_TIME_LIMIT, not_attached, prepare, receipt_place, say_what_stays, set_right};
 use super::convert::Target;
 use super::next_steps::kept;
-use super::{dominators, end_of_report, open};
+use super::{dominators, end_of_report, open, reported};
 use crate::args::HeapTakeArgs;
 use crate::baseline::{receipt_json, receipt_text, verdict, write_receipt};
 use crate::console::{Page, StatusLine, counted, grouped, line, note, note_all, out};
@@ -20,7 +20,7 @@ use remora_attach::{Process, TargetText};
 use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, NamingBudget};
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
-use remora_heap_report::{Report, Summary};
+use remora_heap_report::Summary;
 use remora_heap_stream::{ClassFacts, Foreign};
 use remora_receipt::{Outcome, Receipt};
 use remora_terminal::size;
@@ -359,14 +359,18 @@ fn print(args: &HeapTakeArgs, file: &Path, receipt: &Receipt) -> Result<(), Fail
         failure => failure,
     };
     let snapshot = open(file).map_err(kept_alone)?;
-    let report =
-        Report::new(file, &snapshot, dominators(file, &snapshot.graph).map_err(kept_alone)?, &args.failing.fail_if)?;
-    let (by, top) = (args.grouped.by, args.shown.top as usize);
+    let tree = dominators(file, &snapshot.graph).map_err(kept_alone)?;
+    let report = reported(file, &snapshot, tree, &args.failing)?;
+    let (by, top) = (args.grouped.by, args.shown.top_of_new());
     out(&if args.shown.json {
         let receipt = receipt_json(receipt);
         Page::json(&Taken { file, summary: report.summary(top), receipt })
     } else {
-        report.text(by, top) + line("") + receipt_text(receipt) + line("") + kept(&[file.to_owned()])
+        report.text(by, top)
+            + line("")
+            + receipt_text(receipt)
+            + line("")
+            + kept(&[file.to_owned()], report.most_wanted().as_deref())
     })?;
     end_of_report(file, &snapshot, &report)
 }

@@ -183,7 +183,7 @@ impl TrackingReport {
             self.json.receipt = receipt_json(receipt);
             Page::json(&self.json)
         } else {
-            self.text(args.shown.top as usize) + line("") + receipt_text(receipt) + line("") + kept(files)
+            self.text(args.shown.top()) + line("") + receipt_text(receipt) + line("") + kept(files, None)
         })?;
         match self.json.mirror.why_not() {
             None => Ok(()),

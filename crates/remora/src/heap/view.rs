@@ -1,5 +1,6 @@
 //! `remora heap view`: a snapshot as a page in the browser, served to this machine's user until Ctrl-C.
 
+use super::steps::step;
 use super::{leaves_memory, open};
 use crate::args::HeapViewArgs;
 use crate::console::{line, note, out};
@@ -8,7 +9,7 @@ use crate::kind::or_other;
 use crate::output::{Folder, Unfinished, directory_of};
 use crate::stop::{Input, Stop};
 use remora_heap_file::{Identity, Snapshot};
-use remora_heap_report::{notes, open_file};
+use remora_heap_report::{Found, notes, open_file};
 use remora_heap_view::{About, Error, Index, Key, Parts, Server, View, make};
 use rustix::fs::Mode;
 use rustix::process::geteuid;
@@ -152,8 +153,14 @@ impl Places {
         }
         leaves_memory(&self.snapshot, &snapshot.graph).map_err(Trouble::Other)?;
         let mut out = BufWriter::with_capacity(BUFFER, &part.file);
-        let parts = Parts { graph: &snapshot.graph, about: about(&snapshot), key, goes_on };
-        make(parts, &mut out).map_err(|error| match error {
+        // The page works without them.
+        let found = |tree: &_| {
+            let found = Found::of(&self.snapshot, &snapshot, tree).ok();
+            serde_json::to_value(found).unwrap_or_default()
+        };
+        let parts = Parts { graph: &snapshot.graph, about: about(&snapshot), found: &found, key, goes_on };
+        let making = || make(parts, &mut out);
+        step("making the index", making).map_err(|error| match error {
             Error::Write(error) => Trouble::OfPlace(Failure::output(Place::File(part.place.clone()), error)),
             error => Trouble::Other(Failure::Index(error)),
         })

@@ -553,14 +553,12 @@ impl<'a, M: Memory> Walk<'a, M> {
                 }
             }
             self.writer.record_twice(&record);
-            if self.contents == Contents::Values {
-                let parent = if let HeapClass::Plain { parent, .. } = facts { parent } else { 0 };
-                // The parents describe the inherited fields.
-                self.classes.meet(parent);
-                if let Some((count, bytes)) = self.heap.layout(id, self.fields) {
-                    let reported = self.fields.get(..count.min(self.fields.len())).unwrap_or_default();
-                    write_layout(&mut self.writer, self.classes.last_sent(), bytes, count, reported);
-                }
+            // Layouts also name the field of a reference, so every snapshot has them. The parents describe the inherited fields.
+            let parent = if let HeapClass::Plain { parent, .. } = facts { parent } else { 0 };
+            self.classes.meet(parent);
+            if let Some((count, bytes)) = self.heap.layout(id, self.fields) {
+                let reported = self.fields.get(..count.min(self.fields.len())).unwrap_or_default();
+                write_layout(&mut self.writer, self.classes.last_sent(), bytes, count, reported);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Mostly empty arrays.
 
-use super::{NAMED, Shown};
+use super::Shown;
 use crate::columns::Columns;
 use remora_terminal::size::shown as size;
 use remora_terminal::{Page, counted, grouped, line};
@@ -65,11 +65,11 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
             shown.name(row.type_ix),
         ]
     });
-    let worst = arrays.worst.iter().take(NAMED.min(shown.top)).map(|array| {
-        let places = counted(array.places, "place");
-        line(format!("{}: {} of {places} empty", shown.object(array.object), grouped(array.places - array.used)))
-    });
+    let worst = shown.named(arrays.worst.iter().map(|array| {
+        let (empty, places) = (grouped(array.places - array.used), counted(array.places, "place"));
+        (array.object, format!("{empty} of {places} empty"))
+    }));
     let head =
         format!("arrays of references that are mostly empty: {} of places without an object", size(arrays.wasted));
-    Some(line(head) + table + worst.sum())
+    Some(line(head) + table + worst)
 }

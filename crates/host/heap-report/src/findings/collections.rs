@@ -1,6 +1,6 @@
 //! Collections with far more capacity than content.
 
-use super::{NAMED, Shown};
+use super::Shown;
 use crate::columns::Columns;
 use remora_heap::findings::Collections;
 use remora_terminal::size::shown as size;
@@ -77,21 +77,16 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
         let used = format!("{about}{}", grouped(row.used));
         [size(row.wasted), grouped(row.count), grouped(row.places), used, shown.name(row.type_ix)]
     });
-    let worst = found.worst.iter().take(NAMED.min(shown.top)).map(|one| {
-        let places = counted(one.places, "place");
-        line(format!(
-            "{}: {} of {places} used, {} wasted",
-            shown.object(one.object),
-            grouped(one.used),
-            size(one.wasted)
-        ))
-    });
+    let worst = shown.named(found.worst.iter().map(|one| {
+        let (used, places) = (grouped(one.used), counted(one.places, "place"));
+        (one.object, format!("{used} of {places} used, {} wasted", size(one.wasted)))
+    }));
     let by = match found.rows.iter().take(shown.top).all(|row| row.is_exact) {
         true => "",
         false => " (~ by references: null counts as unused, and of an entry its key and its value count)",
     };
     let head = format!("collections that are mostly room: {} of places that are not used{by}", size(found.wasted));
-    Some(line(head) + table + worst.sum())
+    Some(line(head) + table + worst)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::{MANY, Shown};
 use crate::columns::Columns;
+use crate::suspects::event;
 use remora_heap::findings::SubscriptionRow;
 use remora_terminal::size::shown as size;
 use remora_terminal::{Page, grouped, line};
@@ -55,16 +56,7 @@ pub(super) fn section(shown: &Shown<'_>) -> Option<Page> {
     let columns = Columns { numbers: &["retained", "subscribers"], texts: &["of type", "to", "for example"] };
     let table = columns.top(&worth, shown.top, |row| {
         let example = format!("@{:#x}", shown.graph.address(row.example));
-        [size(row.retained), grouped(row.count), shown.name(row.subscriber), event(shown, row), example]
+        [size(row.retained), grouped(row.count), shown.name(row.subscriber), event(shown.graph, row), example]
     });
     Some(line("subscribers that only an event keeps alive: unsubscribed, they would go") + table)
-}
-
-/// `App.Shop.Changed`; for an unnamed static field the delegate's type.
-fn event(shown: &Shown<'_>, row: &SubscriptionRow) -> String {
-    match row.publisher {
-        Some(publisher) => format!("{}.{}", shown.name(publisher), row.events.join("|")),
-        None if row.events.is_empty() => format!("a static {}", shown.name(row.delegate)),
-        None => format!("static {}", row.events.join("|")),
-    }
 }

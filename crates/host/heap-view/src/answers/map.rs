@@ -14,8 +14,12 @@ const LEVELS: usize = 6;
 /// A box within another box needs this fraction of the map: one of `SEEN` parts. A box that shows its content needs one of `OPENED`.
 const SEEN: u64 = 600;
 const OPENED: u64 = 100;
-/// Objects without a box that are sampled for their most frequent type.
+/// Children without a box are counted by type from all of them up to this number, otherwise from as many samples: those of the map, and those
+/// of a box.
+const COUNTED: u64 = 1_000;
 const SAMPLES: u64 = 16;
+/// Types of children without a box that are told apart.
+const GROUPS: usize = 6;
 /// Maximum nodes of the path up.
 const ABOVE: usize = 24;
 
@@ -37,8 +41,18 @@ struct Tile {
     #[serde(flatten)]
     row: Row,
     inside: Vec<Tile>,
-    /// The most frequent type of the omitted children; null if no type prevails, or if too little space is left for them.
-    mostly: Option<String>,
+    /// The omitted children.
+    groups: Vec<Group>,
+}
+
+/// Children of one type without a box.
+#[derive(Debug, Serialize)]
+struct Group {
+    /// Empty: further types.
+    name: String,
+    /// Number and retained size, of all or of the samples.
+    nodes: u64,
+    retained: u64,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -46,8 +60,7 @@ struct Rest {
     nodes: u64,
     count: u64,
     retained: u64,
-    /// Their most frequent type, if one prevails.
-    mostly: Option<String>,
+    groups: Vec<Group>,
 }
 
 pub(super) fn map(index: &Index, id: Id) -> Result<Map, NoAnswer> {
@@ -61,7 +74,7 @@ pub(super) fn map(index: &Index, id: Id) -> Result<Map, NoAnswer> {
         retained: boxes
             .iter()
             .fold(record.retained.saturating_sub(record.own), |sum, tile| sum.saturating_sub(tile.row.retained)),
-        mostly: mostly(index, record.children, boxes.len() as u64)?,
+        groups: groups(index, record.children, boxes.len() as u64, COUNTED)?,
     };
     let (above, cut) = above(index, &record)?;
     Ok(Map { here: Row::of(index, id, &record), above, cut, boxes, rest })
@@ -91,12 +104,9 @@ impl Drawing<'_> {
         }
         let opened = tiles.into_iter().map(|(row, below)| {
             let is_opened = level < LEVELS && self.is_part(&below, OPENED);
-            if !is_opened {
-                return Ok(Tile { row, inside: Vec::new(), mostly: None });
-            }
-            let inside = self.tiles(&below, level + 1)?;
-            let mostly = mostly(self.index, below.children, inside.len() as u64)?;
-            Ok(Tile { row, inside, mostly })
+            let inside = if is_opened { self.tiles(&below, level + 1)? } else { Vec::new() };
+            let groups = groups(self.index, below.children, inside.len() as u64, SAMPLES)?;
+            Ok(Tile { row, inside, groups })
         });
         opened.collect()
     }
@@ -107,19 +117,28 @@ impl Drawing<'_> {
     }
 }
 
-/// The prevailing type of a list from an index on, from a sample.
-fn mostly(index: &Index, list: List, from: u64) -> Result<Option<String>, NoAnswer> {
+/// The types of a list from an index on, those that retain most first: from all, or from `most` samples.
+fn groups(index: &Index, list: List, from: u64, most: u64) -> Result<Vec<Group>, NoAnswer> {
     let left = list.length.saturating_sub(from);
-    let mut counts = BTreeMap::new();
-    for sample in 0..SAMPLES.min(left) {
-        let place = from + left * sample / SAMPLES.min(left);
+    let mut sums = BTreeMap::<Option<u32>, (u64, u64)>::new();
+    for sample in 0..most.min(left) {
+        let place = from + left * sample / most.min(left);
         for id in index.part(list, place..place + 1)? {
-            *counts.entry(index.record(id)?.type_ix).or_insert(0_u64) += 1;
+            let record = index.record(id)?;
+            let sum = sums.entry(record.type_ix).or_default();
+            *sum = (sum.0 + 1, sum.1.saturating_add(record.retained));
         }
     }
-    let most = counts.into_iter().max_by_key(|(_, count)| *count);
-    let of = most.filter(|(_, count)| count * 3 >= SAMPLES.min(left) * 2).and_then(|(place, _)| place);
-    Ok(of.map(|place| index.types()[place as usize].name.clone()))
+    let name = |of: Option<u32>| of.map_or_else(String::new, |place| index.types()[place as usize].name.clone());
+    let mut groups: Vec<Group> =
+        sums.into_iter().map(|(of, (nodes, retained))| Group { name: name(of), nodes, retained }).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.retained));
+    let others = groups.split_off(groups.len().min(GROUPS));
+    if !others.is_empty() {
+        let sum = |of: fn(&Group) -> u64| others.iter().map(of).fold(0, u64::saturating_add);
+        groups.push(Group { name: String::new(), nodes: sum(|one| one.nodes), retained: sum(|one| one.retained) });
+    }
+    Ok(groups)
 }
 
 /// The dominators from the whole heap down to a node, without it, shortened if long; and whether they were shortened.

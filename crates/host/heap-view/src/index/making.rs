@@ -20,6 +20,8 @@ pub struct Parts<'a> {
     pub graph: &'a HeapGraph,
     /// Further properties; [`make`] counts the roots.
     pub about: About,
+    /// Suspects and findings, from the dominator tree.
+    pub found: &'a dyn Fn(&DominatorTree) -> serde_json::Value,
     /// The snapshot's identity.
     pub key: Key,
     /// Called now and then; false cancels.
@@ -31,15 +33,16 @@ pub struct Parts<'a> {
 /// # Errors
 /// [`Error::Write`], [`Error::Interrupted`], [`Error::TooLarge`].
 pub fn make(parts: Parts<'_>, out: &mut dyn Write) -> Result<(), Error> {
-    let Parts { graph, mut about, key, goes_on } = parts;
+    let Parts { graph, mut about, found, key, goes_on } = parts;
     about.take_roots(graph);
-    // Plain data: serialization cannot fail.
-    let about = serde_json::to_vec(&about).unwrap_or_default();
     let (tree, ways) = thread::scope(|scope| {
         let ways = scope.spawn(|| Ways::of(graph));
         (DominatorTree::new(graph), ways.join())
     });
     let ways = ways.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    about.found = found(&tree);
+    // Plain data: serialization cannot fail.
+    let about = serde_json::to_vec(&about).unwrap_or_default();
     let names: usize = graph.types().iter().map(|known| known.name.len() + known.assembly.len()).sum();
     let counts = Counts {
         objects: graph.object_count() as u64,

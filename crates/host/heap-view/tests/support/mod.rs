@@ -91,7 +91,9 @@ pub fn bytes_of(graph: &HeapGraph) -> Vec<u8> {
 /// The same, with something else to say.
 pub fn bytes_with(graph: &HeapGraph, about: About) -> Vec<u8> {
     let mut bytes = Vec::new();
-    make(Parts { graph, about, key: KEY, goes_on: &|| true }, &mut bytes).expect("memory can be written to");
+    let found = about.found.clone();
+    make(Parts { graph, about, found: &|_| found.clone(), key: KEY, goes_on: &|| true }, &mut bytes)
+        .expect("memory can be written to");
     bytes
 }
 

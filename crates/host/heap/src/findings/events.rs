@@ -16,7 +16,7 @@ use crate::types::{Event, TypeIx};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A delegate in a static field may not be an event's. A type name with this suffix makes it probable.
+/// A delegate in a static field may not be an event's. A type name with this suffix, or several handlers, make it probable.
 const HANDLER: &str = "EventHandler";
 
 /// Event subscriptions that keep objects alive.
@@ -107,8 +107,8 @@ impl Search<'_> {
         let in_arrays = self.kinds.statics().flat_map(|array| graph.references(array));
         let delegates: BTreeSet<ObjectIx> = known.chain(in_arrays).collect();
         for delegate in delegates {
-            let kind = graph.type_ix(delegate);
-            if self.definitions.get(&kind).is_some_and(|name| name.trim_end_matches("`1").ends_with(HANDLER)) {
+            let Some(name) = self.definitions.get(&graph.type_ix(delegate)) else { continue };
+            if name.trim_end_matches("`1").ends_with(HANDLER) || self.delegates.called(delegate).len() > 1 {
                 self.handlers(delegate, None);
             }
         }

@@ -316,7 +316,8 @@ fn with_values_what_stands_in_objects_is_reported_and_how_their_classes_are_laid
         assert_eq!((first.fields[0], second.fields[0]), ((0x0400_0001, 8), (0x0400_001f, 8 * 31)));
     }
     let (_, seen) = walked_for(Contents::Strings, &heap, 16, 64);
-    assert_eq!((seen.values.len(), seen.layouts.len()), (0, 0));
+    // Layouts hold no data of the application: every snapshot has them.
+    assert_eq!((seen.values.len(), seen.layouts.len()), (0, 2));
 }
 
 #[test]

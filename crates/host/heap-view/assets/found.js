@@ -1,0 +1,86 @@
+// Suspects and findings: where to begin. Their objects are named by addresses.
+
+import { ask } from "./ask.js";
+import { byId, bytes, count, counted, element, percent, plain, short } from "./text.js";
+import { go } from "./place.js";
+
+/** Rows of a table; the report has all. */
+const MOST = 50;
+
+const hexadecimal = (address) => `0x${address.toString(16)}`;
+
+const objectAt = async (address) => (await ask("search", { text: hexadecimal(address) }))?.object ?? null;
+
+/** A button that shows the object at an address, with `text` before it. */
+const at = (address, text = "") =>
+  element("button", { className: "link", title: plain(text), onclick: async () => {
+    const object = await objectAt(address);
+    if (object !== null) go({ show: `object.${object.id}` });
+  } }, element("bdi", {}, short(text)), element("span", { className: "address" }, `@${hexadecimal(address)}`));
+
+const fact = (name, ...value) => [element("dt", {}, name), element("dd", {}, ...value)];
+
+const suspectCard = (suspect, whole) => {
+  const { holder, holders, event, place, accumulates } = suspect;
+  const isOne = holders === 1;
+  const isElsewhere = place !== null && event === null && place.address !== holder.address;
+  return element("section", { className: "suspect" },
+    element("h3", {}, `Suspect: ${percent(suspect.retained, whole)} of the heap, ${bytes(suspect.retained)} in ${counted(suspect.retained_count, "object")}`),
+    element("dl", { className: "facts" },
+      ...(isOne ? fact("Held by", plain(holder.held_by ?? "a root that is not known")) : fact("Objects", `${count(holders)}, each kept by several`)),
+      ...fact(isOne ? "Object" : "For example", at(holder.address, holder.type)),
+      ...(event === null ? [] : fact("Event", plain(event))),
+      ...(isElsewhere ? fact("In", at(place.address, place.type)) : []),
+      ...(accumulates === null ? [] : fact("Accumulates", `${count(accumulates.count)} × ${plain(accumulates.type)}: ${bytes(accumulates.bytes)}, retained ${bytes(accumulates.retained)}`)),
+      ...suspect.referred_from.flatMap((by) => fact("Referred to by", at(by.address, by.type), ` ${counted(by.references, "reference")}`))));
+};
+
+/** A table of a finding; `columns` says for each heading what its cell has, numbers as `[text]`. */
+const table = (title, rows, columns) => {
+  if (rows.length === 0) return [];
+  const cell = (row, of) => {
+    const made = of(row);
+    return Array.isArray(made) ? element("td", { className: "number" }, made[0]) : element("td", {}, made);
+  };
+  const names = Object.keys(columns);
+  const head = element("tr", {}, ...names.map((name) => element("th", { scope: "col", className: Array.isArray(columns[name](rows[0])) ? "number" : "" }, name)));
+  const body = rows.slice(0, MOST).map((row) => element("tr", {}, ...names.map((name) => cell(row, columns[name]))));
+  return [element("section", {}, element("h3", {}, title), element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)))];
+};
+
+const eventOf = ({ publisher, events, delegate }) =>
+  publisher !== null ? `${publisher}.${events.join("|")}` : events.length > 0 ? `static ${events.join("|")}` : `a static ${delegate}`;
+
+const findings = (found) => [
+  ...table("Subscribers that only an event keeps alive", found.subscriptions.subscribers, {
+    "Of type": (row) => plain(row.subscriber),
+    "To": (row) => plain(eventOf(row)),
+    "For example": (row) => at(row.example),
+    "Subscribers": (row) => [count(row.count)],
+    "Retained": (row) => [bytes(row.retained)],
+  }),
+  ...table("Collections that are mostly room", found.collections.types, {
+    "Type": (row) => plain(row.type), "Collections": (row) => [count(row.count)], "Wasted": (row) => [bytes(row.wasted)],
+  }),
+  ...table("Arrays of references that are mostly empty", found.empty_arrays.types, {
+    "Type": (row) => plain(row.type), "Arrays": (row) => [count(row.count)], "Wasted": (row) => [bytes(row.wasted)],
+  }),
+  ...table("Tasks", found.tasks.types, {
+    "Method or type": (row) => plain(row.method ?? row.type), "Tasks": (row) => [count(row.count)],
+  }),
+  ...table("Timers", found.timers.types, { "Type": (row) => plain(row.type), "Timers": (row) => [count(row.count)] }),
+  ...table("Objects with a finalizer", found.finalizers.types, {
+    "Type": (row) => plain(row.type), "Objects": (row) => [count(row.count)],
+  }),
+];
+
+/** Shows what was found. Resolves to the holder of the largest suspect, if there is one: the details begin with it. */
+export const showFound = async (found, whole) => {
+  byId("found-title").hidden = found === null;
+  if (found === null) return null;
+  const cards = found.suspects.map((suspect) => suspectCard(suspect, whole));
+  const nothing = element("p", { className: "soft" }, "No object keeps a tenth of the heap, and nothing else was found.");
+  const all = [...cards, ...findings(found.findings)];
+  byId("found-panel").replaceChildren(...(all.length > 0 ? all : [nothing]));
+  return found.suspects.length > 0 ? objectAt(found.suspects[0].holder.address) : null;
+};
