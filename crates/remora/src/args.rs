@@ -1,16 +1,18 @@
 //! The command line's definition. Each command's own plan fills in defaults and refuses contradictions.
 
+mod presentation;
 mod refusal;
 
+pub(crate) use presentation::{ApplicationArgs, RuntimeFramesArgs};
 pub(crate) use refusal::in_one_line;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _, styling};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use remora_clr_model::differences::RuntimeVersion;
 use remora_heap_report::{Condition, Group};
-use remora_profile::{ApplicationRule, Event, Profile, fold_runtime_frames};
+use remora_profile::Event;
 use remora_terminal::duration;
-use std::{borrow::Cow, ffi::OsString, path::PathBuf, str::FromStr as _, time::Duration};
+use std::{ffi::OsString, path::PathBuf, str::FromStr as _, time::Duration};
 
 /// Samples a second and thread if nothing else is said: what the field is used to, cheap, and not a divisor of anything.
 pub(crate) const HERTZ: u32 = 99;
@@ -236,36 +238,6 @@ pub(crate) struct ReportArgs {
     /// Print as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Which code is the application's.
-#[derive(Debug, Args)]
-pub(crate) struct ApplicationArgs {
-    /// Assemblies of the application, like 'Shop.*' [default: all but those of .NET, System.* and Microsoft.*]
-    #[arg(long, value_name = "PATTERN")]
-    application: Vec<String>,
-}
-
-impl ApplicationArgs {
-    /// The rule that these flags state.
-    pub(crate) fn rule(&self) -> ApplicationRule {
-        ApplicationRule { assemblies: self.application.clone() }
-    }
-}
-
-/// How frames of the runtime without symbols are shown.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct RuntimeFramesArgs {
-    /// Show each frame of the runtime, not one for a run of them without symbols
-    #[arg(long)]
-    expand_runtime: bool,
-}
-
-impl RuntimeFramesArgs {
-    /// The profile with the frames that are shown.
-    pub(crate) fn shown(self, profile: &Profile) -> Cow<'_, Profile> {
-        if self.expand_runtime { Cow::Borrowed(profile) } else { Cow::Owned(fold_runtime_frames(profile)) }
-    }
 }
 
 /// Flags of `remora convert`.
