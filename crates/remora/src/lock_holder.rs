@@ -51,7 +51,9 @@ mod tests {
             std::fs::create_dir_all(&own).expect("made");
             let maps = format!("7f00-7f10 rw-s 00000000 00:01 42 /memfd:{MEMORY_NAME} (deleted)\n");
             std::fs::write(own.join("maps"), maps).expect("written");
-            program.map(|program| std::os::unix::fs::symlink(program, own.join("exe")).expect("linked"));
+            if let Some(program) = program {
+                std::os::unix::fs::symlink(program, own.join("exe")).expect("linked");
+            }
         };
         let recorder = || by_memory(&Proc::at(folder.path()), 7);
         process(7, Some("/bin/dotnet"));
