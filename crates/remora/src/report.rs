@@ -19,6 +19,7 @@ use remora_nettrace::SampledProfile;
 use remora_profile::{Event, Meta, Profile, Summary, ThreadIx};
 use remora_recording::Recording;
 use remora_terminal::duration::show;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -42,7 +43,11 @@ enum Threads {
 /// Runs the command.
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let mut recording = open(&args.file)?;
-    recording.profile = args.runtime_frames.shown(&recording.profile).into_owned();
+    let folded = match args.runtime_frames.shown(&recording.profile) {
+        Cow::Owned(folded) => Some(folded),
+        Cow::Borrowed(_) => None,
+    };
+    recording.profile = folded.unwrap_or(recording.profile);
     let profile = &recording.profile;
     let threads = choose(profile, args.thread.as_deref())?;
     let summaries: Vec<(Option<ThreadIx>, Summary)> = match threads {

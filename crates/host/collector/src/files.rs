@@ -241,17 +241,20 @@ impl Files {
     }
 
     fn managed_image(&self, path: &TargetPath, bytes: Vec<u8>) -> Option<Arc<ManagedImage>> {
-        let decode = |bytes| {
+        let decode = |bytes: &[u8]| {
             let mut image = ManagedImage::parse(bytes).ok()?;
             let has_pdb = image.use_embedded_pdb().unwrap_or(false);
             Some((image, has_pdb))
         };
-        let (mut image, has_pdb) = self.budget.decode(|| decode(bytes))?;
+        let (mut image, has_pdb) = self.budget.decode(|| decode(&bytes))?;
         if !has_pdb {
             // A PDB of another build is refused; without a PDB there are names but no lines.
             let paths = image.pdb_paths(path);
             let mut uses = |bytes| self.budget.decode(|| image.use_pdb(bytes).is_ok());
             let _ = paths.iter().any(|path| self.read(path).is_some_and(&mut uses));
+        }
+        if image.pdb().is_some() {
+            self.budget.decode(|| image.find_locks(&bytes));
         }
         Some(Arc::new(image))
     }

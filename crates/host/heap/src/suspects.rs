@@ -61,7 +61,7 @@ pub fn suspects(graph: &HeapGraph, tree: &DominatorTree, is_application: &[bool]
 }
 
 impl Suspect {
-    /// The collection, delegate or other object where it accumulates: the last on the way that is no array and no part of a collection.
+    /// The collection, delegate or other object where memory accumulates. Arrays and parts of collections on the way are skipped.
     pub fn place(&self, graph: &HeapGraph) -> Option<ObjectIx> {
         let is_part = |object: &ObjectIx| {
             let of = graph.type_of(*object);
@@ -182,11 +182,8 @@ impl<'a> Search<'a> {
         let children: Vec<Node> = tree.children(above).collect();
         let mut counts = BTreeMap::<Node, u64>::new();
         let mut all = 0;
-        for source in graph.objects().filter(|object| graph.type_ix(*object) != of) {
-            let node = tree.node(source);
-            if node == above || !tree.dominates(above, node) {
-                continue;
-            }
+        for node in tree.nodes_under(above).skip(1) {
+            let Some(source) = tree.object(node).filter(|object| graph.type_ix(*object) != of) else { continue };
             let is_meant =
                 |target: &ObjectIx| graph.type_ix(*target) == of && tree.dominates(above, tree.node(*target));
             let count = graph.references(source).filter(is_meant).count() as u64;

@@ -158,6 +158,8 @@ pub struct BlockedTime {
     pub threads: usize,
     /// Those of the thread pool.
     pub pool_threads: usize,
+    /// Their part of the weight.
+    pub pool_weight: u64,
 }
 
 /// The time of the thread pool's threads, nanoseconds.
@@ -316,7 +318,8 @@ struct Sums {
     idle: u64,
     idle_threads: HashSet<ThreadIx>,
     entry_points: HashMap<(Entry, Key), (FrameIx, u64)>,
-    blocked: HashMap<(Option<FrameIx>, Wait), (u64, HashSet<ThreadIx>)>,
+    /// The weight of each thread.
+    blocked: HashMap<(Option<FrameIx>, Wait), HashMap<ThreadIx, u64>>,
     threads: HashMap<ThreadIx, ThreadSum>,
     running: u64,
     spinning: HashMap<Option<FrameIx>, u64>,
@@ -355,7 +358,8 @@ impl Sums {
         thread.total = thread.total.saturating_add(sample.weight);
         if sample.state == State::Running {
             self.running = self.running.saturating_add(sample.weight);
-            if attribution.spins {
+            // Other threads of the runtime spin, too: only of the pool it is known why.
+            if attribution.spins && (nearest.is_some() || attribution.is_of_pool) {
                 let weight = self.spinning.entry(nearest).or_default();
                 *weight = weight.saturating_add(sample.weight);
             }
@@ -365,9 +369,9 @@ impl Sums {
             thread.blocked = thread.blocked.saturating_add(sample.weight);
         }
         if sample.state == State::Blocked {
-            let (weight, threads) = self.blocked.entry((nearest, attribution.wait())).or_default();
+            let threads = self.blocked.entry((nearest, attribution.wait())).or_default();
+            let weight = threads.entry(sample.thread).or_default();
             *weight = weight.saturating_add(sample.weight);
-            threads.insert(sample.thread);
             if nearest.is_none() {
                 self.idle = self.idle.saturating_add(sample.weight);
                 self.idle_threads.insert(sample.thread);
@@ -402,13 +406,23 @@ impl Sums {
             .map(|((entry, _), (frame, weight))| EntryPoint { entry, frame, weight })
             .collect();
         entry_points.sort_by_key(|point| (by_weight(profile, point.weight, point.frame), point.entry));
-        let is_of_pool = |thread: &&ThreadIx| self.threads.get(thread).is_some_and(|sum| sum.is_of_pool);
+        let is_of_pool = |thread: &ThreadIx| self.threads.get(thread).is_some_and(|sum| sum.is_of_pool);
         let mut blocked: Vec<BlockedTime> = self
             .blocked
             .into_iter()
-            .map(|((frame, wait), (weight, threads))| {
-                let pool_threads = threads.iter().filter(is_of_pool).count();
-                BlockedTime { frame, wait, weight, threads: threads.len(), pool_threads }
+            .map(|((frame, wait), threads)| {
+                let sum = |weights: &mut dyn Iterator<Item = &u64>| {
+                    weights.fold(0, |sum: u64, weight| sum.saturating_add(*weight))
+                };
+                let of_pool = || threads.iter().filter(|(thread, _)| is_of_pool(thread)).map(|(_, weight)| weight);
+                BlockedTime {
+                    frame,
+                    wait,
+                    weight: sum(&mut threads.values()),
+                    threads: threads.len(),
+                    pool_threads: of_pool().count(),
+                    pool_weight: sum(&mut of_pool()),
+                }
             })
             .collect();
         blocked.sort_by_key(|row| (std::cmp::Reverse(row.weight), row.frame, row.wait));

@@ -57,7 +57,7 @@ impl Finding {
         let mut found: Vec<Finding> = Vec::new();
         found.extend(starvation(time));
         found.extend(largest(time, Wait::Task, |row| row.pool_threads > 1).and_then(|row| {
-            let extent = part(row.weight, time.pool.total);
+            let extent = part(row.pool_weight, time.pool.total);
             (extent >= NOTABLE).then(|| Finding::of(Problem::SyncOverAsync, row, row.pool_threads, extent))
         }));
         found.extend(largest(time, Wait::Lock, |row| row.threads > 1).and_then(|row| {
@@ -92,6 +92,7 @@ fn starvation(time: &ApplicationTime) -> Option<Finding> {
     if pool.threads < 2 || blocked < STARVED || part(pool.idle, pool.total) > NOT_IDLE {
         return None;
     }
-    let row = time.blocked.iter().find(|row| row.frame.is_some() && row.wait != Wait::Cpu && row.pool_threads > 0)?;
+    let rows = time.blocked.iter().filter(|row| row.frame.is_some() && row.wait != Wait::Cpu);
+    let row = rows.max_by_key(|row| row.pool_weight)?;
     Some(Finding::of(Problem::PoolStarvation, row, pool.threads, blocked))
 }

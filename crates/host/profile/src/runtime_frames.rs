@@ -9,10 +9,9 @@ use crate::{CodeKind, Frame, FrameIx, FrameKind, GC, LOCK_WAIT, Profile, StackIx
 use std::collections::HashMap;
 
 /// Beginnings of the names of managed methods, with the purpose of the runtime's code that they call.
-const CALLERS: [(&str, &str); 23] = [
+const CALLERS: [(&str, &str); 21] = [
     ("System.GC.Collect", GC),
     ("System.GC._Collect", GC),
-    ("System.GC.WaitForPendingFinalizers", RUNTIME),
     ("System.GC.Allocate", ALLOCATION),
     ("string.FastAllocateString", ALLOCATION),
     ("object.MemberwiseClone", ALLOCATION),
@@ -25,14 +24,13 @@ const CALLERS: [(&str, &str); 23] = [
     ("System.Runtime.CompilerServices.StaticsHelpers.", TYPE_LOAD),
     ("System.Runtime.CompilerServices.GenericsHelpers.", TYPE_LOAD),
     ("System.Runtime.Loader.AssemblyLoadContext.", TYPE_LOAD),
-    ("System.Reflection.RuntimeAssembly.", TYPE_LOAD),
-    ("System.RuntimeTypeHandle.", TYPE_LOAD),
-    ("System.ModuleHandle.", TYPE_LOAD),
+    ("System.Reflection.RuntimeAssembly.InternalLoad", TYPE_LOAD),
+    ("System.Reflection.RuntimeAssembly.GetType", TYPE_LOAD),
+    ("System.RuntimeTypeHandle.GetTypeByName", TYPE_LOAD),
+    ("System.RuntimeTypeHandle.Instantiate", TYPE_LOAD),
+    ("System.ModuleHandle.ResolveType", TYPE_LOAD),
     ("System.Runtime.EH.", EXCEPTION),
     ("System.Runtime.StackFrameIterator.", EXCEPTION),
-    ("System.Runtime.CompilerServices.RuntimeHelpers.PrepareMethod", JIT),
-    ("System.Runtime.CompilerServices.RuntimeHelpers.CompileMethod", JIT),
-    ("System.StubHelpers.", RUNTIME),
 ];
 
 /// Names of the runtime's own threads, as far as Linux keeps them (15 bytes).
@@ -107,7 +105,7 @@ impl Role {
             }
             (FrameKind::Managed, _) => {
                 let listed = CALLERS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, purpose)| *purpose);
-                let locks = || Wait::of(profile, frame) == Some(Wait::Lock) && !name.contains(".Exit");
+                let locks = || Wait::of(profile, frame) == Some(Wait::Lock) && name.contains("Enter");
                 listed.or_else(|| locks().then_some(LOCK_WAIT)).map_or(Role::Other, Role::Caller)
             }
             (FrameKind::Native, Some(module)) if UNWINDERS.iter().any(|known| module.starts_with(known)) => {
@@ -284,6 +282,10 @@ mod tests {
             ("app A, [lock wait], clr, c futex", "A, [lock wait], futex"),
             ("app System.Threading.Monitor.Enter(object), clr", "System.Threading.Monitor.Enter(object), [lock wait]"),
             ("app System.Threading.Monitor.Exit(object), clr", "System.Threading.Monitor.Exit(object), [runtime]"),
+            (
+                "app System.Threading.Monitor.PulseAll(object), clr",
+                "System.Threading.Monitor.PulseAll(object), [runtime]",
+            ),
             ("app System.GC.AllocateNewArray(int), clr", "System.GC.AllocateNewArray(int), [allocation]"),
             ("app System.Runtime.EH.RhThrowEx(), clr, jit", "System.Runtime.EH.RhThrowEx(), [JIT]"),
             ("c clone, clr, clr, app A, clr, app B, clr", "clone, [thread start], A, [runtime], B, [runtime]"),

@@ -237,6 +237,19 @@ fn tasks_and_locks_that_pool_threads_wait_for_are_known_problems_from_a_part_of_
     assert_eq!(made(10, 90), ["sync-over-async"]);
     assert_eq!(made(9, 91), [] as [&str; 0]);
 
+    // Threads of their own may wait for tasks: they are no part of the pool's time.
+    let mut beside = Made::new();
+    for (id, stack) in
+        [(1, [DISPATCH, "Shop.Price()|Shop.dll|7", &task]), (2, [DISPATCH, "Shop.Price()|Shop.dll|7", &task])]
+    {
+        beside.another(id);
+        beside.sample(50, State::Blocked, &stack);
+        beside.sample(50, State::Blocked, &idle);
+    }
+    beside.another(3);
+    beside.sample(900, State::Blocked, &["Shop.Price()|Shop.dll|7", &task]);
+    assert_eq!(beside.problems(), [("sync-over-async", "Shop.Price()", 2, 50)]);
+
     let mut convoy = Made::new();
     convoy.profile.meta.duration = 100;
     convoy.sample(90, State::Running, &[DISPATCH, "Shop.Reserve()|Shop.dll|9"]);
@@ -253,15 +266,21 @@ fn tasks_and_locks_that_pool_threads_wait_for_are_known_problems_from_a_part_of_
 #[test]
 fn threads_that_spin_are_a_known_problem_in_the_application_and_in_the_idle_pool() {
     let wait = format!("System.Threading.SpinWait.SpinOnce(int)|{CORE}");
-    let semaphore = format!("System.Threading.LowLevelLifoSemaphore.Wait(int, bool)|{CORE}");
-    for (stack, method) in
-        [(["Shop.Poll()|Shop.dll|3", &wait], "Shop.Poll()"), ([&semaphore, "sched_yield|libc.so.6"], "")]
-    {
+    let worker = format!("System.Threading.PortableThreadPool.WorkerThread.WorkerThreadStart()|{CORE}");
+    let of_the_runtime = ["libcoreclr.so+0x1|libcoreclr.so", "sched_yield|libc.so.6"];
+    let stacks: [(&[&str], Option<&str>); 3] = [
+        (&["Shop.Poll()|Shop.dll|3", &wait], Some("Shop.Poll()")),
+        (&[&worker, "sched_yield|libc.so.6"], Some("")),
+        // A GC thread, for one: nobody knows why it spins.
+        (&of_the_runtime, None),
+    ];
+    for (stack, method) in stacks {
         let mut made = Made::new();
         made.profile.meta.duration = 100;
-        made.sample(30, State::Running, &stack);
+        made.sample(30, State::Running, stack);
         made.sample(70, State::Running, &["Shop.Work()|Shop.dll|4"]);
-        assert_eq!(made.problems(), [("spinning", method, 0, 30)]);
+        let expected: Vec<_> = method.map(|method| ("spinning", method, 0, 30)).into_iter().collect();
+        assert_eq!(made.problems(), expected);
         // Hardly any CPU.
         made.profile.meta.duration = 1000;
         assert_eq!(made.problems(), []);

@@ -11,8 +11,7 @@ use std::fmt;
 
 /// A managed module: its metadata, and its PDB.
 ///
-/// Parsing copies the metadata (not the code) and reads its header; everything else is decoded on demand. Of the code, only the places of
-/// `lock` statements are kept.
+/// Parsing copies the metadata (not the code) and reads its header; everything else is decoded on demand.
 pub struct ManagedImage {
     pub(crate) metadata: Metadata,
     code_view: Option<CodeView>,
@@ -27,8 +26,8 @@ impl ManagedImage {
         let file = PortableExecutable::parse(bytes.as_ref())?;
         let metadata = Metadata::parse(file.metadata()?.into()).ok_or(SymbolError::Damaged { what: "metadata" })?;
         let embedded_pdb = file.embedded_pdb().map(|(size, packed)| (size, packed.into()));
-        let lock_calls = LockCalls::of(&file, &metadata);
-        Ok(ManagedImage { metadata, code_view: file.code_view(), embedded_pdb, pdb: None, lock_calls })
+        let code_view = file.code_view();
+        Ok(ManagedImage { metadata, code_view, embedded_pdb, pdb: None, lock_calls: LockCalls::default() })
     }
 
     /// The module's id, different for each compilation: it identifies the loaded file.
@@ -98,7 +97,15 @@ impl ManagedImage {
         paths
     }
 
-    /// Whether the statement at an IL offset of a method enters a `lock`. Without a PDB, the extent of the statement is unknown: `false`.
+    /// Finds the `lock` statements in `bytes`, the module's file.
+    pub fn find_locks(&mut self, bytes: &[u8]) {
+        if let Ok(file) = PortableExecutable::parse(bytes) {
+            self.lock_calls = LockCalls::of(&file, &self.metadata);
+        }
+    }
+
+    /// Whether the statement at an IL offset of a method enters a `lock`: `false` before [`ManagedImage::find_locks`], and without a PDB,
+    /// which has the extent of the statement.
     pub fn enters_lock(&self, method_token: u32, il_offset: u32) -> bool {
         let row = row_of(method_token, Table::MethodDef);
         let statement = row.and_then(|row| Some((row, self.pdb()?.statement(row, il_offset)?)));

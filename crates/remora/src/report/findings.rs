@@ -35,7 +35,7 @@ fn words(profile: &Profile, pool: &PoolTime, finding: &Finding) -> String {
             )
         }
         Problem::Spinning if finding.frame.is_none() => {
-            format!("spinning. {part} of the CPU time goes to idle threads that spin before they sleep.")
+            format!("spinning. {part} of the CPU time goes to idle pool threads, which spin before they sleep.")
         }
         Problem::Spinning => format!("spinning. {part} of the CPU time goes to loops that only wait, in {method}."),
     }
