@@ -239,11 +239,9 @@ fn tasks_and_locks_that_pool_threads_wait_for_are_known_problems_from_a_part_of_
 
     // Threads of their own may wait for tasks: they are no part of the pool's time.
     let mut beside = Made::new();
-    for (id, stack) in
-        [(1, [DISPATCH, "Shop.Price()|Shop.dll|7", &task]), (2, [DISPATCH, "Shop.Price()|Shop.dll|7", &task])]
-    {
+    for id in [1, 2] {
         beside.another(id);
-        beside.sample(50, State::Blocked, &stack);
+        beside.sample(50, State::Blocked, &[DISPATCH, "Shop.Price()|Shop.dll|7", &task]);
         beside.sample(50, State::Blocked, &idle);
     }
     beside.another(3);
