@@ -157,6 +157,8 @@ fn regression_an_agent_without_memory_kept_its_threads_in_a_process_that_never_c
 fn det_14_a_process_without_free_descriptors_is_asked_nothing_and_learns_what_to_do() {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "heap", &["1000"]);
+        // It has loaded all that it needs. Without a descriptor for an assembly a program ends by itself.
+        assert_eq!(target.ask_number("nodes"), 1000);
         let process = target.pid().to_string();
         let limit = |descriptors: &str| {
             let set = Command::new("prlimit").args(["--pid", &process, &format!("--nofile={descriptors}:")]).status();
