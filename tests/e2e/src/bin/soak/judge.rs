@@ -32,6 +32,10 @@ const KILLED: i32 = -1;
 /// The receipt's reasons for a library that stays because of a killed command, and for its slot.
 const OF_A_KILLED_ONE: [&str; 2] = ["a main profiler had left before", "with it the next one was called"];
 
+/// The receipt's reason for such a library if no later one showed whether it was enough: the target was stopped, or the command was asked to
+/// end, before it attached again.
+const UNPROVEN: &str = "whether it does with this one the next command shows";
+
 /// The receipt's reason for a forked copy after an exec. The kernel keeps the copy's exit status for the new program, which does not know
 /// this child.
 const OF_A_COPY: &str = "it ended, but nobody asked for its exit status";
@@ -139,8 +143,10 @@ fn is_explained(case: &Case, act: &Act, owed: &mut u64) -> bool {
         let of_the_copy = |left: &Value| left["why"].as_str().is_some_and(|why| why.contains(OF_A_COPY));
         return !left.is_empty() && left.iter().all(of_the_copy);
     }
-    let of_a_killed_one =
-        |left: &&Value| left["why"].as_str().is_some_and(|why| OF_A_KILLED_ONE.iter().any(|known| why.contains(known)));
+    let is_disturbed = case.plan.halt.is_some() || act.actor.end != End::ByItself;
+    let is_known =
+        |why: &str| OF_A_KILLED_ONE.iter().any(|known| why.contains(known)) || is_disturbed && why.contains(UNPROVEN);
+    let of_a_killed_one = |left: &&Value| left["why"].as_str().is_some_and(is_known);
     let explained = left.iter().filter(of_a_killed_one).count();
     let mappings = left.iter().filter(|left| left["kind"] == "mapping").count() as u64;
     let so = case.known.counts_profilers && explained == left.len() && !left.is_empty() && mappings <= *owed;
