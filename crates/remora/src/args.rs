@@ -116,6 +116,8 @@ pub(crate) struct ManArgs {
 pub(crate) struct RecordArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) unseen: UnseenArgs,
     /// Stop after this long: 30s, 5m, 1h30m, or dd:hh:mm:ss [default: until Enter or Ctrl-C]
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) duration: Option<Duration>,
@@ -179,6 +181,14 @@ pub(crate) struct TargetArgs {
     /// [default: the first directory of several where only the process's user and root can]
     #[arg(long, value_name = "DIR", value_parser = absolute)]
     pub(crate) library_directory: Option<PathBuf>,
+}
+
+/// Whether the only process is attached to unseen.
+#[derive(Debug, Args)]
+pub(crate) struct UnseenArgs {
+    /// Without -p and -n: take the only .NET process although no terminal shows which one it is
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// A whole path, or why it is none.
@@ -349,6 +359,8 @@ pub(crate) enum HeapCommand {
 pub(crate) struct HeapTakeArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) unseen: UnseenArgs,
     /// Where to keep the snapshot [default: APP_DATE_TIME.remora-heap]; with --watch both, as FILE.before.remora-heap and FILE.after.remora-heap [default: nowhere]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

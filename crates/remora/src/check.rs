@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Goal, in_words};
 use crate::library::{FOR_RECORDINGS, requirements};
 use crate::preconditions::{Obstacle, examine, obstacle};
-use crate::target::choose;
+use crate::target::find_one;
 use remora_attach::{Check, Slot, Version, check_pid};
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ struct Line<'a> {
 
 /// Runs the command.
 pub(crate) fn run(args: &CheckArgs) -> Result<Exit, Failure> {
-    let process = match (choose(&args.target), args.target.process_id) {
+    let process = match (find_one(&args.target), args.target.process_id) {
         (Ok(process), _) => process,
         (Err(failure), Some(process_id)) if args.json => {
             let checks = check_pid(process_id, &requirements(FOR_RECORDINGS)?);

@@ -57,6 +57,14 @@ pub(crate) enum Failure {
         /// The first ones.
         list: String,
     },
+    /// No process was named, and nobody can read the name of the only one before it is attached to.
+    #[error("{process} is the only .NET process that can be attached to, but without a terminal it must be named")]
+    ProcessNotNamed {
+        /// Its id and name.
+        process: String,
+        /// Its id.
+        pid: u32,
+    },
     /// Several processes, but none can be attached to.
     #[error("{count} .NET processes run, and none can be attached to: {list}")]
     NoneAttachable {

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
             process
         }
         None => {
-            let process = choose(&args.target)?;
+            let process = choose(&args.target, &args.unseen)?;
             wait_for_an_earlier_one(&process, &mut stop)?;
             process
         }

@@ -1,15 +1,28 @@
 //! Chooses the process: by id, by name, or the only attachable one.
 
-use crate::args::TargetArgs;
+use crate::args::{TargetArgs, UnseenArgs};
 use crate::console::note;
 use crate::failure::Failure;
 use remora_attach::{Process, TargetPath, find, processes};
+use std::io::{self, IsTerminal};
 
 /// Most processes listed in a message.
 const LISTED: usize = 8;
 
-/// The process that the flags name, with their directory for the library.
-pub(crate) fn choose(args: &TargetArgs) -> Result<Process, Failure> {
+/// The process to attach to. The only one is named first, where somebody can read it; otherwise only `unseen` allows it.
+pub(crate) fn choose(args: &TargetArgs, unseen: &UnseenArgs) -> Result<Process, Failure> {
+    let process = find_one(args)?;
+    if args.process_id.is_none() && args.name.is_none() {
+        if !io::stderr().is_terminal() && !unseen.yes {
+            return Err(Failure::ProcessNotNamed { process: label(&process), pid: process.pid });
+        }
+        note(&format!("the only .NET process that can be attached to: {}", label(&process)));
+    }
+    Ok(process)
+}
+
+/// The process that the flags name, or the only one, with their directory for the library.
+pub(crate) fn find_one(args: &TargetArgs) -> Result<Process, Failure> {
     let mut process = match (args.process_id, &args.name) {
         (Some(process_id), _) => find(process_id)?,
         (None, Some(name)) => named(processes()?, name)?,

@@ -4,7 +4,7 @@
 
 mod support;
 
-use remora_e2e::{Runtime, Start, Target, native, on_every_runtime, remora};
+use remora_e2e::{Remora, Runtime, Start, Target, native, on_every_runtime, remora};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
-use support::{AS_NOBODY, Watched, compile, ended_when_busy, names, open_folder};
+use support::{AS_NOBODY, Watched, behind, compile, ended_when_busy, names, open_folder};
 
 #[test]
 fn att_06_att_18_a_private_mount_namespace() {
@@ -69,6 +69,31 @@ fn att_06_att_18_a_pid_namespace() {
         target.is_recorded(&["--event", "wall"]);
         target.goes_on();
     });
+}
+
+/// In a script, another process may be the only one tomorrow.
+#[test]
+fn without_a_terminal_the_only_process_is_recorded_if_that_is_asked_for() {
+    let mut target =
+        Watched::behind("exec unshare -p -f --mount-proc --kill-child \"$@\"", &Runtime::newest(), |start| start);
+    let folder = open_folder();
+    let file = folder.path().join("x.folded").display().to_string();
+    // In the target's namespaces no other process is visible.
+    let beside = format!("exec nsenter -t {} -p -m \"$@\"", target.pid);
+    let run = |arguments: &[&str]| Remora::spawn(behind(&beside, arguments)).finish();
+    let heap = folder.path().join("x.remora-heap").display().to_string();
+    let unnamed = "1 busy is the only .NET process that can be attached to";
+    for refused in
+        [["record", "-d", "300ms", "-o", &file].as_slice(), &["heap", "-o", &heap], &["heap", "--watch", "-d", "300ms"]]
+    {
+        run(refused).failed_with(2, &[unnamed, "add -p 1, -n NAME or --yes"]);
+    }
+    assert!(names(folder.path()).is_empty(), "nothing was begun");
+    run(&["check"]).succeeded();
+    let recorded = run(&["record", "-d", "300ms", "-o", &file, "--yes"]).succeeded();
+    assert!(recorded.stderr.contains("the only .NET process that can be attached to: 1 busy"), "{recorded}");
+    assert!(fs::metadata(&file).is_ok_and(|file| file.len() > 0));
+    target.goes_on();
 }
 
 /// Binds the target's folders under `$NEW_ROOT`, which gets a separate `/tmp`, and enters it.

@@ -43,6 +43,7 @@ impl Failure {
             Failure::EndedByFullDisk | Failure::NoRoomForASnapshot | Failure::EndedByLimit(_) => Exit::DiskFull,
             Failure::TargetEnded(_) => Exit::TargetEnded,
             Failure::Usage(_)
+            | Failure::ProcessNotNamed { .. }
             | Failure::UnknownFormat { .. }
             | Failure::StdoutWithoutFormat { .. }
             | Failure::TablesToStdout => Exit::Usage,

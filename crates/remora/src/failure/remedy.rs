@@ -148,6 +148,7 @@ impl Failure {
             }
             Failure::NoSuchName { hint, .. } => hint.clone(),
             Failure::NoRoomForACopy { remedy, .. } => (*remedy).to_owned(),
+            Failure::ProcessNotNamed { pid, .. } => format!("add -p {pid}, -n NAME or --yes"),
             Failure::StdoutWithoutFormat { example } => format!("add --format, for example --format {example}"),
             Failure::Exists(place) => format!("add --force, or {} another name", place.how_to_give()),
             Failure::IsDirectory(place) => format!("{} the name of a file in it", place.how_to_give()),

@@ -52,7 +52,7 @@ struct Places {
 /// Runs the command.
 pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     let mut stop = Stop::listen(Input::Unheard).map_err(Failure::Signals)?;
-    let process = choose(&args.target)?;
+    let process = choose(&args.target, &args.unseen)?;
     wait_for_an_earlier_one(&process, &mut stop)?;
     let places = Places::resolve(args, &process)?;
     let (allowance, _hold, before) = prepare(args, &process)?;

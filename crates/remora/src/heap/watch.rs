@@ -31,7 +31,7 @@ const STEP: Duration = Duration::from_millis(50);
 /// Runs the command.
 pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failure> {
     let mut stop = Stop::listen(Input::Unheard).map_err(Failure::Signals)?;
-    let process = choose(&args.target)?;
+    let process = choose(&args.target, &args.unseen)?;
     wait_for_an_earlier_one(&process, &mut stop)?;
     let destination = receipt_place(args)?;
     destination.as_ref().map_or(Ok(()), Destination::check)?;

@@ -101,9 +101,12 @@ fn allowed(case: &Case, act: &Act) -> Vec<i32> {
     // A stopped target cannot be attached to. A running one answers in time, however busy the machine is.
     add(plan.halt.is_some(), &[NO_ANSWER]);
     add(is_killed(act), &[KILLED]);
-    // Before a command installs its signal handlers, a signal kills it. It has then printed nothing, and must have left nothing.
-    let is_silent = act.finished.stdout.is_empty() && act.finished.stderr.is_empty();
-    add(is_silent && act.actor.end != End::ByItself, &[KILLED]);
+    // Before a command installs its signal handlers, a signal kills it. It has then printed nothing, except a failure that ends it before
+    // that, and must have left nothing.
+    let shown = json(&act.finished);
+    let is_of_the_failure = shown["error"].is_object() && shown["receipt"].is_null();
+    let is_early = act.finished.stderr.is_empty() && (act.finished.stdout.is_empty() || is_of_the_failure);
+    add(is_early && act.actor.end != End::ByItself, &[KILLED]);
     add(matches!(act.actor.end, End::Asked { .. } | End::Twice { .. }), &[INTERRUPTED]);
     // These install no signal handlers, so signals kill them.
     add(looks_only && act.actor.end != End::ByItself, &[KILLED]);
