@@ -17,6 +17,11 @@ impl<R: Read> Bounded<R> {
         Bounded { input, limit: MemoryLimit::half() }
     }
 
+    /// Allows a quarter: for a recording.
+    pub(crate) fn of_a_quarter(input: R) -> Bounded<R> {
+        Bounded { input, limit: MemoryLimit::quarter() }
+    }
+
     /// Allows an eighth: the caller builds something larger from the result.
     pub(crate) fn of_an_eighth(input: R) -> Bounded<R> {
         Bounded { input, limit: MemoryLimit::eighth() }

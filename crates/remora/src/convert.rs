@@ -10,13 +10,13 @@ use crate::report::{fail_if_incomplete, open};
 pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     let output = Output::resolve(&args.output, args.format.as_deref(), args.force)?;
     output.check()?;
-    let recording = open(&args.file)?;
+    let mut recording = open(&args.file)?;
     let rule = args.application.rule();
-    match output.format {
-        // It keeps every frame.
-        FileFormat::Remora => output.write(&recording.profile, &rule),
-        FileFormat::Export(_) => output.write(&args.runtime_frames.shown(&recording.profile), &rule),
-    }?;
+    // A recording keeps every frame.
+    if matches!(output.format, FileFormat::Export(_)) {
+        recording.profile = args.runtime_frames.shown(recording.profile);
+    }
+    output.write(&recording.profile, &rule)?;
     if let Some(path) = output.destination.path() {
         note(&format!("wrote {}", path.display()));
     }

@@ -489,7 +489,7 @@ impl Failure {
     /// The recording `file` could not be read because of `error`.
     pub(crate) fn recording(file: &Path, error: remora_recording::Error) -> Failure {
         match error {
-            remora_recording::Error::Read(error) if takes_too_much(&error) => Failure::too_large(file, "half"),
+            remora_recording::Error::Read(error) if takes_too_much(&error) => Failure::too_large(file, "a quarter"),
             error => Failure::Recording { file: file.to_owned(), error },
         }
     }

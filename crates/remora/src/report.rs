@@ -19,7 +19,6 @@ use remora_nettrace::SampledProfile;
 use remora_profile::{Event, Meta, Profile, Summary, ThreadIx};
 use remora_recording::Recording;
 use remora_terminal::duration::show;
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -43,11 +42,7 @@ enum Threads {
 /// Runs the command.
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let mut recording = open(&args.file)?;
-    let folded = match args.runtime_frames.shown(&recording.profile) {
-        Cow::Owned(folded) => Some(folded),
-        Cow::Borrowed(_) => None,
-    };
-    recording.profile = folded.unwrap_or(recording.profile);
+    recording.profile = args.runtime_frames.shown(recording.profile);
     let profile = &recording.profile;
     let threads = choose(profile, args.thread.as_deref())?;
     let summaries: Vec<(Option<ThreadIx>, Summary)> = match threads {
@@ -79,7 +74,8 @@ pub(crate) fn open(file: &Path) -> Result<Recording, Failure> {
             false => input(error),
         });
     }
-    remora_recording::read(Bounded::new(opened)).map_err(|error| or_other(file, Failure::recording(file, error)))
+    remora_recording::read(Bounded::of_a_quarter(opened))
+        .map_err(|error| or_other(file, Failure::recording(file, error)))
 }
 
 /// Decodes a raw stream.

@@ -155,16 +155,21 @@ fn ctrl_c_during_a_recording_of_an_agent_whose_records_are_expensive_is_obeyed()
 
 #[test]
 fn a_recorder_whose_memory_an_agent_fills_ends_the_recording_before_the_kernel_ends_it() {
-    let hostile = Hostile::start("growing");
-    // The recorder may take half of that. An array of samples grows to twice its size at a time.
-    let group = MemoryGroup::new(640 << 20);
-    let finished = hostile.remora_within(&group, &["record", "--engine", "agent", "-d", "10m"]).finish();
-    let words =
-        ["what the target sent takes more than half of the memory that was free", "the agent's thread did not end"];
-    assert_eq!(finished.code(), UNCLEAN, "{finished}");
-    assert!(words.iter().all(|word| (finished.text() + &finished.stderr).contains(word)), "{finished}");
-    assert_eq!(group.kills(), 0);
-    remora(["report", hostile.folder.path().join("out.remora").to_str().unwrap()]).succeeded();
+    for (manner, limits) in [("growing", &[640][..]), ("branching", &[160, 640])] {
+        for limit in limits {
+            let hostile = Hostile::start(manner);
+            let group = MemoryGroup::new(limit << 20);
+            let finished = hostile.remora_within(&group, &["record", "--engine", "agent", "-d", "10m"]).finish();
+            let words = [
+                "what the target sent takes more than a quarter of the memory that was free",
+                "the agent's thread did not end",
+            ];
+            assert_eq!(finished.code(), UNCLEAN, "{manner}: {finished}");
+            assert!(words.iter().all(|word| (finished.text() + &finished.stderr).contains(word)), "{finished}");
+            assert_eq!(group.kills(), 0, "{manner}, {limit} MiB");
+            remora(["report", hostile.folder.path().join("out.remora").to_str().unwrap()]).succeeded();
+        }
+    }
 }
 
 #[test]

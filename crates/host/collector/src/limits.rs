@@ -5,7 +5,7 @@ use remora_wire::floor_char_boundary;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Growth allowed to this process in any case, bytes, unless that is more than half of the free memory. A sample takes 40.
+/// Growth allowed to this process in any case, bytes, unless that is more than a quarter of the free memory. A sample takes 40.
 const LEAST_LIMIT: u64 = 256 << 20;
 /// Bytes of a heap stream beyond those computed from the process's memory.
 const SPARE_STREAM: u64 = 256 << 20;
@@ -63,7 +63,12 @@ impl MemoryLimit {
         MemoryLimit::part(2, "half")
     }
 
-    /// An eighth of the free memory, and at least 256 MiB or half of it: for data that later becomes something larger.
+    /// A quarter of the free memory: for a recording. Tables and files made from one take up to three times its size.
+    pub fn quarter() -> MemoryLimit {
+        MemoryLimit::part(4, "a quarter")
+    }
+
+    /// An eighth of the free memory, and at least 256 MiB or a quarter of it: for data that later becomes something larger.
     pub fn eighth() -> MemoryLimit {
         MemoryLimit::part(8, "an eighth")
     }
@@ -98,7 +103,7 @@ impl MemoryLimit {
 
 /// The allowed growth, bytes, with this much free memory: one part of `divisor`.
 fn growth(free: Option<u64>, divisor: u64) -> u64 {
-    free.map_or(LEAST_LIMIT, |free| (free / divisor).max(LEAST_LIMIT.min(free / 2)))
+    free.map_or(LEAST_LIMIT, |free| (free / divisor).max(LEAST_LIMIT.min(free / 4)))
 }
 
 /// Maximum length of a process's heap stream, bytes.
@@ -197,16 +202,18 @@ mod tests {
     #[test]
     fn the_growth_is_a_part_of_the_free_memory_and_never_more_than_half() {
         const MIB: u64 = 1 << 20;
-        for (free, half, eighth) in
-            [(8192, 4096, 1024), (2048, 1024, 256), (1024, 512, 256), (256, 128, 128), (0, 0, 0)]
-        {
-            assert_eq!(
-                (growth(Some(free * MIB), 2), growth(Some(free * MIB), 8)),
-                (half * MIB, eighth * MIB),
-                "{free} MiB"
-            );
+        for (free, allowed) in [
+            (8192, [4096, 2048, 1024]),
+            (2048, [1024, 512, 256]),
+            (1024, [512, 256, 256]),
+            (512, [256, 128, 128]),
+            (256, [128, 64, 64]),
+            (0, [0; 3]),
+        ] {
+            let growths = [2, 4, 8].map(|divisor| growth(Some(free * MIB), divisor));
+            assert_eq!(growths, allowed.map(|mebibytes| mebibytes * MIB), "{free} MiB");
         }
-        assert_eq!((growth(None, 2), growth(None, 8)), (256 * MIB, 256 * MIB), "unknown");
+        assert_eq!([2, 4, 8].map(|divisor| growth(None, divisor)), [256 * MIB; 3], "unknown");
     }
 
     #[test]

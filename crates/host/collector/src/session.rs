@@ -106,7 +106,7 @@ impl Session {
         let meta = meta(process, options, &began);
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
-        agent.limit = Some(MemoryLimit::half());
+        agent.limit = Some(MemoryLimit::quarter());
         Ok(Session { agent, assembler, unwinding, words: Foreign::default(), frequency_changed: false })
     }
 

@@ -21,6 +21,7 @@ mod runtime_names;
 mod scale;
 mod stack;
 mod summary;
+mod table;
 mod thread;
 mod wait;
 
@@ -40,6 +41,7 @@ pub use thread::{Thread, ThreadIx};
 pub use wait::{GC, LOCK_WAIT, WAITING_FOR_CPU, Wait};
 
 use std::collections::HashMap;
+use table::Table;
 
 /// A map from indexes or addresses. Every frame of every sample is looked up in one.
 /// Each map has a random seed, so a target cannot choose keys that collide. Text keeps the standard hash.
@@ -154,12 +156,9 @@ impl Meta {
 pub struct Profile {
     /// Properties of the recording.
     pub meta: Meta,
-    strings: Vec<String>,
-    string_index: HashMap<String, StringIx>,
-    frames: Vec<Frame>,
-    frame_index: NumberMap<Frame, FrameIx>,
-    stacks: Vec<StackNode>,
-    stack_index: NumberMap<StackNode, StackIx>,
+    strings: Table<String, std::hash::RandomState>,
+    frames: Table<Frame>,
+    stacks: Table<StackNode>,
     threads: Vec<Thread>,
     samples: Vec<Sample>,
     scales: Vec<u64>,
@@ -190,24 +189,12 @@ impl Profile {
 
     /// The index of `text`; adds it if new.
     pub fn string(&mut self, text: &str) -> StringIx {
-        if let Some(&index) = self.string_index.get(text) {
-            return index;
-        }
-        let index = StringIx(self.strings.len() as u32);
-        self.strings.push(text.to_owned());
-        self.string_index.insert(text.to_owned(), index);
-        index
+        StringIx(self.strings.index(text))
     }
 
     /// The index of `frame`; adds it if new.
     pub fn frame(&mut self, frame: Frame) -> FrameIx {
-        if let Some(&index) = self.frame_index.get(&frame) {
-            return index;
-        }
-        let index = FrameIx(self.frames.len() as u32);
-        self.frames.push(frame);
-        self.frame_index.insert(frame, index);
-        index
+        FrameIx(self.frames.index(&frame))
     }
 
     /// A frame that is not code: a mark such as `[truncated]`.
@@ -218,14 +205,7 @@ impl Profile {
 
     /// The index of the stack with `frame` called by `parent`; adds it if new.
     pub fn stack(&mut self, parent: Option<StackIx>, frame: FrameIx) -> StackIx {
-        let node = StackNode { parent, frame };
-        if let Some(&index) = self.stack_index.get(&node) {
-            return index;
-        }
-        let index = StackIx(self.stacks.len() as u32);
-        self.stacks.push(node);
-        self.stack_index.insert(node, index);
-        index
+        StackIx(self.stacks.index(&StackNode { parent, frame }))
     }
 
     /// The index of the stack with these frames from the root (outermost caller) to the leaf; `None` if there are none.
@@ -251,12 +231,12 @@ impl Profile {
 
     /// The text at an index.
     pub fn text(&self, string: StringIx) -> &str {
-        &self.strings[string.0 as usize]
+        &self.strings()[string.0 as usize]
     }
 
     /// The frame at an index.
     pub fn frame_at(&self, frame: FrameIx) -> &Frame {
-        &self.frames[frame.0 as usize]
+        &self.frames()[frame.0 as usize]
     }
 
     /// The beginning of a frame's name, by which tables are sorted. Whole names would make a table of a million names with the same
@@ -269,22 +249,22 @@ impl Profile {
 
     /// The stack node at an index.
     pub fn stack_at(&self, stack: StackIx) -> &StackNode {
-        &self.stacks[stack.0 as usize]
+        &self.stacks()[stack.0 as usize]
     }
 
     /// All texts, in index order.
     pub fn strings(&self) -> &[String] {
-        &self.strings
+        self.strings.values()
     }
 
     /// All frames, in index order.
     pub fn frames(&self) -> &[Frame] {
-        &self.frames
+        self.frames.values()
     }
 
     /// All stack nodes, in index order; a parent always precedes its children.
     pub fn stacks(&self) -> &[StackNode] {
-        &self.stacks
+        self.stacks.values()
     }
 
     /// All threads, in index order.
@@ -310,9 +290,9 @@ impl Profile {
     /// The present size of all tables.
     pub fn watermark(&self) -> Watermark {
         Watermark {
-            strings: self.strings.len(),
-            frames: self.frames.len(),
-            stacks: self.stacks.len(),
+            strings: self.strings().len(),
+            frames: self.frames().len(),
+            stacks: self.stacks().len(),
             threads: self.threads.len(),
             samples: self.samples.len(),
         }

@@ -5,36 +5,60 @@
 //! guessed: a run without such evidence is called `[runtime]`.
 
 use crate::runtime_names::{ALLOCATION, EXCEPTION, JIT, RUNTIME, THREAD_START, TYPE_LOAD};
-use crate::{CodeKind, Frame, FrameIx, FrameKind, GC, LOCK_WAIT, Profile, StackIx, Wait};
-use std::collections::HashMap;
+use crate::{CodeKind, Frame, FrameIx, FrameKind, GC, LOCK_WAIT, NumberMap, Profile, Sample, StackIx, StackNode, Wait};
+use std::mem;
+
+/// What the runtime's code is run for, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Allocation,
+    Exception,
+    Gc,
+    Jit,
+    LockWait,
+    TypeLoad,
+}
+
+impl Purpose {
+    fn name(self) -> &'static str {
+        match self {
+            Purpose::Allocation => ALLOCATION,
+            Purpose::Exception => EXCEPTION,
+            Purpose::Gc => GC,
+            Purpose::Jit => JIT,
+            Purpose::LockWait => LOCK_WAIT,
+            Purpose::TypeLoad => TYPE_LOAD,
+        }
+    }
+}
 
 /// Beginnings of the names of managed methods, with the purpose of the runtime's code that they call.
-const CALLERS: [(&str, &str); 21] = [
-    ("System.GC.Collect", GC),
-    ("System.GC._Collect", GC),
-    ("System.GC.Allocate", ALLOCATION),
-    ("string.FastAllocateString", ALLOCATION),
-    ("object.MemberwiseClone", ALLOCATION),
-    ("System.Array.CreateInstance", ALLOCATION),
-    ("System.Array.InternalCreate", ALLOCATION),
-    ("System.Runtime.CompilerServices.RuntimeHelpers.GetUninitializedObject", ALLOCATION),
-    ("System.Runtime.CompilerServices.RuntimeHelpers.AllocateUninitializedClone", ALLOCATION),
-    ("System.Runtime.CompilerServices.RuntimeHelpers.RunClassConstructor", TYPE_LOAD),
-    ("System.Runtime.CompilerServices.InitHelpers.", TYPE_LOAD),
-    ("System.Runtime.CompilerServices.StaticsHelpers.", TYPE_LOAD),
-    ("System.Runtime.CompilerServices.GenericsHelpers.", TYPE_LOAD),
-    ("System.Runtime.Loader.AssemblyLoadContext.", TYPE_LOAD),
-    ("System.Reflection.RuntimeAssembly.InternalLoad", TYPE_LOAD),
-    ("System.Reflection.RuntimeAssembly.GetType", TYPE_LOAD),
-    ("System.RuntimeTypeHandle.GetTypeByName", TYPE_LOAD),
-    ("System.RuntimeTypeHandle.Instantiate", TYPE_LOAD),
-    ("System.ModuleHandle.ResolveType", TYPE_LOAD),
-    ("System.Runtime.EH.", EXCEPTION),
-    ("System.Runtime.StackFrameIterator.", EXCEPTION),
+const CALLERS: [(&str, Purpose); 21] = [
+    ("System.GC.Collect", Purpose::Gc),
+    ("System.GC._Collect", Purpose::Gc),
+    ("System.GC.Allocate", Purpose::Allocation),
+    ("string.FastAllocateString", Purpose::Allocation),
+    ("object.MemberwiseClone", Purpose::Allocation),
+    ("System.Array.CreateInstance", Purpose::Allocation),
+    ("System.Array.InternalCreate", Purpose::Allocation),
+    ("System.Runtime.CompilerServices.RuntimeHelpers.GetUninitializedObject", Purpose::Allocation),
+    ("System.Runtime.CompilerServices.RuntimeHelpers.AllocateUninitializedClone", Purpose::Allocation),
+    ("System.Runtime.CompilerServices.RuntimeHelpers.RunClassConstructor", Purpose::TypeLoad),
+    ("System.Runtime.CompilerServices.InitHelpers.", Purpose::TypeLoad),
+    ("System.Runtime.CompilerServices.StaticsHelpers.", Purpose::TypeLoad),
+    ("System.Runtime.CompilerServices.GenericsHelpers.", Purpose::TypeLoad),
+    ("System.Runtime.Loader.AssemblyLoadContext.", Purpose::TypeLoad),
+    ("System.Reflection.RuntimeAssembly.InternalLoad", Purpose::TypeLoad),
+    ("System.Reflection.RuntimeAssembly.GetType", Purpose::TypeLoad),
+    ("System.RuntimeTypeHandle.GetTypeByName", Purpose::TypeLoad),
+    ("System.RuntimeTypeHandle.Instantiate", Purpose::TypeLoad),
+    ("System.ModuleHandle.ResolveType", Purpose::TypeLoad),
+    ("System.Runtime.EH.", Purpose::Exception),
+    ("System.Runtime.StackFrameIterator.", Purpose::Exception),
 ];
 
 /// Names of the runtime's own threads, as far as Linux keeps them (15 bytes).
-const THREADS: [(&str, &str); 2] = [(".NET Server GC", GC), (".NET BGC", GC)];
+const THREADS: [(&str, Purpose); 2] = [(".NET Server GC", Purpose::Gc), (".NET BGC", Purpose::Gc)];
 
 /// Files of the C++ unwinder. The runtime throws its exceptions through them.
 const UNWINDERS: [&str; 3] = ["libgcc_s.so", "libstdc++.so", "libunwind.so"];
@@ -50,13 +74,12 @@ const BY_CALLER: u8 = 3;
 struct Run {
     /// The stack that calls the run, in the new profile.
     caller: Option<StackIx>,
-    /// With the strength of its evidence.
-    purpose: Option<(u8, &'static str)>,
+    purpose: Option<(u8, Purpose)>,
     begins_thread: bool,
 }
 
 impl Run {
-    fn learn(&mut self, strength: u8, purpose: &'static str) {
+    fn learn(&mut self, strength: u8, purpose: Purpose) {
         if self.purpose.is_none_or(|(known, _)| strength < known) {
             self.purpose = Some((strength, purpose));
         }
@@ -65,7 +88,7 @@ impl Run {
     /// The name of the run that ends before `next`.
     fn name(&self, next: Option<FrameKind>) -> &'static str {
         match self.purpose {
-            Some((_, purpose)) => purpose,
+            Some((_, purpose)) => purpose.name(),
             None if self.begins_thread && next == Some(FrameKind::Managed) => THREAD_START,
             None => RUNTIME,
         }
@@ -87,13 +110,13 @@ enum Role {
     /// Neither in a run, nor does it say anything about one.
     Other,
     /// A frame of the runtime without a symbol, with what its file says.
-    Runtime(Option<&'static str>),
+    Runtime(Option<Purpose>),
     /// Part of a run that has begun, with what it says.
     Unwinder,
     /// A mark of the recorder: it begins a run.
-    Mark(&'static str),
+    Mark(Purpose),
     /// A managed method that calls the runtime for this purpose.
-    Caller(&'static str),
+    Caller(Purpose),
 }
 
 impl Role {
@@ -101,12 +124,13 @@ impl Role {
         let (name, module) = (profile.text(frame.name), frame.module.map(|module| profile.text(module)));
         match (frame.kind, module) {
             (FrameKind::Synthetic, _) => {
-                [GC, LOCK_WAIT].into_iter().find(|mark| *mark == name).map_or(Role::Other, Role::Mark)
+                let marks = [Purpose::Gc, Purpose::LockWait];
+                marks.into_iter().find(|mark| mark.name() == name).map_or(Role::Other, Role::Mark)
             }
             (FrameKind::Managed, _) => {
                 let listed = CALLERS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, purpose)| *purpose);
                 let locks = || Wait::of(profile, frame) == Some(Wait::Lock) && name.contains("Enter");
-                listed.or_else(|| locks().then_some(LOCK_WAIT)).map_or(Role::Other, Role::Caller)
+                listed.or_else(|| locks().then_some(Purpose::LockWait)).map_or(Role::Other, Role::Caller)
             }
             (FrameKind::Native, Some(module)) if UNWINDERS.iter().any(|known| module.starts_with(known)) => {
                 Role::Unwinder
@@ -114,8 +138,8 @@ impl Role {
             (FrameKind::Native, Some(module)) if CodeKind::of(profile, frame) == CodeKind::Runtime => {
                 let has_symbol = !name.strip_prefix(module).is_some_and(|rest| rest.starts_with("+0x"));
                 let purpose = match module {
-                    _ if module.starts_with("libclrjit") => Some(JIT),
-                    _ if module.starts_with("libclrgc") => Some(GC),
+                    _ if module.starts_with("libclrjit") => Some(Purpose::Jit),
+                    _ if module.starts_with("libclrgc") => Some(Purpose::Gc),
                     _ => None,
                 };
                 if has_symbol { Role::Other } else { Role::Runtime(purpose) }
@@ -125,55 +149,73 @@ impl Role {
     }
 }
 
-/// The profile with each run of runtime frames without symbols as one frame.
-pub fn fold_runtime_frames(profile: &Profile) -> Profile {
-    let mut samples = profile.samples.clone();
-    let roles = profile.frames().iter().map(|frame| Role::of(profile, frame)).collect();
-    let new = Profile {
-        meta: profile.meta.clone(),
-        threads: profile.threads.clone(),
-        scales: profile.scales.clone(),
-        loss: profile.loss.clone(),
-        ..Profile::default()
-    };
-    let mut fold = Fold { old: profile, new, frames: vec![None; profile.frames().len()], roles };
+/// The profile with each run of runtime frames without symbols as one frame. Needs some 70 bytes for each stack node, those of the result
+/// among them.
+pub fn fold_runtime_frames(mut profile: Profile) -> Profile {
+    let roles = roles(&profile);
+    if !roles.iter().any(|role| matches!(role, Role::Runtime(_) | Role::Mark(_))) {
+        return profile;
+    }
+    let frames = mem::take(&mut profile.frames).into_values();
+    let stacks = mem::take(&mut profile.stacks).into_values();
+    let mut samples = mem::take(&mut profile.samples);
     let purpose_of = |name: &str| THREADS.iter().find(|(known, _)| *known == name).map(|(_, purpose)| *purpose);
-    let of_threads: Vec<_> = profile.threads().iter().map(|thread| purpose_of(&thread.name)).collect();
-    let mut places: HashMap<Option<&'static str>, Vec<Place>> = HashMap::new();
-    for sample in &mut samples {
-        let purpose = of_threads[sample.thread.0 as usize];
-        let places = places.entry(purpose).or_insert_with(|| fold.places(purpose));
-        sample.stack = match places[sample.stack.0 as usize] {
-            Place::Kept(stack, _) => stack,
-            Place::In(run) => fold.end(&run, None),
-        };
+    let threads: Vec<_> = profile.threads().iter().map(|thread| purpose_of(&thread.name)).collect();
+    let mut fold = Fold { new: profile, copies: vec![None; frames.len()], frames, stacks, roles };
+    for purpose in [None, Some(Purpose::Gc)] {
+        let of_these = |sample: &&mut Sample| threads[sample.thread.0 as usize] == purpose;
+        let mut of_these = samples.iter_mut().filter(of_these).peekable();
+        if of_these.peek().is_none() {
+            continue;
+        }
+        let places = fold.places(purpose);
+        for sample in of_these {
+            sample.stack = match places[sample.stack.0 as usize] {
+                Place::Kept(stack, _) => stack,
+                Place::In(run) => fold.end(&run, None),
+            };
+        }
     }
     fold.new.samples = samples;
     fold.new
 }
 
-struct Fold<'a> {
-    old: &'a Profile,
+/// The role of each frame. Frames of one name have one role: names can be long.
+fn roles(profile: &Profile) -> Vec<Role> {
+    let mut known = NumberMap::default();
+    let role_of = |frame: &Frame| {
+        *known.entry((frame.kind, frame.name, frame.module)).or_insert_with(|| Role::of(profile, frame))
+    };
+    profile.frames().iter().map(role_of).collect()
+}
+
+struct Fold {
+    /// Without stacks and frames at first.
     new: Profile,
+    /// Those of the old profile.
+    frames: Vec<Frame>,
+    stacks: Vec<StackNode>,
     /// Frames of the old profile in the new one, as far as they are needed.
-    frames: Vec<Option<FrameIx>>,
+    copies: Vec<Option<FrameIx>>,
     /// Of each frame of the old profile.
     roles: Vec<Role>,
 }
 
-impl Fold<'_> {
+impl Fold {
     /// Where each node of the old profile is in the new one, in their order. `purpose` is that of the thread.
-    fn places(&mut self, purpose: Option<&'static str>) -> Vec<Place> {
-        let mut places: Vec<Place> = Vec::with_capacity(self.old.stacks().len());
-        for node in self.old.stacks() {
-            let caller = node.parent.map(|parent| (places[parent.0 as usize], self.old.stack_at(parent).frame));
-            let place = self.place(node.frame, caller, purpose);
+    fn places(&mut self, purpose: Option<Purpose>) -> Vec<Place> {
+        let mut places: Vec<Place> = Vec::with_capacity(self.stacks.len());
+        for node in 0..self.stacks.len() {
+            let StackNode { parent, frame } = self.stacks[node];
+            let caller = parent.map(|parent| parent.0 as usize);
+            let caller = caller.map(|caller| (places[caller], self.stacks[caller].frame));
+            let place = self.place(frame, caller, purpose);
             places.push(place);
         }
         places
     }
 
-    fn place(&mut self, frame: FrameIx, caller: Option<(Place, FrameIx)>, thread: Option<&'static str>) -> Place {
+    fn place(&mut self, frame: FrameIx, caller: Option<(Place, FrameIx)>, thread: Option<Purpose>) -> Place {
         let mut run = match caller {
             None => Run { begins_thread: true, ..Run::default() },
             Some((Place::In(run), _)) => run,
@@ -192,14 +234,14 @@ impl Fold<'_> {
             Role::Mark(mark) => run.learn(BY_MARK, mark),
             Role::Runtime(Some(purpose)) => run.learn(BY_FILE, purpose),
             Role::Runtime(None) => {}
-            Role::Unwinder if matches!(caller, Some((Place::In(_), _))) => run.learn(BY_UNWINDER, EXCEPTION),
+            Role::Unwinder if matches!(caller, Some((Place::In(_), _))) => run.learn(BY_UNWINDER, Purpose::Exception),
             _ => return self.keep(frame, caller.map(|(place, _)| place)),
         }
         Place::In(run)
     }
 
     fn keep(&mut self, frame: FrameIx, caller: Option<Place>) -> Place {
-        let kind = self.old.frame_at(frame).kind;
+        let kind = self.frames[frame.0 as usize].kind;
         let is_managed = kind == FrameKind::Managed;
         let (caller, is_below_managed) = match caller {
             None => (None, false),
@@ -218,23 +260,15 @@ impl Fold<'_> {
 
     /// A frame of the old profile in the new one.
     fn copied(&mut self, frame: FrameIx) -> FrameIx {
-        if let Some(known) = self.frames[frame.0 as usize] {
-            return known;
-        }
-        let old = self.old.frame_at(frame);
-        let mut string = |text| self.new.string(self.old.text(text));
-        let copy =
-            Frame { name: string(old.name), module: old.module.map(&mut string), file: old.file.map(string), ..*old };
-        let index = self.new.frame(copy);
-        self.frames[frame.0 as usize] = Some(index);
-        index
+        let index = frame.0 as usize;
+        *self.copies[index].get_or_insert_with(|| self.new.frame(self.frames[index]))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Sample, State, Thread};
+    use crate::{State, Thread};
 
     fn profile(thread: &str, stack: &[(FrameKind, &str, &str)]) -> Profile {
         let mut profile = Profile::default();
@@ -263,7 +297,7 @@ mod tests {
                 _ => (FrameKind::Synthetic, "", frame),
             })
             .collect();
-        let folded = fold_runtime_frames(&profile(thread, &frames));
+        let folded = fold_runtime_frames(profile(thread, &frames));
         let stack = folded.samples()[0].stack;
         let mut names: Vec<&str> = folded.walk(stack).map(|frame| folded.text(folded.frame_at(frame).name)).collect();
         names.reverse();
@@ -307,7 +341,7 @@ mod tests {
         let mut before = profile("main", &[frame("libcoreclr.so+0x1"), frame("libcoreclr.so+0x2")]);
         before.meta.application = "shop".to_owned();
         before.loss.delivered = 7;
-        let after = fold_runtime_frames(&before);
+        let after = fold_runtime_frames(before.clone());
         let same = |profile: &Profile| {
             (profile.meta.clone(), profile.threads.clone(), profile.loss.clone(), profile.total_weight())
         };

@@ -2,6 +2,7 @@
 
 use crate::{FrameIx, Profile, StackNode, State, ThreadIx};
 use std::collections::HashMap;
+use std::mem;
 
 /// A method and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl Summary {
             add_thread(&mut threads, sample);
             nodes[sample.stack.0 as usize].add(sample.weight, 1);
         }
-        summary.methods = methods(profile, &nodes);
+        summary.methods = methods(profile, nodes);
         summary.methods.sort_by(|a, b| {
             (b.self_weight, b.total_weight)
                 .cmp(&(a.self_weight, a.total_weight))
@@ -82,41 +83,35 @@ impl NodeTime {
     }
 }
 
-/// The methods of all nodes below which there are samples. `own` has the samples with each node as leaf.
-fn methods(profile: &Profile, own: &[NodeTime]) -> Vec<HotMethod> {
+/// No node, or no method.
+const NONE: u32 = u32::MAX;
+
+/// The methods of all nodes below which there are samples. `nodes` has the samples with each node as leaf. A recording can have millions of
+/// nodes: this takes 29 bytes for each.
+fn methods(profile: &Profile, mut nodes: Vec<NodeTime>) -> Vec<HotMethod> {
     let stacks = profile.stacks();
-    // A parent precedes its children.
-    let mut below = own.to_vec();
+    let mut methods: Vec<HotMethod> = Vec::new();
+    let of_nodes = methods_of_nodes(profile, &nodes, &mut methods);
+    for (method, own) in of_nodes.iter().zip(&nodes).filter(|(_, own)| own.samples > 0) {
+        let method = &mut methods[*method as usize];
+        method.self_weight = method.self_weight.saturating_add(own.weight);
+        method.self_samples += own.samples;
+    }
+    // A parent precedes its children. From here on each node has the samples below it, too.
     for index in (0..stacks.len()).rev() {
         if let Some(parent) = stacks[index].parent {
-            let NodeTime { weight, samples } = below[index];
-            below[parent.0 as usize].add(weight, samples);
-        }
-    }
-    let mut indexes: HashMap<MethodKey, usize> = HashMap::new();
-    let mut methods: Vec<HotMethod> = Vec::new();
-    let mut method_of = |node: usize| {
-        let frame = stacks[node].frame;
-        *indexes.entry(MethodKey::of(profile, frame)).or_insert_with(|| {
-            methods.push(HotMethod::new(frame));
-            methods.len() - 1
-        })
-    };
-    let of_nodes: Vec<Option<usize>> =
-        (0..stacks.len()).map(|node| (below[node].samples > 0).then(|| method_of(node))).collect();
-    for (method, own) in of_nodes.iter().zip(own) {
-        if let Some(method) = method {
-            methods[*method].self_weight = methods[*method].self_weight.saturating_add(own.weight);
-            methods[*method].self_samples += own.samples;
+            let NodeTime { weight, samples } = nodes[index];
+            nodes[parent.0 as usize].add(weight, samples);
         }
     }
     let mut open = vec![0_u32; methods.len()];
     walk(stacks, |node, step| {
-        let Some(method) = of_nodes[node] else { return };
+        let method = of_nodes[node] as usize;
         match step {
+            _ if of_nodes[node] == NONE => {}
             Step::Enter if open[method] == 0 => {
-                methods[method].total_weight = methods[method].total_weight.saturating_add(below[node].weight);
-                methods[method].total_samples += below[node].samples;
+                methods[method].total_weight = methods[method].total_weight.saturating_add(nodes[node].weight);
+                methods[method].total_samples += nodes[node].samples;
                 open[method] = 1;
             }
             Step::Enter => open[method] += 1,
@@ -124,6 +119,26 @@ fn methods(profile: &Profile, own: &[NodeTime]) -> Vec<HotMethod> {
         }
     });
     methods
+}
+
+/// The index of each node's method, or [`NONE`] without samples; adds the methods.
+fn methods_of_nodes(profile: &Profile, nodes: &[NodeTime], methods: &mut Vec<HotMethod>) -> Vec<u32> {
+    let stacks = profile.stacks();
+    let mut has_samples: Vec<bool> = nodes.iter().map(|own| own.samples > 0).collect();
+    for index in (0..stacks.len()).rev() {
+        if let Some(parent) = stacks[index].parent {
+            has_samples[parent.0 as usize] |= has_samples[index];
+        }
+    }
+    let mut indexes: HashMap<MethodKey, u32> = HashMap::new();
+    let mut method_of = |frame| {
+        *indexes.entry(MethodKey::of(profile, frame)).or_insert_with(|| {
+            methods.push(HotMethod::new(frame));
+            methods.len() as u32 - 1
+        })
+    };
+    let of_nodes = stacks.iter().zip(has_samples);
+    of_nodes.map(|(node, has_samples)| if has_samples { method_of(node.frame) } else { NONE }).collect()
 }
 
 /// A step of [`walk`].
@@ -134,22 +149,21 @@ enum Step {
 
 /// Visits each node before its children, and again after them.
 fn walk(stacks: &[StackNode], mut visit: impl FnMut(usize, Step)) {
-    let (mut first_child, mut sibling) = (vec![None; stacks.len()], vec![None; stacks.len()]);
-    let mut root = None;
+    let (mut first_child, mut sibling) = (vec![NONE; stacks.len()], vec![NONE; stacks.len()]);
+    let mut next = NONE;
     for (index, stack) in stacks.iter().enumerate().rev() {
-        let first = stack.parent.map_or(&mut root, |parent| &mut first_child[parent.0 as usize]);
-        sibling[index] = first.replace(index);
+        let first = stack.parent.map_or(&mut next, |parent| &mut first_child[parent.0 as usize]);
+        sibling[index] = mem::replace(first, index as u32);
     }
-    let mut next = root;
-    while let Some(node) = next {
-        visit(node, Step::Enter);
-        next = first_child[node];
-        let mut ended = node;
-        while next.is_none() {
+    while next != NONE {
+        let mut ended = next as usize;
+        visit(ended, Step::Enter);
+        next = first_child[ended];
+        while next == NONE {
             visit(ended, Step::Leave);
             next = sibling[ended];
             match stacks[ended].parent {
-                Some(parent) if next.is_none() => ended = parent.0 as usize,
+                Some(parent) if next == NONE => ended = parent.0 as usize,
                 _ => break,
             }
         }

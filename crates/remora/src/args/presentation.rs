@@ -2,7 +2,6 @@
 
 use clap::Args;
 use remora_profile::{ApplicationRule, Profile, fold_runtime_frames};
-use std::borrow::Cow;
 
 /// Which code is the application's.
 #[derive(Debug, Args)]
@@ -29,7 +28,7 @@ pub(crate) struct RuntimeFramesArgs {
 
 impl RuntimeFramesArgs {
     /// The profile with the frames that are shown.
-    pub(crate) fn shown(self, profile: &Profile) -> Cow<'_, Profile> {
-        if self.expand_runtime { Cow::Borrowed(profile) } else { Cow::Owned(fold_runtime_frames(profile)) }
+    pub(crate) fn shown(self, profile: Profile) -> Profile {
+        if self.expand_runtime { profile } else { fold_runtime_frames(profile) }
     }
 }

@@ -11,8 +11,8 @@ use crate::baseline::{Baseline, verdict, write_receipt};
 use crate::console::note;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{Destination, FileFormat, Output, Spool};
-use remora_profile::{ApplicationRule, Event, Profile};
+use crate::output::{Destination, FileFormat, Output, Spool, Unfinished};
+use remora_profile::{Event, Profile};
 use remora_receipt::Facts;
 use std::io;
 use std::path::PathBuf;
@@ -47,8 +47,7 @@ impl Finish<'_> {
         }
         complete(&mut profile, &mut end);
         let receipt = self.before.verify(&facts, target_ended || matches!(end.why, EndReason::TargetEnded(_)));
-        let shown = self.plan.runtime_frames.shown(&profile);
-        let written = write((&self.output, &self.plan.rule), kept, &profile, &shown);
+        let (shown, written) = self.write(kept, profile);
         let receipt_written = write_receipt(&receipt, self.plan.receipt.as_ref());
         let outcome = Outcome {
             profile: &shown,
@@ -67,6 +66,50 @@ impl Finish<'_> {
         }
         let ended = printed.and(written).and(receipt_written).and_then(|()| ended(end.why, of_a_command));
         verdict(ended, receipt.clean())
+    }
+
+    /// Writes the recording to its output, and returns the profile with the frames that are shown. A whole recording is in the spool first:
+    /// there is never a second profile in memory.
+    fn write(&self, kept: Kept, profile: Profile) -> (Profile, Result<(), Failure>) {
+        let (output, frames) = (&self.output, self.plan.runtime_frames);
+        let (part, is_whole, is_recording) = match kept {
+            Kept::Recording(spool) => {
+                let (part, finished) = spool.finish(&profile);
+                (part, finished.is_ok(), true)
+            }
+            Kept::Stream(stream) => (stream.into_file(), true, false),
+        };
+        if output.format != FileFormat::Remora {
+            let shown = frames.shown(profile);
+            let written = self.export(&part, is_whole, &shown);
+            return (shown, written);
+        }
+        let is_moved = is_recording && is_whole && output.destination.is_regular();
+        let written = match is_moved {
+            true => output
+                .destination
+                .put(&part)
+                .map_err(|failure| failure.saved_in(part.kept().or_else(|| elsewhere(&profile)))),
+            false => self.export(&part, is_whole, &profile),
+        };
+        (frames.shown(profile), written)
+    }
+
+    /// Writes `profile` beside the spool's file. If that fails, the failure names the file that has it.
+    fn export(&self, part: &Unfinished, is_whole: bool, profile: &Profile) -> Result<(), Failure> {
+        self.output.write(profile, &self.plan.rule).map_err(|failure| {
+            let kept = if is_whole { part.kept() } else { None };
+            let saved = kept.or_else(|| {
+                elsewhere(profile).inspect(|_| {
+                    let _ = part.remove();
+                })
+            });
+            failure.saved_in(saved.or_else(|| part.kept()))
+        })?;
+        if part.remove().is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+            note(&format!("{} could not be removed; it is not needed any more", part.path().display()));
+        }
+        Ok(())
     }
 
     /// Finishes a recording that did not start. If the runtime was contacted, something may be in the process.
@@ -105,41 +148,6 @@ fn idle(profile: &Profile) -> Option<String> {
         let share = used * 100.0;
         format!("the target was idle: it used {share:.1}% of a processor; --event wall shows what its threads wait for")
     })
-}
-
-/// Moves the recording to its output, in another format with the frames that are `shown`. If that fails, the failure names the file that
-/// has it.
-fn write(
-    (output, rule): (&Output, &ApplicationRule),
-    kept: Kept,
-    profile: &Profile,
-    shown: &Profile,
-) -> Result<(), Failure> {
-    let (part, whole) = match kept {
-        Kept::Recording(spool) => {
-            let (part, finished) = spool.finish(profile);
-            if finished.is_ok() && output.format == FileFormat::Remora && output.destination.is_regular() {
-                let saved = || part.kept().or_else(|| elsewhere(profile));
-                return output.destination.put(&part).map_err(|failure| failure.saved_in(saved()));
-            }
-            (part, finished.is_ok())
-        }
-        Kept::Stream(stream) => (stream.into_file(), true),
-    };
-    let content = if output.format == FileFormat::Remora { profile } else { shown };
-    output.write(content, rule).map_err(|failure| {
-        let kept = if whole { part.kept() } else { None };
-        let saved = kept.or_else(|| {
-            elsewhere(profile).inspect(|_| {
-                let _ = part.remove();
-            })
-        });
-        failure.saved_in(saved.or_else(|| part.kept()))
-    })?;
-    if part.remove().is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
-        note(&format!("{} could not be removed; it is not needed any more", part.path().display()));
-    }
-    Ok(())
 }
 
 /// Saves the recording in the first directory that can store it.

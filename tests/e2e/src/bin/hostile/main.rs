@@ -63,6 +63,8 @@ enum Manner {
     Expensive,
     /// The same with samples, which the recorder stores.
     Growing,
+    /// Says nothing but samples, each with another stack.
+    Branching,
     /// The same with one stack of thousands of methods, which repeats without end.
     Deep,
     /// Its heap agent keeps the ring full.
@@ -90,6 +92,7 @@ fn main() -> Result<()> {
         Some("flooding") => Manner::Flooding,
         Some("expensive") => Manner::Expensive,
         Some("growing") => Manner::Growing,
+        Some("branching") => Manner::Branching,
         Some("deep") => Manner::Deep,
         Some("flooding-heap") => Manner::FloodingHeap,
         Some("bearing") => Manner::Bearing,
@@ -203,6 +206,10 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         let skipped = if matches!(manner, Manner::Growing | Manner::Deep) { 0 } else { HEADER_WORDS * 8 };
         let (ring, place) = (ring[skipped..].to_vec(), place + skipped as u64);
         std::thread::spawn(move || while memory.write_all_at(&ring, place).is_ok() {});
+    } else if manner == Manner::Branching {
+        let mut random = 1;
+        let place = message_place();
+        std::thread::spawn(move || while memory.write_all_at(&ring_of(branching(&mut random)), place).is_ok() {});
     } else if manner == Manner::Bearing {
         watch::bear(&mut agent, &memory, ROUNDS)?;
     } else if manner == Manner::HalfWay {
@@ -265,18 +272,37 @@ fn expensive() -> impl Iterator<Item = Vec<u64>> {
     })
 }
 
-/// A sample whose stack has many methods, and then its repeats.
-fn deep() -> impl Iterator<Item = Vec<u64>> {
-    const DEPTH: u32 = 8000;
-    let described = (0..DEPTH).flat_map(|index| {
+/// Methods, each with an address from [`NOWHERE`] on.
+fn described(methods: u32) -> impl Iterator<Item = Message> {
+    (0..methods).flat_map(|index| {
         let kind = MethodKind::Named { module: None, name: format!("M{index}") };
         let place = Place::Managed { method: index, il_offset: None };
         [Message::Method { index, kind }, Message::Address { address: NOWHERE + u64::from(index), place }]
+    })
+}
+
+/// Samples with arbitrary stacks of a few methods, as from a recursive program.
+fn branching(random: &mut u64) -> impl Iterator<Item = Vec<u64>> {
+    const METHODS: u32 = 48;
+    const DEPTH: usize = 200;
+    let mut address = || {
+        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        NOWHERE + (*random >> 33) % u64::from(METHODS)
+    };
+    let samples = std::iter::repeat_with(move || {
+        let addresses = (0..DEPTH).map(|_| address()).collect();
+        Message::Sample { thread: 1, time: 0, weight: 1, flags: 0, addresses }
     });
+    described(METHODS).chain(samples).map(|message| message.encode())
+}
+
+/// A sample whose stack has many methods, and then its repeats.
+fn deep() -> impl Iterator<Item = Vec<u64>> {
+    const DEPTH: u32 = 8000;
     let addresses = (NOWHERE..NOWHERE + u64::from(DEPTH)).collect();
     let sample = Message::Sample { thread: 1, time: 0, weight: 1, flags: 0, addresses };
     let repeats = std::iter::repeat_with(|| Message::Repeat { thread: 1, time: 1, weight: 1 });
-    described.chain([sample]).chain(repeats).map(|message| message.encode())
+    described(DEPTH).chain([sample]).chain(repeats).map(|message| message.encode())
 }
 
 /// Offset of the message ring in the shared memory, bytes.
