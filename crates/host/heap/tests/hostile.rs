@@ -142,9 +142,13 @@ fn of_itself(count: usize, name: usize) -> Layouts {
 }
 
 #[test]
-fn regression_the_fields_of_a_value_that_has_itself_twice_were_searched_without_end() {
+fn regression_the_fields_of_a_value_that_has_another_twice_and_so_on_were_searched_without_end() {
     let graph = heap("App.Subscriber", vec![], &[(0, vec![1]), (0, vec![])]);
-    let layouts = of_itself(2, 1);
+    let mut layouts = Layouts::default();
+    let twice = |next| fields(2, &slot(SlotKind::VALUE, "Value", Some(next)));
+    layouts.add(layout(Some(0), Shape::Class { base: None, fields: twice(1) }));
+    (2..50).for_each(|next| _ = layouts.add(layout(None, Shape::Value { bytes: 8, fields: twice(next) })));
+    layouts.add(layout(None, Shape::Value { bytes: 8, fields: fields(1, &slot(SlotKind(8), "int", None)) }));
     let ways = Ways::new(&graph, &layouts);
     assert_eq!(soon(|| ways.between(ObjectIx(0), ObjectIx(1))), None);
 }
