@@ -384,6 +384,10 @@ pub(crate) enum Failure {
     /// A snapshot too large for readers of the other format.
     #[error(transparent)]
     TooLargeToExport(#[from] remora_heap_export::TooLarge),
+    /// A recording too large for a format that repeats what stacks have in common.
+    #[strum(serialize = "stacks-too-large")]
+    #[error("{0}")]
+    StacksTooLarge(remora_export::TooLarge),
     /// A recording that ended early; its part was shown or written.
     #[strum(serialize = "recording-incomplete")]
     #[error("{} is truncated: what could be read, {samples} ({lasted}), is in the output", .file.display())]
@@ -482,7 +486,10 @@ impl Failure {
             io::ErrorKind::FileTooLarge => {
                 Failure::DiskFull { place, why: "a file may not grow further, see `ulimit -f`".to_owned() }
             }
-            _ => Failure::Output { place, error },
+            _ => match error.downcast() {
+                Ok(too_large) => Failure::StacksTooLarge(too_large),
+                Err(error) => Failure::Output { place, error },
+            },
         }
     }
 

@@ -246,6 +246,28 @@ fn a_recording_is_converted_to_every_format() {
 }
 
 #[test]
+fn a_recording_that_is_gigabytes_in_a_format_is_refused_and_leaves_nothing() {
+    let directory = Directory::new();
+    let mut profile = remora_profile::Profile::default();
+    let thread = profile.add_thread(remora_profile::Thread { id: 1, name: String::new() });
+    let name = profile.string("Recurse(long)");
+    let frame = profile.frame(remora_profile::Frame::unknown(name));
+    let (mut stack, state) = (None, remora_profile::State::Running);
+    for time in 0..16_000 {
+        let deeper = profile.stack(stack, frame);
+        profile.add_sample(remora_profile::Sample { time, thread, stack: deeper, weight: 1000, state });
+        stack = Some(deeper);
+    }
+    let file = directory.path("deep.remora");
+    let out = std::fs::File::create(&file).expect("created");
+    remora_recording::Writer::create(out).and_then(|writer| writer.finish(&profile)).expect("written");
+    expect!["remora: as folded the recording takes more than 1 GiB: this format repeats what stacks have in common; write it as .html or read it with `remora report`: both keep stacks as a tree"]
+    .assert_eq(&remora(["convert", &file, "-o", &directory.path("deep.folded")]).fails(20));
+    assert_eq!(directory.names(), ["deep.remora"]);
+    remora(["convert", &file, "-o", &directory.path("deep.html")]).succeeds();
+}
+
+#[test]
 fn a_page_states_which_code_is_the_applications() {
     let page = |more: &[&str]| {
         remora(["convert", golden(), "-o", "-", "--format", "html"].iter().chain(more).copied()).succeeds()

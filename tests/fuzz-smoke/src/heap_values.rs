@@ -1,7 +1,7 @@
 //! Hostile layouts of a snapshot's objects, and their values: read through layouts that refer to each other in any way.
 
-use remora_heap::TypeIx;
 use remora_heap::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
+use remora_heap::{Allowance, TypeIx};
 use remora_heap_file::{State, Writer};
 
 /// Bytes for one layout.
@@ -21,7 +21,8 @@ pub(crate) fn heap_values(bytes: &[u8]) -> bool {
     assert_eq!(again, layouts);
     let most = LAYOUTS as u32;
     for class in 0..most {
-        let inside = layouts.inside(TypeIx(class), bytes, bytes.len() as u64 * 2, ELEMENTS);
+        let enough = Allowance::new(Allowance::VALUES);
+        let inside = layouts.inside(TypeIx(class), (bytes, bytes.len() as u64 * 2), ELEMENTS, &enough);
         assert!(inside.values().len() <= bytes.len().max(ELEMENTS) * 64);
     }
     !layouts.is_empty()

@@ -3,7 +3,7 @@
 use remora_heap::diff::{self, Snapshot};
 use remora_heap::findings::{Findings, Looked, NoValues};
 use remora_heap::layout::Layouts;
-use remora_heap::{DominatorTree, HeapGraph, Referrers, ShortestPaths, StaticField, tables};
+use remora_heap::{Allowance, DominatorTree, HeapGraph, Referrers, ShortestPaths, StaticField, tables};
 use remora_heap_export::{About, Format, Table, TooLarge};
 use remora_heap_file::{Limits, State, TypeRow, Writer};
 use std::io::{self, Write};
@@ -87,7 +87,8 @@ fn opened_as(bytes: &[u8], rows: &[TypeRow]) -> Option<remora_heap_file::Snapsho
 pub(crate) fn heap_file(bytes: &[u8]) -> bool {
     let Some(snapshot) = opened(bytes) else { return false };
     retained_adds_up(&snapshot.graph);
-    let named = |field: &StaticField| (field.whole_name(), field.member(&Layouts::default()), field.holds());
+    let enough = Allowance::new(Allowance::VALUES);
+    let named = |field: &StaticField| (field.whole_name(), field.member(&Layouts::default(), &enough), field.holds());
     assert!(snapshot.statics.iter().map(named).all(|(name, ..)| !name.is_empty()));
     snapshot.whole
 }

@@ -196,7 +196,7 @@ impl Classes {
 impl HeapVisitor for Classes {
     fn class(&mut self, id: u64, facts: ClassFacts) {
         self.by_id.insert(id, self.count());
-        self.id_history.class(self.count(), id);
+        self.id_history.class(self.count(), id, &facts);
         self.classes.push(facts);
     }
 

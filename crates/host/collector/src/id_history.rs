@@ -5,7 +5,9 @@
 
 use crate::naming_budget::NamingBudget;
 use remora_heap_stream::ClassFacts;
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
 
 /// The ids of all modules and classes, and what they meant when.
 #[derive(Debug, Default)]
@@ -15,8 +17,9 @@ pub(crate) struct IdHistory {
     /// By class number.
     described: Vec<Described>,
     numbers: HashMap<(u32, u64), u32>,
-    /// All classes ever described with an id.
-    by_id: HashMap<u64, Vec<u32>>,
+    /// All classes ever described with an id, by the hash of their facts.
+    by_id: HashMap<(u64, u64), Vec<u32>>,
+    of_facts: RandomState,
     epoch: u32,
     epochs: u32,
     /// The epoch of the GC reports.
@@ -49,11 +52,11 @@ impl IdHistory {
     }
 
     /// Adds the class with the next number. A snapshot without heap tracking counts as GC 0: no id changes its meaning there.
-    pub(crate) fn class(&mut self, number: u32, id: u64) {
+    pub(crate) fn class(&mut self, number: u32, id: u64, facts: &ClassFacts) {
         let collection = (self.epoch == 0).then_some(0);
         self.described.push(Described { epoch: self.epoch, collection });
         self.numbers.insert((self.epoch, id), number);
-        self.by_id.entry(id).or_default().push(number);
+        self.by_id.entry((id, self.of_facts.hash_one(facts))).or_default().push(number);
     }
 
     /// These classes describe the heap at this GC.
@@ -99,7 +102,13 @@ impl IdHistory {
         classes: &[ClassFacts],
         budget: &mut NamingBudget,
     ) -> Vec<u32> {
-        let all = self.by_id.get(&id).into_iter().flatten().copied().take_while(|_| budget.is_left());
+        let all = self
+            .by_id
+            .get(&(id, self.of_facts.hash_one(facts)))
+            .into_iter()
+            .flatten()
+            .copied()
+            .take_while(|_| budget.is_left());
         all.filter(|class| classes.get(*class as usize) == Some(facts)).collect()
     }
 }
@@ -111,10 +120,11 @@ mod tests {
     const MODULE: u64 = 0x100;
     const CLASS: u64 = 0x70;
     const LIST: u64 = 0x80;
+    const FACTS: ClassFacts = ClassFacts::Unknown { code: 0 };
 
     fn in_collection(id_history: &mut IdHistory, number: u32, (own, id): (u32, u64), collection: u64) {
         id_history.in_collection(own);
-        id_history.class(number, id);
+        id_history.class(number, id, &FACTS);
         id_history.were_described(&[number], Some(collection));
     }
 
@@ -143,8 +153,8 @@ mod tests {
         let snapshot = id_history.snapshot_begins();
         in_collection(&mut id_history, 0, (0, CLASS), 6);
         id_history.in_snapshot(snapshot);
-        id_history.class(1, CLASS);
-        id_history.class(2, LIST);
+        id_history.class(1, CLASS, &FACTS);
+        id_history.class(2, LIST, &FACTS);
         assert_eq!(id_history.module_of(1, MODULE), None, "when it was made is not known, and the id was two");
         id_history.were_described(&[1, 2], Some(2));
         assert_eq!([0, 1].map(|class| id_history.module_of(class, MODULE)), [Some(2), Some(1)]);
@@ -152,9 +162,20 @@ mod tests {
     }
 
     #[test]
+    fn regression_classes_of_one_id_were_compared_with_each_other_until_no_time_for_names_was_left() {
+        let (mut id_history, mut budget) = (IdHistory::default(), NamingBudget::new(|| false));
+        let classes: Vec<ClassFacts> = (0..100_000).map(|code| ClassFacts::Unknown { code }).collect();
+        (0..).zip(&classes).for_each(|(number, facts)| id_history.class(number, CLASS, facts));
+        for (number, facts) in (0..).zip(&classes) {
+            assert_eq!(id_history.alike(CLASS, facts, &classes, &mut budget), [number]);
+        }
+        assert!(budget.is_left());
+    }
+
+    #[test]
     fn without_a_watch_what_was_reported_last_holds() {
         let mut id_history = IdHistory::default();
-        id_history.class(0, CLASS);
+        id_history.class(0, CLASS, &FACTS);
         id_history.module(MODULE, 0, Some(1));
         assert_eq!(id_history.module_of(0, MODULE), Some(1));
         id_history.module(MODULE, 0, None);

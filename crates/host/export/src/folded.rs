@@ -11,7 +11,7 @@
 //!
 //! No comments: readers of this format do not support them.
 
-use crate::sums;
+use crate::{Format, size, sums};
 use remora_profile::{FrameIx, Profile, State};
 use std::io::{self, Write};
 
@@ -20,9 +20,13 @@ const NANOSECONDS_A_MICROSECOND: u64 = 1_000;
 pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let threads: Vec<String> = profile.threads().iter().map(|thread| cleaned(&thread.label())).collect();
     let names = names(profile);
+    let sums = sums::of(profile);
+    let sizes = size::of_stacks(profile, |frame| 1 + names[profile.frame_at(frame).name.0 as usize].len() as u64);
+    let line = |sum: &sums::Sum| threads[sum.thread.0 as usize].len() as u64 + sizes[sum.stack.0 as usize];
+    size::check(Format::Folded, sums.iter().map(line))?;
     let mut stack: Vec<FrameIx> = Vec::new();
     let mut carry = NANOSECONDS_A_MICROSECOND / 2;
-    for sum in sums::of(profile) {
+    for sum in sums {
         carry += sum.weight;
         let weight = carry / NANOSECONDS_A_MICROSECOND;
         carry %= NANOSECONDS_A_MICROSECOND;

@@ -7,6 +7,7 @@
 //! Sees only the profile: no paths, no clocks, no sockets, no environment.
 //! The same profile gives the same bytes, so that outputs can be compared.
 //! No weight is lost: the weights of an output add up to [`Profile::total_weight`]; each format's file documents its rounding.
+//! A format that repeats what stacks have in common has a maximum size ([`TooLarge`]).
 //! Every format contains the profile's losses ([`remora_profile::Loss`], notes).
 //!
 //! # Supported
@@ -22,10 +23,12 @@ mod folded;
 mod format;
 mod html;
 mod pprof;
+mod size;
 mod speedscope;
 mod sums;
 
 pub use format::Format;
+pub use size::TooLarge;
 
 use remora_profile::{ApplicationRule, Profile};
 use std::io::{self, Write};
@@ -34,6 +37,9 @@ use std::io::{self, Write};
 const BLOCKED: &str = "[blocked]";
 
 /// Writes `profile` to `out` in `format`. `rule` says which code is the application's; only [`Format::Html`] shows it.
+///
+/// # Errors
+/// Those of `out`; and [`TooLarge`], inside an [`io::Error`], before anything is written.
 pub fn write(profile: &Profile, format: Format, rule: &ApplicationRule, out: &mut dyn Write) -> io::Result<()> {
     match format {
         Format::Html => html::write(profile, rule, out),

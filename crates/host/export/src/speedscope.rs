@@ -3,13 +3,13 @@
 //! The first one is summed up by stack. In the others, time order is kept for speedscope's "time order" view.
 //! Consecutive samples with the same stack become one with the sum of their weights.
 //! A thread that would need more than [`ENTRIES_MAX`] stack entries is summed by stack instead, and its name says so:
-//! speedscope cannot open files of gigabytes.
+//! speedscope cannot open files of gigabytes. If all threads together would be too large, so are all of them.
 //! The tooltip has no place for a module, so frames of unknown source file have the module as their file.
 //! A blocked sample has a `[blocked]` on top of its leaf.
 //! Loss is in the file's name, the only text that speedscope shows, and in full under `remora`, which it ignores.
 
-use crate::account;
 use crate::sums::{self, Sum};
+use crate::{Format, account, size};
 use remora_profile::{Frame, Profile, State, ThreadIx};
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
@@ -21,7 +21,12 @@ const ENTRIES_MAX: usize = 10_000_000;
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
 pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(out, &File::of(profile, ENTRIES_MAX)).map_err(io::Error::from)
+    let mut file = File::of(profile, ENTRIES_MAX);
+    if file.check(profile).is_err() {
+        file = File::of(profile, 0);
+        file.check(profile)?;
+    }
+    serde_json::to_writer(out, &file).map_err(io::Error::from)
 }
 
 #[derive(Serialize)]
@@ -78,6 +83,13 @@ struct Stacks<'a> {
 }
 
 impl<'a> File<'a> {
+    /// Refuses a file that is too large.
+    fn check(&self, profile: &Profile) -> io::Result<()> {
+        let sizes = size::of_stacks(profile, |frame| u64::from(frame.0.checked_ilog10().unwrap_or(0)) + 2);
+        let entries = self.profiles.iter().flat_map(|thread| &thread.samples.entries);
+        size::check(Format::Speedscope, entries.map(|entry| sizes[entry.stack.0 as usize]))
+    }
+
     fn of(profile: &'a Profile, entries_max: usize) -> File<'a> {
         let mut profiles = by_thread(profile, entries_max);
         profiles.sort_by_key(|thread| std::cmp::Reverse(thread.end_value));
@@ -126,12 +138,12 @@ fn by_thread(profile: &Profile, entries_max: usize) -> Vec<Sampled<'_>> {
             _ => thread.push(Sum::of(sample)),
         }
     }
-    let mut made = Vec::new();
+    let (mut made, mut sums) = (Vec::new(), None);
     for (index, mut entries) in threads.into_iter().enumerate().filter(|(_, entries)| !entries.is_empty()) {
         let mut name = profile.threads()[index].label();
         if entries.iter().map(|entry| depths[entry.stack.0 as usize]).sum::<usize>() > entries_max {
             name.push_str(", summed up by stack");
-            entries = summed(profile, ThreadIx(index as u32));
+            entries = summed(sums.get_or_insert_with(|| sums::of(profile)), ThreadIx(index as u32));
         }
         made.push(Sampled::of(profile, name, entries));
     }
@@ -147,8 +159,10 @@ fn depths(profile: &Profile) -> Vec<usize> {
     depths
 }
 
-fn summed(profile: &Profile, thread: ThreadIx) -> Vec<Sum> {
-    sums::of(profile).into_iter().filter(|sum| sum.thread == thread).collect()
+/// Those of one thread.
+fn summed(sums: &[Sum], thread: ThreadIx) -> Vec<Sum> {
+    let begin = sums.partition_point(|sum| sum.thread < thread);
+    sums[begin..].iter().take_while(|sum| sum.thread == thread).copied().collect()
 }
 
 /// The sums of all threads, by stack, running before blocked.

@@ -35,7 +35,9 @@ impl Assembly {
 
     /// Adds the names of the next classes.
     pub(crate) fn types(&mut self, rows: Vec<TypeRow>) -> Result<(), Error> {
-        for TypeRow { name, assembly, flags, events } in rows {
+        for row in rows {
+            // As our writer does. Another one may have left them long.
+            let TypeRow { name, assembly, flags, events } = row.shortened();
             self.lineage.declares(events);
             self.builder.add_type(Type { name, assembly, flags: TypeFlags(flags) })?;
         }

@@ -134,7 +134,9 @@ impl Row {
         }
     }
 
-    fn layout(self) -> Layout {
+    fn layout(mut self) -> Layout {
+        [&mut self.name, &mut self.family].into_iter().for_each(|text| shorten(text, NAME));
+        self.members.iter_mut().for_each(|(name, _)| shorten(name, NAME));
         let fields = self.fields.into_iter().map(FieldRow::field).collect();
         let holds = self.holds.unwrap_or_default().slot();
         let shape = match &*self.shape {
@@ -163,7 +165,8 @@ impl SlotRow {
         &mut self.of
     }
 
-    pub(crate) fn slot(self) -> Slot {
+    pub(crate) fn slot(mut self) -> Slot {
+        shorten(&mut self.of, NAME);
         Slot { kind: SlotKind(self.kind), of: self.of, layout: self.layout.map(LayoutIx) }
     }
 }
@@ -173,7 +176,8 @@ impl FieldRow {
         FieldRow { name: field.name.clone(), offset: field.offset, slot: SlotRow::of(&field.slot) }
     }
 
-    fn field(self) -> Field {
+    fn field(mut self) -> Field {
+        shorten(&mut self.name, NAME);
         Field { name: self.name, offset: self.offset, slot: self.slot.slot() }
     }
 }

@@ -85,7 +85,8 @@ impl Row {
         row
     }
 
-    fn field(self) -> StaticField {
+    fn field(mut self) -> StaticField {
+        [&mut self.owner, &mut self.assembly, &mut self.name].into_iter().for_each(|text| shorten(text, NAME));
         let content = match (self.target.or(self.bits), self.boxed) {
             (Some(bits), _) => StaticContent::Bits(bits),
             (_, Some(address)) => StaticContent::Box(address),

@@ -35,7 +35,8 @@ pub struct TypeRow {
 }
 
 impl TypeRow {
-    fn shortened(&self) -> TypeRow {
+    /// With texts and events within their limits.
+    pub(crate) fn shortened(&self) -> TypeRow {
         let mut row = TypeRow { events: self.events.iter().take(EVENTS).cloned().collect(), ..self.clone() };
         [&mut row.name, &mut row.assembly].into_iter().for_each(|text| shorten(text, NAME));
         let of_events = row.events.iter_mut().flat_map(|(name, delegate)| [name, delegate]);

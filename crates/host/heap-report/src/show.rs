@@ -16,11 +16,15 @@ use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path as FilePath;
 
 /// A longer path shows this many objects at its beginning, and as many at its end.
 const PATH_BEGINS: usize = 10;
 const PATH_ENDS: usize = 5;
+/// In JSON a longer path has this many objects of its beginning, and as many of its end. A list of a million nodes may have a type name of
+/// kilobytes.
+const PATH_JSON: usize = 5000;
 /// An object in a list, as JSON.
 #[derive(Debug, Serialize)]
 struct ObjectJson {
@@ -58,6 +62,9 @@ struct PathJson {
     /// The root's details.
     root_note: Option<String>,
     objects: Vec<ObjectJson>,
+    /// Objects of a long path that are left out in its middle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objects_left_out: Option<usize>,
 }
 
 /// One type, as JSON. A field keeps its name and meaning; new ones may be added.
@@ -115,6 +122,11 @@ pub struct Show<'a> {
 /// The static fields of a type, by its name and assembly.
 fn fields_of<'a>(statics: &'a [StaticField], (owner, assembly): (&str, &str)) -> Vec<&'a StaticField> {
     statics.iter().filter(|field| field.owner == owner && field.assembly == assembly).collect()
+}
+
+/// The places of a path that JSON leaves out.
+fn left_out(path: &[ObjectIx]) -> Range<usize> {
+    PATH_JSON..path.len().saturating_sub(PATH_JSON).max(PATH_JSON)
 }
 
 impl<'a> Show<'a> {
@@ -235,7 +247,9 @@ impl<'a> Show<'a> {
     fn ways_to(&self, object: ObjectIx) -> Vec<(u64, u64)> {
         let path = ShortestPaths::new(self.graph).to(self.graph, object).map(|path| path.objects).unwrap_or_default();
         let [_, (_, from)] = self.neighbours(object);
-        let pairs = path.windows(2).map(|pair| [pair[0], pair[1]]).chain(from.into_iter().map(|from| [from, object]));
+        let hidden = left_out(&path);
+        let shown = path.windows(2).enumerate().filter(|(place, _)| !hidden.contains(place));
+        let pairs = shown.map(|(_, pair)| [pair[0], pair[1]]).chain(from.into_iter().map(|from| [from, object]));
         pairs.map(|pair| pair.map(|object| self.graph.address(object)).into()).collect()
     }
 
@@ -268,10 +282,12 @@ impl<'a> Show<'a> {
             path: path.map(|path| PathJson {
                 root: path.root.kind.name(),
                 root_note: self.graph.root_note(path.root.object, path.root.kind).map(str::to_owned),
+                objects_left_out: Some(left_out(&path.objects).len()).filter(|count| *count > 0),
                 objects: path
                     .objects
                     .iter()
                     .enumerate()
+                    .filter(|(place, _)| !left_out(&path.objects).contains(place))
                     .map(|(place, one)| self.object_json_by(*one, path.objects.get(place + 1).copied()))
                     .collect(),
             }),
@@ -506,6 +522,16 @@ pub(crate) mod tests {
             "{text}"
         );
         assert!(text.contains("refers to 0 objects\n\nis referred to by 1 object\n"), "{text}");
+    }
+
+    #[test]
+    fn regression_the_type_name_of_a_long_list_was_repeated_for_each_of_its_nodes() {
+        let graph = list(100_000);
+        let path = show(&graph).object(ObjectIx(100_000)).path.expect("the holder reaches it");
+        assert_eq!((path.objects.len(), path.objects_left_out), (2 * PATH_JSON, Some(100_001 - 2 * PATH_JSON)));
+        let [first, last] = [0, 2 * PATH_JSON - 1].map(|place| path.objects[place].address);
+        assert_eq!([first, last], [0x1000, 0x2000 + 99_999 * 32]);
+        assert_eq!(show(&graph).object(ObjectIx(9)).path.expect("one").objects_left_out, None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::open::read_file;
 use remora_heap::layout::{Layouts, Shape};
 use remora_heap::values::{Elements, Inside, Member, Value};
-use remora_heap::{HeapGraph, ObjectIx, StaticContent, StaticField, TypeFlags, Ways};
+use remora_heap::{Allowance, HeapGraph, ObjectIx, StaticContent, StaticField, TypeFlags, Ways};
 use remora_heap_file::{Content, contents, layouts};
 use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
@@ -78,6 +78,8 @@ pub(crate) struct Values<'a> {
     texts: HashMap<u64, String>,
     /// Boxed values: their bytes after the class pointer.
     boxes: HashMap<u64, Vec<u8>>,
+    /// What may still be shown.
+    allowance: Allowance,
 }
 
 /// An object with its content.
@@ -90,7 +92,8 @@ impl<'a> Values<'a> {
     /// Reads the layouts.
     pub(crate) fn of(file: &Path, graph: &'a HeapGraph) -> Result<Values<'a>, Error> {
         let layouts = read_file(file, layouts)?;
-        Ok(Values { graph, layouts, texts: HashMap::new(), boxes: HashMap::new() })
+        let allowance = Allowance::new(Allowance::VALUES);
+        Ok(Values { graph, layouts, texts: HashMap::new(), boxes: HashMap::new(), allowance })
     }
 
     /// Reads an object's content; of an array at most `most` elements. `None` for a string, and if the snapshot has no content.
@@ -100,8 +103,9 @@ impl<'a> Values<'a> {
         each(file, |content| {
             if let Content::Values { address, whole, bytes } = content
                 && address == wanted
+                && found.is_none()
             {
-                let inside = self.layouts.inside(class, bytes, whole, most);
+                let inside = self.layouts.inside(class, (bytes, whole), most, &self.allowance);
                 found = Some(Opened { inside, not_kept: whole - bytes.len() as u64 });
             }
         })?;
@@ -118,7 +122,8 @@ impl<'a> Values<'a> {
         fields: &[&StaticField],
         has_values: bool,
     ) -> Result<Vec<Member>, Error> {
-        let mut members: Vec<Member> = fields.iter().map(|field| field.member(&self.layouts)).collect();
+        let mut members: Vec<Member> =
+            fields.iter().map(|field| field.member(&self.layouts, &self.allowance)).collect();
         if !has_values {
             return Ok(members);
         }
@@ -139,7 +144,7 @@ impl<'a> Values<'a> {
     /// The value in a box.
     fn in_box(&self, address: u64) -> Option<Value> {
         let (bytes, target) = (self.boxes.get(&address)?, self.graph.object_at(address)?);
-        match self.layouts.inside(self.graph.type_ix(target), bytes, bytes.len() as u64, 0) {
+        match self.layouts.inside(self.graph.type_ix(target), (bytes, bytes.len() as u64), 0, &self.allowance) {
             Inside::Boxed(value) => Some(value),
             _ => None,
         }
@@ -169,13 +174,13 @@ impl<'a> Values<'a> {
     fn seen_ways(&self, file: &Path, pairs: &[(u64, u64)]) -> Result<HashMap<(u64, u64), String>, Error> {
         let mut ways: HashMap<u64, Vec<u64>> = HashMap::new();
         pairs.iter().for_each(|(from, to)| ways.entry(*from).or_default().push(*to));
-        let mut found = HashMap::new();
+        let (mut found, searched) = (HashMap::new(), Allowance::new(Allowance::VALUES));
         each(file, |content| {
             if let Content::Values { address, whole, bytes } = content
-                && let Some(targets) = ways.get(&address)
+                && let Some(targets) = ways.remove(&address)
                 && let Some(object) = self.graph.object_at(address)
             {
-                let inside = self.layouts.inside(self.graph.type_ix(object), bytes, whole, usize::MAX);
+                let inside = self.layouts.inside(self.graph.type_ix(object), (bytes, whole), usize::MAX, &searched);
                 let known = targets.iter().filter_map(|target| Some(((address, *target), inside.way_to(*target)?)));
                 found.extend(known);
             }
@@ -263,7 +268,7 @@ impl<'a> Values<'a> {
     /// The text of a string or a box.
     fn behind(&self, address: u64) -> Option<String> {
         if let Some(text) = self.texts.get(&address) {
-            return Some(text.clone());
+            return self.allowance.take(text.len()).then(|| text.clone());
         }
         match self.in_box(address)? {
             Value::Text(text) => Some(text),

@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod allowance;
 mod bits;
 mod builder;
 mod completeness;
@@ -60,6 +61,7 @@ mod ways;
 mod workers;
 
 pub use address::{addresses, asked_address};
+pub use allowance::Allowance;
 pub use builder::{Builder, Object};
 pub use completeness::Completeness;
 pub use dominators::{DominatorTree, Node};

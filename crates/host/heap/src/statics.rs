@@ -1,5 +1,6 @@
 //! Static fields by name, with the objects they keep alive.
 
+use crate::allowance::Allowance;
 use crate::layout::{Layouts, Slot};
 use crate::values::{Member, Value, readable};
 
@@ -47,9 +48,9 @@ impl StaticField {
     }
 
     /// The field as a member of an object would be shown. A boxed value is shown by its address.
-    pub fn member(&self, layouts: &Layouts) -> Member {
+    pub fn member(&self, layouts: &Layouts, allowance: &Allowance) -> Member {
         let value = match self.content {
-            StaticContent::Bits(bits) => layouts.value_of(&self.slot, bits),
+            StaticContent::Bits(bits) => layouts.value_of(&self.slot, bits, allowance),
             StaticContent::Box(address) => Value::Reference(address),
             StaticContent::NotKept => Value::Cut,
         };

@@ -6,15 +6,13 @@ mod numbers;
 mod times;
 
 use crate::TypeIx;
+use crate::allowance::{Allowance, SLOT};
 use crate::layout::{Field, Layout, LayoutIx, Layouts, Shape, Slot, SlotKind, Source};
 pub(crate) use numbers::integer;
 use numbers::{bits, combined, number};
-use std::cell::Cell;
 
 /// Maximum nesting of values.
 const MOST_NESTED: u32 = 16;
-/// Maximum values read from one object, nested ones included.
-const MOST_VALUES: u32 = 1 << 18;
 /// Maximum base classes followed.
 const MOST_BASES: u32 = 64;
 /// Maximum bytes shown of a value with an unknown layout.
@@ -106,13 +104,13 @@ pub enum Inside {
 #[derive(Clone, Copy)]
 struct Left<'a> {
     depth: u32,
-    values: &'a Cell<u32>,
+    allowance: &'a Allowance,
 }
 
 impl Left<'_> {
     /// Bounds one level deeper; `None` beyond the limit.
     fn deeper(self) -> Option<Self> {
-        self.values.set(self.values.get().checked_sub(1)?);
+        self.allowance.take(SLOT).then_some(())?;
         Some(Left { depth: self.depth.checked_sub(1)?, ..self })
     }
 }
@@ -145,9 +143,9 @@ impl Inside {
 impl Layouts {
     /// The content of an object of a class. `bytes` are the first of the `whole` bytes after the class pointer. Arrays show at most `most`
     /// elements.
-    pub fn inside(&self, class: TypeIx, bytes: &[u8], whole: u64, most: usize) -> Inside {
+    pub fn inside(&self, class: TypeIx, (bytes, whole): (&[u8], u64), most: usize, allowance: &Allowance) -> Inside {
         let unknown = || Inside::Unknown(raw(Some(whole), bytes));
-        let left = Left { depth: MOST_NESTED, values: &Cell::new(MOST_VALUES) };
+        let left = Left { depth: MOST_NESTED, allowance };
         let Some(index) = self.of(class) else { return unknown() };
         let Some(layout) = self.at(index) else { return unknown() };
         match &layout.shape {
@@ -165,8 +163,8 @@ impl Layouts {
     }
 
     /// The value of a slot from its bits; only for slots of up to eight bytes.
-    pub fn value_of(&self, slot: &Slot, bits: u64) -> Value {
-        let left = Left { depth: MOST_NESTED, values: &Cell::new(MOST_VALUES) };
+    pub fn value_of(&self, slot: &Slot, bits: u64, allowance: &Allowance) -> Value {
+        let left = Left { depth: MOST_NESTED, allowance };
         self.value(slot, &bits.to_le_bytes(), left)
     }
 
@@ -178,22 +176,24 @@ impl Layouts {
             else {
                 break;
             };
-            let declared_by = (next != Some(of)).then(|| name.clone());
-            let own = fields.iter().map(|field| self.member(field, bytes, declared_by.clone(), left));
-            members.extend(own);
+            let declared_by = (next != Some(of)).then_some(name.as_str());
+            members.extend(fields.iter().map_while(|field| self.member(field, bytes, declared_by, left)));
             next = *base;
         }
         members
     }
 
-    fn member(&self, field: &Field, bytes: &[u8], declared_by: Option<String>, left: Left<'_>) -> Member {
+    fn member(&self, field: &Field, bytes: &[u8], declared_by: Option<&str>, left: Left<'_>) -> Option<Member> {
+        let texts = field.name.len() + field.slot.of.len() + declared_by.map_or(0, str::len);
+        left.allowance.take(texts).then_some(())?;
         let value = match bytes.get(field.offset as usize..) {
             Some(bytes) => self.value(&field.slot, bytes, left),
             None => Value::Cut,
         };
         let layout = field.slot.layout.and_then(|at| self.at(at));
         let is_computed = layout.is_some_and(|layout| layout.source == Source::Computed);
-        Member { name: readable(&field.name), of: field.slot.of.clone(), declared_by, value, is_computed }
+        let declared_by = declared_by.map(str::to_owned);
+        Some(Member { name: readable(&field.name), of: field.slot.of.clone(), declared_by, value, is_computed })
     }
 
     /// The value of a slot; `bytes` start with it.
@@ -217,7 +217,9 @@ impl Layouts {
         match &layout.shape {
             Shape::Enum { number, is_flags, members } => {
                 let value = number.kind.bytes().and_then(|count| bits(bytes, count));
-                value.map_or(Value::Cut, |value| {
+                // Each value is searched among the members, and each of its flags has the name of the enum.
+                let texts = members.len() + (layout.name.len() << if *is_flags { 6 } else { 0 });
+                value.filter(|_| left.allowance.take(texts)).map_or(Value::Cut, |value| {
                     Value::Text(combined(&layout.name, number.kind, (*is_flags, members), value))
                 })
             }
@@ -230,6 +232,9 @@ impl Layouts {
     }
 
     fn structure(&self, layout: &Layout, fields: &[Field], bytes: &[u8], left: Left<'_>) -> Value {
+        if !left.allowance.take(fields.len()) {
+            return Value::Cut;
+        }
         let at = |name: &str| {
             let field = fields.iter().find(|field| field.name == name)?;
             Some((field, bytes.get(field.offset as usize..)?))
@@ -242,7 +247,7 @@ impl Layouts {
         }
         if layout.family.starts_with("System.ValueTuple`") {
             let mut parts: Vec<Value> =
-                fields.iter().map(|field| self.member(field, bytes, None, left).value).collect();
+                fields.iter().map_while(|field| Some(self.member(field, bytes, None, left)?.value)).collect();
             // The eighth element of a long tuple holds a tuple of the rest. C# writes both as one (System.ValueTuple`8, `TRest`).
             if layout.family.ends_with(LONG_TUPLE)
                 && let Some(Value::Tuple(rest)) = parts.last().cloned()
@@ -258,7 +263,7 @@ impl Layouts {
         match fields {
             // A boxed number.
             [Field { name, slot, .. }] if name.is_empty() => self.value(slot, bytes, left),
-            fields => Value::Fields(fields.iter().map(|field| self.member(field, bytes, None, left)).collect()),
+            fields => Value::Fields(fields.iter().map_while(|field| self.member(field, bytes, None, left)).collect()),
         }
     }
 

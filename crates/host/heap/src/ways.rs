@@ -3,6 +3,7 @@
 //! References are in the order of their fields, but null fields have none. So a reference belongs to a field if all references of the
 //! object fit into its fields in order, each by the type of its target. If several fields remain, all are named.
 
+use crate::allowance::{Allowance, SLOT};
 use crate::graph::HeapGraph;
 use crate::layout::{LayoutIx, Layouts, Shape, Slot, SlotKind};
 use crate::object_ix::ObjectIx;
@@ -15,6 +16,8 @@ const MOST_FIELDS: usize = 256;
 const NAMED: usize = 3;
 /// Maximum depth of base classes and of values in values: a longer chain is no real one.
 const DEEPEST: u32 = 64;
+/// Maximum bytes of names that are made and compared: a value type may have itself as a field, twice.
+const MOST: usize = 64 << 20;
 /// Bytes of an array with one dimension before its elements.
 const ARRAY_HEAD: u64 = 24;
 const REFERENCE: u64 = 8;
@@ -25,13 +28,16 @@ pub struct Ways<'a> {
     layouts: &'a Layouts,
     /// The names of all known classes.
     classes: HashSet<&'a str>,
+    /// For all references of a command.
+    left: Allowance,
 }
 
 impl<'a> Ways<'a> {
     /// The ways of a graph.
     pub fn new(graph: &'a HeapGraph, layouts: &'a Layouts) -> Ways<'a> {
         let classes = layouts.iter().filter(|layout| matches!(layout.shape, Shape::Class { .. }));
-        Ways { graph, layouts, classes: classes.map(|layout| layout.name.as_str()).collect() }
+        let classes = classes.map(|layout| layout.name.as_str()).collect();
+        Ways { graph, layouts, classes, left: Allowance::new(MOST) }
     }
 
     /// The field, or the fields in doubt, or the element by which `from` refers to `to`: `Next`, `At.Owner`, `first|last`, `[2]`.
@@ -49,6 +55,8 @@ impl<'a> Ways<'a> {
         fields.sort_by_key(|(offset, ..)| *offset);
         (fields.len() <= MOST_FIELDS && targets.len() <= fields.len()).then_some(())?;
         let meant = self.meant(&targets, &fields, to);
+        // Otherwise fields were not compared any more.
+        self.left.is_left().then_some(())?;
         (1..=NAMED).contains(&meant.len()).then(|| meant.join("|"))
     }
 
@@ -71,6 +79,7 @@ impl<'a> Ways<'a> {
         fields: &mut Vec<(u64, String, &'a Slot)>,
     ) -> Option<()> {
         let depth = depth.checked_sub(1)?;
+        self.left.take(SLOT + name.len()).then_some(())?;
         if slot.kind.is_reference() {
             fields.push((offset, name.to_owned(), slot));
         } else if slot.kind == SlotKind::VALUE {
@@ -115,6 +124,9 @@ impl<'a> Ways<'a> {
 
     /// Whether a field can hold an object. An interface can hold any: the graph does not have them.
     fn fits(&self, slot: &Slot, target: ObjectIx) -> bool {
+        if !self.left.take(slot.of.len() + 1) {
+            return false;
+        }
         let of = self.graph.type_ix(target);
         let array = self.graph.facts(of).array;
         match slot.kind {

@@ -13,6 +13,8 @@ use std::collections::{HashMap, HashSet};
 
 /// Maximum nodes of the tree of stacks (some 200 MiB). If addresses belong to several methods over time, each sample can add a whole stack.
 const NODE_LIMIT: usize = 4 << 20;
+/// Maximum threads, as many as a recording holds. Linux numbers no more at a time.
+const THREAD_LIMIT: usize = 4 << 20;
 /// Maximum look-ups of addresses: some seconds.
 const LOOKUP_LIMIT: u64 = 128 << 20;
 
@@ -286,6 +288,9 @@ impl Resolver {
         if profile.stacks().len() > NODE_LIMIT {
             return Some(Error::TooMany { what: "different stacks", limit: NODE_LIMIT });
         }
+        if profile.threads().len() >= THREAD_LIMIT {
+            return Some(Error::TooMany { what: "threads", limit: THREAD_LIMIT });
+        }
         let limit = Error::TooMany { what: "look-ups of reused addresses", limit: LOOKUP_LIMIT as usize };
         (self.lookups > LOOKUP_LIMIT).then_some(limit)
     }
@@ -338,6 +343,16 @@ impl Resolver {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn regression_samples_of_more_threads_than_a_recording_holds_made_one_that_could_not_be_written() {
+        let resolver = Resolver::new(MethodTable::default().into_lookup());
+        let mut profile = Profile::new(Meta::default());
+        (1..THREAD_LIMIT as u32).for_each(|id| _ = profile.add_thread(Thread { id, name: String::new() }));
+        assert_eq!(resolver.limit(&profile), None);
+        profile.add_thread(Thread { id: 0, name: String::new() });
+        assert_eq!(resolver.limit(&profile), Some(Error::TooMany { what: "threads", limit: THREAD_LIMIT }));
+    }
 
     #[test]
     fn a_stream_whose_samples_add_too_many_stacks_or_lookups_is_resolved_no_further() {

@@ -14,7 +14,7 @@ const MOST_ARGUMENTS: u64 = 64;
 const MOST_CLASSES: u64 = 1 << 18;
 
 /// The runtime's description of a class, in the process of its snapshot.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClassFacts {
     /// No description, only an error.
     Unknown {

@@ -58,7 +58,7 @@ impl Failure {
             Failure::Incomplete { .. } => Exit::Truncated,
             Failure::PartOfTheHeap { .. } | Failure::NotTrue(_) => Exit::PartOfTheHeap,
             Failure::ConditionMet { .. } => Exit::ConditionMet,
-            Failure::TooLargeToExport(_) => Exit::OutputRefused,
+            Failure::TooLargeToExport(_) | Failure::StacksTooLarge(_) => Exit::OutputRefused,
             Failure::HeapFile { error, .. } => heap_file_exit(error),
             Failure::Index(error) => index_exit(error),
             Failure::Port { .. } => Exit::OutputRefused,

@@ -215,6 +215,9 @@ impl Failure {
             Failure::TooLargeToExport(_) => {
                 "read the snapshot with `remora heap report` and `remora heap show`, or take one of a smaller process"
             }
+            Failure::StacksTooLarge(_) => {
+                "write it as .html or read it with `remora report`: both keep stacks as a tree"
+            }
             Failure::Incomplete { .. } => "nothing more can be read from it",
             Failure::Laboratory(_) => "run it again, and report this if it stays",
             Failure::NoThread { .. } => "give --thread one of these, or `all`",

@@ -8,7 +8,7 @@
 
 mod table;
 
-use crate::account;
+use crate::{Format, account, size};
 use flate2::{Compression, write::GzEncoder};
 use remora_profile::{CodeKind, Profile, Sample};
 use serde::Serialize;
@@ -26,10 +26,12 @@ const BUFFER: usize = 1 << 16;
 const NANOSECONDS_A_MILLISECOND: f64 = 1e6;
 
 pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    let file = File::of(profile);
+    size::check(Format::Firefox, table::sizes(profile, &file.threads.samples))?;
     // JSON is written a few bytes at a time, which is slow for the compressor. A higher level than `fast` takes three times as long and
     // saves a tenth.
     let mut packed = BufWriter::with_capacity(BUFFER, GzEncoder::new(out, Compression::fast()));
-    serde_json::to_writer(&mut packed, &File::of(profile)).map_err(io::Error::from)?;
+    serde_json::to_writer(&mut packed, &file).map_err(io::Error::from)?;
     packed.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     Ok(())
 }

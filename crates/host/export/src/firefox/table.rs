@@ -1,7 +1,7 @@
 //! One thread of the processed format: columns that refer to each other by index, with only the items that the thread's samples use.
 
 use super::milliseconds;
-use remora_profile::{CodeKind, FrameIx, Profile, Sample, StackIx, State, StringIx};
+use remora_profile::{CodeKind, Frame, FrameIx, Profile, Sample, StackIx, StackNode, State, StringIx};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -134,6 +134,37 @@ struct Stacks {
     length: usize,
     prefix: Vec<Option<usize>>,
     frame: Vec<usize>,
+}
+
+/// Less than an item takes in a table, bytes.
+const STACK: u64 = 4;
+const FRAME: u64 = 40;
+
+/// What the tables of each thread take at least: each stack, frame and name that a thread uses is in its own tables.
+pub(super) fn sizes<'a>(
+    profile: &'a Profile,
+    threads: &'a [(usize, Vec<&'a Sample>)],
+) -> impl Iterator<Item = u64> + use<'a> {
+    let never = usize::MAX;
+    let mut stacks = vec![never; profile.stacks().len()];
+    let (mut frames, mut strings) = (vec![never; profile.frames().len()], vec![never; profile.strings().len()]);
+    let samples = threads.iter().flat_map(|(thread, samples)| samples.iter().map(|sample| (*thread, sample.stack)));
+    samples.map(move |(thread, stack)| {
+        let is_new = |place: &mut usize| std::mem::replace(place, thread) != thread;
+        let (mut size, mut next) = (0, Some(stack));
+        while let Some(stack) = next.filter(|stack| is_new(&mut stacks[stack.0 as usize])) {
+            let StackNode { parent, frame } = *profile.stack_at(stack);
+            size += STACK;
+            if is_new(&mut frames[frame.0 as usize]) {
+                let Frame { name, module, file, .. } = *profile.frame_at(frame);
+                let new = [Some(name), module, file].into_iter().flatten();
+                let new = new.filter(|string| is_new(&mut strings[string.0 as usize]));
+                size += FRAME + new.map(|string| profile.text(string).len() as u64).sum::<u64>();
+            }
+            next = parent;
+        }
+        size
+    })
 }
 
 impl<'a> Tables<'a> {

@@ -12,8 +12,8 @@
 
 mod message;
 
-use crate::account;
 use crate::sums::{self, Sum};
+use crate::{Format, account, size};
 use flate2::{Compression, write::GzEncoder};
 use message::{Function, Label, Line, Location, Mapping, Profile as File, Sample, ValueType};
 use prost::Message;
@@ -30,6 +30,10 @@ const SYSTEM_NAMES: usize = 64 << 20;
 const NO_SYSTEM_NAME: &str = "?!";
 
 pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    let sums = sums::of(profile);
+    // A location is a number of seven bits a byte.
+    let sizes = size::of_stacks(profile, |frame| u64::from(38 - frame.0.leading_zeros().min(31)) / 7);
+    size::check(Format::Pprof, sums.iter().map(|sum| sizes[sum.stack.0 as usize]))?;
     let mut packed = GzEncoder::new(out, Compression::default());
     let mut texts = Texts::new();
     let mut encoded = Vec::new();
@@ -41,7 +45,7 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     put(&head(profile, &mut texts))?;
     put(&places(profile, &mut texts))?;
     let labels = Labels::of(profile, &mut texts);
-    for batch in sums::of(profile).chunks(BATCH) {
+    for batch in sums.chunks(BATCH) {
         put(&File { sample: batch.iter().map(|sum| labels.sample(profile, sum)).collect(), ..File::default() })?;
     }
     put(&File { string_table: texts.all, ..File::default() })?;

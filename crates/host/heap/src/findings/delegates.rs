@@ -42,13 +42,17 @@ impl<'a> Delegates<'a> {
 
     /// The delegates that a delegate calls: its invocation list, or itself.
     pub(super) fn called(&self, delegate: ObjectIx) -> Vec<ObjectIx> {
-        let of_several = self.graph.references(delegate).next() == Some(delegate);
-        let list = self.graph.references(delegate).nth(1).filter(|list| of_several && self.is_list(*list));
-        match list {
+        match self.list(delegate) {
             // After the last handler in use, removed handlers may remain: they are not called, but kept alive.
             Some(list) => self.graph.references(list).filter(|one| self.is_one(*one)).take(MOST).collect(),
             None => vec![delegate],
         }
+    }
+
+    /// The invocation list of a delegate of several handlers.
+    pub(super) fn list(&self, delegate: ObjectIx) -> Option<ObjectIx> {
+        let of_several = self.graph.references(delegate).next() == Some(delegate);
+        self.graph.references(delegate).nth(1).filter(|list| of_several && self.is_list(*list))
     }
 
     fn is_list(&self, object: ObjectIx) -> bool {

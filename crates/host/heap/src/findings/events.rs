@@ -6,18 +6,22 @@
 //! A delegate belongs to an event if the publisher declares an event of its type: the graph does not record fields.
 
 use super::Looked;
+use super::declared::Declared;
 use super::delegates::Delegates;
 use super::kinds::{Kinds, bare, captures_nothing, written_in};
 use crate::dominators::Node;
 use crate::graph::HeapGraph;
 use crate::object_ix::ObjectIx;
 use crate::root::RootKind;
-use crate::types::{Event, TypeIx};
+use crate::types::TypeIx;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A delegate in a static field may not be an event's. A type name with this suffix, or several handlers, make it probable.
 const HANDLER: &str = "EventHandler";
+/// Maximum bytes of the rows' event names. Each row may name all events of a long line of base types.
+const MOST_NAMES: usize = 16 << 20;
 
 /// Event subscriptions that keep objects alive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,6 +70,14 @@ struct Search<'a> {
     delegates: &'a Delegates<'a>,
     /// For each delegate type, the name of its definition.
     definitions: BTreeMap<TypeIx, String>,
+    declared: Declared<'a>,
+    /// For each delegate of an event the first publisher, `None` after a second one: more add nothing.
+    published: HashMap<ObjectIx, Option<ObjectIx>>,
+    /// The subscribers of known targets: one closure may be the target of all handlers.
+    subscribers: HashMap<ObjectIx, Option<ObjectIx>>,
+    /// Numbers of the types' names, and those of each type, so that names are compared as numbers.
+    names: HashMap<&'a str, usize>,
+    numbers: Vec<usize>,
     /// Each subscriber once, in the order of the tree.
     found: BTreeMap<Node, Group>,
     /// The names of the static fields with these delegates.
@@ -77,8 +89,23 @@ impl Subscriptions {
         let graph = looked.graph;
         let types = (0..graph.types().len() as u32).map(TypeIx).filter(|index| delegates.is_type(*index));
         let definitions = types.map(|index| (index, definition(graph, index))).collect();
-        let mut search =
-            Search { looked, kinds, delegates, definitions, found: BTreeMap::new(), fields: BTreeMap::new() };
+        let mut search = Search {
+            looked,
+            kinds,
+            delegates,
+            declared: Declared::of(graph, &definitions),
+            definitions,
+            published: HashMap::new(),
+            subscribers: HashMap::new(),
+            names: HashMap::new(),
+            numbers: Vec::new(),
+            found: BTreeMap::new(),
+            fields: BTreeMap::new(),
+        };
+        for known in graph.types() {
+            let number = search.names.len();
+            search.numbers.push(*search.names.entry(&known.name).or_insert(number));
+        }
         search.publishers();
         search.statics();
         search.summed()
@@ -93,7 +120,10 @@ impl Search<'_> {
             let of = graph.type_ix(publisher);
             for delegate in graph.references(publisher) {
                 let kind = graph.type_ix(delegate);
-                if self.delegates.is_type(kind) && !self.events(of, kind).is_empty() {
+                if self.delegates.is_type(kind)
+                    && self.declared.has(self.kinds, of, kind)
+                    && self.is_next(delegate, publisher)
+                {
                     self.handlers(delegate, Some((publisher, of)));
                 }
             }
@@ -108,23 +138,34 @@ impl Search<'_> {
         let delegates: BTreeSet<ObjectIx> = known.chain(in_arrays).collect();
         for delegate in delegates {
             let Some(name) = self.definitions.get(&graph.type_ix(delegate)) else { continue };
-            if name.trim_end_matches("`1").ends_with(HANDLER) || self.delegates.called(delegate).len() > 1 {
+            if name.trim_end_matches("`1").ends_with(HANDLER) || self.called(delegate).len() > 1 {
                 self.handlers(delegate, None);
             }
         }
     }
 
-    /// The events of a type, declared or inherited, with this delegate type.
-    fn events(&self, publisher: TypeIx, delegate: TypeIx) -> Vec<String> {
-        let Some(definition) = self.definitions.get(&delegate) else { return Vec::new() };
-        let declared = self.kinds.line(publisher).flat_map(|at| &self.looked.graph.facts(at).events);
-        declared.filter(|Event { delegate, .. }| delegate == definition).map(|event| event.name.clone()).collect()
+    /// Whether this publisher of a delegate can add something. The first one has all handlers but itself; a second one adds that.
+    fn is_next(&mut self, delegate: ObjectIx, publisher: ObjectIx) -> bool {
+        match self.published.entry(delegate) {
+            Entry::Vacant(place) => place.insert(Some(publisher)).is_some(),
+            Entry::Occupied(mut place) => *place.get() != Some(publisher) && place.get_mut().take().is_some(),
+        }
+    }
+
+    /// The delegates that a delegate calls. If it does not dominate its list, it dominates no handler of it. At most one delegate dominates a
+    /// list, so that each list is read once.
+    fn called(&self, delegate: ObjectIx) -> Vec<ObjectIx> {
+        let tree = self.looked.tree;
+        match self.delegates.list(delegate) {
+            Some(list) if !tree.dominates(tree.node(delegate), tree.node(list)) => Vec::new(),
+            _ => self.delegates.called(delegate),
+        }
     }
 
     fn handlers(&mut self, delegate: ObjectIx, publisher: Option<(ObjectIx, TypeIx)>) {
         let Looked { graph, tree, .. } = self.looked;
         let above = tree.node(delegate);
-        for handler in self.delegates.called(delegate) {
+        for handler in self.called(delegate) {
             let Some(subscriber) = self.delegates.target(handler).and_then(|target| self.subscriber(target)) else {
                 continue;
             };
@@ -139,16 +180,25 @@ impl Search<'_> {
     }
 
     /// The subscriber: the object whose method is called, or the captured `this` of a lambda.
-    fn subscriber(&self, target: ObjectIx) -> Option<ObjectIx> {
+    fn subscriber(&mut self, target: ObjectIx) -> Option<ObjectIx> {
+        if let Some(known) = self.subscribers.get(&target) {
+            return *known;
+        }
+        let found = self.found_in(target);
+        self.subscribers.insert(target, found);
+        found
+    }
+
+    fn found_in(&self, target: ObjectIx) -> Option<ObjectIx> {
         let graph = self.looked.graph;
         let name = &graph.type_of(target).name;
         let Some(within) = written_in(name) else { return Some(target) };
         if captures_nothing(name) {
             return None;
         }
-        graph
-            .references(target)
-            .find(|captured| self.kinds.line(graph.type_ix(*captured)).any(|at| graph.type_at(at).name == within))
+        let within = self.names.get(within)?;
+        let is_it = |at: TypeIx| self.numbers[at.0 as usize] == *within;
+        graph.references(target).find(|captured| self.kinds.line(graph.type_ix(*captured)).any(is_it))
     }
 
     /// Counts a subscriber that another subscriber dominates, but does not add its size twice.
@@ -156,13 +206,18 @@ impl Search<'_> {
         let Looked { graph, tree, .. } = self.looked;
         let mut rows = BTreeMap::<Group, SubscriptionRow>::new();
         let (mut covered, mut retained) = (None::<Node>, 0);
+        let mut room = MOST_NAMES;
+        let mut named = |name: &str| {
+            room = room.checked_sub(name.len().max(1))?;
+            Some(name.to_owned())
+        };
         for (node, group) in std::mem::take(&mut self.found) {
             let Some(object) = tree.object(node) else { continue };
             let (publisher, delegate, subscriber) = group;
             let row = rows.entry(group).or_insert_with(|| SubscriptionRow {
                 publisher,
                 events: match publisher {
-                    Some(of) => self.events(of, delegate),
+                    Some(of) => self.declared.names(self.kinds, of, delegate).map_while(&mut named).collect(),
                     None => self.fields.remove(&group).unwrap_or_default().into_iter().collect(),
                 },
                 delegate,

@@ -1,13 +1,10 @@
 //! Finds the fields that findings need, from layouts.
 
 use super::values::Wanted;
-use crate::layout::{Layouts, Shape, SlotKind};
+use crate::layout::{Layout, LayoutIx, Layouts, Shape, SlotKind};
 use crate::types::TypeIx;
 use crate::values::integer;
 use std::collections::HashMap;
-
-/// No class has more base classes: a longer chain is a cycle.
-const DEEPEST: usize = 256;
 
 /// Reads the wanted number fields from objects' bytes.
 #[derive(Debug, Clone, Default)]
@@ -27,10 +24,10 @@ struct Place {
 impl WantedFields {
     /// The fields of `wanted` that these layouts have. Of two with the same name, the more derived class's wins.
     pub fn of(layouts: &Layouts, wanted: &[Wanted]) -> WantedFields {
-        let mut fields = WantedFields::default();
+        let (mut fields, mut known) = (WantedFields::default(), HashMap::new());
         for (which, wish) in wanted.iter().enumerate() {
-            if let Some(place) = place(layouts, *wish, which) {
-                fields.of_type.entry(wish.type_ix).or_default().push(place);
+            if let Some((offset, kind)) = place(layouts, &mut known, *wish) {
+                fields.of_type.entry(wish.type_ix).or_default().push(Place { which, offset, kind });
             }
         }
         fields
@@ -53,17 +50,30 @@ impl WantedFields {
     }
 }
 
-fn place(layouts: &Layouts, wish: Wanted, which: usize) -> Option<Place> {
-    let mut next = layouts.of(wish.type_ix);
-    for _ in 0..DEEPEST {
-        let Shape::Class { base, fields } = &layouts.at(next?)?.shape else { return None };
+/// The field of this name that a class declares or inherits. Each class is searched once, since all may share a base with very many fields.
+fn place(
+    layouts: &Layouts,
+    known: &mut HashMap<(LayoutIx, &'static str), Option<(usize, SlotKind)>>,
+    wish: Wanted,
+) -> Option<(usize, SlotKind)> {
+    let (mut line, mut next, mut found) = (Vec::new(), layouts.of(wish.type_ix), None);
+    while let Some(at) = next {
+        if let Some(place) = known.get(&(at, wish.field)) {
+            found = *place;
+            break;
+        }
+        // Ends a line of base classes that is a circle.
+        known.insert((at, wish.field), None);
+        line.push(at);
+        let Some(Layout { shape: Shape::Class { base, fields }, .. }) = layouts.at(at) else { break };
         if let Some(field) = fields.iter().find(|field| field.name == wish.field) {
-            let (offset, kind) = (field.offset as usize, field.slot.kind);
-            return kind.is_integer().then_some(Place { which, offset, kind });
+            found = field.slot.kind.is_integer().then_some((field.offset as usize, field.slot.kind));
+            break;
         }
         next = *base;
     }
-    None
+    known.extend(line.into_iter().map(|at| ((at, wish.field), found)));
+    found
 }
 
 /// Element size of an array of this type, if these layouts have it.

@@ -7,6 +7,7 @@
 
 mod arrays;
 mod collections;
+mod declared;
 mod delegates;
 mod events;
 mod fields;

@@ -52,6 +52,10 @@ fn words(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
+fn enough() -> Allowance {
+    Allowance::new(Allowance::VALUES)
+}
+
 fn text(value: &str) -> Value {
     Value::Text(value.to_owned())
 }
@@ -64,7 +68,9 @@ fn values(members: &[Member]) -> Vec<Value> {
 #[test]
 fn an_object_has_the_fields_of_its_class_and_then_those_that_it_inherits() {
     let bytes = words(&[7, 0, 1, 2, 1, 3, 4, 0, 0x1000, 0, 9, 9]);
-    let Inside::Fields(members) = layouts().inside(TypeIx(3), &bytes, 48, 0) else { panic!("it has fields") };
+    let Inside::Fields(members) = layouts().inside(TypeIx(3), (&bytes, 48), 0, &enough()) else {
+        panic!("it has fields")
+    };
     let names: Vec<_> = members.iter().map(|member| (&*member.name, member.declared_by.as_deref())).collect();
     assert_eq!(names, [("At", None), ("Maybe", None), ("Next", None), ("Odd", None), ("Id", Some("Base"))]);
     let Value::Fields(point) = &members[0].value else { panic!("{:?}", members[0]) };
@@ -116,7 +122,7 @@ fn the_rest_of_a_long_tuple_stands_in_it_as_in_the_source() {
     layouts.add(layout(2, "System.ValueTuple`7", Shape::Value { bytes: 40, fields: six }));
     layouts.add(layout(3, "System.ValueTuple`8", with(int("Rest", 28))));
     let bytes = words(&[1, 2, 3, 4, 5, 6, 7, 8, 0x1000, 0]);
-    let inside = |class| layouts.inside(TypeIx(class), &bytes, 40, 0);
+    let inside = |class| layouts.inside(TypeIx(class), (&bytes, 40), 0, &enough());
     let numbers = |from: u32, to: u32| (from..=to).map(|number| text(&number.to_string()));
     let node = Value::Reference(0x1000);
     let nine = Value::Tuple(numbers(1, 8).chain([node.clone()]).collect());
@@ -128,26 +134,28 @@ fn the_rest_of_a_long_tuple_stands_in_it_as_in_the_source() {
 
 #[test]
 fn what_was_not_kept_is_not_made_up() {
-    let Inside::Fields(members) = layouts().inside(TypeIx(3), &words(&[7, 0, 1]), 48, 0) else { panic!("fields") };
+    let Inside::Fields(members) = layouts().inside(TypeIx(3), (&words(&[7, 0, 1]), 48), 0, &enough()) else {
+        panic!("fields")
+    };
     assert_eq!(values(&members[..2]), [Value::Cut, Value::Cut]);
     assert_eq!(members[4].value, text("7"));
-    let unknown = layouts().inside(TypeIx(99), &[1, 2], 8, 0);
+    let unknown = layouts().inside(TypeIx(99), (&[1, 2], 8), 0, &enough());
     assert_eq!(unknown, Inside::Unknown(Value::Raw { count: Some(8), bytes: vec![1, 2] }));
 }
 
 #[test]
 fn elements_have_their_places_in_as_many_dimensions_as_there_are() {
     let bytes = words(&[2, 0, 1, 2, 3, 4]);
-    let Inside::Elements(points) = layouts().inside(TypeIx(4), &bytes, 24, 9) else { panic!("elements") };
+    let Inside::Elements(points) = layouts().inside(TypeIx(4), (&bytes, 24), 9, &enough()) else { panic!("elements") };
     assert_eq!((points.count, points.first.len(), points.indexes(1)), (2, 2, vec![1]));
     // Longer by its lower bound.
     let bytes = words(&[1, 0, 1, 5, 8, 9]);
-    let Inside::Elements(points) = layouts().inside(TypeIx(4), &bytes, 24, 9) else { panic!("elements") };
+    let Inside::Elements(points) = layouts().inside(TypeIx(4), (&bytes, 24), 9, &enough()) else { panic!("elements") };
     let Value::Fields(point) = &points.first[0] else { panic!("{points:?}") };
     assert_eq!((values(point), points.indexes(0)), (vec![text("8"), text("9")], vec![5]));
     // Two by three, the second dimension from index 10; the last element was not stored.
     let bytes = words(&[6, 0, 2, 3, 0, 10, 1, 2, 3, 4, 5]);
-    let Inside::Elements(numbers) = layouts().inside(TypeIx(5), &bytes, 48, 9) else { panic!("elements") };
+    let Inside::Elements(numbers) = layouts().inside(TypeIx(5), (&bytes, 48), 9, &enough()) else { panic!("elements") };
     assert_eq!((numbers.indexes(0), numbers.indexes(4)), (vec![0, 10], vec![1, 11]));
     assert_eq!(numbers.first, [text("1"), text("2"), text("3"), text("4"), text("5"), Value::Cut]);
 }
@@ -157,5 +165,5 @@ fn values_that_stand_in_themselves_come_to_an_end() {
     let mut layouts = Layouts::default();
     let own = || (0..100).map(|_| field("Own", 0, slot(0x11, "Own", Some(0)))).collect();
     layouts.add(layout(0, "Own", Shape::Value { bytes: 0, fields: own() }));
-    assert!(matches!(layouts.inside(TypeIx(0), &[0; 8], 8, 0), Inside::Boxed(Value::Fields(_))));
+    assert!(matches!(layouts.inside(TypeIx(0), (&[0; 8], 8), 0, &enough()), Inside::Boxed(Value::Fields(_))));
 }
