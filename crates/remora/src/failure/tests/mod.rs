@@ -15,8 +15,8 @@ fn a_file_for_which_there_is_no_memory_is_not_called_damaged() {
     let file = Path::new("a");
     let recording = Failure::recording(file, remora_recording::Error::Read(error()));
     let snapshot = Failure::heap_file(file, remora_heap_file::Error::Read(error()));
-    let message = "reading a takes more than half of the free memory (it is not damaged)";
-    assert_eq!((recording.to_string(), snapshot.to_string()), (message.to_owned(), message.to_owned()));
+    let message = |part: &str| format!("reading a takes more than {part} of the free memory (it is not damaged)");
+    assert_eq!((recording.to_string(), snapshot.to_string()), (message("a quarter"), message("half")));
     assert_eq!(recording.exit(), Exit::TooLargeToRead);
     let other = Failure::recording(file, remora_recording::Error::Read(io::ErrorKind::NotFound.into()));
     assert_eq!(other.exit(), Exit::NotARecording);
