@@ -150,6 +150,9 @@ pub(crate) struct RecordArgs {
     pub(crate) application: ApplicationArgs,
     #[command(flatten)]
     pub(crate) runtime_frames: RuntimeFramesArgs,
+    /// Look for debug files of native libraries and for PDBs there first; may be given again
+    #[arg(long, value_name = "DIR")]
+    pub(crate) symbols: Vec<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,

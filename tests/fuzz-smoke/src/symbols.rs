@@ -51,7 +51,11 @@ pub(crate) fn elf(bytes: &[u8]) -> bool {
         let _ = (image.function(address), image.symbol(address).map(str::len));
         let _ = (image.offset_of_address(address), image.address_of_offset(address));
     }
-    let _ = (image.debug_file_paths(&"/a/b".into()), image.build_id().map(<[u8]>::len));
+    let _ = (
+        image.debug_file_paths(&"/a/b".into()),
+        image.debug_file_names(&"/a/b".into()),
+        image.build_id().map(<[u8]>::len),
+    );
     let _ = image.add_debug_file(bytes);
     if let Some(rules) = UnwindRules::parse(bytes) {
         assert!(rules.rows.is_sorted_by(|a, b| a >> 32 < b >> 32), "a search relies on it");

@@ -9,6 +9,7 @@ use remora_symbols::TargetPath;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
@@ -31,6 +32,14 @@ pub(crate) fn open_link(link: &Path) -> Result<File, Errno> {
     let file = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
     if kind == FileType::RegularFile { opened(file) } else { Err(Errno::ISDIR) }
+}
+
+/// Opens the regular file at a path that the user of this process named, with this process's own rights. It waits for no pipe or device.
+///
+/// # Errors
+/// The system's; `EISDIR` if it is no regular file, `ENODATA` if it is empty.
+pub fn open_named_file(path: &Path) -> io::Result<File> {
+    Ok(open_link(path)?)
 }
 
 /// Opens a regular file for reading that is so far open only as a path. A file of size 0 may be a kernel file: reading `/proc/kmsg` takes

@@ -55,6 +55,7 @@ pub use container::{Container, read_any_group};
 pub use discovery::{descendants, descendants_in, find, find_in, processes, processes_in};
 pub use elf::{Architecture, GlibcVersion, read_any_elf};
 pub use error::{Error, Reason};
+pub use foreign::open_named_file;
 pub use hresult::HResult;
 pub use libc_kind::Libc;
 pub use memory::{Bound, Room, own_room};

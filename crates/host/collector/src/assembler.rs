@@ -89,9 +89,10 @@ impl Assembler {
         }
     }
 
-    /// A note about unread files.
-    pub fn note(&self) -> Option<String> {
-        self.names.files.note()
+    /// Notes about unread files, and about files of another build.
+    pub fn notes(&self) -> impl Iterator<Item = String> + use<> {
+        let files = &self.names.files;
+        [files.note(), files.note_on_symbols()].into_iter().flatten()
     }
 
     /// Managed frames in all samples, and how many of them have a name. Frames that may be managed code count as unnamed.

@@ -1,16 +1,18 @@
 //! Reads files as the target sees them: through its root directory, so that paths in containers and chroots resolve.
 
 use crate::bundle::Executable;
+use crate::symbol_files::{Candidate, Fit, SymbolFiles};
 use remora_attach::TargetPath;
 use remora_attach::proc::Proc;
 use remora_symbols::{
-    ElfImage, ManagedImage, MapEntry, NativeName, UnwindRules, find_mapping, mapped_name, parse_maps,
+    ElfImage, ManagedImage, MapEntry, NativeName, SymbolError, UnwindRules, find_mapping, mapped_name, parse_maps,
 };
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,6 +57,7 @@ pub struct Files {
     maps: Vec<MapEntry>,
     refresh: Refresh,
     budget: Rc<Budget>,
+    symbols: Rc<SymbolFiles>,
 }
 
 /// How much may still be read of a target's files. All readers of a command share one budget.
@@ -108,9 +111,15 @@ impl Files {
         Files { process_id, ..Files::default() }
     }
 
+    /// Also uses the symbols in these directories of the user.
+    pub(crate) fn with_symbols(self, folders: Vec<PathBuf>) -> Files {
+        Files { symbols: Rc::new(SymbolFiles::in_folders(folders)), ..self }
+    }
+
     /// The same files for another reader. Both readers share the budget.
     pub(crate) fn for_another(&self) -> Files {
-        Files { process_id: self.process_id, budget: Rc::clone(&self.budget), ..Files::default() }
+        let (budget, symbols) = (Rc::clone(&self.budget), Rc::clone(&self.symbols));
+        Files { process_id: self.process_id, budget, symbols, ..Files::default() }
     }
 
     /// The managed module at `path`, with its portable PDB where there is one. A module with an `mvid` has no file of its own, and may be
@@ -216,6 +225,11 @@ impl Files {
         })
     }
 
+    /// A note about files with symbols that are of another build.
+    pub(crate) fn note_on_symbols(&self) -> Option<String> {
+        self.symbols.note()
+    }
+
     fn read(&self, path: &TargetPath) -> Option<Vec<u8>> {
         self.rest(self.open(path)?, Vec::new())
     }
@@ -248,10 +262,14 @@ impl Files {
         };
         let (mut image, has_pdb) = self.budget.decode(|| decode(&bytes))?;
         if !has_pdb {
-            // A PDB of another build is refused; without a PDB there are names but no lines.
-            let paths = image.pdb_paths(path);
-            let mut uses = |bytes| self.budget.decode(|| image.use_pdb(bytes).is_ok());
-            let _ = paths.iter().any(|path| self.read(path).is_some_and(&mut uses));
+            // Without a PDB there are names but no lines.
+            let (names, paths) = (image.pdb_names(path), image.pdb_paths(path));
+            self.symbols.find(&names, paths, |candidate| {
+                self.fit(candidate, |bytes| match image.use_pdb(bytes) {
+                    Err(SymbolError::PdbMismatch) => Ok(false),
+                    used => used.map(|()| true),
+                })
+            });
         }
         if image.pdb().is_some() {
             self.budget.decode(|| image.find_locks(&bytes));
@@ -265,13 +283,19 @@ impl Files {
         }
         let bytes = self.native_bytes(entry)?;
         let mut image = self.budget.decode(|| ElfImage::parse(bytes)).ok()?;
-        for path in image.debug_file_paths(&entry.path) {
-            let added = self.read(&path).map(|bytes| self.budget.decode(|| image.add_debug_file(bytes)));
-            if matches!(added, Some(Ok(true))) {
-                break;
-            }
-        }
+        let (names, paths) = (image.debug_file_names(&entry.path), image.debug_file_paths(&entry.path));
+        self.symbols.find(&names, paths, |candidate| self.fit(candidate, |bytes| image.add_debug_file(bytes)));
         Some(image)
+    }
+
+    /// Reads and decodes a file with symbols; `decode` returns whether it is of the right build.
+    fn fit(&self, candidate: &Candidate, decode: impl FnOnce(Vec<u8>) -> Result<bool, SymbolError>) -> Fit {
+        let bytes = candidate.open(self.process_id).and_then(|file| self.rest(file, Vec::new()));
+        match bytes.map(|bytes| self.budget.decode(|| decode(bytes))) {
+            Some(Ok(true)) => Fit::Fits,
+            Some(Ok(false)) => Fit::OtherBuild,
+            Some(Err(_)) | None => Fit::Unusable,
+        }
     }
 
     fn native_bytes(&self, entry: &MapEntry) -> Option<Vec<u8>> {
@@ -333,86 +357,4 @@ fn own_kernel_code() -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    #[test]
-    fn files_are_read_up_to_a_sum_of_bytes_whoever_of_a_command_reads_them() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("file");
-        std::fs::write(&path, [1; 100]).expect("written");
-        let files = Files::of(std::process::id());
-        let others = files.for_another();
-        files.budget.left.set(250);
-        let read = |files: &Files| files.read(&path.clone().into()).map(|bytes| bytes.len());
-        assert_eq!((files.note(), others.note()), (None, None));
-        assert_eq!([read(&files), read(&others), read(&files), read(&others)], [Some(100), Some(100), None, None]);
-        assert_eq!(files.note(), others.note());
-        let said = files.note().expect("one was not read");
-        assert!(said.starts_with("2 files of the process were not read"), "{said}");
-    }
-
-    #[test]
-    fn no_file_is_read_once_decoding_others_has_taken_its_time() {
-        let files = Files::of(std::process::id());
-        let own = std::env::current_exe().expect("a path");
-        let read = || files.read(&own.clone().into_os_string().into()).is_some();
-        files.budget.decode(|| until_used(Duration::from_millis(1)));
-        assert!(files.budget.decoding.get() >= Duration::from_millis(1) && read());
-        files.budget.decoding.set(MOST_TIME + Duration::from_nanos(1));
-        assert!(!read() && files.note().is_some());
-    }
-
-    /// Uses this CPU time.
-    fn until_used(time: Duration) {
-        let begun = thread_time();
-        while thread_time() - begun < time {}
-    }
-
-    #[test]
-    fn mappings_are_read_once_a_look_and_seldom_if_that_does_not_help() {
-        let mut files = Files::of(std::process::id());
-        let begun = Instant::now();
-        let own_code = Files::of as *const () as u64;
-        let mut reads = |milliseconds: u64, addresses: &[u64]| {
-            files.begin_pass(begun + Duration::from_millis(milliseconds));
-            addresses
-                .iter()
-                .filter(|address| {
-                    files.maps.clear();
-                    files.is_settled(**address)
-                })
-                .count()
-        };
-        // No process maps its first page.
-        let nowhere: Vec<u64> = (0..1000).collect();
-        assert_eq!(reads(0, &nowhere), 1);
-        assert_eq!(reads(49, &nowhere), 0);
-        assert_eq!(reads(50, &nowhere), 1);
-        assert_eq!(reads(149, &nowhere), 0, "twice as long");
-        assert_eq!((0..10_000).map(|time| reads(150 + time, &nowhere)).sum::<usize>(), 12);
-        assert_eq!(reads(20_000, &[own_code; 3]), 1);
-        assert_eq!(reads(20_000, &[own_code; 3]), 1, "the next look after one that has helped");
-    }
-
-    #[test]
-    fn memory_with_a_name_is_not_read_and_neither_is_what_only_looks_like_a_library_by_its_name() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("library.so");
-        let mut file = File::create(&path).expect("a file");
-        // Sparse, like the runtime's own memory for code.
-        file.set_len(LARGEST_FILE).expect("room for nothing");
-        let files = Files::of(std::process::id());
-        let read = || files.read_elf(File::open(&path).expect("a file"));
-        assert_eq!((read(), files.budget.left.get()), (None, MOST_BYTES));
-        file.write_all(&ELF_MAGIC).expect("room");
-        file.set_len(LARGEST_FILE + 1).expect("room for nothing");
-        assert_eq!((read(), files.budget.unread.get()), (None, 1), "too large");
-        file.set_len(100).expect("less");
-        assert_eq!(read().map(|bytes| bytes.len()), Some(100));
-        let code = parse_maps(b"1000-2000 r-xs 00000000 00:01 7   /memfd:doublemapper (deleted)\n").remove(0);
-        assert!(code.deleted);
-        assert_eq!(Files::of(std::process::id()).native_bytes(&code), None);
-    }
-}
+mod tests;

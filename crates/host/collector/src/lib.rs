@@ -37,6 +37,7 @@ mod session;
 mod shared_memory;
 mod socket;
 mod statics;
+mod symbol_files;
 mod target;
 mod unwinding;
 mod watch;

@@ -18,6 +18,7 @@ use remora_attach::{Process, TargetText};
 use remora_profile::{Event, Meta, Profile};
 use remora_receipt::Facts;
 use remora_wire::{Foreign, FromAgent, Sampling, Task, ToAgent, layout};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Interval between passes over the ring. The ring holds 25 times the maximum data of one interval, and each pass takes a CPU from the
@@ -42,6 +43,8 @@ pub struct Options {
     pub frequency: u32,
     /// Signals a second for the whole process; `None` for the default: [`CPU_BUDGET`] or [`WALL_BUDGET`].
     pub signal_budget: Option<u32>,
+    /// Directories with symbols.
+    pub symbols: Vec<PathBuf>,
     /// How long the attach may take.
     pub timeout: Duration,
 }
@@ -98,7 +101,7 @@ impl Session {
     /// # Errors
     /// [`NotAttached`]; its facts name everything that stays or is still unloading.
     pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
-        let mut files = Files::of(process.pid);
+        let mut files = Files::of(process.pid).with_symbols(options.symbols.clone());
         let mut unwinding = Unwinding::of(files.for_another());
         let table = unwinding.prepare();
         let (mut agent, began) =
@@ -193,7 +196,7 @@ impl Session {
         // Only shown, and added with saturation.
         let counter = |which| self.agent.memory.counter(which).unchecked();
         let used = self.assembler.used.take();
-        let unread = self.assembler.note();
+        let of_files = self.assembler.notes();
         let profile = &mut self.assembler.profile;
         // Ignore clocks whose values make no sense.
         let used = used.filter(|used| scale(profile, used, MOST_TIME));
@@ -210,7 +213,7 @@ impl Session {
             None => (profile.loss.delivered > 0).then(|| account::NOT_SCALED.to_owned()),
         });
         notes.extend(account::missed_runs(profile, counter(layout::RUNS_MISSED)));
-        notes.extend(unread);
+        notes.extend(of_files);
         notes.extend(self.agent.ended_before_its_time().map(str::to_owned));
         profile.meta.notes.extend(notes);
         Finished {

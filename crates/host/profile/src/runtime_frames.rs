@@ -2,7 +2,8 @@
 //!
 //! The runtime's ELF files have no symbols, so that its frames are called `libcoreclr.so+0x3a120`. Their files, the managed method that
 //! calls them, the thread, and marks of the recorder ([`crate::GC`], [`crate::LOCK_WAIT`]) show the purpose of most runs. Nothing is
-//! guessed: a run without such evidence is called `[runtime]`.
+//! guessed: a run without such evidence is called `[runtime]`. A frame with a symbol, mostly of a debug file, is shown by it, and ends the
+//! run before it.
 
 use crate::runtime_names::{ALLOCATION, EXCEPTION, JIT, RUNTIME, THREAD_START, TYPE_LOAD};
 use crate::{CodeKind, Frame, FrameIx, FrameKind, GC, LOCK_WAIT, NumberMap, Profile, Sample, StackIx, StackNode, Wait};
@@ -326,6 +327,12 @@ mod tests {
             ("app A, c callback, clr, app B", "A, callback, [runtime], B"),
             ("c clone, clr, c poll", "clone, [runtime], poll"),
             ("app A, clr JIT_New, clr", "A, JIT_New, [runtime]"),
+            ("app A, clr JIT_New, clr gc_heap::try_allocate", "A, JIT_New, gc_heap::try_allocate"),
+            (
+                "app A, [GC], clr gc_heap::mark_phase, clr, c madvise",
+                "A, [GC], gc_heap::mark_phase, [runtime], madvise",
+            ),
+            ("c clone, clr ThreadNative::KickOffThread, app A", "clone, ThreadNative::KickOffThread, A"),
             ("clr", "[runtime]"),
         ];
         for (stack, expected) in cases {

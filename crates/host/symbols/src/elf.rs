@@ -4,13 +4,13 @@
 //! name. A symbol of size 0 therefore names nothing. The bounds of functions without a symbol are in `unwind.rs`. Among several symbols
 //! that cover an address, the innermost wins. Among aliases, the most public one with the plainest name wins.
 
+use crate::debug_file::DebugFile;
 use crate::elf_file::{Segment, is_code, open, segments};
 use crate::elf_symbols::{Symbol, symbols};
 use crate::error::SymbolError;
 use crate::plt::plt_symbols;
 use crate::target_path::TargetPath;
 use crate::unwind::UnwindBounds;
-use object::Object;
 
 /// A native module: its symbols and segments, decoded from the bytes of its file.
 #[derive(Debug, Clone)]
@@ -21,8 +21,7 @@ pub struct ElfImage {
     greatest_ends: Vec<u64>,
     bounds: UnwindBounds,
     segments: Vec<Segment>,
-    build_id: Option<Vec<u8>>,
-    debug_link: Option<String>,
+    debug_file: DebugFile,
 }
 
 impl ElfImage {
@@ -35,46 +34,35 @@ impl ElfImage {
             greatest_ends: Vec::new(),
             bounds: UnwindBounds::read(&file, |start, length| is_code(&segments, start, length)),
             segments,
-            build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
-            debug_link: file.gnu_debuglink().ok().flatten().map(|(name, _)| String::from_utf8_lossy(name).into_owned()),
+            debug_file: DebugFile::of(&file),
         };
         image.add(symbols(&file).chain(plt_symbols(&file)));
         Ok(image)
     }
 
-    /// Adds the symbols of a separate debug file (`bytes`) if its build id matches. Returns whether it does.
+    /// Adds the symbols of a separate debug file (`bytes`) if it is of the same build. Returns whether it is.
     pub fn add_debug_file(&mut self, bytes: impl AsRef<[u8]>) -> Result<bool, SymbolError> {
         let file = open(bytes.as_ref())?;
-        let id = file.build_id().ok().flatten();
-        if id.is_none() || id != self.build_id.as_deref() {
+        if !self.debug_file.is(&file, bytes.as_ref()) {
             return Ok(false);
         }
         self.add(symbols(&file));
         Ok(true)
     }
 
-    /// Possible paths of a separate debug file, best first; `path` is the module's own.
-    pub fn debug_file_paths(&self, path: &TargetPath) -> Vec<TargetPath> {
-        let mut paths = Vec::new();
-        if let Some([first, rest @ ..]) = self.build_id.as_deref().filter(|id| id.len() >= 2) {
-            let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-            paths.push(format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug").into());
-        }
-        // Linkers write no debug link with a directory in it.
-        if let Some(link) = self.debug_link.as_deref().filter(|link| !link.is_empty() && !link.contains('/')) {
-            let folder = path.parent().unwrap_or_default();
-            let below = |start: &str| folder.names().fold(TargetPath::from(start), |path, name| path.join(name));
-            paths.push(folder.join(link));
-            paths.push(folder.join(".debug").join(link));
-            paths.push(below("/usr/lib/debug").join(link));
-        }
-        paths.retain(|candidate| candidate != path);
-        paths
+    /// Possible paths of the debug file in a directory with symbols, best first; `module` is the module's own path.
+    pub fn debug_file_names(&self, module: &TargetPath) -> Vec<String> {
+        self.debug_file.names(module)
+    }
+
+    /// Possible paths of the debug file in the process's view, best first; `module` is the module's own path.
+    pub fn debug_file_paths(&self, module: &TargetPath) -> Vec<TargetPath> {
+        self.debug_file.paths(module)
     }
 
     /// The build id, if the linker wrote one.
     pub fn build_id(&self) -> Option<&[u8]> {
-        self.build_id.as_deref()
+        self.debug_file.build_id.as_deref()
     }
 
     /// The raw symbol that covers an address of the file's own address space; `None` outside every symbol.
@@ -147,8 +135,7 @@ mod tests {
             greatest_ends: Vec::new(),
             bounds: UnwindBounds::default(),
             segments: Vec::new(),
-            build_id: None,
-            debug_link: None,
+            debug_file: DebugFile::default(),
         };
         let symbol =
             |&(address, size, rank, name): &(u64, u64, u8, &str)| Symbol { address, size, rank, name: name.into() };

@@ -1,5 +1,6 @@
 //! A managed module, parsed from the bytes of its file.
 
+use crate::debug_file::is_file_name;
 use crate::error::SymbolError;
 use crate::inflate::inflated;
 use crate::lock_calls::LockCalls;
@@ -85,16 +86,33 @@ impl ManagedImage {
 
     /// Possible paths of the PDB, best first: beside the module, by the module's name and by the one in CodeView.
     pub fn pdb_paths(&self, module: &TargetPath) -> Vec<TargetPath> {
-        let (folder, file) = (module.parent().unwrap_or_default(), module.file_name());
+        let folder = module.parent().unwrap_or_default();
+        self.pdb_file_names(module).iter().map(|name| folder.join(name)).collect()
+    }
+
+    /// Possible paths of the PDB in a directory with symbols, best first: as in a symbol store, and by its names.
+    pub fn pdb_names(&self, module: &TargetPath) -> Vec<String> {
+        let Some(view) = &self.code_view else { return Vec::new() };
+        let id: String = view.guid.to_string().split('-').collect();
+        let names = self.pdb_file_names(module);
+        let in_store = names.iter().map(|name| {
+            let name = name.to_lowercase();
+            format!("{name}/{id}FFFFFFFF/{name}")
+        });
+        in_store.chain(names.iter().cloned()).collect()
+    }
+
+    fn pdb_file_names(&self, module: &TargetPath) -> Vec<String> {
+        let file = module.file_name();
         let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-        let mut paths = vec![folder.join(format!("{stem}.pdb"))];
-        if let Some(name) = self.code_view.as_ref().and_then(|view| view.path.rsplit(['/', '\\']).next()) {
-            let written = folder.join(name);
-            if !name.is_empty() && !paths.contains(&written) {
-                paths.push(written);
-            }
+        let mut names = vec![format!("{stem}.pdb")];
+        if let Some(name) = self.code_view.as_ref().and_then(|view| view.path.rsplit(['/', '\\']).next())
+            && is_file_name(name)
+            && names[0] != name
+        {
+            names.push(name.to_owned());
         }
-        paths
+        names
     }
 
     /// Finds the `lock` statements in `bytes`, the module's file.

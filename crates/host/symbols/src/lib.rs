@@ -67,6 +67,7 @@ mod argument;
 mod brackets;
 mod bundle;
 mod bytes;
+mod debug_file;
 mod declared;
 mod demangle;
 mod elf;

@@ -210,6 +210,13 @@ fn a_module_says_what_it_is() {
     assert_eq!(image.mvid().unwrap().to_string().len(), 36);
     assert_eq!(image.pdb_paths(&"/app/renamed.dll".into()), ["/app/renamed.pdb", "/app/names.pdb"]);
     assert_eq!(image.pdb_paths(&"names.dll".into()), ["names.pdb"]);
+    let id: String = image.code_view().unwrap().guid.to_string().split('-').collect();
+    assert_eq!(id.len(), 32);
+    let in_store = |name: &str| format!("{name}/{id}FFFFFFFF/{name}");
+    assert_eq!(
+        image.pdb_names(&"/app/Renamed.dll".into()),
+        [in_store("renamed.pdb"), in_store("names.pdb"), "Renamed.pdb".to_owned(), "names.pdb".to_owned()]
+    );
 }
 
 #[test]

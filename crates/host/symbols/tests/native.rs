@@ -100,9 +100,13 @@ fn a_stripped_module_gets_its_names_back_from_its_debug_file() {
     assert_eq!(
         image.debug_file_paths(&"/opt/lib/native.so".into()),
         [
-            TargetPath::from(format!("/usr/lib/debug/.build-id/{}/{}.debug", &id[..2], &id[2..])),
-            "/opt/lib/native.debug".into(),
+            TargetPath::from("/opt/lib/native.debug"),
+            "/opt/lib/native.so.dbg".into(),
+            "/opt/lib/native.so.debug".into(),
             "/opt/lib/.debug/native.debug".into(),
+            "/opt/lib/.debug/native.so.dbg".into(),
+            "/opt/lib/.debug/native.so.debug".into(),
+            format!("/usr/lib/debug/.build-id/{}/{}.debug", &id[..2], &id[2..]).into(),
             "/usr/lib/debug/opt/lib/native.debug".into(),
         ]
     );
@@ -113,6 +117,34 @@ fn a_stripped_module_gets_its_names_back_from_its_debug_file() {
     assert_eq!(image.symbol(0x1101), None);
     assert!(image.add_debug_file(DEBUG).unwrap());
     assert_eq!(image.symbol(0x1101), Some("_ZL12hidden_locali"));
+}
+
+#[test]
+fn without_a_build_id_the_checksum_in_the_debug_link_decides() {
+    let mut bytes = STRIPPED.to_vec();
+    let id = ElfImage::parse(STRIPPED).unwrap().build_id().unwrap().to_vec();
+    let at = bytes.windows(20).position(|window| window == id).unwrap();
+    // The kind of the note: its heading ends with the kind and the name `GNU`.
+    bytes[at - 8] = 1;
+    let mut image = ElfImage::parse(&bytes).unwrap();
+    assert_eq!(image.build_id(), None);
+    let last = DEBUG.len() - 1;
+    let mut other = DEBUG.to_vec();
+    other[last] ^= 1;
+    assert!(!image.add_debug_file(&other).unwrap());
+    assert_eq!(image.symbol(0x1101), None);
+    assert!(image.add_debug_file(DEBUG).unwrap());
+    assert_eq!(image.symbol(0x1101), Some("_ZL12hidden_locali"));
+}
+
+#[test]
+fn a_damaged_debug_file_adds_nothing_and_spoils_nothing() {
+    for length in (0..DEBUG.len()).step_by(97) {
+        let mut image = ElfImage::parse(STRIPPED).unwrap();
+        // Cut in a table, it has fewer names or is refused. What the module has itself remains.
+        let _ = image.add_debug_file(&DEBUG[..length]);
+        assert_eq!(image.symbol(0x110f), Some("plain_function"), "{length}");
+    }
 }
 
 #[test]

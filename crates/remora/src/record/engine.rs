@@ -43,6 +43,7 @@ impl Engine {
             event: plan.event,
             frequency: plan.frequency,
             signal_budget: plan.signal_budget,
+            symbols: plan.symbols.clone(),
             timeout: ATTACH_TIMEOUT,
         };
         let spool = Spool::create(output)?;

@@ -35,6 +35,7 @@ const HURRIED_TIMEOUT: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(50);
 const OWN_FREQUENCY: &str =
     "The runtime's sampler takes about 1,000 samples a second of each thread: --frequency has no effect.";
+const NO_SYMBOLS: &str = "The runtime's sampler shows no native frames and no lines: --symbols has no effect.";
 /// Shown before the recording.
 const WRONG_MARKS: &str = "this runtime marks nearly all samples of its own sampler as outside managed code: `-e cpu` will find nearly nothing, \
                            use `-e wall` (.NET 10.0.4 and later do better)";
@@ -87,6 +88,9 @@ impl EventPipe {
             note(WRONG_MARKS);
         }
         let mut notes = vec![OWN_FREQUENCY.to_owned()];
+        if !plan.symbols.is_empty() {
+            notes.push(NO_SYMBOLS.to_owned());
+        }
         let mut of_the_agent = None;
         if let Some(InPlaceOf { because, facts }) = in_place_of {
             notes.push(format!("The agent was not used: {because}."));

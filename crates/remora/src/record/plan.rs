@@ -7,7 +7,7 @@ use crate::output::{Destination, FileFormat, NamedFormat, Output, default_output
 use jiff::Zoned;
 use remora_attach::Process;
 use remora_profile::{ApplicationRule, Event};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The resolved flags.
@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) duration: Option<Duration>,
     /// The engine.
     pub(crate) engine: EngineChoice,
+    /// Directories with symbols.
+    pub(crate) symbols: Vec<PathBuf>,
     /// How frames of the runtime are shown.
     pub(crate) runtime_frames: RuntimeFramesArgs,
     /// Which code is the application's.
@@ -51,6 +53,7 @@ impl Plan {
             duration: args.duration,
             engine: args.engine,
             rule: args.application.rule(),
+            symbols: args.symbols.clone(),
             runtime_frames: args.runtime_frames,
             json: args.json,
             receipt: args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force)),
@@ -85,6 +88,12 @@ impl Plan {
 
 fn refuse_contradictions(args: &RecordArgs) -> Result<(), Failure> {
     let usage = |message: &str| Err(Failure::Usage(message.to_owned()));
+    if let Some(folder) = args.symbols.iter().find(|folder| !folder.is_dir()) {
+        return usage(&format!("--symbols {} is no directory; give one with debug files or PDBs", folder.display()));
+    }
+    if !args.symbols.is_empty() && args.engine == EngineChoice::EventPipe {
+        return usage("the eventpipe engine reads no symbols; leave out --symbols or --engine");
+    }
     let stdout = Some(Path::new("-"));
     let output = args.output.as_deref();
     let receipt = args.receipt.as_deref();
@@ -139,6 +148,12 @@ mod tests {
     }
 
     #[test]
+    fn directories_with_symbols_keep_their_order() {
+        let plan = plan("--symbols /usr --symbols /").expect("they exist");
+        assert_eq!(plan.symbols, [Path::new("/usr"), Path::new("/")]);
+    }
+
+    #[test]
     fn a_format_by_name_beats_the_extension_and_names_the_default() {
         assert_eq!(plan("-o a.html --format folded").expect("fine").named.expect("named").format.name(), "folded");
         assert_eq!(plan("--format remora").expect("fine").format.ending(), ".remora");
@@ -161,6 +176,8 @@ mod tests {
             ("--json -o - --format folded", "--json prints to standard output"),
             ("--json --receipt -", "--json prints to standard output"),
             ("-o a.html --receipt a.html", "the same file"),
+            ("--symbols /no/such/folder", "--symbols /no/such/folder is no directory; "),
+            ("--symbols / --engine eventpipe", "leave out --symbols"),
             ("-o -", "add --format"),
             ("-o a.svg", "unknown format"),
             ("--format svg", "unknown format"),
