@@ -1,14 +1,16 @@
-//! `cargo xtask dist`: builds the command as it ships. Live tests run this command.
+//! `cargo xtask dist`: builds the command as it ships, and packs it. Live tests run this command.
 //!
 //! Zig links the command and its libraries against glibc 2.17, so that they load wherever .NET runs. Zig and `cargo-zigbuild` come from
 //! PyPI as files, pinned by hash. Each library has a budget, and exceeding it is a failure: size, needed libraries, required glibc,
-//! exports.
+//! exports. `dev/packages` packs the command, and its tests install each package and run what it contains.
 
 mod facts;
 
 use crate::outcome::{Context, Outcome, bail};
-use crate::{packages, process};
+use crate::test_output::{Count, conclude, nextest};
+use crate::{cache, packages, process};
 use facts::Facts;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,13 +28,26 @@ pub const RECORDINGS: Library = Library { kind: "recordings", most_bytes: 320 * 
 /// For heap snapshots. Measured: 236 KiB.
 pub const HEAP: Library = Library { kind: "heap", most_bytes: 256 * 1024 };
 
+/// The crate that packs the command, and tests the packages.
+pub const PACKER: &str = "remora-packages";
+
 /// The build target, with its glibc version.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const GLIBC: (u32, u32) = (2, 17);
 
 /// Runs the task.
 pub fn run(_: &[String]) -> Outcome<()> {
-    command().map(drop)
+    conclude(packages()?)
+}
+
+/// Builds the command and packs it; runs the tests that open each package.
+pub fn packages() -> Outcome<Count> {
+    let command = command()?;
+    let folder = cache::empty_folder(&folder()?.join("packages"))?;
+    println!("\n{}", folder.display());
+    process::run(process::cargo().args(["run", "--quiet", "--package", PACKER, "--"]).args([&command, &folder]))?;
+    let environment: [(_, OsString); 2] = [("REMORA_BIN", command.into()), ("REMORA_PACKAGES", folder.into())];
+    nextest(&["--package", PACKER], &environment)
 }
 
 /// Builds the command for shipping, checks what it and its libraries need, and returns its path.
