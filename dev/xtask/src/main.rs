@@ -57,7 +57,7 @@ const TASKS: &[Task] = &[
     task("e2e", "[--runtime MAJOR] [FILTER]", test_run::run_end_to_end, "run only the tests on live runtimes"),
     task("soak", "HOURS [--rounds N] [--seed S] [--first N]", soak::run, SOAK),
     task("ci", "", ci::run, "run every check and every test"),
-    task("dist", "", dist::run, "build the command as it ships: its libraries load on old systems, within a budget"),
+    task("dist", "", dist::run, DIST),
     task("targets", "", print_targets, "fetch the runtimes, compile the test programs, print the environment"),
     task("bench", "[--quick] [--only GROUP]... [--help]", bench::run, "measure what Remora costs and how true it is"),
     task(
@@ -75,6 +75,8 @@ const TASKS: &[Task] = &[
 
 const SOAK: &str =
     "attach, record, interrupt and kill at random moments, until something fails (docs/internals/soak.md)";
+const DIST: &str =
+    "build the command as it ships, for old systems and within a budget, pack it, install each package and run it";
 const EXPLORE: &str =
     "run the agent in the runtime model under many schedules, show one, or try each way to break the agent";
 const CONTRACT: &str = "run the tests that hold clauses and write docs/authors/contract.md; --check writes nothing, --tables runs nothing, \
