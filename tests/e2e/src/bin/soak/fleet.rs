@@ -3,7 +3,7 @@
 
 use crate::growth::{self, Window};
 use crate::place::{self, Place};
-use remora_e2e::{Runtime, Start, Target, until};
+use remora_e2e::{Facts, Runtime, Start, Target, until};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,9 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
 ];
 /// Rounds after which one-time growth is over.
 const SETTLED: u64 = 3;
+/// Libraries that may stay in a target, after main profilers that were killed. Each holds one of the runtime's 32 places for profilers, and
+/// only the end of the target frees them.
+const MOST_STAYING: usize = 24;
 /// It starts threads and children on request.
 const UNSTEADY: &str = "unsteady";
 /// It ends as requested.
@@ -114,8 +117,14 @@ impl Seat {
         running.insert(Running { target, control, settled: None, rounds: 0, owed: 0 })
     }
 
+    /// Whether so many libraries stay in the target that the runtime will soon refuse another one.
+    pub fn is_full(&self) -> bool {
+        let staying = |running: &Running| growth::staying(&Facts::of(running.target.pid())).len();
+        self.running.as_ref().is_some_and(|running| staying(running) >= MOST_STAYING)
+    }
+
     /// Asks the target to end, and returns its measurements.
-    pub fn end(mut self) -> Option<Ended> {
+    pub fn end(&mut self) -> Option<Ended> {
         let name = self.name();
         let Running { target, control, settled, rounds, .. } = self.running.take()?;
         target.go_on();

@@ -22,6 +22,7 @@ mod plan;
 mod round;
 mod tally;
 
+use fleet::Seat;
 use place::Place;
 use plan::Plan;
 use remora_e2e::message_of;
@@ -129,6 +130,9 @@ impl Shared {
             let plan = Plan::of(self.order.seed, round);
             let number = (plan.seat % seats.len() as u64) as usize;
             let seat = &mut seats[number];
+            if seat.is_full() {
+                self.end(seat);
+            }
             let begun = Instant::now();
             self.note(&format!("{round}\tbegins\t{}\t{plan:?}", seat.name()));
             let outcome = catch_unwind(AssertUnwindSafe(|| round::run(&plan, seat, place)));
@@ -145,16 +149,19 @@ impl Shared {
                 self.tally().add(&plan, done);
             }
         }
-        for seat in seats {
-            let name = seat.name();
-            match catch_unwind(AssertUnwindSafe(|| seat.end())) {
-                Ok(Some(ended)) => {
-                    self.found_in(&name, &ended.faults);
-                    self.tally().ended.push(ended);
-                }
-                Ok(None) => {}
-                Err(cause) => self.found_in(&name, &[message_of(cause.as_ref()).to_owned()]),
+        seats.iter_mut().for_each(|seat| self.end(seat));
+    }
+
+    /// Ends the target of a seat, if it has one, and notes how it has changed.
+    fn end(&self, seat: &mut Seat) {
+        let name = seat.name();
+        match catch_unwind(AssertUnwindSafe(|| seat.end())) {
+            Ok(Some(ended)) => {
+                self.found_in(&name, &ended.faults);
+                self.tally().ended.push(ended);
             }
+            Ok(None) => {}
+            Err(cause) => self.found_in(&name, &[message_of(cause.as_ref()).to_owned()]),
         }
     }
 
