@@ -26,7 +26,8 @@ impl Agent {
     /// Attaches, to sample at `frequency` hertz.
     pub fn attach_at(library: &[u8], process_id: u32, event: Event, frequency: u32) -> Outcome<Agent> {
         let process = remora_attach::find(process_id)?;
-        let options = Options { event, frequency, signal_budget: None, timeout: Duration::from_secs(5) };
+        let timeout = Duration::from_secs(5);
+        let options = Options { event, frequency, signal_budget: None, timeout, symbols: Vec::new() };
         let before = Snapshot::take(Path::new("/proc"), process_id)?;
         Ok(Agent { session: Session::attach(&process, library, &options)?, before })
     }

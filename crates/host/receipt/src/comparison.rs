@@ -188,7 +188,8 @@ impl Case<'_> {
     }
 
     fn why_our_child(&self, child: &Child) -> Option<String> {
-        if let Some(library) = &child.library {
+        // A child that the target itself forks has what stays in the target, too, until it executes its program.
+        if let Some(library) = child.library.as_ref().filter(|library| !self.was_inert(library)) {
             return Some(format!("a forked copy of the target, with {library} in it, did not end"));
         }
         let earlier =

@@ -1,5 +1,6 @@
 //! Reads one process's part of a `/proc` tree. The only file of this crate that touches the file system.
 
+use crate::left::stays_on_purpose;
 use crate::parse::{self, Stat, Status};
 use crate::snapshot::{Child, Descriptor, Memory, Placed, Presence, Signals, Snapshot, Thread, Unread};
 use crate::{Error, Kind, Result};
@@ -283,7 +284,8 @@ impl Reader {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             text => self.noted_unless_vanished(Kind::Child, &path, text),
         };
-        parse::maps(&text?).ours.into_iter().next().map(|mapping| mapping.path)
+        let mut ours = parse::maps(&text?).ours.into_iter().map(|mapping| mapping.path);
+        ours.find(|path| !stays_on_purpose(path))
     }
 }
 

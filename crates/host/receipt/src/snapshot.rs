@@ -79,7 +79,7 @@ pub struct Child {
     pub name: String,
     /// Whether it has ended, and waits for `wait`.
     pub zombie: bool,
-    /// Path of a library of ours among its mappings: a forked copy of the target has one.
+    /// Path of a library of ours among its mappings, without those that stay on purpose: a forked copy of the target has one.
     pub library: Option<String>,
 }
 

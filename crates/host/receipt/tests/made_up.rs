@@ -216,6 +216,21 @@ fn det_14_children_are_left_by_id_by_library_or_by_name() {
     assert!(receipt(&facts, |tree| tree.child(403, "x", 'Z', "")).clean());
 }
 
+/// On a busy machine, a child took seconds to execute its program.
+#[test]
+fn regression_a_child_of_the_target_itself_was_called_a_copy_since_a_library_stays_in_both() {
+    let stays = LIBRARY.replace("-1.so", "-2-stays.so");
+    let tree = Tree::new();
+    tree.append("100/maps", &stays);
+    let before = tree.snapshot();
+    tree.child(401, "x", 'S', &stays);
+    let receipt = Receipt::between(&before, &tree.snapshot(), &facts());
+    assert!(receipt.clean(), "{receipt}");
+    tree.child(402, "x", 'S', &format!("{stays}{LIBRARY}"));
+    let receipt = Receipt::between(&before, &tree.snapshot(), &facts());
+    assert_left(&receipt, Kind::Child, "a forked copy");
+}
+
 #[test]
 fn children_are_searched_for_where_the_kernel_lists_none() {
     let tree = Tree::new();
