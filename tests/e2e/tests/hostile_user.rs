@@ -235,6 +235,42 @@ fn a_remora_that_ignores_permissions_reads_no_file_of_roots_for_a_target() {
     assert_eq!(capable_row(&hostile)["runtime_version"], Value::Null);
 }
 
+/// A process maps a library, puts a link to root's file in its place, and waits until `remora` has read its mappings. Then it executes a
+/// set-user-ID program that becomes root altogether. The file was read with the rights of that program.
+#[test]
+fn a_program_that_becomes_root_after_the_mappings_were_read_lends_them_no_rights() {
+    let folder = open_folder();
+    let [library, secret, program, waits] =
+        ["libcoreclr.so", "secret", "program", "waits.so"].map(|name| folder.path().join(name));
+    compile("old_runtime", &["-shared", "-fPIC"], &library);
+    compile("lent_rights", &["-shared", "-fPIC"], &waits);
+    compile("lent_rights", &["-DPROGRAM"], &program);
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={USER}")).arg(format!("--regid={USER}")).args(["--clear-groups", "sh", "-c"]);
+    command.args([r#"trap 'exec "$0"' USR1; echo ready; while :; do sleep 1 & wait $!; done"#]).arg(&program);
+    let target = Start::of(command, "sh").env("LD_PRELOAD", &library).ready();
+    let version = |waits: Option<&Path>| {
+        let mut command = Remora::command();
+        command
+            .args(["ps", "--json"])
+            .env("LENDER", target.pid().to_string())
+            .envs(waits.map(|path| ("LD_PRELOAD", path)));
+        let listed = Remora::spawn(command).finish().succeeded().json();
+        let rows = listed.as_array().unwrap();
+        rows.iter().find(|row| row["process_id"] == target.pid()).map(|row| row["runtime_version"].clone())
+    };
+    assert_eq!(version(None), Some("2.0".into()), "its own file is read");
+    fs::copy(&library, &secret).unwrap();
+    fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
+    fs::remove_file(&library).unwrap();
+    symlink(&secret, &library).unwrap();
+    assert_eq!(version(None), Some(Value::Null), "its user cannot read it");
+    assert_eq!(version(Some(&waits)), Some(Value::Null), "and the program that it became was not meant");
+    let status = fs::read_to_string(format!("/proc/{}/status", target.pid())).unwrap();
+    assert!(status.contains("Uid:\t0\t0\t0\t0\n"), "it became root meanwhile: {status}");
+}
+
 /// The name of its instance lock.
 fn lock_name(hostile: &Hostile) -> String {
     let pid = hostile.pid();
