@@ -311,6 +311,45 @@ fn a_lock_that_another_user_holds_in_the_place_of_roots_holds_nobody() {
     record().failed_with(REFUSED, &["the runtime refused"]);
 }
 
+/// Another user could keep a user without `/run/user/UID` from recording.
+#[test]
+fn a_directory_of_another_user_in_the_place_of_ones_own_locks_blocks_no_recording() {
+    let hostile = Hostile::of_today("", "refusing", &[]);
+    // Not in `/tmp`, since another one is mounted there.
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let (home, program) = (folder.path().join("home"), folder.path().join("remora"));
+    fs::copy(Remora::command().get_program(), &program).unwrap();
+    fs::create_dir(&home).unwrap();
+    chown(&home, Some(USER), Some(USER)).unwrap();
+    let record = |owner: u32, mode: u32| {
+        fs::set_permissions(&home, PermissionsExt::from_mode(mode)).unwrap();
+        let script =
+            r#"mount -t tmpfs -o mode=1777 none /tmp && mkdir -m 700 "$0" && chown "$1" "$0" && shift && exec "$@""#;
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-ec", script]).arg(format!("/tmp/remora-{USER}")).arg(owner.to_string());
+        command.args(["setpriv", &format!("--reuid={USER}"), &format!("--regid={USER}"), "--clear-groups"]);
+        command.arg(&program).args(["record", "--engine", "agent", "-d", "1s", "-o", "/tmp/out.remora", "-p"]);
+        command.arg(hostile.pid()).env("HOME", &home);
+        Remora::spawn(command).finish()
+    };
+    record(USER, 0o755).failed_with(REFUSED, &["the runtime refused"]);
+    record(STRANGER, 0o755).failed_with(REFUSED, &["the runtime refused"]);
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "the lock is gone");
+    let fix = "set HOME to a directory that only you can write to";
+    record(STRANGER, 0o775).failed_with(NO_PERMISSION, &["another user has /tmp/remora-", fix]);
+    // Another command of this user has begun while the name was taken, which it is no more.
+    let locks = home.join(".remora-lock");
+    fs::create_dir(&locks).unwrap();
+    let lock = fs::File::create(locks.join(lock_name(&hostile))).unwrap();
+    for path in [locks.clone(), locks.join(lock_name(&hostile))] {
+        fs::set_permissions(&path, PermissionsExt::from_mode(if path == locks { 0o755 } else { 0o600 })).unwrap();
+        chown(path, Some(USER), Some(USER)).unwrap();
+    }
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    record(USER, 0o755).failed_with(HELD, &[]);
+}
+
 /// The user was told of leftovers after ten seconds, and to detach what a recording of root's was using.
 #[test]
 fn a_recording_by_root_is_reported_to_the_targets_user_at_once_and_one_that_was_killed_is_not() {
