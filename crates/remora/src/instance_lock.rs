@@ -2,7 +2,7 @@
 //! one attaches.
 //!
 //! The file lies in a directory of the recording user, which nobody else can write to: `/run/remora` for root, `/run/user/UID/remora` or
-//! `/tmp/remora-UID` for others. Only that user and root can open it: who can read a file can lock it. A recording is refused for the lock
+//! `/tmp/remora-UID` for others. If another user has taken that name, it is `.remora-lock` in the home directory. Only that user and root can open it: who can read a file can lock it. A recording is refused for the lock
 //! of its own user, and of root. Others see in `/proc/locks` whether root's file is locked. For the lock of the process's own user there is
 //! only a note: that user can lock any process, and name any holder. The next recording removes unlocked files of ended processes.
 //!
@@ -68,6 +68,10 @@ impl InstanceLock {
         let (name, own) = (name(process), rustix::process::geteuid().as_raw());
         let held = |holder| Err(Failure::Held { process_id: process.pid, holder: holder_text(holder) });
         for _ in 0..TRIES {
+            // It may be locked in another directory: who has taken the best one can give it back meanwhile.
+            if let Some(holder) = holder_among(own, &name) {
+                return held(holder);
+            }
             match lock(own, &name) {
                 Ok(locked) => {
                     remove_those_of_ended_processes(own);
@@ -145,9 +149,16 @@ fn name_of(process_id: u32, namespaced_pid: u32, start_time: u64) -> String {
 }
 
 /// Directories for a user's lock files, best first.
-fn directories(user: u32) -> [PathBuf; 2] {
+fn directories(user: u32) -> Vec<PathBuf> {
     let first = if user == 0 { "/run/remora".to_owned() } else { format!("/run/user/{user}/remora") };
-    [PathBuf::from(first), PathBuf::from(format!("/tmp/remora-{user}"))]
+    let home = std::env::home_dir().filter(|_| user == rustix::process::geteuid().as_raw());
+    let in_home = home.and_then(|home| in_home(&home, user));
+    [first.into(), format!("/tmp/remora-{user}").into()].into_iter().chain(in_home).collect()
+}
+
+/// The directory for who has no other, since another user has taken the name in `/tmp`. `None` if others can write to that home, too.
+fn in_home(home: &Path, user: u32) -> Option<PathBuf> {
+    open_directory(home, user).filter(|_| home.is_absolute()).map(|home| home.path.join(".remora-lock"))
 }
 
 /// Removes the lock file of a killed recorder of this process; returns its path if there was one.
@@ -497,6 +508,9 @@ mod tests {
         }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
         assert!(open_directory(&path, user + 1).is_none() && open_directory(&link, user).is_none());
+        let found = |home: &Path| in_home(home, user);
+        assert_eq!(found(folder.path()), Some(folder.path().join(".remora-lock")));
+        assert_eq!([found(Path::new("/tmp")), found(Path::new("")), found(&link)], [None, None, None]);
         let taken = [(&path, user), (&path, user + 1), (&link, user), (&folder.path().join("none"), user)];
         assert_eq!(taken.map(|(path, user)| is_taken(path, user)), [false, true, true, false]);
     }

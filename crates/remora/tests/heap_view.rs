@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "this test uses a part")]
 mod command;
 
-use command::{Directory, golden, remora};
+use command::{Directory, golden, is_root, remora};
 use expect_test::expect;
 use remora_heap_file::{State, TypeRow, Writer};
 use remora_heap_stream::{CLASS, END, FIRST_CLASS, PLAIN_CLASS, RANGE, distance, written};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::process::{Child, Command, Stdio};
 
 const BASE: u64 = 0x7f00_0000_0000;
@@ -154,6 +154,25 @@ fn where_no_index_can_stand_beside_the_file_it_is_kept_in_the_cache() {
     let nowhere = nowhere.expect("it starts");
     let shown = String::from_utf8(nowhere.stderr).expect("it is text");
     assert!(nowhere.status.code() == Some(20) && shown.contains("cannot be written"), "{shown}");
+}
+
+/// Root made a directory where the link led.
+#[test]
+fn a_cache_behind_a_link_of_another_user_gets_neither_an_index_nor_a_directory() {
+    if !is_root() {
+        // Only root can give a link away. CI runs this as root.
+        return;
+    }
+    let directory = Directory::new();
+    let file = snapshot(&directory, "a.remora-heap", 10, true);
+    fs::create_dir(directory.path("victim")).expect("made");
+    symlink("victim", directory.path(".cache")).expect("linked");
+    lchown(directory.path(".cache"), Some(64_202), None).expect("given away");
+    let mut command = view("/proc/self/fd/0");
+    command.env_remove("XDG_CACHE_HOME").env("HOME", directory.path(""));
+    let ran = command.stdin(File::open(&file).expect("it is there")).output().expect("it starts");
+    assert_eq!(ran.status.code(), Some(20), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(fs::read_dir(directory.path("victim")).expect("it is there").count(), 0);
 }
 
 /// This is known only after the whole index was written.

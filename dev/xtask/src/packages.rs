@@ -154,6 +154,32 @@ mod tests {
         assert!(archive.contains("\"pack\"") && archive.contains("\"--ignore-scripts\""), "{archive}");
     }
 
+    /// The recipe beside the repository asks neither client for it.
+    #[test]
+    fn clients_of_a_recipe_that_ci_runs_run_nothing_of_what_they_fetch() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let folder = cache::empty_folder(&repository.join("target/ci-run")).unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            make_executable(&path).unwrap();
+        };
+        file("main/.ci/run", &fs::read_to_string(repository.join(".ci/run")).unwrap());
+        file("shared/runtimes/fetch.sh", r#"echo "$PIP_ONLY_BINARY $npm_config_ignore_scripts""#);
+        for program in ["cargo", "unzip", "mcs"] {
+            file(&format!("programs/{program}"), "#!/bin/sh");
+        }
+        let path = format!("{}:{}", folder.join("programs").display(), std::env::var("PATH").unwrap());
+        let mut run = Command::new(folder.join("main/.ci/run"));
+        run.env("PATH", path).env("REMORA_CACHE", folder.join("cache"));
+        run.env_remove("PIP_ONLY_BINARY").env_remove("npm_config_ignore_scripts");
+        let ran = run.output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), ":all: true\n");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
     #[test]
     fn every_package_is_pinned_by_a_hash_and_has_a_folder_of_its_own() {
         let pins: BTreeMap<String, Package> = toml::from_str(PINS).unwrap();

@@ -235,6 +235,42 @@ fn a_remora_that_ignores_permissions_reads_no_file_of_roots_for_a_target() {
     assert_eq!(capable_row(&hostile)["runtime_version"], Value::Null);
 }
 
+/// A process maps a library, puts a link to root's file in its place, and waits until `remora` has read its mappings. Then it executes a
+/// set-user-ID program that becomes root altogether. The file was read with the rights of that program.
+#[test]
+fn a_program_that_becomes_root_after_the_mappings_were_read_lends_them_no_rights() {
+    let folder = open_folder();
+    let [library, secret, program, waits] =
+        ["libcoreclr.so", "secret", "program", "waits.so"].map(|name| folder.path().join(name));
+    compile("old_runtime", &["-shared", "-fPIC"], &library);
+    compile("lent_rights", &["-shared", "-fPIC"], &waits);
+    compile("lent_rights", &["-DPROGRAM"], &program);
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={USER}")).arg(format!("--regid={USER}")).args(["--clear-groups", "sh", "-c"]);
+    command.args([r#"trap 'exec "$0"' USR1; echo ready; while :; do sleep 1 & wait $!; done"#]).arg(&program);
+    let target = Start::of(command, "sh").env("LD_PRELOAD", &library).ready();
+    let version = |waits: Option<&Path>| {
+        let mut command = Remora::command();
+        command
+            .args(["ps", "--json"])
+            .env("LENDER", target.pid().to_string())
+            .envs(waits.map(|path| ("LD_PRELOAD", path)));
+        let listed = Remora::spawn(command).finish().succeeded().json();
+        let rows = listed.as_array().unwrap();
+        rows.iter().find(|row| row["process_id"] == target.pid()).map(|row| row["runtime_version"].clone())
+    };
+    assert_eq!(version(None), Some("2.0".into()), "its own file is read");
+    fs::copy(&library, &secret).unwrap();
+    fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
+    fs::remove_file(&library).unwrap();
+    symlink(&secret, &library).unwrap();
+    assert_eq!(version(None), Some(Value::Null), "its user cannot read it");
+    assert_eq!(version(Some(&waits)), Some(Value::Null), "and the program that it became was not meant");
+    let status = fs::read_to_string(format!("/proc/{}/status", target.pid())).unwrap();
+    assert!(status.contains("Uid:\t0\t0\t0\t0\n"), "it became root meanwhile: {status}");
+}
+
 /// The name of its instance lock.
 fn lock_name(hostile: &Hostile) -> String {
     let pid = hostile.pid();
@@ -273,6 +309,45 @@ fn a_lock_that_another_user_holds_in_the_place_of_roots_holds_nobody() {
     record().failed_with(HELD, &[]);
     chown(&locks, Some(STRANGER), Some(STRANGER)).unwrap();
     record().failed_with(REFUSED, &["the runtime refused"]);
+}
+
+/// Another user could keep a user without `/run/user/UID` from recording.
+#[test]
+fn a_directory_of_another_user_in_the_place_of_ones_own_locks_blocks_no_recording() {
+    let hostile = Hostile::of_today("", "refusing", &[]);
+    // Not in `/tmp`, since another one is mounted there.
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let (home, program) = (folder.path().join("home"), folder.path().join("remora"));
+    fs::copy(Remora::command().get_program(), &program).unwrap();
+    fs::create_dir(&home).unwrap();
+    chown(&home, Some(USER), Some(USER)).unwrap();
+    let record = |owner: u32, mode: u32| {
+        fs::set_permissions(&home, PermissionsExt::from_mode(mode)).unwrap();
+        let script =
+            r#"mount -t tmpfs -o mode=1777 none /tmp && mkdir -m 700 "$0" && chown "$1" "$0" && shift && exec "$@""#;
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-ec", script]).arg(format!("/tmp/remora-{USER}")).arg(owner.to_string());
+        command.args(["setpriv", &format!("--reuid={USER}"), &format!("--regid={USER}"), "--clear-groups"]);
+        command.arg(&program).args(["record", "--engine", "agent", "-d", "1s", "-o", "/tmp/out.remora", "-p"]);
+        command.arg(hostile.pid()).env("HOME", &home);
+        Remora::spawn(command).finish()
+    };
+    record(USER, 0o755).failed_with(REFUSED, &["the runtime refused"]);
+    record(STRANGER, 0o755).failed_with(REFUSED, &["the runtime refused"]);
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "the lock is gone");
+    let fix = "set HOME to a directory that only you can write to";
+    record(STRANGER, 0o775).failed_with(NO_PERMISSION, &["another user has /tmp/remora-", fix]);
+    // Another command of this user has begun while the name was taken, which it is no more.
+    let locks = home.join(".remora-lock");
+    fs::create_dir(&locks).unwrap();
+    let lock = fs::File::create(locks.join(lock_name(&hostile))).unwrap();
+    for path in [locks.clone(), locks.join(lock_name(&hostile))] {
+        fs::set_permissions(&path, PermissionsExt::from_mode(if path == locks { 0o755 } else { 0o600 })).unwrap();
+        chown(path, Some(USER), Some(USER)).unwrap();
+    }
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    record(USER, 0o755).failed_with(HELD, &[]);
 }
 
 /// The user was told of leftovers after ten seconds, and to detach what a recording of root's was using.

@@ -2,7 +2,7 @@
 
 use remora_chunks::{Format, HEADER, Next, Unpacked};
 use remora_heap_file::FORMAT as HEAP;
-use remora_recording::FORMAT as RECORDING;
+use remora_recording::{Error, FORMAT as RECORDING, Recording};
 
 /// Bytes before a piece: its kind, and two for its length.
 const HEAD: usize = 3;
@@ -11,12 +11,21 @@ pub(crate) fn recording_chunks(bytes: &[u8]) -> bool {
     crate::outside::recording(&file(RECORDING, bytes))
 }
 
+/// The recording of which these are the pieces.
+pub(crate) fn read_recording(bytes: &[u8]) -> Result<Recording, Error> {
+    remora_recording::read(&file(RECORDING, bytes)[..])
+}
+
 pub(crate) fn heap_chunks(bytes: &[u8]) -> bool {
     crate::heaps::heap_file(&file(HEAP, bytes))
 }
 
 pub(crate) fn recordings() -> Vec<Vec<u8>> {
     crate::seeds::recordings().iter().map(|file| pieces(RECORDING, file)).collect()
+}
+
+pub(crate) fn pieces_of_recording(file: &[u8]) -> Vec<u8> {
+    pieces(RECORDING, file)
 }
 
 pub(crate) fn heaps() -> Vec<Vec<u8>> {

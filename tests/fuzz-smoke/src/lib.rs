@@ -22,6 +22,7 @@ mod heaps;
 mod inside;
 mod mutation;
 mod outside;
+mod recording_views;
 mod seeds;
 mod symbols;
 
@@ -41,7 +42,7 @@ pub struct Entry {
 }
 
 /// Every decoder.
-pub const ENTRIES: [Entry; 32] = [
+pub const ENTRIES: [Entry; 33] = [
     Entry { name: "wire_message", run: inside::wire_message, seeds: seeds::messages, rounds: 20_000 },
     Entry { name: "wire_config", run: inside::wire_config, seeds: seeds::configs, rounds: 20_000 },
     Entry { name: "wire_control", run: inside::wire_control, seeds: seeds::controls, rounds: 20_000 },
@@ -68,6 +69,12 @@ pub const ENTRIES: [Entry; 32] = [
     Entry { name: "heap_watch", run: heap_watch::heap_watch, seeds: heap_watch::seeds, rounds: 5_000 },
     Entry { name: "recording", run: outside::recording, seeds: seeds::recordings, rounds: 2_000 },
     Entry { name: "recording_chunks", run: chunked::recording_chunks, seeds: chunked::recordings, rounds: 20_000 },
+    Entry {
+        name: "recording_views",
+        run: recording_views::recording_views,
+        seeds: recording_views::seeds,
+        rounds: 1_000,
+    },
     Entry { name: "symbols_bundle", run: symbols::bundle, seeds: seeds::bundles, rounds: 20_000 },
     Entry { name: "symbols_image", run: symbols::image, seeds: seeds::images, rounds: 200 },
     Entry { name: "symbols_pdb", run: symbols::pdb, seeds: seeds::pdbs, rounds: 200 },

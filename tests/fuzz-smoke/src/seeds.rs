@@ -10,8 +10,10 @@ use remora_wire::{
 };
 use std::sync::atomic::AtomicU64;
 
-/// A module whose PDB is also a fixture.
+/// Modules whose PDBs are also fixtures; the second one has `lock` statements.
 pub(crate) const NAMES_DLL: &[u8] = include_bytes!("../../../crates/host/symbols/fixtures/names.dll");
+pub(crate) const LOCKS_DLL: &[u8] = include_bytes!("../../../crates/host/symbols/fixtures/locks.dll");
+pub(crate) const LOCKS_PDB: &[u8] = include_bytes!("../../../crates/host/symbols/fixtures/locks.pdb");
 
 pub(crate) fn messages() -> Vec<Vec<u8>> {
     let text = || "Größe.dll".to_owned();
@@ -270,13 +272,14 @@ pub(crate) fn recordings() -> Vec<Vec<u8>> {
 pub(crate) fn images() -> Vec<Vec<u8>> {
     vec![
         NAMES_DLL.to_vec(),
+        LOCKS_DLL.to_vec(),
         include_bytes!("../../../crates/host/symbols/fixtures/embedded.dll").to_vec(),
         include_bytes!("../../../crates/host/symbols/fixtures/toplevel.dll").to_vec(),
     ]
 }
 
 pub(crate) fn pdbs() -> Vec<Vec<u8>> {
-    vec![include_bytes!("../../../crates/host/symbols/fixtures/names.pdb").to_vec()]
+    vec![include_bytes!("../../../crates/host/symbols/fixtures/names.pdb").to_vec(), LOCKS_PDB.to_vec()]
 }
 
 pub(crate) fn elfs() -> Vec<Vec<u8>> {

@@ -7,16 +7,24 @@ use remora_symbols::{
 
 /// Number of methods read in one module.
 const MOST_METHODS: usize = 300;
+/// Offsets tried in a method.
+const LONGEST_METHOD: u32 = 128;
 /// A name is one word; longer input would add nothing new.
 const LONGEST_NAME: usize = 512;
 
 pub(crate) fn image(bytes: &[u8]) -> bool {
     let Ok(mut image) = ManagedImage::parse(bytes) else { return false };
     let _ = (image.mvid(), image.module_name(), image.assembly_name(), image.pdb_paths(&"/a/b.dll".into()));
-    let _ = image.use_embedded_pdb();
+    if !matches!(image.use_embedded_pdb(), Ok(true)) {
+        // Only the module that it belongs to takes it.
+        let _ = image.use_pdb(crate::seeds::LOCKS_PDB);
+    }
+    image.find_locks(bytes);
+    assert!(image.static_fields().map(|of_type| of_type.fields.len()).sum::<usize>() <= bytes.len());
     for token in image.method_tokens().take(MOST_METHODS) {
         let _ = image.method_name(token, &[], &[]).map(|name| name.to_string());
         look_up(image.pdb(), token);
+        look_for_locks(&image, token);
     }
     for token in image.type_tokens().take(MOST_METHODS) {
         let _ = (image.declares_finalizer(token), image.declared_events(token).len());
@@ -28,7 +36,19 @@ pub(crate) fn image(bytes: &[u8]) -> bool {
     image.method_tokens().next().is_some()
 }
 
+/// The number of offsets at which a `lock` begins. Each of the first offsets is tried: methods of the fixtures are short.
+fn look_for_locks(image: &ManagedImage, token: u32) -> usize {
+    (0..LONGEST_METHOD).chain([u32::MAX]).filter(|offset| image.enters_lock(token, *offset)).count()
+}
+
 pub(crate) fn pdb(bytes: &[u8]) -> bool {
+    let Ok(mut locks) = ManagedImage::parse(crate::seeds::LOCKS_DLL) else { panic!("the fixture is whole") };
+    if locks.use_pdb(bytes).is_ok() {
+        locks.find_locks(crate::seeds::LOCKS_DLL);
+        let found: usize = locks.method_tokens().map(|token| look_for_locks(&locks, token)).sum();
+        assert!(found > 0 || bytes != crate::seeds::LOCKS_PDB, "the fixture has locks");
+        return true;
+    }
     let Ok(image) = ManagedImage::parse(crate::seeds::NAMES_DLL) else { panic!("the fixture is whole") };
     let Some(expected) = image.code_view() else { panic!("the fixture names its PDB") };
     let Ok(pdb) = PortablePdb::parse(bytes, expected) else { return false };

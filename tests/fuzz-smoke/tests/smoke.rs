@@ -46,6 +46,9 @@ fn every_entry_survives_what_is_fed_to_it() {
     let believes = Entry { name: "believes", run: believes, seeds: || vec![vec![0; 100]], rounds: 200 };
     let found = run(&believes, 0).unwrap_or_default();
     assert!(found.starts_with("believes: round 1"), "{found}");
+    let kept = found.split("; the bytes are in ").nth(1).unwrap_or_default();
+    assert!(kept.starts_with(env!("CARGO_TARGET_TMPDIR")), "another user may have made {kept}");
+    assert!(std::fs::remove_file(kept).is_ok(), "{kept}");
     let found: Vec<String> = ENTRIES.iter().filter_map(|entry| run(entry, times)).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -105,7 +108,8 @@ fn run(entry: &Entry, times: u64) -> Option<String> {
         (0..entry.rounds * times).map(|round| mutate(inputs[(round % inputs.len() as u64) as usize], round));
     for (round, bytes) in counts.chain(mutations).enumerate() {
         if let Err(what) = feed(entry, &bytes) {
-            let kept = std::env::temp_dir().join(format!("remora-fuzz-{}-{round}", entry.name));
+            // In a folder that no other user can write to: the name can be guessed.
+            let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("remora-fuzz-{}-{round}", entry.name));
             let _ = std::fs::write(&kept, bytes);
             return Some(format!("{}: round {round} {what}; the bytes are in {}", entry.name, kept.display()));
         }

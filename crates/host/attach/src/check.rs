@@ -275,8 +275,7 @@ fn musl(process: &Process, file: &TargetPath, requirements: &Requirements, maps:
     let names = requirements.names.iter().map(String::as_str);
     let wanted: Vec<&str> = names.clone().chain(names.clone().filter_map(|name| name.strip_suffix("64"))).collect();
     let budget = Budget::new(TIME);
-    let exported =
-        |path: &TargetPath| with_elf(&budget, || process.proc.open(process.pid, path), |elf| elf.exported_of(&wanted));
+    let exported = |path: &TargetPath| with_elf(&budget, || process.program.open(path), |elf| elf.exported_of(&wanted));
     let Some(mut there) = exported(file) else {
         return Subject::Libc.unknown("musl, whose file cannot be read", [Remedy::UseEventPipe]);
     };
@@ -364,7 +363,7 @@ fn other_profilers(process: &Process, maps: &[MapEntry], budget: &Budget) -> Vec
         }
     }
     paths.retain(|path| {
-        let file = || process.proc.open(process.pid, path);
+        let file = || process.program.open(path);
         with_elf(budget, file, |elf| elf.exports(&[PROFILER_EXPORT])).unwrap_or(false)
     });
     paths.into_iter().map(TargetPath::to_string).collect()

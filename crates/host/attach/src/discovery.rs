@@ -6,7 +6,7 @@ mod inspectors;
 
 use crate::error::{Error, Reason};
 use crate::proc::{Proc, is_out_of_descriptors};
-use crate::process::{Process, has_ended, refusal, unexamined};
+use crate::process::{Process, refusal, unexamined};
 use crate::windowed::Limit;
 use inspectors::Inspectors;
 use std::collections::{HashMap, VecDeque};
@@ -147,7 +147,7 @@ fn unrecognised(proc: &Proc, pid: u32) -> Error {
     };
     let not_attachable = |reason| Error::NotAttachable { pid, reason };
     match proc.maps(pid) {
-        _ if has_ended(&stat) => not_attachable(Reason::Ended),
+        _ if stat.is_ending() => not_attachable(Reason::Ended),
         Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Error::unread(proc, pid, error),
         maps => match refusal(proc, pid, &status, &format!("user {}", status.effective_uid)) {
             Some(reason @ Reason::LacksCapability { .. }) => not_attachable(reason),

@@ -33,6 +33,7 @@ mod memory;
 pub mod placement;
 pub mod proc;
 mod process;
+mod program;
 mod remedy;
 mod requirements;
 mod reverse;
@@ -62,7 +63,8 @@ pub use memory::{Bound, Room, own_room};
 pub use placement::{
     MUSL_SUFFIX, Placed, STAYING_SUFFIX, Swept, place_library, place_library_that_may_stay, place_socket, sweep,
 };
-pub use process::{Fate, Process};
+pub use process::Process;
+pub use program::{Fate, Program};
 pub use remedy::{ProfilerFix, Remedy};
 pub use remora_symbols::{MapEntry, TargetPath, TargetText};
 pub use requirements::{Requirements, Slot};

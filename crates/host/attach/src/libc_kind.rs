@@ -5,7 +5,7 @@
 //! A file with an ambiguous name is examined by content: Debian maps musl as `libc.so`.
 
 use crate::elf::GlibcVersion;
-use crate::proc::Proc;
+use crate::program::Program;
 use crate::runtime::with_elf;
 use crate::windowed::Budget;
 use remora_symbols::{MapEntry, TargetPath};
@@ -39,28 +39,28 @@ pub enum Libc {
 
 impl Libc {
     /// Detects it from the mappings: by the names of distributions, else by content.
-    pub(crate) fn of(proc: &Proc, pid: u32, maps: &[MapEntry], budget: &Budget) -> Libc {
+    pub(crate) fn of(program: &Program, maps: &[MapEntry], budget: &Budget) -> Libc {
         maps.iter()
-            .find_map(|mapping| by_name(proc, pid, mapping, budget))
-            .or_else(|| by_content(proc, pid, maps, budget))
+            .find_map(|mapping| by_name(program, mapping, budget))
+            .or_else(|| by_content(program, maps, budget))
             .unwrap_or(Libc::Unknown)
     }
 }
 
-fn by_name(proc: &Proc, pid: u32, mapping: &MapEntry, budget: &Budget) -> Option<Libc> {
+fn by_name(program: &Program, mapping: &MapEntry, budget: &Budget) -> Option<Libc> {
     let (name, file) = (mapping.file_name(), mapping.path.clone());
     if name.starts_with("ld-musl-") || name.starts_with("libc.musl-") {
         return Some(Libc::Musl { file });
     }
     let is_glibc = name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"));
     is_glibc.then(|| {
-        let version = with_elf(budget, || proc.open(pid, &file), |elf| elf.glibc_defined()).flatten();
+        let version = with_elf(budget, || program.open(&file), |elf| elf.glibc_defined()).flatten();
         Libc::Glibc { version, file }
     })
 }
 
 /// Examines the libraries named like a C library or a dynamic linker.
-fn by_content(proc: &Proc, pid: u32, maps: &[MapEntry], budget: &Budget) -> Option<Libc> {
+fn by_content(program: &Program, maps: &[MapEntry], budget: &Budget) -> Option<Libc> {
     let may_be_one = |mapping: &&MapEntry| {
         mapping.permissions.execute
             && ["libc.", "libc-", "ld-", "ld."].iter().any(|start| mapping.file_name().starts_with(start))
@@ -68,7 +68,7 @@ fn by_content(proc: &Proc, pid: u32, maps: &[MapEntry], budget: &Budget) -> Opti
     maps.iter().filter(may_be_one).take(MOST_ASKED).find_map(|mapping| {
         let kind = with_elf(
             budget,
-            || proc.open(pid, &mapping.path),
+            || program.open(&mapping.path),
             |elf| {
                 let (version, file) = (elf.glibc_defined(), mapping.path.clone());
                 match elf.exports(&[START]) {

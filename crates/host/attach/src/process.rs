@@ -10,6 +10,7 @@ use crate::hresult::HResult;
 use crate::libc_kind::Libc;
 use crate::memory;
 use crate::proc::{Capability, Proc, Stat, Status, is_gone, is_out_of_descriptors};
+use crate::program::{Fate, Program};
 use crate::runtime::{self, Deployment, Runtime, RuntimeKind};
 use crate::socket::{self, DiagnosticsSocket};
 use crate::survey::Survey;
@@ -36,8 +37,6 @@ pub struct Process {
     pub user: Option<String>,
     /// Clock ticks from boot to its start; together with the id, unique.
     pub start_time: u64,
-    /// Its auxiliary vector: the random addresses in it differ after each exec, even of the same program. `None` if unreadable.
-    pub(crate) vector: Option<Vec<u8>>,
     /// Its executable in its own view, if readable.
     pub executable: Option<TargetPath>,
     /// Its arguments.
@@ -62,17 +61,7 @@ pub struct Process {
     /// it: they can then replace the library before the process loads it.
     pub library_directory: Option<TargetPath>,
     pub(crate) proc: Proc,
-}
-
-/// The fate of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It runs the same program.
-    Same,
-    /// It replaced its program by another, or restarted the same one.
-    Replaced,
-    /// It has ended.
-    Ended,
+    pub(crate) program: Program,
 }
 
 impl Process {
@@ -150,16 +139,12 @@ impl Process {
 
     /// Its fate since it was found. A process about to end counts as ended.
     pub fn fate(&self) -> Fate {
-        match self.proc.stat(self.pid) {
-            Ok(stat) if stat.start_time == self.start_time && !has_ended(&stat) => {}
-            // Nothing is known; whatever is done to it will fail for the same reason, and tell it.
-            Err(error) if is_out_of_descriptors(&error) => return Fate::Same,
-            Ok(_) | Err(_) => return Fate::Ended,
-        }
-        match (&self.vector, self.proc.read(self.pid, "auxv")) {
-            (Some(before), Ok(now)) if !now.is_empty() && *before != now => Fate::Replaced,
-            _ => Fate::Same,
-        }
+        self.program.fate()
+    }
+
+    /// The program that it ran when it was found, for opening its files.
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// Checks that it is still the process that was found, with the same program.
@@ -235,11 +220,9 @@ const ENDING_PAUSE: Duration = Duration::from_millis(5);
 
 /// Reads everything about a process, its files for this long. `None`: it shows no sign of .NET.
 pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) -> std::io::Result<Option<Process>> {
-    let status = proc.status(pid)?;
-    let stat = proc.stat(pid)?;
-    require_descriptors()?;
     // Before all that is read of its program.
-    let vector = proc.read(pid, "auxv").ok();
+    let (program, stat, status) = Program::with_status(proc, pid)?;
+    require_descriptors()?;
     let command_line = proc.command_line(pid)?;
     let (maps, hidden) = match proc.maps(pid) {
         Ok(maps) => (maps, false),
@@ -249,7 +232,7 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) ->
     let executable = proc.link_in_view(pid, "exe").ok();
     let environment = proc.environment(pid).unwrap_or_default();
     let budget = Budget::new(time);
-    let runtimes = runtime::runtimes(proc, pid, &maps, executable.as_ref(), &budget);
+    let runtimes = runtime::runtimes(&program, &maps, executable.as_ref(), &budget);
     let mut diagnostics = socket::find(proc, pid, (&stat, &status), (&environment, survey));
     let has_host = runtime::has_host(&maps, executable.as_ref());
     let shows_dotnet = !runtimes.is_empty() || has_host || shows_a_port(&diagnostics);
@@ -272,10 +255,9 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) ->
         uid: status.effective_uid,
         user: owner,
         start_time: stat.start_time,
-        vector,
         entry_assembly: entry_assembly(&command_line, executable.as_ref(), &runtimes),
-        architecture: architecture(proc, pid),
-        libc: Libc::of(proc, pid, &maps, &budget),
+        architecture: architecture(&program),
+        libc: Libc::of(&program, &maps, &budget),
         container: Container::of(proc, pid),
         limit: None,
         attachable: Ok(()),
@@ -285,11 +267,12 @@ pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) ->
         diagnostics,
         library_directory: None,
         proc: proc.clone(),
+        program,
     };
     process.limit = budget.reached();
     process.attachable = match process.limit {
         Some(limit) if !shows_dotnet => Err(Reason::NotExamined { limit }),
-        _ if has_ended(&stat) => Err(Reason::Ended),
+        _ if stat.is_ending() => Err(Reason::Ended),
         _ if matches!(refused, Some(Reason::LacksCapability { .. })) => refused.map_or(Ok(()), Err),
         _ => attachable(&process, (&stat, &status), &maps),
     };
@@ -340,7 +323,7 @@ fn shows_a_port(diagnostics: &Result<DiagnosticsSocket, Reason>) -> bool {
 
 /// A process of which only the ids could be read in time. `None`: it has ended.
 pub(crate) fn unexamined(proc: &Proc, pid: u32, limit: Limit) -> Option<Process> {
-    let (status, stat) = (proc.status(pid).ok()?, proc.stat(pid).ok()?);
+    let (program, stat, status) = Program::with_status(proc, pid).ok()?;
     let reason = Reason::NotExamined { limit };
     Some(Process {
         pid,
@@ -348,7 +331,6 @@ pub(crate) fn unexamined(proc: &Proc, pid: u32, limit: Limit) -> Option<Process>
         uid: status.effective_uid,
         user: None,
         start_time: stat.start_time,
-        vector: None,
         entry_assembly: None,
         architecture: None,
         libc: Libc::Unknown,
@@ -361,6 +343,7 @@ pub(crate) fn unexamined(proc: &Proc, pid: u32, limit: Limit) -> Option<Process>
         diagnostics: Err(reason),
         library_directory: None,
         proc: proc.clone(),
+        program,
     })
 }
 
@@ -398,13 +381,9 @@ fn stopped(stat: &Stat, status: &Status) -> Option<Reason> {
     Some(Reason::Stopped { by })
 }
 
-pub(crate) fn has_ended(stat: &Stat) -> bool {
-    stat.exiting || matches!(stat.state, 'Z' | 'X' | 'x')
-}
-
-fn architecture(proc: &Proc, pid: u32) -> Option<Architecture> {
+fn architecture(program: &Program) -> Option<Architecture> {
     let mut header = [0; 20];
-    proc.open_executable(pid).ok()?.read_exact(&mut header).ok()?;
+    program.open_executable().ok()?.1.read_exact(&mut header).ok()?;
     Architecture::of_header(&header)
 }
 

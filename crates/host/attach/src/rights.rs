@@ -68,6 +68,20 @@ impl Rights {
         }
     }
 
+    /// What these and the `others` of the same process have in common. `None` if it has become another user, neither of them root.
+    pub(crate) fn lesser(&self, others: &Rights) -> Option<Rights> {
+        let lesser = |this: u32, other: u32| match (this, other) {
+            (0, id) | (id, 0) => Some(id),
+            (id, other) => (id == other).then_some(id),
+        };
+        Some(Rights {
+            uid: lesser(self.uid, others.uid)?,
+            gid: lesser(self.gid, others.gid)?,
+            groups: self.groups.iter().copied().filter(|group| others.groups.contains(group)).collect(),
+            capabilities: self.capabilities & others.capabilities,
+        })
+    }
+
     /// Gives these rights to this thread until the value is dropped. Files it creates belong to that user. For our own user, the groups
     /// remain ours. The thread keeps no file capability that these rights lack, and gets none that it did not have.
     ///

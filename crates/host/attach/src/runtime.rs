@@ -4,7 +4,7 @@
 //! program, NativeAOT, and Mono. If a mapping is unreadable, the version stays unknown.
 
 use crate::elf::Elf;
-use crate::proc::Proc;
+use crate::program::Program;
 use crate::windowed::{Budget, Tables};
 use remora_symbols::{MapEntry, TargetPath};
 use std::fs::File;
@@ -110,8 +110,7 @@ pub struct Runtime {
 
 /// All runtimes of a process.
 pub(crate) fn runtimes(
-    proc: &Proc,
-    pid: u32,
+    program: &Program,
     maps: &[MapEntry],
     executable: Option<&TargetPath>,
     budget: &Budget,
@@ -124,11 +123,11 @@ pub(crate) fn runtimes(
             _ => continue,
         };
         if found.len() < MOST_RUNTIMES && !found.iter().any(|runtime| runtime.file == mapping.path) {
-            found.push(of_library(proc, pid, mapping, kind, budget));
+            found.push(of_library(program, mapping, kind, budget));
         }
     }
     if found.is_empty() {
-        found.extend(executable.and_then(|path| of_executable(proc, pid, path, budget)));
+        found.extend(executable.and_then(|path| of_executable(program, path, budget)));
     }
     found
 }
@@ -139,7 +138,7 @@ pub(crate) fn has_host(maps: &[MapEntry], executable: Option<&TargetPath>) -> bo
         || maps.iter().any(|mapping| HOST_LIBRARIES.contains(&mapping.file_name()))
 }
 
-fn of_library(proc: &Proc, pid: u32, mapping: &MapEntry, kind: RuntimeKind, budget: &Budget) -> Runtime {
+fn of_library(program: &Program, mapping: &MapEntry, kind: RuntimeKind, budget: &Budget) -> Runtime {
     let shared = version_in_path(&mapping.path);
     let mut runtime = Runtime {
         kind,
@@ -150,7 +149,7 @@ fn of_library(proc: &Proc, pid: u32, mapping: &MapEntry, kind: RuntimeKind, budg
     if kind == RuntimeKind::CoreClr && shared.is_none() {
         let facts = with_elf(
             budget,
-            || proc.open(pid, &mapping.path),
+            || program.open(&mapping.path),
             |elf| {
                 (elf.exports(&["mono_jit_init"]), elf.embedded_version().as_deref().and_then(Version::of_file_version))
             },
@@ -164,7 +163,7 @@ fn of_library(proc: &Proc, pid: u32, mapping: &MapEntry, kind: RuntimeKind, budg
     runtime
 }
 
-fn of_executable(proc: &Proc, pid: u32, executable: &TargetPath, budget: &Budget) -> Option<Runtime> {
+fn of_executable(program: &Program, executable: &TargetPath, budget: &Budget) -> Option<Runtime> {
     let name = executable.file_name();
     let runtime = |kind, version, deployment| Runtime { kind, version, file: executable.clone(), deployment };
     if MONO_PROGRAMS.contains(&name) {
@@ -172,7 +171,7 @@ fn of_executable(proc: &Proc, pid: u32, executable: &TargetPath, budget: &Budget
     }
     with_elf(
         budget,
-        || proc.open_executable(pid),
+        || program.open_executable().map(|(_, file)| file),
         |elf| {
             // One query for all names: a large program's tables are searched once.
             let exported = elf.exported_of(&[&[NATIVE_AOT_EXPORT][..], &SINGLE_FILE_EXPORTS].concat());

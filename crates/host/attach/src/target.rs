@@ -3,7 +3,8 @@
 //! Identified by a process descriptor where the kernel supports them, and by the fields of [`Process`].
 
 use crate::error::Error;
-use crate::process::{Fate, Process};
+use crate::process::Process;
+use crate::program::Fate;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -70,6 +71,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::Program;
     use crate::tests::process::MadeUp;
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
@@ -77,10 +79,9 @@ mod tests {
     /// A live process under our name: `Target` needs only id, start time and `/proc`.
     fn held(child: &Child) -> Target {
         let proc = crate::proc::Proc::default();
-        let stat = proc.stat(child.id()).expect("alive");
-        let vector = proc.read(child.id(), "auxv").ok();
+        let (program, stat, _) = Program::with_status(&proc, child.id()).expect("alive");
         let process =
-            Process { pid: child.id(), start_time: stat.start_time, vector, proc, ..MadeUp::core_clr().find() };
+            Process { pid: child.id(), start_time: stat.start_time, program, proc, ..MadeUp::core_clr().find() };
         Target::hold(&process).expect("held")
     }
 

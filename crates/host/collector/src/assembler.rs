@@ -267,7 +267,7 @@ mod tests {
 
     /// An assembler for this process, with its mappings.
     fn assembler() -> Assembler {
-        let mut files = Files::of(std::process::id());
+        let mut files = Files::of_ourselves();
         files.refresh_maps();
         Assembler::new(Profile::new(Meta::default()), Names::new(files), 0)
     }

@@ -1,8 +1,7 @@
 //! The executable of a single-file application, opened for the assemblies in it.
 
 use memchr::memmem;
-use remora_attach::TargetPath;
-use remora_attach::proc::Proc;
+use remora_attach::{Program, TargetPath};
 use remora_symbols::{BUNDLE_MARK, BUNDLED_FILE_LIMIT, Bundle, list_of_bundle};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -25,10 +24,9 @@ pub(crate) struct Executable {
 }
 
 impl Executable {
-    /// The executable of this process, if it is a single-file application.
-    pub(crate) fn of(process_id: u32) -> Option<Executable> {
-        let proc = Proc::default();
-        let (path, file) = (proc.link_in_view(process_id, "exe").ok()?, proc.open_executable(process_id).ok()?);
+    /// The file of this program, if it is a single-file application.
+    pub(crate) fn of(program: &Program) -> Option<Executable> {
+        let (path, file) = program.open_executable().ok()?;
         let bundle = bundle_in(&file).ok()??;
         Some(Executable { file, bundle, folder: path.parent()? })
     }
@@ -120,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_such_application_has_none() {
-        assert!(Executable::of(std::process::id()).is_none());
-        assert!(Executable::of(0).is_none(), "there is no such process");
+        let ourselves = Program::of(&remora_attach::proc::Proc::default(), std::process::id()).expect("it lives");
+        assert!(Executable::of(&ourselves).is_none());
     }
 }

@@ -7,6 +7,7 @@ use crate::names::Names;
 use crate::naming_budget::NamingBudget;
 use crate::shared_memory::SharedMemory;
 use crate::statics::{Described, Statics};
+use remora_attach::Program;
 use remora_heap_stream::{ClassFacts, HeapVisitor, Layout};
 use remora_wire::{Message, TypeKind};
 use std::collections::HashMap;
@@ -57,9 +58,9 @@ impl Classes {
         Classes { methods, names, ..Classes::default() }
     }
 
-    /// Those of a process, none of them known yet.
-    pub(crate) fn of_process(process_id: u32) -> Classes {
-        let mut files = Files::of(process_id);
+    /// Those of the process with this program, none of them known yet.
+    pub(crate) fn of_process(program: &Program) -> Classes {
+        let mut files = Files::of(program.clone());
         files.refresh_maps();
         let methods = Methods::new(files.for_another());
         Classes::new(Names::new(files), methods)
@@ -68,8 +69,7 @@ impl Classes {
     /// Classes of a heap that no process sends: `path` is the file of its only module, with id [`ONLY_MODULE`]. For tests of what a stream can
     /// do to this crate.
     pub fn of_file(path: &str) -> Classes {
-        let process = std::process::id();
-        let mut classes = Classes::new(Names::new(Files::of(process)), Methods::new(Files::of(process)));
+        let mut classes = Classes::new(Names::new(Files::of_ourselves()), Methods::new(Files::of_ourselves()));
         classes.statics = Statics::new(true);
         classes.message(Message::Module { index: 0, path: path.to_owned(), mvid: None });
         classes.message(Message::ModuleId { id: ONLY_MODULE, since: 0, index: Some(0) });
@@ -213,8 +213,7 @@ mod tests {
 
     #[test]
     fn regression_classes_of_one_id_were_compared_with_each_other_although_the_budget_for_names_was_spent() {
-        let process = std::process::id();
-        let mut classes = Classes::new(Names::new(Files::of(process)), Methods::new(Files::of(process)));
+        let mut classes = Classes::new(Names::new(Files::of_ourselves()), Methods::new(Files::of_ourselves()));
         let facts = |token| ClassFacts::Plain { module: 1, token, parent: 0, arguments: vec![] };
         // Compared with each other, they take hours.
         let count = 500_000;
@@ -227,8 +226,7 @@ mod tests {
 
     #[test]
     fn modules_are_read_ahead_in_the_order_in_which_they_are_reported_each_once_and_no_more_than_a_few() {
-        let process = std::process::id();
-        let mut classes = Classes::new(Names::new(Files::of(process)), Methods::new(Files::of(process)));
+        let mut classes = Classes::new(Names::new(Files::of_ourselves()), Methods::new(Files::of_ourselves()));
         assert!(!classes.read_ahead(), "none was described");
         for index in 0..MOST_AHEAD as u32 + 4 {
             classes.message(Message::Module { index, path: format!("/nowhere/{index}.dll"), mvid: None });

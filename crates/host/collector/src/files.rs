@@ -2,8 +2,8 @@
 
 use crate::bundle::Executable;
 use crate::symbol_files::{Candidate, Fit, SymbolFiles};
-use remora_attach::TargetPath;
 use remora_attach::proc::Proc;
+use remora_attach::{Program, TargetPath};
 use remora_symbols::{
     ElfImage, ManagedImage, MapEntry, NativeName, SymbolError, UnwindRules, find_mapping, mapped_name, parse_maps,
 };
@@ -49,7 +49,8 @@ pub type Mvid = [u8; 16];
 /// The target's files. Each is read once.
 #[derive(Default)]
 pub struct Files {
-    process_id: u32,
+    /// `None`: it could not be read.
+    program: Option<Program>,
     managed: HashMap<(TargetPath, Option<Mvid>), Option<Arc<ManagedImage>>>,
     /// `None` before the first search.
     executable: Option<Option<Executable>>,
@@ -106,9 +107,14 @@ impl Budget {
 }
 
 impl Files {
-    /// The files of this process, for the first reader of a command.
-    pub fn of(process_id: u32) -> Files {
-        Files { process_id, ..Files::default() }
+    /// The files of the process with this program, for the first reader of a command.
+    pub fn of(program: Program) -> Files {
+        Files { program: Some(program), ..Files::default() }
+    }
+
+    /// The files of this process itself.
+    pub(crate) fn of_ourselves() -> Files {
+        Files { program: Program::of(&Proc::default(), std::process::id()).ok(), ..Files::default() }
     }
 
     /// Also uses the symbols in these directories of the user.
@@ -119,7 +125,7 @@ impl Files {
     /// The same files for another reader. Both readers share the budget.
     pub(crate) fn for_another(&self) -> Files {
         let (budget, symbols) = (Rc::clone(&self.budget), Rc::clone(&self.symbols));
-        Files { process_id: self.process_id, budget, symbols, ..Files::default() }
+        Files { program: self.program.clone(), budget, symbols, ..Files::default() }
     }
 
     /// The managed module at `path`, with its portable PDB where there is one. A module with an `mvid` has no file of its own, and may be
@@ -139,8 +145,8 @@ impl Files {
 
     /// The bundled module of this name, if it has the `mvid` of the loaded one: others may have been loaded from bytes under the same name.
     fn bundled(&mut self, name: &TargetPath, mvid: Mvid) -> Option<Arc<ManagedImage>> {
-        let process_id = self.process_id;
-        let executable = self.executable.get_or_insert_with(|| Executable::of(process_id)).as_ref()?;
+        let program = self.program.as_ref()?;
+        let executable = self.executable.get_or_insert_with(|| Executable::of(program)).as_ref()?;
         let name = name.to_str()?;
         // Each read costs, whatever the process says about the module.
         self.budget.take(executable.bytes_to_read(name)?)?;
@@ -194,7 +200,7 @@ impl Files {
 
     /// Reads the mappings again; keeps the old ones if the target has ended.
     pub fn refresh_maps(&mut self) {
-        let maps = Proc::default().maps(self.process_id).unwrap_or_default();
+        let maps = self.program.as_ref().and_then(|program| program.maps().ok()).unwrap_or_default();
         if !maps.is_empty() {
             self.maps = maps;
         }
@@ -235,7 +241,7 @@ impl Files {
     }
 
     fn open(&self, path: &TargetPath) -> Option<File> {
-        Proc::default().open(self.process_id, path).ok()
+        self.program.as_ref()?.open(path).ok()
     }
 
     /// Reads all of a file that begins like an ELF file. Other mapped files may be large, and are not read.
@@ -290,7 +296,7 @@ impl Files {
 
     /// Reads and decodes a file with symbols; `decode` returns whether it is of the right build.
     fn fit(&self, candidate: &Candidate, decode: impl FnOnce(Vec<u8>) -> Result<bool, SymbolError>) -> Fit {
-        let bytes = candidate.open(self.process_id).and_then(|file| self.rest(file, Vec::new()));
+        let bytes = candidate.open(self.program.as_ref()).and_then(|file| self.rest(file, Vec::new()));
         match bytes.map(|bytes| self.budget.decode(|| decode(bytes))) {
             Some(Ok(true)) => Fit::Fits,
             Some(Ok(false)) => Fit::OtherBuild,
@@ -305,7 +311,7 @@ impl Files {
             // A memfd is no library and may be large: .NET 7 and later put all compiled code into one of 2 GiB.
             () if entry.deleted && entry.path.starts_with("/memfd:") => None,
             // An unlinked file is still readable through its mapping, given the rights.
-            () if entry.deleted => self.read_elf(Proc::default().open_mapped(self.process_id, entry).ok()?),
+            () if entry.deleted => self.read_elf(self.program.as_ref()?.open_mapped(entry).ok()?),
             () => self.read_elf(self.open(&entry.path)?),
         }
     }

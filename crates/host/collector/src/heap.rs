@@ -120,7 +120,7 @@ impl HeapSession {
     ) -> Result<HeapSession, NotAttached> {
         let (mut agent, _) = attach_agent_with_callbacks(process, library, Task::HeapSnapshot(wanted), None, timeout)?;
         agent.limit = Some(MemoryLimit::half());
-        let mut classes = Classes::of_process(process.pid);
+        let mut classes = Classes::of_process(process.program());
         classes.statics = Statics::new(wanted.contents == Contents::Values);
         classes.major = process.runtime().and_then(|runtime| runtime.version).map(|version| version.major);
         Ok(HeapSession {

@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn an_array_is_called_by_its_element_as_far_as_that_is_known() {
-        let mut names = Names::new(Files::of(std::process::id()));
+        let mut names = Names::new(Files::of_ourselves());
         let array = |element, rank, element_kind| TypeKind::Array { element, rank, element_kind };
         // The runtime has an id for a pointer, but does not describe it.
         let kinds = [

@@ -101,7 +101,7 @@ impl Session {
     /// # Errors
     /// [`NotAttached`]; its facts name everything that stays or is still unloading.
     pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
-        let mut files = Files::of(process.pid).with_symbols(options.symbols.clone());
+        let mut files = Files::of(process.program().clone()).with_symbols(options.symbols.clone());
         let mut unwinding = Unwinding::of(files.for_another());
         let table = unwinding.prepare();
         let (mut agent, began) =
@@ -301,7 +301,7 @@ mod tests {
             let sample = Message::Sample { thread: 1, time, weight: 1, flags: 0, addresses: vec![time] }.encode();
             ring.push(&[&sample]).expect("room");
         }
-        let mut assembler = Assembler::new(Profile::new(Meta::default()), Names::new(Files::of(std::process::id())), 0);
+        let mut assembler = Assembler::new(Profile::new(Meta::default()), Names::new(Files::of_ourselves()), 0);
         let (begun, looks) = (Instant::now(), Cell::new(0));
         // Each record takes a tenth of a pass.
         let clock = || {

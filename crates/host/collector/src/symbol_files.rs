@@ -1,10 +1,9 @@
 //! Files with symbols of another file: debug files of native modules, PDBs of assemblies.
 //!
 //! They are in directories that the user named, and at usual places in the target's view. The user's are opened with the rights of this
-//! process, the target's by [`Proc::open`] alone. A file of another build is not used, and reported.
+//! process, the target's by [`Program::open`] alone. A file of another build is not used, and reported.
 
-use remora_attach::proc::Proc;
-use remora_attach::{TargetPath, open_named_file};
+use remora_attach::{Program, TargetPath, open_named_file};
 use remora_symbols::shortened;
 use std::cell::RefCell;
 use std::fmt;
@@ -30,10 +29,10 @@ pub(crate) enum Candidate {
 
 impl Candidate {
     /// Opens it, if it is a regular file.
-    pub(crate) fn open(&self, process_id: u32) -> Option<File> {
+    pub(crate) fn open(&self, program: Option<&Program>) -> Option<File> {
         match self {
             Candidate::Named(path) => open_named_file(path).ok(),
-            Candidate::InTarget(path) => Proc::default().open(process_id, path).ok(),
+            Candidate::InTarget(path) => program?.open(path).ok(),
         }
     }
 }

@@ -131,7 +131,7 @@ impl WatchSession {
         agent.limit = Some(MemoryLimit::half());
         // No questions about static fields: their values change during heap tracking.
         agent.memory.ask(&[]);
-        let mut classes = Classes::of_process(process.pid);
+        let mut classes = Classes::of_process(process.program());
         let stream = Stream {
             epoch: classes.id_history.snapshot_begins(),
             classes,

@@ -172,7 +172,9 @@ impl Failure {
     /// Remedies with fixed text.
     fn fixed_remedy(&self) -> Option<&'static str> {
         Some(match self {
-            Failure::LockTaken { .. } => "remove it as root, or use a login that has /run/user/UID",
+            Failure::LockTaken { .. } => {
+                "remove it as root, use a login that has /run/user/UID, or set HOME to a directory that only you can write to"
+            }
             Failure::TooLargeToRead { .. } => "read it where more is free",
             Failure::NoProcess => "start one, or run remora as root to see those of other users",
             Failure::NoneAttachable { .. } => {

@@ -15,9 +15,9 @@ use rustix::fs::Mode;
 use rustix::process::geteuid;
 use std::cell::RefCell;
 use std::env;
-use std::fs::{self, DirBuilder, File, Metadata, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, BufWriter};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -132,7 +132,7 @@ impl Places {
     ) -> Result<Index, Trouble> {
         if let Some(folder) = place.parent().filter(|_| place != self.beside) {
             // If this fails, creating the file fails, too, and that error is reported.
-            let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            let _ = Folder::open_or_make_all(folder, Mode::RWXU);
         }
         let part = Part::new(place, permissions).map_err(Trouble::OfPlace)?;
         let made = self.fill(&part, key, goes_on).and_then(|()| part.place().map_err(Trouble::OfPlace));

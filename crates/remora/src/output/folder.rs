@@ -138,6 +138,19 @@ impl Folder {
         Folder::open(path)
     }
 
+    /// Opens a folder, or makes it and those above it, each with this mode. Like [`Self::open`], it follows no link of another user.
+    pub(crate) fn open_or_make_all(path: &Path, mode: Mode) -> io::Result<Folder> {
+        match (Folder::open(path), path.parent(), path.file_name()) {
+            (Err(missing), Some(above), Some(name)) if missing.kind() == io::ErrorKind::NotFound => {
+                match rustix::fs::mkdirat(Folder::open_or_make_all(above, mode)?, name, mode) {
+                    Ok(()) | Err(Errno::EXIST) => Folder::open(path),
+                    Err(errno) => Err(errno.into()),
+                }
+            }
+            (opened, ..) => opened,
+        }
+    }
+
     /// Opens the entry of a name, of any type; follows links, except those of other users.
     pub(crate) fn find(&self, name: &OsStr) -> io::Result<Found> {
         walk(self.as_fd(), Path::new(name), &mut 0).map(Found)
@@ -392,6 +405,32 @@ mod tests {
         // Other users' folders are allowed as components.
         std::os::unix::fs::chown(at("real"), Some(STRANGER), None).expect("given away");
         assert_eq!(kind("real/inner"), Ok(()));
+    }
+
+    /// Root made a directory where another user's link led, before it refused to write there.
+    #[test]
+    fn no_folder_is_made_behind_a_link_of_another_user() {
+        if !rustix::process::geteuid().is_root() {
+            // Only root can give a link away. CI runs this as root.
+            return;
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        std::fs::create_dir(at("victim")).expect("made");
+        for link in ["ours", "theirs"] {
+            symlink("victim", at(link)).expect("linked");
+        }
+        symlink("nowhere", at("dangling")).expect("linked");
+        lchown(at("theirs"), Some(STRANGER), None).expect("given away");
+        let make = |path: &str| Folder::open_or_make_all(&at(path), Mode::RWXU).map(drop).map_err(|error| error.kind());
+        for path in ["theirs/one", "theirs/one/two"] {
+            assert_eq!(make(path), Err(io::ErrorKind::PermissionDenied), "{path}");
+        }
+        assert_eq!(make("dangling/one"), Err(io::ErrorKind::NotFound));
+        assert_eq!(std::fs::read_dir(at("victim")).expect("there").count(), 0);
+        assert!(!at("nowhere").exists());
+        assert_eq!((make("ours/one/two"), make("ours/one/two"), make("three")), (Ok(()), Ok(()), Ok(())));
+        assert!(at("victim/one/two").is_dir() && at("three").is_dir());
     }
 
     #[test]

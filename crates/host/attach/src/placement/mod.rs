@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -198,14 +198,19 @@ fn first_usable<T>(
 }
 
 fn target_rights(process: &Process) -> Result<Rights, Error> {
-    let status = process.proc.status(process.pid);
-    status.map(|who| Rights::of(&who)).map_err(|_| Error::Changed { pid: process.pid, what: "has ended" })
+    let changed = |what| Error::Changed { pid: process.pid, what };
+    process.program.rights().map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => changed("has become another user"),
+        _ => changed("has ended"),
+    })
 }
 
 fn open(process: &Process, path: &TargetPath, who: &Rights, purpose: Purpose) -> Result<Directory, String> {
     let root = process.proc.path(process.pid, "root");
     let directory = Directory::open(&root, path).map_err(|errno| errno.to_string())?;
     let file_system = directory.file_system().map_err(|errno| errno.to_string())?;
+    // The path may be one that its user chose after these rights were read.
+    process.program.require_certainly_same().map_err(|_| "the process has changed".to_owned())?;
     let trusted = trusted(process, who);
     let is_chosen = process.library_directory.is_some() && purpose != Purpose::Socket;
     let access = Access {

@@ -13,8 +13,6 @@ pub use mounts::{Mount, parse_mounts};
 pub use sockets::{ListeningSocket, parse_listening};
 pub use stat::{Stat, parse_stat};
 
-use crate::foreign::{open_in_root, open_link};
-use crate::rights::Rights;
 use remora_symbols::{MapEntry, TargetPath, TargetText, parse_maps};
 use rustix::io::Errno;
 use std::fs::File;
@@ -222,39 +220,6 @@ impl Proc {
             (Some(0), Some(outside)) => outside,
             _ => 0,
         }
-    }
-
-    /// Opens the regular file at a path of the process's own view, for reading. Its user must be able to read it, or the process must have
-    /// it mapped: a service may have mapped it before it dropped the rights for it.
-    ///
-    /// # Errors
-    /// The system's; `ENOTDIR` or `EISDIR` if it is no regular file, `ENODATA` if it is empty. `EPERM` if this process may not act as that
-    /// user.
-    pub fn open(&self, pid: u32, path: &TargetPath) -> io::Result<File> {
-        match open_in_root(&self.path(pid, "root"), path, &Rights::of(&self.status(pid)?)) {
-            Err(refused @ (Errno::ACCESS | Errno::PERM)) => {
-                let maps = self.maps(pid)?;
-                let mapped = maps.iter().find(|mapping| mapping.path == *path && !mapping.deleted);
-                mapped.map_or(Err(refused.into()), |mapping| self.open_mapped(pid, mapping))
-            }
-            opened => Ok(opened?),
-        }
-    }
-
-    /// Opens the file behind a mapping of the process, deleted or not.
-    ///
-    /// # Errors
-    /// See [`Proc::open`].
-    pub fn open_mapped(&self, pid: u32, mapping: &MapEntry) -> io::Result<File> {
-        Ok(open_link(&self.path(pid, &format!("map_files/{:x}-{:x}", mapping.start, mapping.end)))?)
-    }
-
-    /// Opens the program that the process runs.
-    ///
-    /// # Errors
-    /// See [`Proc::open`].
-    pub fn open_executable(&self, pid: u32) -> io::Result<File> {
-        Ok(open_link(&self.path(pid, "exe"))?)
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Stat {
 impl Stat {
     /// Whether the process has ended, or is ending.
     pub fn is_ending(&self) -> bool {
-        self.exiting || matches!(self.state, 'Z' | 'X')
+        self.exiting || matches!(self.state, 'Z' | 'X' | 'x')
     }
 }
 

@@ -93,6 +93,11 @@ impl MadeUp {
         self.set("status", status.as_bytes());
     }
 
+    /// Sets a user, with capabilities only if it is root.
+    pub(crate) fn user(&self, uid: u32) {
+        if uid == 0 { self.identity('S', 0, 0) } else { self.identity_without_capabilities(uid) }
+    }
+
     fn write_identity(&self, state: char, tracer: u32, uid: u32, (used, limit): (u64, u64)) {
         let zeros = "0 ".repeat(18);
         self.set("stat", format!("{PID} (program) {state} {zeros}{START} 0 0\n").as_bytes());

@@ -180,6 +180,42 @@ fn a_pipe_in_place_of_the_runtimes_file_does_not_hold_us() {
     assert_eq!(kind_and_version(&made), (RuntimeKind::CoreClr, None, Deployment::Private));
 }
 
+/// A process had its mappings read, and executed a program that calls `setuid(0)`. Then the path that it had mapped and replaced by a link
+/// was opened with root's rights.
+#[test]
+fn a_path_that_was_read_before_another_program_is_not_opened_with_the_rights_of_that_one() {
+    const USER: u32 = 4_000_001;
+    const MAPS: &[u8] = b"7f00-7f10 r-xp 0 08:01 42 /opt/app/libcoreclr.so\n";
+    let version = |mode, (before, after): (u32, u32), vector: &[u8]| {
+        let made = MadeUp::core_clr();
+        made.write("opt/app", "libcoreclr.so", &library_with("coreclr_initialize", VERSION_8));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(made.in_root("opt/app/libcoreclr.so"), mode).expect("set");
+        made.set("auxv", b"before");
+        made.user(before);
+        made.becomes_a_pipe("maps");
+        std::thread::scope(|scope| {
+            let found = scope.spawn(|| made.find());
+            made.write_when_read("maps", MAPS, || {
+                // Read again where a path is refused.
+                made.remove("maps");
+                made.set("maps", MAPS);
+                made.set("auxv", vector);
+                made.user(after);
+            });
+            let process = found.join().expect("no panic");
+            process.runtime().expect("a runtime").version.map(|version| version.to_string())
+        })
+    };
+    let known = Some("8.0.4".to_owned());
+    assert_eq!(version(0o600, (0, 0), b"before"), known, "root's own");
+    assert_eq!(version(0o644, (USER, USER), b"before"), known, "a user's own");
+    assert_eq!(version(0o600, (USER, 0), b"before"), None, "the rights of the program after it");
+    assert_eq!(version(0o600, (0, USER), b"before"), None, "the rights of the program before it");
+    assert_eq!(version(0o600, (0, 0), b"after"), None, "a program of root's between others");
+    assert_eq!(version(0o644, (USER, USER), b"after"), None, "whose path it is, is not known");
+}
+
 #[test]
 fn a_process_that_keeps_its_reader_waiting_is_listed_with_the_reason() {
     let made = MadeUp::core_clr();

@@ -250,6 +250,21 @@ fn a_set_user_id_program_does_not_make_a_directory_of_roots_a_place() {
     assert!(place_library(&made.find(), b"library").is_err(), "a program that a user has started");
 }
 
+/// The same, if that program calls `setuid(0)`, and the process executed it since it was found.
+#[test]
+fn a_set_user_id_program_that_a_process_executes_after_it_was_found_makes_no_directory_of_roots_a_place() {
+    let made = MadeUp::core_clr();
+    std::fs::set_permissions(made.in_root("scratch"), PermissionsExt::from_mode(0o755)).expect("set");
+    made.user(USER);
+    let process = made.find();
+    made.user(0);
+    assert!(place_library(&process, b"library").is_err() && place_socket(&process).is_err());
+    made.user(USER + 1);
+    let error = place_library(&process, b"library").expect_err("another user's rights");
+    assert!(error.to_string().contains("has become another user"), "{error}");
+    assert_eq!(made.names_in("scratch"), Vec::<String>::new());
+}
+
 #[test]
 fn a_library_in_memory_needs_a_target_that_may_look_at_us() {
     let made = MadeUp::core_clr();

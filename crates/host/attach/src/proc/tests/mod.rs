@@ -1,6 +1,7 @@
 //! The parsers of `/proc`, on lines as kernels write them and on damaged ones.
 
 use super::*;
+use crate::program::Program;
 use crate::tests::process::{MadeUp, PID};
 
 #[test]
@@ -86,7 +87,7 @@ fn regression_a_file_that_only_a_mapping_gives_access_to_was_not_read() {
     }
     let read = |path: &str| {
         let mut text = String::new();
-        made.proc().open(PID, &path.into())?.read_to_string(&mut text).map(|_| text)
+        Program::of(&made.proc(), PID)?.open(&path.into())?.read_to_string(&mut text).map(|_| text)
     };
     assert_eq!(read("/opt/own").expect("mapped"), "own");
     for path in ["/opt/gone", "/opt/other"] {

@@ -8,7 +8,7 @@ fn files_are_read_up_to_a_sum_of_bytes_whoever_of_a_command_reads_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file");
     std::fs::write(&path, [1; 100]).expect("written");
-    let files = Files::of(std::process::id());
+    let files = Files::of_ourselves();
     let others = files.for_another();
     files.budget.left.set(250);
     let read = |files: &Files| files.read(&path.clone().into()).map(|bytes| bytes.len());
@@ -21,7 +21,7 @@ fn files_are_read_up_to_a_sum_of_bytes_whoever_of_a_command_reads_them() {
 
 #[test]
 fn no_file_is_read_once_decoding_others_has_taken_its_time() {
-    let files = Files::of(std::process::id());
+    let files = Files::of_ourselves();
     let own = std::env::current_exe().expect("a path");
     let read = || files.read(&own.clone().into_os_string().into()).is_some();
     files.budget.decode(|| until_used(Duration::from_millis(1)));
@@ -38,7 +38,7 @@ fn until_used(time: Duration) {
 
 #[test]
 fn mappings_are_read_once_a_look_and_seldom_if_that_does_not_help() {
-    let mut files = Files::of(std::process::id());
+    let mut files = Files::of_ourselves();
     let begun = Instant::now();
     let own_code = Files::of as *const () as u64;
     let mut reads = |milliseconds: u64, addresses: &[u64]| {
@@ -69,7 +69,7 @@ fn memory_with_a_name_is_not_read_and_neither_is_what_only_looks_like_a_library_
     let mut file = File::create(&path).expect("a file");
     // Sparse, like the runtime's own memory for code.
     file.set_len(LARGEST_FILE).expect("room for nothing");
-    let files = Files::of(std::process::id());
+    let files = Files::of_ourselves();
     let read = || files.read_elf(File::open(&path).expect("a file"));
     assert_eq!((read(), files.budget.left.get()), (None, MOST_BYTES));
     file.write_all(&ELF_MAGIC).expect("room");
@@ -79,7 +79,7 @@ fn memory_with_a_name_is_not_read_and_neither_is_what_only_looks_like_a_library_
     assert_eq!(read().map(|bytes| bytes.len()), Some(100));
     let code = parse_maps(b"1000-2000 r-xs 00000000 00:01 7   /memfd:doublemapper (deleted)\n").remove(0);
     assert!(code.deleted);
-    assert_eq!(Files::of(std::process::id()).native_bytes(&code), None);
+    assert_eq!(Files::of_ourselves().native_bytes(&code), None);
 }
 
 const STRIPPED: &[u8] = include_bytes!("../../../../symbols/fixtures/native.stripped.so");
@@ -101,7 +101,7 @@ fn library_beside(files: &[(&str, &[u8])]) -> tempfile::TempDir {
 /// The name of [`HIDDEN`] in the library of this folder, with symbols from `symbols` in it; and the note.
 fn hidden_name(folder: &tempfile::TempDir, symbols: &[&str]) -> (Option<String>, Option<String>) {
     let folders = symbols.iter().map(|name| folder.path().join(name)).collect();
-    let mut files = Files::of(std::process::id()).with_symbols(folders);
+    let mut files = Files::of_ourselves().with_symbols(folders);
     let line = format!("1000-9000 r-xp 00000000 08:01 7   {}/lib/native.so\n", folder.path().display());
     let entry = parse_maps(line.as_bytes()).remove(0);
     let name = files.native(&entry).expect("a library").function(HIDDEN).map(|(name, _)| name);
@@ -164,7 +164,7 @@ fn a_hostile_debug_file_costs_no_more_than_any_other_file_and_waits_for_nobody()
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
     assert_eq!(hidden_name(&folder, &["symbols", "lib"]), (None, None));
-    let mut files = Files::of(std::process::id());
+    let mut files = Files::of_ourselves();
     let line = format!("1000-9000 r-xp 00000000 08:01 7   {}/lib/native.so\n", folder.path().display());
     assert!(files.native(&parse_maps(line.as_bytes()).remove(0)).is_some());
     assert_eq!(files.budget.unread.get(), 1, "the sparse one");
@@ -181,7 +181,7 @@ fn a_pdb_is_found_in_a_directory_with_symbols_by_its_id() {
     let in_store = format!("symbols/toplevel.pdb/{}FFFFFFFF/toplevel.pdb", id.replace('-', ""));
     let has_pdb = |extra: &[(&str, &[u8])]| {
         let folder = library_beside(&[&[("app/toplevel.dll", dll)], extra].concat());
-        let mut files = Files::of(std::process::id()).with_symbols(vec![folder.path().join("symbols")]);
+        let mut files = Files::of_ourselves().with_symbols(vec![folder.path().join("symbols")]);
         let path = folder.path().join("app/toplevel.dll").into_os_string().into();
         let image = files.managed(&path, None).expect("a module");
         (image.pdb().is_some(), files.note_on_symbols().is_some())

@@ -1,0 +1,4 @@
+//! Fuzzes what reports and pages compute from a recording. What it does with the bytes, and what must hold, is in `tests/fuzz-smoke`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| remora_fuzz_smoke::feed("recording_views", bytes));
