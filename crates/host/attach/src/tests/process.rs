@@ -113,6 +113,13 @@ impl MadeUp {
         std::fs::write(self.file(name), content).expect("written");
     }
 
+    /// Puts another file in the place of one, at once: at each moment there is one of both.
+    pub(crate) fn replace(&self, name: &str, content: &[u8]) {
+        let other = self.directory.path().join("other");
+        std::fs::write(&other, content).expect("written");
+        std::fs::rename(other, self.file(name)).expect("replaced");
+    }
+
     /// Sets the machine's memory.
     pub(crate) fn machine_memory(&self, text: &str) {
         std::fs::write(self.directory.path().join("meminfo"), text).expect("written");

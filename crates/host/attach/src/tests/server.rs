@@ -245,9 +245,7 @@ fn a_program_that_was_replaced_before_it_answered_is_reported_as_replaced() {
             drop(listener);
             made.becomes_a_pipe("auxv");
             let asking = std::thread::spawn(move || attach(&process, &request(PATIENT)));
-            for vector in [&b"before"[..], b"after", b"after"] {
-                made.write_when_read("auxv", vector, || {});
-            }
+            made.write_when_read("auxv", b"before", || made.replace("auxv", b"after"));
             replaced(asking.join().expect("asked"));
         }
     }
@@ -264,9 +262,7 @@ fn regression_a_program_that_was_being_replaced_was_said_to_have_no_memory() {
     read_request(&mut stream);
     made.becomes_a_pipe("auxv");
     stream.write_all(&answer(0xFF, &0x8007_000E_u32.to_le_bytes())).expect("written");
-    for vector in [&b"before"[..], b"after", b"after"] {
-        made.write_when_read("auxv", vector, || {});
-    }
+    made.write_when_read("auxv", b"before", || made.replace("auxv", b"after"));
     let error = asking.join().expect("asked").expect_err("another program");
     assert!(matches!(error, Error::Changed { pid: 777, .. }), "{error:?}");
 }
