@@ -62,13 +62,13 @@ fn blocked_time_is_charged_to_the_method_that_waits_and_its_wait_is_known() {
                 .map(|row| (row["wait"].as_str().unwrap_or_default().to_owned(), number(&row["threads"])))
                 .collect()
         };
-        let (wait, threads) = waits(&of_tasks, "PriceService.PriceOf(").swap_remove(0);
-        assert!(wait == "task" && threads > 1, "{of_tasks:#}");
+        // On a busy machine they also wait for a CPU.
+        let is_of_many = |kind: &'static str| move |(wait, threads): &(String, u64)| wait == kind && *threads > 1;
+        assert!(waits(&of_tasks, "PriceService.PriceOf(").iter().any(is_of_many("task")), "{of_tasks:#}");
         has_problem(&of_tasks, "sync-over-async", "PriceService.PriceOf(");
         let of_locks = application(&shop(runtime, "convoy", "wall"));
         // Up to .NET 9, a `lock` statement calls the runtime without a method of the framework. Its IL says what it waits for.
-        let is_lock = |(wait, threads): &(String, u64)| wait == "lock" && *threads > 1;
-        assert!(waits(&of_locks, "Inventory.Reserve(").iter().any(is_lock), "{of_locks:#}");
+        assert!(waits(&of_locks, "Inventory.Reserve(").iter().any(is_of_many("lock")), "{of_locks:#}");
         has_problem(&of_locks, "lock-convoy", "Inventory.Reserve(");
         assert!(names(&of_locks["blocked"], "wait").contains(&"idle-runtime"), "{of_locks:#}");
     });

@@ -84,7 +84,7 @@ fn without_a_terminal_the_only_process_is_recorded_if_that_is_asked_for() {
     let heap = folder.path().join("x.remora-heap").display().to_string();
     let unnamed = "1 busy is the only .NET process that can be attached to";
     for refused in
-        [["record", "-d", "300ms", "-o", &file].as_slice(), &["heap", "-o", &heap], &["heap", "--watch", "-d", "300ms"]]
+        [["record", "-d", "300ms", "-o", &file].as_slice(), &["heap", "-o", &heap], &["heap", "--watch", "300ms"]]
     {
         run(refused).failed_with(2, &[unnamed, "add -p 1, -n NAME or --yes"]);
     }
