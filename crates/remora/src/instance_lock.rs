@@ -2,8 +2,9 @@
 //! one attaches.
 //!
 //! The file lies in a directory of the recording user, which nobody else can write to: `/run/remora` for root, `/run/user/UID/remora` or
-//! `/tmp/remora-UID` for others. If another user has taken that name, it is `.remora-lock` in the home directory. Only that user and root can open it: who can read a file can lock it. A recording is refused for the lock
-//! of its own user, and of root. Others see in `/proc/locks` whether root's file is locked. For the lock of the process's own user there is
+//! `/tmp/remora-UID` for others. If another user has taken that name, the directory is `.remora-lock` in the home directory.
+//! Only the recording user and root can open the file: who can read a file can lock it. A recording is refused for the lock of its own user,
+//! and of root. Others see in `/proc/locks` whether root's file is locked. For the lock of the process's own user there is
 //! only a note: that user can lock any process, and name any holder. The next recording removes unlocked files of ended processes.
 //!
 //! The kernel releases the lock when its owner ends, in any way. The file name has the process's innermost id, that id's namespace and

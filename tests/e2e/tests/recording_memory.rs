@@ -15,7 +15,8 @@ const TOO_LARGE: i32 = 34;
 /// A recording of some kilobytes with a million stack nodes: `Writer` packs what repeats.
 fn recording_of_a_million_nodes(file: &Path) {
     let mut profile = Profile::new(Meta { event: Event::Wall, duration: 1_000_000_000, ..Meta::default() });
-    let thread = profile.add_thread(Thread { id: 7, name: "main".to_owned() });
+    // Some formats have tables for each thread.
+    let threads = [7, 8, 9, 10].map(|id| profile.add_thread(Thread { id, name: format!("thread {id}") }));
     let frames: Vec<FrameIx> = (0..2000)
         .map(|index| {
             let (name, module) = (profile.string(&format!("libcoreclr.so+0x{index}")), profile.string("libcoreclr.so"));
@@ -24,10 +25,12 @@ fn recording_of_a_million_nodes(file: &Path) {
         })
         .collect();
     while profile.stacks().len() < 1_000_000 {
-        let first = profile.samples().len();
+        let first = profile.samples().len() / threads.len();
         let of_sample = (0..10_000).map(|depth| frames[if depth == 0 { first } else { depth % frames.len() }]);
         let stack = profile.stack_from_root(of_sample).unwrap();
-        profile.add_sample(Sample { time: 0, thread, stack, weight: 1, state: State::Running });
+        for thread in threads {
+            profile.add_sample(Sample { time: 0, thread, stack, weight: 1, state: State::Running });
+        }
     }
     fs::write(file, Writer::create(Vec::new()).unwrap().finish(&profile).unwrap()).unwrap();
 }

@@ -150,8 +150,8 @@ impl Role {
     }
 }
 
-/// The profile with each run of runtime frames without symbols as one frame. Needs some 70 bytes for each stack node, those of the result
-/// among them.
+/// The profile with each run of runtime frames without symbols as one frame. Takes the profile apart: a recording can fill the memory that a
+/// command may use, and then there is none for a second one.
 pub fn fold_runtime_frames(mut profile: Profile) -> Profile {
     let roles = roles(&profile);
     if !roles.iter().any(|role| matches!(role, Role::Runtime(_) | Role::Mark(_))) {

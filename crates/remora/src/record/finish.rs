@@ -68,8 +68,8 @@ impl Finish<'_> {
         verdict(ended, receipt.clean())
     }
 
-    /// Writes the recording to its output, and returns the profile with the frames that are shown. A whole recording is in the spool first:
-    /// there is never a second profile in memory.
+    /// Writes the recording to its output, and returns the profile with the frames that are shown. The spool has
+    /// the whole recording before its frames are folded, since folding takes the profile apart.
     fn write(&self, kept: Kept, profile: Profile) -> (Profile, Result<(), Failure>) {
         let (output, frames) = (&self.output, self.plan.runtime_frames);
         let (part, is_whole, is_recording) = match kept {
