@@ -31,6 +31,8 @@ impl HResult {
     pub const FAIL: HResult = HResult(0x8000_4005);
     /// The target was given no memory, or no thread.
     pub const OUT_OF_MEMORY: HResult = HResult(0x8007_000E);
+    /// The runtime itself got no thread.
+    pub const NOT_ENOUGH_MEMORY: HResult = HResult(0x8007_0008);
     /// The diagnostics server could not read the request.
     pub const BAD_ENCODING: HResult = HResult(0x8013_1384);
     /// The diagnostics server does not know the command.

@@ -183,11 +183,11 @@ impl Process {
         let is_of_one_that_ends = match &error {
             // An answer may also break off in its middle.
             Error::Broken { .. } | Error::Protocol(CodecError::Truncated { .. }) => true,
-            // While one thread executes another program, the kernel starts no thread (fs/exec.c, `in_exec`). The library then fails for lack
-            // of memory.
-            Error::RuntimeRefused(code) => {
-                [HResult::FAIL, HResult::RUNTIME_UNINITIALIZED, HResult::OUT_OF_MEMORY].contains(code)
-            }
+            // While one thread executes another program, the kernel starts no thread (fs/exec.c, `in_exec`). The library, or the
+            // runtime before it, then fails for lack of memory.
+            Error::RuntimeRefused(
+                HResult::FAIL | HResult::RUNTIME_UNINITIALIZED | HResult::OUT_OF_MEMORY | HResult::NOT_ENOUGH_MEMORY,
+            ) => true,
             Error::Connect { source, .. } => {
                 matches!(source.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
             }
