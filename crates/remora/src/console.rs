@@ -4,7 +4,10 @@
 
 use crate::failure::{Failure, Place};
 pub(crate) use remora_terminal::{Page, counted, grouped, harmless_json, line, percent, plain, titled};
+use rustix::termios::tcgetwinsize;
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether standard output has been written to.
@@ -25,7 +28,7 @@ pub(crate) fn prints() {
 pub(crate) fn out(page: &Page) -> Result<(), Failure> {
     prints();
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(fitted(page, &stdout).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::output(Place::StandardOutput, error)),
         _ => Ok(()),
     }
@@ -38,7 +41,14 @@ pub(crate) fn note(line: &str) {
 
 /// Writes a page to standard error.
 pub(crate) fn note_all(page: &Page) {
-    let _ = io::stderr().lock().write_all(page.as_bytes());
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(fitted(page, &stderr).as_bytes());
+}
+
+/// The text of a page, with lines that fit if `out` is a terminal.
+fn fitted<'a>(page: &'a Page, out: &impl AsFd) -> Cow<'a, str> {
+    let width = tcgetwinsize(out).map_or(0, |size| usize::from(size.ws_col));
+    if width == 0 { Cow::Borrowed(page) } else { Cow::Owned(page.wrapped(width)) }
 }
 
 /// A line on a terminal that is overwritten in place. Does nothing where standard error is not a terminal.

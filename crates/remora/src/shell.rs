@@ -12,7 +12,7 @@ use std::io;
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut CommandLine::command(), "remora", &mut script);
-    out(&String::from_utf8_lossy(&script).lines().map(line).sum::<Page>())
+    out(&String::from_utf8_lossy(&script).lines().map(line).sum::<Page>().code())
 }
 
 /// Writes a manual page for the command and one for each of its subcommands.

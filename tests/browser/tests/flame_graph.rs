@@ -531,3 +531,49 @@ fn none_one_and_very_many_stay_readable_on_any_width() {
         assert!(complaints.is_empty(), "{complaints:?}");
     }
 }
+
+/// Two threads of the pool on which an async method continues, and one that computes.
+fn with_a_pool() -> Profile {
+    let mut profile = Profile::new(Meta { duration: 1_000_000_000, frequency: 100, ..Meta::default() });
+    let mut frame = |name: &str, module: &str| {
+        let (name, module) = (profile.string(name), Some(profile.string(module)));
+        profile.frame(Frame { kind: FrameKind::Managed, name, module, file: None, line: None })
+    };
+    let framework = "System.Private.CoreLib.dll";
+    let dispatch = frame("System.Threading.ThreadPoolWorkQueue.Dispatch()", framework);
+    let resumes = "System.Runtime.CompilerServices.AsyncTaskMethodBuilder<int>.AsyncStateMachineBox<Score>.MoveNext()";
+    let (resumes, runs) =
+        (frame(resumes, framework), frame("System.Threading.ExecutionContext.RunInternal()", framework));
+    let (score, similar) = (frame("Shop.Score(int)", "Shop.dll"), frame("Shop.Similar()", "Shop.dll"));
+    for (id, frames) in [(1, &[similar][..]), (2, &[dispatch, resumes, runs, score, similar]), (3, &[dispatch, score])]
+    {
+        let thread = profile.add_thread(Thread { id, name: ".NET TP Worker".into() });
+        let stack = profile.stack_from_root(frames.iter().copied()).expect("frames");
+        for index in 0..4 {
+            let time = index * 100_000_000;
+            profile.add_sample(Sample { time, thread, stack, weight: 10_000_000, state: State::Running });
+        }
+    }
+    profile
+}
+
+#[test]
+fn threads_of_the_pool_are_one_lane_and_an_async_method_does_not_belong_to_who_resumed_it() {
+    let browser = open("pool", &with_a_pool());
+    times_are_read(&browser);
+    let lanes = "return [...document.querySelectorAll('#lanes li')].map((lane) => lane.textContent).join('; ')";
+    assert_eq!(browser.text(lanes), "All 3 threads; Thread pool: 2; .NET TP Worker (1)");
+    let resumed = "Async after an await, the caller in the stack only resumed it";
+    let (x, y) = place(&browser, "Shop.Score");
+    browser.click_at(x, y);
+    assert!(browser.text(STATUS).contains(resumed), "{}", browser.text(STATUS));
+    browser.keys(ESCAPE);
+    let (x, y) = place(&browser, "Shop.Similar");
+    browser.click_at(x, y);
+    assert!(!browser.text(STATUS).contains("Async"), "{}", browser.text(STATUS));
+    browser.keys(ESCAPE);
+    browser.click("#lanes li:nth-child(2) button");
+    let chosen = "const list = document.getElementById('thread'); return list.options[list.selectedIndex].textContent";
+    assert_eq!(browser.text(chosen), "Thread pool: 2 threads");
+    assert_eq!(browser.text(GRAPH).split(" | ").nth(1), Some("ThreadPoolWorkQueue.Dispatch 100"));
+}

@@ -5,6 +5,7 @@ const FRAMEWORK = 1;
 /** Choices of threads that are not one thread. */
 const ALL_THREADS = -1;
 const IDLE_THREADS = -2;
+const POOL_THREADS = -3;
 
 /** Gives one number after the other of what `html/packed.rs` writes. */
 const packedNumbers = (base64) => {
@@ -59,6 +60,7 @@ class Model {
     this.mergeStacks();
     this.linkChildren();
     this.markOutermost();
+    this.findResumed();
     this.findIdle();
     this.bothStates = this.values.blocked.includes(0) && this.values.blocked.includes(1);
   }
@@ -78,6 +80,7 @@ class Model {
     const chosen = [];
     for (let at = 0; at < values.node.length; at++) {
       if (thread >= 0 && values.thread[at] !== thread) continue;
+      if (thread === POOL_THREADS && !this.threads[values.thread[at]].pool) continue;
       if (thread === IDLE_THREADS && this.threadBusy[values.thread[at]] > 0) continue;
       if (state !== "all" && (values.blocked[at] === 1) !== (state === "blocked")) continue;
       if (idle || this.idle[at] === 0) chosen.push(at);
@@ -106,7 +109,7 @@ class Model {
     const kind = this.frames.kind[frame];
     const name = text(this.frames.name[frame]);
     const parts = partsOfName(name, kind === APPLICATION || kind === FRAMEWORK);
-    return { name, module: text(this.frames.module[frame]), kind, frames: [], widths: [], ...parts };
+    return { name, module: text(this.frames.module[frame]), kind, frames: [], widths: [], resumed: false, ...parts };
   }
 
   mergeStacks() {
@@ -158,6 +161,19 @@ class Model {
       path.push(node);
       for (const child of this.childrenOf(node)) todo.push(child);
     }
+  }
+
+  /** Marks methods that continue after an `await`: the box of their state machine calls them, mostly through `ExecutionContext`. */
+  findResumed() {
+    const isBox = this.methods.map(({ name }) => name.includes("AsyncStateMachineBox"));
+    const isContext = this.methods.map(({ name }) => name.startsWith("System.Threading.ExecutionContext.Run"));
+    const resumes = new Uint8Array(this.parent.length);
+    this.parent.forEach((parent, node) => {
+      const method = this.methodOfNode[node];
+      const isResumed = parent >= 0 && resumes[parent] === 1;
+      resumes[node] = isBox[method] || (isContext[method] && isResumed) ? 1 : 0;
+      if (isResumed && resumes[node] === 0 && this.methods[method].kind <= FRAMEWORK) this.methods[method].resumed = true;
+    });
   }
 
   childrenOf(node) {

@@ -49,18 +49,23 @@ class Timeline {
     return this.model.kinds.length + 1;
   }
 
-  /** All threads; then the heaviest ones, the others as one, and those that are only idle as one. */
+  /** All threads; then those of the pool as one, the heaviest ones, the others as one, and those that are only idle as one. */
   lanesOf(chosen) {
     const { values, threads, slots, threadBusy } = this.model;
     const weights = new Float64Array(threads.length);
     for (const at of chosen) weights[values.thread[at]] += values.weight[at];
     const all = [...threads.keys()].filter((thread) => weights[thread] > 0);
-    const seen = all.filter((thread) => threadBusy[thread] > 0).sort((one, other) => threadBusy[other] - threadBusy[one]);
+    const busy = all.filter((thread) => threadBusy[thread] > 0).sort((one, other) => threadBusy[other] - threadBusy[one]);
+    const pool = busy.filter((thread) => threads[thread].pool);
+    const isGrouped = pool.length > 1;
+    const seen = isGrouped ? busy.filter((thread) => !threads[thread].pool) : busy;
     const idle = all.filter((thread) => threadBusy[thread] === 0);
     const lane = (text, threads) => ({ text, threads, load: new Float64Array(slots.count * this.kinds) });
     if (all.length === 1) return [lane(this.model.threadLabel(all[0]), all)];
-    const single = seen.length > LANES ? LANES - 1 : seen.length;
-    const lanes = [lane(`All ${count(all.length)} threads`, all), ...seen.slice(0, single).map((thread) => ({ ...lane(this.model.threadLabel(thread), [thread]), thread }))];
+    const room = isGrouped ? LANES - 1 : LANES;
+    const single = seen.length > room ? room - 1 : seen.length;
+    const ofPool = isGrouped ? [{ ...lane(`Thread pool: ${count(pool.length)}`, pool), thread: POOL_THREADS }] : [];
+    const lanes = [lane(`All ${count(all.length)} threads`, all), ...ofPool, ...seen.slice(0, single).map((thread) => ({ ...lane(this.model.threadLabel(thread), [thread]), thread }))];
     if (single < seen.length) lanes.push(lane(`${count(seen.length - single)} others`, seen.slice(single)));
     if (idle.length > 0) lanes.push(lane(`${count(idle.length)} idle`, idle));
     return lanes;

@@ -2,7 +2,7 @@
 
 use crate::code_kind::{is_file_name, is_framework};
 use crate::{CodeKind, Frame, FrameIx, Profile, Sample, State, StringIx, ThreadIx, Wait};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use strum::IntoStaticStr;
 
@@ -165,8 +165,8 @@ pub struct BlockedTime {
 /// The time of the thread pool's threads, nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolTime {
-    /// Number of threads that ran work of the pool.
-    pub threads: usize,
+    /// Those that ran work of the pool.
+    pub members: BTreeSet<ThreadIx>,
     /// Those that were there in the first tenth of the recording.
     pub threads_at_first: usize,
     /// All their time.
@@ -234,7 +234,7 @@ pub struct Attribution {
     /// Whether one of them spins.
     spins: bool,
     /// Whether a thread of the pool runs it.
-    is_of_pool: bool,
+    pub is_of_pool: bool,
 }
 
 impl Attribution {
@@ -438,8 +438,8 @@ impl Sums {
 impl PoolTime {
     fn of(threads: &HashMap<ThreadIx, ThreadSum>, at_first: u64) -> PoolTime {
         let mut pool = PoolTime::default();
-        for thread in threads.values().filter(|thread| thread.is_of_pool) {
-            pool.threads += 1;
+        for (index, thread) in threads.iter().filter(|(_, thread)| thread.is_of_pool) {
+            pool.members.insert(*index);
             pool.threads_at_first += usize::from(thread.first <= Some(at_first));
             pool.total = pool.total.saturating_add(thread.total);
             pool.blocked = pool.blocked.saturating_add(thread.blocked);

@@ -89,10 +89,10 @@ fn largest(time: &ApplicationTime, wait: Wait, counts: impl Fn(&BlockedTime) -> 
 fn starvation(time: &ApplicationTime) -> Option<Finding> {
     let pool = &time.pool;
     let blocked = part(pool.blocked, pool.total);
-    if pool.threads < 2 || blocked < STARVED || part(pool.idle, pool.total) > NOT_IDLE {
+    if pool.members.len() < 2 || blocked < STARVED || part(pool.idle, pool.total) > NOT_IDLE {
         return None;
     }
     let rows = time.blocked.iter().filter(|row| row.frame.is_some() && row.wait != Wait::Cpu);
     let row = rows.max_by_key(|row| row.pool_weight)?;
-    Some(Finding::of(Problem::PoolStarvation, row, pool.threads, blocked))
+    Some(Finding::of(Problem::PoolStarvation, row, pool.members.len(), blocked))
 }

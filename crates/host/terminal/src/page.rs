@@ -7,16 +7,20 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Deref};
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// Escaped lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page(String);
+pub struct Page {
+    text: String,
+    is_code: bool,
+}
 
 /// A page of one line. Characters that could drive a terminal, including line breaks, are escaped: `\u{1b}`.
 pub fn line(text: impl AsRef<str>) -> Page {
     let mut line = plain(text.as_ref());
     line.push('\n');
-    Page(line)
+    Page { text: line, is_code: false }
 }
 
 /// An empty line and the title.
@@ -30,7 +34,21 @@ impl Page {
         // Strings and numbers always serialize.
         let mut text = harmless_json(&serde_json::to_string_pretty(value).unwrap_or_default());
         text.push('\n');
-        Page(text)
+        Page { text, is_code: true }
+    }
+
+    /// The page as a program reads it: [`Page::wrapped`] leaves it as it is.
+    pub fn code(self) -> Page {
+        Page { is_code: true, ..self }
+    }
+
+    /// The text with lines of at most `width` characters, broken between words. The rest of a line is indented by two more characters.
+    /// A longer word stays whole.
+    pub fn wrapped(&self, width: usize) -> String {
+        if self.is_code {
+            return self.text.clone();
+        }
+        self.lines().map(|line| wrapped(line, width) + "\n").collect()
     }
 }
 
@@ -38,7 +56,7 @@ impl Deref for Page {
     type Target = str;
 
     fn deref(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
@@ -50,7 +68,8 @@ impl std::fmt::Display for Page {
 
 impl AddAssign for Page {
     fn add_assign(&mut self, other: Page) {
-        self.0.push_str(&other.0);
+        self.text.push_str(&other.text);
+        self.is_code = self.is_code || other.is_code;
     }
 }
 
@@ -67,6 +86,19 @@ impl Sum for Page {
     fn sum<I: Iterator<Item = Page>>(pages: I) -> Page {
         pages.fold(Page::default(), Add::add)
     }
+}
+
+fn wrapped(line: &str, width: usize) -> String {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    let (first, others) = (" ".repeat(indent), " ".repeat(indent + 2));
+    let options = Options::new(width.max(indent + 2))
+        .initial_indent(&first)
+        .subsequent_indent(&others)
+        .break_words(false)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    textwrap::fill(&line[indent..], options)
 }
 
 /// `text` with terminal control characters escaped: `\n`, `\u{1b}`.
@@ -114,6 +146,24 @@ mod tests {
         assert_eq!(&*line(HOSTILE), format!("{shown}\n"));
         assert_eq!(&*titled(HOSTILE), format!("\n{shown}\n"));
         assert_eq!(plain(shown), shown, "what is harmless stays as it is");
+    }
+
+    #[test]
+    fn lines_were_broken_inside_words_at_the_edge_of_a_terminal() {
+        let page =
+            line("note: the thread had blocked again") + line("  ~ a thread that  waits") + line("") + line("end");
+        let expected = "note: the\n  thread had\n  blocked\n  again\n  ~ a thread\n    that\n    waits\n\nend\n";
+        assert_eq!(page.wrapped(12), expected);
+        assert_eq!(page.wrapped(80), *page);
+        assert_eq!(line("a /very/long/path b").wrapped(8), "a\n  /very/long/path\n  b\n");
+        for narrow in 0..4 {
+            assert!(page.wrapped(narrow).contains("blocked\n"), "{narrow}");
+        }
+        let json = Page::json(&["a b c d e f"]);
+        assert_eq!(
+            (json.wrapped(5), (line("a b") + line("c d").code()).wrapped(2)),
+            (json.to_string(), "a b\nc d\n".to_owned())
+        );
     }
 
     #[test]

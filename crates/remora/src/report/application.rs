@@ -3,12 +3,14 @@
 use super::findings::{self, FindingJson};
 use super::method::{Method, name, place, without_parameters};
 use crate::console::{Page, line, percent};
-use remora_profile::{ApplicationRule, ApplicationTime, Event, Profile, ThreadIx};
+use remora_profile::{ApplicationRule, ApplicationTime, Event, Profile};
 use remora_symbols::split_outside;
 use remora_terminal::Table;
 use remora_terminal::duration::show;
 use serde::Serialize;
 
+/// The row of stacks without an application method. It must fit where a name does.
+const NO_APPLICATION: &str = "no application method";
 /// Callees shown of each method.
 const CALLEES: usize = 2;
 /// Lines of each method in JSON.
@@ -45,7 +47,7 @@ fn methods(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, to
     }
     let elsewhere = time.elsewhere.saturating_sub(time.idle);
     let elsewhere = [show(elsewhere), percent(elsewhere, busy), String::new()];
-    table.row(elsewhere.into_iter().chain(["no application method on the stack".to_owned(), String::new()]));
+    table.row(elsewhere.into_iter().chain([NO_APPLICATION.to_owned(), String::new()]));
     table.render() + line(rule_text(rule))
 }
 
@@ -68,7 +70,7 @@ fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
         String::new(),
         time.idle_threads.to_string(),
         "idle".to_owned(),
-        "no application method on the stack".to_owned(),
+        NO_APPLICATION.to_owned(),
         String::new(),
     ]);
     table.render()
@@ -151,11 +153,10 @@ struct BlockedJson<'a> {
 impl<'a> ApplicationJson<'a> {
     pub(crate) fn of(
         profile: &'a Profile,
+        time: &ApplicationTime,
         rule: &'a ApplicationRule,
-        thread: Option<ThreadIx>,
         top: usize,
     ) -> ApplicationJson<'a> {
-        let time = ApplicationTime::of(profile, rule, thread);
         let of = |frame| Method::at(profile, frame);
         let methods = time.methods.iter().take(top).map(|method| {
             let Method { name, module, .. } = of(method.frame);
@@ -201,7 +202,7 @@ impl<'a> ApplicationJson<'a> {
             idle_threads: time.idle_threads,
             entry_points: entry_points.collect(),
             blocked: blocked.collect(),
-            findings: FindingJson::all(profile, &time),
+            findings: FindingJson::all(profile, time),
         }
     }
 }

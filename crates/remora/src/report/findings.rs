@@ -2,7 +2,7 @@
 
 use super::method::{Method, name, place, without_parameters};
 use crate::console::{Page, line};
-use remora_profile::{ApplicationTime, Finding, FrameIx, PoolTime, Problem, Profile};
+use remora_profile::{ApplicationTime, Event, Finding, FrameIx, PoolTime, Problem, Profile};
 use serde::Serialize;
 
 /// A paragraph for each problem.
@@ -15,8 +15,9 @@ fn words(profile: &Profile, pool: &PoolTime, finding: &Finding) -> String {
     let method = finding.frame.map(|frame| method(profile, frame)).unwrap_or_default();
     let Finding { threads, extent, .. } = finding;
     let part = format!("{:.0}%", extent * 100.0);
-    let grew = match pool.threads > pool.threads_at_first {
-        true => format!("; the pool grew from {} to {} threads", pool.threads_at_first, pool.threads),
+    let (before, after) = (pool.threads_at_first, pool.members.len());
+    let grew = match after > before {
+        true => format!("; the pool grew from {before} to {after} threads"),
         false => String::new(),
     };
     match finding.problem {
@@ -30,12 +31,19 @@ fn words(profile: &Profile, pool: &PoolTime, finding: &Finding) -> String {
             finding.wait.map(remora_profile::Wait::code).unwrap_or_default()
         ),
         Problem::LockConvoy => {
+            let all = profile.meta.duration.saturating_mul(*threads as u64).max(1);
+            let part = finding.weight as f64 / all as f64 * 100.0;
             format!(
-                "lock convoy. {extent:.1} threads at a time wait for the lock in {method}. Do less while holding it."
+                "lock convoy. {threads} threads spend {part:.0}% of their time waiting for the lock in {method}. \
+                 Do less while holding it."
             )
         }
         Problem::Spinning if finding.frame.is_none() => {
-            format!("spinning. {part} of the CPU time goes to idle pool threads, which spin before they sleep.")
+            let hint = match profile.meta.event {
+                Event::Cpu => " -e wall shows what the program waits for.",
+                Event::Wall => "",
+            };
+            format!("spinning. {part} of the CPU time goes to idle pool threads, which spin before they sleep.{hint}")
         }
         Problem::Spinning => format!("spinning. {part} of the CPU time goes to loops that only wait, in {method}."),
     }

@@ -3,7 +3,7 @@
 use super::application::ApplicationJson;
 use super::method::Method;
 use crate::console::Page;
-use remora_profile::{ApplicationRule, Profile, Summary, ThreadIx};
+use remora_profile::{ApplicationRule, ApplicationTime, Profile, Summary, ThreadIx};
 use remora_recording::Recording;
 use serde::Serialize;
 
@@ -80,6 +80,8 @@ struct Share<'a> {
     weight_nanoseconds: u64,
     waiting_nanoseconds: u64,
     samples: u64,
+    /// Whether it ran work of the thread pool.
+    pool: bool,
 }
 
 /// The whole report.
@@ -140,12 +142,13 @@ impl<'a> Part<'a> {
         (rule, top): (&'a ApplicationRule, usize),
     ) -> Part<'a> {
         let hottest = summary.methods.iter().take(top);
+        let time = ApplicationTime::of(profile, rule, thread);
         Part {
             thread: thread.map(|thread| ThreadName::of(profile, thread)),
             samples: summary.samples,
             weight_nanoseconds: summary.total_weight,
             methods: hottest.map(|hot| Method::of(profile, hot)).collect(),
-            application: ApplicationJson::of(profile, rule, thread, top),
+            application: ApplicationJson::of(profile, &time, rule, top),
             threads: summary
                 .threads
                 .iter()
@@ -154,6 +157,7 @@ impl<'a> Part<'a> {
                     weight_nanoseconds: share.weight,
                     waiting_nanoseconds: share.blocked_weight,
                     samples: share.samples,
+                    pool: time.pool.members.contains(&share.thread),
                 })
                 .collect(),
         }

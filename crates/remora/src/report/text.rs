@@ -2,8 +2,13 @@
 
 use super::application::tables;
 use crate::console::{Page, counted, grouped, line, percent};
-use remora_profile::{ApplicationRule, ApplicationTime, Event, FrameIx, HotMethod, Meta, Profile, Summary, ThreadIx};
+use remora_profile::{
+    ApplicationRule, ApplicationTime, Event, FrameIx, HotMethod, Meta, Profile, Summary, ThreadIx, ThreadShare,
+};
+use remora_terminal::Table;
 use remora_terminal::duration::show;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The whole report.
@@ -20,8 +25,9 @@ pub(super) fn render(
             let label = profile.threads()[thread.0 as usize].label();
             text += line(format!("{label}: {}, {}", counted(summary.samples, "sample"), show(summary.total_weight)));
         }
+        let time = ApplicationTime::of(profile, rule, *thread);
         if summary.samples > 0 {
-            text += tables(profile, &ApplicationTime::of(profile, rule, *thread), rule, top) + line("");
+            text += tables(profile, &time, rule, top) + line("");
         }
         text += hottest(profile, summary, top);
         if summary.samples > 0 {
@@ -30,7 +36,7 @@ pub(super) fn render(
         }
         if thread.is_none() && summary.samples > 0 {
             text += line("");
-            text += threads(profile, summary, top);
+            text += threads(profile, summary, &time.pool.members, top);
         }
     }
     text
@@ -111,35 +117,47 @@ fn with_callees(profile: &Profile, summary: &Summary, top: usize) -> Page {
 }
 
 fn methods(profile: &Profile, summary: &Summary, methods: &[&HotMethod], (top, title): (usize, &str)) -> Page {
-    let mut text = line(format!("{:>10} {:>7} {:>10} {:>7}  {title}", "self", "", "total", ""));
-    for method in methods.iter().take(top) {
-        let weights = [method.self_weight, method.total_weight];
-        text += row(weights, summary.total_weight, &label(profile, method.frame));
-    }
-    text + more(methods.len(), top)
+    let rows = methods.iter().take(top);
+    let rows = rows.map(|method| ([method.self_weight, method.total_weight], label(profile, method.frame)));
+    table(["self", "total", title], summary.total_weight, rows, methods.len())
 }
 
-/// A row of a table: two weights, each with its part of all, and what has them.
-fn row([first, second]: [u64; 2], all: u64, label: &str) -> Page {
-    let parts = [percent(first, all), percent(second, all)];
-    line(format!("{:>10} {:>7} {:>10} {:>7}  {label}", show(first), parts[0], show(second), parts[1]))
+/// Rows of two weights, each with its part of `whole`, and what has them. `count`: how many there are in all.
+fn table(
+    [first, second, title]: [&str; 3],
+    whole: u64,
+    rows: impl ExactSizeIterator<Item = ([u64; 2], String)>,
+    count: usize,
+) -> Page {
+    let mut table = Table::new(&[first, "", second, "", title]);
+    (0..4).for_each(|column| table.align_right(column));
+    let more = count.saturating_sub(rows.len());
+    for ([first, second], label) in rows {
+        table.row([show(first), percent(first, whole), show(second), percent(second, whole), label]);
+    }
+    if more > 0 {
+        let text = format!("{} more", grouped(more as u64));
+        table.row([String::new(), String::new(), String::new(), String::new(), text]);
+    }
+    table.render()
 }
 
-/// How many rows a table leaves out.
-fn more(rows: usize, top: usize) -> Page {
-    match rows.saturating_sub(top) {
-        0 => Page::default(),
-        more => line(format!("{:>37}  {} more", "", grouped(more as u64))),
+/// The threads with most time; those of the pool are one row.
+fn threads(profile: &Profile, summary: &Summary, pool: &BTreeSet<ThreadIx>, top: usize) -> Page {
+    let (of_pool, others): (Vec<_>, Vec<_>) = summary.threads.iter().partition(|share| pool.contains(&share.thread));
+    let mut rows: Vec<([u64; 2], String)> = others
+        .iter()
+        .map(|share| ([share.weight, share.blocked_weight], profile.threads()[share.thread.0 as usize].label()))
+        .collect();
+    if !of_pool.is_empty() {
+        let sum = |weight: fn(&ThreadShare) -> u64| of_pool.iter().map(|share| weight(share)).sum();
+        let label = format!("{} of the thread pool", counted(of_pool.len() as u64, "thread"));
+        rows.push(([sum(|share| share.weight), sum(|share| share.blocked_weight)], label));
+        rows.sort_by_key(|([weight, _], _)| Reverse(*weight));
     }
-}
-
-fn threads(profile: &Profile, summary: &Summary, top: usize) -> Page {
-    let mut text = line(format!("{:>10} {:>7} {:>10} {:>7}  thread", "time", "", "waiting", ""));
-    for share in summary.threads.iter().take(top) {
-        let label = profile.threads()[share.thread.0 as usize].label();
-        text += row([share.weight, share.blocked_weight], summary.total_weight, &label);
-    }
-    text + more(summary.threads.len(), top)
+    let count = rows.len();
+    rows.truncate(top);
+    table(["time", "waiting", "thread"], summary.total_weight, rows.into_iter(), count)
 }
 
 /// Name and module of a method.

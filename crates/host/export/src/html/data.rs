@@ -77,6 +77,8 @@ struct Lost {
 struct ThreadName<'a> {
     id: u32,
     name: &'a str,
+    /// Whether it ran work of the thread pool.
+    pool: bool,
 }
 
 /// Columns of text indexes, except `line` and `kind`.
@@ -119,6 +121,7 @@ impl<'a> Page<'a> {
         }
         let places = used.number();
         let of_stacks = Attribution::of_stacks(profile, rule);
+        let mut pool = vec![false; profile.threads().len()];
         let mut attributions = Distinct::default();
         let mut values = Packed::default();
         values.number(sums.len() as u64);
@@ -132,7 +135,9 @@ impl<'a> Page<'a> {
             values.number((place - node) as u64);
             values.number(sum.weight);
             values.number(sum.samples);
-            values.number(attributions.index(of_stacks[sum.stack.0 as usize]) as u64);
+            let attribution = of_stacks[sum.stack.0 as usize];
+            values.number(attributions.index(attribution) as u64);
+            pool[sum.thread.0 as usize] |= attribution.is_of_pool;
             (thread, node) = (sum.thread.0, place);
         }
         Page {
@@ -142,7 +147,12 @@ impl<'a> Page<'a> {
             strings: of_used(profile.strings(), &used.strings).map(String::as_str).collect(),
             frames: Frames::of(profile, &used, &places),
             nodes: Nodes::of(profile, &used, &places),
-            threads: profile.threads().iter().map(|thread| ThreadName { id: thread.id, name: &thread.name }).collect(),
+            threads: profile
+                .threads()
+                .iter()
+                .zip(pool)
+                .map(|(thread, pool)| ThreadName { id: thread.id, name: &thread.name, pool })
+                .collect(),
             rule: rule.to_string(),
             attributions: Attributions::of(&attributions.all, &places),
             values: values.base64(),
