@@ -113,6 +113,17 @@ impl Program {
         }
     }
 
+    /// Opens the file of a mapping by its path, as [`Program::open`] does, but does not read the mappings again.
+    ///
+    /// # Errors
+    /// See [`Program::open`].
+    pub fn open_path_of(&self, mapping: &MapEntry) -> io::Result<File> {
+        match open_in_root(&self.path("root"), &mapping.path, &self.rights()?) {
+            Err(Errno::ACCESS | Errno::PERM) => self.open_mapped(mapping),
+            opened => self.if_same(opened?),
+        }
+    }
+
     /// Opens the file behind a mapping of the process, deleted or not.
     ///
     /// # Errors

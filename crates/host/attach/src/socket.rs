@@ -4,7 +4,7 @@
 //! mistaken for it. Nothing connects here: `/proc/PID/net/unix` lists the listening sockets.
 
 use crate::error::Reason;
-use crate::proc::{Proc, Stat, Status, own_link};
+use crate::proc::{ListeningSocket, Proc, Stat, Status, own_link};
 use crate::rights::Rights;
 use crate::survey::Survey;
 use crate::view::{Directory, distinct};
@@ -12,6 +12,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use remora_symbols::{TargetPath, TargetText};
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -23,6 +24,9 @@ const SWITCHES: [&str; 4] = [
     "DOTNET_EnableDiagnostics_IPC",
     "COMPlus_EnableDiagnostics_IPC",
 ];
+
+/// Directories of listening sockets that are searched. A runtime has one.
+const MOST_BOUND: usize = 8;
 
 /// The socket of a runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,12 +71,13 @@ pub(crate) fn find(
 ) -> Result<DiagnosticsSocket, Reason> {
     let name = Name::of(proc, pid, identity);
     let listening: Option<Vec<TargetPath>> = survey.listening(proc, pid).ok().map(|sockets| {
-        let paths = sockets.iter().map(|socket| &socket.path);
-        paths.filter(|path| name.fits(path.file_name().as_ref())).cloned().collect()
+        let named = sockets.iter().filter(|socket| name.fits(socket.path.file_name().as_ref()));
+        own(proc, pid, named.collect()).into_iter().map(|socket| socket.path.clone()).collect()
     });
     let bound = listening.iter().flatten().filter_map(TargetPath::parent);
-    let named = environment.iter().filter(|(key, value)| *key == "TMPDIR" && value.starts_with("/"));
-    let directories = distinct(bound.chain(named.map(|(_, value)| value.as_path())).chain(["/tmp".into()]));
+    let named = environment.iter().find(|(key, value)| *key == "TMPDIR" && value.starts_with("/"));
+    let named = named.map(|(_, value)| value.as_path());
+    let directories = distinct(bound.take(MOST_BOUND).chain(named).chain(["/tmp".into()]));
     let root = proc.path(pid, "root");
     let file = directories.iter().find_map(|directory| name.look_in(&root, directory));
     match (file, listening) {
@@ -81,6 +86,23 @@ pub(crate) fn find(
         (None, Some(listening)) if !listening.is_empty() => Err(Reason::SocketDeleted { path: listening[0].clone() }),
         (None, _) => Err(absent(&name, environment, &directories)),
     }
+}
+
+/// Those of `named` that the process has open. Any user can listen under the name of its socket, as often as there are descriptors. Without
+/// the right to see its descriptors, all.
+fn own<'a>(proc: &Proc, pid: u32, named: Vec<&'a ListeningSocket>) -> Vec<&'a ListeningSocket> {
+    if named.is_empty() {
+        return named;
+    }
+    let Ok(descriptors) = std::fs::read_dir(proc.path(pid, "fd")) else { return named };
+    let mut by_inode: HashMap<u64, &ListeningSocket> = named.into_iter().map(|socket| (socket.inode, socket)).collect();
+    let opened = descriptors.flatten().filter_map(|entry| socket_inode(&std::fs::read_link(entry.path()).ok()?));
+    opened.filter_map(|inode| by_inode.remove(&inode)).collect()
+}
+
+/// The inode in `socket:[4711]`.
+fn socket_inode(link: &Path) -> Option<u64> {
+    link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 fn absent(name: &Name, environment: &[(TargetText, TargetText)], directories: &[TargetPath]) -> Reason {
@@ -132,16 +154,23 @@ impl Name {
 
     fn look_in(&self, root: &Path, directory: &TargetPath) -> Option<DiagnosticsSocket> {
         let opened = Directory::open(root, directory).ok()?;
+        // Other users may have made files of that form.
+        let owner = |name: &OsStr| {
+            let (_, stat) = opened.file(name).ok()?;
+            let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
+            (is_socket && self.owners.contains(&stat.st_uid)).then_some(stat.st_uid)
+        };
         let name = match &self.start_time {
             Some(time) => format!("{}{time}-socket", self.start).into(),
-            None => opened.names(&self.rights, |name| self.fits(name)).ok()?.into_iter().next()?,
+            None => {
+                let is_it = |name: &OsStr| self.fits(name) && owner(name).is_some();
+                opened.names(&self.rights, is_it).ok()?.into_iter().next()?
+            }
         };
-        let (_, stat) = opened.file(&name).ok()?;
-        let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
-        (is_socket && self.owners.contains(&stat.st_uid)).then(|| DiagnosticsSocket {
+        Some(DiagnosticsSocket {
+            owner: owner(&name)?,
             target_path: opened.path().join(&name),
             host_path: opened.host_path().join(&name),
-            owner: stat.st_uid,
             listener: self.listener,
             root: root.to_path_buf(),
         })

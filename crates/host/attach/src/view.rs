@@ -9,7 +9,7 @@ use crate::status::Capability;
 use remora_symbols::TargetPath;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 use rustix::io::Errno;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -21,7 +21,7 @@ const MOST_LINKS: usize = 40;
 const MOST_COMPONENTS: usize = 512;
 /// Maximum entries read of a directory, and names kept; the rest is ignored.
 const MOST_ENTRIES: usize = 1 << 20;
-const MOST_NAMES: usize = 1 << 10;
+pub(crate) const MOST_NAMES: usize = 1 << 10;
 
 /// A directory of the target.
 #[derive(Debug)]
@@ -159,13 +159,8 @@ impl Directory {
 
 /// Each path once, in the order of their first occurrence.
 pub(crate) fn distinct(paths: impl IntoIterator<Item = TargetPath>) -> Vec<TargetPath> {
-    let mut seen = Vec::new();
-    for path in paths {
-        if !seen.contains(&path) {
-            seen.push(path);
-        }
-    }
-    seen
+    let mut seen = HashSet::new();
+    paths.into_iter().filter(|path| seen.insert(path.clone())).collect()
 }
 
 /// Flags and free space of a file system.
@@ -191,13 +186,20 @@ enum Step {
 /// The path walked so far: the root and each directory entered.
 struct Walk {
     opened: Vec<(OwnedFd, OsString, Permissions)>,
+    /// Of directories that it left again, by `..` or a link. Who may not search them would not have come this far.
+    left: Vec<Permissions>,
 }
 
 impl Walk {
     fn new(root: &Path) -> Result<Walk, Errno> {
         let fd = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let permissions = Permissions::of(&rustix::fs::fstat(&fd)?);
-        Ok(Walk { opened: vec![(fd, OsString::new(), permissions)] })
+        Ok(Walk { opened: vec![(fd, OsString::new(), permissions)], left: Vec::new() })
+    }
+
+    /// Goes back to the first `depth` directories.
+    fn go_back(&mut self, depth: usize) {
+        self.left.extend(self.opened.drain(depth..).map(|(_, _, permissions)| permissions));
     }
 
     /// Walks a whole path. It ends in a directory, which was entered, or in a regular file.
@@ -218,7 +220,7 @@ impl Walk {
                 Step::Link(link) => {
                     links += 1;
                     if link.is_absolute() {
-                        walk.opened.truncate(1);
+                        walk.go_back(1);
                     }
                     link.names().rev().for_each(|part| left.push_front(part));
                 }
@@ -230,7 +232,7 @@ impl Walk {
     /// Enters `name`, returns its link target, or finds a regular file.
     fn step(&mut self, name: &OsStr) -> Result<Step, Errno> {
         if name == ".." {
-            self.opened.truncate((self.opened.len() - 1).max(1));
+            self.go_back((self.opened.len() - 1).max(1));
             return Ok(Step::Entered);
         }
         let Some((here, _, _)) = self.opened.last() else { return Err(Errno::NOENT) };
@@ -255,7 +257,8 @@ impl Walk {
         let names = || self.opened.iter().skip(1).map(|(_, name, _)| name);
         let path = names().fold(TargetPath::from("/"), |path, name| path.join(name));
         let host_path = names().fold(root.to_owned(), |path, name| path.join(name));
-        let on_the_way = self.opened.iter().map(|(_, _, permissions)| *permissions).collect();
+        let entered = self.opened.iter().map(|(_, _, permissions)| *permissions);
+        let on_the_way = self.left.into_iter().chain(entered).collect();
         let (fd, _, _) = self.opened.pop().ok_or(Errno::NOENT)?;
         Ok(Directory { fd, path, host_path, on_the_way })
     }
@@ -323,6 +326,27 @@ mod tests {
         for (who, search, write) in cases {
             let allowed = (directory.allow(&who, Right::Search), directory.allow(&who, Right::Write));
             assert_eq!(allowed, (search, write), "{who:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_through_a_directory_of_roots_and_back_showed_whether_that_one_exists() {
+        let root = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(root.path().join("closed/secret")).expect("made");
+        std::fs::create_dir(root.path().join("mine")).expect("made");
+        symlink("/mine", root.path().join("closed/back")).expect("linked");
+        let set = |path: &str, mode| {
+            std::fs::set_permissions(root.path().join(path), std::fs::Permissions::from_mode(mode)).expect("set");
+        };
+        set("", 0o755);
+        let stranger = Rights::of_user(4_000_000, 4_000_000, &[], 0);
+        for (mode, expected) in [(0o700, false), (0o755, true)] {
+            set("closed", mode);
+            for path in ["/closed/secret/../../mine", "/closed/back"] {
+                let directory = Directory::open(root.path(), &path.into()).expect("opens");
+                assert_eq!(directory.path(), &TargetPath::from("/mine"));
+                assert_eq!(directory.reachable_by(&stranger), expected, "{path} with {mode:o}");
+            }
         }
     }
 

@@ -237,11 +237,7 @@ impl Files {
     }
 
     fn read(&self, path: &TargetPath) -> Option<Vec<u8>> {
-        self.rest(self.open(path)?, Vec::new())
-    }
-
-    fn open(&self, path: &TargetPath) -> Option<File> {
-        self.program.as_ref()?.open(path).ok()
+        self.rest(self.program.as_ref()?.open(path).ok()?, Vec::new())
     }
 
     /// Reads all of a file that begins like an ELF file. Other mapped files may be large, and are not read.
@@ -312,7 +308,7 @@ impl Files {
             () if entry.deleted && entry.path.starts_with("/memfd:") => None,
             // An unlinked file is still readable through its mapping, given the rights.
             () if entry.deleted => self.read_elf(self.program.as_ref()?.open_mapped(entry).ok()?),
-            () => self.read_elf(self.open(&entry.path)?),
+            () => self.read_elf(self.program.as_ref()?.open_path_of(entry).ok()?),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::foreign::opened;
 use crate::process::Process;
 use crate::rights::Rights;
-use crate::view::Directory;
+use crate::view::{Directory, MOST_NAMES};
 use remora_symbols::TargetPath;
 use rustix::fs::{FileType, FlockOperation, Stat};
 use rustix::io::Errno;
@@ -40,14 +40,15 @@ pub fn sweep(process: &Process) -> Result<Swept, Error> {
     process.require_same()?;
     let root = process.proc.path(process.pid, "root");
     let mut swept = Swept::default();
-    let suspects = suspects(process, (&root, &super::target_rights(process)?), &mut swept);
+    let rights = super::target_rights(process)?;
+    let suspects = suspects(process, (&root, &rights), &mut swept);
     if suspects.is_empty() {
         return Ok(swept);
     }
     std::thread::sleep(RECHECK_INTERVAL);
     let listening = listening_names(process);
     for Suspect { directory, name } in &suspects {
-        match judge(directory, name, &listening) {
+        match judge(directory, name, (&rights, &listening)) {
             Some(true) => swept.in_use.push((directory.path().join(name), user_of(directory, name))),
             Some(false) => remove(directory, name, &mut swept),
             None => {}
@@ -74,8 +75,16 @@ fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swe
         }
         seen.push(directory.path().clone());
         let directory = Rc::new(directory);
-        for name in directory.names(rights, |name| is_ours(name).is_some()).unwrap_or_default() {
-            match judge(&directory, &name, &listening) {
+        let belongs = |name: &OsStr| ours(&directory, name, rights).is_some();
+        let names = directory.names(rights, belongs).unwrap_or_default();
+        if names.len() == MOST_NAMES {
+            let more = format!(
+                "there may be more than {MOST_NAMES} files of an interrupted run; the next `detach` looks at those"
+            );
+            swept.failed.push((path.clone(), more));
+        }
+        for name in names {
+            match judge(&directory, &name, (rights, &listening)) {
                 Some(true) => swept.in_use.push((directory.path().join(&name), user_of(&directory, &name))),
                 Some(false) => suspects.push(Suspect { directory: Rc::clone(&directory), name }),
                 None => {}
@@ -92,19 +101,27 @@ fn listening_names(process: &Process) -> Vec<OsString> {
     theirs.into_iter().chain(ours).map(|socket| socket.path.file_name().into()).collect()
 }
 
-/// Whether a live run uses a file; `None` if it is not ours.
-fn judge(directory: &Directory, name: &OsStr, listening: &[OsString]) -> Option<bool> {
+/// The file `name` of a run as our user, with its purpose. Others may make files of such a name.
+fn ours(directory: &Directory, name: &OsStr, target: &Rights) -> Option<(Purpose, OwnedFd, Stat)> {
     let purpose = is_ours(name)?;
     let (file, stat) = directory.file(name).ok()?;
     let ourselves = rustix::process::geteuid().as_raw();
-    let kind = FileType::from_raw_mode(stat.st_mode);
-    match purpose {
-        // A socket of a run as root has the target's user as owner: only its name identifies it.
-        Purpose::Socket if kind != FileType::Socket || (stat.st_uid != ourselves && ourselves != 0) => None,
-        Purpose::Library { .. } if kind != FileType::RegularFile || stat.st_uid != ourselves => None,
-        Purpose::Socket => Some(listening.iter().any(|known| known == name)),
-        Purpose::Library { .. } => Some(is_locked(file, &stat)),
-    }
+    let is_it = match (&purpose, FileType::from_raw_mode(stat.st_mode)) {
+        // A socket of a run as root has the target's user as owner.
+        (Purpose::Socket, FileType::Socket) => stat.st_uid == ourselves || ourselves == 0 && stat.st_uid == target.uid,
+        (Purpose::Library { .. }, FileType::RegularFile) => stat.st_uid == ourselves,
+        _ => false,
+    };
+    is_it.then_some((purpose, file, stat))
+}
+
+/// Whether a live run uses a file; `None` if it is not ours.
+fn judge(directory: &Directory, name: &OsStr, (rights, listening): (&Rights, &[OsString])) -> Option<bool> {
+    let (purpose, file, stat) = ours(directory, name, rights)?;
+    Some(match purpose {
+        Purpose::Socket => listening.iter().any(|known| known == name),
+        Purpose::Library { .. } => is_locked(file, &stat),
+    })
 }
 
 fn remove(directory: &Directory, name: &OsStr, swept: &mut Swept) {
@@ -149,6 +166,7 @@ mod tests {
         let watch = init(CreateFlags::NONBLOCK).expect("made");
         add_watch(&watch, &device, WatchFlags::OPEN).expect("watched");
         let directory = Directory::open(root.path(), &"/".into()).expect("opens");
+        let rights = Rights::of_user(0, 0, &[], 0);
         let has_ended = AtomicBool::new(false);
         let judged = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -156,7 +174,7 @@ mod tests {
                     renameat_with(CWD, &library, CWD, &device, RenameFlags::EXCHANGE).expect("exchanged");
                 }
             });
-            let judged: Vec<_> = (0..20_000).map(|_| judge(&directory, name.as_ref(), &[])).collect();
+            let judged: Vec<_> = (0..20_000).map(|_| judge(&directory, name.as_ref(), (&rights, &[]))).collect();
             has_ended.store(true, Ordering::Relaxed);
             judged
         });

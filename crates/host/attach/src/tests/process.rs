@@ -64,11 +64,22 @@ impl MadeUp {
 
     /// Sets the directories with a listening socket of the right name.
     pub(crate) fn listening(&self, directories: &[&str]) {
+        self.listening_on(&directories.iter().map(|directory| (4711, (*directory).to_owned())).collect::<Vec<_>>());
+    }
+
+    /// Sets the inodes and directories of listening sockets of the right name.
+    pub(crate) fn listening_on(&self, sockets: &[(u64, String)]) {
         let mut text = "Num       RefCount Protocol Flags    Type St Inode Path\n".to_owned();
-        for directory in directories {
-            text += &format!("0: 00000002 00000000 00010000 0001 01 4711 {directory}/{}\n", socket_name());
+        for (inode, directory) in sockets {
+            text += &format!("0: 00000002 00000000 00010000 0001 01 {inode} {directory}/{}\n", socket_name());
         }
         self.set("net/unix", text.as_bytes());
+    }
+
+    /// Sets its open descriptors: what each link says.
+    pub(crate) fn descriptors(&self, links: &[&str]) {
+        std::fs::create_dir_all(self.file("fd")).expect("made");
+        links.iter().enumerate().for_each(|(number, link)| self.link(&format!("fd/{number}"), Path::new(link)));
     }
 
     /// Sets state letter and tracer.

@@ -4,7 +4,10 @@ use super::*;
 use crate::proc::Viewer;
 use crate::runtime::{Deployment, RuntimeKind};
 use crate::tests::elf::{library_exporting, library_with};
-use crate::tests::process::{INNER_PID, MadeUp, PID};
+use crate::tests::process::{INNER_PID, MadeUp, PID, socket_name};
+use remora_symbols::TargetPath;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 
 const VERSION_8: &str = "@(#)Version 8.0.424.16909 @Commit: 2d7e";
 
@@ -125,6 +128,48 @@ fn a_listener_of_another_container_with_the_same_inner_id_is_not_taken() {
     let other = name.replace("123456", "99");
     made.set("net/unix", format!("0: 00000002 00000000 00010000 0001 01 4711 /tmp/{other}\n").as_bytes());
     assert!(matches!(made.find().attachable, Err(Reason::NoSocket { .. })), "{:?}", made.find().attachable);
+}
+
+/// Sockets that another user bound to the right name, each in a directory of its own.
+fn of_others(count: u64) -> Vec<(u64, String)> {
+    (0..count).map(|inode| (inode, format!("/others/{inode}"))).collect()
+}
+
+#[test]
+fn another_user_who_listens_under_the_name_of_a_processs_socket_made_it_one_of_dotnet() {
+    let made = MadeUp::plain();
+    made.listening_on(&of_others(1));
+    made.descriptors(&["socket:[4711]", "pipe:[1]"]);
+    assert!(matches!(made.try_find(), Err(Error::NotDotNet { .. })), "{:?}", made.try_find());
+}
+
+#[test]
+fn another_user_who_listens_under_the_name_in_many_directories_had_them_all_searched() {
+    let made = MadeUp::core_clr();
+    let mut sockets = of_others(1000);
+    sockets.push((4711, "/own/place".into()));
+    made.listening_on(&sockets);
+    made.socket_in("own/place");
+    std::fs::remove_file(made.in_root("tmp").join(socket_name())).expect("removed");
+    // Without the right to see whose they are, only the first ones are searched.
+    let searched = made.find().diagnostics;
+    assert!(matches!(searched, Err(Reason::SocketDeleted { .. })), "{searched:?}");
+    made.descriptors(&["pipe:[1]", "socket:[4711]"]);
+    let found = made.find().diagnostics.expect("its own");
+    assert_eq!(found.target_path, TargetPath::from("/own/place").join(socket_name()));
+}
+
+#[test]
+fn another_users_file_of_the_form_of_a_sockets_name_hid_the_one_of_a_process_with_another_clock() {
+    let made = MadeUp::core_clr();
+    made.link("ns/time", Path::new("time:[1]"));
+    for time in 0..200 {
+        let other = made.in_root("tmp").join(socket_name().replace("123456", &time.to_string()));
+        drop(UnixListener::bind(&other).expect("bound"));
+        std::os::unix::fs::chown(&other, Some(4_000_000), None).expect("given away");
+    }
+    let found = made.find().diagnostics.expect("its own");
+    assert_eq!(found.target_path, TargetPath::from("/tmp").join(socket_name()));
 }
 
 #[test]

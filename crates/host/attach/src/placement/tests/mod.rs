@@ -235,6 +235,22 @@ fn att_18_a_sweep_takes_what_is_dead_and_leaves_what_lives_or_is_not_ours() {
     assert_eq!(made.names_in("scratch").len(), 6);
 }
 
+/// As many as are looked at in a directory had the names of Remora's files, and belonged to somebody else.
+#[test]
+fn files_of_another_user_hid_those_that_an_interrupted_run_had_left() {
+    let made = MadeUp::core_clr();
+    let process = made.find();
+    for number in 0..3000 {
+        let other = made.in_root("scratch").join(format!("libremora_agent-{number:016x}.so"));
+        std::fs::write(&other, "").expect("written");
+        std::os::unix::fs::chown(&other, Some(4_000_000), None).expect("given away");
+    }
+    let left = "libremora_agent-0123456789abcdef.so";
+    made.write("scratch", left, b"left");
+    let swept = sweep(&process).expect("swept");
+    assert_eq!((swept.removed, swept.failed), (vec![TargetPath::from("/scratch").join(left)], Vec::new()));
+}
+
 /// A process that ran a set-user-ID program at that moment got the library into a directory that only root can write.
 #[test]
 fn a_set_user_id_program_does_not_make_a_directory_of_roots_a_place() {
