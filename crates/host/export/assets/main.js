@@ -73,8 +73,8 @@ class Page {
     const options = busy.map((thread) => option(thread, `${this.model.threadLabel(thread)} · ${percent(weights[thread], all)}`));
     const onlyIdle = [...threads.keys()].filter((thread) => threadBusy[thread] === 0 && threadIdle[thread] > 0).length;
     if (idle && onlyIdle > 0) options.push(option(IDLE_THREADS, plural(onlyIdle, "idle thread", "idle threads")));
-    const pool = busy.filter((thread) => threads[thread].pool).length;
-    if (pool > 1) options.unshift(option(POOL_THREADS, `Thread pool: ${plural(pool, "thread", "threads")}`));
+    const pool = this.model.poolOf(busy).length;
+    if (pool > 0) options.unshift(option(POOL_THREADS, `Thread pool: ${plural(pool, "thread", "threads")}`));
     const seen = busy.length + (idle ? onlyIdle : 0);
     byId("thread").replaceChildren(option(ALL_THREADS, `All ${plural(seen, "thread", "threads")}`), ...options);
     byId("thread").value = before;

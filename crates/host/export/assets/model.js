@@ -88,6 +88,12 @@ class Model {
     return chosen;
   }
 
+  /** Those of `threads` that are of the pool. None, if they are the only ones: then they need no group. */
+  poolOf(threads) {
+    const pool = threads.filter((thread) => this.threads[thread].pool);
+    return pool.length > 1 && pool.length < threads.length ? pool : [];
+  }
+
   mergeFrames() {
     const known = new Map();
     this.methods = [];
