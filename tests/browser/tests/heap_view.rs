@@ -193,13 +193,16 @@ fn a_type_an_object_and_its_neighbours_are_reported_with_the_right_numbers() {
         (page.text(HEADING).as_str(), page.text(FACTS).as_str()),
         ("Shop.Order", "Shop; 100; 4.69 KiB; 16.5 KiB (93.9 % of the heap)")
     );
-    let rows = "String(document.querySelectorAll('#details tbody tr').length)";
+    let referring =
+        "[...document.querySelectorAll('#details .referring tbody tr')].map((row) => row.textContent).join('; ')";
+    assert_eq!(page.text(referring), "object[]100");
+    let rows = "String(document.querySelectorAll('#details section:last-child tbody tr').length)";
     assert_eq!(page.text(rows), "51", "a page, and a button for more");
     page.click("#details .more button");
     assert_eq!(page.text(rows), "100");
-    let last = page.text("document.querySelector('#details tbody tr:last-child').textContent");
+    let last = page.text("document.querySelector('#details section:last-child tbody tr:last-child').textContent");
     assert_eq!(last, "Order@0x300048 B48 B", "the one whose text is not its own");
-    page.click("#details tbody tr:nth-child(1) button");
+    page.click("#details section:last-child tbody tr:nth-child(1) button");
     assert_eq!(page.text(FACTS), "@0x48c0; Shop.Order; Shop; 48 B; 268 B in 2 objects (1.5 % of the heap)");
     assert_eq!(
         page.text(PATH),
@@ -291,7 +294,7 @@ fn names_from_a_snapshot_are_only_ever_text() {
     page.keys(ENTER);
     let plain = HOSTILE_NAME.replace(['\u{202e}', '\n'], "\u{fffd}");
     assert_eq!(page.text(HEADING), plain);
-    page.click("#details tbody tr:nth-child(1) button");
+    page.click("#details section:last-child tbody tr:nth-child(1) button");
     assert!(page.text(PATH).contains("held by a root: inferrednobody has seen this root"), "{}", page.text(PATH));
     page.click("#details p > button");
     assert!(page.text(CRUMBS).starts_with("all of the heap > "));

@@ -6,6 +6,7 @@ use remora_e2e::read_back::{ReadBack, Stack, array, number, report};
 use remora_e2e::{Recorded, Recording, Runtime, Target, on_a_terminal, on_every_runtime, remora};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::time::Instant;
 
 /// Records the shop with one of its problems.
@@ -27,25 +28,51 @@ fn names<'a>(rows: &'a Value, field: &str) -> Vec<&'a str> {
     array(rows).iter().map(|row| row[field].as_str().unwrap_or_default()).collect()
 }
 
-/// The program that keeps the CPU busy is named by the first row, and by no later one.
+/// What a terminal of 80 columns and 24 lines shows first of a recording.
+fn first_screen(recorded: &Recorded) -> Vec<String> {
+    let mut lines = on_a_terminal(80, [OsStr::new("report"), recorded.output().as_os_str()]);
+    lines.truncate(24);
+    fits(&lines);
+    lines
+}
+
+/// No line is longer than the terminal is wide. It would break it inside a word.
 #[track_caller]
-fn is_charged_to(application: &Value, methods: &[&str]) {
+fn fits(lines: &[String]) {
+    let too_long = lines.iter().find(|line| line.chars().count() > 80);
+    assert_eq!(too_long, None, "{lines:#?}");
+}
+
+/// The method that keeps the CPU busy is in the first row, in JSON and on the first screen with its line.
+#[track_caller]
+fn is_charged_to(recorded: &Recorded, methods: &[&str]) {
+    let application = application(recorded);
     let first = application["methods"][0]["name"].as_str().unwrap_or_default();
     assert!(methods.iter().any(|method| first.starts_with(method)), "{application:#}");
+    let screen = first_screen(recorded);
+    let row = screen.iter().skip_while(|line| !line.contains("application method, with callees")).nth(1);
+    let row = row.unwrap_or_else(|| panic!("{screen:#?}"));
+    let is_named = methods.iter().any(|method| row.contains(method.trim_end_matches('(')));
+    assert!(is_named && row.contains("shop.cs:"), "{screen:#?}");
 }
 
 #[test]
 fn time_is_charged_to_the_method_that_causes_it_in_the_framework_and_in_the_runtime() {
     on_every_runtime(|runtime| {
-        is_charged_to(&application(&shop(runtime, "exceptions", "cpu")), &["Importer.Parse("]);
-        is_charged_to(&application(&shop(runtime, "churn", "cpu")), &["Basket.With(", "Basket.Add("]);
-        is_charged_to(&application(&shop(runtime, "async", "cpu")), &["Checkout.Similarity(", "Checkout.Score("]);
+        is_charged_to(&shop(runtime, "exceptions", "cpu"), &["Importer.Parse("]);
+        is_charged_to(&shop(runtime, "churn", "cpu"), &["Basket.With(", "Basket.Add("]);
+        is_charged_to(&shop(runtime, "async", "cpu"), &["Checkout.Similarity(", "Checkout.Score("]);
     });
 }
 
-/// The report names a problem, and the method.
+/// The report names a problem, and the method; the first screen has both in words, with the line.
 #[track_caller]
-fn has_problem(application: &Value, problem: &str, method: &str) {
+fn has_problem(recorded: &Recorded, problem: &str, method: &str) {
+    let application = application(recorded);
+    let screen = first_screen(recorded).join(" ").replace("   ", " ");
+    let words = format!("problem: {}. ", problem.replace('-', " "));
+    let place = format!("{} (shop.cs:", method.trim_end_matches('('));
+    assert!(screen.contains(&words) && screen.contains(&place), "{screen}");
     let is_named =
         |row: &Value| row["problem"] == problem && row["method"].as_str().is_some_and(|name| name.starts_with(method));
     assert!(array(&application["findings"]).iter().any(is_named), "{application:#}");
@@ -54,7 +81,8 @@ fn has_problem(application: &Value, problem: &str, method: &str) {
 #[test]
 fn blocked_time_is_charged_to_the_method_that_waits_and_its_wait_is_known() {
     on_every_runtime(|runtime| {
-        let of_tasks = application(&shop(runtime, "starvation", "wall"));
+        let starved = shop(runtime, "starvation", "wall");
+        let of_tasks = application(&starved);
         let waits = |application: &Value, method: &str| -> Vec<(String, u64)> {
             let rows = array(&application["blocked"]).iter();
             let of_method = rows.filter(|row| row["method"].as_str().is_some_and(|name| name.starts_with(method)));
@@ -65,13 +93,27 @@ fn blocked_time_is_charged_to_the_method_that_waits_and_its_wait_is_known() {
         // On a busy machine they also wait for a CPU.
         let is_of_many = |kind: &'static str| move |(wait, threads): &(String, u64)| wait == kind && *threads > 1;
         assert!(waits(&of_tasks, "PriceService.PriceOf(").iter().any(is_of_many("task")), "{of_tasks:#}");
-        has_problem(&of_tasks, "sync-over-async", "PriceService.PriceOf(");
-        let of_locks = application(&shop(runtime, "convoy", "wall"));
+        has_problem(&starved, "sync-over-async", "PriceService.PriceOf(");
+        let convoy = shop(runtime, "convoy", "wall");
+        let of_locks = application(&convoy);
         // Up to .NET 9, a `lock` statement calls the runtime without a method of the framework. Its IL says what it waits for.
         assert!(waits(&of_locks, "Inventory.Reserve(").iter().any(is_of_many("lock")), "{of_locks:#}");
-        has_problem(&of_locks, "lock-convoy", "Inventory.Reserve(");
+        has_problem(&convoy, "lock-convoy", "Inventory.Reserve(");
         assert!(names(&of_locks["blocked"], "wait").contains(&"idle-runtime"), "{of_locks:#}");
     });
+}
+
+#[test]
+fn a_first_recording_fits_a_terminal_of_80_columns_to_its_last_line() {
+    let mut target = Target::start(&Runtime::newest(), "shop", &["convoy"]);
+    remora_e2e::until("the first orders", || target.ask_number("orders") > 20);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.html");
+    let process = target.pid().to_string();
+    let words = ["record", "-e", "wall", "-d", "1s", "-p", &process, "-o", file.to_str().expect("a name")];
+    let lines = on_a_terminal(80, words);
+    assert!(lines.iter().any(|line| line.starts_with("Receipt: clean.")), "{lines:#?}");
+    fits(&lines);
 }
 
 #[test]

@@ -57,7 +57,8 @@ class Timeline {
     const all = [...threads.keys()].filter((thread) => weights[thread] > 0);
     const busy = all.filter((thread) => threadBusy[thread] > 0).sort((one, other) => threadBusy[other] - threadBusy[one]);
     const pool = this.model.poolOf(busy);
-    const seen = busy.filter((thread) => !pool.includes(thread));
+    const pooled = new Set(pool);
+    const seen = busy.filter((thread) => !pooled.has(thread));
     const idle = all.filter((thread) => threadBusy[thread] === 0);
     const lane = (text, threads) => ({ text, threads, load: new Float64Array(slots.count * this.kinds) });
     if (all.length === 1) return [lane(this.model.threadLabel(all[0]), all)];

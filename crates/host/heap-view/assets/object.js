@@ -74,6 +74,22 @@ const objectDetails = (told) => {
   ];
 };
 
+/** Types whose objects refer to those of one type. */
+const referredBy = (type) => {
+  const rows = element("tbody");
+  const head = element("tr", {}, element("th", { scope: "col" }, "Type"), element("th", { scope: "col", className: "number" }, "References"));
+  const part = element("section", { className: "referring" }, element("h3", {}, "Referenced by"), element("table", {}, element("thead", {}, head), rows));
+  ask("referring", { type }).then((told) => {
+    if (told === null) return;
+    const name = (row) => element("button", { className: "link", title: plain(row.assembly), onclick: () => showType(row.type) }, element("bdi", {}, plain(row.name)));
+    rows.replaceChildren(...told.rows.map((row) => element("tr", {}, element("td", {}, name(row)), element("td", { className: "number" }, count(row.references)))));
+    if (told.more > 0) part.append(element("p", { className: "soft" }, `${count(told.more)} more types`));
+    if (told.cut) part.append(element("p", { className: "soft" }, "Only the objects that retain most were looked at."));
+    if (told.rows.length === 0) part.append(element("p", { className: "soft" }, "No object refers to one of these."));
+  });
+  return part;
+};
+
 const typeDetails = (told) => [
   element("p", { className: "what" }, "Type"),
   element("h2", { id: "details-title" }, element("bdi", {}, plain(told.name))),
@@ -82,6 +98,7 @@ const typeDetails = (told) => [
     ...fact("Objects", count(told.count)),
     ...fact("Own", bytes(told.own)),
     ...fact("Retained", `${bytes(told.retained)} (${percent(told.retained, whole)} of the heap)`)),
+  referredBy(told.type),
   list("Its objects, those that retain most first", told.count, "objects", { type: told.type }),
 ];
 

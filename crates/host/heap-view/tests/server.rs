@@ -264,6 +264,20 @@ fn types_are_sorted_filtered_and_paged() {
 }
 
 #[test]
+fn types_that_refer_to_a_type_are_those_of_all_of_its_objects() {
+    let server = Running::shop();
+    let referring = |name: &str| {
+        let known = server.answer(&format!("search?text={name}"))["types"]["rows"][0].clone();
+        let told = server.answer(&format!("referring?type={}", known["type"]));
+        assert_eq!((&told["more"], &told["cut"]), (&0.into(), &false.into()));
+        let rows = told["rows"].as_array().unwrap().iter();
+        rows.map(|row| format!("{} {}", row["name"].as_str().unwrap(), row["references"])).collect::<Vec<_>>()
+    };
+    assert_eq!(referring("Shop.Order"), ["object[] 100"]);
+    assert_eq!(referring("Shop.Cache"), [] as [String; 0]);
+}
+
+#[test]
 fn objects_are_found_by_address_and_reported_with_why_they_are_alive() {
     let server = Running::shop();
     let found = server.answer("search?text=@0x10100");

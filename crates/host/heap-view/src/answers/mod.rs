@@ -58,6 +58,7 @@ pub(crate) fn answer(index: &Index, file: &str, question: &str, query: &str) -> 
         "referrers" => rows(index.record(query.object(index)?)?.referrers),
         "types" => Ok(json!(types::types(index, &query)?)),
         "type" => Ok(json!(types::TypeRow::at(index, query.type_ix(index)?))),
+        "referring" => Ok(json!(types::referring(index, query.type_ix(index)?)?)),
         "objects" => rows(index.of_type(&index.types()[query.type_ix(index)?])?),
         "search" => Ok(json!(object::search(index, &query)?)),
         _ => Err(NoAnswer::Unknown),

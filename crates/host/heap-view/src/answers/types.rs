@@ -2,9 +2,10 @@
 
 use super::query::Query;
 use super::{NoAnswer, Page};
-use crate::Index;
+use crate::{Index, TypeEntry};
 use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// One type.
@@ -84,6 +85,53 @@ fn containing(index: &Index, text: &str) -> Vec<usize> {
         known.count > 0 && (lower.is_empty() || has(&known.name) || has(&known.assembly))
     };
     (0..index.types().len()).filter(fits).collect()
+}
+
+/// Objects and references that are looked at for one answer: some tenths of a second.
+const MOST_LOOKED_AT: u64 = 1 << 16;
+/// Types in it.
+const MOST_REFERRING: usize = 50;
+
+/// The types whose objects refer to objects of a type, the one with most references first.
+#[derive(Debug, Serialize)]
+pub(super) struct Referring {
+    rows: Vec<ReferringRow>,
+    /// Types beyond those.
+    more: usize,
+    /// Whether only the objects that retain most, or the first references, were looked at.
+    cut: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct ReferringRow {
+    r#type: u32,
+    name: String,
+    assembly: String,
+    references: u64,
+}
+
+pub(super) fn referring(index: &Index, place: usize) -> Result<Referring, NoAnswer> {
+    let objects = index.of_type(&index.types()[place])?;
+    let mut cut = objects.length > MOST_LOOKED_AT;
+    let mut counts: HashMap<u32, u64> = HashMap::new();
+    let mut left = MOST_LOOKED_AT;
+    for object in index.part(objects, 0..MOST_LOOKED_AT)? {
+        let referrers = index.record(object)?.referrers;
+        cut |= referrers.length > left;
+        for referrer in index.part(referrers, 0..left)? {
+            left -= 1;
+            if let Some(known) = index.record(referrer)?.type_ix {
+                *counts.entry(known).or_default() += 1;
+            }
+        }
+    }
+    let mut counts: Vec<(u32, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(known, count)| (Reverse(*count), *known));
+    let rows = counts.iter().take(MOST_REFERRING).map(|(known, references)| {
+        let TypeEntry { name, assembly, .. } = &index.types()[*known as usize];
+        ReferringRow { r#type: *known, name: name.clone(), assembly: assembly.clone(), references: *references }
+    });
+    Ok(Referring { more: counts.len().saturating_sub(MOST_REFERRING), rows: rows.collect(), cut })
 }
 
 type Order = fn(&Index, usize, usize) -> Ordering;
