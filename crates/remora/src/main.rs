@@ -47,6 +47,8 @@ use std::sync::Arc;
 fn main() -> ExitCode {
     // A file at its size limit (`ulimit -f`) then causes a write error instead of a fatal signal.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    // Who started us may have ignored this one, and then nobody could ask how a child ended.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGCHLD, Arc::default());
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
         Err(error) => return refused(&error).into(),

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use remora_e2e::read_back::{ReadBack, Stack, array, number, report};
-use remora_e2e::{Recorded, Recording, Runtime, Target, on_a_terminal, on_every_runtime, remora};
+use remora_e2e::{Recorded, Recording, Runtime, Start, Target, on_a_terminal, on_every_runtime, remora};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -163,24 +163,46 @@ fn a_thread_that_collects_is_in_a_gc_for_as_long_as_the_runtime_says() {
     }
 }
 
+/// Its threads are known by the name that the runtime gives them.
+#[test]
+fn threads_of_the_server_collector_run_for_gc() {
+    for runtime in Runtime::from_major(8) {
+        let start = Start::managed(&runtime, "gc").args(["1", "1000000"]).env("DOTNET_gcServer", "1");
+        let mut target = start.env("DOTNET_gcConcurrent", "0").ready();
+        let mut recording = Recording::start(&target, &["--frequency", "999"]);
+        recording.wait_until_it_samples();
+        (0..40).for_each(|_| assert_eq!(target.ask("collect"), "collected"));
+        let recorded = recording.stop();
+        recorded.is_clean();
+        let text = folded(&recorded, &[]);
+        let of_collector = || text.lines().filter(|line| line.starts_with(".NET Server GC"));
+        let (all, in_gc) = (weight(of_collector()), weight(of_collector().filter(|line| line.contains(";[GC]"))));
+        assert!(all > 50_000, "{runtime:?}: {all} microseconds");
+        assert!(in_gc * 10 > all * 9, "{runtime:?}: {in_gc} of {all}: {text}");
+    }
+}
+
+/// The recording as stacks with their weights.
+fn folded(recorded: &Recorded, flags: &[&str]) -> String {
+    let file = recorded.output();
+    let arguments = ["convert", file.to_str().unwrap_or_default(), "--format", "folded", "-o", "-"];
+    remora(arguments.into_iter().chain(flags.iter().copied())).succeeded().text()
+}
+
+fn weight<'a>(lines: impl Iterator<Item = &'a str>) -> u64 {
+    lines.map(|line| line.rsplit(' ').next().unwrap_or_default().parse::<u64>().unwrap_or(0)).sum()
+}
+
 #[test]
 fn a_run_of_runtime_frames_is_one_frame_unless_each_of_them_is_wanted() {
     // This runtime has no symbols.
     let recorded = shop(&Runtime::major_is(8), "churn", "cpu");
-    let folded = |flags: &[&str]| {
-        let file = recorded.output();
-        let arguments = ["convert", file.to_str().unwrap_or_default(), "--format", "folded", "-o", "-"];
-        remora(arguments.into_iter().chain(flags.iter().copied())).succeeded().text()
-    };
-    let (shown, expanded) = (folded(&[]), folded(&["--expand-runtime"]));
+    let (shown, expanded) = (folded(&recorded, &[]), folded(&recorded, &["--expand-runtime"]));
     assert!(!shown.contains("libcoreclr.so+0x") && expanded.contains("libcoreclr.so+0x"), "{shown}");
     for purpose in [";[GC]", ";[runtime]", ";[thread start];System."] {
         assert!(shown.contains(purpose), "{purpose}: {shown}");
     }
-    let weight = |text: &str| -> u64 {
-        text.lines().map(|line| line.rsplit(' ').next().unwrap_or_default().parse::<u64>().unwrap_or(0)).sum()
-    };
-    assert_eq!(weight(&shown), weight(&expanded));
+    assert_eq!(weight(shown.lines()), weight(expanded.lines()));
 }
 
 /// The first command of somebody whose memory grows: its JSON, and what a terminal of 80 columns and 24 lines shows first.

@@ -484,22 +484,41 @@ fn a_process_with_a_sparse_library_or_a_megabyte_of_arguments_spoils_no_list_for
     assert!(all.iter().all(is_shown), "{all:?}: {shown:#?}");
 }
 
+/// Runs a command of another user, who may have so many threads and processes.
+fn limited(threads: u32, folder: &Path, arguments: &[&str]) -> Finished {
+    let program = folder.join("remora");
+    fs::copy(Remora::command().get_program(), &program).unwrap();
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={OTHER_USER}")).arg(format!("--regid={OTHER_USER}")).args(["--clear-groups"]);
+    command.args(["prlimit", &format!("--nproc={threads}")]).arg(&program).args(arguments).current_dir(folder);
+    Remora::spawn(command).finish()
+}
+
 /// Processes whose inspection got no thread were missing from the list.
 #[test]
 fn regression_a_remora_with_few_threads_listed_some_processes_only() {
     let hostile = Hostile::start("refusing");
     let folder = open_folder();
-    let program = folder.path().join("remora");
-    fs::copy(Remora::command().get_program(), &program).unwrap();
-    let limited = |processes: u32| {
-        let mut command = Command::new("setpriv");
-        command.arg(format!("--reuid={OTHER_USER}")).arg(format!("--regid={OTHER_USER}")).args(["--clear-groups"]);
-        command.args(["prlimit", &format!("--nproc={processes}")]).arg(&program).args(["ps", "--json"]);
-        Remora::spawn(command).finish()
-    };
+    let limited = |threads| limited(threads, folder.path(), &["ps", "--json"]);
     limited(1).failed_with(REFUSED, &["cannot start a thread", "raise the limit of threads or memory for remora"]);
     let listed = limited(2).succeeded().json();
     assert!(listed.as_array().unwrap().iter().any(|row| row["process_id"] == hostile.target.pid()), "{listed:#}");
+}
+
+#[test]
+fn regression_a_report_of_a_snapshot_that_got_no_thread_panicked() {
+    const SNAPSHOT: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/host/heap-file/tests/golden/v2.remora-heap");
+    let folder = open_folder();
+    fs::copy(SNAPSHOT, folder.path().join("a.remora-heap")).unwrap();
+    let words = ["heap", "report", "a.remora-heap", "--json"];
+    let report = |threads| {
+        let report = limited(threads, folder.path(), &words);
+        // This snapshot is a part of a heap.
+        assert_eq!(report.code(), 42, "{report}");
+        report.json()
+    };
+    assert_eq!(report(1), report(9));
 }
 
 /// Whether the output is plain lines without terminal control sequences.

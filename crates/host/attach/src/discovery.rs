@@ -11,6 +11,7 @@ use crate::windowed::Limit;
 use inspectors::Inspectors;
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Time limit for the files of one of many processes.
@@ -71,7 +72,12 @@ pub fn processes_in(proc: &Proc) -> Result<Vec<Process>, Error> {
 
 fn list(proc: &Proc, mut inspectors: Inspectors<'_>) -> Result<Vec<Process>, Error> {
     let ourselves = std::process::id();
-    let pids = proc.pids().map_err(|error| Error::io("read", proc.path(0, "").join(".."), error))?;
+    let of_all = proc.path(0, "").parent().map(Path::to_owned).unwrap_or_default();
+    let pids = proc.pids().map_err(|error| Error::io("read", &of_all, error))?;
+    if pids.is_empty() {
+        let cause = "it shows no process; mount it (`mount -t proc proc /proc`)";
+        return Err(Error::io("use", of_all, io::Error::new(io::ErrorKind::NotFound, cause)));
+    }
     let mut queue = Queue::of(pids.into_iter().filter(|pid| *pid != ourselves));
     let user = |pid| proc.status(pid).map_or(0, |status| status.effective_uid);
     let deadline = Instant::now() + TIME_OF_A_LIST;

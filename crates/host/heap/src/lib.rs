@@ -76,3 +76,4 @@ pub use root::{Root, RootKind};
 pub use statics::{StaticContent, StaticField};
 pub use types::{ArrayFacts, Event, Place, Type, TypeFacts, TypeFlags, TypeIx};
 pub use ways::Ways;
+pub use workers::both;

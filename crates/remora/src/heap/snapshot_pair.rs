@@ -48,6 +48,11 @@ impl SnapshotPair {
         Ok(SnapshotPair { places, current: None, first: None, last: None, failed: None })
     }
 
+    /// Checks that the receipt takes the place of neither.
+    pub(crate) fn check_apart(&self, receipt: Option<&Destination>) -> Result<(), Failure> {
+        self.places.iter().try_for_each(|place| place.check_apart(receipt, "the snapshot"))
+    }
+
     /// Stores the next bytes of a snapshot.
     pub(crate) fn stream(&mut self, bytes: Foreign<&[u8]>) {
         if self.failed.is_some() {

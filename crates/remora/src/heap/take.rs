@@ -156,12 +156,8 @@ impl Places {
                 "a snapshot is kept in Remora's own format, from which others are made; call it FILE.remora-heap, and give that to `remora heap convert`",
             );
         }
-        if args.receipt.as_deref() == Some(&*path) {
-            return usage(
-                "the snapshot and the receipt cannot be written to the same file; give --receipt another name",
-            );
-        }
         let receipt = receipt_place(args)?;
+        snapshot.check_apart(receipt.as_ref(), "the snapshot")?;
         snapshot.check()?;
         receipt.as_ref().map_or(Ok(()), Destination::check)?;
         Ok(Places { snapshot, receipt })

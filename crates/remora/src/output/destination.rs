@@ -98,6 +98,18 @@ impl Destination {
         matches!(self, Destination::File { .. }) && !matches!(self.entry(), Ok(Some(entry)) if entry.is_special())
     }
 
+    /// Checks that the receipt does not go where this result does, however that is called: one would replace the other.
+    pub(crate) fn check_apart(&self, receipt: Option<&Destination>, what: &str) -> Result<(), Failure> {
+        let is_same = receipt.is_some_and(|receipt| match (self.entry(), receipt.entry()) {
+            (Ok(Some(one)), Ok(Some(other))) => one.name == other.name && one.folder.is_same_as(other.folder),
+            (Ok(None), Ok(None)) => true,
+            // What cannot be opened is reported when it is checked.
+            _ => false,
+        });
+        let advice = "and the receipt cannot be written to the same file; give --receipt another name";
+        if is_same { Err(Failure::Usage(format!("{what} {advice}"))) } else { Ok(()) }
+    }
+
     /// Where what was written is, for messages; `None` for standard output.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         let Destination::File { path, .. } = self else { return None };

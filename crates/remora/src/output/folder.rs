@@ -43,6 +43,12 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
+    /// Whether both are one folder, by device and inode.
+    pub(crate) fn is_same_as(&self, other: &Folder) -> bool {
+        let identity = |folder: &Folder| rustix::fs::fstat(&folder.descriptor).map(|stat| (stat.st_dev, stat.st_ino));
+        identity(self).is_ok_and(|known| identity(other) == Ok(known))
+    }
+
     /// Opens the folder at a path.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         let descriptor = walk(CWD, path, &mut 0)?;

@@ -46,6 +46,8 @@ impl Plan {
         let format = args.format.as_deref();
         let named = args.output.as_deref().map(|path| Output::resolve(path, format, args.force)).transpose()?;
         let format = format.map_or(Ok(FileFormat::Export(remora_export::Format::Html)), FileFormat::from_name)?;
+        let receipt = args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force));
+        named.as_ref().map_or(Ok(()), |named| named.destination.check_apart(receipt.as_ref(), RECORDING))?;
         Ok(Plan {
             event: args.event,
             frequency: args.frequency,
@@ -56,7 +58,7 @@ impl Plan {
             symbols: args.symbols.clone(),
             runtime_frames: args.runtime_frames,
             json: args.json,
-            receipt: args.receipt.as_deref().map(|path| Destination::of_receipt(path, args.force)),
+            receipt,
             named,
             format,
         })
@@ -82,9 +84,13 @@ impl Plan {
         }
         let path = default_output(&process.name(), &Zoned::now(), self.format.ending());
         let output = Output { destination: Destination::of(&path, false), format: self.format };
+        output.destination.check_apart(self.receipt.as_ref(), RECORDING)?;
         output.check().map(|()| output)
     }
 }
+
+/// What the output is, in messages.
+const RECORDING: &str = "the recording";
 
 fn refuse_contradictions(args: &RecordArgs) -> Result<(), Failure> {
     let usage = |message: &str| Err(Failure::Usage(message.to_owned()));
@@ -104,9 +110,6 @@ fn refuse_contradictions(args: &RecordArgs) -> Result<(), Failure> {
         return usage(
             "--json prints to standard output, and so does `-`; give -o or --receipt a file, or leave --json out",
         );
-    }
-    if output.is_some() && output == receipt {
-        return usage("the recording and the receipt cannot be written to the same file; give --receipt another name");
     }
     Ok(())
 }
@@ -176,6 +179,8 @@ mod tests {
             ("--json -o - --format folded", "--json prints to standard output"),
             ("--json --receipt -", "--json prints to standard output"),
             ("-o a.html --receipt a.html", "the same file"),
+            ("-o a.html --receipt ./a.html", "the same file"),
+            ("-o /tmp/a.html --receipt /tmp/../tmp/a.html", "the same file"),
             ("--symbols /no/such/folder", "--symbols /no/such/folder is no directory; "),
             ("--symbols / --engine eventpipe", "leave out --symbols"),
             ("-o -", "add --format"),

@@ -9,10 +9,9 @@ use super::sink::Sink;
 use super::types;
 use crate::{About, Error};
 use remora_heap::tables::{Totals, by_type};
-use remora_heap::{DominatorTree, HeapGraph, Node, ObjectIx, ShortestPaths, Step};
+use remora_heap::{DominatorTree, HeapGraph, Node, ObjectIx, ShortestPaths, Step, both};
 use std::cmp::Reverse;
 use std::io::Write;
-use std::thread;
 
 /// The input of an index.
 pub struct Parts<'a> {
@@ -35,11 +34,7 @@ pub struct Parts<'a> {
 pub fn make(parts: Parts<'_>, out: &mut dyn Write) -> Result<(), Error> {
     let Parts { graph, mut about, found, key, goes_on } = parts;
     about.take_roots(graph);
-    let (tree, ways) = thread::scope(|scope| {
-        let ways = scope.spawn(|| Ways::of(graph));
-        (DominatorTree::new(graph), ways.join())
-    });
-    let ways = ways.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let (ways, tree) = both(|| Ways::of(graph), || DominatorTree::new(graph));
     about.found = found(&tree);
     // Plain data: serialization cannot fail.
     let about = serde_json::to_vec(&about).unwrap_or_default();

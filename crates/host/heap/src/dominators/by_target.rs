@@ -9,7 +9,8 @@ use crate::graph::HeapGraph;
 use crate::workers;
 use std::ops::{Range, RangeInclusive};
 use std::sync::mpsc::sync_channel;
-use std::thread;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Builder};
 
 /// Minimum targets of a bucket: their data fits into a core's own cache.
 const BUCKET: usize = 1 << 15;
@@ -67,23 +68,28 @@ impl Thrown {
 
 /// Gives `work` all buckets, highest targets first. Frees the search's table of object numbers on the way.
 pub(super) fn for_each_bucket(graph: &HeapGraph, search: &mut Search, mut work: impl FnMut(Bucket, &[u32])) {
-    let mut thrown = throw(graph, search);
+    let thrown = throw(graph, search);
     search.numbers = Vec::new();
     let (shift, parents) = (thrown[0].shift, search.parents.as_slice());
+    let indexes = (0..thrown[0].buckets.len()).rev();
+    let thrown = Mutex::new(thrown);
+    let bucket = |index: usize| {
+        let mut thrown = thrown.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts: Vec<_> = thrown.iter_mut().map(|part| std::mem::take(&mut part.buckets[index])).collect();
+        let begin = index << shift;
+        let end = (begin + (1 << shift)).min(parents.len());
+        in_order(begin as u32, &parents[begin..end], &parts)
+    };
     thread::scope(|scope| {
         let (sender, receiver) = sync_channel(AHEAD);
-        scope.spawn(move || {
-            for index in (0..thrown[0].buckets.len()).rev() {
-                let parts: Vec<_> = thrown.iter_mut().map(|part| std::mem::take(&mut part.buckets[index])).collect();
-                let begin = index << shift;
-                let end = (begin + (1 << shift)).min(parents.len());
-                // The receiver ends early only by a panic, which the scope passes on.
-                if sender.send(in_order(begin as u32, &parents[begin..end], &parts)).is_err() {
-                    break;
-                }
-            }
-        });
-        receiver.into_iter().for_each(|bucket| work(bucket, parents));
+        let (bucket, ahead) = (&bucket, indexes.clone());
+        // The receiver ends early only by a panic, which the scope passes on.
+        let made = move || ahead.map(bucket).map_while(|bucket| sender.send(bucket).ok()).for_each(drop);
+        match Builder::new().spawn_scoped(scope, made) {
+            Ok(_) => receiver.into_iter().for_each(|bucket| work(bucket, parents)),
+            // The system has no thread left.
+            Err(_) => indexes.for_each(|index| work(bucket(index), parents)),
+        }
     });
 }
 
