@@ -149,7 +149,7 @@ static TABLE: &[Meaning] = &[
     row(
         0x8007_007E,
         "ERROR_MOD_NOT_FOUND",
-        "the target could not load the library: the file is missing or unreadable for it, lies on a noexec mount, or needs another libc",
+        "the target could not load the library: the file is missing or unreadable for it, lies on a noexec mount, needs another libc, or the target may map no more memory (`ulimit -v`)",
         &[CheckProcess],
     ),
     row(0x8007_007F, "ERROR_PROC_NOT_FOUND", "the library has no DllGetClassObject", &[FixProfiler(Fix::Path)]),
