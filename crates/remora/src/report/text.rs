@@ -3,7 +3,7 @@
 use super::application::tables;
 use crate::console::{Page, counted, grouped, line, percent};
 use remora_profile::{
-    ApplicationRule, ApplicationTime, Event, FrameIx, HotMethod, Meta, Profile, Summary, ThreadIx, ThreadShare,
+    ApplicationRule, ApplicationTime, CodeKind, Event, FrameIx, HotMethod, Meta, Profile, Summary, ThreadIx, ThreadShare,
 };
 use remora_terminal::Table;
 use remora_terminal::duration::show;
@@ -160,11 +160,12 @@ fn threads(profile: &Profile, summary: &Summary, pool: &BTreeSet<ThreadIx>, top:
     table(["time", "waiting", "thread"], summary.total_weight, rows.into_iter(), count)
 }
 
-/// Name and module of a method.
+/// Name and module of a method. The namespace of a framework's method says enough.
 fn label(profile: &Profile, frame: FrameIx) -> String {
     let frame = profile.frame_at(frame);
     let name = profile.text(frame.name);
-    match frame.module.map(|module| profile.text(module)) {
+    let is_framework = CodeKind::of(profile, frame) == CodeKind::Framework;
+    match frame.module.filter(|_| !is_framework).map(|module| profile.text(module)) {
         // `libcoreclr.so+0x1234` names its module already.
         Some(module) if !name.starts_with(module) => format!("{name}  [{module}]"),
         _ => name.to_owned(),
