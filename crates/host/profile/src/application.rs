@@ -1,7 +1,7 @@
 //! Time by application method: its own, and that of the code outside of the application that it calls.
 
 use crate::code_kind::{is_file_name, is_framework};
-use crate::{CodeKind, Frame, FrameIx, Profile, Sample, State, StringIx, ThreadIx, Wait};
+use crate::{CodeKind, Cost, Frame, FrameIx, Profile, Sample, State, StringIx, ThreadIx, Wait};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use strum::IntoStaticStr;
@@ -196,8 +196,8 @@ pub struct ApplicationTime {
     pub pool: PoolTime,
     /// Nanoseconds of samples on a CPU.
     pub running: u64,
-    /// Those in code that waits by spinning, by the nearest application method with its line, most first.
-    pub spinning: Vec<(Option<FrameIx>, u64)>,
+    /// Those of a cost, by the nearest application method with its line, most first.
+    pub costs: Vec<(Cost, Option<FrameIx>, u64)>,
 }
 
 impl ApplicationTime {
@@ -231,8 +231,8 @@ pub struct Attribution {
     pub entry: Entry,
     /// What the frames between `nearest` and the leaf wait for.
     known_wait: Option<Wait>,
-    /// Whether one of them spins.
-    spins: bool,
+    /// What the first of them that is no work costs for.
+    cost: Option<Cost>,
     /// Whether a thread of the pool runs it.
     pub is_of_pool: bool,
 }
@@ -242,12 +242,9 @@ impl Attribution {
     pub fn of_stacks(profile: &Profile, rule: &ApplicationRule) -> Vec<Attribution> {
         let is_application: Vec<bool> = profile.frames().iter().map(|frame| rule.includes(profile, frame)).collect();
         let waits: Vec<Option<Wait>> = profile.frames().iter().map(|frame| Wait::of(profile, frame)).collect();
-        let is_one_of = |frame: &Frame, starts: &[&str]| {
-            let name = profile.text(frame.name);
-            starts.iter().any(|start| name.starts_with(start))
-        };
-        let spins: Vec<bool> = profile.frames().iter().map(|frame| is_one_of(frame, &SPINS)).collect();
-        let pool: Vec<bool> = profile.frames().iter().map(|frame| is_one_of(frame, &POOL)).collect();
+        let is_of_pool = |frame: &Frame| POOL.iter().any(|start| profile.text(frame.name).starts_with(start));
+        let costs: Vec<Option<Cost>> = profile.frames().iter().map(|frame| Cost::of(profile, frame)).collect();
+        let pool: Vec<bool> = profile.frames().iter().map(is_of_pool).collect();
         let entries: Vec<Entry> = profile.frames().iter().map(|frame| entry(profile, frame)).collect();
         let mut known: Vec<Attribution> = Vec::with_capacity(profile.stacks().len());
         for stack in profile.stacks() {
@@ -269,7 +266,7 @@ impl Attribution {
                     entry: if is_outside { parent.entry.max(entries[frame]) } else { parent.entry },
                     // The mark of a thread that is ready to run comes last, and says more than its callers.
                     known_wait: waits[frame].filter(|wait| *wait == Wait::Cpu).or(parent.known_wait).or(waits[frame]),
-                    spins: parent.spins || spins[frame],
+                    cost: parent.cost.or(costs[frame]),
                     is_of_pool,
                     ..parent
                 }
@@ -297,10 +294,7 @@ fn entry(profile: &Profile, frame: &Frame) -> Entry {
     STARTS.iter().find(|(start, _)| name.starts_with(start)).map_or(Entry::Thread, |(_, entry)| *entry)
 }
 
-/// Beginnings of the names of methods that wait by spinning.
-const SPINS: [&str; 4] =
-    ["System.Threading.SpinWait.", "System.Threading.Thread.SpinWait", "System.Threading.SpinLock.", "sched_yield"];
-/// Of methods that run on threads of the pool only.
+/// Beginnings of the names of methods that run on threads of the pool only.
 const POOL: [&str; 2] = ["System.Threading.ThreadPoolWorkQueue.", "System.Threading.PortableThreadPool.WorkerThread."];
 
 /// The identity of a method: name and module, not the line.
@@ -322,7 +316,7 @@ struct Sums {
     blocked: HashMap<(Option<FrameIx>, Wait), HashMap<ThreadIx, u64>>,
     threads: HashMap<ThreadIx, ThreadSum>,
     running: u64,
-    spinning: HashMap<Option<FrameIx>, u64>,
+    costs: HashMap<(Cost, Option<FrameIx>), u64>,
 }
 
 /// What counts for [`PoolTime`], if the thread is of the pool.
@@ -359,8 +353,9 @@ impl Sums {
         if sample.state == State::Running {
             self.running = self.running.saturating_add(sample.weight);
             // Other threads of the runtime spin, too: only of the pool it is known why.
-            if attribution.spins && (nearest.is_some() || attribution.is_of_pool) {
-                let weight = self.spinning.entry(nearest).or_default();
+            let is_known = |cost: &Cost| *cost != Cost::Spinning || nearest.is_some() || attribution.is_of_pool;
+            if let Some(cost) = attribution.cost.filter(is_known) {
+                let weight = self.costs.entry((cost, nearest)).or_default();
                 *weight = weight.saturating_add(sample.weight);
             }
         } else if nearest.is_none() {
@@ -428,10 +423,10 @@ impl Sums {
         blocked.sort_by_key(|row| (std::cmp::Reverse(row.weight), row.frame, row.wait));
         let (elsewhere, idle, idle_threads) = (self.elsewhere, self.idle, self.idle_threads.len());
         let pool = PoolTime::of(&self.threads, profile.meta.duration / 10);
-        let mut spinning: Vec<_> = self.spinning.into_iter().collect();
-        spinning.sort_by_key(|(frame, weight)| (std::cmp::Reverse(*weight), *frame));
+        let mut costs: Vec<_> = self.costs.into_iter().map(|((cost, frame), weight)| (cost, frame, weight)).collect();
+        costs.sort_by_key(|(cost, frame, weight)| (std::cmp::Reverse(*weight), *frame, *cost));
         let running = self.running;
-        ApplicationTime { methods, elsewhere, idle, idle_threads, entry_points, blocked, pool, running, spinning }
+        ApplicationTime { methods, elsewhere, idle, idle_threads, entry_points, blocked, pool, running, costs }
     }
 }
 

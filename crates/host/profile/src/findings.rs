@@ -1,13 +1,15 @@
 //! Known problems, with their evidence.
 
-use crate::{ApplicationTime, BlockedTime, FrameIx, Profile, Wait};
+use crate::{ApplicationTime, BlockedTime, Cost, FrameIx, Profile, Wait};
 use strum::IntoStaticStr;
 
-/// Least part of the pool's time in waits for tasks, and of the CPU time in spinning.
+/// Least part of the pool's time in waits for tasks, and of the CPU time of a cost.
 const NOTABLE: f64 = 0.1;
-/// Least average number of threads that wait for a lock, and of CPUs that spin.
+/// Least average number of threads that wait for a lock, and of CPUs for a cost.
 const CONVOY: f64 = 0.5;
-const SPINNING: f64 = 0.05;
+const COSTLY: f64 = 0.05;
+/// Least part of the time of threads that are ready to run or run, in which they wait for a CPU.
+const SHORT_OF_CPUS: f64 = 0.3;
 /// Least part of the pool's time that is blocked, and largest that is idle, if the pool starves.
 const STARVED: f64 = 0.7;
 const NOT_IDLE: f64 = 0.1;
@@ -24,6 +26,12 @@ pub enum Problem {
     PoolStarvation,
     /// Threads use CPU time to wait.
     Spinning,
+    /// Threads use CPU time to throw and catch exceptions.
+    Exceptions,
+    /// Threads use CPU time to collect garbage.
+    GarbageCollection,
+    /// Threads that are ready to run get no CPU.
+    CpuShortage,
 }
 
 impl Problem {
@@ -38,16 +46,17 @@ impl Problem {
 pub struct Finding {
     /// The problem.
     pub problem: Problem,
-    /// A frame of the application method, with its line. `None`: no application method spins, but idle threads of the pool.
+    /// A frame of the application method with most of it, with its line. `None`: no application method, such as idle threads of the pool
+    /// that spin, or threads of the GC.
     pub frame: Option<FrameIx>,
-    /// What is waited for; `None` of spinning.
+    /// What is waited for; `None` if CPU time is used.
     pub wait: Option<Wait>,
-    /// Nanoseconds blocked, or spinning.
+    /// Nanoseconds blocked, or of CPU time.
     pub weight: u64,
-    /// Number of threads; of spinning 0.
+    /// Number of threads; 0 if CPU time is used.
     pub threads: usize,
-    /// Of [`Problem::LockConvoy`]: threads that wait at a time, on average. Of others: the part of the time of all threads of the pool, or of
-    /// all CPU time.
+    /// Of [`Problem::LockConvoy`]: threads that wait at a time, on average. Of others: the part of the time of all threads of the pool, of
+    /// all CPU time, or of the time of threads that run or are ready to.
     pub extent: f64,
 }
 
@@ -64,12 +73,13 @@ impl Finding {
             let extent = part(row.weight, profile.meta.duration);
             (extent >= CONVOY).then(|| Finding::of(Problem::LockConvoy, row, row.threads, extent))
         }));
-        found.extend(time.spinning.first().and_then(|(frame, weight)| {
-            let extent = part(*weight, time.running);
-            let finding =
-                Finding { problem: Problem::Spinning, frame: *frame, wait: None, weight: *weight, threads: 0, extent };
-            (extent >= NOTABLE && part(*weight, profile.meta.duration) >= SPINNING).then_some(finding)
-        }));
+        let costs = [
+            (Problem::Exceptions, Cost::Exception),
+            (Problem::GarbageCollection, Cost::Gc),
+            (Problem::Spinning, Cost::Spinning),
+        ];
+        found.extend(costs.into_iter().filter_map(|(problem, cost)| costly(profile, time, problem, cost)));
+        found.extend(short_of_cpus(time));
         found
     }
 
@@ -84,6 +94,26 @@ fn part(weight: u64, all: u64) -> f64 {
 
 fn largest(time: &ApplicationTime, wait: Wait, counts: impl Fn(&BlockedTime) -> bool) -> Option<&BlockedTime> {
     time.blocked.iter().find(|row| row.frame.is_some() && row.wait == wait && counts(row))
+}
+
+/// CPU time of a cost, with the method that has most of it.
+fn costly(profile: &Profile, time: &ApplicationTime, problem: Problem, cost: Cost) -> Option<Finding> {
+    let mut rows = time.costs.iter().filter(|(known, ..)| *known == cost).map(|(_, frame, weight)| (*frame, *weight));
+    let (frame, largest) = rows.next()?;
+    let weight = rows.fold(largest, |sum, (_, weight)| sum.saturating_add(weight));
+    let extent = part(weight, time.running);
+    let finding = Finding { problem, frame, wait: None, weight, threads: 0, extent };
+    (extent >= NOTABLE && part(weight, profile.meta.duration) >= COSTLY).then_some(finding)
+}
+
+fn short_of_cpus(time: &ApplicationTime) -> Option<Finding> {
+    let rows = || time.blocked.iter().filter(|row| row.wait == Wait::Cpu);
+    let weight = rows().fold(0, |sum: u64, row| sum.saturating_add(row.weight));
+    let extent = part(weight, weight.saturating_add(time.running));
+    let threads = rows().map(|row| row.threads).max()?;
+    let finding =
+        Finding { problem: Problem::CpuShortage, frame: None, wait: Some(Wait::Cpu), weight, threads, extent };
+    (extent >= SHORT_OF_CPUS).then_some(finding)
 }
 
 fn starvation(time: &ApplicationTime) -> Option<Finding> {

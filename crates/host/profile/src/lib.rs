@@ -13,6 +13,7 @@
 
 mod application;
 mod code_kind;
+mod cost;
 mod findings;
 mod frame;
 mod loss;
@@ -30,6 +31,7 @@ pub use application::{
     PoolTime,
 };
 pub use code_kind::CodeKind;
+pub use cost::Cost;
 pub use findings::{Finding, Problem};
 pub use frame::{Frame, FrameIx, FrameKind, StringIx};
 pub use loss::{Loss, LossCause};

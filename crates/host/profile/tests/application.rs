@@ -284,3 +284,37 @@ fn threads_that_spin_are_a_known_problem_in_the_application_and_in_the_idle_pool
         assert_eq!(made.problems(), []);
     }
 }
+
+#[test]
+fn cpu_time_that_goes_to_exceptions_or_collections_is_a_known_problem() {
+    let throws = format!("System.Runtime.EH.RhThrowEx(object, ref EH.ExInfo)|{CORE}");
+    let allocates = format!("System.GC.AllocateUninitializedArray<T>(int, bool)|{CORE}");
+    let stacks: [(&[&str], &str, &str); 5] = [
+        (&["Shop.Parse()|Shop.dll|3", "[exception: unwind]"], "exceptions", "Shop.Parse()"),
+        (&["Shop.Parse()|Shop.dll|3", &throws, "libcoreclr.so+0x1|libcoreclr.so"], "exceptions", "Shop.Parse()"),
+        (&["Shop.Parse()|Shop.dll|3", "_Unwind_RaiseException|libgcc_s.so.1"], "exceptions", "Shop.Parse()"),
+        (&["Shop.Add()|Shop.dll|5", &allocates, "[GC]"], "garbage-collection", "Shop.Add()"),
+        (&["clone3|libc.so.6", "[GC]"], "garbage-collection", ""),
+    ];
+    for (stack, problem, method) in stacks {
+        let mut made = Made::new();
+        made.profile.meta.duration = 100;
+        made.sample(6, State::Running, stack);
+        made.sample(4, State::Running, &[&["Shop.Other()|Shop.dll|9"], &stack[1..]].concat());
+        made.sample(90, State::Running, &["Shop.Work()|Shop.dll|4"]);
+        assert_eq!(made.problems(), [(problem, method, 0, 10)], "{stack:?}");
+        made.sample(1, State::Running, &["Shop.Work()|Shop.dll|4"]);
+        assert_eq!(made.problems(), [], "{stack:?}");
+    }
+}
+
+#[test]
+fn threads_that_are_ready_to_run_and_get_no_cpu_are_a_known_problem() {
+    let mut made = Made::new();
+    made.profile.meta.duration = 100;
+    made.sample(70, State::Running, &["Shop.Work()|Shop.dll|4"]);
+    made.sample(30, State::Blocked, &["Shop.Work()|Shop.dll|4", "[waiting for a CPU]"]);
+    assert_eq!(made.problems(), [("cpu-shortage", "", 1, 30)]);
+    made.sample(1, State::Running, &["Shop.Work()|Shop.dll|4"]);
+    assert_eq!(made.problems(), []);
+}

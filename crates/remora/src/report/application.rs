@@ -3,7 +3,7 @@
 use super::findings::{self, FindingJson};
 use super::method::{Method, name, place, without_parameters};
 use crate::console::{Page, line, percent};
-use remora_profile::{ApplicationRule, ApplicationTime, Event, Profile};
+use remora_profile::{ApplicationRule, ApplicationTime, Event, Profile, Wait};
 use remora_symbols::split_outside;
 use remora_terminal::Table;
 use remora_terminal::duration::show;
@@ -29,7 +29,7 @@ pub(crate) fn tables(profile: &Profile, time: &ApplicationTime, rule: &Applicati
 
 fn methods(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, top: usize) -> Page {
     let busy = time.busy();
-    let mut table = Table::new(&["time", "", "self", "application method, with callees", "line"]);
+    let mut table = Table::new(&["time", "", "self", "application method, with calls outside", "line"]);
     (0..3).for_each(|column| table.align_right(column));
     for method in time.methods.iter().take(top) {
         let place = method.lines.first().map(|line| place(profile, line.frame)).unwrap_or_default();
@@ -60,7 +60,7 @@ fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
             show(row.weight),
             percent(row.weight, busy),
             row.threads.to_string(),
-            row.wait.code().to_owned(),
+            waits_for(row.wait).to_owned(),
             row.frame.map(|frame| without_parameters(name(profile, frame)).to_owned()).unwrap_or_default(),
             row.frame.map(|frame| place(profile, frame)).unwrap_or_default(),
         ]);
@@ -74,6 +74,11 @@ fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
         String::new(),
     ]);
     table.render()
+}
+
+/// In one or two words.
+fn waits_for(wait: Wait) -> &'static str {
+    if wait == Wait::Cpu { "free CPU" } else { wait.code() }
 }
 
 fn rule_text(rule: &ApplicationRule) -> String {

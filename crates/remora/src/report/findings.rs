@@ -3,6 +3,7 @@
 use super::method::{Method, name, place, without_parameters};
 use crate::console::{Page, line};
 use remora_profile::{ApplicationTime, Event, Finding, FrameIx, PoolTime, Problem, Profile};
+use remora_terminal::duration::show;
 use serde::Serialize;
 
 /// A paragraph for each problem.
@@ -22,8 +23,9 @@ fn words(profile: &Profile, pool: &PoolTime, finding: &Finding) -> String {
     };
     match finding.problem {
         Problem::SyncOverAsync => format!(
-            "sync over async. {threads} pool threads wait for tasks in {method}, {part} of the pool's time{grew}. \
-             Use await there, not Result, Wait or GetResult."
+            "sync over async. {threads} pool threads wait for tasks in {method}, {}: {part} of the pool's time{grew}. \
+             Use await there, not Result, Wait or GetResult.",
+            show(finding.weight)
         ),
         Problem::PoolStarvation => format!(
             "thread-pool starvation. The pool's {threads} threads are blocked for {part} of their time, mostly in \
@@ -31,13 +33,25 @@ fn words(profile: &Profile, pool: &PoolTime, finding: &Finding) -> String {
             finding.wait.map(remora_profile::Wait::code).unwrap_or_default()
         ),
         Problem::LockConvoy => {
-            let all = profile.meta.duration.saturating_mul(*threads as u64).max(1);
-            let part = finding.weight as f64 / all as f64 * 100.0;
+            let all = profile.meta.duration.saturating_mul(*threads as u64);
             format!(
-                "lock convoy. {threads} threads spend {part:.0}% of their time waiting for the lock in {method}. \
-                 Do less while holding it."
+                "lock convoy. {threads} threads wait for the lock in {method}, {} of their {}. Do less while holding it.",
+                show(finding.weight),
+                show(all)
             )
         }
+        Problem::Exceptions => format!(
+            "exceptions. {part} of the CPU time goes to throwing and catching them, mostly from {method}. \
+             Test for the case first, for example with TryParse."
+        ),
+        Problem::GarbageCollection => format!(
+            "garbage collection. {part} of the CPU time goes to it{}. Allocate less there.",
+            if method.is_empty() { String::new() } else { format!(", mostly in allocations of {method}") }
+        ),
+        Problem::CpuShortage => format!(
+            "CPU shortage. Threads that are ready to run wait for a CPU {part} of their time: the machine is busy with \
+             other work, or the container's limit is reached."
+        ),
         Problem::Spinning if finding.frame.is_none() => {
             let hint = match profile.meta.event {
                 Event::Cpu => " -e wall shows what the program waits for.",
@@ -45,7 +59,9 @@ fn words(profile: &Profile, pool: &PoolTime, finding: &Finding) -> String {
             };
             format!("spinning. {part} of the CPU time goes to idle pool threads, which spin before they sleep.{hint}")
         }
-        Problem::Spinning => format!("spinning. {part} of the CPU time goes to loops that only wait, in {method}."),
+        Problem::Spinning => {
+            format!("spinning. {part} of the CPU time goes to loops that only wait, mostly in {method}.")
+        }
     }
 }
 

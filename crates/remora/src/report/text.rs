@@ -3,7 +3,8 @@
 use super::application::tables;
 use crate::console::{Page, counted, grouped, line, percent};
 use remora_profile::{
-    ApplicationRule, ApplicationTime, CodeKind, Event, FrameIx, HotMethod, Meta, Profile, Summary, ThreadIx, ThreadShare,
+    ApplicationRule, ApplicationTime, CodeKind, Event, FrameIx, HotMethod, Meta, Profile, Summary, ThreadIx,
+    ThreadShare,
 };
 use remora_terminal::Table;
 use remora_terminal::duration::show;
