@@ -37,6 +37,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     destination.as_ref().map_or(Ok(()), Destination::check)?;
     let both = args.output.as_deref().map(|file| SnapshotPair::beside(file, args.force)).transpose()?;
     let (allowance, _hold, before) = prepare(args, &process)?;
+    stop.attach_begins()?;
     say_beforehand(&process);
     let session = match WatchSession::attach(&process, library::FOR_HEAPS, ATTACH_TIME_LIMIT) {
         Ok(session) => session,
