@@ -97,7 +97,9 @@ impl Baseline {
             return true;
         }
         let staying = |path: &str| facts.stayed.iter().chain(&facts.staying).any(|name| path.contains(name.as_str()));
-        let count = |snapshot: &Snapshot| snapshot.mappings.ours.iter().filter(|one| !staying(&one.path)).count();
+        let count = |Snapshot { mappings, .. }: &Snapshot| {
+            mappings.more_of_ours + mappings.ours.iter().filter(|one| !staying(&one.path)).count()
+        };
         let earlier = count(&self.snapshot);
         self.wait_while(DETACH_TIMEOUT, |now| count(now) > earlier)
     }

@@ -26,6 +26,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// Attempts to lock, since another command may be inspecting or releasing the lock.
@@ -34,6 +35,8 @@ const TRIES: usize = 16;
 const ENDING_TRIES: usize = 500;
 /// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
+/// Time for the command line of a recorder. It lies in that process's memory, which its own file system may back.
+const COMMAND_LINE_TIME: Duration = Duration::from_secs(1);
 /// How the files' names begin.
 const START: &str = "recording-";
 /// Files that are looked at in a directory at a time, in search of those that a killed recorder left.
@@ -66,46 +69,59 @@ struct Directory {
 impl InstanceLock {
     /// Takes the lock, or fails with its owner.
     pub(crate) fn take(process: &Process) -> Result<InstanceLock, Failure> {
-        let (name, own) = (name(process), rustix::process::geteuid().as_raw());
-        let held = |holder| Err(Failure::Held { process_id: process.pid, holder: holder_text(holder) });
+        let locked = InstanceLock::take_named(process.pid, process.uid, &name(process))?;
+        if let Err(error) = &locked {
+            note(&format!(
+                "process {} is not locked ({error}): if another command records it, too, each recording shows the other's work",
+                process.pid
+            ));
+        }
+        Ok(InstanceLock { _locked: locked.ok() })
+    }
+
+    /// The lock of this name, or why locking failed for a reason that does not concern other recordings.
+    fn take_named(process_id: u32, user: u32, name: &str) -> Result<Result<Locked, Errno>, Failure> {
+        let own = rustix::process::geteuid().as_raw();
+        let held = |holder| Err(Failure::Held { process_id, holder: holder_text(holder) });
+        let mut last = Errno::AGAIN;
         for _ in 0..TRIES {
             // It may be locked in another directory: who has taken the best one can give it back meanwhile.
-            if let Some(holder) = holder_among(own, &name) {
+            if let Some(holder) = holder_among(own, name) {
                 return held(holder);
             }
-            match lock(own, &name) {
+            match lock(own, name) {
                 Ok(locked) => {
                     remove_those_of_ended_processes(own);
                     if own != 0
-                        && let Some(holder) = holder_among(0, &name)
+                        && let Some(holder) = holder_among(0, name)
                     {
                         return held(holder);
                     }
-                    let user = process.uid;
-                    if ![0, own].contains(&user) && holder_among(user, &name).is_some() {
+                    if ![0, own].contains(&user) && holder_among(user, name).is_some() {
                         note(&format!(
-                            "user {user} has locked process {}: if they record it, too, each recording shows the other's work",
-                            process.pid
+                            "user {user} has locked process {process_id}: if they record it, too, each recording shows the other's work"
                         ));
                     }
-                    return Ok(InstanceLock { _locked: Some(locked) });
+                    return Ok(Ok(locked));
                 }
                 Err(Errno::WOULDBLOCK) => {
-                    if let Some(holder) = holder_among(own, &name) {
+                    if let Some(holder) = holder_among(own, name) {
                         return held(holder);
                     }
                 }
                 // Another command has just removed the directory or the file.
                 Err(Errno::NOENT) => {}
-                // No directory is usable. If that matters, the recording itself reports it.
-                Err(_) => match directories(own).into_iter().find(|path| is_taken(path, own)) {
-                    Some(path) => return Err(Failure::LockTaken { process_id: process.pid, path }),
-                    None => break,
+                Err(error) => match directories(own).into_iter().find(|path| is_taken(path, own)) {
+                    Some(path) => return Err(Failure::LockTaken { process_id, path }),
+                    None => {
+                        last = error;
+                        break;
+                    }
                 },
             }
             std::thread::sleep(PAUSE);
         }
-        Ok(InstanceLock { _locked: None })
+        Ok(Err(last))
     }
 }
 
@@ -129,7 +145,7 @@ pub(crate) fn holder_text(holder: u32) -> String {
         return "a process that cannot be seen from here".to_owned();
     }
     let proc = Proc::default();
-    let command = TargetText::joined(&proc.command_line(holder).unwrap_or_default());
+    let command = TargetText::joined(&command_line(&proc, holder));
     // A process chooses its own name; the kernel reports its user.
     let own = rustix::process::geteuid().as_raw();
     match proc.status(holder).map(|status| status.effective_uid) {
@@ -137,6 +153,17 @@ pub(crate) fn holder_text(holder: u32) -> String {
         Ok(user) if user != own => format!("another user: process {holder} of user {user} ({command})"),
         _ => format!("process {holder} ({command})"),
     }
+}
+
+/// A process's command line; empty if it cannot be read in time.
+fn command_line(proc: &Proc, process_id: u32) -> Vec<TargetText> {
+    let (sender, words) = mpsc::channel();
+    let proc = proc.clone();
+    // A thread that is kept waiting is abandoned.
+    let read = move || _ = sender.send(proc.command_line(process_id));
+    let is_read = std::thread::Builder::new().name("command-line".to_owned()).spawn(read);
+    let read = is_read.ok().and_then(|_| words.recv_timeout(COMMAND_LINE_TIME).ok());
+    read.and_then(Result::ok).unwrap_or_default()
 }
 
 fn name(process: &Process) -> String {
@@ -276,10 +303,10 @@ fn holder_as_written(user: u32, name: &str) -> Option<u32> {
     for _ in 0..ENDING_TRIES {
         let text = text_of_holder(user, name)?;
         let (holder, namespace) = text.split_once(' ').unwrap_or_default();
-        let is_ours = namespace == own_namespace().to_string();
+        let (is_ours, proc) = (namespace == own_namespace().to_string(), Proc::default());
         // The owner writes its id shortly after locking; until then, a killed owner's file still has the old id.
         let holder: Option<u32> = holder.parse().ok();
-        if namespace.is_empty() || is_ours && holder.is_some_and(has_ended) {
+        if namespace.is_empty() || is_ours && holder.is_some_and(|holder| has_ended(&proc, holder)) {
             std::thread::sleep(PAUSE);
             continue;
         }
@@ -288,9 +315,10 @@ fn holder_as_written(user: u32, name: &str) -> Option<u32> {
     Some(0)
 }
 
-/// Whether a process has no memory any more. The kernel frees it before it closes the files, and with them the lock.
-fn has_ended(process_id: u32) -> bool {
-    Proc::default().command_line(process_id).map_or(true, |words| words.is_empty())
+/// Whether a process has no memory any more. The kernel frees it before it closes the files, and with them the lock. Unlike the arguments,
+/// its size is not in that memory: nobody can keep its reader waiting.
+fn has_ended(proc: &Proc, process_id: u32) -> bool {
+    proc.read(process_id, "statm").map_or(true, |pages| pages.starts_with(b"0 "))
 }
 
 /// The content of this user's lock file, if it is locked.
@@ -453,6 +481,28 @@ mod tests {
         drop(held);
         assert_eq!(holder_among(user, &name), None);
         ending.wait().expect("it has ended");
+    }
+
+    /// Another user's lock file names a process whose arguments lie in a file system that never answers.
+    #[test]
+    fn a_holder_that_keeps_readers_of_its_arguments_waiting_keeps_nobody() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let proc = Proc::at(folder.path());
+        std::fs::create_dir(folder.path().join("7")).expect("made");
+        rustix::fs::mknodat(CWD, folder.path().join("7/cmdline"), FileType::Fifo, Mode::RUSR, 0).expect("made");
+        for (pages, ended) in [("900 80 7 1 0 9 0\n", false), ("0 0 0 0 0 0 0\n", true)] {
+            std::fs::write(folder.path().join("7/statm"), pages).expect("written");
+            assert_eq!(has_ended(&proc, 7), ended);
+        }
+        assert!(command_line(&proc, 7).is_empty());
+        assert!(has_ended(&proc, 8) && !has_ended(&Proc::default(), std::process::id()));
+    }
+
+    /// A full file system, for one, was passed over in silence.
+    #[test]
+    fn why_a_process_is_not_locked_is_known() {
+        let taken = InstanceLock::take_named(7, 0, &own(&"n".repeat(300)));
+        assert_eq!(taken.map(|locked| locked.map(drop)).ok(), Some(Err(Errno::NAMETOOLONG)));
     }
 
     #[test]

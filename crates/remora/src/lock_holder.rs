@@ -4,21 +4,39 @@
 use crate::instance_lock;
 use remora_attach::Process;
 use remora_attach::proc::Proc;
+use remora_symbols::parse_maps;
 use remora_wire::{MEMORY_NAME, THREAD_NAME};
 use std::fs;
+use std::time::{Duration, Instant};
+
+/// Time and bytes for the mappings of all processes, in search of a recorder. A target can start any number of processes, each with 64 MiB
+/// of mappings.
+const LIMITS: (Duration, usize) = (Duration::from_secs(5), 512 << 20);
 
 /// The recorder, as text: `process 4711 (remora record -p 42)`.
 pub(crate) fn of(process: &Process) -> Option<String> {
-    instance_lock::holder(process).or_else(|| by_memory(&Proc::default(), process.pid)).map(instance_lock::holder_text)
+    instance_lock::holder(process)
+        .or_else(|| by_memory(&Proc::default(), process.pid, LIMITS))
+        .map(instance_lock::holder_text)
 }
 
-fn by_memory(proc: &Proc, process_id: u32) -> Option<u32> {
-    let ring = ring(proc, process_id)?;
-    let mut others = proc.pids().ok()?.into_iter().filter(|other| *other != process_id);
+fn by_memory(proc: &Proc, process_id: u32, (time, mut left): (Duration, usize)) -> Option<u32> {
+    let ring = ring(&proc.read(process_id, "maps").ok()?)?;
+    let begun = Instant::now();
     // A forked copy of the target also maps that memory, and is no recorder. A process that ends has no program any more.
     let program = proc.link(process_id, "exe").ok();
     let has_another = |other: u32| proc.link(other, "exe").is_ok_and(|its| program.as_ref() != Some(&its));
-    others.find(|other| self::ring(proc, *other) == Some(ring) && has_another(*other))
+    for other in proc.pids().ok()?.into_iter().filter(|other| *other != process_id && has_another(*other)) {
+        if begun.elapsed() >= time {
+            break;
+        }
+        let maps = proc.read(other, "maps").unwrap_or_default();
+        if self::ring(&maps) == Some(ring) {
+            return Some(other);
+        }
+        left = left.checked_sub(maps.len())?;
+    }
+    None
 }
 
 /// Whether an agent thread runs in the process.
@@ -32,8 +50,8 @@ pub(crate) fn agent_lives(process_id: u32) -> bool {
 }
 
 /// The shared memory that a process has mapped: device and inode. Another mapped file can have the same path and inode on another device.
-fn ring(proc: &Proc, process_id: u32) -> Option<((u32, u32), u64)> {
-    let mappings = proc.maps(process_id).ok()?;
+fn ring(maps: &[u8]) -> Option<((u32, u32), u64)> {
+    let mappings = parse_maps(maps);
     let memory = format!("/memfd:{MEMORY_NAME}");
     mappings.iter().find(|mapping| mapping.path == memory.as_str()).map(|mapping| (mapping.device, mapping.inode))
 }
@@ -55,7 +73,7 @@ mod tests {
                 std::os::unix::fs::symlink(program, own.join("exe")).expect("linked");
             }
         };
-        let recorder = || by_memory(&Proc::at(folder.path()), 7);
+        let recorder = || by_memory(&Proc::at(folder.path()), 7, LIMITS);
         process(7, Some("/bin/dotnet"));
         process(8, Some("/bin/dotnet"));
         process(9, None);
@@ -64,14 +82,47 @@ mod tests {
         assert_eq!(recorder(), Some(10));
     }
 
+    /// Sixty processes with 56 MB of mappings made `check` last two minutes.
+    #[test]
+    fn mappings_of_all_processes_are_read_up_to_a_sum() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let process = |pid: u32, program: &str, bytes: u64| {
+            let own = folder.path().join(pid.to_string());
+            std::fs::create_dir_all(&own).expect("made");
+            let maps = format!("7f00-7f10 rw-s 00000000 00:01 42 /memfd:{MEMORY_NAME} (deleted)\n");
+            std::fs::write(own.join("maps"), if bytes == 0 { &maps } else { "" }).expect("written");
+            let file = std::fs::File::options().append(true).open(own.join("maps")).expect("just written");
+            file.set_len(bytes.max(maps.len() as u64)).expect("it has room");
+            std::os::unix::fs::symlink(program, own.join("exe")).expect("linked");
+        };
+        let recorder = |time| {
+            let before = bytes_read();
+            let found = by_memory(&Proc::at(folder.path()), 7, (time, 8 << 20));
+            (found, bytes_read() - before)
+        };
+        process(7, "/bin/dotnet", 0);
+        (10..30).for_each(|pid| process(pid, "/bin/dotnet", 1 << 20));
+        process(60, "/bin/remora", 0);
+        let (found, read) = recorder(Duration::MAX);
+        assert!(found == Some(60) && read < 1 << 20, "copies of the target are not read: {found:?}, {read} bytes");
+        assert_eq!(recorder(Duration::ZERO).0, None);
+        (40..60).for_each(|pid| process(pid, "/bin/other", 1 << 20));
+        let (found, read) = recorder(Duration::MAX);
+        assert!(found.is_none() && read < 10 << 20, "{found:?}, {read} bytes");
+    }
+
+    /// Bytes that this thread has read of files.
+    fn bytes_read() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/io").expect("the kernel counts them");
+        let count = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+        count.and_then(|count| count.parse().ok()).expect("a number")
+    }
+
     #[test]
     fn a_file_of_the_same_path_and_inode_on_another_device_is_no_shared_memory() {
-        let folder = tempfile::tempdir().expect("a folder");
         let ring_of = |device: &str| {
-            std::fs::create_dir_all(folder.path().join("7")).expect("made");
             let maps = format!("7f00-7f10 rw-s 00000000 {device} 42 /memfd:{MEMORY_NAME} (deleted)\n");
-            std::fs::write(folder.path().join("7/maps"), maps).expect("written");
-            ring(&Proc::at(folder.path()), 7).expect("there")
+            ring(maps.as_bytes()).expect("there")
         };
         assert_eq!(ring_of("00:01"), ring_of("00:01"));
         assert_ne!(ring_of("00:01"), ring_of("00:2a"));

@@ -69,6 +69,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     let output = plan.output_for(&process)?;
     let _hold = InstanceLock::take(&process)?;
     let before = Baseline::of(&process)?;
+    stop.attach_begins()?;
     let mut processor = Processor::watch(process.pid);
     let attached = attach(&process, &plan, choice, &output.destination);
     let unrecorded = child.as_ref().map(Child::unrecorded);

@@ -57,6 +57,8 @@ const LINE: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Stop {
     signalled: Arc<AtomicBool>,
+    /// Whether an agent can be in the process.
+    attaching: Arc<AtomicBool>,
     enter: bool,
     line: Vec<u8>,
 }
@@ -72,8 +74,22 @@ impl Stop {
             flag::register(*signal, Arc::clone(&signalled))?;
         }
         let signals = Signals::new(signals)?;
-        thread::Builder::new().name("remora-signals".to_owned()).spawn(move || leave_at_the_second(signals))?;
-        Ok(Stop { signalled, enter: input.counts(), line: Vec::new() })
+        let attaching = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&attaching);
+        thread::Builder::new().name("remora-signals".to_owned()).spawn(move || leave_at_the_second(signals, &told))?;
+        Ok(Stop { signalled, attaching, enter: input.counts(), line: Vec::new() })
+    }
+
+    /// The attach begins.
+    ///
+    /// # Errors
+    /// [`Failure::Interrupted`]: a signal has arrived before it.
+    pub(crate) fn attach_begins(&self) -> Result<(), Failure> {
+        if self.is_signalled() {
+            return Err(Failure::Interrupted);
+        }
+        self.attaching.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether Enter ends the recording.
@@ -131,12 +147,17 @@ impl Stop {
 }
 
 /// Exits at the second signal, whatever the other threads are doing.
-fn leave_at_the_second(mut signals: Signals) {
+fn leave_at_the_second(mut signals: Signals, attaching: &AtomicBool) {
     if signals.forever().nth(1).is_some() {
-        let failure = Failure::InterruptedTwice;
+        let failure = failure_of_the_second(attaching.load(Ordering::Relaxed));
         note(&format!("remora: {}", failure.line()));
         std::process::exit(failure.exit().code().into());
     }
+}
+
+/// Before the attach there is neither an agent nor an unfinished file.
+fn failure_of_the_second(attaching: bool) -> Failure {
+    if attaching { Failure::InterruptedTwice } else { Failure::Interrupted }
 }
 
 /// A number is a frequency; any other line, even an empty one, ends the recording.
@@ -174,6 +195,23 @@ mod tests {
         assert!(ignores(status, SIGHUP));
         assert!(!ignores(status, SIGTERM));
         assert!(!ignores("", SIGHUP));
+    }
+
+    #[test]
+    fn a_second_signal_before_the_attach_names_neither_an_agent_nor_a_file() {
+        let stop = |signalled| Stop {
+            signalled: Arc::new(AtomicBool::new(signalled)),
+            attaching: Arc::default(),
+            enter: false,
+            line: Vec::new(),
+        };
+        let second = |stop: &Stop| failure_of_the_second(stop.attaching.load(Ordering::Relaxed)).line();
+        let (calm, signalled) = (stop(false), stop(true));
+        assert!(!second(&calm).contains("the agent detaches"), "{}", second(&calm));
+        assert!(
+            matches!(signalled.attach_begins(), Err(Failure::Interrupted)) && !second(&signalled).contains("agent")
+        );
+        assert!(calm.attach_begins().is_ok() && second(&calm).contains("the agent detaches by itself"));
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //! crash the process (DET-18). The command announces the placeholder.
 
 use crate::left::{LIBRARY_PREFIX, THREAD_PREFIX, is_ours, stays_on_musl, stays_on_purpose};
-use crate::parse::{PERF_EVENT, socket_inode};
 use crate::{
     Child, EventSession, Facts, GcMode, Kind, Left, Presence, ProfilerCount, ProfilerSlot, Snapshot, Thread, Unread,
 };
@@ -158,22 +157,26 @@ impl Case<'_> {
     fn descriptors(&mut self) {
         let (before, after) = (self.before, self.after);
         let memory = self.facts.memory_name.as_ref().map(|name| format!("/memfd:{name} (deleted)"));
-        for descriptor in &after.descriptors {
+        for descriptor in &after.descriptors.named {
             let what = format!("descriptor {}: {}", descriptor.number, descriptor.target);
             if is_ours(&descriptor.target) || memory.as_ref() == Some(&descriptor.target) {
-                let why = if before.descriptors.contains(descriptor) {
+                let why = if before.descriptors.named.binary_search(descriptor).is_ok() {
                     "it was there before this attach: an earlier one left it"
                 } else {
                     "the agent did not close it"
                 };
                 self.leave(Kind::Descriptor, what, why);
-            } else if socket_inode(&descriptor.target).is_some_and(|inode| self.facts.socket_inodes.contains(&inode)) {
+            }
+        }
+        for (number, inode) in &after.descriptors.sockets {
+            if self.facts.socket_inodes.contains(inode) {
+                let what = format!("descriptor {number}: socket:[{inode}]");
                 self.leave(Kind::Socket, what, "the agent's end of the transport is still open");
             }
         }
-        let count = |snapshot: &Snapshot| snapshot.descriptors.iter().filter(|one| one.target == PERF_EVENT).count();
-        if self.facts.perf_events && count(after) > count(before) {
-            let what = format!("{} perf events", count(after) - count(before));
+        let (before, after) = (before.descriptors.perf_events, after.descriptors.perf_events);
+        if self.facts.perf_events && after > before {
+            let what = format!("{} perf events", after - before);
             self.leave(Kind::Descriptor, what, "perf events of the recording were not closed");
         }
     }
@@ -386,7 +389,7 @@ const DIAGNOSTICS_SERVER: &str = ".NET EventPipe";
 
 /// The finding for something unreadable.
 pub(crate) fn could_not_be_read(unread: &Unread, when: &str) -> Left {
-    let why = format!("could not be read {when}: {} (the target's user or root may)", unread.error);
+    let why = format!("could not be read {when}: {}", unread.error);
     Left::new(unread.kind, unread.path.clone(), why)
 }
 

@@ -52,7 +52,7 @@ pub fn find_left_overs(proc_root: &Path, process_id: u32) -> Vec<Left> {
         Left::new(Kind::Mapping, path, why)
     }));
     left.extend(agents.into_iter().map(|thread| Left::new(Kind::Thread, named(thread), why)));
-    for descriptor in snapshot.descriptors.iter().filter(|descriptor| is_ours(&descriptor.target)) {
+    for descriptor in snapshot.descriptors.named.iter().filter(|descriptor| is_ours(&descriptor.target)) {
         let what = format!("descriptor {}: {}", descriptor.number, descriptor.target);
         left.push(Left::new(Kind::Descriptor, what, why));
     }

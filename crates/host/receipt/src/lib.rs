@@ -40,5 +40,6 @@ pub use leftovers::{find_left_overs, find_what_musl_keeps, find_what_stays};
 pub use parse::parse_anything;
 pub use receipt::{Outcome, Receipt, Verdict};
 pub use snapshot::{
-    Child, Descriptor, Mapping, Mappings, Memory, Placed, Presence, Signals, Snapshot, Thread, Timer, Totals, Unread,
+    Child, Descriptor, Descriptors, Mapping, Mappings, Memory, Placed, Presence, Signals, Snapshot, Thread, Timer,
+    Totals, Unread,
 };

@@ -74,7 +74,10 @@ fn kib(value: &str) -> u64 {
     value.split_ascii_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Parses `maps`: counts all mappings, keeps ours and those of perf events.
+/// Maximum number of mappings of ours that are kept. A library has five, and a runtime loads at most 32.
+const MOST_OF_OURS: usize = 1024;
+
+/// Parses `maps`: counts all mappings and those of perf events, keeps ours.
 pub(crate) fn maps(text: &str) -> Mappings {
     let mut mappings = Mappings::default();
     for line in text.lines() {
@@ -86,7 +89,12 @@ pub(crate) fn maps(text: &str) -> Mappings {
         if path == PERF_EVENT {
             mappings.perf_events += 1;
         }
-        if crate::left::is_ours(path) {
+        if !crate::left::is_ours(path) {
+            continue;
+        }
+        if mappings.ours.len() == MOST_OF_OURS {
+            mappings.more_of_ours += 1;
+        } else {
             mappings.ours.push(Mapping { start, end, inode, path: path.to_owned() });
         }
     }

@@ -1,8 +1,8 @@
 //! Reads one process's part of a `/proc` tree. The only file of this crate that touches the file system.
 
-use crate::left::stays_on_purpose;
-use crate::parse::{self, Stat, Status};
-use crate::snapshot::{Child, Descriptor, Memory, Placed, Presence, Signals, Snapshot, Thread, Unread};
+use crate::left::{is_ours, stays_on_purpose};
+use crate::parse::{self, PERF_EVENT, Stat, Status, socket_inode};
+use crate::snapshot::{Child, Descriptor, Descriptors, Memory, Placed, Presence, Signals, Snapshot, Thread, Unread};
 use crate::{Error, Kind, Result};
 use std::fs;
 use std::io::{self, Read};
@@ -11,6 +11,15 @@ use std::time::Duration;
 
 /// Maximum bytes read of a file in `/proc`: a process's maximum of 65,530 mappings takes a tenth of it.
 const READ_LIMIT: u64 = 64 << 20;
+/// Maximum number of children that are looked at, and of bytes read of the `maps` of all of them. A child that shares the target's memory
+/// has its mappings, too, so a few hundred children are gigabytes.
+const MOST_CHILDREN: usize = 4096;
+const CHILDREN_LIMIT: u64 = 64 << 20;
+/// Maximum number of descriptors that are looked at, as many as Linux allows a process by default, and of bytes kept of their names.
+const MOST_DESCRIPTORS: usize = 1 << 20;
+const NAMES_LIMIT: usize = 1 << 20;
+/// Maximum number of entries read of a directory. Linux has no more processes and threads.
+const MOST_ENTRIES: usize = 4 << 20;
 /// How often to reread a thread that currently blocks every signal, one millisecond apart.
 const SETTLING_ROUNDS: u32 = 100;
 /// How often for all threads together: a target can have thousands that never stop blocking signals.
@@ -28,7 +37,7 @@ impl Snapshot {
     pub fn take(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
         let directory = proc_root.join(process_id.to_string());
         let stat = identity(&directory, process_id)?;
-        let mut reader = Reader { directory, unread: Vec::new(), settling: SETTLING_OF_ALL };
+        let mut reader = Reader::of(directory);
         let threads = reader.threads();
         let Some(place) = living(&reader.directory, &stat) else { return Err(Error::Gone { process_id }) };
         let mut snapshot = Snapshot { process_id, start_time: stat.start_time, threads, ..Snapshot::default() };
@@ -102,9 +111,13 @@ fn vanished(error: &io::Error) -> bool {
 }
 
 fn read(path: &Path) -> io::Result<String> {
+    read_up_to(path, READ_LIMIT)
+}
+
+fn read_up_to(path: &Path, limit: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(READ_LIMIT).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 == READ_LIMIT {
+    fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == limit {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 64 MiB"));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -113,7 +126,7 @@ fn read(path: &Path) -> io::Result<String> {
 /// The numeric entries of a directory, sorted.
 fn numbers(directory: &Path) -> io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
-    for entry in fs::read_dir(directory)? {
+    for entry in fs::read_dir(directory)?.take(MOST_ENTRIES) {
         if let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
             numbers.push(number);
         }
@@ -128,16 +141,36 @@ struct Reader {
     unread: Vec<Unread>,
     /// Second looks at threads that are left.
     settling: u32,
+    /// Bytes of children's `maps` that are left.
+    of_children: u64,
+    /// Children that were not looked at, or not at their `maps`.
+    children_left_out: usize,
 }
 
 impl Reader {
-    fn note(&mut self, kind: Kind, path: &Path, error: impl ToString) {
-        self.unread.push(Unread { kind, path: path.display().to_string(), error: error.to_string() });
+    fn of(directory: PathBuf) -> Reader {
+        let (settling, of_children) = (SETTLING_OF_ALL, CHILDREN_LIMIT);
+        Reader { directory, unread: Vec::new(), settling, of_children, children_left_out: 0 }
+    }
+
+    fn note(&mut self, kind: Kind, path: &Path, error: &io::Error) {
+        let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+        let hint = if is_denied { " (the target's user or root may)" } else { "" };
+        let error = format!("{error}{hint}");
+        // A million descriptors with the same error are one finding.
+        if !self.unread.iter().any(|known| known.kind == kind && known.error == error) {
+            self.unread.push(Unread { kind, path: path.display().to_string(), error });
+        }
+    }
+
+    /// Notes what was passed over.
+    fn note_limit(&mut self, kind: Kind, path: &Path, limit: impl Into<String>) {
+        self.note(kind, path, &io::Error::other(limit.into()));
     }
 
     /// The result; an error is noted.
     fn noted<T>(&mut self, kind: Kind, path: &Path, result: io::Result<T>) -> Option<T> {
-        result.map_err(|error| self.note(kind, path, error)).ok()
+        result.map_err(|error| self.note(kind, path, &error)).ok()
     }
 
     /// The result; an error is noted, unless the thing ended after it was listed.
@@ -176,7 +209,7 @@ impl Reader {
 
     fn thread(&mut self, directory: &Path, id: u32) -> Option<(Thread, char)> {
         let (Some(stat), Some(status)) = self.stat_and_status(Kind::Thread, directory)? else {
-            self.note(Kind::Thread, directory, "its stat or status file is not one");
+            self.note_limit(Kind::Thread, directory, "its stat or status file is not one");
             return None;
         };
         let thread = Thread {
@@ -194,10 +227,15 @@ impl Reader {
         let path = living.join("maps");
         match read(&path) {
             Ok(text) => snapshot.mappings = parse::maps(&text),
-            Err(error) => return self.note(Kind::Mapping, &path, error),
+            Err(error) => return self.note(Kind::Mapping, &path, &error),
         }
         if snapshot.mappings.count == 0 {
-            self.note(Kind::Mapping, &path, "it is empty: the process is just ending");
+            self.note_limit(Kind::Mapping, &path, "it is empty: the process is just ending");
+        }
+        let more = snapshot.mappings.more_of_ours;
+        if more > 0 {
+            let what = format!("{more} more mappings with a name of Remora were not looked at");
+            self.note_limit(Kind::Mapping, &path, what);
         }
     }
 
@@ -205,8 +243,8 @@ impl Reader {
         let path = living.join("status");
         let status = match read(&path).map(|text| parse::status(&text)) {
             Ok(Some(status)) => status,
-            Ok(None) => return self.note(Kind::SignalDisposition, &path, "the signal masks are not in it"),
-            Err(error) => return self.note(Kind::SignalDisposition, &path, error),
+            Ok(None) => return self.note_limit(Kind::SignalDisposition, &path, "the signal masks are not in it"),
+            Err(error) => return self.note(Kind::SignalDisposition, &path, &error),
         };
         snapshot.signals = Signals { ignored: status.ignored, caught: status.caught, pending: status.shared_pending };
         let cheap = status.resident_kib <= CHEAP_RESIDENT_KIB;
@@ -219,23 +257,51 @@ impl Reader {
         snapshot.name = status.name;
     }
 
-    fn descriptors(&mut self, living: &Path) -> Vec<Descriptor> {
+    fn descriptors(&mut self, living: &Path) -> Descriptors {
         let directory = living.join("fd");
-        let open = self.noted(Kind::Descriptor, &directory, numbers(&directory)).unwrap_or_default();
-        let descriptor = |number: u32| {
+        let mut open = self.noted(Kind::Descriptor, &directory, numbers(&directory)).unwrap_or_default();
+        let mut left_out = open.len().saturating_sub(MOST_DESCRIPTORS);
+        open.truncate(MOST_DESCRIPTORS);
+        let (mut descriptors, mut names) = (Descriptors { count: left_out, ..Descriptors::default() }, 0);
+        for number in open {
             let path = directory.join(number.to_string());
-            let target = self.noted_unless_vanished(Kind::Descriptor, &path, fs::read_link(&path))?;
-            Some(Descriptor { number, target: target.to_string_lossy().into_owned() })
-        };
-        open.into_iter().filter_map(descriptor).collect()
+            let target = self.noted_unless_vanished(Kind::Descriptor, &path, fs::read_link(&path));
+            let Some(target) = target.as_ref().map(|target| target.to_string_lossy()) else { continue };
+            descriptors.count += 1;
+            if let Some(inode) = socket_inode(&target) {
+                descriptors.sockets.push((number, inode));
+            } else if target == PERF_EVENT {
+                descriptors.perf_events += 1;
+            } else if is_ours(&target) || target.starts_with("/memfd:") {
+                names += target.len();
+                match names {
+                    0..NAMES_LIMIT => descriptors.named.push(Descriptor { number, target: target.into_owned() }),
+                    _ => left_out += 1,
+                }
+            }
+        }
+        if left_out > 0 {
+            self.note_limit(Kind::Descriptor, &directory, format!("{left_out} descriptors were not looked at"));
+        }
+        descriptors
     }
 
     fn children(&mut self, proc_root: &Path, process_id: u32) -> Vec<Child> {
-        let ids = match self.listed_children() {
+        let mut ids = match self.listed_children() {
             Some(ids) => ids,
             None => self.searched_children(proc_root, process_id),
         };
-        ids.into_iter().filter_map(|id| self.child(&proc_root.join(id.to_string()), id)).collect()
+        self.children_left_out = ids.len().saturating_sub(MOST_CHILDREN);
+        ids.truncate(MOST_CHILDREN);
+        let children = ids.into_iter().filter_map(|id| self.child(&proc_root.join(id.to_string()), id)).collect();
+        if self.children_left_out > 0 {
+            let limit = format!(
+                "{} children were not looked at: Remora looks at 4,096, and reads 64 MiB of the mappings of all",
+                self.children_left_out
+            );
+            self.note_limit(Kind::Child, &self.directory.join("task"), limit);
+        }
+        children
     }
 
     /// The kernel's own lists, one per thread; `None` if this kernel has none.
@@ -279,13 +345,24 @@ impl Reader {
 
     fn library_of_child(&mut self, directory: &Path) -> Option<String> {
         let path = directory.join("maps");
-        let text = match read(&path) {
+        let text = match read_up_to(&path, self.of_children) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                self.of_children = 0;
+                self.children_left_out += 1;
+                None
+            }
             // An unreadable child of a readable parent has changed its user. A child of ours never does.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             text => self.noted_unless_vanished(Kind::Child, &path, text),
         };
-        let mut ours = parse::maps(&text?).ours.into_iter().map(|mapping| mapping.path);
-        ours.find(|path| !stays_on_purpose(path))
+        let text = text?;
+        self.of_children = self.of_children.saturating_sub(text.len() as u64);
+        let mappings = parse::maps(&text);
+        let library = mappings.ours.into_iter().map(|mapping| mapping.path).find(|path| !stays_on_purpose(path));
+        if library.is_none() && mappings.more_of_ours > 0 {
+            self.children_left_out += 1;
+        }
+        library
     }
 }
 
@@ -306,8 +383,7 @@ mod tests {
             let status = format!("Name:\tbusy\nSigBlk:\tffffffffffffffff\n{masks}");
             fs::write(task.join("status"), status).expect("written");
         }
-        let mut reader =
-            Reader { directory: directory.path().to_owned(), unread: Vec::new(), settling: SETTLING_OF_ALL };
+        let mut reader = Reader::of(directory.path().to_owned());
         assert_eq!((reader.threads().len(), reader.settling), (20, 0));
     }
 }

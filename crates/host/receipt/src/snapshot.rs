@@ -25,8 +25,10 @@ pub struct Mappings {
     pub bytes: u64,
     /// Mappings of perf events, of any owner.
     pub perf_events: usize,
-    /// Mappings with a name of Remora.
+    /// The first mappings with a name of Remora.
     pub ours: Vec<Mapping>,
+    /// How many more have one. A target can map any number of such files.
+    pub more_of_ours: usize,
 }
 
 /// A thread.
@@ -57,12 +59,25 @@ pub struct Signals {
     pub pending: u64,
 }
 
+/// Open descriptors. A target can have a million, with a path of 4 KiB each: only those that can be ours are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Descriptors {
+    /// All descriptors.
+    pub count: usize,
+    /// Those of perf events, of any owner.
+    pub perf_events: usize,
+    /// Sockets: number and inode.
+    pub sockets: Vec<(u32, u64)>,
+    /// Shared memory, and files with a name of Remora, by number.
+    pub named: Vec<Descriptor>,
+}
+
 /// An open descriptor.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Descriptor {
     /// Its number.
     pub number: u32,
-    /// Its target in `/proc/PID/fd`: `socket:[123]`, `/memfd:remora-ring (deleted)`.
+    /// Its target in `/proc/PID/fd`: `/memfd:remora-ring (deleted)`.
     pub target: String,
 }
 
@@ -134,7 +149,7 @@ pub struct Unread {
     pub kind: Kind,
     /// The file.
     pub path: String,
-    /// The system's error.
+    /// The system's error, or the limit of Remora that was reached.
     pub error: String,
 }
 
@@ -153,8 +168,8 @@ pub struct Snapshot {
     pub threads: Vec<Thread>,
     /// Dispositions and pending signals of the process.
     pub signals: Signals,
-    /// Open descriptors, by number.
-    pub descriptors: Vec<Descriptor>,
+    /// Open descriptors.
+    pub descriptors: Descriptors,
     /// Children, by id.
     pub children: Vec<Child>,
     /// POSIX timers.
@@ -197,7 +212,7 @@ impl Snapshot {
         Totals {
             mappings: self.mappings.count,
             threads: self.threads.len(),
-            descriptors: self.descriptors.len(),
+            descriptors: self.descriptors.count,
             children: self.children.len(),
             timers: self.timers.len(),
             memory: self.memory,

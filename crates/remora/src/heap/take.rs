@@ -56,6 +56,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
     wait_for_an_earlier_one(&process, &mut stop)?;
     let places = Places::resolve(args, &process)?;
     let (allowance, _hold, before) = prepare(args, &process)?;
+    stop.attach_begins()?;
     say_beforehand(args, &process);
     let mut spool = HeapSpool::create(&places.snapshot, args.strings || args.values)?;
     let mut session = match HeapSession::attach(&process, library::FOR_HEAPS, wanted(args), ATTACH_TIME_LIMIT) {

@@ -38,6 +38,7 @@ pub(crate) fn run(args: &HeapTakeArgs, duration: Duration) -> Result<Exit, Failu
     let both = args.output.as_deref().map(|file| SnapshotPair::beside(file, args.force)).transpose()?;
     both.as_ref().map_or(Ok(()), |both| both.check_apart(destination.as_ref()))?;
     let (allowance, _hold, before) = prepare(args, &process)?;
+    stop.attach_begins()?;
     say_beforehand(&process);
     let session = match WatchSession::attach(&process, library::FOR_HEAPS, ATTACH_TIME_LIMIT) {
         Ok(session) => session,
