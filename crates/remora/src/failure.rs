@@ -431,6 +431,8 @@ pub(crate) enum Place {
     File(PathBuf),
     /// A file that --receipt names.
     Receipt(PathBuf),
+    /// The index of a snapshot, which no flag names.
+    Index(PathBuf),
     /// The directory for temporary files, where a recording is kept whose output is no regular file.
     Temporary(PathBuf),
 }
@@ -442,6 +444,7 @@ impl Place {
             Place::StandardOutput => "redirect it to",
             Place::File(_) => "give -o",
             Place::Receipt(_) => "give --receipt",
+            Place::Index(_) => "set XDG_CACHE_HOME to",
             Place::Temporary(_) => "set TMPDIR to",
         }
     }
@@ -451,7 +454,7 @@ impl fmt::Display for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::StandardOutput => out.write_str("standard output"),
-            Place::File(path) | Place::Receipt(path) => path.display().fmt(out),
+            Place::File(path) | Place::Receipt(path) | Place::Index(path) => path.display().fmt(out),
             Place::Temporary(path) => write!(out, "the directory for temporary files, {} (TMPDIR),", path.display()),
         }
     }

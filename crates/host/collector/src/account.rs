@@ -88,8 +88,8 @@ pub fn missed_runs(profile: &Profile, missed: u64) -> Option<String> {
     let attempts = taken.saturating_add(missed);
     (missed > MISSED_RUNS && missed > attempts / MISSED_PART).then(|| {
         format!(
-            "{missed} of {attempts} samples came too late: the thread had blocked again. Methods that run for some milliseconds at a time may be \
-             shown too small, and long or spinning ones too large; a less busy machine helps"
+            "{missed} of {attempts} samples came too late: the thread had blocked again. Short runs may be shown too \
+             small, long or spinning ones too large; a less busy machine helps"
         )
     })
 }

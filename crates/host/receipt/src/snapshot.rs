@@ -227,6 +227,7 @@ impl Snapshot {
 
     /// The same thread, if it was there.
     pub(crate) fn same_thread(&self, thread: &Thread) -> Option<&Thread> {
-        self.threads.iter().find(|known| known.id == thread.id && known.start_time == thread.start_time)
+        let at = self.threads.binary_search_by_key(&thread.id, |known| known.id).ok()?;
+        Some(&self.threads[at]).filter(|known| known.start_time == thread.start_time)
     }
 }

@@ -113,7 +113,7 @@ impl Places {
             }
         }
         // This place is always possible. If another user's file is there and there is no cache, it is refused as existing.
-        Err(refused.unwrap_or_else(|| Failure::Exists(Place::File(self.beside.clone()))))
+        Err(refused.unwrap_or_else(|| Failure::Exists(Place::Index(self.beside.clone()))))
     }
 
     /// Folders for the index with their permissions: beside the snapshot, unless another user's file has that name; then the cache.
@@ -161,7 +161,7 @@ impl Places {
         let parts = Parts { graph: &snapshot.graph, about: about(&snapshot), found: &found, key, goes_on };
         let making = || make(parts, &mut out);
         step("making the index", making).map_err(|error| match error {
-            Error::Write(error) => Trouble::OfPlace(Failure::output(Place::File(part.place.clone()), error)),
+            Error::Write(error) => Trouble::OfPlace(Failure::output(Place::Index(part.place.clone()), error)),
             error => Trouble::Other(Failure::Index(error)),
         })
     }
@@ -192,14 +192,14 @@ impl Part {
             let (unfinished, file) = folder.create(&format!(".{name}."), ".part", PRIVATE)?;
             Ok(Part { file, unfinished, folder, place: place.to_owned(), permissions })
         };
-        begin().map_err(|error| Failure::output(Place::File(place.to_owned()), error))
+        begin().map_err(|error| Failure::output(Place::Index(place.to_owned()), error))
     }
 
     fn place(&self) -> Result<(), Failure> {
         let name = self.place.file_name().unwrap_or_default();
         let placed = self.file.set_permissions(self.permissions.clone());
         let placed = placed.and_then(|()| Ok(self.unfinished.rename(&self.folder, name, true)?));
-        placed.map_err(|error| Failure::output(Place::File(self.place.clone()), error))
+        placed.map_err(|error| Failure::output(Place::Index(self.place.clone()), error))
     }
 }
 
