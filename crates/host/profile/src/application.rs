@@ -231,7 +231,7 @@ pub struct Attribution {
     pub entry: Entry,
     /// What the frames between `nearest` and the leaf wait for.
     known_wait: Option<Wait>,
-    /// What the first of them that is no work costs for.
+    /// The first cost that one of them shows.
     cost: Option<Cost>,
     /// Whether a thread of the pool runs it.
     pub is_of_pool: bool,
