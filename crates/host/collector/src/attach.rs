@@ -8,7 +8,9 @@ use crate::target::Target;
 use crate::{Error, NotAttached};
 use remora_attach::{Asked, Attach, Guid, Libc, Process, TargetPath};
 use remora_receipt::{AgentThread, Facts, GcMode, ProfilerCount, ProfilerSlot};
-use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION, Config, FromAgent, MEMORY_NAME, THREAD_NAME, Task, ToAgent};
+use remora_wire::{
+    AgentError, CLSID_MAIN, CLSID_NOTIFICATION, Config, FromAgent, MEMORY_NAME, THREAD_NAME, Task, ToAgent,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -55,7 +57,7 @@ pub(crate) fn attach_agent(
     let arrived = ask(&listener, &request, &expected);
     // The target has opened both by now, or never will: unlink them at once.
     drop((socket, listener));
-    let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts)?, control)));
+    let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts, &target)?, control)));
     let mut reusable = None;
     match &began {
         Err(Error::Inert(_)) => {
@@ -219,7 +221,7 @@ fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
 }
 
 /// Waits until the agent reports that sampling has begun.
-fn start(control: &mut Control, facts: &mut Facts) -> Result<Started, Error> {
+fn start(control: &mut Control, facts: &mut Facts, target: &Target) -> Result<Started, Error> {
     match control.receive_until(Instant::now() + HELLO_TIMEOUT)? {
         Received::Message(FromAgent::Started { signal, thread, time, engine, .. }) => {
             facts.signal = (signal != 0).then_some(signal);
@@ -229,6 +231,12 @@ fn start(control: &mut Control, facts: &mut Facts) -> Result<Started, Error> {
         Received::Message(FromAgent::Inert(reason)) => {
             facts.inert = Some(words(reason));
             Err(Error::Inert(words(reason)))
+        }
+        // While one thread executes another program, the kernel starts no thread (fs/exec.c, `in_exec`).
+        Received::Message(FromAgent::Failed(error))
+            if error == AgentError::system(Errno::AGAIN.raw_os_error()) && target.program_ends_soon(&facts.library) =>
+        {
+            Err(Error::TargetEnded)
         }
         Received::Message(FromAgent::Failed(error)) => Err(Error::of_the_agent(error)),
         Received::Message(other) => Err(Error::AgentRefused(format!("it answered out of turn: {other:?}"))),
@@ -261,4 +269,40 @@ fn nonce() -> Result<[u8; 16], Error> {
 pub(crate) fn monotonic() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::process::{Command, Stdio};
+
+    /// The agent got no thread because the target began to execute another program. The command then advised the other engine.
+    #[test]
+    fn regression_a_program_that_was_being_replaced_was_said_to_give_the_agent_no_thread() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = UnixListener::bind(folder.path().join("s")).expect("bound");
+        let mut agent = UnixStream::connect(folder.path().join("s")).expect("connected");
+        let mut control = Control::accept(&listener, Instant::now()).expect("accepted").expect("a connection");
+        let no_thread = FromAgent::Failed(AgentError::system(Errno::AGAIN.raw_os_error()));
+        agent.write_all(&no_thread.encode()).expect("sent");
+        let mut child = Command::new("sh");
+        let mut child = child
+            .args(["-c", "read line; exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("started");
+        let target = Target::of(child.id());
+        let program = std::fs::read_link(format!("/proc/{}/exe", child.id())).expect("its program");
+        let library = program.file_name().expect("a file").to_string_lossy().into_owned();
+        let mut facts = Facts { library, ..Facts::default() };
+        let mut input = child.stdin.take().expect("a pipe");
+        input.write_all(b"\n").expect("sent");
+        let result = start(&mut control, &mut facts, &target);
+        assert!(matches!(result, Err(Error::TargetEnded)), "{:?}", result.err());
+        drop(input);
+        child.wait().expect("collected");
+    }
 }

@@ -1,7 +1,11 @@
 //! Observes the target from outside during a recording: CPU time, mappings, whether it still runs.
 
 use remora_attach::proc::{Proc, Stat};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Number of checks whether a target that starts no thread is ending, and the sleep in between.
+const ENDING_CHECKS: usize = 200;
+const ENDING_PAUSE: Duration = Duration::from_millis(5);
 
 /// The observed process.
 #[derive(Default)]
@@ -61,6 +65,17 @@ impl Target {
     /// Whether the profiled program has ended: the process exited, or `exec` replaced the program and its libraries.
     pub fn program_has_ended(&self, library: &str) -> bool {
         self.has_ended() || !self.maps(library)
+    }
+
+    /// Waits a moment for [`Target::program_has_ended`].
+    pub(crate) fn program_ends_soon(&self, library: &str) -> bool {
+        (0..ENDING_CHECKS).any(|_| {
+            let has_ended = self.program_has_ended(library);
+            if !has_ended {
+                std::thread::sleep(ENDING_PAUSE);
+            }
+            has_ended
+        })
     }
 
     /// Whether the process has ended, or is about to.
