@@ -415,6 +415,39 @@ fn a_command_that_cannot_be_started_or_has_no_runtime() {
     );
 }
 
+/// Whoever started remora may have ignored SIGCHLD. Then nobody learnt that the command had ended, and a minute passed.
+#[test]
+fn regression_a_command_that_ended_was_waited_for_where_sigchld_is_ignored() {
+    let mut command = Command::new("env");
+    command.arg("--ignore-signal=CHLD").arg(Remora::command().get_program()).args(["record", "--", "true"]);
+    let words = ["ended", "before a .NET runtime started in it", "check the command"];
+    refused(&Remora::spawn(command).finish(), NO_PROCESS, &words);
+}
+
+/// The list was empty, and the exit status 0.
+#[test]
+fn regression_no_process_was_found_where_there_is_no_proc() {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", r#"mount -t tmpfs none /proc && exec "$0" ps"#]);
+    command.arg(Remora::command().get_program());
+    refused(&Remora::spawn(command).finish(), REFUSED, &["/proc"]);
+}
+
+/// The limit of file sizes holds for shared memory, too. The advice was to free memory.
+#[test]
+fn regression_a_limit_of_file_sizes_was_taken_for_a_lack_of_memory() {
+    let mut target = busy_on_newest();
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        r#"ulimit -f 1024 && exec "$0" record --engine agent -d 1s -p "$1" --format folded -o /dev/null"#,
+    ]);
+    command.arg(Remora::command().get_program()).arg(target.pid.to_string());
+    let finished = Remora::spawn(command).finish();
+    refused(&finished, REFUSED, &["File too large", "ulimit -f unlimited"]);
+    target.is_untouched();
+}
+
 fn busy_on_newest() -> Watched {
     Watched::busy(&Runtime::newest(), |start| start)
 }

@@ -71,6 +71,8 @@ pub enum Remedy {
     UseNativeProfiler,
     /// Free memory, or raise the limits of memory or address space.
     FreeMemory,
+    /// Raise the limit of file sizes for the recorder.
+    RaiseOwnFileSize,
     /// Give the target a directory that it can load a library from, or choose one.
     GiveLibraryDirectory,
     /// Give the target a writable directory.

@@ -94,6 +94,8 @@ impl Error {
         match self {
             Error::Attach(error) => error.remedies(),
             Error::NoPlaceLeft => vec![Remedy::DetachOthers, Remedy::Restart, Remedy::UseEventPipe],
+            // The limit of file sizes holds for memfds, too.
+            Error::SharedMemory(error) if error.kind() == io::ErrorKind::FileTooLarge => vec![Remedy::RaiseOwnFileSize],
             Error::SharedMemory(_) => vec![Remedy::FreeMemory, Remedy::UseEventPipe],
             // The runtime's own sampler needs as much, and a runtime that gets no memory for it can crash or hang.
             Error::NoMemory(_) => vec![Remedy::FreeMemory],

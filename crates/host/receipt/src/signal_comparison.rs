@@ -1,7 +1,8 @@
 //! Checks of signals and timers: only for the recording's signal, since an application has its own.
 
 use crate::comparison::{Case, named};
-use crate::{Kind, Left};
+use crate::{Kind, Left, Timer};
+use std::collections::HashSet;
 
 /// Signals 34 to 64. A thread that blocks all of them does not block one of them on purpose.
 const ALL_REAL_TIME: u64 = !0 << 33;
@@ -9,8 +10,9 @@ const ALL_REAL_TIME: u64 = !0 << 33;
 impl Case<'_> {
     pub(crate) fn timers(&mut self) {
         let Some(signal) = self.facts.signal else { return };
+        let before: HashSet<&Timer> = self.before.timers.iter().collect();
         for timer in self.after.timers.iter().filter(|timer| timer.signal == Some(signal)) {
-            if !self.before.timers.contains(timer) {
+            if !before.contains(timer) {
                 let what = format!("timer {} of signal {signal}, {}", timer.id, timer.notify);
                 self.left.push(Left::new(Kind::Timer, what, "the agent did not delete it"));
             }

@@ -99,7 +99,7 @@ pub struct Child {
 }
 
 /// A POSIX timer.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Timer {
     /// Its id in the process.
     pub id: i64,

@@ -88,6 +88,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::RaiseOwnThreads => {
             "raise the limit of threads or memory for remora (`ulimit -u`, `ulimit -v`, `pids.max`)"
         }
+        Remedy::RaiseOwnFileSize => "raise the limit of file sizes for remora (`ulimit -f unlimited`)",
         Remedy::RaiseOwnOpenFiles => "raise the limit of open files for remora (`ulimit -n 1024`)",
         Remedy::RestartWithoutProfiler => "start the program without the other profiler",
         Remedy::DetachOthers => "have other profilers detached",
