@@ -206,14 +206,14 @@ fn a_type_an_object_and_its_neighbours_are_reported_with_the_right_numbers() {
     assert_eq!(page.text(FACTS), "@0x48c0; Shop.Order; Shop; 48 B; 268 B in 2 objects (1.5 % of the heap)");
     assert_eq!(
         page.text(PATH),
-        "Why it is aliveheld by a root: static, Shop.Cache.instanceCache@0x1000static Cache.instance17.3 KiBobject[]@0x200017.3 KiBOrder@0x48c0268 B"
+        "Why it is aliveheld by a root: static, Shop.Cache.instanceCache@0x1000static Cache.instance17.3 KiBobject[]@0x2000via orders17.3 KiBOrder@0x48c0via [99]268 B"
     );
     let neighbours = page.text(
         "[...document.querySelectorAll('#details section:not(.path)')].map((part) => part.textContent).join('; ')",
     );
     assert_eq!(
         neighbours,
-        "Referred to by 1ObjectOwnRetainedobject[]@0x2000824 B17.3 KiB; Refers to 1ObjectOwnRetainedstring@0x16300220 B220 B"
+        "Referred to by 1ObjectOwnRetainedobject[]@0x2000via [99]824 B17.3 KiB; Refers to 1ObjectOwnRetainedstring@0x16300220 B220 B"
     );
     page.click("#details section:last-child tbody button");
     assert_eq!(page.text(HEADING), "string");

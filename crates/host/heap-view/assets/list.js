@@ -23,13 +23,16 @@ export const number = (text, part, whole) => {
 const heldBy = (row) =>
   row.held_by === undefined ? [] : [element("span", { className: "field", title: plain(row.held_by) }, `static ${shortField(row.held_by)}`)];
 
+/** The field or element by which it refers, or is referred to, if it is known. */
+const via = (row) => (row.field === undefined ? [] : [element("span", { className: "field", title: plain(row.field) }, `via ${plain(row.field)}`)]);
+
 /** The name of an object, as a button that shows it. */
 export const objectButton = (row) =>
   row.address === null
     ? element("span", { className: "virtual" }, row.name)
     : element("button", { className: "link", title: plain(row.name), onclick: () => showObject(row.id) },
         element("bdi", {}, short(row.name)), element("span", { className: "address" }, `@${row.address}`),
-        ...heldBy(row));
+        ...heldBy(row), ...via(row));
 
 /** An object in a table. */
 export const objectRow = (row) =>

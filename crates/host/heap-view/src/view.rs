@@ -61,6 +61,7 @@ impl fmt::Debug for View {
 mod tests {
     use super::*;
     use crate::{About, Key, Parts, make};
+    use remora_heap::layout::Layouts;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn index() -> Index {
@@ -70,6 +71,7 @@ mod tests {
         make(
             Parts {
                 graph: &graph,
+                layouts: &Layouts::default(),
                 about: About::default(),
                 found: &|_| serde_json::Value::Null,
                 key,

@@ -3,11 +3,14 @@
 
 mod support;
 
-use remora_heap::{DominatorTree, HeapGraph, ObjectIx, Referrers, RootKind, ShortestPaths, tables};
+use remora_heap::layout::Layouts;
+use remora_heap::{Allowance, DominatorTree, HeapGraph, ObjectIx, Referrers, RootKind, ShortestPaths, Ways, tables};
 use remora_heap_view::{Error, Index, Key, Parts, make};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use support::{ARRAY, HOSTILE, KEY, ORPHAN, TEXTS, about, bytes_of, index_of, opened, ring, shop};
+use support::{
+    ARRAY, HOSTILE, KEY, ORPHAN, TEXTS, about, bytes_of, index_of, index_of_shop, opened, ring, shop, shop_layouts,
+};
 
 /// Bytes of the header, of these its fields and their checksum, and of a block.
 const HEADER: usize = 128;
@@ -73,6 +76,32 @@ fn check_types(graph: &HeapGraph, index: &Index, tree: &DominatorTree) {
         let own = graph.objects().filter(|object| graph.type_ix(*object).0 as usize == place);
         assert_eq!(sorted(objects), own.map(|object| object.0).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn the_field_of_each_reference_is_the_one_that_the_layouts_show() {
+    let (graph, layouts) = (shop(), shop_layouts());
+    let index = index_of_shop();
+    let ways = Ways::new(&graph, &layouts);
+    let mut known = BTreeMap::<String, usize>::new();
+    for from in graph.objects() {
+        let record = index.record(index.id(from.0).expect("an object")).expect("it is there");
+        for to in graph.references(from) {
+            let field = index.field_between(&record, index.id(to.0).expect("an object"), &Allowance::new(1 << 20));
+            let field = field.expect("it is readable");
+            assert_eq!(field, ways.between(from, to), "{from:?} to {to:?}");
+            let kind = field.unwrap_or_else(|| "unknown".to_owned());
+            let kind = if kind.starts_with('[') { "[]".to_owned() } else { kind };
+            *known.entry(kind).or_default() += 1;
+        }
+    }
+    let known: Vec<(&str, usize)> = known.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
+    assert_eq!(known, [(support::HOSTILE_NAME, 1), ("[]", 100), ("orders", 1), ("text", 101), ("unknown", 1)]);
+    // Without layouts, nothing is known.
+    let index = index_of(&graph);
+    let cache = index.record(index.id(0).expect("the cache")).expect("it is there");
+    let field = index.field_between(&cache, index.id(1).expect("the array"), &Allowance::new(1 << 20));
+    assert_eq!(field.expect("it is readable"), None);
 }
 
 #[test]
@@ -232,13 +261,27 @@ fn whoever_wants_it_no_more_and_a_full_disk_end_the_making() {
     }
     let graph = shop();
     let stopped = make(
-        Parts { graph: &graph, about: about(), found: &|_| serde_json::Value::Null, key: KEY, goes_on: &|| false },
+        Parts {
+            graph: &graph,
+            layouts: &Layouts::default(),
+            about: about(),
+            found: &|_| serde_json::Value::Null,
+            key: KEY,
+            goes_on: &|| false,
+        },
         &mut Vec::new(),
     );
     assert!(matches!(stopped, Err(Error::Interrupted)));
     for room in [0, 100, 5_000, bytes_of(&graph).len() - 1] {
         let full = make(
-            Parts { graph: &graph, about: about(), found: &|_| serde_json::Value::Null, key: KEY, goes_on: &|| true },
+            Parts {
+                graph: &graph,
+                layouts: &Layouts::default(),
+                about: about(),
+                found: &|_| serde_json::Value::Null,
+                key: KEY,
+                goes_on: &|| true,
+            },
             &mut Full(room),
         );
         assert!(matches!(full, Err(Error::Write(_))), "{room}");

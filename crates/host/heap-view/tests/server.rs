@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{HOSTILE_NAME, KEY, bytes_of, file_of, index_of, ring, shop};
+use support::{HOSTILE_NAME, KEY, TEXTS, bytes_of, file_of, index_of, ring, shop};
 
 impl Running {
     /// `127.0.0.1:PORT` and the secret.
@@ -150,6 +150,21 @@ fn connections_that_stay_after_their_answer_keep_nobody_out() {
     let staying: Vec<TcpStream> = (0..CROWD).map(answered).collect();
     assert_eq!(server.ask("api/about").0, 200);
     drop(staying);
+}
+
+#[test]
+fn a_path_and_the_referrers_name_the_fields() {
+    let server = Running::shop();
+    let fields = |rows: &Value| -> Vec<Option<String>> {
+        rows.as_array().unwrap().iter().map(|row| row["field"].as_str().map(str::to_owned)).collect()
+    };
+    let name = |text: &str| Some(text.to_owned());
+    // Its text, the first order, the array, the cache.
+    let text = shop().object_at(TEXTS + 0x200).expect("it was added").0;
+    let path = &server.answer(&format!("object?id={text}"))["path"]["objects"];
+    assert_eq!(fields(path), [None, name("orders"), name("[2]"), name("text")]);
+    let referrers = &server.answer(&format!("referrers?id={text}"))["rows"];
+    assert_eq!(fields(referrers), [name("text")]);
 }
 
 #[test]

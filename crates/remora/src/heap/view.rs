@@ -8,7 +8,7 @@ use crate::failure::{Failure, Place};
 use crate::kind::or_other;
 use crate::output::{Folder, Unfinished, directory_of};
 use crate::stop::{Input, Stop};
-use remora_heap_file::{Identity, Snapshot};
+use remora_heap_file::{Identity, Snapshot, layouts};
 use remora_heap_report::{Found, notes, open_file};
 use remora_heap_view::{About, Error, Index, Key, Parts, Server, View, make};
 use rustix::fs::Mode;
@@ -16,7 +16,7 @@ use rustix::process::geteuid;
 use std::cell::RefCell;
 use std::env;
 use std::fs::{self, File, Metadata, Permissions};
-use std::io::{self, BufWriter};
+use std::io::{self, BufReader, BufWriter};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -153,12 +153,16 @@ impl Places {
         }
         leaves_memory(&self.snapshot, &snapshot.graph).map_err(Trouble::Other)?;
         let mut out = BufWriter::with_capacity(BUFFER, &part.file);
-        // The page works without them.
+        // The page works without both.
+        let layouts =
+            open_file(&self.snapshot).ok().and_then(|file| layouts(BufReader::with_capacity(BUFFER, file)).ok());
+        let layouts = layouts.unwrap_or_default();
         let found = |tree: &_| {
             let found = Found::of(&self.snapshot, &snapshot, tree).ok();
             serde_json::to_value(found).unwrap_or_default()
         };
-        let parts = Parts { graph: &snapshot.graph, about: about(&snapshot), found: &found, key, goes_on };
+        let (graph, about) = (&snapshot.graph, about(&snapshot));
+        let parts = Parts { graph, layouts: &layouts, about, found: &found, key, goes_on };
         let making = || make(parts, &mut out);
         step("making the index", making).map_err(|error| match error {
             Error::Write(error) => Trouble::OfPlace(Failure::output(Place::Index(part.place.clone()), error)),

@@ -55,7 +55,10 @@ pub(crate) fn answer(index: &Index, file: &str, question: &str, query: &str) -> 
         "children" => rows(index.record(query.id(index)?)?.children),
         "object" => Ok(json!(object::object(index, query.object(index)?)?)),
         "references" => rows(index.record(query.object(index)?)?.references),
-        "referrers" => rows(index.record(query.object(index)?)?.referrers),
+        "referrers" => {
+            let id = query.object(index)?;
+            Ok(json!(row::referrers(index, (id, &index.record(id)?), query.places()?)?))
+        }
         "types" => Ok(json!(types::types(index, &query)?)),
         "type" => Ok(json!(types::TypeRow::at(index, query.type_ix(index)?))),
         "referring" => Ok(json!(types::referring(index, query.type_ix(index)?)?)),

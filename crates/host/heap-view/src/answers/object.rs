@@ -2,7 +2,7 @@
 
 use super::map::above;
 use super::query::Query;
-use super::row::Row;
+use super::row::{self, Row};
 use super::types::{self, TypeRow};
 use super::{NoAnswer, Page};
 use crate::Index;
@@ -84,10 +84,14 @@ pub(super) fn object(index: &Index, id: Id) -> Result<Object, NoAnswer> {
 fn path(index: &Index, id: Id, record: &Record) -> Result<Option<Path>, NoAnswer> {
     let Some(origin) = record.origin else { return Ok(None) };
     let mut objects = vec![Row::of(index, id, record)];
-    let mut next = record.step;
+    let (mut next, mut from, left) = (record.step, id, row::allowance());
     while let Some(on) = next.filter(|_| objects.len() < STEPS) {
         let record = index.record(on)?;
         next = record.step;
+        if let Some(last) = objects.last_mut() {
+            last.field = index.field_between(&record, from, &left)?;
+        }
+        from = on;
         objects.push(Row::of(index, on, &record));
     }
     let notes = index.about.root_notes.get(&origin.number());

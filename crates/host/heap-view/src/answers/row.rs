@@ -3,7 +3,7 @@
 use super::{NoAnswer, Page};
 use crate::Index;
 use crate::index::{Id, List, Record};
-use remora_heap::RootKind;
+use remora_heap::{Allowance, RootKind};
 use serde::Serialize;
 use std::ops::Range;
 
@@ -24,6 +24,9 @@ pub(super) struct Row {
     /// The static fields with it, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
     held_by: Option<String>,
+    /// The field or element by which the object before it on a path refers to it, or by which it refers to the queried one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) field: Option<String>,
     own: u64,
     pub(super) retained: u64,
     /// Retained objects, itself included.
@@ -50,6 +53,7 @@ impl Row {
                 .get(&id.number())
                 .and_then(|notes| notes.get(RootKind::Static.name()))
                 .cloned(),
+            field: None,
             own: record.own,
             retained: record.retained,
             count: record.retained_count,
@@ -60,6 +64,22 @@ impl Row {
     pub(super) fn at(index: &Index, id: Id) -> Result<Row, NoAnswer> {
         Ok(Row::of(index, id, &index.record(id)?))
     }
+}
+
+/// Objects that refer to `to`, each with the field.
+pub(super) fn referrers(index: &Index, to: (Id, &Record), places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
+    let (list, left) = (to.1.referrers, allowance());
+    let mut page = page(index, list, places)?;
+    for row in &mut page.rows {
+        let from = index.id(row.id).map(|id| index.record(id)).transpose()?;
+        row.field = from.map(|from| index.field_between(&from, to.0, &left)).transpose()?.flatten();
+    }
+    Ok(page)
+}
+
+/// What one answer may compare to find fields, bytes.
+pub(super) fn allowance() -> Allowance {
+    Allowance::new(16 << 20)
 }
 
 /// A part of a list, in rows.

@@ -8,11 +8,11 @@ use strum::VariantArray;
 /// Bytes of the header.
 pub(super) const HEADER: usize = 128;
 /// Bytes of it covered by its checksum.
-const CHECKED: usize = 72;
+const CHECKED: usize = 80;
 /// The first bytes of every index.
 const MAGIC: &[u8; 6] = b"RMHIDX";
 /// The version written, and the only one read: any other version means that the index is made anew.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 /// Bytes read and verified together: few enough for one object, enough for a page of a list.
 pub(super) const BLOCK: u64 = 16 << 10;
 /// Size of an object's record.
@@ -21,10 +21,12 @@ pub(super) const OBJECT: u64 = 64;
 pub(super) const TYPE: u64 = 40;
 /// Object records that represent no object.
 pub(super) const BESIDE: u64 = 3;
-/// Maximum types, bytes of their names, and bytes of [`crate::About`]: all of these are kept in memory.
+/// Maximum types, bytes of their names, of their outlines and of [`crate::About`]: all of these are kept in memory.
 pub(super) const MOST_TYPES: u64 = 4 << 20;
 /// See [`MOST_TYPES`].
 pub(super) const MOST_NAMES: u64 = 256 << 20;
+/// See [`MOST_TYPES`]; outlines that find no room are left out.
+pub(super) const MOST_OUTLINES: u64 = 64 << 20;
 /// See [`MOST_TYPES`].
 pub(super) const MOST_ABOUT: u64 = 4 << 20;
 /// Maximum objects: as many as a graph can have, minus the records that represent none.
@@ -48,6 +50,7 @@ pub(super) struct Counts {
     pub(super) references: u64,
     pub(super) types: u64,
     pub(super) names: u64,
+    pub(super) outlines: u64,
     pub(super) about: u64,
 }
 
@@ -61,6 +64,7 @@ pub(super) enum Section {
     Referrers,
     Types,
     Names,
+    Outlines,
     About,
 }
 
@@ -77,8 +81,8 @@ impl Header {
         let mut bytes = [0; HEADER];
         bytes[..6].copy_from_slice(MAGIC);
         bytes[6..8].copy_from_slice(&VERSION.to_le_bytes());
-        let Counts { objects, unreached, references, types, names, about } = *counts;
-        let fields = [key.length, key.digest, objects, unreached, references, types, names, about];
+        let Counts { objects, unreached, references, types, names, outlines, about } = *counts;
+        let fields = [key.length, key.digest, objects, unreached, references, types, names, outlines, about];
         for (place, field) in bytes[8..CHECKED].chunks_exact_mut(8).zip(fields) {
             place.copy_from_slice(&field.to_le_bytes());
         }
@@ -99,9 +103,10 @@ impl Header {
         {
             return Err(Error::Damaged("the checksum of its header is wrong"));
         }
-        let ([length, digest, objects, unreached, references, types, names, about], _) = numbers::long(&bytes[8..]);
+        let ([length, digest, objects, unreached, references, types, names, outlines, about], _) =
+            numbers::long(&bytes[8..]);
         let key = Key { length, digest };
-        let counts = Counts { objects, unreached, references, types, names, about };
+        let counts = Counts { objects, unreached, references, types, names, outlines, about };
         counts.checked().map_err(|_| Error::Damaged("it claims more than an index has room for"))?;
         Ok(Header { key, counts })
     }
@@ -116,6 +121,7 @@ impl Counts {
             ("references", self.references, u32::MAX.into()),
             ("types", self.types, MOST_TYPES),
             ("bytes of names", self.names, MOST_NAMES),
+            ("bytes of outlines", self.outlines, MOST_OUTLINES),
             ("bytes of notes", self.about, MOST_ABOUT),
         ];
         let over = bounds.into_iter().find(|(_, count, most)| count > most);
@@ -131,6 +137,7 @@ impl Counts {
             Section::References | Section::Referrers => self.references,
             Section::Types => self.types + 1,
             Section::Names => self.names,
+            Section::Outlines => self.outlines,
             Section::About => self.about,
         }
     }
@@ -178,6 +185,6 @@ fn item(section: Section) -> u64 {
         Section::Objects => OBJECT,
         Section::Children | Section::OfTypes | Section::References | Section::Referrers => 4,
         Section::Types => TYPE,
-        Section::Names | Section::About => 1,
+        Section::Names | Section::Outlines | Section::About => 1,
     }
 }

@@ -3,13 +3,14 @@
 //! The sections are written one after the other, and data for one section lives only while it is written. Besides the graph and the
 //! dominator tree this takes at most about 28 bytes per object; after the tree is freed, 4 per reference.
 
-use super::layout::{BESIDE, Counts, Header, Key, OBJECT, TYPE};
+use super::layout::{BESIDE, Counts, Header, Key, MOST_OUTLINES, OBJECT, TYPE};
 use super::record::{NONE, Raw, bit};
 use super::sink::Sink;
 use super::types;
 use crate::{About, Error};
+use remora_heap::layout::Layouts;
 use remora_heap::tables::{Totals, by_type};
-use remora_heap::{DominatorTree, HeapGraph, Node, ObjectIx, ShortestPaths, Step, both};
+use remora_heap::{DominatorTree, HeapGraph, Node, ObjectIx, ShortestPaths, Step, TypeIx, both};
 use std::cmp::Reverse;
 use std::io::Write;
 
@@ -17,6 +18,8 @@ use std::io::Write;
 pub struct Parts<'a> {
     /// The graph, with inferred roots if wanted.
     pub graph: &'a HeapGraph,
+    /// The layouts of its types, as far as they are known.
+    pub layouts: &'a Layouts,
     /// Further properties; [`make`] counts the roots.
     pub about: About,
     /// Suspects and findings, from the dominator tree.
@@ -32,12 +35,13 @@ pub struct Parts<'a> {
 /// # Errors
 /// [`Error::Write`], [`Error::Interrupted`], [`Error::TooLarge`].
 pub fn make(parts: Parts<'_>, out: &mut dyn Write) -> Result<(), Error> {
-    let Parts { graph, mut about, found, key, goes_on } = parts;
+    let Parts { graph, layouts, mut about, found, key, goes_on } = parts;
     about.take_roots(graph);
     let (ways, tree) = both(|| Ways::of(graph), || DominatorTree::new(graph));
     about.found = found(&tree);
     // Plain data: serialization cannot fail.
     let about = serde_json::to_vec(&about).unwrap_or_default();
+    let outlines = outlines(graph, layouts);
     let names: usize = graph.types().iter().map(|known| known.name.len() + known.assembly.len()).sum();
     let counts = Counts {
         objects: graph.object_count() as u64,
@@ -45,12 +49,39 @@ pub fn make(parts: Parts<'_>, out: &mut dyn Write) -> Result<(), Error> {
         references: graph.reference_count() as u64,
         types: graph.types().len() as u64,
         names: names as u64,
+        outlines: outlines.len() as u64,
         about: about.len() as u64,
     };
     counts.checked()?;
     let mut sink = Sink::new(out, goes_on);
     sink.header(&Header { key, counts }.bytes())?;
-    Making { graph, counts, sink }.sections(tree, ways, &about)
+    Making { graph, counts, sink }.sections(tree, ways, [&outlines, &about])
+}
+
+/// The outlines of the types as JSON; empty without layouts. Those that find no room are without fields.
+fn outlines(graph: &HeapGraph, layouts: &Layouts) -> Vec<u8> {
+    if layouts.is_empty() {
+        return Vec::new();
+    }
+    let fields = remora_heap::Ways::new(graph, layouts);
+    // Each type has at least `{},`.
+    let mut room = (MOST_OUTLINES as usize - 2).saturating_sub(graph.types().len() * 3);
+    let mut json = vec![b'['];
+    for of in 0..graph.types().len() as u32 {
+        let outline = fields.outline(TypeIx(of));
+        // Plain data: serialization cannot fail.
+        let mut row = serde_json::to_vec(&outline).unwrap_or_default();
+        if row.len() > room + 2 {
+            row = b"{}".to_vec();
+        }
+        room -= row.len() - 2;
+        if of > 0 {
+            json.push(b',');
+        }
+        json.extend(row);
+    }
+    json.push(b']');
+    json
 }
 
 struct Making<'a> {
@@ -60,7 +91,7 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn sections(mut self, tree: DominatorTree, ways: Ways, about: &[u8]) -> Result<(), Error> {
+    fn sections(mut self, tree: DominatorTree, ways: Ways, json: [&[u8]; 2]) -> Result<(), Error> {
         let totals = self.totals(&tree);
         let mut children = Lists::counted(self.records(), self.hanging(&tree).map(|(_, above)| above));
         let mut referrers = Lists::counted(
@@ -86,7 +117,7 @@ impl Making<'_> {
         drop(order);
         self.sink.numbers(referrers.items.drain(..))?;
         self.types(&totals)?;
-        self.sink.put(about)?;
+        json.into_iter().try_for_each(|json| self.sink.put(json))?;
         self.sink.finish()
     }
 

@@ -5,7 +5,7 @@
 //! the sections, then a checksum of these.
 //! ```text
 //! header      128 bytes: magic "RMHIDX", version u16, key (length u64, digest u64), counts (objects, unreached, references, types,
-//!             bytes of names, bytes of the about section: u64 each), crc32 u32 of all that; zeros
+//!             bytes of names, of outlines, and of the about section: u64 each), crc32 u32 of all that; zeros
 //! objects     64 bytes each, see `record.rs`; after the objects one record for all of them, one for unreached objects, and one that
 //!             ends the lists of the one before
 //! children    u32 each: the children of a node in the dominator tree, largest retained size first
@@ -14,6 +14,7 @@
 //! referrers   u32 each: its referrers, largest retained size first
 //! types       40 bytes each, see `types.rs`; and one more, which ends the lists of the last one
 //! names       of types, UTF-8
+//! outlines    of types, JSON: what their objects refer to, see `remora_heap::Outline`; empty if the fields are unknown
 //! about       JSON, see `crate::About`
 //! ```
 //! Section offsets follow from the counts, and the file's length must match them exactly.
@@ -34,9 +35,14 @@ pub use types::TypeEntry;
 use crate::{About, Error};
 use blocks::Blocks;
 use layout::{Counts, HEADER, Header, Section};
+use remora_heap::{Allowance, Outline, Refers, TypeIx};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
+/// Larger arrays are not searched for the index of a reference.
+const MOST_ELEMENTS: u64 = 1 << 16;
 
 /// An index open for queries. All data read from the file is verified.
 #[derive(Debug)]
@@ -46,6 +52,8 @@ pub struct Index {
     /// Properties of the snapshot.
     pub about: About,
     types: Vec<TypeEntry>,
+    /// Read when they are first needed.
+    outlines: OnceLock<Vec<Outline>>,
 }
 
 /// A list within a section.
@@ -74,7 +82,7 @@ impl Index {
         let about = serde_json::from_slice(&about)
             .map_err(|_| Error::Damaged("what it says of the snapshot makes no sense"))?;
         let types = types::read(&blocks, counts)?;
-        Ok(Index { blocks, counts, about, types })
+        Ok(Index { blocks, counts, about, types, outlines: OnceLock::new() })
     }
 
     /// Number of objects.
@@ -135,6 +143,41 @@ impl Index {
     /// See [`Index::record`].
     pub fn of_type(&self, of: &TypeEntry) -> Result<List, Error> {
         self.list(Section::OfTypes, of.first.0, of.first.1)
+    }
+
+    /// The field or the element by which one object refers to another, as [`Refers::field_of`](remora_heap::Refers::field_of) writes it;
+    /// `None` if it is not known.
+    ///
+    /// # Errors
+    /// See [`Index::record`].
+    pub fn field_between(&self, from: &Record, to: Id, left: &Allowance) -> Result<Option<String>, Error> {
+        let outlines = self.outlines()?;
+        let Some(refers) = from.type_ix.and_then(|of| outlines.get(of as usize)?.refers.as_ref()) else {
+            return Ok(None);
+        };
+        let most = if *refers == Refers::Elements { MOST_ELEMENTS } else { Refers::MOST_FIELDS as u64 };
+        if from.references.length > most {
+            return Ok(None);
+        }
+        let targets = self.part(from.references, 0..most)?;
+        let typed = |target: Id| {
+            // The index of an element needs no types.
+            let of = if *refers == Refers::Elements { None } else { self.record(target)?.type_ix };
+            Ok((target.0, TypeIx(of.unwrap_or(u32::MAX))))
+        };
+        let targets: Vec<(u32, TypeIx)> = targets.into_iter().map(typed).collect::<Result<_, Error>>()?;
+        Ok(refers.field_of(&outlines[..], (from.own, &targets), to.0, left))
+    }
+
+    /// The outlines of the types; none if the snapshot has no fields.
+    fn outlines(&self) -> Result<&Vec<Outline>, Error> {
+        if let Some(known) = self.outlines.get() {
+            return Ok(known);
+        }
+        let bytes = self.blocks.read(self.counts.range(Section::Outlines))?;
+        let read = if bytes.is_empty() { Ok(Vec::new()) } else { serde_json::from_slice(&bytes) };
+        let read = read.map_err(|_| Error::Damaged("the outlines of its types make no sense"))?;
+        Ok(self.outlines.get_or_init(|| read))
     }
 
     /// The object that contains `address`, or else the last one before it.

@@ -1,6 +1,6 @@
 //! A server that ends with the test.
 
-use crate::support::{index_of, shop};
+use crate::support::index_of_shop;
 use remora_heap_view::{Server, View};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ impl Running {
 
     /// Over the index of [`shop`].
     pub fn shop() -> Running {
-        Running::of(View::new(index_of(&shop()), "shop.remora-heap".into(), || Err("nobody makes one".into())))
+        Running::of(View::new(index_of_shop(), "shop.remora-heap".into(), || Err("nobody makes one".into())))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Graphs that are known, and indexes of them.
 #![allow(dead_code, reason = "each test uses a part")]
 
+use remora_heap::layout::{Field, Layout, Layouts, Shape, Slot, SlotKind, Source};
 use remora_heap::{Builder, HeapGraph, Object, RootKind, Type, TypeFlags, TypeIx};
 use remora_heap_view::{About, Error, Index, Key, Parts, make};
 use std::fs::File;
@@ -54,6 +55,25 @@ pub fn shop() -> HeapGraph {
     graph
 }
 
+/// `Cache { object[] orders; Order last }`, `object[]`, `Order { object text }`, and a hostile class with a field of its name.
+pub fn shop_layouts() -> Layouts {
+    let slot = |kind, of: &str| Slot { kind, of: of.into(), layout: None };
+    let field = |name: &str, offset, slot| Field { name: name.into(), offset, slot };
+    let mut layouts = Layouts::default();
+    let mut add = |class, name: &str, shape| {
+        let (name, family) = (name.to_owned(), String::new());
+        layouts.add(Layout { class: Some(TypeIx(class)), name, family, shape, source: Source::Reported });
+    };
+    let class = |fields| Shape::Class { base: None, fields };
+    let orders = field("orders", 0, slot(SlotKind::ARRAY, "object[]"));
+    add(0, "Cache", class(vec![field("last", 8, slot(SlotKind::CLASS, "Order")), orders]));
+    add(1, "object[]", Shape::Array { element: slot(SlotKind::OBJECT, "object"), rank: 1 });
+    add(2, "Order", class(vec![field("text", 0, slot(SlotKind::OBJECT, "IText"))]));
+    let hostile = field(HOSTILE_NAME, 0, slot(SlotKind::CLASS, HOSTILE_NAME));
+    add(4, HOSTILE_NAME, class(vec![hostile, field("text", 8, slot(SlotKind::OBJECT, "IText"))]));
+    layouts
+}
+
 /// So many objects in a ring, each with a reference to one far away: the way to the last is as long as the ring.
 pub fn ring(count: u64) -> HeapGraph {
     let mut builder = Builder::new();
@@ -90,9 +110,14 @@ pub fn bytes_of(graph: &HeapGraph) -> Vec<u8> {
 
 /// The same, with something else to say.
 pub fn bytes_with(graph: &HeapGraph, about: About) -> Vec<u8> {
+    bytes_with_layouts(graph, &Layouts::default(), about)
+}
+
+/// The same, with layouts.
+pub fn bytes_with_layouts(graph: &HeapGraph, layouts: &Layouts, about: About) -> Vec<u8> {
     let mut bytes = Vec::new();
     let found = about.found.clone();
-    make(Parts { graph, about, found: &|_| found.clone(), key: KEY, goes_on: &|| true }, &mut bytes)
+    make(Parts { graph, layouts, about, found: &|_| found.clone(), key: KEY, goes_on: &|| true }, &mut bytes)
         .expect("memory can be written to");
     bytes
 }
@@ -105,6 +130,11 @@ pub fn file_of(bytes: &[u8]) -> File {
     let mut file = tempfile::tempfile().expect("a file");
     file.write_all(bytes).expect("it can be written to");
     file
+}
+
+/// The index of [`shop`], with layouts.
+pub fn index_of_shop() -> Index {
+    opened(&bytes_with_layouts(&shop(), &shop_layouts(), about()), KEY).expect("it was just made")
 }
 
 pub fn index_of(graph: &HeapGraph) -> Index {
