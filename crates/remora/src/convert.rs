@@ -14,7 +14,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     let rule = args.application.rule();
     // A recording keeps every frame.
     if matches!(output.format, FileFormat::Export(_)) {
-        recording.profile = args.runtime_frames.shown(recording.profile);
+        recording.profile = args.runtime_frames.shown(recording.profile, Some(output.format));
     }
     output.write(&recording.profile, &rule)?;
     if let Some(path) = output.destination.path() {

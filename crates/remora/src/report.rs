@@ -42,7 +42,7 @@ enum Threads {
 /// Runs the command.
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let mut recording = open(&args.file)?;
-    recording.profile = args.runtime_frames.shown(recording.profile);
+    recording.profile = args.runtime_frames.shown(recording.profile, None);
     let profile = &recording.profile;
     let threads = choose(profile, args.thread.as_deref())?;
     let summaries: Vec<(Option<ThreadIx>, Summary)> = match threads {

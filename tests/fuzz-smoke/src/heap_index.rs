@@ -12,6 +12,10 @@ pub(crate) fn heap_index(bytes: &[u8]) -> bool {
         let asked = index.record(id).and_then(|record| {
             let all = [record.children, record.references, record.referrers];
             all.into_iter().try_for_each(|list| index.part(list, 0..list.length).map(drop))?;
+            let left = remora_heap::Allowance::new(1 << 20);
+            for target in index.part(record.references, 0..2)? {
+                index.field_between(&record, target, &left)?;
+            }
             index.object_before(record.address).map(drop)
         });
         understood &= asked.is_ok();
@@ -37,7 +41,7 @@ fn sealed(bytes: &[u8]) -> (Vec<u8>, remora_heap_view::Key) {
 }
 
 /// Bytes before the header's checksum, bytes of the header, and bytes covered by each other checksum.
-pub(crate) const INDEX_FIELDS: usize = 72;
+pub(crate) const INDEX_FIELDS: usize = 80;
 pub(crate) const INDEX_HEADER: usize = 128;
 pub(crate) const INDEX_BLOCK: usize = 16 << 10;
 

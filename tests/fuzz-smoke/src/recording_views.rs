@@ -3,7 +3,7 @@
 use remora_export::{Format, write};
 use remora_profile::{
     ApplicationRule, ApplicationTime, Attribution, Event, Finding, Frame, FrameKind, GC, LOCK_WAIT, Meta, Profile,
-    Sample, State, Summary, Thread, ThreadIx, WAITING_FOR_CPU, fold_runtime_frames,
+    Sample, State, Summary, Thread, ThreadIx, WAITING_FOR_CPU, fold_runtime_frames_and_keep_them,
 };
 
 /// Threads that are looked at one by one.
@@ -17,7 +17,7 @@ pub(crate) fn recording_views(bytes: &[u8]) -> bool {
     let rules = rules.map(|assemblies| ApplicationRule { assemblies });
     rules.iter().for_each(|rule| view(&recording.profile, rule));
     let (samples, threads) = (recording.profile.samples().len(), recording.profile.threads().to_vec());
-    let folded = fold_runtime_frames(recording.profile);
+    let folded = fold_runtime_frames_and_keep_them(recording.profile);
     assert_eq!((folded.samples().len(), folded.threads()), (samples, &threads[..]));
     rules.iter().for_each(|rule| view(&folded, rule));
     recording.complete

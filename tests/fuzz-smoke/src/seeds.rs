@@ -219,8 +219,9 @@ pub(crate) fn heap_indexes() -> Vec<Vec<u8>> {
         graph.infer_roots();
         let (about, key) = (remora_heap_view::About::default(), remora_heap_view::Key { length: 7, digest: 8 });
         let mut bytes = Vec::new();
-        let parts =
-            remora_heap_view::Parts { graph: &graph, about, found: &|_| Default::default(), key, goes_on: &|| true };
+        let layouts = &layouts_of(graph.types().len() as u32);
+        let (found, goes_on) = (&|_: &_| Default::default(), &|| true);
+        let parts = remora_heap_view::Parts { graph: &graph, layouts, about, found, key, goes_on };
         remora_heap_view::make(parts, &mut bytes).expect("memory takes everything");
         // The last section is followed by a checksum for each block, and one of these.
         let blocks = (bytes.len() - INDEX_HEADER - 4).div_ceil(INDEX_BLOCK + 4);
@@ -229,6 +230,23 @@ pub(crate) fn heap_indexes() -> Vec<Vec<u8>> {
         bytes
     };
     heap_files().into_iter().map(index).collect()
+}
+
+/// Each type has a field for a class, one for a string, and one for anything.
+fn layouts_of(types: u32) -> remora_heap::layout::Layouts {
+    use remora_heap::layout::{Field, Layout, Shape, Slot, SlotKind, Source};
+    let slots = [(SlotKind::CLASS, "T0"), (SlotKind::STRING, "string"), (SlotKind::OBJECT, "object")];
+    let field = |(kind, of): (SlotKind, &str)| {
+        let slot = Slot { kind, of: of.into(), layout: None };
+        Field { name: of.to_uppercase(), offset: u32::from(kind.0), slot }
+    };
+    let mut layouts = remora_heap::layout::Layouts::default();
+    for of in 0..types {
+        let shape = Shape::Class { base: None, fields: slots.map(field).to_vec() };
+        let (name, family) = (format!("T{of}"), String::new());
+        layouts.add(Layout { class: Some(remora_heap::TypeIx(of)), name, family, shape, source: Source::Reported });
+    }
+    layouts
 }
 
 /// A table of two modules, the second without rows; as words.

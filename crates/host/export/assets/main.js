@@ -24,6 +24,7 @@ class Page {
     });
     fillHeader(model);
     byId("states").hidden = !model.bothStates;
+    byId("runtime-switch").hidden = !model.hidesFrames;
     this.fillIdle();
     this.fillThreads();
     this.listen();
@@ -200,6 +201,10 @@ class Page {
     byId("idle").addEventListener("change", () => {
       this.fillThreads();
       this.select(true);
+    });
+    byId("runtime").addEventListener("change", () => {
+      this.model.expand(byId("runtime").checked);
+      this.select(false);
     });
     for (const radio of document.querySelectorAll("input[name=state]")) radio.addEventListener("change", () => this.select(true));
     for (const radio of document.querySelectorAll("input[name=view]")) radio.addEventListener("change", () => this.turn());

@@ -23,7 +23,7 @@ const packedNumbers = (base64) => {
 
 /** Columns with an entry for each thread, stack and state. `html/data.rs` describes the text. */
 const readValues = (base64) => {
-  const values = { thread: [], node: [], blocked: [], weight: [], samples: [], attribution: [] };
+  const values = { thread: [], folded: [], expanded: [], blocked: [], weight: [], samples: [], attribution: [] };
   const number = packedNumbers(base64);
   let [thread, node] = [0, 0];
   for (let left = number(); left > 0; left--) {
@@ -32,12 +32,15 @@ const readValues = (base64) => {
     thread += step >> 1;
     node += number();
     values.thread.push(thread);
-    values.node.push(node);
+    const away = number();
+    values.folded.push(node);
+    values.expanded.push(away % 2 === 0 ? node + away / 2 : node - (away + 1) / 2);
     values.blocked.push(step & 1);
     values.weight.push(number());
     values.samples.push(number());
     values.attribution.push(number());
   }
+  values.node = values.folded;
   return values;
 };
 
@@ -62,7 +65,13 @@ class Model {
     this.markOutermost();
     this.findResumed();
     this.findIdle();
+    this.hidesFrames = this.values.folded.some((node, at) => node !== this.values.expanded[at]);
     this.bothStates = this.values.blocked.includes(0) && this.values.blocked.includes(1);
+  }
+
+  /** Shows every frame of the runtime, or one for a run of them without symbols. */
+  expand(all) {
+    this.values.node = all ? this.values.expanded : this.values.folded;
   }
 
   /** A thread is idle while it is blocked without an application method on its stack. */

@@ -135,7 +135,7 @@ fn by_thread(profile: &Profile, entries_max: usize) -> Vec<Sampled<'_>> {
         let thread: &mut Vec<Sum> = &mut threads[sample.thread.0 as usize];
         match thread.last_mut() {
             Some(last) if (last.stack, last.state) == (sample.stack, sample.state) => last.weight += sample.weight,
-            _ => thread.push(Sum::of(sample)),
+            _ => thread.push(Sum::of(sample, sample.stack)),
         }
     }
     let (mut made, mut sums) = (Vec::new(), None);

@@ -1,4 +1,4 @@
-//! Sums of equal samples: one for each thread, stack and state. Keeps weights exact, but not time order.
+//! Sums of equal samples: one for each thread, stack, expanded stack and state. Keeps weights exact, but not time order.
 
 use remora_profile::{Profile, Sample, StackIx, State, ThreadIx};
 
@@ -7,6 +7,8 @@ use remora_profile::{Profile, Sample, StackIx, State, ThreadIx};
 pub(crate) struct Sum {
     pub thread: ThreadIx,
     pub stack: StackIx,
+    /// The stack with every frame of the runtime.
+    pub expanded: StackIx,
     pub state: State,
     /// Sum of the weights, nanoseconds.
     pub weight: u64,
@@ -15,15 +17,16 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// A single sample.
-    pub fn of(sample: &Sample) -> Sum {
-        Sum { thread: sample.thread, stack: sample.stack, state: sample.state, weight: sample.weight, samples: 1 }
+    /// A single sample, with its expanded stack.
+    pub fn of(sample: &Sample, expanded: StackIx) -> Sum {
+        let &Sample { thread, stack, state, weight, .. } = sample;
+        Sum { thread, stack, expanded, state, weight, samples: 1 }
     }
 }
 
-/// The sums of `profile`, by thread, then by stack, running before blocked.
+/// The sums of `profile`, by thread, then by stack, then by expanded stack, running before blocked.
 pub(crate) fn of(profile: &Profile) -> Vec<Sum> {
-    let mut sums: Vec<Sum> = profile.samples().iter().map(Sum::of).collect();
+    let mut sums: Vec<Sum> = profile.expanded_samples().map(|(sample, expanded)| Sum::of(sample, expanded)).collect();
     sums.sort_unstable_by_key(key);
     sums.dedup_by(|next, kept| {
         let same = key(next) == key(kept);
@@ -36,6 +39,6 @@ pub(crate) fn of(profile: &Profile) -> Vec<Sum> {
     sums
 }
 
-fn key(sum: &Sum) -> (ThreadIx, StackIx, bool) {
-    (sum.thread, sum.stack, sum.state == State::Blocked)
+fn key(sum: &Sum) -> (ThreadIx, StackIx, StackIx, bool) {
+    (sum.thread, sum.stack, sum.expanded, sum.state == State::Blocked)
 }

@@ -35,7 +35,7 @@ pub use cost::Cost;
 pub use findings::{Finding, Problem};
 pub use frame::{Frame, FrameIx, FrameKind, StringIx};
 pub use loss::{Loss, LossCause};
-pub use runtime_frames::fold_runtime_frames;
+pub use runtime_frames::{fold_runtime_frames, fold_runtime_frames_and_keep_them};
 pub use scale::{LARGEST_SCALE, UNSCALED};
 pub use stack::{StackIx, StackNode};
 pub use summary::{HotMethod, Summary, ThreadShare};
@@ -163,6 +163,8 @@ pub struct Profile {
     stacks: Table<StackNode>,
     threads: Vec<Thread>,
     samples: Vec<Sample>,
+    /// Of each sample, its stack with every frame of the runtime; empty if that is its stack.
+    expanded: Vec<StackIx>,
     scales: Vec<u64>,
     /// Taken and lost samples, by cause.
     pub loss: Loss,
@@ -277,6 +279,14 @@ impl Profile {
     /// All samples, in order of arrival (per thread: time order).
     pub fn samples(&self) -> &[Sample] {
         &self.samples
+    }
+
+    /// All samples, each with its stack as it was before [`fold_runtime_frames_and_keep_them`]; otherwise that is its stack.
+    pub fn expanded_samples(&self) -> impl Iterator<Item = (&Sample, StackIx)> {
+        self.samples
+            .iter()
+            .enumerate()
+            .map(|(at, sample)| (sample, self.expanded.get(at).copied().unwrap_or(sample.stack)))
     }
 
     /// The frames of `stack` from the leaf to the root.

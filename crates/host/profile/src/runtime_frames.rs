@@ -152,7 +152,16 @@ impl Role {
 
 /// The profile with each run of runtime frames without symbols as one frame. Takes the profile apart: a recording can fill the memory that a
 /// command may use, and then there is none for a second one.
-pub fn fold_runtime_frames(mut profile: Profile) -> Profile {
+pub fn fold_runtime_frames(profile: Profile) -> Profile {
+    fold(profile, false)
+}
+
+/// The same, and the profile keeps the stacks with every frame: see [`Profile::expanded_samples`].
+pub fn fold_runtime_frames_and_keep_them(profile: Profile) -> Profile {
+    fold(profile, true)
+}
+
+fn fold(mut profile: Profile, keeps: bool) -> Profile {
     let roles = roles(&profile);
     if !roles.iter().any(|role| matches!(role, Role::Runtime(_) | Role::Mark(_))) {
         return profile;
@@ -162,7 +171,9 @@ pub fn fold_runtime_frames(mut profile: Profile) -> Profile {
     let mut samples = mem::take(&mut profile.samples);
     let purpose_of = |name: &str| THREADS.iter().find(|(known, _)| *known == name).map(|(_, purpose)| *purpose);
     let threads: Vec<_> = profile.threads().iter().map(|thread| purpose_of(&thread.name)).collect();
-    let mut fold = Fold { new: profile, copies: vec![None; frames.len()], frames, stacks, roles };
+    let copies = vec![None; frames.len()];
+    let mut fold = Fold { new: profile, copies, frames, stacks, roles };
+    let expanded: Vec<StackIx> = if keeps { samples.iter().map(|sample| sample.stack).collect() } else { Vec::new() };
     for purpose in [None, Some(Purpose::Gc)] {
         let of_these = |sample: &&mut Sample| threads[sample.thread.0 as usize] == purpose;
         let mut of_these = samples.iter_mut().filter(of_these).peekable();
@@ -177,6 +188,7 @@ pub fn fold_runtime_frames(mut profile: Profile) -> Profile {
             };
         }
     }
+    fold.new.expanded = fold.all_copied(&expanded);
     fold.new.samples = samples;
     fold.new
 }
@@ -257,6 +269,28 @@ impl Fold {
     fn end(&mut self, run: &Run, next: Option<FrameKind>) -> StackIx {
         let frame = self.new.marker(run.name(next));
         self.new.stack(run.caller, frame)
+    }
+
+    /// These stacks of the old profile in the new one, with every frame.
+    fn all_copied(&mut self, stacks: &[StackIx]) -> Vec<StackIx> {
+        let mut copies: Vec<Option<StackIx>> = vec![None; if stacks.is_empty() { 0 } else { self.stacks.len() }];
+        let mut path = Vec::new();
+        let copy = |stack: &StackIx| {
+            let mut next = Some(*stack);
+            while let Some(stack) = next.filter(|stack| copies[stack.0 as usize].is_none()) {
+                path.push(stack);
+                next = self.stacks[stack.0 as usize].parent;
+            }
+            let mut copied = next.and_then(|stack| copies[stack.0 as usize]);
+            while let Some(stack) = path.pop() {
+                let frame = self.copied(self.stacks[stack.0 as usize].frame);
+                copied = Some(self.new.stack(copied, frame));
+                copies[stack.0 as usize] = copied;
+            }
+            // A stack has a frame.
+            copied.unwrap_or(*stack)
+        };
+        stacks.iter().map(copy).collect()
     }
 
     /// A frame of the old profile in the new one.
@@ -340,6 +374,37 @@ mod tests {
         }
         assert_eq!(folded(".NET Server GC", "c clone, clr, clr, c futex"), "clone, [GC], futex");
         assert_eq!(folded(".NET Server G", "c clone, clr"), "clone, [runtime]");
+    }
+
+    #[test]
+    fn a_profile_that_keeps_them_has_the_stacks_of_both() {
+        let clr = |name| (FrameKind::Native, "libcoreclr.so", name);
+        let app = |name| (FrameKind::Managed, "App.dll", name);
+        let mut before = profile("main", &[app("A"), clr("libcoreclr.so+0x1"), clr("libcoreclr.so+0x2")]);
+        for stack in [&[app("A"), clr("libcoreclr.so+0x1"), clr("libcoreclr.so+0x3")][..], &[app("A")]] {
+            let mut frames = Vec::new();
+            for (kind, module, name) in stack {
+                let (name, module) = (before.string(name), Some(before.string(module)));
+                frames.push(before.frame(Frame { kind: *kind, name, module, file: None, line: None }));
+            }
+            let stack = before.stack_from_root(frames).expect("frames");
+            before.add_sample(Sample { stack, ..before.samples()[0] });
+        }
+        let names = |profile: &Profile, stack| {
+            profile.walk(stack).map(|frame| profile.text(profile.frame_at(frame).name).to_owned()).collect::<Vec<_>>()
+        };
+        let kept = fold_runtime_frames_and_keep_them(before.clone());
+        let expanded: Vec<_> = kept.expanded_samples().map(|(_, stack)| names(&kept, stack)).collect();
+        assert_eq!(expanded, before.samples().iter().map(|sample| names(&before, sample.stack)).collect::<Vec<_>>());
+        let folded = fold_runtime_frames(before);
+        let stacks = |profile: &Profile| -> Vec<_> {
+            profile.samples().iter().map(|sample| names(profile, sample.stack)).collect()
+        };
+        assert_eq!(stacks(&kept), stacks(&folded));
+        assert_eq!(stacks(&folded)[0], ["[runtime]", "A"]);
+        // Without them, only the folded stacks are there.
+        assert!(folded.expanded_samples().all(|(sample, stack)| sample.stack == stack));
+        assert_eq!((folded.stacks().len(), kept.stacks().len()), (2, 5));
     }
 
     #[test]

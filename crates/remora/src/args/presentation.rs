@@ -1,7 +1,9 @@
 //! Flags for how a recording is shown, shared by commands.
 
+use crate::output::FileFormat;
 use clap::Args;
-use remora_profile::{ApplicationRule, Profile, fold_runtime_frames};
+use remora_export::Format;
+use remora_profile::{ApplicationRule, Profile, fold_runtime_frames, fold_runtime_frames_and_keep_them};
 
 /// Which code is the application's.
 #[derive(Debug, Args)]
@@ -27,8 +29,12 @@ pub(crate) struct RuntimeFramesArgs {
 }
 
 impl RuntimeFramesArgs {
-    /// The profile with the frames that are shown.
-    pub(crate) fn shown(self, profile: Profile) -> Profile {
-        if self.expand_runtime { profile } else { fold_runtime_frames(profile) }
+    /// The profile with the frames that are shown, for a file of this format. The page can show the others, too.
+    pub(crate) fn shown(self, profile: Profile, format: Option<FileFormat>) -> Profile {
+        match format {
+            _ if self.expand_runtime => profile,
+            Some(FileFormat::Export(Format::Html)) => fold_runtime_frames_and_keep_them(profile),
+            _ => fold_runtime_frames(profile),
+        }
     }
 }

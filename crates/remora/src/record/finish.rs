@@ -80,7 +80,7 @@ impl Finish<'_> {
             Kept::Stream(stream) => (stream.into_file(), true, false),
         };
         if output.format != FileFormat::Remora {
-            let shown = frames.shown(profile);
+            let shown = frames.shown(profile, Some(output.format));
             let written = self.export(&part, is_whole, &shown);
             return (shown, written);
         }
@@ -92,7 +92,7 @@ impl Finish<'_> {
                 .map_err(|failure| failure.saved_in(part.kept().or_else(|| elsewhere(&profile)))),
             false => self.export(&part, is_whole, &profile),
         };
-        (frames.shown(profile), written)
+        (frames.shown(profile, None), written)
     }
 
     /// Writes `profile` beside the spool's file. If that fails, the failure names the file that has it.

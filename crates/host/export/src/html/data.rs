@@ -28,7 +28,7 @@ pub(super) struct Page<'a> {
     rule: String,
     attributions: Attributions,
     /// [`Packed`], how many there are, then for each thread, stack and state: twice the distance to the thread before, and 1 if blocked; the distance to the node
-    /// before, of the same thread; weight; samples; index in [`Attributions`].
+    /// before, of the same thread; 0, or the distance from there to the node with every frame of the runtime, as twice its amount, less 1 if it is backwards; weight; samples; index in [`Attributions`].
     values: String,
     slots: Slots,
 }
@@ -118,6 +118,7 @@ impl<'a> Page<'a> {
         let mut used = Used::new(profile);
         for sum in sums {
             used.stack(profile, sum.stack);
+            used.stack(profile, sum.expanded);
         }
         let places = used.number();
         let of_stacks = Attribution::of_stacks(profile, rule);
@@ -133,6 +134,9 @@ impl<'a> Page<'a> {
             let place = places.stacks[sum.stack.0 as usize];
             values.number(u64::from(sum.thread.0 - thread) << 1 | u64::from(sum.state == State::Blocked));
             values.number((place - node) as u64);
+            let expanded = places.stacks[sum.expanded.0 as usize];
+            let is_behind = expanded >= place;
+            values.number(((expanded.abs_diff(place) as u64) << 1) - u64::from(!is_behind));
             values.number(sum.weight);
             values.number(sum.samples);
             let attribution = of_stacks[sum.stack.0 as usize];

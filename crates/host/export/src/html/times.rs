@@ -9,7 +9,7 @@
 
 use super::packed::Packed;
 use crate::sums::Sum;
-use remora_profile::{Profile, Sample, State};
+use remora_profile::{Profile, Sample, StackIx, State};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -44,24 +44,26 @@ impl Slots {
 /// Writes the times of `sums`, which are those of `profile`.
 pub(super) fn write(profile: &Profile, sums: &[Sum], out: &mut dyn Write) -> io::Result<()> {
     let slots = Slots::of(profile);
-    let key = |sample: &Sample| (sample.thread, sample.stack, sample.state == State::Blocked, slots.at(sample));
-    let mut samples: Vec<&Sample> = profile.samples().iter().collect();
-    samples.sort_unstable_by_key(|sample| key(sample));
+    let mut samples: Vec<(&Sample, StackIx)> = profile.expanded_samples().collect();
+    samples.sort_unstable_by_key(|(sample, expanded)| {
+        (sample.thread, sample.stack, *expanded, sample.state == State::Blocked, slots.at(sample))
+    });
     let mut rest = &samples[..];
     let mut packed = Packed::default();
     for sum in sums {
         let (mine, others) = rest.split_at(sum.samples as usize);
         rest = others;
-        let parts: Vec<&[&Sample]> = mine.chunk_by(|one, other| slots.at(one) == slots.at(other)).collect();
+        let parts: Vec<&[(&Sample, StackIx)]> =
+            mine.chunk_by(|(one, _), (other, _)| slots.at(one) == slots.at(other)).collect();
         packed.number(parts.len() as u64);
         let mut before = 0;
         for (index, part) in parts.iter().enumerate() {
-            let slot = slots.at(part[0]);
+            let slot = slots.at(part[0].0);
             packed.number(slot - before);
             before = slot;
             if index + 1 < parts.len() {
                 packed.number(part.len() as u64);
-                packed.number(part.iter().map(|sample| sample.weight).sum::<u64>() / 1_000);
+                packed.number(part.iter().map(|(sample, _)| sample.weight).sum::<u64>() / 1_000);
             }
         }
     }

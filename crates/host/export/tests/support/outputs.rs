@@ -54,10 +54,12 @@ fn columns(packed: &str) -> Value {
         let step = next();
         node = next() + if step > 1 { 0 } else { node };
         thread += step >> 1;
-        rows.push([thread, node, step & 1, next(), next(), next()]);
+        let away = next();
+        let expanded = if away % 2 == 0 { node + away / 2 } else { node - away.div_ceil(2) };
+        rows.push([thread, node, expanded, step & 1, next(), next(), next()]);
     }
     assert_eq!(numbers.next(), None);
-    let names = ["thread", "node", "blocked", "weight", "samples", "attribution"];
+    let names = ["thread", "node", "expanded", "blocked", "weight", "samples", "attribution"];
     let column = |at: usize| rows.iter().map(|row| row[at].into()).collect::<Vec<Value>>();
     names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), Value::from(column(at)))).collect()
 }
