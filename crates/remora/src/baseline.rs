@@ -126,9 +126,9 @@ impl Baseline {
         });
     }
 
-    /// Waits while `there_is` holds, at most `patience`; returns whether it ended.
-    fn wait_while(&self, patience: Duration, there_is: impl Fn(&Snapshot) -> bool) -> bool {
-        let deadline = Instant::now() + patience;
+    /// Waits while `there_is` holds, at most `timeout`; returns whether it ended.
+    fn wait_while(&self, timeout: Duration, there_is: impl Fn(&Snapshot) -> bool) -> bool {
+        let deadline = Instant::now() + timeout;
         let look = || Snapshot::take(Path::new("/proc"), self.snapshot.process_id);
         while look().is_ok_and(|now| there_is(&now)) {
             if Instant::now() >= deadline {

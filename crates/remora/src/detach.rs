@@ -65,8 +65,8 @@ pub(crate) fn run(args: &DetachArgs) -> Result<Exit, Failure> {
 }
 
 /// Checks until no leftover remains or the timeout is over, and returns the rest.
-fn settled<T>(patience: Duration, mut look: impl FnMut() -> Vec<T>) -> Vec<T> {
-    let deadline = Instant::now() + patience;
+fn settled<T>(timeout: Duration, mut look: impl FnMut() -> Vec<T>) -> Vec<T> {
+    let deadline = Instant::now() + timeout;
     loop {
         let left = look();
         if left.is_empty() || Instant::now() >= deadline {

@@ -38,11 +38,11 @@ impl Agent {
         alive(progress.ended)
     }
 
-    /// Records until there are this many samples; fewer in `patience` are an error.
-    pub fn run_until(&mut self, samples: u64, patience: Duration) -> Outcome<()> {
-        let came = self.run_at_most(samples, patience)?;
+    /// Records until there are this many samples; fewer in `timeout` are an error.
+    pub fn run_until(&mut self, samples: u64, timeout: Duration) -> Outcome<()> {
+        let came = self.run_at_most(samples, timeout)?;
         if came < samples {
-            return Err(format!("{came} of {samples} samples came in {patience:?}").into());
+            return Err(format!("{came} of {samples} samples came in {timeout:?}").into());
         }
         Ok(())
     }

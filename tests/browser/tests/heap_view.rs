@@ -86,7 +86,7 @@ impl Page {
 }
 
 #[test]
-fn the_first_picture_says_what_there_is_and_what_is_missing() {
+fn the_first_view_says_what_there_is_and_what_is_missing() {
     let page = Page::open(Running::shop());
     assert_eq!(page.text("document.getElementById('title').textContent"), "Shop (4711)");
     assert_eq!(

@@ -14,6 +14,7 @@
 
 pub mod callers;
 mod child_process;
+mod cpu_time;
 mod debugger;
 pub mod diagnostics;
 mod foreign;
@@ -21,7 +22,6 @@ mod held_copy;
 mod memory_group;
 pub mod probe;
 mod process_facts;
-mod processor_time;
 pub mod read_back;
 pub mod recording;
 mod remora;
@@ -31,12 +31,12 @@ mod runtime_messages;
 mod target;
 mod terminal;
 
+pub use cpu_time::{cpu_time, scheduled, until_used};
 pub use debugger::Debugger;
 pub use foreign::{Counts, ForeignProfiler, Kind};
 pub use held_copy::{HeldCopy, WaitingCopy, state};
 pub use memory_group::MemoryGroup;
 pub use process_facts::{Facts, Mapping, Named};
-pub use processor_time::{processor_time, scheduled, until_used};
 pub use read_back::ReadBack;
 pub use recording::{Recorded, Recording, readable};
 pub use remora::{Finished, Remora, remora};

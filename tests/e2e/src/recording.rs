@@ -1,6 +1,6 @@
 //! One `remora record` of a target, from its start to its recording and receipt.
 
-use crate::{Facts, Finished, Remora, Target, processor_time, until, until_used};
+use crate::{Facts, Finished, Remora, Target, cpu_time, until, until_used};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -78,8 +78,8 @@ impl Recording {
         }
         if arguments.contains(&"wall") {
             // An idle target uses almost no CPU time, but still has samples.
-            let goal = processor_time(target.pid()) + SOME_SAMPLES;
-            until("it has samples", || processor_time(target.pid()) >= goal || recording.counter(SENT) >= ENOUGH_SENT);
+            let goal = cpu_time(target.pid()) + SOME_SAMPLES;
+            until("it has samples", || cpu_time(target.pid()) >= goal || recording.counter(SENT) >= ENOUGH_SENT);
         } else {
             until_used(target.pid(), SOME_SAMPLES);
         }

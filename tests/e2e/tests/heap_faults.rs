@@ -288,7 +288,7 @@ impl Unstoppable {
 }
 
 #[test]
-fn det_16_a_collection_that_does_not_come_is_given_up_at_ctrl_c_and_nothing_stays_once_it_has_come() {
+fn det_16_ctrl_c_ends_the_wait_for_a_collection_and_nothing_stays_once_it_has_happened() {
     on_runtimes(&[Runtime::major_is(3), Runtime::newest()], |runtime| {
         let mut program = Unstoppable::start(runtime);
         let folder = open_folder();

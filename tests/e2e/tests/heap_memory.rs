@@ -67,7 +67,7 @@ fn a_copy_that_fills_its_control_group_ends_itself_before_the_kernel_ends_anybod
 }
 
 #[test]
-fn a_watch_whose_first_copy_fills_the_control_group_is_given_up_with_the_reason() {
+fn a_watch_whose_first_copy_fills_the_control_group_ends_with_the_reason() {
     let finished = filled(&Runtime::newest(), &["--watch", "60s"]);
     finished.failed_with(19, &["no object was walked", "ended itself, since its control group had"]);
 }

@@ -22,7 +22,7 @@ fn asked(seat: &mut Seat, what: &str, object: &str) -> u64 {
 }
 
 /// The heap that one GC reports.
-fn picture(probe: &mut Seat) -> Reported {
+fn reported(probe: &mut Seat) -> Reported {
     let folder = tempfile::tempdir().unwrap();
     probe.done(&format!("witness {}", folder.path().display()));
     probe.done("gc");
@@ -33,13 +33,13 @@ fn picture(probe: &mut Seat) -> Reported {
 }
 
 #[test]
-fn gch_03_gch_04_who_was_born_since_is_met_without_an_error_and_is_in_the_next_picture() {
+fn gch_03_gch_04_newer_objects_are_no_error_and_are_in_the_next_mirror() {
     on_every_runtime(|runtime| {
         let mut stage = Stage::start_program(runtime, "obedient", &[], &[]);
         let mut probe = stage.attached(EXCEPTIONS_AND_GC, 0);
         // The first throw allocates its own dependencies.
         stage.act("a throw");
-        let before = picture(&mut probe);
+        let before = reported(&mut probe);
         probe.done("hold ExceptionThrown");
         stage.target().tell("start a throw");
         let mut held = stage.seat("ExceptionThrown");
@@ -56,7 +56,7 @@ fn gch_03_gch_04_who_was_born_since_is_met_without_an_error_and_is_in_the_next_p
         };
         // The program keeps the last exception that it caught.
         assert_eq!(of_class(&before), [bytes]);
-        let after = picture(&mut probe);
+        let after = reported(&mut probe);
         assert_eq!(of_class(&after), [bytes], "the one before has died, and this one is there");
         // Live objects were reported again, wherever they moved.
         assert!(after.objects.len() + 1000 > before.objects.len() && !after.roots.is_empty());

@@ -148,7 +148,7 @@ fn gch_04_what_was_born_is_unknown_until_the_next_collection_and_then_added_with
 
 /// A program that allocates on several threads all the time, and so runs GCs all the time.
 #[test]
-fn gch_03_the_picture_of_a_busy_program_is_true_after_hundreds_of_collections() {
+fn gch_03_the_mirror_of_a_busy_program_is_true_after_hundreds_of_collections() {
     on_every_runtime(|runtime| {
         for (_, variables) in MODES.iter().filter(|(since, _)| runtime.major() >= *since) {
             let start = variables
@@ -164,7 +164,7 @@ fn gch_03_the_picture_of_a_busy_program_is_true_after_hundreds_of_collections() 
 
 /// While nobody drains the ring, events are lost: the loss is counted, and the mirror rebuilt.
 #[test]
-fn gch_03_what_found_no_room_is_reported_and_the_picture_begins_anew() {
+fn gch_03_what_found_no_room_is_reported_and_the_mirror_begins_anew() {
     on_every_runtime(|runtime| {
         let mut target = program(runtime, &[]);
         // Every second object in between is gone: many small ranges.

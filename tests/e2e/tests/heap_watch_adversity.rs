@@ -72,7 +72,7 @@ fn provisional(runtime: &Runtime) -> Target {
 
 /// Addresses reported by the first of two GCs are invalid after the second.
 #[test]
-fn gch_03_of_two_collections_under_one_beginning_the_picture_is_reported_stale_and_never_wrong() {
+fn gch_03_after_two_collections_with_one_start_the_mirror_is_reported_stale_and_never_wrong() {
     on_every_runtime(|runtime| {
         let mut target = provisional(runtime);
         does(&mut target, &["make node 20000", "make pair 3000", "make large 4", "collect 2"]);

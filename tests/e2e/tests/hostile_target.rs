@@ -43,7 +43,7 @@ impl Hostile {
 const UNCLEAN: i32 = 40;
 
 #[test]
-fn a_stream_that_makes_no_sense_is_given_up_and_not_spooled() {
+fn an_unreadable_stream_is_abandoned_and_not_spooled() {
     let hostile = Hostile::start("unreadable");
     let finished = hostile.remora(&["record", "--engine", "eventpipe", "-d", "1s"]).finish();
     let words = ["cannot be read any further", "did not end its session of events within 1s"];
@@ -52,7 +52,7 @@ fn a_stream_that_makes_no_sense_is_given_up_and_not_spooled() {
 }
 
 #[test]
-fn a_stream_that_never_ends_is_given_up_after_a_few_seconds_in_which_nothing_is_named() {
+fn an_endless_stream_is_abandoned_after_a_few_seconds_without_names() {
     let hostile = Hostile::start("endless");
     let finished = hostile.remora(&["record", "--engine", "eventpipe", "-d", "1s"]).finish();
     assert_eq!(finished.code(), UNCLEAN, "{finished}");
@@ -71,7 +71,7 @@ fn ctrl_c_at_the_end_of_a_stream_that_never_ends_is_obeyed_at_once() {
 }
 
 #[test]
-fn an_agent_that_says_nothing_is_given_up_and_what_stays_is_reported() {
+fn a_silent_agent_is_abandoned_and_what_stays_is_reported() {
     let hostile = Hostile::start("silent");
     let finished = hostile.remora(&["heap"]).finish();
     let words = ["nothing came from the agent in the process for 60 s", "the agent's thread did not end"];
@@ -79,7 +79,7 @@ fn an_agent_that_says_nothing_is_given_up_and_what_stays_is_reported() {
 }
 
 #[test]
-fn regression_a_watch_whose_agent_says_nothing_is_given_up_and_what_stays_is_reported() {
+fn regression_a_watch_with_a_silent_agent_is_abandoned_and_what_stays_is_reported() {
     // Both at once: each is waited for for a minute and more.
     std::thread::scope(|scope| {
         for manner in ["silent", "half-way"] {
@@ -96,7 +96,7 @@ fn regression_a_watch_whose_agent_says_nothing_is_given_up_and_what_stays_is_rep
 }
 
 #[test]
-fn an_agent_that_stops_half_way_is_given_up_and_what_it_sent_is_kept() {
+fn an_agent_that_stops_half_way_is_abandoned_and_what_it_sent_is_kept() {
     let hostile = Hostile::start("half-way");
     let finished = hostile.remora(&["heap"]).finish();
     assert_eq!(finished.code(), UNCLEAN, "{finished}");

@@ -16,7 +16,7 @@ const NO_PROCESS: i32 = 10;
 const NO_ANSWER: i32 = 15;
 
 #[test]
-fn att_08_an_agent_that_is_loaded_when_its_trigger_has_given_up_leaves_by_itself() {
+fn att_08_an_agent_loaded_after_its_trigger_timed_out_detaches_by_itself() {
     on_every_runtime(|runtime| {
         let mut late = Late::start(runtime);
         let recording = Recording::start(&late.target, &[]);

@@ -6,7 +6,7 @@
 
 use memchr::memmem;
 use remora_e2e::read_back::{ReadBack, array, number};
-use remora_e2e::{Facts, Recording, Start, Target, processor_time, remora};
+use remora_e2e::{Facts, Recording, Start, Target, cpu_time, remora};
 use serde_json::{Value, json};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -74,9 +74,9 @@ fn is_recorded(program: &Path, runtime: &str) -> tempfile::TempDir {
     names_are_those_of_csharp(&waiting.finished.json(), &ReadBack::of(&waiting));
 
     let recording = Recording::begun(&server.target, &["--frequency", "999"]);
-    let goal = processor_time(server.target.pid()) + ENOUGH;
+    let goal = cpu_time(server.target.pid()) + ENOUGH;
     let mut questions = 0;
-    while processor_time(server.target.pid()) < goal || questions < QUESTIONS {
+    while cpu_time(server.target.pid()) < goal || questions < QUESTIONS {
         server.ask("ping", json!({}));
         questions += 1;
     }

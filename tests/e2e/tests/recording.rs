@@ -10,9 +10,7 @@ mod recorded;
 use recorded::{recorded_while_it_uses, target_is_well};
 use remora_e2e::read_back::{BLOCKED, ReadBack, WAITING_FOR_CPU, array, converted, number, report};
 use remora_e2e::recording::{LOST_TRANSPORT_FULL, WALKED};
-use remora_e2e::{
-    Recorded, Recording, Runtime, Start, Target, on_every_runtime, processor_time, scheduled, until_used,
-};
+use remora_e2e::{Recorded, Recording, Runtime, Start, Target, cpu_time, on_every_runtime, scheduled, until_used};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -74,13 +72,13 @@ fn weights_add_up_to_the_processor_time_of_the_target() {
     on_every_runtime(|runtime| {
         for (program, arguments) in [("busy", "2"), ("gc", "1")] {
             let target = Target::start(runtime, program, &[arguments]);
-            let before = processor_time(target.pid());
+            let before = cpu_time(target.pid());
             let recording = Recording::begun(&target, &["--frequency", "500"]);
-            let begun = processor_time(target.pid());
+            let begun = cpu_time(target.pid());
             until_used(target.pid(), Duration::from_secs(3));
-            let asked = processor_time(target.pid());
+            let asked = cpu_time(target.pid());
             let recorded = recording.stop();
-            let after = processor_time(target.pid());
+            let after = cpu_time(target.pid());
             recorded.is_clean();
             // The exact start and end are not visible from outside: at least the time between the handshakes, at most the time around
             // them.
@@ -341,16 +339,16 @@ fn the_lowest_and_the_highest_frequency_weigh_the_same() {
     on_every_runtime(|runtime| {
         for (frequency, seconds) in [("1", 4), ("10000", 1)] {
             let target = Target::start(runtime, "busy", &["1"]);
-            let before = processor_time(target.pid());
+            let before = cpu_time(target.pid());
             let recording = Recording::begun(&target, &["--frequency", frequency]);
-            let begun = processor_time(target.pid());
+            let begun = cpu_time(target.pid());
             until_used(target.pid(), Duration::from_secs(seconds));
             // At 10,000 Hz the agent can use more CPU time than the program.
             let agent = scheduled(target.pid(), 0, |name| name.starts_with("remora")) as f64 / 1e9;
-            let least = (processor_time(target.pid()) - begun).as_secs_f64() - agent;
+            let least = (cpu_time(target.pid()) - begun).as_secs_f64() - agent;
             let recorded = recording.stop();
             // The detach can take seconds, in which the program continues.
-            let used = (processor_time(target.pid()) - before).as_secs_f64();
+            let used = (cpu_time(target.pid()) - before).as_secs_f64();
             recorded.is_clean();
             let weight = ReadBack::of(&recorded).weight() as f64 / 1e9;
             // On a busy machine, all of the few instants can find the thread waiting for a CPU. Then a note reports the time.

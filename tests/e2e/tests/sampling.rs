@@ -5,9 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::read_back::{BLOCKED, ReadBack, WAITING_FOR_CPU, array, number, report};
-use remora_e2e::{
-    Recorded, Recording, Runtime, Target, on_every_runtime, processor_time, scheduled, until, until_used,
-};
+use remora_e2e::{Recorded, Recording, Runtime, Target, cpu_time, on_every_runtime, scheduled, until, until_used};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -130,13 +128,13 @@ fn running_and_waiting_for_a_cpu_are_what_the_kernel_counts() {
         // Three for each CPU: most of the time most of them wait for one.
         let threads = 3 * std::thread::available_parallelism().map_or(1, usize::from);
         let target = Target::start(runtime, "busy", &[&threads.to_string()]);
-        let (before, waited_before) = (processor_time(target.pid()), waited_by_program(&target));
+        let (before, waited_before) = (cpu_time(target.pid()), waited_by_program(&target));
         let recording = Recording::begun(&target, &["--event", "wall", "--frequency", "99"]);
-        let (begun, waited_begun) = (processor_time(target.pid()), waited_by_program(&target));
+        let (begun, waited_begun) = (cpu_time(target.pid()), waited_by_program(&target));
         until_used(target.pid(), Duration::from_secs(5));
-        let (asked, waited_asked) = (processor_time(target.pid()), waited_by_program(&target));
+        let (asked, waited_asked) = (cpu_time(target.pid()), waited_by_program(&target));
         let recorded = recording.stop();
-        let used = (processor_time(target.pid()) - before).as_secs_f64();
+        let used = (cpu_time(target.pid()) - before).as_secs_f64();
         let most = (waited_by_program(&target) - waited_before) as f64 / 1e9;
         recorded.is_clean();
         let read = ReadBack::of(&recorded);
@@ -201,13 +199,13 @@ fn a_wait_that_the_signal_ends_does_not_count_on() {
 fn a_running_thread_gets_the_samples_that_were_asked_for() {
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "busy", &["1"]);
-        let before = processor_time(target.pid());
+        let before = cpu_time(target.pid());
         let recording = Recording::begun(&target, &["--frequency", "999"]);
         let (begun, waited) = (std::time::Instant::now(), waited_by_agent(&target));
         until_used(target.pid(), Duration::from_secs(3));
         let waited = (waited_by_agent(&target) - waited) as f64 / begun.elapsed().as_nanos() as f64;
         let recorded = recording.stop();
-        let used = (processor_time(target.pid()) - before).as_secs_f64();
+        let used = (cpu_time(target.pid()) - before).as_secs_f64();
         recorded.is_clean();
         let rate = recorded.samples() as f64 / used;
         let reported = notes(&recorded).iter().any(|note| note.contains("times a second") || note.contains("Hz"));

@@ -3,8 +3,8 @@
 
 use remora_e2e::read_back::ReadBack;
 use remora_e2e::{
-    Facts, ForeignProfiler, Kind, Recording, Runtime, Start, Target, native, on_every_runtime, on_runtimes,
-    processor_time, until, until_used,
+    Facts, ForeignProfiler, Kind, Recording, Runtime, Start, Target, cpu_time, native, on_every_runtime, on_runtimes,
+    until, until_used,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
@@ -140,11 +140,11 @@ fn the_time_of_a_thread_that_blocked_every_signal_is_not_given_to_its_later_samp
         assert_eq!(target.ask("block works"), "0");
         let recording = Recording::begun(&target, WAYS[0]);
         until_used(target.pid(), Duration::from_secs(3));
-        let begun = processor_time(target.pid());
+        let begun = cpu_time(target.pid());
         assert_eq!(target.ask("hear"), "0");
         until_used(target.pid(), Duration::from_secs(3));
         let recorded = recording.stop();
-        let used = (processor_time(target.pid()) - begun).as_secs_f64();
+        let used = (cpu_time(target.pid()) - begun).as_secs_f64();
         recorded.is_clean();
         let heard = ReadBack::of(&recorded).weight_where(|names| names.contains(&"hears_and_works")) as f64 / 1e9;
         // Two threads are always busy.

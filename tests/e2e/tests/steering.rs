@@ -4,8 +4,7 @@
 
 use remora_e2e::read_back::{ReadBack, array, converted, number, report};
 use remora_e2e::{
-    Facts, Recording, Remora, Runtime, Start, Target, on_every_runtime, processor_time, remora, spooled, until,
-    until_used,
+    Facts, Recording, Remora, Runtime, Start, Target, cpu_time, on_every_runtime, remora, spooled, until, until_used,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -129,7 +128,7 @@ fn ctl_01_a_number_and_enter_change_the_sampling_rate_while_it_records() {
         let (slow, fast) = (median(&early), median(&weights[weights.len() - 20..]));
         assert!(slow > fast * 4.0, "a sample stood for {slow} ms, then for {fast} ms");
         // At any rate, weights are CPU time.
-        let (all, used) = (weights.iter().sum::<f64>() / 1e3, processor_time(target.pid()).as_secs_f64());
+        let (all, used) = (weights.iter().sum::<f64>() / 1e3, cpu_time(target.pid()).as_secs_f64());
         assert!(all < used * 1.05 && all > 2.5, "{all} s of {used} s");
     });
 }
@@ -199,8 +198,8 @@ fn a_command_runs_on_when_its_recording_ends_first() {
         let pid: u32 = line.split_once("(process ").unwrap().1.split_once(')').unwrap().0.parse().unwrap();
         let end = rustix::process::Pid::from_raw(pid as i32).unwrap();
         assert_eq!(Facts::of(pid).remora(), Vec::<String>::new());
-        let used = processor_time(pid);
-        until("it works on", || processor_time(pid) > used);
+        let used = cpu_time(pid);
+        until("it works on", || cpu_time(pid) > used);
         rustix::process::kill_process(end, Signal::KILL).unwrap();
     });
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::read_back::{BLOCKED, ReadBack, number, report};
-use remora_e2e::{Recording, Target, on_every_runtime, processor_time, until_used};
+use remora_e2e::{Recording, Target, cpu_time, on_every_runtime, until_used};
 use std::time::Duration;
 
 #[test]
@@ -28,7 +28,7 @@ fn recorded_while(orders: &[&str], events: &[&str]) {
     on_every_runtime(|runtime| {
         let mut target = Target::start(runtime, "unsteady", &[]);
         for event in events {
-            let before = processor_time(target.pid());
+            let before = cpu_time(target.pid());
             let recording = Recording::begun(&target, &["--event", event, "--frequency", "999"]);
             for order in orders {
                 assert_eq!(target.ask(order), *order);
@@ -36,7 +36,7 @@ fn recorded_while(orders: &[&str], events: &[&str]) {
             // It is sampled afterwards, too.
             until_used(target.pid(), Duration::from_secs(1));
             let recorded = recording.stop();
-            let used = (processor_time(target.pid()) - before).as_secs_f64();
+            let used = (cpu_time(target.pid()) - before).as_secs_f64();
             recorded.is_clean();
             let read = ReadBack::of(&recorded);
             let on_cpu = |names: &[&str]| names.contains(&"Unsteady.Steady(int)") && names.last() != Some(&BLOCKED);

@@ -118,7 +118,7 @@ pub(crate) fn controls() -> Vec<Vec<u8>> {
         FromAgent::Hello { version: remora_wire::VERSION, nonce: *b"0123456789abcdef" },
         FromAgent::Started { signal: 36, thread: 7, threads: 9, time: 1 << 40, engine },
         FromAgent::Inert(AgentErrorCode::NoFreeSignal.into()),
-        FromAgent::Leaving { longest_callback: 5000, callbacks: 70, impatient_unloads: 0 },
+        FromAgent::Leaving { longest_callback: 5000, callbacks: 70, early_unloads: 0 },
         FromAgent::DetachRefused { code: 0x8013_1367 },
         FromAgent::Detached,
         FromAgent::Failed(AgentErrorCode::Panicked.into()),

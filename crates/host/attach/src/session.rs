@@ -43,10 +43,10 @@ impl EventPipeSession {
         self.stream.set_read_timeout(limit).map_err(|source| Error::Broken { step: "set a time-out", source })
     }
 
-    /// Requests the runtime to end the session, and returns once the request is sent, within `patience`. Then read until the stream ends,
+    /// Requests the runtime to end the session, and returns once the request is sent, within `timeout`. Then read until the stream ends,
     /// and call [`Self::finish`]. A process that is stopped at this moment gets the request, too: it may continue soon.
-    pub fn stop(&mut self, patience: Duration) -> Result<(), Error> {
-        let deadline = Deadline::after(patience);
+    pub fn stop(&mut self, timeout: Duration) -> Result<(), Error> {
+        let deadline = Deadline::after(timeout);
         let mut stream =
             connect(self.process.known_socket()?, deadline).map_err(|error| self.process.explain(error))?;
         send(&mut stream, &Request::StopTracing(StopTracing { session: self.id }), deadline)?;
@@ -54,10 +54,10 @@ impl EventPipeSession {
         Ok(())
     }
 
-    /// After [`Self::stop`] and the stream's end: whether the runtime confirms the end of the session within `patience`.
-    pub fn finish(mut self, patience: Duration) -> Result<(), Error> {
+    /// After [`Self::stop`] and the stream's end: whether the runtime confirms the end of the session within `timeout`.
+    pub fn finish(mut self, timeout: Duration) -> Result<(), Error> {
         let Some(mut stream) = self.stopping.take() else { return Ok(()) };
-        let ended = SessionId::decode(&receive(&mut stream, Deadline::after(patience))?)?;
+        let ended = SessionId::decode(&receive(&mut stream, Deadline::after(timeout))?)?;
         if ended == self.id {
             return Ok(());
         }

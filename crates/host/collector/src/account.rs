@@ -22,8 +22,8 @@ pub fn close(loss: &mut Loss, counter: impl Fn(usize) -> u64, target_ended: bool
     loss.lose(if target_ended { LossCause::TargetEnded } else { LossCause::Unaccounted }, missing);
 }
 
-/// Notes on the agent's counters. `impatient_unloads`: unload callbacks that the agent released too early.
-pub fn notes(counter: impl Fn(usize) -> u64, impatient_unloads: u64) -> Vec<String> {
+/// Notes on the agent's counters. `early_unloads`: unload callbacks that the agent released too early.
+pub fn notes(counter: impl Fn(usize) -> u64, early_unloads: u64) -> Vec<String> {
     let counted = [
         (
             counter(layout::THREADS_NOT_FOLLOWED),
@@ -42,7 +42,7 @@ pub fn notes(counter: impl Fn(usize) -> u64, impatient_unloads: u64) -> Vec<Stri
             "unwind tables could not be used: stacks with code of the C library and others without frame pointers may be broken",
         ),
         (
-            impatient_unloads,
+            early_unloads,
             "unloads of code did not wait until all samples taken before them were looked up: \
              methods that were unloaded may be shown without their names, or as what took their place",
         ),

@@ -177,9 +177,9 @@ fn ask(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result
 }
 
 /// Waits for the agent or for the runtime's answer. Returns whether the agent connected.
-fn connects_first(listener: &UnixListener, asked: &Asked, patience: Duration) -> bool {
+fn connects_first(listener: &UnixListener, asked: &Asked, timeout: Duration) -> bool {
     let mut watched = [listener.as_fd(), asked.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-    let limit = Timespec::try_from(patience).ok();
+    let limit = Timespec::try_from(timeout).ok();
     while poll(&mut watched, limit.as_ref()) == Err(Errno::INTR) {}
     !watched[0].revents().is_empty()
 }

@@ -57,7 +57,7 @@ pub(crate) struct AttachedAgent {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Leaving {
     /// Unload callbacks that it released before it had resolved the unloading methods.
-    pub(crate) impatient_unloads: u64,
+    pub(crate) early_unloads: u64,
 }
 
 /// How long to wait for an agent to detach.
@@ -82,8 +82,8 @@ impl AttachedAgent {
     pub(crate) fn listen(&mut self, mut task: impl FnMut(FromAgent)) {
         for _ in 0..MOST_MESSAGES {
             match self.control.receive() {
-                Received::Message(FromAgent::Leaving { impatient_unloads, .. }) => {
-                    self.leaving = Some(Leaving { impatient_unloads });
+                Received::Message(FromAgent::Leaving { early_unloads, .. }) => {
+                    self.leaving = Some(Leaving { early_unloads });
                 }
                 Received::Message(FromAgent::Detached) => self.detached = true,
                 Received::Message(FromAgent::Inert(reason)) => self.facts.inert = Some(words(reason)),

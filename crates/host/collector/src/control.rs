@@ -52,12 +52,12 @@ impl Control {
         peer_inode(&self.stream)
     }
 
-    /// Waits at most `patience` until the channel is readable.
+    /// Waits at most `timeout` until the channel is readable.
     ///
     /// # Errors
     /// [`Error::Channel`].
-    pub fn wait(&self, patience: Duration) -> Result<bool, Error> {
-        wait(&self.stream, patience)
+    pub fn wait(&self, timeout: Duration) -> Result<bool, Error> {
+        wait(&self.stream, timeout)
     }
 
     /// The next message, if it has arrived completely.
@@ -117,9 +117,9 @@ impl Control {
     }
 }
 
-fn wait(source: &impl AsFd, patience: Duration) -> Result<bool, Error> {
+fn wait(source: &impl AsFd, timeout: Duration) -> Result<bool, Error> {
     let mut polls = [PollFd::new(source, PollFlags::IN)];
-    let time = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 });
+    let time = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 });
     match poll(&mut polls, Some(&time)) {
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),

@@ -133,12 +133,12 @@ impl HeapSession {
         })
     }
 
-    /// Passes new data of the stream to `sink`, and waits at most `patience`. Call it repeatedly until the snapshot has ended.
+    /// Passes new data of the stream to `sink`, and waits at most `timeout`. Call it repeatedly until the snapshot has ended.
     ///
     /// # Errors
     /// [`Error::Channel`].
-    pub fn step(&mut self, patience: Duration, sink: &mut impl FnMut(Foreign<&[u8]>)) -> Result<HeapProgress, Error> {
-        let deadline = Instant::now() + patience;
+    pub fn step(&mut self, timeout: Duration, sink: &mut impl FnMut(Foreign<&[u8]>)) -> Result<HeapProgress, Error> {
+        let deadline = Instant::now() + timeout;
         loop {
             let before = self.reports.milestones();
             self.agent.listen(|message| self.reports.take(message));

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_nothing_is_given_up_and_whoever_says_something_is_not() {
+    fn a_silent_connection_is_abandoned_and_one_that_sends_is_not() {
         let mut deadlines = Deadlines::of(u32::MAX);
         let after = |seconds| deadlines.begun + Duration::from_secs(seconds);
         let (early, late, later) = (after(59), after(60), after(119));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_drops_without_an_end_is_given_up_in_the_end() {
+    fn endless_input_in_small_pieces_is_abandoned_in_the_end() {
         let mut deadlines = Deadlines::of(u32::MAX);
         let begun = deadlines.begun;
         let given_up = (1..10_000).map(|drop| begun + Duration::from_secs(drop)).find_map(|now| {

@@ -113,12 +113,12 @@ impl Session {
         Ok(Session { agent, assembler, unwinding, words: Foreign::default(), frequency_changed: false })
     }
 
-    /// Takes new data, and waits at most `patience`. Call it repeatedly while recording.
+    /// Takes new data, and waits at most `timeout`. Call it repeatedly while recording.
     ///
     /// # Errors
     /// [`Error::Channel`].
-    pub fn step(&mut self, patience: Duration) -> Result<Progress, Error> {
-        let deadline = Instant::now() + patience;
+    pub fn step(&mut self, timeout: Duration) -> Result<Progress, Error> {
+        let deadline = Instant::now() + timeout;
         loop {
             let took = self.drain();
             self.unwinding.step(&mut self.agent.control);
@@ -204,7 +204,7 @@ impl Session {
             profile.meta.target_cpu = Some(used.process);
         }
         account::close(&mut profile.loss, counter, self.agent.target_ended);
-        let mut notes = account::notes(counter, self.agent.leaving.unwrap_or_default().impatient_unloads);
+        let mut notes = account::notes(counter, self.agent.leaving.unwrap_or_default().early_unloads);
         if !self.frequency_changed {
             notes.extend(rate::notes(profile, counter));
         }

@@ -22,24 +22,24 @@ impl Target {
     pub fn of(process_id: u32) -> Target {
         let ticks_a_second = rustix::param::clock_ticks_per_second();
         let mut target = Target { process_id, ticks_a_second, ..Target::default() };
-        target.begun = target.processor_time();
+        target.begun = target.cpu_time();
         target.start_time = target.stat().map(|stat| stat.start_time);
         target
     }
 
     /// Starts to count CPU time.
     pub fn begin(&mut self) {
-        self.begun = self.processor_time();
+        self.begun = self.cpu_time();
     }
 
     /// CPU time used since [`Target::begin`], nanoseconds.
     pub fn used(&self) -> Option<u64> {
-        Some(self.processor_time()?.saturating_sub(self.begun?))
+        Some(self.cpu_time()?.saturating_sub(self.begun?))
     }
 
     /// CPUs in use since the last call; 1.0 is one busy CPU.
     pub fn used_since_last(&mut self) -> Option<f64> {
-        let (used, now) = (self.processor_time()?, Instant::now());
+        let (used, now) = (self.cpu_time()?, Instant::now());
         let (before, then) = self.last.replace((used, now))?;
         let seconds = now.duration_since(then).as_secs_f64();
         (seconds > 0.0).then(|| used.saturating_sub(before) as f64 / 1e9 / seconds)
@@ -89,8 +89,8 @@ impl Target {
         empty || self.stat().is_some_and(|stat| stat.is_ending())
     }
 
-    fn processor_time(&self) -> Option<u64> {
-        Some(self.stat()?.processor_time * (1_000_000_000 / self.ticks_a_second.max(1)))
+    fn cpu_time(&self) -> Option<u64> {
+        Some(self.stat()?.cpu_time * (1_000_000_000 / self.ticks_a_second.max(1)))
     }
 
     fn stat(&self) -> Option<Stat> {

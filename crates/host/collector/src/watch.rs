@@ -151,12 +151,12 @@ impl WatchSession {
         })
     }
 
-    /// Passes new data to `sink`; waits at most `patience`, or until a snapshot has ended.
+    /// Passes new data to `sink`; waits at most `timeout`, or until a snapshot has ended.
     ///
     /// # Errors
     /// [`Error::Channel`].
-    pub fn step(&mut self, patience: Duration, sink: &mut impl FnMut(Watched<'_>)) -> Result<WatchState, Error> {
-        let deadline = Instant::now() + patience;
+    pub fn step(&mut self, timeout: Duration, sink: &mut impl FnMut(Watched<'_>)) -> Result<WatchState, Error> {
+        let deadline = Instant::now() + timeout;
         loop {
             let before = self.reports.messages;
             self.agent.listen(|message| self.reports.take(message));

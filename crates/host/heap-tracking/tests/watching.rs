@@ -135,7 +135,7 @@ fn gch_03_collections_that_came_before_the_snapshot_had_arrived_are_applied_behi
 }
 
 #[test]
-fn the_dearest_collection_is_known_whatever_becomes_of_the_picture() {
+fn the_longest_collection_is_known_even_if_the_mirror_is_stale() {
     let mut watch = Watch::default();
     assert_eq!(watch.longest_extra(), 0);
     feed(&mut watch, Gc::begins(1, 2).takes(500, 300, 0, 1));
@@ -189,7 +189,7 @@ fn gch_03_the_last_snapshot_shows_what_is_not_true() {
 }
 
 #[test]
-fn gch_03_whatever_is_lost_makes_the_picture_stale_until_the_next_snapshot() {
+fn gch_03_any_loss_makes_the_mirror_stale_until_the_next_snapshot() {
     let with = |pieces: Vec<Vec<u8>>| {
         let mut watch = begun(&[(OLD, NODE)]);
         pieces.iter().for_each(|piece| _ = watch.piece(piece.into()));
@@ -242,7 +242,7 @@ fn gch_03_a_snapshot_whose_collection_was_not_heard_of_is_of_no_use() {
 }
 
 #[test]
-fn gch_03_a_snapshot_that_is_not_whole_is_no_picture_unless_it_is_the_last() {
+fn gch_03_an_incomplete_snapshot_starts_no_mirror_unless_it_is_the_last() {
     let part = |objects: &[(u64, u64)]| {
         let mut bytes = stream(objects);
         bytes.truncate(bytes.len() - 2);

@@ -248,7 +248,7 @@ fn what_is_made_up_under_right_checksums_is_refused_or_answered_and_never_a_cras
 }
 
 #[test]
-fn whoever_wants_it_no_more_and_a_full_disk_end_the_making() {
+fn a_cancel_and_a_full_disk_end_the_making() {
     struct Full(usize);
     impl Write for Full {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -243,7 +243,7 @@ fn the_map_tells_a_node_and_two_levels_below_it() {
 }
 
 #[test]
-fn what_is_longer_than_a_picture_is_reported_as_a_rest_and_long_ways_are_cut() {
+fn lists_longer_than_the_map_are_reported_as_a_rest_and_long_paths_are_cut() {
     let mut graph = ring(3_000);
     graph.note_root(ObjectIx(0), RootKind::Handle, "as <b>was</b> said".to_owned());
     let server = Running::of(View::new(index_of(&graph), "ring".into(), || Err("nobody makes one".into())));

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_not_charged_to_whoever_comes_after_it() {
+    fn a_hole_is_not_charged_to_the_next_sample() {
         let times = [(1000, 1), (2000, 1), (3000, 1), (503_000, 1)];
         assert_eq!(weights(&times, false), [1000, 1000, 1000, 500_000]);
         assert_eq!(weights(&times, true), [1000, 1000, 1000, 10_000]);

@@ -127,7 +127,7 @@ fn gch_01_attached_in_mid_collection_callbacks_before_the_first_beginning_are_ig
 }
 
 #[test]
-fn gch_02_a_catch_up_collection_builds_the_picture_from_nothing_with_its_roots() {
+fn gch_02_a_catch_up_collection_builds_the_mirror_from_nothing_with_its_roots() {
     for mode in MODES {
         in_worlds(&RuntimeVersion::ALL, move |world| {
             world.runtime.set_gc_mode(mode);
@@ -175,7 +175,7 @@ fn gch_02_a_catch_up_collection_builds_the_picture_from_nothing_with_its_roots()
 }
 
 #[test]
-fn gch_03_later_collections_keep_the_picture_true() {
+fn gch_03_later_collections_keep_the_mirror_true() {
     for mode in MODES {
         in_worlds(&RuntimeVersion::ALL, move |world| {
             world.runtime.set_gc_mode(mode);

@@ -293,7 +293,7 @@ fn gch_04_a_watch_knows_nothing_of_the_newborn_until_the_next_collection() {
 }
 
 #[test]
-fn det_16_if_whoever_watches_dies_the_agent_leaves() {
+fn det_16_if_the_recorder_of_a_watch_dies_the_agent_detaches() {
     for mode in MODES {
         in_worlds(CORES, move |world| {
             world.runtime.set_gc_mode(mode);

@@ -102,7 +102,7 @@ fn att_02_the_time_out_bounds_the_wait_on_the_desktop_and_on_core_only_the_trigg
         };
         assert_eq!(trigger(machine, USER).attach(target.id, &options), expected);
         assert_eq!(schedule::now() - begun < 50 * SECOND, expected.is_err());
-        let patient = AttachOptions { patience: Some(SECOND), ..options };
+        let patient = AttachOptions { timeout: Some(SECOND), ..options };
         if machine.runtime_version != RuntimeVersion::Desktop4 {
             let target = program(machine, USER);
             let answer = trigger(machine, USER).attach(target.id, &patient);

@@ -51,7 +51,7 @@ fn its_user_dies(world: &World, after: u64) {
 }
 
 #[test]
-fn det_16_if_whoever_uses_the_profiler_dies_it_detaches_by_itself() {
+fn det_16_if_the_user_of_the_profiler_dies_it_detaches_by_itself() {
     for after in [0, 1, 7, 60] {
         in_worlds(CORES, move |world| its_user_dies(world, after));
     }

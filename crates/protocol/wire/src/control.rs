@@ -66,7 +66,7 @@ pub enum FromAgent {
         /// Callbacks received.
         callbacks: u64,
         /// Unload callbacks that did not wait until their look-ups were done.
-        impatient_unloads: u64,
+        early_unloads: u64,
     },
     /// The runtime refused the detach. The agent stays, inert.
     DetachRefused {
@@ -182,8 +182,8 @@ impl FromAgent {
                 writer.u8(2).u32(*signal).u32(*thread).u32(*threads).u64(*time).text(engine);
             }
             FromAgent::Inert(reason) => reason.write(writer.u8(3)),
-            FromAgent::Leaving { longest_callback, callbacks, impatient_unloads } => {
-                writer.u8(4).u64(*longest_callback).u64(*callbacks).u64(*impatient_unloads);
+            FromAgent::Leaving { longest_callback, callbacks, early_unloads } => {
+                writer.u8(4).u64(*longest_callback).u64(*callbacks).u64(*early_unloads);
             }
             FromAgent::DetachRefused { code } => {
                 writer.u8(5).u32(*code);
@@ -223,7 +223,7 @@ impl FromAgent {
             4 => FromAgent::Leaving {
                 longest_callback: reader.u64()?,
                 callbacks: reader.u64()?,
-                impatient_unloads: reader.u64()?,
+                early_unloads: reader.u64()?,
             },
             5 => FromAgent::DetachRefused { code: reader.u32()? },
             6 => FromAgent::Detached,
@@ -252,7 +252,7 @@ mod tests {
             FromAgent::Hello { version: 1, nonce: [3; 16] },
             FromAgent::Started { signal: 40, thread: 42, threads: 9, time: 1, engine: "timers".into() },
             FromAgent::Inert(AgentErrorCode::NoCallbacks.into()),
-            FromAgent::Leaving { longest_callback: 1, callbacks: 2, impatient_unloads: 3 },
+            FromAgent::Leaving { longest_callback: 1, callbacks: 2, early_unloads: 3 },
             FromAgent::DetachRefused { code: 0x8013_1372 },
             FromAgent::Detached,
             FromAgent::Failed(AgentErrorCode::SignalTaken.with(35)),

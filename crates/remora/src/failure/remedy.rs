@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_wants_a_snapshot_is_not_advised_to_record() {
+    fn a_refused_snapshot_is_not_advised_to_record() {
         let not_dotnet = Error::NotDotNet { pid: 1, name: "init".into() };
         let reason = Reason::NoSocket { name: "dotnet-diagnostic-7".into(), searched: "/tmp".into() };
         for error in [not_dotnet, Error::NotAttachable { pid: 7, reason }] {

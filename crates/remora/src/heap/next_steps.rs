@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_a_file_learns_what_to_do_with_it() {
+    fn a_kept_file_comes_with_its_next_steps() {
         let files = |names: &[&str], wanted| kept(&names.iter().map(PathBuf::from).collect::<Vec<_>>(), wanted);
         assert_eq!(files(&[], None), Page::default());
         expect_test::expect![[r"

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_never_holds_is_given_up_and_one_that_is_lost_now_and_then_is_not() {
+    fn a_mirror_that_is_always_stale_is_abandoned_and_one_that_is_sometimes_stale_is_not() {
         for (held, expected) in [
             (&[0, 0, 0, 0][..], (2, Some(Due::GiveUp))),
             (&[9, 1, 5, 0], (2, Some(Due::GiveUp))),

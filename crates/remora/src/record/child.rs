@@ -102,9 +102,9 @@ impl Child {
         format!("{} (process {})", self.name, self.child.id())
     }
 
-    /// Its exit status, if it ends within `patience`.
-    pub(crate) fn status_within(&mut self, patience: Duration) -> Option<process::ExitStatus> {
-        let deadline = Instant::now() + patience;
+    /// Its exit status, if it ends within `timeout`.
+    pub(crate) fn status_within(&mut self, timeout: Duration) -> Option<process::ExitStatus> {
+        let deadline = Instant::now() + timeout;
         loop {
             let status = self.child.try_wait().ok().flatten();
             if status.is_some() || Instant::now() >= deadline {

@@ -60,16 +60,16 @@ impl Engine {
         }
     }
 
-    /// Receives new samples, waiting at most `patience`.
-    pub(crate) fn step(&mut self, patience: Duration) -> Result<Step, Failure> {
+    /// Receives new samples, waiting at most `timeout`.
+    pub(crate) fn step(&mut self, timeout: Duration) -> Result<Step, Failure> {
         match self {
             Engine::Agent(agent) => {
-                let progress = agent.session.step(patience)?;
+                let progress = agent.session.step(timeout)?;
                 let why = if progress.is_cut { EndReason::Limit } else { EndReason::TargetEnded };
                 let (samples, lost, ended) = (progress.samples, progress.lost, progress.ended.map(why));
                 Ok(Step { samples, lost, rate: Some(progress.effective_rate), ended })
             }
-            Engine::EventPipe(session) => session.step(patience),
+            Engine::EventPipe(session) => session.step(timeout),
         }
     }
 

@@ -120,9 +120,9 @@ impl EventPipe {
         })
     }
 
-    /// Receives new data, waiting at most `patience`.
-    pub(crate) fn step(&mut self, patience: Duration) -> Result<Step, Failure> {
-        let deadline = Instant::now() + patience;
+    /// Receives new data, waiting at most `timeout`.
+    pub(crate) fn step(&mut self, timeout: Duration) -> Result<Step, Failure> {
+        let deadline = Instant::now() + timeout;
         while self.ended.is_none() && self.failure.is_none() && self.take(deadline)? {}
         if let Some(failure) = self.failure.take() {
             return Err(failure);
@@ -289,13 +289,13 @@ impl End {
         now >= hurry.last + SHORT_TIMEOUT || now >= hurry.since + HURRIED_TIMEOUT
     }
 
-    /// Which patience has come to its end, if one has, when so much is named.
+    /// Which timeout has come to its end, if one has, when so much is named.
     fn is_late(&mut self, now: Instant, named: usize, is_unreadable: bool) -> Option<Duration> {
         if named > self.named {
             (self.named, self.last) = (named, now);
         }
-        let patience = if is_unreadable { SHORT_TIMEOUT } else { QUIET_TIMEOUT };
-        let quiet = (now >= self.last + patience).then_some(patience);
+        let timeout = if is_unreadable { SHORT_TIMEOUT } else { QUIET_TIMEOUT };
+        let quiet = (now >= self.last + timeout).then_some(timeout);
         quiet.or((now >= self.asked + STOP_TIMEOUT).then_some(STOP_TIMEOUT))
     }
 }

@@ -168,8 +168,8 @@ fn elsewhere(profile: &Profile) -> Option<PathBuf> {
 fn tell_of(mut child: Child, why: &EndReason) {
     // The event that ended the recording may have ended the command, too: Ctrl-C goes to both.
     let ending = matches!(why, EndReason::TargetEnded(_) | EndReason::Asked);
-    let patience = if ending { COMMAND_TIMEOUT } else { Duration::ZERO };
-    note(&match child.status_within(patience) {
+    let timeout = if ending { COMMAND_TIMEOUT } else { Duration::ZERO };
+    note(&match child.status_within(timeout) {
         Some(status) => format!("{} ended ({status})", child.label()),
         None => format!("{} runs on", child.label()),
     });

@@ -46,7 +46,7 @@ impl Processor {
 }
 
 fn used(process_id: u32) -> Option<Duration> {
-    let ticks = Proc::default().stat(process_id).ok()?.processor_time;
+    let ticks = Proc::default().stat(process_id).ok()?.cpu_time;
     let per_second = rustix::param::clock_ticks_per_second();
     Some(Duration::from_nanos(u64::try_from(u128::from(ticks) * 1_000_000_000 / u128::from(per_second.max(1))).ok()?))
 }

@@ -74,7 +74,7 @@ impl GcMonitor {
     }
 
     /// Whether the limit of skipped GCs is reached.
-    pub fn has_given_up(&self) -> bool {
+    pub fn has_timed_out(&self) -> bool {
         self.skipped.load(Ordering::SeqCst) >= MOST_SKIPPED
     }
 
@@ -220,7 +220,7 @@ mod tests {
         monitor.request();
         monitor.disable(|_| panic!("nothing was asked for"));
         assert_eq!(monitor.enable(is_too_expensive(&monitor, &dear_at_first), hear), Ok(false));
-        assert!(monitor.is_requested() && !monitor.has_given_up());
+        assert!(monitor.is_requested() && !monitor.has_timed_out());
         assert!(is_too_expensive(&monitor, &dear), "as much was made again");
         assert_eq!(monitor.enable(is_too_expensive(&monitor, &dear_at_first), hear), Ok(true));
         assert!(!monitor.is_requested(), "once is enough");
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(heard.get(), 2);
         monitor.request();
         assert_eq!(monitor.enable(is_too_expensive(&monitor, &dear), hear), Ok(false));
-        assert!(monitor.has_given_up());
+        assert!(monitor.has_timed_out());
         monitor.stop(&|| panic!("nobody asks"));
         assert_eq!(monitor.enable(false, |_| panic!("nothing is wanted")), Ok(false));
         monitor.request();

@@ -96,7 +96,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
 
     /// Whether the GC monitor has given up: no GC is requested any more.
     fn gives_up(&self) -> bool {
-        self.shared.gc_monitor.get().is_some_and(GcMonitor::has_given_up)
+        self.shared.gc_monitor.get().is_some_and(GcMonitor::has_timed_out)
     }
 
     /// Between two GCs: do not pause the application again if the recorder no longer wants the snapshot.

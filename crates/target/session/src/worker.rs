@@ -202,7 +202,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         platform.send(&FromAgent::Leaving {
             longest_callback: self.shared.running_callbacks.longest(),
             callbacks: self.shared.callbacks.load(Ordering::Relaxed),
-            impatient_unloads: self.shared.unload_barrier.timeouts(),
+            early_unloads: self.shared.unload_barrier.timeouts(),
         });
         Outcome::Detach
     }

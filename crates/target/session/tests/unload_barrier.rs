@@ -111,7 +111,7 @@ fn cat_09_a_notice_that_comes_as_a_batch_ends_is_acted_on_by_the_next() {
 }
 
 #[test]
-fn an_open_gate_holds_nobody_and_keeps_no_notices() {
+fn an_open_gate_blocks_no_thread_and_keeps_no_notices() {
     let (barrier, platform, mut notices) = (UnloadBarrier::default(), Script::default(), UnloadNotices::default());
     platform.arrive([vec![0]]);
     barrier.before_unload(&platform, Unload::Module { id: 1, collections: 0 });

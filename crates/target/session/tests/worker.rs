@@ -45,7 +45,7 @@ fn det_16_when_the_user_is_gone_the_agent_detaches_by_itself() {
 }
 
 #[test]
-fn att_08_an_agent_whose_trigger_has_given_up_detaches_without_having_sampled() {
+fn att_08_an_agent_whose_trigger_timed_out_detaches_without_sampling() {
     let shared = shared(Script::default());
     shared.platform.refuse_connection.store(true, Ordering::SeqCst);
     let runtime = Clr::default();

@@ -104,11 +104,11 @@ fn waiting(bench: &mut Bench, target: &Target, what: &str) -> Outcome<Vec<Row>> 
 }
 
 fn recorded(bench: &mut Bench, target: &Target, event: Event, duration: Duration) -> Outcome<Usage> {
-    let before = remora_e2e::processor_time(target.pid());
+    let before = remora_e2e::cpu_time(target.pid());
     let mut agent = Agent::attach_at(&bench.library, target.pid(), event, WALL_HERTZ)?;
     let mut steady = usage(target, duration, || agent.run(duration))?;
     agent.end(&mut bench.account)?;
-    let used = remora_e2e::processor_time(target.pid()).saturating_sub(before);
+    let used = remora_e2e::cpu_time(target.pid()).saturating_sub(before);
     steady.whole = used.as_secs_f64() / duration.as_secs_f64();
     Ok(steady)
 }

@@ -37,7 +37,7 @@ pub(super) fn measure(bench: &Bench, folder: &Folder) -> Outcome<Vec<Row>> {
     for _ in 0..bench.amount(VIEWS) {
         answered.push(first_answers(&file)?);
         if let Some(browser) = &browser {
-            drawn.push(first_picture(browser, &file)?);
+            drawn.push(first_view(browser, &file)?);
         }
     }
     let most = |seconds: &[f64]| seconds.iter().copied().fold(0.0, f64::max);
@@ -79,7 +79,7 @@ fn first_answers(file: &Path) -> Outcome<f64> {
 }
 
 /// From the command's start until the first drawing in an open browser, seconds.
-fn first_picture(browser: &Browser, file: &Path) -> Outcome<f64> {
+fn first_view(browser: &Browser, file: &Path) -> Outcome<f64> {
     let begun = Instant::now();
     let view = View::of(file)?;
     browser.go(&view.address);

@@ -182,7 +182,7 @@ fn att_06_where_nothing_serves_each_directory_is_named_and_nothing_is_asked() {
 }
 
 #[test]
-fn att_15_a_failed_attach_is_reported_to_whoever_listens_to_the_runtimes_events() {
+fn att_15_a_failed_attach_is_reported_to_listeners_of_the_runtimes_events() {
     each_root(|root| {
         let sleeper = Sleeper::start(root, &[], &[]);
         let process = sleeper.find();

@@ -15,7 +15,7 @@ pub struct Stat {
     /// Whether it is ending: its mappings vanish while its state is still that of a live process.
     pub exiting: bool,
     /// Used user and kernel time, clock ticks, fields 14 and 15.
-    pub processor_time: u64,
+    pub cpu_time: u64,
     /// Clock ticks from boot to the process's start, field 22.
     pub start_time: u64,
 }
@@ -38,6 +38,6 @@ pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let (user, kernel): (u64, u64) = (fields.nth(4)?.parse().ok()?, fields.next()?.parse().ok()?);
     let start_time = fields.nth(6)?.parse().ok()?;
     let name = text.get(open + 1..close)?.into();
-    let processor_time = user.saturating_add(kernel);
-    Some(Stat { name, state, exiting: flags & PF_EXITING != 0, processor_time, start_time })
+    let cpu_time = user.saturating_add(kernel);
+    Some(Stat { name, state, exiting: flags & PF_EXITING != 0, cpu_time, start_time })
 }

@@ -10,12 +10,12 @@ const STEPS: u64 = 8;
 /// For each number its immediate dominator.
 pub(super) fn immediate_dominators(parents: &[u32], semi: &[u32]) -> Vec<u32> {
     let mut immediate = Vec::with_capacity(parents.len());
-    let mut patience = parents.len() as u64 * STEPS;
+    let mut steps_left = parents.len() as u64 * STEPS;
     for (&parent, &semi) in parents.iter().zip(semi) {
         let mut above = parent;
-        while above > semi && patience > 0 {
+        while above > semi && steps_left > 0 {
             above = immediate[above as usize];
-            patience -= 1;
+            steps_left -= 1;
         }
         if above > semi {
             break;

@@ -89,7 +89,7 @@ impl Platform for ModelPlatform {
         if !is_served && schedule::starved() == starved {
             self.process.runtime.faults.report(
                 "W5",
-                "an unload was held up to the end of its patience although the agent's thread had a processor",
+                "an unload was held up to the end of its timeout although the agent's thread had a processor",
             );
         }
         is_served

@@ -109,10 +109,10 @@ impl Laboratory<'_> {
         report
     }
 
-    fn order(&self, runtime_version: RuntimeVersion, seed: u64, patience: Duration) -> RunSpec {
+    fn order(&self, runtime_version: RuntimeVersion, seed: u64, timeout: Duration) -> RunSpec {
         let library = self.library_for_heaps.as_ref().filter(|_| is_of_heap(seed)).unwrap_or(&self.library).clone();
         let (class, client_data) = (self.class, self.client_data.clone());
-        RunSpec { library, class, client_data, runtime_version: name(runtime_version).to_owned(), seed, patience }
+        RunSpec { library, class, client_data, runtime_version: name(runtime_version).to_owned(), seed, timeout }
     }
 
     /// Several runs at a time. Missing results were skipped.

@@ -32,7 +32,7 @@ pub struct RunSpec {
     /// The schedule.
     pub seed: u64,
     /// How long to wait for the detach request.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Limit for a callback, an attach answer, and a detach.
@@ -286,8 +286,8 @@ impl Run {
 
     /// Waits for the profiler's own detach, for the `round`th time. False if it stays.
     fn leaves(&self, round: u32) -> bool {
-        if !until(self.order.patience, || monitor::asked() >= round) {
-            if self.order.patience >= LONG_ENOUGH {
+        if !until(self.order.timeout, || monitor::asked() >= round) {
+            if self.order.timeout >= LONG_ENOUGH {
                 monitor::stays();
             }
             return false;

@@ -30,7 +30,7 @@ pub struct AttachOptions {
     /// The target's runtime by release. `None` is the first one that accepts an attach.
     pub release: Option<Release>,
     /// The trigger's own time-out, nanoseconds, for runtimes whose time-out does not end the wait.
-    pub patience: Option<u64>,
+    pub timeout: Option<u64>,
 }
 
 impl AttachOptions {
@@ -42,7 +42,7 @@ impl AttachOptions {
             milliseconds: 10_000,
             client_data: Vec::new(),
             release: None,
-            patience: None,
+            timeout: None,
         }
     }
 }
@@ -178,7 +178,7 @@ impl Trigger {
     fn attach_by_socket(&self, target: u32, options: &AttachOptions) -> Result<(), AttachError> {
         let server = diagnostics::connect(&self.machine, &self.process, target)?;
         let (runtime, answer) = diagnostics::send(&server, options)?;
-        let has_come = schedule::wait_until(options.patience, || answer.get().is_some() || runtime.is_exiting());
+        let has_come = schedule::wait_until(options.timeout, || answer.get().is_some() || runtime.is_exiting());
         let code = answer.get();
         match code {
             Some(code) => code.ok().map_err(AttachError::Answered),

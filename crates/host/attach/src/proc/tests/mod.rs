@@ -9,7 +9,7 @@ fn a_name_with_parentheses_does_not_shift_the_start_time() {
     let line = b"77 (a) b \xff(c)) T 1 77 77 0 -1 4194304 1 0 0 0 5 6 0 0 20 0 21 0 123456 1 2 18446744073709551615 1";
     let stat = parse_stat(line).expect("valid");
     assert_eq!((stat.name.to_string().as_str(), stat.state, stat.start_time), ("a) b \u{fffd}(c)", 'T', 123_456));
-    assert_eq!((stat.processor_time, stat.exiting, stat.is_ending()), (11, false, false));
+    assert_eq!((stat.cpu_time, stat.exiting, stat.is_ending()), (11, false, false));
     let digits = line.windows(6).position(|window| window == b"123456").expect("there");
     for end in 0..digits {
         assert_eq!(parse_stat(&line[..end]), None, "cut at {end}");

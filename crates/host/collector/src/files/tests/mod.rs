@@ -4,7 +4,7 @@ use super::*;
 use std::io::Write;
 
 #[test]
-fn files_are_read_up_to_a_sum_of_bytes_whoever_of_a_command_reads_them() {
+fn all_parts_of_a_command_share_one_limit_of_bytes_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file");
     std::fs::write(&path, [1; 100]).expect("written");

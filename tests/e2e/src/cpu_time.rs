@@ -7,7 +7,7 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(10);
 
 /// CPU time of a process so far, with all its threads, including ended ones.
-pub fn processor_time(pid: u32) -> Duration {
+pub fn cpu_time(pid: u32) -> Duration {
     let path = format!("/proc/{pid}/stat");
     let stat = crate::process_facts::text_of(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
     let ticks = ticks_in(&stat).unwrap_or_else(|| panic!("{path} is not what it should be: {stat}"));
@@ -17,12 +17,12 @@ pub fn processor_time(pid: u32) -> Duration {
 /// Waits until a process has used `more` CPU time: works as long as it makes any progress.
 #[track_caller]
 pub fn until_used(pid: u32, more: Duration) {
-    let mut used = processor_time(pid);
+    let mut used = cpu_time(pid);
     let goal = used + more;
     while used < goal {
         let before = used;
         until("the process uses processor time", || {
-            used = processor_time(pid);
+            used = cpu_time(pid);
             used > before
         });
     }
@@ -61,7 +61,7 @@ mod tests {
     fn a_process_that_works_is_waited_for() {
         let mut burner = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         until_used(burner.id(), TICK * 3);
-        let used = processor_time(burner.id());
+        let used = cpu_time(burner.id());
         burner.kill().unwrap();
         burner.wait().unwrap();
         assert!(used >= TICK * 3, "{used:?}");
