@@ -3,14 +3,16 @@
 //! A debug file has the symbols that were stripped from a module. It counts only if it has the module's build id or, for a module without
 //! one, the checksum in the module's debug link: the names of another build would be wrong.
 
-use crate::elf_file::Elf;
+use crate::elf_file::{Elf, build_id, section};
 use crate::target_path::TargetPath;
-use object::Object;
 
 /// Where distributions put debug files.
 const DEBUG_FOLDER: &str = "/usr/lib/debug";
 /// Bytes of a build id in a symbol store; a shorter one is filled up with zeros.
 const STORE_ID: usize = 20;
+
+/// Longer names are no file names.
+const LONGEST_NAME: usize = 256;
 
 /// What a module says about its debug file.
 #[derive(Debug, Clone, Default)]
@@ -20,20 +22,26 @@ pub(crate) struct DebugFile {
     link: Option<(String, u32)>,
 }
 
+/// Name and checksum in a debug link: the name ends with a zero, and the checksum follows at the next multiple of four.
+fn link(bytes: &[u8]) -> Option<(String, u32)> {
+    let end = bytes.iter().take(LONGEST_NAME).position(|byte| *byte == 0)?;
+    let checksum = bytes.get((end + 1).next_multiple_of(4)..)?.first_chunk()?;
+    Some((String::from_utf8_lossy(&bytes[..end]).into_owned(), u32::from_le_bytes(*checksum)))
+}
+
 impl DebugFile {
     /// What this module says.
     pub(crate) fn of(file: &Elf<'_>) -> DebugFile {
-        let link = file.gnu_debuglink().ok().flatten();
-        let link = link.map(|(name, checksum)| (String::from_utf8_lossy(name).into_owned(), checksum));
+        let link = section(file, ".gnu_debuglink").and_then(|(_, bytes, _)| link(bytes));
         // Linkers write no directory.
         let link = link.filter(|(name, _)| is_file_name(name));
-        DebugFile { build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec), link }
+        DebugFile { build_id: build_id(file).map(<[u8]>::to_vec), link }
     }
 
     /// Whether `file` is it. `bytes` are the whole file.
     pub(crate) fn is(&self, file: &Elf<'_>, bytes: &[u8]) -> bool {
         match (&self.build_id, &self.link) {
-            (Some(id), _) => file.build_id().ok().flatten() == Some(id),
+            (Some(id), _) => build_id(file) == Some(id),
             (None, Some((_, checksum))) => crc32fast::hash(bytes) == *checksum,
             (None, None) => false,
         }

@@ -11,14 +11,15 @@ use crate::error::SymbolError;
 use crate::plt::plt_symbols;
 use crate::target_path::TargetPath;
 use crate::unwind::UnwindBounds;
+use std::collections::BinaryHeap;
 
 /// A native module: its symbols and segments, decoded from the bytes of its file.
 #[derive(Debug, Clone)]
 pub struct ElfImage {
     /// Sorted by address.
     symbols: Vec<Symbol>,
-    /// For each symbol the maximum end of it and all before it: a lookup stops there.
-    greatest_ends: Vec<u64>,
+    /// Sorted by their start.
+    ranges: Vec<Range>,
     bounds: UnwindBounds,
     segments: Vec<Segment>,
     debug_file: DebugFile,
@@ -31,7 +32,7 @@ impl ElfImage {
         let segments = segments(&file);
         let mut image = ElfImage {
             symbols: Vec::new(),
-            greatest_ends: Vec::new(),
+            ranges: Vec::new(),
             bounds: UnwindBounds::read(&file, |start, length| is_code(&segments, start, length)),
             segments,
             debug_file: DebugFile::of(&file),
@@ -95,28 +96,50 @@ impl ElfImage {
     }
 
     fn symbol_at(&self, address: u64) -> Option<&Symbol> {
-        let after = self.symbols.partition_point(|symbol| symbol.address <= address);
-        (0..after)
-            .rev()
-            .take_while(|&index| self.greatest_ends[index] > address)
-            .map(|index| &self.symbols[index])
-            .find(|symbol| address - symbol.address < symbol.size)
+        let after = self.ranges.partition_point(|range| range.start <= address);
+        self.ranges.get(after.checked_sub(1)?)?.symbol.map(|symbol| &self.symbols[symbol as usize])
     }
 
     fn add(&mut self, symbols: impl Iterator<Item = Symbol>) {
         self.symbols.extend(symbols);
-        // Lookups search backwards, and find the last of the symbols with one address first: the innermost, then the preferred.
+        // The last one that has begun is the innermost; of those with one address the smallest, then the preferred.
         self.symbols.sort_by(|a, b| {
             a.address.cmp(&b.address).then(b.size.cmp(&a.size)).then_with(|| preference(b).cmp(&preference(a)))
         });
         self.symbols.dedup();
-        self.greatest_ends.clear();
-        let mut greatest = 0;
-        for symbol in &self.symbols {
-            greatest = greatest.max(symbol.address.saturating_add(symbol.size));
-            self.greatest_ends.push(greatest);
-        }
+        self.ranges = ranges(&self.symbols);
     }
+}
+
+/// Addresses up to the next range's start, and the symbol that is shown for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    start: u64,
+    symbol: Option<u32>,
+}
+
+/// Splits sorted symbols where the last one that covers an address changes. A lookup among them would otherwise pass all symbols within a
+/// large one.
+fn ranges(symbols: &[Symbol]) -> Vec<Range> {
+    let end = |symbol: &u32| symbols[*symbol as usize].address.saturating_add(symbols[*symbol as usize].size);
+    let mut ranges: Vec<Range> = Vec::new();
+    // Symbols that have begun, the last one on top. One below the top may have ended.
+    let mut begun: BinaryHeap<u32> = BinaryHeap::new();
+    let end_up_to = |address: u64, begun: &mut BinaryHeap<u32>, ranges: &mut Vec<Range>| {
+        while let Some(ended) = begun.peek().map(end).filter(|end| *end <= address) {
+            while begun.peek().is_some_and(|symbol| end(symbol) <= ended) {
+                begun.pop();
+            }
+            ranges.push(Range { start: ended, symbol: begun.peek().copied() });
+        }
+    };
+    for (index, symbol) in symbols.iter().enumerate() {
+        end_up_to(symbol.address, &mut begun, &mut ranges);
+        begun.push(index as u32);
+        ranges.push(Range { start: symbol.address, symbol: Some(index as u32) });
+    }
+    end_up_to(u64::MAX, &mut begun, &mut ranges);
+    ranges
 }
 
 fn preference(symbol: &Symbol) -> (u8, usize, usize, &str) {
@@ -132,7 +155,7 @@ mod tests {
     fn image(symbols: &[(u64, u64, u8, &str)]) -> ElfImage {
         let mut image = ElfImage {
             symbols: Vec::new(),
-            greatest_ends: Vec::new(),
+            ranges: Vec::new(),
             bounds: UnwindBounds::default(),
             segments: Vec::new(),
             debug_file: DebugFile::default(),
@@ -141,6 +164,39 @@ mod tests {
             |&(address, size, rank, name): &(u64, u64, u8, &str)| Symbol { address, size, rank, name: name.into() };
         image.add(symbols.iter().map(symbol));
         image
+    }
+
+    /// A lookup passed every symbol within a large one: twenty minutes for a record, with a file of 512 MiB.
+    #[test]
+    fn regression_a_symbol_around_all_others_made_each_lookup_linear() {
+        let within = (0..1000).map(|index| (2 * index, 1, 0, "within"));
+        let symbols: Vec<_> = [(0, 10_000, 0, "around")].into_iter().chain(within).collect();
+        let image = image(&symbols);
+        assert_eq!(
+            ["around", "within"].map(|name| image.symbol(if name == "around" { 1001 } else { 1002 })),
+            [Some("around"), Some("within")]
+        );
+        // Each symbol begins a range and ends one; nothing else is looked at.
+        assert!(image.ranges.len() <= 2 * symbols.len() && image.ranges.is_sorted_by_key(|range| range.start));
+    }
+
+    #[test]
+    fn a_lookup_finds_the_last_symbol_that_covers_an_address() {
+        let mut seed = 1_u64;
+        let mut number = |most: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % most
+        };
+        for _ in 0..300 {
+            let names: Vec<String> = (0..number(20)).map(|index| format!("s{index}")).collect();
+            let symbols: Vec<_> = names.iter().map(|name| (number(60), 1 + number(20), 0, name.as_str())).collect();
+            let image = image(&symbols);
+            for address in 0..90 {
+                let covers = |symbol: &&Symbol| address >= symbol.address && address - symbol.address < symbol.size;
+                let expected = image.symbols.iter().rev().find(covers).map(|symbol| symbol.name.as_str());
+                assert_eq!(image.symbol(address), expected, "{address} of {symbols:?}");
+            }
+        }
     }
 
     #[test]

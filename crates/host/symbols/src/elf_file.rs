@@ -1,9 +1,9 @@
 //! The parts of a native module's file that symbols and unwind tables need: segments and sections.
 
 use crate::error::SymbolError;
-use object::elf::PF_X;
-use object::read::elf::{ElfFile64, ProgramHeader, SectionHeader};
-use object::{Endianness, Object, ObjectSection};
+use object::elf::{ELF_NOTE_GNU, NT_GNU_BUILD_ID, PF_X};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader};
+use object::{Endianness, SectionIndex};
 
 /// A parsed 64-bit ELF file.
 pub(crate) type Elf<'a> = ElfFile64<'a, Endianness>;
@@ -17,9 +17,16 @@ pub(crate) struct Segment {
     pub(crate) executable: bool,
 }
 
+/// Maximum number of sections: each lookup by name goes through them, and a file may have millions. Linkers make some dozens.
+const SECTION_LIMIT: usize = 1 << 12;
+
 /// Parses a 64-bit ELF file.
 pub(crate) fn open(bytes: &[u8]) -> Result<Elf<'_>, SymbolError> {
-    ElfFile64::parse(bytes).map_err(|error| SymbolError::NotElf { reason: error.to_string() })
+    let file = ElfFile64::parse(bytes).map_err(|error| SymbolError::NotElf { reason: error.to_string() })?;
+    match file.elf_section_table().len() {
+        0..=SECTION_LIMIT => Ok(file),
+        sections => Err(SymbolError::NotElf { reason: format!("it has {sections} sections") }),
+    }
 }
 
 /// Maximum number of loaded segments: each function is looked up in them, and a file may have a million. Linkers make about five.
@@ -49,10 +56,44 @@ pub(crate) fn is_code(segments: &[Segment], start: u64, length: u64) -> bool {
 }
 
 /// Address, bytes and entry size of the section with this name.
-pub(crate) fn section<'a>(file: &'a Elf<'a>, name: &str) -> Option<(u64, &'a [u8], u64)> {
-    let section = file.section_by_name(name)?;
-    let entry_size = section.elf_section_header().sh_entsize(file.endian());
-    Some((section.address(), section.data().ok()?, entry_size))
+pub(crate) fn section<'a>(file: &Elf<'a>, name: &str) -> Option<(u64, &'a [u8], u64)> {
+    let (endian, bytes) = (file.endian(), file.data());
+    let index = file.elf_header().shstrndx(endian, bytes).ok()?;
+    let names = strings(file, SectionIndex(index as usize))?;
+    let is_it = |offset: u32| {
+        names.get(offset as usize..).and_then(|rest| rest.strip_prefix(name.as_bytes())?.first()) == Some(&0)
+    };
+    let section = file.elf_section_table().iter().find(|section| is_it(section.sh_name(endian)))?;
+    Some((section.sh_addr(endian), section.data(endian, bytes).ok()?, section.sh_entsize(endian)))
+}
+
+/// The bytes of a section with names.
+///
+/// `object` finds the end of a name by a search up to the end of this section. If no name ends before that, each search goes through all
+/// of it: hours for a file of 100 MiB. So names are read with a limit.
+pub(crate) fn strings<'a>(file: &Elf<'a>, section: SectionIndex) -> Option<&'a [u8]> {
+    file.elf_section_table().section(section).ok()?.data(file.endian(), file.data()).ok()
+}
+
+/// Maximum number of sections or segments with notes, and bytes of one: each is searched for the build id.
+const NOTES_LIMIT: usize = 32;
+const NOTES_BYTES: u64 = 1 << 16;
+
+/// The build id, if the linker wrote one.
+pub(crate) fn build_id<'a>(file: &Elf<'a>) -> Option<&'a [u8]> {
+    let (endian, bytes) = (file.endian(), file.data());
+    let sections = file.elf_section_table().iter().filter(|section| section.sh_size(endian) <= NOTES_BYTES);
+    let segments = file.elf_program_headers().iter().filter(|segment| segment.p_filesz(endian) <= NOTES_BYTES);
+    let sections = sections.filter_map(|section| section.notes(endian, bytes).ok()?).take(NOTES_LIMIT);
+    let segments = segments.filter_map(|segment| segment.notes(endian, bytes).ok()?).take(NOTES_LIMIT);
+    sections.chain(segments).find_map(|mut notes| {
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() == ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID {
+                return Some(note.desc());
+            }
+        }
+        None
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! The functions in the symbol tables of a native module.
 
-use crate::elf_file::Elf;
-use object::elf::{STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
-use object::{Object, ObjectSymbol, ObjectSymbolTable};
+use crate::elf_file::{Elf, strings};
+use object::elf::{STB_GLOBAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, Sym64};
+use object::read::elf::Sym;
+use object::{Endianness, elf};
+use std::iter;
 
 /// A symbol that covers at least one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,29 +16,31 @@ pub(crate) struct Symbol {
     pub(crate) name: String,
 }
 
+/// Maximum number of functions of a file: each takes some 150 bytes.
+const SYMBOL_LIMIT: usize = 1 << 21;
+
 /// The functions of both symbol tables.
 pub(crate) fn symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol> + 'a {
-    let tables = [file.symbol_table(), file.dynamic_symbol_table()];
     let mut budget = NameBudget::of(file);
-    tables.into_iter().flatten().flat_map(|table| table.symbols()).filter_map(move |symbol| {
-        let raw = symbol.elf_symbol();
-        let size = symbol.size();
-        let named = matches!(raw.st_type(), STT_FUNC | STT_GNU_IFUNC | STT_NOTYPE) && size > 0;
-        if !named || symbol.is_undefined() || symbol.section_index().is_none() {
-            return None;
-        }
-        let rank = match raw.st_bind() {
-            // The C library's public names are weak aliases of global ones with underscores.
-            object::elf::STB_GLOBAL | object::elf::STB_WEAK => 0,
-            _ => 1,
-        };
-        let name = budget.take(symbol.name_bytes().ok()?)?;
-        Some(Symbol { address: symbol.address(), size, rank, name })
-    })
+    let tables = [file.elf_symbol_table(), file.elf_dynamic_symbol_table()];
+    let named = tables.into_iter().filter_map(|table| Some((table, strings(file, table.string_section())?)));
+    let all = named.flat_map(|(table, strings)| table.symbols().iter().zip(iter::repeat(strings)));
+    all.filter_map(move |(symbol, strings)| function(symbol, file.endian(), strings, &mut budget)).take(SYMBOL_LIMIT)
 }
 
-/// Remaining bytes for names from a file, where all symbols may share one long name. A symbol beyond the budget is left out, and its code
-/// is shown as module and offset.
+fn function(symbol: &Sym64<Endianness>, endian: Endianness, strings: &[u8], budget: &mut NameBudget) -> Option<Symbol> {
+    let (address, size) = (symbol.st_value(endian), symbol.st_size(endian));
+    let is_code = matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC | STT_NOTYPE) && size > 0;
+    // Defined in a section of the file.
+    let is_here = !matches!(symbol.st_shndx(endian), elf::SHN_UNDEF | elf::SHN_ABS | elf::SHN_COMMON);
+    (is_code && is_here).then_some(())?;
+    // The C library's public names are weak aliases of global ones with underscores.
+    let rank = if matches!(symbol.st_bind(), STB_GLOBAL | STB_WEAK) { 0 } else { 1 };
+    Some(Symbol { address, size, rank, name: budget.name(strings, symbol.st_name(endian))? })
+}
+
+/// Remaining bytes that may be searched for names of a file, where all symbols may share one long name. A symbol beyond the budget is left
+/// out, and its code is shown as module and offset.
 pub(crate) struct NameBudget(usize);
 
 impl NameBudget {
@@ -49,13 +53,16 @@ impl NameBudget {
         NameBudget(Self::MOST.saturating_add(file.data().len().saturating_mul(2)))
     }
 
-    /// The name as text; `None` if it is empty, too long or beyond the budget.
-    pub(crate) fn take(&mut self, name: &[u8]) -> Option<String> {
-        if name.is_empty() || name.len() > Self::LONGEST {
+    /// The name at an offset of a section with names; `None` if it is empty, too long or beyond the budget.
+    pub(crate) fn name(&mut self, strings: &[u8], offset: u32) -> Option<String> {
+        let rest = strings.get(offset as usize..)?;
+        let searched = &rest[..rest.len().min(Self::LONGEST + 1).min(self.0)];
+        let Some(end) = searched.iter().position(|byte| *byte == 0) else {
+            self.0 -= searched.len();
             return None;
-        }
-        self.0 = self.0.checked_sub(name.len())?;
-        Some(String::from_utf8_lossy(name).into_owned())
+        };
+        self.0 -= end;
+        (end > 0).then(|| String::from_utf8_lossy(&searched[..end]).into_owned())
     }
 }
 
@@ -64,13 +71,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_end_with_their_budget_and_shorter_ones_still_fit() {
-        let mut budget = NameBudget(10);
-        assert_eq!(budget.take(b"sevenby"), Some("sevenby".to_owned()));
-        assert_eq!((budget.take(b"four"), budget.take(b"")), (None, None));
-        assert_eq!(budget.take(b"abc"), Some("abc".to_owned()));
-        let mut budget = NameBudget(usize::MAX);
-        assert_eq!(budget.take(&vec![b'a'; NameBudget::LONGEST + 1]), None);
-        assert!(budget.take(&vec![b'a'; NameBudget::LONGEST]).is_some());
+    fn a_name_is_searched_within_the_budget_of_its_file_only() {
+        let mut budget = NameBudget(20);
+        let mut name = |strings: &[u8], offset| budget.name(strings, offset);
+        assert_eq!(name(b"\0seven by\0four\0", 1), Some("seven by".to_owned()));
+        assert_eq!((name(b"\0", 0), name(b"\0", 1), name(b"\0", 7)), (None, None, None));
+        assert_eq!(name(b"abc\0", 1), Some("bc".to_owned()));
+        assert_eq!(name(b"without an end", 0), None, "and it took what was left");
+        assert_eq!(name(b"abc\0", 1), None);
+        let named = |length| NameBudget(usize::MAX).name(&[vec![b'a'; length], vec![0]].concat(), 0);
+        assert_eq!(named(NameBudget::LONGEST + 1), None);
+        assert!(named(NameBudget::LONGEST).is_some());
     }
 }

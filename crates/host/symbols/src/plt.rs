@@ -3,13 +3,16 @@
 //! A stub has no symbol. Its name comes from its code: an indirect jump through a slot that the dynamic linker fills with one symbol's
 //! address. Only x86-64 stubs are recognized; other code remains without a name.
 
-use crate::elf_file::{Elf, section};
+use crate::elf_file::{Elf, section, strings};
 use crate::elf_symbols::{NameBudget, Symbol};
-use object::{Architecture, Object, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
+use object::read::elf::Sym;
+use object::{Architecture, Object, ObjectSymbolTable, RelocationTarget};
 use std::collections::HashMap;
 
 /// Maximum number of stubs in one section.
 const STUB_LIMIT: usize = 1 << 16;
+/// Maximum number of relocations that are read.
+const SLOT_LIMIT: usize = 1 << 20;
 const RANK: u8 = 3;
 
 /// The stubs of `file`, each as a symbol.
@@ -17,6 +20,7 @@ pub(crate) fn plt_symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol>
     let mut symbols = Vec::new();
     if file.architecture() == Architecture::X86_64 {
         let slots = slot_names(file);
+        let strings = strings(file, file.elf_dynamic_symbol_table().string_section()).unwrap_or_default();
         let mut budget = NameBudget::of(file);
         for name in [".plt", ".plt.sec", ".plt.got"] {
             let Some((address, code, entry_size)) = section(file, name) else { continue };
@@ -24,7 +28,7 @@ pub(crate) fn plt_symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol>
             for (index, stub) in code.chunks_exact(step).take(STUB_LIMIT).enumerate() {
                 let start = address.wrapping_add((index * step) as u64);
                 let target = jump_slot(stub, start).and_then(|slot| slots.get(&slot));
-                if let Some(target) = target.and_then(|name| budget.take(name)) {
+                if let Some(target) = target.and_then(|name| budget.name(strings, *name)) {
                     symbols.push(Symbol {
                         address: start,
                         size: step as u64,
@@ -38,16 +42,17 @@ pub(crate) fn plt_symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol>
     symbols.into_iter()
 }
 
-/// The raw name of the symbol for every slot that the dynamic linker fills.
-fn slot_names<'a>(file: &'a Elf<'a>) -> HashMap<u64, &'a [u8]> {
+/// For every slot that the dynamic linker fills, where the name of its symbol begins.
+fn slot_names(file: &Elf<'_>) -> HashMap<u64, u32> {
     let (Some(relocations), Some(table)) = (file.dynamic_relocations(), file.dynamic_symbol_table()) else {
         return HashMap::new();
     };
     let name = |target| match target {
-        RelocationTarget::Symbol(index) => table.symbol_by_index(index).ok()?.name_bytes().ok(),
+        RelocationTarget::Symbol(index) => Some(table.symbol_by_index(index).ok()?.elf_symbol().st_name(file.endian())),
         _ => None,
     };
-    relocations.filter_map(|(slot, relocation)| Some((slot, name(relocation.target())?))).collect()
+    let slots = relocations.take(SLOT_LIMIT).filter_map(|(slot, relocation)| Some((slot, name(relocation.target())?)));
+    slots.collect()
 }
 
 /// The slot that a stub at `address` jumps through: `[endbr64] [bnd] jmp *offset(%rip)`.

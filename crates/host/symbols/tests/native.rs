@@ -363,3 +363,57 @@ fn a_symbol_that_stands_for_gigabytes_is_shown_as_far_as_a_name_goes() {
     let name = demangle_native(&(first + &rest.collect::<String>()));
     assert!(name.starts_with("f(P<A, A") && name.ends_with('…'), "{name:.80}");
 }
+
+/// An ELF file with these offsets of names, one for each symbol, in a section with these strings.
+fn with_names(offsets: &[u32], strings: &[u8]) -> Vec<u8> {
+    let (symbols_at, symbols_bytes) = (64, 24 * offsets.len());
+    let strings_at = symbols_at + symbols_bytes;
+    let sections_at = (strings_at + strings.len()) as u64;
+    let mut bytes = [&b"\x7fELF\x02\x01\x01"[..], &[0; 57]].concat();
+    bytes[16..20].copy_from_slice(&[3, 0, 62, 0]);
+    bytes[20] = 1;
+    bytes[40..48].copy_from_slice(&sections_at.to_le_bytes());
+    bytes[52..64].copy_from_slice(&[64, 0, 56, 0, 0, 0, 64, 0, 3, 0, 2, 0]);
+    for (index, offset) in offsets.iter().enumerate() {
+        bytes.extend(offset.to_le_bytes());
+        bytes.extend([0x12, 0, 1, 0]);
+        bytes.extend([0x1000 + index as u64, 1].map(u64::to_le_bytes).concat());
+    }
+    bytes.extend(strings);
+    for (kind, at, size, link, entry) in
+        [(0_u32, 0, 0, 0_u32, 0_u64), (2, symbols_at, symbols_bytes, 2, 24), (3, strings_at, strings.len(), 0, 0)]
+    {
+        let mut header = [0; 64];
+        header[4..8].copy_from_slice(&kind.to_le_bytes());
+        header[24..32].copy_from_slice(&(at as u64).to_le_bytes());
+        header[32..40].copy_from_slice(&(size as u64).to_le_bytes());
+        header[40..44].copy_from_slice(&link.to_le_bytes());
+        header[56..].copy_from_slice(&entry.to_le_bytes());
+        bytes.extend(header);
+    }
+    bytes
+}
+
+/// Each symbol's name was searched for its end, up to the end of the strings: 59 hours for a file of 512 MiB.
+#[test]
+fn regression_names_without_an_end_were_searched_for_it_again_for_each_symbol() {
+    let strings = [&b"\0last\0"[..], &vec![b'a'; 1 << 20], &[0]].concat();
+    let last_of = |endless: usize| {
+        let offsets: Vec<u32> = [vec![6; endless], vec![1]].concat();
+        let image = ElfImage::parse(with_names(&offsets, &strings)).expect("an ELF file");
+        image.symbol(0x1000 + endless as u64).map(str::to_owned)
+    };
+    assert_eq!(last_of(10).as_deref(), Some("last"));
+    // All of them together may take some times the file's length.
+    assert_eq!(last_of(100), None);
+}
+
+#[test]
+fn a_file_with_more_sections_than_a_linker_makes_is_refused() {
+    let mut bytes = with_names(&[], b"\0");
+    bytes.extend(vec![0; 64 * 5_000]);
+    assert!(ElfImage::parse(&bytes).is_ok());
+    bytes[60..62].copy_from_slice(&5_000_u16.to_le_bytes());
+    let refused = ElfImage::parse(&bytes).expect_err("too many").to_string();
+    assert!(refused.contains("5000 sections"), "{refused}");
+}
