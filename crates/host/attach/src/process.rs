@@ -323,7 +323,7 @@ fn shows_a_port(diagnostics: &Result<DiagnosticsSocket, Reason>) -> bool {
 
 /// A process of which only the ids could be read in time. `None`: it has ended.
 pub(crate) fn unexamined(proc: &Proc, pid: u32, limit: Limit) -> Option<Process> {
-    let (program, stat, status) = Program::with_status(proc, pid).ok()?;
+    let (program, stat, status) = Program::unexamined(proc, pid).ok()?;
     let reason = Reason::NotExamined { limit };
     Some(Process {
         pid,

@@ -5,7 +5,7 @@
 //! Refused: rights that the process got after it was found, and files of a process that has replaced its program or ended.
 
 use crate::foreign::{open_in_root, open_link};
-use crate::proc::{Proc, Stat, Status, is_out_of_descriptors};
+use crate::proc::{Proc, Stat, Status, is_out_of_descriptors, read_while_it_answers};
 use crate::rights::Rights;
 use remora_symbols::{MapEntry, TargetPath};
 use rustix::io::Errno;
@@ -53,6 +53,13 @@ impl Program {
         Ok((Program { proc: proc.clone(), pid, start_time: stat.start_time, vector, rights }, stat, status))
     }
 
+    /// The same without a look at the program, for a process of which only the ids are shown: none of its files is the program's.
+    pub(crate) fn unexamined(proc: &Proc, pid: u32) -> io::Result<(Program, Stat, Status)> {
+        let (stat, status) = (proc.stat(pid)?, proc.status(pid)?);
+        let (proc, rights) = (proc.clone(), Rights::of(&status));
+        Ok((Program { proc, pid, start_time: stat.start_time, vector: Some(Vec::new()), rights }, stat, status))
+    }
+
     /// The id of its process.
     pub fn pid(&self) -> u32 {
         self.pid
@@ -72,7 +79,7 @@ impl Program {
             Ok(_) | Err(_) => return Fate::Ended,
         }
         match (&self.vector, self.proc.read(self.pid, "auxv")) {
-            (Some(before), Ok(now)) if !now.is_empty() && *before != now => Fate::Replaced,
+            (Some(before), Ok(now)) if !before.is_empty() && !now.is_empty() && *before != now => Fate::Replaced,
             _ => Fate::Same,
         }
     }
@@ -129,7 +136,8 @@ impl Program {
     /// # Errors
     /// See [`Program::open`].
     pub fn open_mapped(&self, mapping: &MapEntry) -> io::Result<File> {
-        self.if_same(open_link(&self.path(&format!("map_files/{:x}-{:x}", mapping.start, mapping.end)))?)
+        let link = self.path(&format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
+        self.if_same(read_while_it_answers(&link, |link| Ok(open_link(link)?))?)
     }
 
     /// Opens the file of the program, and its path in the process's view.

@@ -4,6 +4,7 @@ use crate::left::{is_ours, stays_on_purpose};
 use crate::parse::{self, PERF_EVENT, Stat, Status, socket_inode};
 use crate::snapshot::{Child, Descriptor, Descriptors, Memory, Placed, Presence, Signals, Snapshot, Thread, Unread};
 use crate::{Error, Kind, Result};
+use remora_attach::proc::read_while_it_answers;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -115,8 +116,11 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 fn read_up_to(path: &Path, limit: u64) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    let bytes = read_while_it_answers(path, move |path| {
+        let mut bytes = Vec::new();
+        fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    })?;
     if bytes.len() as u64 == limit {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 64 MiB"));
     }

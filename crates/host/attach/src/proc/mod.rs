@@ -7,11 +7,13 @@ mod locks;
 mod mounts;
 mod sockets;
 mod stat;
+mod waiting;
 
 pub use crate::status::{Capability, Status, parse_status};
 pub use mounts::{Mount, parse_mounts};
 pub use sockets::{ListeningSocket, parse_listening};
 pub use stat::{Stat, parse_stat};
+pub use waiting::read_while_it_answers;
 
 use remora_symbols::{MapEntry, TargetPath, TargetText, parse_maps};
 use rustix::io::Errno;
@@ -240,9 +242,11 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Reads so many bytes of a file.
 fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    read_while_it_answers(path, move |path| {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    })
 }
 
 /// Whether an error means that this process, or the system, has no descriptor left: then nothing is known of what was to be opened.

@@ -350,3 +350,15 @@ fn twenty_processes_of_one_user_that_keep_us_waiting_hid_those_of_all_others() {
     }
     assert_eq!(order, [10, 11, 20, 21, 22, 23, 24, 12, 13, 14, 15, 16, 17, 18, 19]);
 }
+
+/// The main thread read the auxiliary vector of a process again after its inspector was abandoned. While a program is executed, that read
+/// can be kept waiting for ever, by any user.
+#[test]
+fn regression_a_list_waited_for_the_vector_of_a_process_that_was_executing_a_program() {
+    let made = MadeUp::core_clr();
+    made.set("auxv", b"before");
+    made.becomes_a_pipe("auxv");
+    let listed = list(&made.proc(), Inspectors::new(&made.proc(), Duration::ZERO)).expect("a list");
+    let limits: Vec<_> = listed.iter().map(|process| (process.pid, process.limit)).collect();
+    assert_eq!(limits, [(777, Some(Limit::Time))]);
+}
