@@ -46,11 +46,11 @@ pub(crate) struct NameBudget(usize);
 impl NameBudget {
     /// Maximum bytes of one name: [`crate::demangle_native`] returns at most 2,048.
     const LONGEST: usize = 1 << 16;
-    /// Maximum bytes of all names of a file, in addition to twice its length.
+    /// Maximum bytes of all names of a file, in addition to its length: the names are in it, and few share their bytes.
     const MOST: usize = 1 << 20;
 
     pub(crate) fn of(file: &Elf<'_>) -> NameBudget {
-        NameBudget(Self::MOST.saturating_add(file.data().len().saturating_mul(2)))
+        NameBudget(Self::MOST.saturating_add(file.data().len()))
     }
 
     /// The name at an offset of a section with names; `None` if it is empty, too long or beyond the budget.
