@@ -3,14 +3,15 @@
 use super::origin::{doubts, origin};
 use crate::columns::{Columns, more};
 use crate::holders::{Holders, holders};
-use crate::new_paths::{NewPath, new_paths};
+use crate::long_paths::{JSON, STEP, TEXT};
+use crate::new_paths::{NewPath, NewPaths, new_paths};
 use crate::suspects::{self, SuspectJson, Suspects, of_application};
 use crate::totals::TotalsJson;
 use remora_heap::diff::{self, DiffRow};
 use remora_heap::findings::{Findings, Looked, NoValues, Subscriptions};
 use remora_heap::suspects::Suspect;
 use remora_heap::tables::{TypeRow, by_type};
-use remora_heap::{DominatorTree, Type};
+use remora_heap::{Allowance, DominatorTree, Type};
 use remora_heap_file::{Snapshot, State};
 use remora_terminal::size::shown;
 use remora_terminal::{Page, counted, grouped, line, signed, titled};
@@ -20,6 +21,8 @@ use std::collections::HashMap;
 
 /// New paths to roots are those of this many types, which grew most.
 const TRACED: usize = 5;
+/// JSON has this many new paths. A list whose node types alternate has a new path for each node.
+const PATHS_JSON: usize = 1000;
 
 /// The JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
@@ -30,12 +33,16 @@ struct Summary {
     after: SnapshotJson,
     /// The largest growth of the retained size first.
     types: Vec<RowJson>,
-    /// Holders, by type and root, whose retained size grew.
+    /// Holders, by type and root, whose retained size grew, the largest growth first.
     holders: Vec<HolderJson>,
+    /// The number of others.
+    holders_left_out: usize,
     /// The suspects of the later snapshot whose type grew.
     suspect_details: Vec<SuspectJson>,
-    /// Paths to roots that objects of the growing types have only in the later snapshot.
+    /// Paths to roots that objects of the growing types have only in the later snapshot, most objects first.
     new_paths: Vec<PathJson>,
+    /// The number of others.
+    new_paths_left_out: usize,
     /// Doubts about the comparison.
     notes: Vec<String>,
 }
@@ -75,6 +82,9 @@ struct PathJson {
     objects: u64,
     root: String,
     types: Vec<String>,
+    /// Types of a long path that are left out in its middle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    types_left_out: Option<usize>,
 }
 
 /// What has grown between two snapshots.
@@ -86,7 +96,7 @@ pub struct Diff<'a> {
     holders: Vec<Growing>,
     suspects: Vec<Suspect>,
     subscriptions: Subscriptions,
-    new_paths: Vec<NewPath>,
+    new_paths: NewPaths,
     notes: Vec<String>,
 }
 
@@ -126,14 +136,17 @@ impl<'a> Diff<'a> {
     /// As JSON: all types.
     pub fn json(&self) -> Page {
         let [before, after] = self.sides.each_ref().map(Side::json);
+        let (holders, new_paths) = (self.holders_json(), self.paths_json());
         Page::json(&Summary {
             complete: self.is_complete,
             before,
             after,
             types: self.rows.iter().map(row_json).collect(),
-            holders: self.holders.iter().map(|row| self.holder_json(row)).collect(),
+            holders_left_out: self.holders.len() - holders.len(),
+            holders,
             suspect_details: self.suspects().json(),
-            new_paths: self.new_paths.iter().map(path_json).collect(),
+            new_paths_left_out: self.new_paths.count() - new_paths.len(),
+            new_paths,
             notes: self.notes.clone(),
         })
     }
@@ -160,6 +173,13 @@ impl<'a> Diff<'a> {
     fn suspects(&self) -> Suspects<'_> {
         let (Snapshot { graph, state, .. }, tree) = self.after;
         Suspects { graph, tree, state, subscriptions: &self.subscriptions, all: &self.suspects }
+    }
+
+    /// The first holders. A million of them may have one type, with a name of kilobytes.
+    fn holders_json(&self) -> Vec<HolderJson> {
+        let (graph, allowance) = (&self.after.0.graph, Allowance::new(Allowance::VALUES));
+        let has_room = |row: &&Growing| allowance.take(STEP + graph.type_at(row.now.of).name.len());
+        self.holders.iter().take_while(has_room).map(|row| self.holder_json(row)).collect()
     }
 
     fn holder_json(&self, Growing { now, before }: &Growing) -> HolderJson {
@@ -191,13 +211,27 @@ impl<'a> Diff<'a> {
             + more(self.holders.len(), top)
     }
 
+    fn paths_json(&self) -> Vec<PathJson> {
+        let allowance = Allowance::new(Allowance::VALUES);
+        self.new_paths.shown(JSON, &allowance).take(PATHS_JSON).map(path_json).collect()
+    }
+
     fn path_table(&self, top: usize) -> Page {
-        if self.new_paths.is_empty() {
+        let count = self.new_paths.count();
+        if count == 0 {
             return Page::default();
         }
+        let allowance = Allowance::new(Allowance::VALUES);
+        let rows: Vec<[String; 2]> = self.new_paths.shown(TEXT, &allowance).take(top).map(path_cells).collect();
+        let left_out = match count - rows.len() {
+            // No `--top` shows more of these.
+            left if rows.len() < top.min(count) => line(format!("and {}", counted(left as u64, "other"))),
+            _ => more(count, rows.len()),
+        };
         let columns = Columns { numbers: &["objects"], texts: &["path"] };
         titled("new paths to roots, of objects of the types that grew most")
-            + columns.top(&self.new_paths, top, |path| [grouped(path.objects), path.steps.join(" → ")])
+            + columns.table(rows.into_iter()).render()
+            + left_out
     }
 }
 
@@ -237,10 +271,21 @@ fn is_own(row: &DiffRow) -> bool {
     of_application(&row.assembly, &row.name)
 }
 
-fn path_json(path: &NewPath) -> PathJson {
-    let (root, types) =
-        path.steps.split_first().map(|(root, types)| (root.clone(), types.to_vec())).unwrap_or_default();
-    PathJson { objects: path.objects, root, types }
+fn path_json(path: NewPath<'_>) -> PathJson {
+    let mut steps = path.begins.into_iter().chain(path.ends).map(str::to_owned);
+    PathJson {
+        objects: path.objects,
+        root: steps.next().unwrap_or_default(),
+        types: steps.collect(),
+        types_left_out: Some(path.left_out).filter(|count| *count > 0),
+    }
+}
+
+/// A path as a row of a table.
+fn path_cells(path: NewPath<'_>) -> [String; 2] {
+    let hidden = (path.left_out > 0).then(|| format!("… {}", counted(path.left_out as u64, "other")));
+    let steps = path.begins.into_iter().chain(hidden.as_deref()).chain(path.ends);
+    [grouped(path.objects), steps.collect::<Vec<_>>().join(" → ")]
 }
 
 /// One snapshot and its totals.
@@ -307,4 +352,77 @@ fn table(title: &str, rows: &[&DiffRow], top: usize) -> Page {
         ]
     }));
     titled(format!("{title}, by growth of their retained size")) + table.render() + more(rows.len(), top)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::new_paths::tests::list;
+    use remora_heap::{Builder, HeapGraph, Object, ObjectIx, RootKind, TypeFlags};
+
+    fn snapshot(graph: HeapGraph) -> Snapshot {
+        Snapshot {
+            roots_unnamed: 0,
+            statics_left_out: 0,
+            statics: Vec::new(),
+            graph,
+            free_bytes: 0,
+            state: State { complete: true, ..State::default() },
+            whole: true,
+            unknown_chunks: 0,
+            torn_bytes: 0,
+        }
+    }
+
+    fn compared<T>(before: HeapGraph, after: HeapGraph, look: impl FnOnce(&Diff<'_>) -> T) -> T {
+        let [before, after] = [before, after].map(snapshot);
+        let trees = [&before, &after].map(|side| DominatorTree::new(&side.graph));
+        look(&Diff::new((&before, &trees[0]), (&after, &trees[1])))
+    }
+
+    /// Objects of one type, each with a root of its own.
+    fn holders_of_one_type(objects: u64, name: &str) -> HeapGraph {
+        let mut builder = Builder::new();
+        let of = Type { name: name.into(), assembly: "App".into(), flags: TypeFlags::default() };
+        let type_ix = builder.add_type(of).expect("there is room");
+        for address in (1..=objects).map(|index| index * 24) {
+            builder.add_object(Object { address, type_ix, bytes: 24 }, []).expect("there is room");
+            builder.add_root(address, RootKind::Static).expect("there is room");
+        }
+        let mut graph = builder.finish().expect("there is room");
+        for index in 0..objects as u32 {
+            graph.note_root(ObjectIx(index), RootKind::Static, format!("App.Cache.field{index}"));
+        }
+        graph
+    }
+
+    #[test]
+    fn regression_a_difference_wrote_the_path_of_each_node_of_a_list_of_alternating_types() {
+        let (json, text) = compared(list(2), list(3000), |diff| (diff.json(), diff.text(1_000_000)));
+        assert_eq!(json.matches("\"root\": \"static\"").count(), 1000);
+        assert!(json.contains("\"new_paths_left_out\": 1998") && json.len() < 20 << 20, "{} bytes", json.len());
+        let longest = text.lines().map(str::len).max();
+        assert!(longest.is_some_and(|bytes| bytes < 300), "{longest:?}");
+        let end = "      1  static → App.Even → App.Odd → App.Even → App.Odd → App.Even → App.Odd → App.Even → App.Odd → App.Even \
+                   → … 2,986 others → App.Odd → App.Even → App.Odd → App.Even → App.Odd\n";
+        assert!(text.contains(end), "{:?}", text.lines().last());
+    }
+
+    #[test]
+    fn paths_that_a_table_has_no_room_for_are_counted() {
+        let text = compared(list(2), list(3000), |diff| diff.text(10));
+        assert!(text.ends_with("and 2,988 others (--top shows more)\n"), "{:?}", text.lines().last());
+    }
+
+    #[test]
+    fn regression_the_type_name_of_many_holders_was_repeated_for_each_of_them() {
+        let name = "N".repeat(16 << 10);
+        let (before, after) = (holders_of_one_type(0, &name), holders_of_one_type(5000, &name));
+        let rows = compared(before, after, |diff| diff.holders_json());
+        let bytes: usize = rows.iter().map(|row| row.r#type.len()).sum();
+        assert!((60 << 20..=Allowance::VALUES).contains(&bytes), "{bytes} bytes of names");
+        assert_eq!((rows[0].objects, rows.len()), (1, 4080));
+        let json = compared(holders_of_one_type(0, "App.Page"), holders_of_one_type(9, "App.Page"), |diff| diff.json());
+        assert!(json.contains("\"holders_left_out\": 0,"), "{json}");
+    }
 }

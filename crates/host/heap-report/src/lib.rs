@@ -13,6 +13,7 @@ mod error;
 mod fields;
 mod findings;
 mod holders;
+mod long_paths;
 mod new_paths;
 mod notes;
 mod open;

@@ -46,8 +46,14 @@ pub(crate) fn holder(graph: &HeapGraph, object: ObjectIx) -> Option<String> {
 
 /// The same for all objects that have one.
 pub(crate) fn all_holders(graph: &HeapGraph) -> HashMap<ObjectIx, String> {
+    holders_of(graph, |_| true)
+}
+
+/// The same for some of them. It looks at all roots once.
+pub(crate) fn holders_of(graph: &HeapGraph, is_meant: impl Fn(ObjectIx) -> bool) -> HashMap<ObjectIx, String> {
     let mut kinds = HashMap::<ObjectIx, Vec<RootKind>>::new();
-    graph.roots().iter().for_each(|root| kinds.entry(root.object).or_default().push(root.kind));
+    let meant = graph.roots().iter().filter(|root| is_meant(root.object));
+    meant.for_each(|root| kinds.entry(root.object).or_default().push(root.kind));
     let text = |(object, kinds): (ObjectIx, Vec<RootKind>)| Some((object, of_kinds(graph, object, kinds.into_iter())?));
     kinds.into_iter().filter_map(text).collect()
 }

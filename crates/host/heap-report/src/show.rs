@@ -3,6 +3,7 @@
 use super::strings::text_at;
 use crate::Error;
 use crate::columns::{Columns, more};
+use crate::long_paths::{JSON, TEXT, middle};
 use crate::selection::{Owner, Selection, Statics, select};
 use crate::totals::TotalsJson;
 use crate::values::{InsideJson, MemberJson, Opened, Values};
@@ -16,15 +17,8 @@ use remora_terminal::{Page, counted, grouped, line, titled};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::Path as FilePath;
 
-/// A longer path shows this many objects at its beginning, and as many at its end.
-const PATH_BEGINS: usize = 10;
-const PATH_ENDS: usize = 5;
-/// In JSON a longer path has this many objects of its beginning, and as many of its end. A list of a million nodes may have a type name of
-/// kilobytes.
-const PATH_JSON: usize = 5000;
 /// An object in a list, as JSON.
 #[derive(Debug, Serialize)]
 struct ObjectJson {
@@ -122,11 +116,6 @@ pub struct Show<'a> {
 /// The static fields of a type, by its name and assembly.
 fn fields_of<'a>(statics: &'a [StaticField], (owner, assembly): (&str, &str)) -> Vec<&'a StaticField> {
     statics.iter().filter(|field| field.owner == owner && field.assembly == assembly).collect()
-}
-
-/// The places of a path that JSON leaves out.
-fn left_out(path: &[ObjectIx]) -> Range<usize> {
-    PATH_JSON..path.len().saturating_sub(PATH_JSON).max(PATH_JSON)
 }
 
 impl<'a> Show<'a> {
@@ -247,7 +236,7 @@ impl<'a> Show<'a> {
     fn ways_to(&self, object: ObjectIx) -> Vec<(u64, u64)> {
         let path = ShortestPaths::new(self.graph).to(self.graph, object).map(|path| path.objects).unwrap_or_default();
         let [_, (_, from)] = self.neighbours(object);
-        let hidden = left_out(&path);
+        let hidden = middle(path.len(), JSON);
         let shown = path.windows(2).enumerate().filter(|(place, _)| !hidden.contains(place));
         let pairs = shown.map(|(_, pair)| [pair[0], pair[1]]).chain(from.into_iter().map(|from| [from, object]));
         pairs.map(|pair| pair.map(|object| self.graph.address(object)).into()).collect()
@@ -282,12 +271,12 @@ impl<'a> Show<'a> {
             path: path.map(|path| PathJson {
                 root: path.root.kind.name(),
                 root_note: self.graph.root_note(path.root.object, path.root.kind).map(str::to_owned),
-                objects_left_out: Some(left_out(&path.objects).len()).filter(|count| *count > 0),
+                objects_left_out: Some(middle(path.objects.len(), JSON).len()).filter(|count| *count > 0),
                 objects: path
                     .objects
                     .iter()
                     .enumerate()
-                    .filter(|(place, _)| !left_out(&path.objects).contains(place))
+                    .filter(|(place, _)| !middle(path.objects.len(), JSON).contains(place))
                     .map(|(place, one)| self.object_json_by(*one, path.objects.get(place + 1).copied()))
                     .collect(),
             }),
@@ -321,11 +310,11 @@ impl<'a> Show<'a> {
             return line("  no root reaches it: it is garbage, or not all of the heap is here");
         };
         let mut text = line(format!("  a root ({})", roots::words(self.graph, root.object, root.kind)));
-        let hidden = objects.len().saturating_sub(PATH_BEGINS + PATH_ENDS);
+        let hidden = middle(objects.len(), TEXT);
         for (place, object) in objects.iter().enumerate() {
-            if hidden > 0 && (PATH_BEGINS..PATH_BEGINS + hidden).contains(&place) {
-                if place == PATH_BEGINS {
-                    text += line(format!("  … {}", counted(hidden as u64, "other")));
+            if hidden.contains(&place) {
+                if place == hidden.start {
+                    text += line(format!("  … {}", counted(hidden.len() as u64, "other")));
                 }
                 continue;
             }
@@ -528,8 +517,8 @@ pub(crate) mod tests {
     fn regression_the_type_name_of_a_long_list_was_repeated_for_each_of_its_nodes() {
         let graph = list(100_000);
         let path = show(&graph).object(ObjectIx(100_000)).path.expect("the holder reaches it");
-        assert_eq!((path.objects.len(), path.objects_left_out), (2 * PATH_JSON, Some(100_001 - 2 * PATH_JSON)));
-        let [first, last] = [0, 2 * PATH_JSON - 1].map(|place| path.objects[place].address);
+        assert_eq!((path.objects.len(), path.objects_left_out), (2 * JSON[0], Some(100_001 - 2 * JSON[0])));
+        let [first, last] = [0, 2 * JSON[0] - 1].map(|place| path.objects[place].address);
         assert_eq!([first, last], [0x1000, 0x2000 + 99_999 * 32]);
         assert_eq!(show(&graph).object(ObjectIx(9)).path.expect("one").objects_left_out, None);
     }

@@ -1,14 +1,16 @@
 //! Suspects, as text and JSON: who holds much of the heap, the event or collection where it accumulates, and what accumulates there.
 
+use crate::long_paths::{JSON, middle_within};
 use crate::roots;
 use remora_heap::findings::{SubscriptionRow, Subscriptions};
 use remora_heap::suspects::{self, Content, Suspect};
-use remora_heap::{DominatorTree, HeapGraph, Node, ObjectIx, RootKind};
+use remora_heap::{Allowance, DominatorTree, HeapGraph, Node, ObjectIx, RootKind};
 use remora_heap_file::State;
 use remora_profile::ApplicationRule;
 use remora_terminal::size::shown;
 use remora_terminal::{Page, Table, counted, grouped, line, percent};
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// The arrays in which the runtime keeps static fields that it does not report.
 const STATICS: &str = "System.Object[]";
@@ -33,6 +35,9 @@ pub(crate) struct SuspectJson {
     retained_count: u64,
     /// From the only holder to the place where it accumulates.
     path: Vec<PlaceJson>,
+    /// Objects of a long path that are left out in its middle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_left_out: Option<usize>,
     /// The event where it accumulates, if it is one; several if the snapshot does not show which.
     event: Option<String>,
     /// The collection or other object where it accumulates.
@@ -111,17 +116,20 @@ impl Suspects<'_> {
     }
 
     pub(crate) fn json(&self) -> Vec<SuspectJson> {
-        self.all.iter().filter_map(|suspect| self.suspect_json(suspect)).collect()
+        let allowance = Allowance::new(Allowance::VALUES);
+        self.all.iter().filter_map(|suspect| self.suspect_json(suspect, &allowance)).collect()
     }
 
-    fn suspect_json(&self, suspect: &Suspect) -> Option<SuspectJson> {
+    fn suspect_json(&self, suspect: &Suspect, allowance: &Allowance) -> Option<SuspectJson> {
         let place = suspect.place(self.graph);
+        let (path, left_out) = self.path_json(&suspect.way, allowance);
         Some(SuspectJson {
             holders: suspect.holders.len() as u64,
             holder: self.place_json(*suspect.holders.first()?),
             retained: suspect.retained,
             retained_count: suspect.retained_count,
-            path: suspect.way.iter().map(|object| self.place_json(*object)).collect(),
+            path,
+            path_left_out: Some(left_out).filter(|count| *count > 0),
             event: place.and_then(|place| self.event(suspect, place)),
             place: place.map(|place| self.place_json(place)),
             accumulates: suspect.content.map(|content| ContentJson {
@@ -136,6 +144,21 @@ impl Suspects<'_> {
                 .map(|(object, references)| ReferrerJson { object: self.place_json(*object), references: *references })
                 .collect(),
         })
+    }
+
+    /// A path, and the number of objects left out in its middle.
+    fn path_json(&self, way: &[ObjectIx], allowance: &Allowance) -> (Vec<PlaceJson>, usize) {
+        let name = |place: usize| &*self.graph.type_of(way[place]).name;
+        let hidden = middle_within(way.len(), JSON, allowance, name);
+        let shown: Vec<ObjectIx> = [&way[..hidden.start], &way[hidden.end..]].concat();
+        let objects: HashSet<ObjectIx> = shown.iter().copied().collect();
+        let mut roots = roots::holders_of(self.graph, |object| objects.contains(&object));
+        let place = |object: ObjectIx| PlaceJson {
+            address: self.graph.address(object),
+            r#type: self.graph.type_of(object).name.clone(),
+            held_by: roots.remove(&object),
+        };
+        (shown.into_iter().map(place).collect(), hidden.len())
     }
 
     fn place_json(&self, object: ObjectIx) -> PlaceJson {
@@ -286,6 +309,12 @@ mod tests {
         builder.finish().expect("there is room")
     }
 
+    fn json(graph: &HeapGraph) -> Vec<SuspectJson> {
+        let tree = DominatorTree::new(graph);
+        let (state, subscriptions, all) = (State::default(), Subscriptions::default(), find(graph, &tree));
+        Suspects { graph, tree: &tree, state: &state, subscriptions: &subscriptions, all: &all }.json()
+    }
+
     fn sentences(graph: &HeapGraph) -> Vec<String> {
         let tree = DominatorTree::new(graph);
         let (state, subscriptions, all) = (State::default(), Subscriptions::default(), find(graph, &tree));
@@ -304,6 +333,40 @@ mod tests {
         let pile = find(&graph, &tree)[0].way.last().map(|pile| tree.retained(tree.node(*pile)));
         assert!(pile.is_some_and(|kept| (44_000..48_000).contains(&kept)), "{pile:?}");
         assert!(sentences[0].contains("objects of Known.Node"), "{}", sentences[0]);
+    }
+
+    /// Objects of this type, each of which holds the next one; the last one is large.
+    fn path_to_a_large_object(objects: u64, name: &str) -> HeapGraph {
+        let mut builder = Builder::new();
+        let of = Type { name: name.into(), assembly: "App".into(), flags: TypeFlags::default() };
+        let type_ix = builder.add_type(of).expect("there is room");
+        for index in 0..objects {
+            let next = (index + 1 < objects).then_some(0x1000 + (index + 1) * 24);
+            let bytes = if next.is_none() { 1 << 40 } else { 24 };
+            builder.add_object(Object { address: 0x1000 + index * 24, type_ix, bytes }, next).expect("there is room");
+        }
+        builder.add_root(0x1000, RootKind::Static).expect("there is room");
+        builder.finish().expect("there is room")
+    }
+
+    #[test]
+    fn regression_the_path_of_a_suspect_had_all_objects_of_a_long_list() {
+        let suspects = json(&path_to_a_large_object(100_000, "App.Node"));
+        let [SuspectJson { path, path_left_out, .. }] = &suspects[..] else { panic!("one suspect") };
+        assert_eq!((path.len(), *path_left_out), (10_000, Some(90_000)));
+        let [first, last] = [0, 9999].map(|place| (path[place].address, path[place].held_by.as_deref()));
+        assert_eq!([first, last], [(0x1000, Some("static")), (0x1000 + 99_999 * 24, None)]);
+        let short = json(&path_to_a_large_object(10_000, "App.Node"));
+        assert_eq!((short[0].path.len(), short[0].path_left_out), (10_000, None));
+    }
+
+    #[test]
+    fn regression_the_type_name_of_a_long_list_was_repeated_for_each_object_on_the_path_of_a_suspect() {
+        let suspects = json(&path_to_a_large_object(10_000, &"N".repeat(16 << 10)));
+        let SuspectJson { path, path_left_out, .. } = &suspects[0];
+        let bytes: usize = path.iter().map(|place| place.r#type.len()).sum();
+        assert!((60 << 20..=Allowance::VALUES).contains(&bytes), "{bytes} bytes of names");
+        assert_eq!(*path_left_out, Some(10_000 - path.len()));
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Bounds what is made of layouts. They are untrusted: a type may consist of itself, twice, and have a name of kilobytes.
+//! Bounds what is made of layouts and names. They are untrusted: a type may consist of itself, twice, and have a name of kilobytes.
 
 use std::cell::Cell;
 
 /// What a value or a slot costs beside its texts: somewhat less than it takes in memory.
 pub(crate) const SLOT: usize = 64;
 
-/// What may still be made of layouts, bytes. Shared by everything that one command shows.
+/// What may still be made of layouts or names, bytes. Shared by all values, or all rows of one kind, that a command shows.
 #[derive(Debug)]
 pub struct Allowance(Cell<usize>);
 
