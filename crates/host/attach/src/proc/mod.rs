@@ -9,6 +9,7 @@ mod sockets;
 mod stat;
 
 pub use crate::status::{Capability, Status, parse_status};
+pub(crate) use locks::Locks;
 pub use mounts::{Mount, parse_mounts};
 pub use sockets::{ListeningSocket, parse_listening};
 pub use stat::{Stat, parse_stat};
@@ -106,8 +107,13 @@ impl Proc {
 
     /// Who has locked the file of this device and inode by flock(2), if that can be seen.
     pub fn lock_holder(&self, device: u64, inode: u64) -> Option<u32> {
-        let locks = read_bounded(&self.root.join("locks")).ok()?;
-        locks::parse_lock_holder(&String::from_utf8_lossy(&locks), device, inode)
+        self.locks().holder(device, inode)
+    }
+
+    /// All locks by flock(2) that can be seen, of one look: any user can hold a hundred thousand.
+    pub(crate) fn locks(&self) -> Locks {
+        let locks = read_bounded(&self.root.join("locks")).unwrap_or_default();
+        Locks::parse(&String::from_utf8_lossy(&locks))
     }
 
     /// All process ids, in order; those that vanish meanwhile are no error.
