@@ -100,8 +100,8 @@ impl Program {
     /// it mapped: a service may have mapped it before it dropped the rights for it.
     ///
     /// # Errors
-    /// The system's; `ENOTDIR` or `EISDIR` if it is no regular file, `ENODATA` if it is empty. `EPERM` if this process may not act as that
-    /// user. `ESRCH` if the process has replaced its program or ended.
+    /// The system's; `ENOTDIR` or `EISDIR` if it is no regular file, `EOPNOTSUPP` if it is a file of the kernel, `ENODATA` if it is empty.
+    /// `EPERM` if this process may not act as that user. `ESRCH` if the process has replaced its program or ended.
     pub fn open(&self, path: &TargetPath) -> io::Result<File> {
         match open_in_root(&self.path("root"), path, &self.rights()?) {
             Err(refused @ (Errno::ACCESS | Errno::PERM)) => {
