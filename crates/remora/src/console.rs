@@ -4,6 +4,7 @@
 
 use crate::failure::{Failure, Place};
 pub(crate) use remora_terminal::{Page, counted, grouped, harmless_json, line, percent, plain, titled};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::tcgetwinsize;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -37,6 +38,21 @@ pub(crate) fn out(page: &Page) -> Result<(), Failure> {
 /// Writes one line to standard error. Ignores write errors: there is nowhere else to report them.
 pub(crate) fn note(line: &str) {
     note_all(&self::line(line));
+}
+
+/// Writes one line to standard error without waiting: neither for another thread that is writing to it, nor for its reader.
+pub(crate) fn note_at_once(line: &str) {
+    let stderr = io::stderr();
+    write_at_once(&stderr, &fitted(&self::line(line), &stderr));
+}
+
+/// Writes a short text, if there is room for it now.
+fn write_at_once(to: &impl AsFd, text: &str) {
+    let mut polls = [PollFd::new(to, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if poll(&mut polls, Some(&now)).is_ok_and(|ready| ready > 0) {
+        let _ = rustix::io::write(to, text.as_bytes());
+    }
 }
 
 /// Writes a page to standard error.
@@ -87,5 +103,27 @@ impl StatusLine {
 impl Drop for StatusLine {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::OFlags;
+    use std::io::Read;
+
+    #[test]
+    fn a_line_is_written_at_once_or_not_at_all() {
+        let (mut reader, mut writer) = io::pipe().expect("a pipe");
+        write_at_once(&writer, "a line\n");
+        let mut text = [0; 7];
+        reader.read_exact(&mut text).expect("it was written");
+        assert_eq!(&text, b"a line\n");
+        rustix::fs::fcntl_setfl(&writer, OFlags::NONBLOCK).expect("set");
+        let size: usize = std::iter::from_fn(|| writer.write(&[b'x'; 4096]).ok()).sum();
+        rustix::fs::fcntl_setfl(&writer, OFlags::empty()).expect("set");
+        write_at_once(&writer, "a line\n");
+        drop(writer);
+        assert_eq!(reader.read_to_end(&mut Vec::new()).expect("readable"), size);
     }
 }

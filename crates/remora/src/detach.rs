@@ -6,7 +6,7 @@
 //! nothing removes those.
 
 use crate::args::DetachArgs;
-use crate::console::{Page, line, out};
+use crate::console::{Page, counted, line, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{instance_lock, lock_holder};
@@ -30,6 +30,8 @@ struct Outcome {
     in_use: Vec<String>,
     /// The recorders of those in use, in the same order; of one that cannot be seen, `null`.
     used_by: Vec<Option<u32>>,
+    /// How many more are in use.
+    more_in_use: usize,
     /// Libraries that do nothing and cannot be removed: said beforehand to stay, or come to set right what was killed.
     stays: Vec<String>,
     left: Vec<LeftRow>,
@@ -90,6 +92,7 @@ impl Outcome {
             removed: shown(swept.removed),
             in_use: shown(in_use),
             used_by,
+            more_in_use: swept.more_in_use,
             stays,
             left: rows,
         }
@@ -103,6 +106,9 @@ impl Outcome {
         for (path, user) in self.in_use.iter().zip(&self.used_by) {
             let user = instance_lock::holder_text(user.unwrap_or(0));
             text += line(format!("kept {path}: it belongs to a recording by {user}"));
+        }
+        if self.more_in_use > 0 {
+            text += line(format!("kept {} that seem to be in use", counted(self.more_in_use as u64, "more file")));
         }
         for left in &self.left {
             text += line(format!("left: {} {}: {}", left.kind, left.what, left.why));
@@ -168,7 +174,9 @@ mod tests {
         let path = |number| TargetPath::from(format!("/tmp/libremora_agent-{number}.so"));
         let mut swept = Swept::default();
         swept.in_use = vec![(path(1), Some(std::process::id())), (path(2), None)];
+        swept.more_in_use = 2;
         let text = Outcome::of(7, swept, vec![], vec![]).text();
+        assert!(text.contains("\nkept 2 more files that seem to be in use\n"), "{text}");
         let own =
             format!("kept /tmp/libremora_agent-1.so: it belongs to a recording by process {} (", std::process::id());
         assert!(text.starts_with(&own), "{text}");

@@ -17,7 +17,7 @@
 
 use crate::console::note;
 use crate::failure::Failure;
-use remora_attach::proc::Proc;
+use remora_attach::proc::{Proc, read_while_it_answers};
 use remora_attach::{Process, TargetText};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -172,7 +172,8 @@ fn name(process: &Process) -> String {
 
 fn name_of(process_id: u32, namespaced_pid: u32, start_time: u64) -> String {
     // Who may not know the namespace may not record the process either.
-    let namespace = std::fs::metadata(format!("/proc/{process_id}/ns/pid")).map_or(0, |facts| facts.ino());
+    let path = PathBuf::from(format!("/proc/{process_id}/ns/pid"));
+    let namespace = read_while_it_answers(&path, |path| std::fs::metadata(path)).map_or(0, |facts| facts.ino());
     format!("{START}{namespace}-{namespaced_pid}-{start_time}")
 }
 

@@ -2,7 +2,7 @@
 //! before Enter sets a new frequency instead.
 
 use crate::args::MOST_HERTZ;
-use crate::console::note;
+use crate::console::note_at_once;
 use crate::failure::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
@@ -150,8 +150,9 @@ impl Stop {
 fn leave_at_the_second(mut signals: Signals, attaching: &AtomicBool) {
     if signals.forever().nth(1).is_some() {
         let failure = failure_of_the_second(attaching.load(Ordering::Relaxed));
-        note(&format!("remora: {}", failure.line()));
-        std::process::exit(failure.exit().code().into());
+        note_at_once(&format!("remora: {}", failure.line()));
+        // Nothing of the others' is waited for: `std::process::exit` would flush standard output.
+        signal_hook::low_level::exit(failure.exit().code().into());
     }
 }
 
@@ -188,6 +189,49 @@ fn in_foreground() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open};
+    use std::process::{Command, Stdio};
+
+    /// Set in the process of [`regression_the_second_signal_waited_for_a_thread_that_wrote_to_a_full_pipe`] that gets the signals.
+    const GETS_SIGNALS: &str = "REMORA_TEST_GETS_SIGNALS";
+
+    /// That process: one thread holds the lock of standard error, as one does that waits in a write.
+    #[test]
+    fn gets_two_signals_while_standard_error_is_locked() {
+        if std::env::var_os(GETS_SIGNALS).is_none() {
+            return;
+        }
+        let _stop = Stop::listen(Input::Unheard).expect("listens");
+        let _locked = io::stderr().lock();
+        // Two of a kind could arrive as one.
+        for signal in [Signal::INT, Signal::TERM] {
+            kill_process(getpid(), signal).expect("sent");
+        }
+        loop {
+            thread::park();
+        }
+    }
+
+    #[test]
+    fn regression_the_second_signal_waited_for_a_thread_that_wrote_to_a_full_pipe() {
+        let mut child = Command::new(std::env::current_exe().expect("known"))
+            .args(["--exact", "--nocapture", "stop::tests::gets_two_signals_while_standard_error_is_locked"])
+            .env(GETS_SIGNALS, "1")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let ended = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).expect("opened");
+        let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
+        let has_ended = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&patience)).expect("polled") > 0;
+        if !has_ended {
+            child.kill().expect("killed");
+        }
+        let status = child.wait().expect("ended");
+        let said = io::read_to_string(child.stderr.take().expect("piped")).expect("readable");
+        assert_eq!(status.code(), Some(i32::from(Failure::Interrupted.exit().code())), "{said}");
+        assert!(said.contains("remora: "), "{said}");
+    }
 
     #[test]
     fn ignored_signals_are_read_from_the_status() {

@@ -8,13 +8,14 @@ use crate::discovery::find;
 use crate::error::{Error, Reason};
 use crate::libc_kind::Libc;
 use crate::placement::look_for_library_place;
-use crate::proc::Status;
+use crate::proc::{Status, read_while_it_answers};
 use crate::process::Process;
 use crate::remedy::Remedy;
 use crate::requirements::{Requirements, Slot};
 use crate::runtime::{Runtime, RuntimeKind, Version, with_elf};
 use crate::windowed::Budget;
 use remora_symbols::{MapEntry, TargetPath};
+use std::path::Path;
 use std::time::Duration;
 
 /// Start of the agent's file name in a target.
@@ -406,11 +407,14 @@ fn descriptors(process: &Process) -> Check {
     let Some(limit) = soft_limit(process, "Max open files") else {
         return Subject::Descriptors.unknown("how many there may be cannot be read", []);
     };
-    let Ok(entries) = std::fs::read_dir(process.proc.path(process.pid, "fd")) else {
+    let numbers = |folder: &Path| {
+        let names = std::fs::read_dir(folder)?.flatten().map(|entry| entry.file_name());
+        Ok(names.filter_map(|name| name.to_str()?.parse::<u64>().ok()).collect::<Vec<_>>())
+    };
+    let Ok(numbers) = read_while_it_answers(&process.proc.path(process.pid, "fd"), numbers) else {
         return Subject::Descriptors.unknown(format!("{limit} at most; how many there are cannot be read"), []);
     };
-    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
-    let free = limit - numbers.filter(|number| *number < limit).count() as u64;
+    let free = limit - numbers.iter().filter(|number| **number < limit).count() as u64;
     if free >= NEEDED_DESCRIPTORS {
         return Subject::Descriptors.passed(format!("{free} of {limit} are free"));
     }

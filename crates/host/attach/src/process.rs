@@ -323,14 +323,14 @@ fn shows_a_port(diagnostics: &Result<DiagnosticsSocket, Reason>) -> bool {
 
 /// A process of which only the ids could be read in time. `None`: it has ended.
 pub(crate) fn unexamined(proc: &Proc, pid: u32, limit: Limit) -> Option<Process> {
-    let (program, stat, status) = Program::unexamined(proc, pid).ok()?;
+    let (program, status) = Program::unexamined(proc, pid).ok()?;
     let reason = Reason::NotExamined { limit };
     Some(Process {
         pid,
         namespaced_pid: status.namespaced_pid.unwrap_or(pid),
         uid: status.effective_uid,
         user: None,
-        start_time: stat.start_time,
+        start_time: 0,
         entry_assembly: None,
         architecture: None,
         libc: Libc::Unknown,

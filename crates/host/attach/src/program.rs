@@ -19,7 +19,8 @@ pub struct Program {
     proc: Proc,
     pid: u32,
     start_time: u64,
-    /// Its auxiliary vector: the random addresses in it differ after each exec, even of the same program. `None` if unreadable.
+    /// Its auxiliary vector: the random addresses in it differ after each exec, even of the same program. `None` if unreadable, empty if
+    /// nothing of the program was read.
     vector: Option<Vec<u8>>,
     rights: Rights,
 }
@@ -35,6 +36,11 @@ pub enum Fate {
     Ended,
 }
 
+/// The auxiliary vector of a process. One without memory of its own has none.
+fn vector(proc: &Proc, pid: u32) -> Option<Vec<u8>> {
+    proc.read(pid, "auxv").ok().filter(|vector| !vector.is_empty())
+}
+
 impl Program {
     /// What the process runs now. Call it before you read a path of the process.
     ///
@@ -47,17 +53,22 @@ impl Program {
     /// The same, with the data it was made of.
     pub(crate) fn with_status(proc: &Proc, pid: u32) -> io::Result<(Program, Stat, Status)> {
         // Before the rights: what has them is this program, if it is still the same in the end.
-        let vector = proc.read(pid, "auxv").ok();
+        let vector = vector(proc, pid);
         let (stat, status) = (proc.stat(pid)?, proc.status(pid)?);
         let rights = Rights::of(&status);
         Ok((Program { proc: proc.clone(), pid, start_time: stat.start_time, vector, rights }, stat, status))
     }
 
-    /// The same without a look at the program, for a process of which only the ids are shown: none of its files is the program's.
-    pub(crate) fn unexamined(proc: &Proc, pid: u32) -> io::Result<(Program, Stat, Status)> {
-        let (stat, status) = (proc.stat(pid)?, proc.status(pid)?);
+    /// The same without a look at the program, for a process of which only the ids are shown: none of its files is the program's, and
+    /// nothing is read that it can hold back.
+    pub(crate) fn unexamined(proc: &Proc, pid: u32) -> io::Result<(Program, Status)> {
+        let status = proc.status_without_namespaces(pid)?;
         let (proc, rights) = (proc.clone(), Rights::of(&status));
-        Ok((Program { proc, pid, start_time: stat.start_time, vector: Some(Vec::new()), rights }, stat, status))
+        Ok((Program { proc, pid, start_time: 0, vector: Some(Vec::new()), rights }, status))
+    }
+
+    fn is_unexamined(&self) -> bool {
+        self.vector.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// The id of its process.
@@ -72,14 +83,19 @@ impl Program {
 
     /// The fate of its process. One about to end counts as ended.
     pub fn fate(&self) -> Fate {
+        if self.is_unexamined() {
+            return Fate::Same;
+        }
         match self.proc.stat(self.pid) {
             Ok(stat) if stat.start_time == self.start_time && !stat.is_ending() => {}
             // Nothing is known; whatever is done to it will fail for the same reason, and tell it.
             Err(error) if is_out_of_descriptors(&error) => return Fate::Same,
+            // It executes a program, and does not get on with it.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Fate::Replaced,
             Ok(_) | Err(_) => return Fate::Ended,
         }
         match (&self.vector, self.proc.read(self.pid, "auxv")) {
-            (Some(before), Ok(now)) if !before.is_empty() && !now.is_empty() && *before != now => Fate::Replaced,
+            (Some(before), Ok(now)) if !now.is_empty() && *before != now => Fate::Replaced,
             _ => Fate::Same,
         }
     }
@@ -98,8 +114,11 @@ impl Program {
     /// # Errors
     /// `ESRCH`.
     pub(crate) fn require_certainly_same(&self) -> io::Result<()> {
+        if self.is_unexamined() {
+            return Err(Errno::SRCH.into());
+        }
         let is_same_process = self.proc.stat(self.pid).is_ok_and(|stat| stat.start_time == self.start_time);
-        let is_same = is_same_process && self.proc.read(self.pid, "auxv").ok() == self.vector;
+        let is_same = is_same_process && vector(&self.proc, self.pid) == self.vector;
         if is_same { Ok(()) } else { Err(Errno::SRCH.into()) }
     }
 
@@ -107,8 +126,8 @@ impl Program {
     /// it mapped: a service may have mapped it before it dropped the rights for it.
     ///
     /// # Errors
-    /// The system's; `ENOTDIR` or `EISDIR` if it is no regular file, `ENODATA` if it is empty. `EPERM` if this process may not act as that
-    /// user. `ESRCH` if the process has replaced its program or ended.
+    /// The system's; `ENOTDIR` or `EISDIR` if it is no regular file, `EOPNOTSUPP` if it is a file of the kernel, `ENODATA` if it is empty.
+    /// `EPERM` if this process may not act as that user. `ESRCH` if the process has replaced its program or ended.
     pub fn open(&self, path: &TargetPath) -> io::Result<File> {
         match open_in_root(&self.path("root"), path, &self.rights()?) {
             Err(refused @ (Errno::ACCESS | Errno::PERM)) => {
@@ -146,7 +165,8 @@ impl Program {
     /// See [`Program::open`].
     pub fn open_executable(&self) -> io::Result<(TargetPath, File)> {
         let path = self.proc.link_in_view(self.pid, "exe")?;
-        Ok((path, self.if_same(open_link(&self.path("exe"))?)?))
+        let file = read_while_it_answers(&self.path("exe"), |link| Ok(open_link(link)?))?;
+        Ok((path, self.if_same(file)?))
     }
 
     fn if_same(&self, opened: File) -> io::Result<File> {

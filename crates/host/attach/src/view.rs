@@ -4,6 +4,7 @@
 //! An absolute link stays inside the target's root, and `..` cannot leave it.
 //! All further operations use the directory's descriptor, so no process can swap a component afterwards.
 
+use crate::proc::read_while_it_answers;
 use crate::rights::Rights;
 use crate::status::Capability;
 use remora_symbols::TargetPath;
@@ -192,7 +193,10 @@ struct Walk {
 
 impl Walk {
     fn new(root: &Path) -> Result<Walk, Errno> {
-        let fd = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = move |root: &Path| Ok(rustix::fs::open(root, flags, Mode::empty())?);
+        let opened = read_while_it_answers(root, open);
+        let fd = opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         let permissions = Permissions::of(&rustix::fs::fstat(&fd)?);
         Ok(Walk { opened: vec![(fd, OsString::new(), permissions)], left: Vec::new() })
     }

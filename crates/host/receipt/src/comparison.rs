@@ -183,7 +183,7 @@ impl Case<'_> {
 
     fn children(&mut self) {
         let after = self.after;
-        for child in &after.children {
+        for child in after.family() {
             if let Some(why) = self.why_our_child(child) {
                 self.leave(Kind::Child, format!("process {} \"{}\"", child.id, child.name), why);
             }
@@ -195,8 +195,7 @@ impl Case<'_> {
         if let Some(library) = child.library.as_ref().filter(|library| !self.was_inert(library)) {
             return Some(format!("a forked copy of the target, with {library} in it, did not end"));
         }
-        let earlier =
-            self.before.children.iter().any(|known| known.id == child.id && known.start_time == child.start_time);
+        let earlier = self.before.family().any(|known| known.id == child.id && known.start_time == child.start_time);
         if earlier {
             return None;
         }

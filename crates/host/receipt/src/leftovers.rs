@@ -56,7 +56,7 @@ pub fn find_left_overs(proc_root: &Path, process_id: u32) -> Vec<Left> {
         let what = format!("descriptor {}: {}", descriptor.number, descriptor.target);
         left.push(Left::new(Kind::Descriptor, what, why));
     }
-    for child in &snapshot.children {
+    for child in snapshot.family() {
         if let Some(library) = &child.library {
             let what = format!("process {} \"{}\"", child.id, child.name);
             left.push(Left::new(Kind::Child, what, format!("a forked copy with {library} in it")));

@@ -4,7 +4,8 @@ use crate::left::{is_ours, stays_on_purpose};
 use crate::parse::{self, PERF_EVENT, Stat, Status, socket_inode};
 use crate::snapshot::{Child, Descriptor, Descriptors, Memory, Placed, Presence, Signals, Snapshot, Thread, Unread};
 use crate::{Error, Kind, Result};
-use remora_attach::proc::read_while_it_answers;
+use remora_attach::proc::in_time;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 /// Maximum bytes read of a file in `/proc`: a process's maximum of 65,530 mappings takes a tenth of it.
 const READ_LIMIT: u64 = 64 << 20;
-/// Maximum number of children that are looked at, and of bytes read of the `maps` of all of them. A child that shares the target's memory
+/// Maximum number of children and descendants that are looked at, and of bytes read of the `maps` of all of them. A child that shares the target's memory
 /// has its mappings, too, so a few hundred children are gigabytes.
 const MOST_CHILDREN: usize = 4096;
 const CHILDREN_LIMIT: u64 = 64 << 20;
@@ -32,10 +33,23 @@ const REAL_TIME: u64 = !0 << 33;
 /// Above this resident size in KiB the proportional size is not read: the kernel walks every page for it.
 const CHEAP_RESIDENT_KIB: u64 = 256 << 10;
 
+/// Time for a look at a process: some seconds at most, unless it keeps the reader waiting.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 impl Snapshot {
     /// Reads process `process_id` through `proc_root` (`/proc`, or a tree like it). Threads that end meanwhile are skipped; unreadable
     /// parts are noted in [`Snapshot::unread`].
+    ///
+    /// # Errors
+    /// [`Error::Gone`]; [`Error::Unreadable`], also if the process keeps its reader waiting for half a minute.
     pub fn take(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
+        let root = proc_root.to_owned();
+        let look = move |_: &Path| Ok(Snapshot::take_now(&root, process_id));
+        let taken = in_time(&proc_root.join(process_id.to_string()), PATIENCE, look);
+        taken.unwrap_or_else(|source| Err(Error::Unreadable { process_id, source }))
+    }
+
+    fn take_now(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
         let directory = proc_root.join(process_id.to_string());
         let stat = identity(&directory, process_id)?;
         let mut reader = Reader::of(directory);
@@ -45,7 +59,7 @@ impl Snapshot {
         reader.address_space(&place, &mut snapshot);
         reader.process_status(&place, &mut snapshot);
         snapshot.descriptors = reader.descriptors(&place);
-        snapshot.children = reader.children(proc_root, process_id);
+        (snapshot.children, snapshot.descendants) = reader.family(proc_root, process_id);
         let timers = reader.directory.join("timers");
         let timers = reader.noted(Kind::Timer, &timers, read(&timers));
         snapshot.timers = timers.map(|text| parse::timers(&text)).unwrap_or_default();
@@ -116,11 +130,8 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 fn read_up_to(path: &Path, limit: u64) -> io::Result<String> {
-    let bytes = read_while_it_answers(path, move |path| {
-        let mut bytes = Vec::new();
-        fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    })?;
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     if bytes.len() as u64 == limit {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 64 MiB"));
     }
@@ -137,6 +148,21 @@ fn numbers(directory: &Path) -> io::Result<Vec<u32>> {
     }
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// The kernel's own lists of a process's children, one per thread; `None` if this kernel has none.
+fn listed_children(process: &Path) -> Option<Vec<u32>> {
+    let tasks = process.join("task");
+    let mut ids = Vec::new();
+    let mut kept = false;
+    for task in numbers(&tasks).ok()? {
+        if let Ok(text) = read(&tasks.join(task.to_string()).join("children")) {
+            kept = true;
+            ids.extend(text.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+    }
+    ids.sort_unstable();
+    kept.then_some(ids)
 }
 
 /// Reads one process, and notes everything unreadable.
@@ -290,14 +316,33 @@ impl Reader {
         descriptors
     }
 
-    fn children(&mut self, proc_root: &Path, process_id: u32) -> Vec<Child> {
-        let mut ids = match self.listed_children() {
-            Some(ids) => ids,
-            None => self.searched_children(proc_root, process_id),
+    /// Children and descendants.
+    fn family(&mut self, proc_root: &Path, process_id: u32) -> (Vec<Child>, Vec<Child>) {
+        let (mut ids, below) = match listed_children(&self.directory) {
+            Some(ids) => (ids, None),
+            None => {
+                let mut all = self.searched_children(proc_root);
+                (all.remove(&process_id).unwrap_or_default(), Some(all))
+            }
         };
+        let direct = ids.len().min(MOST_CHILDREN);
+        let mut seen: HashSet<u32> = ids.iter().copied().collect();
+        let mut at = 0;
+        // All their threads and children are no more than the machine has.
+        while at < ids.len() && ids.len() <= MOST_CHILDREN {
+            let more = match &below {
+                Some(all) => all.get(&ids[at]).cloned(),
+                None => listed_children(&proc_root.join(ids[at].to_string())),
+            };
+            ids.extend(more.unwrap_or_default().into_iter().filter(|id| seen.insert(*id)));
+            at += 1;
+        }
         self.children_left_out = ids.len().saturating_sub(MOST_CHILDREN);
         ids.truncate(MOST_CHILDREN);
-        let children = ids.into_iter().filter_map(|id| self.child(&proc_root.join(id.to_string()), id)).collect();
+        let mut look = |ids: &[u32]| -> Vec<Child> {
+            ids.iter().filter_map(|id| self.child(&proc_root.join(id.to_string()), *id)).collect()
+        };
+        let family = (look(&ids[..direct]), look(&ids[direct..]));
         if self.children_left_out > 0 {
             let limit = format!(
                 "{} children were not looked at: Remora looks at 4,096, and reads 64 MiB of the mappings of all",
@@ -305,31 +350,20 @@ impl Reader {
             );
             self.note_limit(Kind::Child, &self.directory.join("task"), limit);
         }
-        children
+        family
     }
 
-    /// The kernel's own lists, one per thread; `None` if this kernel has none.
-    fn listed_children(&self) -> Option<Vec<u32>> {
-        let tasks = self.directory.join("task");
-        let mut ids = Vec::new();
-        let mut kept = false;
-        for task in numbers(&tasks).ok()? {
-            if let Ok(text) = read(&tasks.join(task.to_string()).join("children")) {
-                kept = true;
-                ids.extend(text.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+    /// The children of each process.
+    fn searched_children(&mut self, proc_root: &Path) -> HashMap<u32, Vec<u32>> {
+        let all = self.noted(Kind::Child, proc_root, numbers(proc_root)).unwrap_or_default();
+        let mut children = HashMap::<u32, Vec<u32>>::new();
+        for id in all {
+            let text = read(&proc_root.join(id.to_string()).join("stat")).ok();
+            if let Some(stat) = text.and_then(|text| parse::stat(&text)) {
+                children.entry(stat.parent).or_default().push(id);
             }
         }
-        ids.sort_unstable();
-        kept.then_some(ids)
-    }
-
-    fn searched_children(&mut self, proc_root: &Path, process_id: u32) -> Vec<u32> {
-        let all = self.noted(Kind::Child, proc_root, numbers(proc_root)).unwrap_or_default();
-        let parent = |id: &u32| {
-            let text = read(&proc_root.join(id.to_string()).join("stat")).ok()?;
-            parse::stat(&text).map(|stat| stat.parent)
-        };
-        all.into_iter().filter(|id| parent(id) == Some(process_id)).collect()
+        children
     }
 
     fn child(&mut self, directory: &Path, id: u32) -> Option<Child> {

@@ -172,6 +172,8 @@ pub struct Snapshot {
     pub descriptors: Descriptors,
     /// Children, by id.
     pub children: Vec<Child>,
+    /// Children of children, and so on. One whose parent has ended has another parent, and is not among them.
+    pub descendants: Vec<Child>,
     /// POSIX timers.
     pub timers: Vec<Timer>,
     /// Memory.
@@ -205,6 +207,11 @@ impl Snapshot {
     /// The thread with id `namespace_id` in the target's namespace.
     pub fn thread(&self, namespace_id: u32) -> Option<&Thread> {
         self.threads.iter().find(|thread| thread.namespace_id == namespace_id)
+    }
+
+    /// Children and their descendants.
+    pub(crate) fn family(&self) -> impl Iterator<Item = &Child> {
+        self.children.iter().chain(&self.descendants)
     }
 
     /// The totals.

@@ -49,6 +49,20 @@ fn children_are_looked_at_up_to_a_number() {
     assert_passed_over(&snapshot, Kind::Child, "4 children were not looked at");
 }
 
+/// Each child has a thousand of its own, and so on.
+#[test]
+fn children_of_children_are_looked_at_up_to_a_number_in_all() {
+    let tree = Tree::new();
+    for parent in 1000..1010 {
+        tree.child(parent, "parent", 'S', "");
+        let list = |from: u32| (from..from + 1000).map(|id| format!("{id} ")).collect::<String>();
+        tree.write(&format!("{parent}/task/{parent}/children"), &list(parent * 1000));
+    }
+    let snapshot = tree.snapshot();
+    assert_eq!((snapshot.children.len(), snapshot.descendants.len()), (10, 0), "the others have ended meanwhile");
+    assert_passed_over(&snapshot, Kind::Child, "914 children were not looked at");
+}
+
 #[test]
 fn a_child_that_hides_a_library_behind_a_thousand_that_stay_is_not_called_clean() {
     let (tree, line) = (Tree::new(), |name: &str| format!("1000-2000 r-xp 0 08:01 5 /tmp/libremora_agent-{name}.so\n"));

@@ -216,6 +216,29 @@ fn det_14_children_are_left_by_id_by_library_or_by_name() {
     assert!(receipt(&facts, |tree| tree.child(403, "x", 'Z', "")).clean());
 }
 
+/// A child of the target forked once more, without exec: the library stayed mapped there, and the receipt was clean.
+#[test]
+fn regression_a_child_of_a_child_that_kept_the_library_was_not_seen() {
+    let grandchild = |tree: &Tree| {
+        tree.child(400, "x", 'S', "");
+        tree.write("400/task/400/children", "401 ");
+        tree.child_of(400, 401, "y", LIBRARY);
+    };
+    let lists_none = |tree: &Tree| {
+        grandchild(tree);
+        for list in ["100/task/100", "100/task/101", "100/task/102", "400/task/400"] {
+            std::fs::remove_file(tree.path().join(list).join("children")).expect("it is there");
+        }
+    };
+    for receipt in [receipt(&facts(), grandchild), receipt(&facts(), lists_none)] {
+        assert_left(&receipt, Kind::Child, "a forked copy");
+        assert_eq!(receipt.after.children, 1, "only these are counted as children");
+    }
+    let tree = Tree::new();
+    grandchild(&tree);
+    assert!(find_left_overs(tree.path(), tree::PROCESS).iter().any(|left| left.what.starts_with("process 401")));
+}
+
 /// On a busy machine, a child took seconds to execute its program.
 #[test]
 fn regression_a_child_of_the_target_itself_was_called_a_copy_since_a_library_stays_in_both() {

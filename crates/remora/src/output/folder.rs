@@ -180,7 +180,9 @@ impl Found {
         if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile || !is_trusted(facts.st_uid) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        Ok(rustix::fs::open(by_descriptor(&self.0), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?.into())
+        // Reading a regular file never fails for it. Opening does, where another process has a write lease: it would wait for that one.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(by_descriptor(&self.0), flags, Mode::empty())?.into())
     }
 
     /// Opens it for writing, unless it is a regular file: another user may have put one in the place of a pipe.
@@ -477,6 +479,17 @@ mod tests {
         for (name, is_trusted) in [("file", false), ("pipe", true), (".", true), ("nothing", true)] {
             assert!(read(name, is_trusted).is_err(), "{name}");
         }
+    }
+
+    /// The kernel lets a process that holds a write lease delay whoever opens the file, by 45 s (`lease-break-time`).
+    #[test]
+    fn regression_an_index_was_opened_so_that_a_lease_could_delay_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("file"), "index").expect("written");
+        let found = Folder::open(directory.path()).and_then(|folder| folder.find(OsStr::new("file"))).expect("there");
+        let file = found.open_file(|_| true).expect("opened");
+        assert!(rustix::fs::fcntl_getfl(&file).expect("known").contains(OFlags::NONBLOCK));
+        assert_eq!(io::read_to_string(file).expect("readable"), "index");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! A thread that takes too long is abandoned. The others are used again: each thread costs address space, and a limit of it or of
 //! processes may leave room for few.
 
-use crate::proc::Proc;
+use crate::proc::{Proc, this_thread_may_wait};
 use crate::process::{Process, inspect, unexamined};
 use crate::survey::Survey;
 use crate::windowed::Limit;
@@ -101,6 +101,7 @@ impl<'a> Inspectors<'a> {
         let (proc, survey, time) = (self.proc.clone(), Arc::clone(&self.survey), self.time);
         let (number, answers) = (self.started, self.sender.clone());
         let run = move || {
+            this_thread_may_wait();
             for pid in queue {
                 let look = || inspect(&proc, pid, &survey, time);
                 // A fault of ours must not hide the other processes.

@@ -7,12 +7,14 @@ use super::candidates::{Purpose, directories};
 use super::is_ours;
 use crate::error::Error;
 use crate::foreign::opened;
+use crate::proc::{Locks, Proc};
 use crate::process::Process;
 use crate::rights::Rights;
 use crate::view::{Directory, MOST_NAMES};
 use remora_symbols::TargetPath;
 use rustix::fs::{FileType, FlockOperation, Stat};
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -25,8 +27,10 @@ use std::time::Duration;
 pub struct Swept {
     /// Deleted.
     pub removed: Vec<TargetPath>,
-    /// Belongs to a run that is alive, and by which process, if that can be seen.
+    /// Belongs to a run that is alive, and by which process, if that can be seen. The first 16 of them.
     pub in_use: Vec<(TargetPath, Option<u32>)>,
+    /// How many more belong to one.
+    pub more_in_use: usize,
     /// Could not be deleted, and why.
     pub failed: Vec<(TargetPath, String)>,
 }
@@ -34,6 +38,8 @@ pub struct Swept {
 /// A file that looks dead is examined again after this long. A live run needs an instant between creating it and locking it, or listening
 /// on it.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Files in use that are kept by name. A target can make thousands that look so, and each line about one waits for its user's arguments.
+const MOST_IN_USE: usize = 16;
 
 /// Removes files that an interrupted run left within reach of `process`.
 pub fn sweep(process: &Process) -> Result<Swept, Error> {
@@ -46,15 +52,21 @@ pub fn sweep(process: &Process) -> Result<Swept, Error> {
         return Ok(swept);
     }
     std::thread::sleep(RECHECK_INTERVAL);
-    let listening = listening_names(process);
+    let users = Users::now(process);
     for Suspect { directory, name } in &suspects {
-        match judge(directory, name, (&rights, &listening)) {
-            Some(true) => swept.in_use.push((directory.path().join(name), user_of(directory, name))),
-            Some(false) => remove(directory, name, &mut swept),
+        match judge(directory, name, (&rights, &users)) {
+            Some(Use::By(user)) => swept.keep(directory.path().join(name), user),
+            Some(Use::Nobody) => remove(directory, name, &mut swept),
             None => {}
         }
     }
     Ok(swept)
+}
+
+impl Swept {
+    fn keep(&mut self, path: TargetPath, user: Option<u32>) {
+        if self.in_use.len() < MOST_IN_USE { self.in_use.push((path, user)) } else { self.more_in_use += 1 }
+    }
 }
 
 /// A file of ours that looked unused.
@@ -65,7 +77,7 @@ struct Suspect {
 
 /// The first pass: records files in use, and returns those that look dead.
 fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swept) -> Vec<Suspect> {
-    let listening = listening_names(process);
+    let users = Users::now(process);
     let mut suspects = Vec::new();
     let mut seen: Vec<TargetPath> = Vec::new();
     for path in directories(process).into_iter().chain(process.library_directory.clone()) {
@@ -84,9 +96,9 @@ fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swe
             swept.failed.push((path.clone(), more));
         }
         for name in names {
-            match judge(&directory, &name, (rights, &listening)) {
-                Some(true) => swept.in_use.push((directory.path().join(&name), user_of(&directory, &name))),
-                Some(false) => suspects.push(Suspect { directory: Rc::clone(&directory), name }),
+            match judge(&directory, &name, (rights, &users)) {
+                Some(Use::By(user)) => swept.keep(directory.path().join(&name), user),
+                Some(Use::Nobody) => suspects.push(Suspect { directory: Rc::clone(&directory), name }),
                 None => {}
             }
         }
@@ -94,11 +106,31 @@ fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swe
     suspects
 }
 
-/// Names of all listening sockets, in the target's network namespace and in ours.
-fn listening_names(process: &Process) -> Vec<OsString> {
-    let theirs = process.proc.listening(process.pid).unwrap_or_default();
-    let ours = crate::proc::Proc::default().listening(std::process::id()).unwrap_or_default();
-    theirs.into_iter().chain(ours).map(|socket| socket.path.file_name().into()).collect()
+/// Who uses files, of one look: what is read for it has no bound that is small enough to read it for each file.
+#[derive(Default)]
+struct Users {
+    /// Names of all listening sockets, in the target's network namespace and in ours. Their paths are of no use: a run binds its socket
+    /// through a descriptor of its own (`/proc/self/fd/7/NAME`).
+    listening: HashSet<OsString>,
+    locks: Locks,
+}
+
+impl Users {
+    fn now(process: &Process) -> Users {
+        let theirs = process.proc.listening(process.pid).unwrap_or_default();
+        let ours = Proc::default().listening(std::process::id()).unwrap_or_default();
+        let listening = theirs.into_iter().chain(ours).map(|socket| socket.path.file_name().into());
+        Users { listening: listening.collect(), locks: Proc::default().locks() }
+    }
+}
+
+/// Whether a live run uses a file.
+#[derive(Debug, PartialEq, Eq)]
+enum Use {
+    /// One does, by this process, if that can be seen.
+    By(Option<u32>),
+    /// None does.
+    Nobody,
 }
 
 /// The file `name` of a run as our user, with its purpose. Others may make files of such a name.
@@ -116,12 +148,14 @@ fn ours(directory: &Directory, name: &OsStr, target: &Rights) -> Option<(Purpose
 }
 
 /// Whether a live run uses a file; `None` if it is not ours.
-fn judge(directory: &Directory, name: &OsStr, (rights, listening): (&Rights, &[OsString])) -> Option<bool> {
+fn judge(directory: &Directory, name: &OsStr, (rights, users): (&Rights, &Users)) -> Option<Use> {
     let (purpose, file, stat) = ours(directory, name, rights)?;
-    Some(match purpose {
-        Purpose::Socket => listening.iter().any(|known| known == name),
-        Purpose::Library { .. } => is_locked(file, &stat),
-    })
+    let holder = users.locks.holder(stat.st_dev, stat.st_ino);
+    let is_used = match purpose {
+        Purpose::Socket => users.listening.contains(name),
+        Purpose::Library { .. } => is_locked(file).unwrap_or(holder.is_some()),
+    };
+    Some(if is_used { Use::By(holder) } else { Use::Nobody })
 }
 
 fn remove(directory: &Directory, name: &OsStr, swept: &mut Swept) {
@@ -133,19 +167,11 @@ fn remove(directory: &Directory, name: &OsStr, swept: &mut Swept) {
     }
 }
 
-/// The process that has locked a file.
-fn user_of(directory: &Directory, name: &OsStr) -> Option<u32> {
-    let (_, stat) = directory.file(name).ok()?;
-    crate::proc::Proc::default().lock_holder(stat.st_dev, stat.st_ino)
-}
-
-/// Whether a process has locked a regular file that is so far open only as a path. An empty one is not opened; its run may be about to
-/// write it.
-fn is_locked(file: OwnedFd, stat: &Stat) -> bool {
-    let Ok(file) = opened(file) else {
-        return crate::proc::Proc::default().lock_holder(stat.st_dev, stat.st_ino).is_some();
-    };
-    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+/// Whether a process has locked a regular file that is so far open only as a path; `None` if it cannot be opened. An empty one is not; its
+/// run may be about to write it.
+fn is_locked(file: OwnedFd) -> Option<bool> {
+    let file = opened(file).ok()?;
+    Some(rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK))
 }
 
 #[cfg(test)]
@@ -167,18 +193,18 @@ mod tests {
         add_watch(&watch, &device, WatchFlags::OPEN).expect("watched");
         let directory = Directory::open(root.path(), &"/".into()).expect("opens");
         let rights = Rights::of_user(0, 0, &[], 0);
-        let has_ended = AtomicBool::new(false);
+        let (has_ended, users) = (AtomicBool::new(false), Users::default());
         let judged = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !has_ended.load(Ordering::Relaxed) {
                     renameat_with(CWD, &library, CWD, &device, RenameFlags::EXCHANGE).expect("exchanged");
                 }
             });
-            let judged: Vec<_> = (0..20_000).map(|_| judge(&directory, name.as_ref(), (&rights, &[]))).collect();
+            let judged: Vec<_> = (0..20_000).map(|_| judge(&directory, name.as_ref(), (&rights, &users))).collect();
             has_ended.store(true, Ordering::Relaxed);
             judged
         });
-        assert!(judged.contains(&Some(false)) && judged.contains(&None), "each of them was there");
+        assert!(judged.contains(&Some(Use::Nobody)) && judged.contains(&None), "each of them was there");
         let mut space = [std::mem::MaybeUninit::uninit(); 4096];
         assert_eq!(Reader::new(&watch, &mut space).next().err(), Some(Errno::AGAIN), "opened");
     }

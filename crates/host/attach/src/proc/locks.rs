@@ -1,14 +1,39 @@
 //! `/proc/locks`: who has locked which file.
 
-/// Who holds a lock by flock(2) on a file, by its device and inode there. Of processes in other pid namespaces the kernel shows none; and a
-/// file system of several devices (overlayfs, btrfs) may give another one for the file.
-pub(crate) fn parse_lock_holder(locks: &str, device: u64, inode: u64) -> Option<u32> {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let file = format!("{major:02x}:{minor:02x}:{inode}");
-    locks.lines().find_map(|line| match *line.split_ascii_whitespace().collect::<Vec<_>>() {
-        [_, "FLOCK", _, "READ" | "WRITE", holder, locked, ..] if locked == file => holder.parse().ok(),
-        _ => None,
-    })
+use std::collections::HashMap;
+
+/// A file: major and minor number of its device, and its inode.
+type FileId = ((u32, u32), u64);
+
+/// Who holds a lock by flock(2) on which file. Of processes in other pid namespaces the kernel shows none; and a file system of several
+/// devices (overlayfs, btrfs) may give another one for the file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Locks(HashMap<FileId, u32>);
+
+impl Locks {
+    /// Reads the text of `locks`.
+    pub(crate) fn parse(locks: &str) -> Locks {
+        Locks(locks.lines().filter_map(parse_line).collect())
+    }
+
+    /// Who has locked the file of this device and inode; one of several with a shared lock.
+    pub(crate) fn holder(&self, device: u64, inode: u64) -> Option<u32> {
+        let file = ((rustix::fs::major(device), rustix::fs::minor(device)), inode);
+        self.0.get(&file).copied()
+    }
+}
+
+/// A file and the holder of its lock.
+fn parse_line(line: &str) -> Option<(FileId, u32)> {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let (kind, _, access) = (words.next()?, words.next()?, words.next()?);
+    if kind != "FLOCK" || !["READ", "WRITE"].contains(&access) {
+        return None;
+    }
+    let (holder, mut file) = (words.next()?.parse().ok()?, words.next()?.split(':'));
+    let mut number = || u32::from_str_radix(file.next()?, 16).ok();
+    let device = (number()?, number()?);
+    Some(((device, file.next()?.parse().ok()?), holder))
 }
 
 #[cfg(test)]
@@ -27,9 +52,9 @@ mod tests {
         assert_eq!(holder(), Some(std::process::id()));
         let line = "1: FLOCK  ADVISORY  WRITE 20447 fe:00:8552973 0 EOF";
         let device = rustix::fs::makedev(0xfe, 0);
-        assert_eq!(parse_lock_holder(line, device, 8_552_973), Some(20_447));
+        assert_eq!(Locks::parse(line).holder(device, 8_552_973), Some(20_447));
         for (other, inode) in [("POSIX", 8_552_973), ("FLOCK", 855_297), ("-> FLOCK", 8_552_973)] {
-            assert_eq!(parse_lock_holder(&line.replace("FLOCK", other), device, inode), None);
+            assert_eq!(Locks::parse(&line.replace("FLOCK", other)).holder(device, inode), None);
         }
     }
 }

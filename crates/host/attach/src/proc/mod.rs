@@ -10,10 +10,12 @@ mod stat;
 mod waiting;
 
 pub use crate::status::{Capability, Status, parse_status};
+pub(crate) use locks::Locks;
 pub use mounts::{Mount, parse_mounts};
 pub use sockets::{ListeningSocket, parse_listening};
 pub use stat::{Stat, parse_stat};
-pub use waiting::read_while_it_answers;
+pub(crate) use waiting::this_thread_may_wait;
+pub use waiting::{in_time, read_while_it_answers};
 
 use remora_symbols::{MapEntry, TargetPath, TargetText, parse_maps};
 use rustix::io::Errno;
@@ -108,8 +110,13 @@ impl Proc {
 
     /// Who has locked the file of this device and inode by flock(2), if that can be seen.
     pub fn lock_holder(&self, device: u64, inode: u64) -> Option<u32> {
-        let locks = read_bounded(&self.root.join("locks")).ok()?;
-        locks::parse_lock_holder(&String::from_utf8_lossy(&locks), device, inode)
+        self.locks().holder(device, inode)
+    }
+
+    /// All locks by flock(2) that can be seen, of one look: any user can hold a hundred thousand.
+    pub(crate) fn locks(&self) -> Locks {
+        let locks = read_bounded(&self.root.join("locks")).unwrap_or_default();
+        Locks::parse(&String::from_utf8_lossy(&locks))
     }
 
     /// All process ids, in order; those that vanish meanwhile are no error.
@@ -141,7 +148,7 @@ impl Proc {
 
     /// Target of a link of a process, unchanged.
     pub fn link(&self, pid: u32, name: &str) -> io::Result<TargetPath> {
-        std::fs::read_link(self.path(pid, name)).map(TargetPath::from)
+        read_while_it_answers(&self.path(pid, name), |path| std::fs::read_link(path).map(TargetPath::from))
     }
 
     /// The process's `stat`.
@@ -150,10 +157,15 @@ impl Proc {
         parse_stat(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat is not as proc(5) describes"))
     }
 
+    /// The process's `status`, whose capabilities may be those of another user namespace.
+    pub(crate) fn status_without_namespaces(&self, pid: u32) -> io::Result<Status> {
+        self.read(pid, "status").map(|bytes| parse_status(&bytes))
+    }
+
     /// The process's `status`. For a process in another or unknown user namespace, without capabilities: those apply only to that
     /// namespace, and any user can create one.
     pub fn status(&self, pid: u32) -> io::Result<Status> {
-        let mut status = self.read(pid, "status").map(|bytes| parse_status(&bytes))?;
+        let mut status = self.status_without_namespaces(pid)?;
         let namespaces = (self.link(pid, "ns/user"), own_link("ns/user"));
         if !matches!(namespaces, (Ok(theirs), Ok(ours)) if theirs == ours) {
             status.capabilities = 0;

@@ -66,7 +66,13 @@ impl Tree {
     /// Adds a child of the first thread.
     pub fn child(&self, id: u32, name: &str, state: char, maps: &str) {
         self.append("100/task/100/children", &format!("{id} "));
+        self.child_of(PROCESS, id, name, maps);
         self.write(&format!("{id}/stat"), &stat(id, PROCESS, 7000, state));
+    }
+
+    /// Adds a process with this parent, in whose list it is not.
+    pub fn child_of(&self, parent: u32, id: u32, name: &str, maps: &str) {
+        self.write(&format!("{id}/stat"), &stat(id, parent, 7000, 'S'));
         self.write(&format!("{id}/status"), &Status::named(name).text());
         self.write(&format!("{id}/maps"), maps);
     }

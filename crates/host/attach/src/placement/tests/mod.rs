@@ -235,6 +235,37 @@ fn att_18_a_sweep_takes_what_is_dead_and_leaves_what_lives_or_is_not_ours() {
     assert_eq!(made.names_in("scratch").len(), 6);
 }
 
+/// A target's thousands of files in use, with a hundred thousand locks, kept `detach` busy for hours.
+#[test]
+fn regression_the_locks_of_all_processes_were_read_again_for_each_file_in_use() {
+    let made = MadeUp::core_clr();
+    let process = made.find();
+    let _locked: Vec<_> = (0..100)
+        .map(|number| {
+            let name = format!("libremora_agent-{number:016x}.so");
+            made.write("scratch", &name, b"in use");
+            let file = File::open(made.in_root("scratch").join(name)).expect("just written");
+            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).expect("locked");
+            file
+        })
+        .collect();
+    let text = std::fs::read("/proc/locks").expect("readable").len() as u64;
+    let before = bytes_read();
+    let swept = sweep(&process).expect("swept");
+    let read = bytes_read() - before;
+    // Other tests lock files, too, and everything else that is read has some kilobytes.
+    assert!(read < 2 * text + (64 << 10), "{read} bytes, of locks of {text}");
+    assert_eq!((swept.in_use.len(), swept.more_in_use), (16, 84));
+    assert!(swept.in_use.iter().all(|(_, user)| *user == Some(std::process::id())), "{:?}", swept.in_use);
+}
+
+/// Bytes that this thread has read of files.
+fn bytes_read() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/io").expect("the kernel counts them");
+    let count = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+    count.and_then(|count| count.parse().ok()).expect("a number")
+}
+
 /// As many as are looked at in a directory had the names of Remora's files, and belonged to somebody else.
 #[test]
 fn files_of_another_user_hid_those_that_an_interrupted_run_had_left() {
