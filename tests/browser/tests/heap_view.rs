@@ -206,7 +206,7 @@ fn a_type_an_object_and_its_neighbours_are_reported_with_the_right_numbers() {
     assert_eq!(page.text(FACTS), "@0x48c0; Shop.Order; Shop; 48 B; 268 B in 2 objects (1.5 % of the heap)");
     assert_eq!(
         page.text(PATH),
-        "Why it is aliveheld by a root: static, Shop.Cache.instanceCache@0x1000static Cache.instance17.3 KiBobject[]@0x2000via orders17.3 KiBOrder@0x48c0via [99]268 B"
+        "Why it is aliveheld by a root: static, Shop.Cache.instanceCache@0x1000static Cache.instance17.3 KiBvia ordersobject[]@0x200017.3 KiBvia [99]Order@0x48c0268 B"
     );
     let neighbours = page.text(
         "[...document.querySelectorAll('#details section:not(.path)')].map((part) => part.textContent).join('; ')",

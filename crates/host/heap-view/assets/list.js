@@ -24,7 +24,7 @@ const heldBy = (row) =>
   row.held_by === undefined ? [] : [element("span", { className: "field", title: plain(row.held_by) }, `static ${shortField(row.held_by)}`)];
 
 /** The field or element by which it refers, or is referred to, if it is known. */
-const via = (row) => (row.field === undefined ? [] : [element("span", { className: "field", title: plain(row.field) }, `via ${plain(row.field)}`)]);
+export const via = (row) => (row.field === undefined ? [] : [element("small", { className: "via" }, `via ${plain(row.field)}`)]);
 
 /** The name of an object, as a button that shows it. */
 export const objectButton = (row) =>
@@ -32,11 +32,11 @@ export const objectButton = (row) =>
     ? element("span", { className: "virtual" }, row.name)
     : element("button", { className: "link", title: plain(row.name), onclick: () => showObject(row.id) },
         element("bdi", {}, short(row.name)), element("span", { className: "address" }, `@${row.address}`),
-        ...heldBy(row), ...via(row));
+        ...heldBy(row));
 
 /** An object in a table. */
 export const objectRow = (row) =>
-  element("tr", {}, element("td", {}, objectButton(row)), number(bytes(row.own)), number(bytes(row.retained)));
+  element("tr", {}, element("td", {}, objectButton(row), ...via(row)), number(bytes(row.own)), number(bytes(row.retained)));
 
 /** A table of objects. */
 export const objectTable = () =>

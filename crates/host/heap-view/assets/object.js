@@ -2,7 +2,7 @@
 
 import { ask } from "./ask.js";
 import { byId, bytes, count, counted, element, percent, plain } from "./text.js";
-import { fill, objectButton, objectRow, objectTable } from "./list.js";
+import { fill, objectButton, objectRow, objectTable, via } from "./list.js";
 import { go, showType } from "./place.js";
 
 let whole = 0;
@@ -26,7 +26,7 @@ const list = (title, total, question, parameters) => {
 };
 
 const chain = (rows, hiddenBehind, hidden) => {
-  const items = rows.map((row) => element("li", {}, objectButton(row), element("span", { className: "size" }, bytes(row.retained))));
+  const items = rows.map((row) => element("li", {}, ...via(row), objectButton(row), element("span", { className: "size" }, bytes(row.retained))));
   if (hidden !== "") items.splice(hiddenBehind, 0, element("li", { className: "hidden-part" }, hidden));
   return element("ol", { className: "chain" }, ...items);
 };
