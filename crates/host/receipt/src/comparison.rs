@@ -192,7 +192,11 @@ impl Case<'_> {
 
     fn why_our_child(&self, child: &Child) -> Option<String> {
         // A child that the target itself forks has what stays in the target, too, until it executes its program.
-        if let Some(library) = child.library.as_ref().filter(|library| !self.was_inert(library)) {
+        // A child with a library that the target never had is being recorded itself.
+        let is_anothers =
+            |library: &str| !self.facts.library.is_empty() && !self.is_own(library) && !self.has_mapped(library);
+        let is_copied = |library: &&String| !is_anothers(library) && !self.was_inert(library);
+        if let Some(library) = child.library.as_ref().filter(is_copied) {
             return Some(format!("a forked copy of the target, with {library} in it, did not end"));
         }
         let earlier = self.before.family().any(|known| known.id == child.id && known.start_time == child.start_time);
@@ -308,6 +312,10 @@ impl Case<'_> {
     /// Whether a library is the one of this attach, which may have been mapped before (musl).
     fn is_own(&self, path: &str) -> bool {
         is_library(path) && file_name(path) == self.facts.library
+    }
+
+    fn has_mapped(&self, path: &str) -> bool {
+        [self.before, self.after].iter().any(|when| when.mappings.ours.iter().any(|known| known.path == path))
     }
 
     /// Whether a library was mapped before and was inert. Mostly its name shows that. A library in memory and one on musl keep their names:

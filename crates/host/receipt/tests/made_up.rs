@@ -214,6 +214,11 @@ fn det_14_children_are_left_by_id_by_library_or_by_name() {
     assert_left(&receipt(&facts, |tree| tree.child(401, "x", 'S', LIBRARY)), Kind::Child, "a forked copy");
     assert_left(&receipt(&facts, |tree| tree.child(402, "remora", 'Z', "")), Kind::Child, "exit status");
     assert!(receipt(&facts, |tree| tree.child(403, "x", 'Z', "")).clean());
+    // It is being recorded itself.
+    let another = "1000-2000 r-xp 0 08:01 5 /tmp/libremora_agent-0123456789abcdef.so\n";
+    let facts = Facts { library: "libremora_agent-1.so".into(), ..facts };
+    assert!(receipt(&facts, |tree| tree.child(404, "x", 'S', another)).clean());
+    assert_left(&receipt(&facts, |tree| tree.child(401, "x", 'S', LIBRARY)), Kind::Child, "a forked copy");
 }
 
 /// A child of the target forked once more, without exec: the library stayed mapped there, and the receipt was clean.
