@@ -34,7 +34,7 @@ const REAL_TIME: u64 = !0 << 33;
 const CHEAP_RESIDENT_KIB: u64 = 256 << 10;
 
 /// Time for a look at a process: some seconds at most, unless it keeps the reader waiting.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Snapshot {
     /// Reads process `process_id` through `proc_root` (`/proc`, or a tree like it). Threads that end meanwhile are skipped; unreadable
@@ -45,7 +45,7 @@ impl Snapshot {
     pub fn take(proc_root: &Path, process_id: u32) -> Result<Snapshot> {
         let root = proc_root.to_owned();
         let look = move |_: &Path| Ok(Snapshot::take_now(&root, process_id));
-        let taken = in_time(&proc_root.join(process_id.to_string()), PATIENCE, look);
+        let taken = in_time(&proc_root.join(process_id.to_string()), TIMEOUT, look);
         taken.unwrap_or_else(|source| Err(Error::Unreadable { process_id, source }))
     }
 

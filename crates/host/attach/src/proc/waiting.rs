@@ -32,7 +32,7 @@ const LOCKED: [&str; 14] = [
     "wchan",
 ];
 /// How long to wait for one: `smaps_rollup` of a large process takes a second or two.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Stack of a thread that reads one.
 const STACK: usize = 256 << 10;
 
@@ -57,7 +57,7 @@ pub fn read_while_it_answers<T: Send + 'static>(
     path: &Path,
     read: impl FnOnce(&Path) -> io::Result<T> + Send + Clone + 'static,
 ) -> io::Result<T> {
-    if is_locked(path) { in_time(path, PATIENCE, read) } else { read(path) }
+    if is_locked(path) { in_time(path, TIMEOUT, read) } else { read(path) }
 }
 
 fn is_locked(path: &Path) -> bool {
@@ -71,7 +71,7 @@ fn is_locked(path: &Path) -> bool {
 /// Those of `read`; `ETIMEDOUT` if it was abandoned, now or earlier, and has not ended since.
 pub fn in_time<T: Send + 'static>(
     path: &Path,
-    patience: Duration,
+    timeout: Duration,
     read: impl FnOnce(&Path) -> io::Result<T> + Send + Clone + 'static,
 ) -> io::Result<T> {
     if MAY_WAIT.get() {
@@ -94,7 +94,7 @@ pub fn in_time<T: Send + 'static>(
         // Under a limit of threads, the read may wait.
         return read(path);
     };
-    match answer.recv_timeout(patience) {
+    match answer.recv_timeout(timeout) {
         Ok(answer) => answer,
         Err(_) => {
             let mut abandoned = abandoned();
