@@ -72,8 +72,8 @@ pub fn open_named_file(path: &Path) -> io::Result<File> {
     Ok(open_link(path)?)
 }
 
-/// Opens a regular file for reading that is so far open only as a path, unless it is the kernel's: sysfs shows root all registers of a PCI
-/// device, and reading `/proc/kmsg` takes its data away from others. A file of size 0 may be on a file system that is not known here.
+/// Opens a path descriptor of a regular file for reading, unless the file is the kernel's. Sysfs shows root all registers of a PCI device.
+/// Reading `/proc/kmsg` takes its data away from others. A file of size 0 may be on a file system unknown here.
 ///
 /// # Errors
 /// The system's; `EOPNOTSUPP` if it is a file of the kernel, `ENODATA` if it is empty.

@@ -59,8 +59,7 @@ impl Program {
         Ok((Program { proc: proc.clone(), pid, start_time: stat.start_time, vector, rights }, stat, status))
     }
 
-    /// The same without a look at the program, for a process of which only the ids are shown: none of its files is the program's, and
-    /// nothing is read that it can hold back.
+    /// For a process that is only listed: it has no file to open, and only `status` is read, which no process can hold back.
     pub(crate) fn unexamined(proc: &Proc, pid: u32) -> io::Result<(Program, Status)> {
         let status = proc.status_without_namespaces(pid)?;
         let (proc, rights) = (proc.clone(), Rights::of(&status));

@@ -66,7 +66,7 @@ pub struct ReferenceField {
 /// The objects that a field can refer to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Holds {
-    /// Any: an interface, of which the types do not say who has it, or an unknown class.
+    /// Any object: it is an interface or an unknown class, and no type lists its interfaces.
     #[serde(rename = "o")]
     Any,
     /// A string.

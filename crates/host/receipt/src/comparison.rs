@@ -192,7 +192,7 @@ impl Case<'_> {
 
     fn why_our_child(&self, child: &Child) -> Option<String> {
         // A child that the target itself forks has what stays in the target, too, until it executes its program.
-        // A child with a library that the target never had is being recorded itself.
+        // A child is being recorded itself if the target never had its library.
         let is_anothers =
             |library: &str| !self.facts.library.is_empty() && !self.is_own(library) && !self.has_mapped(library);
         let is_copied = |library: &&String| !is_anothers(library) && !self.was_inert(library);

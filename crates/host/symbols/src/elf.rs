@@ -111,7 +111,7 @@ impl ElfImage {
     }
 }
 
-/// Addresses up to the next range's start, and the symbol that is shown for them.
+/// Addresses up to the next range's start, and their symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     start: u64,

@@ -106,7 +106,7 @@ fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swe
     suspects
 }
 
-/// Who uses files, of one look: what is read for it has no bound that is small enough to read it for each file.
+/// The users of files, read once a look: `/proc/locks` is too long to read it for each file.
 #[derive(Default)]
 struct Users {
     /// Names of all listening sockets, in the target's network namespace and in ours. Their paths are of no use: a run binds its socket

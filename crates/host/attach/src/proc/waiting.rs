@@ -2,7 +2,7 @@
 //!
 //! While a process executes a program, the kernel holds its `exec_update_lock`, also while it closes files (fs/exec.c, `begin_new_exec`). A
 //! file of the user's own FUSE file system can make that last for ever. Until then, whoever reads one of [`LOCKED`] waits for the lock
-//! (tried with Linux 6.18, where ps(1) waits as well). So a thread does that which can be abandoned.
+//! (tried with Linux 6.18, where ps(1) waits as well). So another thread reads them, and can be abandoned.
 
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -44,7 +44,7 @@ thread_local! {
     static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says that this thread is abandoned if it waits, so that it reads everything itself.
+/// Marks this thread as one that is abandoned if it waits. It reads everything itself.
 pub(crate) fn this_thread_may_wait() {
     MAY_WAIT.set(true);
 }

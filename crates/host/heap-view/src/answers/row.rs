@@ -24,7 +24,7 @@ pub(super) struct Row {
     /// The static fields with it, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
     held_by: Option<String>,
-    /// The field or element by which the object before it on a path refers to it, or by which it refers to the queried one.
+    /// The field or element of the reference: on a path, from the object before to this one; among referrers, from this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) field: Option<String>,
     own: u64,

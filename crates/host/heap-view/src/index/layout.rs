@@ -25,7 +25,7 @@ pub(super) const BESIDE: u64 = 3;
 pub(super) const MOST_TYPES: u64 = 4 << 20;
 /// See [`MOST_TYPES`].
 pub(super) const MOST_NAMES: u64 = 256 << 20;
-/// See [`MOST_TYPES`]; outlines that find no room are left out.
+/// See [`MOST_TYPES`]; further outlines are left out.
 pub(super) const MOST_OUTLINES: u64 = 64 << 20;
 /// See [`MOST_TYPES`].
 pub(super) const MOST_ABOUT: u64 = 4 << 20;

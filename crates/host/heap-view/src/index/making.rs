@@ -58,7 +58,7 @@ pub fn make(parts: Parts<'_>, out: &mut dyn Write) -> Result<(), Error> {
     Making { graph, counts, sink }.sections(tree, ways, [&outlines, &about])
 }
 
-/// The outlines of the types as JSON; empty without layouts. Those that find no room are without fields.
+/// The outlines of the types as JSON; empty without layouts. Beyond the room, they are without fields.
 fn outlines(graph: &HeapGraph, layouts: &Layouts) -> Vec<u8> {
     if layouts.is_empty() {
         return Vec::new();
