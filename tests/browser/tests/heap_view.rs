@@ -213,7 +213,7 @@ fn a_type_an_object_and_its_neighbours_are_reported_with_the_right_numbers() {
     );
     assert_eq!(
         neighbours,
-        "Referred to by 1ObjectOwnRetainedobject[]@0x2000via [99]824 B17.3 KiB; Refers to 1ObjectOwnRetainedstring@0x16300220 B220 B"
+        "Referred to by 1ObjectOwnRetainedobject[]@0x2000via [99]824 B17.3 KiB; Refers to 1ObjectOwnRetainedstring@0x16300via text220 B220 B"
     );
     page.click("#details section:last-child tbody button");
     assert_eq!(page.text(HEADING), "string");

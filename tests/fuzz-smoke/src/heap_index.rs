@@ -13,8 +13,8 @@ pub(crate) fn heap_index(bytes: &[u8]) -> bool {
             let all = [record.children, record.references, record.referrers];
             all.into_iter().try_for_each(|list| index.part(list, 0..list.length).map(drop))?;
             let left = remora_heap::Allowance::new(1 << 20);
-            for target in index.part(record.references, 0..2)? {
-                index.field_between(&record, target, &left)?;
+            if let Some(fields) = index.fields(&record)? {
+                index.part(record.references, 0..2)?.into_iter().for_each(|target| _ = fields.to(target, &left));
             }
             index.object_before(record.address).map(drop)
         });

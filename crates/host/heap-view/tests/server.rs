@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{HOSTILE_NAME, KEY, TEXTS, bytes_of, file_of, index_of, ring, shop};
+use support::{ARRAY, HOSTILE_NAME, KEY, TEXTS, bytes_of, file_of, index_of, ring, shop};
 
 impl Running {
     /// `127.0.0.1:PORT` and the secret.
@@ -165,6 +165,9 @@ fn a_path_and_the_referrers_name_the_fields() {
     assert_eq!(fields(path), [None, name("orders"), name("[2]"), name("text")]);
     let referrers = &server.answer(&format!("referrers?id={text}"))["rows"];
     assert_eq!(fields(referrers), [name("text")]);
+    let array = shop().object_at(ARRAY).expect("it was added").0;
+    let references = &server.answer(&format!("references?id={array}&from=2&count=2"))["rows"];
+    assert_eq!(fields(references), [name("[2]"), name("[3]")]);
 }
 
 #[test]

@@ -54,7 +54,10 @@ pub(crate) fn answer(index: &Index, file: &str, question: &str, query: &str) -> 
         "map" => Ok(json!(map::map(index, query.id(index)?)?)),
         "children" => rows(index.record(query.id(index)?)?.children),
         "object" => Ok(json!(object::object(index, query.object(index)?)?)),
-        "references" => rows(index.record(query.object(index)?)?.references),
+        "references" => {
+            let from = index.record(query.object(index)?)?;
+            Ok(json!(row::references(index, &from, query.places()?)?))
+        }
         "referrers" => {
             let id = query.object(index)?;
             Ok(json!(row::referrers(index, (id, &index.record(id)?), query.places()?)?))

@@ -89,7 +89,7 @@ fn path(index: &Index, id: Id, record: &Record) -> Result<Option<Path>, NoAnswer
         let record = index.record(on)?;
         next = record.step;
         if let Some(last) = objects.last_mut() {
-            last.field = index.field_between(&record, from, &left)?;
+            last.field = index.fields(&record)?.and_then(|fields| fields.to(from, &left));
         }
         from = on;
         objects.push(Row::of(index, on, &record));

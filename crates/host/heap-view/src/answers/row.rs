@@ -24,7 +24,8 @@ pub(super) struct Row {
     /// The static fields with it, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
     held_by: Option<String>,
-    /// The field or element of the reference: on a path, from the object before to this one; among referrers, from this one.
+    /// The field or element of the reference: on a path and in a list of references, to this object; in one of referrers, of
+    /// this object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) field: Option<String>,
     own: u64,
@@ -66,13 +67,24 @@ impl Row {
     }
 }
 
-/// Objects that refer to `to`, each with the field.
+/// Objects that refer to an object, each with its field.
 pub(super) fn referrers(index: &Index, to: (Id, &Record), places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
-    let (list, left) = (to.1.referrers, allowance());
-    let mut page = page(index, list, places)?;
+    let (mut page, left) = (page(index, to.1.referrers, places)?, allowance());
     for row in &mut page.rows {
         let from = index.id(row.id).map(|id| index.record(id)).transpose()?;
-        row.field = from.map(|from| index.field_between(&from, to.0, &left)).transpose()?.flatten();
+        let fields = from.map(|from| index.fields(&from)).transpose()?.flatten();
+        row.field = fields.and_then(|fields| fields.to(to.0, &left));
+    }
+    Ok(page)
+}
+
+/// Objects that an object refers to, each with the object's field.
+pub(super) fn references(index: &Index, from: &Record, places: Range<u64>) -> Result<Page<Row>, NoAnswer> {
+    let (mut page, left) = (page(index, from.references, places)?, allowance());
+    if let Some(fields) = index.fields(from)? {
+        for (place, row) in (page.from..).zip(&mut page.rows) {
+            row.field = index.id(row.id).and_then(|to| fields.at(place, to, &left));
+        }
     }
     Ok(page)
 }

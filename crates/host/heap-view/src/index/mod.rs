@@ -65,6 +65,29 @@ pub struct List {
     pub length: u64,
 }
 
+/// The references of an object.
+#[derive(Debug)]
+pub struct Fields<'a> {
+    outlines: &'a [Outline],
+    refers: &'a Refers,
+    /// The object's size.
+    bytes: u64,
+    targets: Vec<(u32, TypeIx)>,
+}
+
+impl Fields<'_> {
+    /// The field or the element by which the object refers to `to`, as [`Refers::field_of`] writes it; `None` if it is not known.
+    pub fn to(&self, to: Id, left: &Allowance) -> Option<String> {
+        self.refers.field_of(self.outlines, (self.bytes, &self.targets), to.0, left)
+    }
+
+    /// The same for the reference at a place of the object's list: several elements of an array can refer to one object.
+    pub fn at(&self, place: u64, to: Id, left: &Allowance) -> Option<String> {
+        let known = self.to(to, left)?;
+        Some(if *self.refers == Refers::Elements { format!("[{place}]") } else { known })
+    }
+}
+
 impl Index {
     /// Opens the index in `file`, if it belongs to the snapshot with this `key`.
     ///
@@ -145,12 +168,11 @@ impl Index {
         self.list(Section::OfTypes, of.first.0, of.first.1)
     }
 
-    /// The field or the element by which one object refers to another, as [`Refers::field_of`](remora_heap::Refers::field_of) writes it;
-    /// `None` if it is not known.
+    /// The references of an object, to find their fields; `None` if those are not known.
     ///
     /// # Errors
     /// See [`Index::record`].
-    pub fn field_between(&self, from: &Record, to: Id, left: &Allowance) -> Result<Option<String>, Error> {
+    pub fn fields(&self, from: &Record) -> Result<Option<Fields<'_>>, Error> {
         let outlines = self.outlines()?;
         let Some(refers) = from.type_ix.and_then(|of| outlines.get(of as usize)?.refers.as_ref()) else {
             return Ok(None);
@@ -159,14 +181,13 @@ impl Index {
         if from.references.length > most {
             return Ok(None);
         }
-        let targets = self.part(from.references, 0..most)?;
         let typed = |target: Id| {
             // The index of an element needs no types.
             let of = if *refers == Refers::Elements { None } else { self.record(target)?.type_ix };
             Ok((target.0, TypeIx(of.unwrap_or(u32::MAX))))
         };
-        let targets: Vec<(u32, TypeIx)> = targets.into_iter().map(typed).collect::<Result<_, Error>>()?;
-        Ok(refers.field_of(&outlines[..], (from.own, &targets), to.0, left))
+        let targets = self.part(from.references, 0..most)?.into_iter().map(typed).collect::<Result<_, Error>>()?;
+        Ok(Some(Fields { outlines, refers, bytes: from.own, targets }))
     }
 
     /// The outlines of the types; none if the snapshot has no fields.
