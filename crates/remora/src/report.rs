@@ -2,6 +2,7 @@
 
 mod application;
 mod findings;
+pub(crate) use findings::problems;
 mod json;
 mod method;
 mod text;

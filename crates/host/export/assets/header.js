@@ -28,6 +28,8 @@ const fillHeader = (model) => {
     tile("Lost", lost === 0 ? "none" : percent(lost, loss.taken), lost === 0 ? "" : plural(lost, "sample", "samples"), toneOfLoss(lost, loss.taken)),
   );
   fillAccount(model);
+  byId("problems").append(...model.problems.map((problem) => element("li", {}, element("b", {}, "Problem: "), problem)));
+  byId("problems").hidden = model.problems.length === 0;
   byId("notes").append(...about.notes.map((note) => element("li", {}, note)));
   byId("notes").hidden = about.notes.length === 0;
 };

@@ -42,10 +42,23 @@ const BLOCKED: &str = "[blocked]";
 /// Those of `out`; and [`TooLarge`], inside an [`io::Error`], before anything is written.
 pub fn write(profile: &Profile, format: Format, rule: &ApplicationRule, out: &mut dyn Write) -> io::Result<()> {
     match format {
-        Format::Html => html::write(profile, rule, out),
+        Format::Html => write_page(profile, rule, &[], out),
         Format::Folded => folded::write(profile, out),
         Format::Speedscope => speedscope::write(profile, out),
         Format::Pprof => pprof::write(profile, out),
         Format::Firefox => firefox::write(profile, out),
     }
+}
+
+/// Writes a page with `problems` in words above its tables.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_page(
+    profile: &Profile,
+    rule: &ApplicationRule,
+    problems: &[String],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    html::write(profile, rule, problems, out)
 }

@@ -2,14 +2,22 @@
 
 use super::method::{Method, name, place, without_parameters};
 use crate::console::{Page, line};
-use remora_profile::{ApplicationTime, Event, Finding, FrameIx, PoolTime, Problem, Profile};
+use remora_profile::{ApplicationRule, ApplicationTime, Event, Finding, FrameIx, PoolTime, Problem, Profile};
 use remora_terminal::duration::show;
 use serde::Serialize;
 
 /// A paragraph for each problem.
 pub(crate) fn text(profile: &Profile, time: &ApplicationTime) -> Page {
-    let findings = Finding::all(profile, time);
-    findings.iter().map(|finding| line(format!("problem: {}", words(profile, &time.pool, finding)))).sum()
+    all(profile, time).into_iter().map(|words| line(format!("problem: {words}"))).sum()
+}
+
+/// The problems of a whole recording, for its page.
+pub(crate) fn problems(profile: &Profile, rule: &ApplicationRule) -> Vec<String> {
+    all(profile, &ApplicationTime::of(profile, rule, None))
+}
+
+fn all(profile: &Profile, time: &ApplicationTime) -> Vec<String> {
+    Finding::all(profile, time).iter().map(|finding| words(profile, &time.pool, finding)).collect()
 }
 
 fn words(profile: &Profile, pool: &PoolTime, finding: &Finding) -> String {

@@ -17,6 +17,8 @@ const NONE: i64 = -1;
 #[derive(Serialize)]
 pub(super) struct Page<'a> {
     about: About<'a>,
+    /// Known problems in words.
+    problems: &'a [String],
     loss: Account,
     /// Labels of the kinds that [`Frames::kind`] counts.
     kinds: Vec<&'static str>,
@@ -114,7 +116,7 @@ struct Attributions {
 
 impl<'a> Page<'a> {
     /// The data of `profile`, whose sums are `sums`.
-    pub fn of(profile: &'a Profile, rule: &ApplicationRule, sums: &[Sum]) -> Page<'a> {
+    pub fn of(profile: &'a Profile, rule: &ApplicationRule, problems: &'a [String], sums: &[Sum]) -> Page<'a> {
         let mut used = Used::new(profile);
         for sum in sums {
             used.stack(profile, sum.stack);
@@ -146,6 +148,7 @@ impl<'a> Page<'a> {
         }
         Page {
             about: About::of(profile),
+            problems,
             loss: Account::of(&profile.loss),
             kinds: CodeKind::ALL.map(CodeKind::label).to_vec(),
             strings: of_used(profile.strings(), &used.strings).map(String::as_str).collect(),
