@@ -79,7 +79,7 @@ fn has_problem(recorded: &Recorded, problem: &str, method: &str) {
         |row: &Value| row["problem"] == problem && row["method"].as_str().is_some_and(|name| name.starts_with(method));
     assert!(array(&application["findings"]).iter().any(is_named), "{application:#}");
     let file = recorded.output();
-    let page = remora(["convert", file.to_str().unwrap(), "--format", "html", "-o", "-"]).succeeded().text();
+    let page = remora(["convert", &file.to_string_lossy(), "--format", "html", "-o", "-"]).succeeded().text();
     let words = words.trim_start_matches("problem: ");
     assert!(page.contains(words) && page.contains(&place), "the page has it, too");
 }
