@@ -202,9 +202,11 @@ fn remove_those_of_ended_processes(user: u32) {
         return;
     }
     let proc = Proc::default();
+    // Of the others nothing is read that they can hold back.
+    let may_have_one = |namespaced: u32| free.iter().any(|name| name.contains(&format!("-{namespaced}-")));
     let name = |pid: u32| {
-        let (status, stat) = (proc.status(pid).ok()?, proc.stat(pid).ok()?);
-        Some(name_of(pid, status.namespaced_pid.unwrap_or(pid), stat.start_time))
+        let namespaced = proc.status_without_namespaces(pid).ok()?.namespaced_pid.unwrap_or(pid);
+        may_have_one(namespaced).then(|| Some(name_of(pid, namespaced, proc.stat(pid).ok()?.start_time)))?
     };
     let Ok(pids) = proc.pids() else { return };
     let running: Vec<String> = pids.into_iter().filter_map(name).collect();

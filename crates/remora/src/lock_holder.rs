@@ -26,9 +26,12 @@ fn by_memory(proc: &Proc, process_id: u32, (time, mut left): (Duration, usize)) 
     // A forked copy of the target also maps that memory, and is no recorder. A process that ends has no program any more.
     let program = proc.link(process_id, "exe").ok();
     let has_another = |other: u32| proc.link(other, "exe").is_ok_and(|its| program.as_ref() != Some(&its));
-    for other in proc.pids().ok()?.into_iter().filter(|other| *other != process_id && has_another(*other)) {
+    for other in proc.pids().ok()?.into_iter().filter(|other| *other != process_id) {
         if begun.elapsed() >= time {
             break;
+        }
+        if !has_another(other) {
+            continue;
         }
         let maps = proc.read(other, "maps").unwrap_or_default();
         if self::ring(&maps) == Some(ring) {

@@ -79,7 +79,8 @@ fn list(proc: &Proc, mut inspectors: Inspectors<'_>) -> Result<Vec<Process>, Err
         return Err(Error::io("use", of_all, io::Error::new(io::ErrorKind::NotFound, cause)));
     }
     let mut queue = Queue::of(pids.into_iter().filter(|pid| *pid != ourselves));
-    let user = |pid| proc.status(pid).map_or(0, |status| status.effective_uid);
+    // No process can hold that back.
+    let user = |pid| proc.status_without_namespaces(pid).map_or(0, |status| status.effective_uid);
     let deadline = Instant::now() + TIME_OF_A_LIST;
     let mut at_a_time = AT_A_TIME;
     let mut found = Vec::new();

@@ -125,7 +125,8 @@ impl Process {
     /// Its child with this id in the child's own namespace. If the kernel lists no children, it must also be called `name`.
     pub fn child(&self, name: &str, namespaced_pid: u32) -> Option<u32> {
         let is_it = |pid: &u32| {
-            self.proc.status(*pid).is_ok_and(|status| status.namespaced_pid.unwrap_or(*pid) == namespaced_pid)
+            let status = self.proc.status_without_namespaces(*pid);
+            status.is_ok_and(|status| status.namespaced_pid.unwrap_or(*pid) == namespaced_pid)
         };
         let is_called_so = |pid: &u32| self.proc.stat(*pid).is_ok_and(|stat| stat.name == name);
         let listed = self.proc.children(self.pid).into_iter().find(is_it);

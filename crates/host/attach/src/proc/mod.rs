@@ -158,7 +158,7 @@ impl Proc {
     }
 
     /// The process's `status`, whose capabilities may be those of another user namespace.
-    pub(crate) fn status_without_namespaces(&self, pid: u32) -> io::Result<Status> {
+    pub fn status_without_namespaces(&self, pid: u32) -> io::Result<Status> {
         self.read(pid, "status").map(|bytes| parse_status(&bytes))
     }
 

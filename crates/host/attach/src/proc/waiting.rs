@@ -14,9 +14,11 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// Files of a process that need its `exec_update_lock`, and folders of such.
-const LOCKED: [&str; 14] = [
+/// Files of a process that need its `exec_update_lock` or the lock of its memory, and folders of such. The other lock can be held back, too:
+/// by a mapping over a changed page of a FUSE file (tried).
+const LOCKED: [&str; 15] = [
     "auxv",
+    "cmdline",
     "cwd",
     "environ",
     "exe",
@@ -139,7 +141,6 @@ mod tests {
             ("/proc/1/task/2/smaps_rollup", true),
             ("/proc/1/ns/user", true),
             ("/proc/1/status", false),
-            ("/proc/1/cmdline", false),
             ("/proc/locks", false),
         ] {
             assert_eq!(is_locked(Path::new(path)), expected, "{path}");
