@@ -17,7 +17,7 @@
 
 use crate::console::note;
 use crate::failure::Failure;
-use remora_attach::proc::{Proc, read_while_it_answers};
+use remora_attach::proc::{Proc, in_time, read_while_it_answers};
 use remora_attach::{Process, TargetText};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -26,7 +26,6 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::Duration;
 
 /// Attempts to lock, since another command may be inspecting or releasing the lock.
@@ -157,13 +156,8 @@ pub(crate) fn holder_text(holder: u32) -> String {
 
 /// A process's command line; empty if it cannot be read in time.
 fn command_line(proc: &Proc, process_id: u32) -> Vec<TargetText> {
-    let (sender, words) = mpsc::channel();
-    let proc = proc.clone();
-    // A thread that is kept waiting is abandoned.
-    let read = move || _ = sender.send(proc.command_line(process_id));
-    let is_read = std::thread::Builder::new().name("command-line".to_owned()).spawn(read);
-    let read = is_read.ok().and_then(|_| words.recv_timeout(COMMAND_LINE_TIME).ok());
-    read.and_then(Result::ok).unwrap_or_default()
+    let (path, proc) = (proc.path(process_id, "cmdline"), proc.clone());
+    in_time(&path, COMMAND_LINE_TIME, move |_| proc.command_line(process_id)).unwrap_or_default()
 }
 
 fn name(process: &Process) -> String {

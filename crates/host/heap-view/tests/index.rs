@@ -260,30 +260,13 @@ fn a_cancel_and_a_full_disk_end_the_making() {
         }
     }
     let graph = shop();
-    let stopped = make(
-        Parts {
-            graph: &graph,
-            layouts: &Layouts::default(),
-            about: about(),
-            found: &|_| serde_json::Value::Null,
-            key: KEY,
-            goes_on: &|| false,
-        },
-        &mut Vec::new(),
-    );
-    assert!(matches!(stopped, Err(Error::Interrupted)));
+    let made = |goes_on: &dyn Fn() -> bool, out: &mut dyn Write| {
+        let (layouts, found) = (&Layouts::default(), &|_: &_| serde_json::Value::Null);
+        make(Parts { graph: &graph, layouts, about: about(), found, key: KEY, goes_on }, out)
+    };
+    assert!(matches!(made(&|| false, &mut Vec::new()), Err(Error::Interrupted)));
     for room in [0, 100, 5_000, bytes_of(&graph).len() - 1] {
-        let full = make(
-            Parts {
-                graph: &graph,
-                layouts: &Layouts::default(),
-                about: about(),
-                found: &|_| serde_json::Value::Null,
-                key: KEY,
-                goes_on: &|| true,
-            },
-            &mut Full(room),
-        );
+        let full = made(&|| true, &mut Full(room));
         assert!(matches!(full, Err(Error::Write(_))), "{room}");
     }
 }

@@ -167,8 +167,8 @@ fn remove(directory: &Directory, name: &OsStr, swept: &mut Swept) {
     }
 }
 
-/// Whether a process has locked a regular file that is so far open only as a path; `None` if it cannot be opened. An empty one is not; its
-/// run may be about to write it.
+/// Whether a process has locked the regular file of a path descriptor; `None` if it cannot be opened. An empty file cannot: its run may be
+/// about to write it.
 fn is_locked(file: OwnedFd) -> Option<bool> {
     let file = opened(file).ok()?;
     Some(rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK))

@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -98,7 +99,9 @@ pub fn in_time<T: Send + 'static>(
     };
     match answer.recv_timeout(timeout) {
         Ok(answer) => answer,
-        Err(_) => {
+        // It panicked.
+        Err(RecvTimeoutError::Disconnected) => Err(io::ErrorKind::Other.into()),
+        Err(RecvTimeoutError::Timeout) => {
             let mut abandoned = abandoned();
             abandoned.retain(|_, ended| !ended.load(Ordering::Acquire));
             abandoned.insert(path.to_owned(), ended);

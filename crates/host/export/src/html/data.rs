@@ -29,8 +29,11 @@ pub(super) struct Page<'a> {
     /// States which code is the application's.
     rule: String,
     attributions: Attributions,
-    /// [`Packed`], how many there are, then for each thread, stack and state: twice the distance to the thread before, and 1 if blocked; the distance to the node
-    /// before, of the same thread; 0, or the distance from there to the node with every frame of the runtime, as twice its amount, less 1 if it is backwards; weight; samples; index in [`Attributions`].
+    /// [`Packed`], how many there are, then for each thread, stack and state:
+    /// - twice the distance to the thread before, and 1 if blocked;
+    /// - the distance to the node before, of the same thread;
+    /// - the distance from there to the node with every frame of the runtime: twice its amount, less 1 if it is backwards;
+    /// - weight, samples, and index in [`Attributions`].
     values: String,
     slots: Slots,
 }
@@ -137,8 +140,7 @@ impl<'a> Page<'a> {
             values.number(u64::from(sum.thread.0 - thread) << 1 | u64::from(sum.state == State::Blocked));
             values.number((place - node) as u64);
             let expanded = places.stacks[sum.expanded.0 as usize];
-            let is_behind = expanded >= place;
-            values.number(((expanded.abs_diff(place) as u64) << 1) - u64::from(!is_behind));
+            values.number(((expanded.abs_diff(place) as u64) << 1) - u64::from(expanded < place));
             values.number(sum.weight);
             values.number(sum.samples);
             let attribution = of_stacks[sum.stack.0 as usize];
