@@ -23,7 +23,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// The C library and OpenSSL have less code than this. The runtime itself has more; it keeps frame pointers and can follow later.
 const LITTLE_CODE: u64 = 4 << 20;
 
-/// After this time, a pass compiles no further module: the others follow in the next pass.
+/// After this time, the pass before the attach compiles no further module. Nothing waits for it but the user.
+const LONGEST_FIRST_PASS: Duration = Duration::from_secs(2);
+
+/// The same for a pass during the recording, which keeps the ring waiting. The other modules follow in the next pass.
 const LONGEST_PASS: Duration = Duration::from_millis(100);
 
 /// The pause before they follow.
@@ -44,6 +47,8 @@ pub(crate) struct Unwinding {
     pause: Duration,
     /// How many large modules the next pass may compile.
     much: usize,
+    /// After this time, the next pass compiles no further module.
+    longest_pass: Duration,
     /// A module with more bytes of code is large.
     little_code: u64,
 }
@@ -58,6 +63,7 @@ impl Unwinding {
             due: Instant::now(),
             pause: FIRST_PAUSE,
             much: 0,
+            longest_pass: LONGEST_FIRST_PASS,
             little_code: LITTLE_CODE,
         }
     }
@@ -65,6 +71,7 @@ impl Unwinding {
     /// The table of the small modules, for the agent's first samples. `None` if this process can make no memory file.
     pub(crate) fn prepare(&mut self) -> Option<OwnedFd> {
         let (modules, rows, _) = self.table();
+        self.longest_pass = LONGEST_PASS;
         let memory = sealed(&encode(&modules, &rows)).ok()?;
         self.sent = modules;
         Some(memory)
@@ -77,7 +84,7 @@ impl Unwinding {
         }
         self.much = 1;
         if !self.send(control) {
-            // One large module at a time, because samples attach_agent during the pause.
+            // One large module at a time, because samples arrive meanwhile.
             self.due = Instant::now() + REST;
             return;
         }
@@ -112,7 +119,7 @@ impl Unwinding {
             let identity = identity_of(&entry);
             if !self.rules.contains_key(&identity) {
                 let is_large = entry.end - entry.start > self.little_code;
-                if (is_large && much == 0) || begun.elapsed() > LONGEST_PASS {
+                if (is_large && much == 0) || begun.elapsed() > self.longest_pass {
                     is_whole = false;
                     continue;
                 }

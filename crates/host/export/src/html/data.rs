@@ -99,8 +99,8 @@ struct Frames {
 #[derive(Serialize, Default)]
 struct Nodes {
     /// Distance back to the node's parent; 0 for outermost frames.
-    up: Vec<usize>,
-    frame: Vec<usize>,
+    up: Vec<u32>,
+    frame: Vec<u32>,
 }
 
 /// Columns of frames ([`NONE`] without an application method), except `entry` and `wait`. Each combination once.
@@ -120,32 +120,31 @@ struct Attributions {
 impl<'a> Page<'a> {
     /// The data of `profile`, whose sums are `sums`.
     pub fn of(profile: &'a Profile, rule: &ApplicationRule, problems: &'a [String], sums: &[Sum]) -> Page<'a> {
+        let mut pool = vec![false; profile.threads().len()];
+        let mut attributions = Distinct::default();
+        // The attributions of all stacks take most of the memory here, and are gone before the tables of nodes are made.
+        let of_sums = attributions.of_sums(profile, rule, sums, &mut pool);
         let mut used = Used::new(profile);
         for sum in sums {
             used.stack(profile, sum.stack);
             used.stack(profile, sum.expanded);
         }
         let places = used.number();
-        let of_stacks = Attribution::of_stacks(profile, rule);
-        let mut pool = vec![false; profile.threads().len()];
-        let mut attributions = Distinct::default();
         let mut values = Packed::default();
         values.number(sums.len() as u64);
         let (mut thread, mut node) = (0, 0);
-        for sum in sums {
+        for (sum, attribution) in sums.iter().zip(of_sums) {
             if sum.thread.0 != thread {
                 node = 0;
             }
             let place = places.stacks[sum.stack.0 as usize];
             values.number(u64::from(sum.thread.0 - thread) << 1 | u64::from(sum.state == State::Blocked));
-            values.number((place - node) as u64);
+            values.number(u64::from(place - node));
             let expanded = places.stacks[sum.expanded.0 as usize];
-            values.number(((expanded.abs_diff(place) as u64) << 1) - u64::from(expanded < place));
+            values.number((u64::from(expanded.abs_diff(place)) << 1) - u64::from(expanded < place));
             values.number(sum.weight);
             values.number(sum.samples);
-            let attribution = of_stacks[sum.stack.0 as usize];
-            values.number(attributions.index(attribution) as u64);
-            pool[sum.thread.0 as usize] |= attribution.is_of_pool;
+            values.number(u64::from(attribution));
             (thread, node) = (sum.thread.0, place);
         }
         Page {
@@ -212,7 +211,8 @@ impl Account {
 
 impl Frames {
     fn of(profile: &Profile, used: &Used, places: &Places) -> Frames {
-        let text = |string: Option<StringIx>| string.map_or(NONE, |string| places.strings[string.0 as usize] as i64);
+        let text =
+            |string: Option<StringIx>| string.map_or(NONE, |string| i64::from(places.strings[string.0 as usize]));
         let mut frames = Frames::default();
         for frame in of_used(profile.frames(), &used.frames) {
             frames.name.push(text(Some(frame.name)));
@@ -229,7 +229,7 @@ impl Nodes {
     fn of(profile: &Profile, used: &Used, places: &Places) -> Nodes {
         let mut nodes = Nodes::default();
         for node in of_used(profile.stacks(), &used.stacks) {
-            let place = nodes.up.len();
+            let place = nodes.up.len() as u32;
             nodes.up.push(node.parent.map_or(0, |parent| place - places.stacks[parent.0 as usize]));
             nodes.frame.push(places.frames[node.frame.0 as usize]);
         }
@@ -239,7 +239,7 @@ impl Nodes {
 
 impl Attributions {
     fn of(all: &[Attribution], places: &Places) -> Attributions {
-        let place = |frame: Option<FrameIx>| frame.map_or(NONE, |frame| places.frames[frame.0 as usize] as i64);
+        let place = |frame: Option<FrameIx>| frame.map_or(NONE, |frame| i64::from(places.frames[frame.0 as usize]));
         let (mut entries, mut waits) = (Distinct::default(), Distinct::default());
         let mut attributions = Attributions::default();
         for attribution in all {
@@ -250,6 +250,19 @@ impl Attributions {
             attributions.wait.push(waits.index(attribution.wait().code()));
         }
         Attributions { entries: entries.all, waits: waits.all, ..attributions }
+    }
+}
+
+impl Distinct<Attribution> {
+    /// The index of each sum's attribution; marks the threads of the pool.
+    fn of_sums(&mut self, profile: &Profile, rule: &ApplicationRule, sums: &[Sum], pool: &mut [bool]) -> Vec<u32> {
+        let of_stacks = Attribution::of_stacks(profile, rule);
+        let of_sum = |sum: &Sum| {
+            let attribution = of_stacks[sum.stack.0 as usize];
+            pool[sum.thread.0 as usize] |= attribution.is_of_pool;
+            self.index(attribution) as u32
+        };
+        sums.iter().map(of_sum).collect()
     }
 }
 
@@ -280,7 +293,7 @@ struct Tables<T> {
 type Used = Tables<bool>;
 
 /// The index of a used entry in the page's tables.
-type Places = Tables<usize>;
+type Places = Tables<u32>;
 
 impl Used {
     fn new(profile: &Profile) -> Used {
@@ -314,10 +327,10 @@ impl Used {
     }
 }
 
-fn numbered(used: &[bool]) -> Vec<usize> {
-    let place = |next: &mut usize, used: &bool| {
+fn numbered(used: &[bool]) -> Vec<u32> {
+    let place = |next: &mut u32, used: &bool| {
         let place = *next;
-        *next += usize::from(*used);
+        *next += u32::from(*used);
         Some(place)
     };
     used.iter().scan(0, place).collect()
