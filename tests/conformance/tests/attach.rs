@@ -111,7 +111,7 @@ fn att_11_client_data_of_any_size_arrives_intact_and_lasts_for_the_call() {
         let stage = Stage::start(runtime);
         for length in [0, 1, 2, 4096, longest_data() - 1, longest_data()] {
             let data: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251) as u8).collect();
-            let attaching = stage.attach(&data);
+            let attaching = stage.attach_at_once(&data);
             let mut init = stage.seat("InitializeForAttach");
             assert_eq!(init.data(), digest(&data), "{length} bytes");
             assert_eq!(init.done("data"), [digest(&data)], "{length} bytes, later in the call");

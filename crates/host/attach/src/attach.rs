@@ -22,7 +22,8 @@ pub struct Attach {
     pub clsid: Guid,
     /// Path of the library in the target's view.
     pub path: TargetPath,
-    /// Passed to `InitializeForAttach`.
+    /// Passed to `InitializeForAttach`. .NET Core 3.1 reads a request once, so it can refuse more data than the kernel sends in one piece
+    /// (experiment: it closes the connection after the first of two parts).
     pub client_data: Vec<u8>,
     /// Time limit for all of it. The runtime gets the same for its wait on a background GC.
     pub timeout: Duration,
