@@ -2,7 +2,7 @@
 
 mod application;
 mod findings;
-pub(crate) use findings::problems;
+pub(crate) use findings::advice;
 mod json;
 mod method;
 mod text;

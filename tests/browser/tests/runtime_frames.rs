@@ -1,4 +1,4 @@
-//! The page's choice between one frame for a run of the runtime's frames, and all of them; and the problems at its top.
+//! The page's choice between one frame for a run of the runtime's frames, and all of them; and the advice at its top.
 //! Fails where Chromium or chromedriver is missing: `apt-get install -y chromium chromium-driver`.
 
 use remora_browser::Browser;
@@ -57,15 +57,15 @@ fn frames_of_the_runtime_are_one_for_a_run_until_they_are_wanted() {
 }
 
 #[test]
-fn problems_are_at_the_top_in_words_and_are_only_text() {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("problems.html");
+fn problems_and_hints_are_at_the_top_in_words_and_are_only_text() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("advice.html");
     let mut out = File::create(&path).expect("a file to write");
-    let problems = ["spinning. 40% of it in <b>Shop</b>".to_owned()];
+    let advice = ["Problem: spinning. 40% of it in <b>Shop</b>", "Hint: -e wall"].map(str::to_owned);
     let rule = ApplicationRule::default();
-    remora_export::write_page(&Profile::default(), &rule, &problems, &mut out).expect("written");
+    remora_export::write_page(&Profile::default(), &rule, &advice, &mut out).expect("written");
     let browser = Browser::open(&path);
-    let shown = "return document.getElementById('problems').textContent";
-    assert_eq!(browser.text(shown), "Problem: spinning. 40% of it in <b>Shop</b>");
-    let browser = open("no-problems", &Profile::default());
-    assert_eq!(browser.run("return document.getElementById('problems').hidden"), true);
+    let shown = "return document.getElementById('advice').textContent";
+    assert_eq!(browser.text(shown), "Problem: spinning. 40% of it in <b>Shop</b>Hint: -e wall");
+    let browser = open("no-advice", &Profile::default());
+    assert_eq!(browser.run("return document.getElementById('advice').hidden"), true);
 }

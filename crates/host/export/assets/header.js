@@ -28,10 +28,15 @@ const fillHeader = (model) => {
     tile("Lost", lost === 0 ? "none" : percent(lost, loss.taken), lost === 0 ? "" : plural(lost, "sample", "samples"), toneOfLoss(lost, loss.taken)),
   );
   fillAccount(model);
-  byId("problems").append(...model.problems.map((problem) => element("li", {}, element("b", {}, "Problem: "), problem)));
-  byId("problems").hidden = model.problems.length === 0;
+  byId("advice").append(...model.advice.map(advice));
+  byId("advice").hidden = model.advice.length === 0;
   byId("notes").append(...about.notes.map((note) => element("li", {}, note)));
   byId("notes").hidden = about.notes.length === 0;
+};
+
+const advice = (text) => {
+  const label = text.indexOf(": ") + 2;
+  return element("li", {}, element("b", {}, text.slice(0, label)), text.slice(label));
 };
 
 /** One in a hundred is where shares in the graph begin to be in doubt. */

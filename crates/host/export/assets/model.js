@@ -48,7 +48,7 @@ const readValues = (base64) => {
 class Model {
   constructor(data) {
     this.about = data.about;
-    this.problems = data.problems;
+    this.advice = data.advice;
     this.loss = data.loss;
     this.kinds = data.kinds;
     this.threads = data.threads;

@@ -50,15 +50,10 @@ pub fn write(profile: &Profile, format: Format, rule: &ApplicationRule, out: &mu
     }
 }
 
-/// Writes a page with `problems` in words above its tables.
+/// Writes a page with `advice` above its tables: `Problem: …` or `Hint: …`.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_page(
-    profile: &Profile,
-    rule: &ApplicationRule,
-    problems: &[String],
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    html::write(profile, rule, problems, out)
+pub fn write_page(profile: &Profile, rule: &ApplicationRule, advice: &[String], out: &mut dyn Write) -> io::Result<()> {
+    html::write(profile, rule, advice, out)
 }

@@ -1,7 +1,7 @@
 //! File formats: Remora's own, and those of the exporters.
 
 use super::named_format::NamedFormat;
-use crate::report::problems;
+use crate::report::advice;
 use remora_export::Format;
 use remora_profile::{ApplicationRule, Profile};
 use std::io::{self, Write};
@@ -44,7 +44,7 @@ impl FileFormat {
     /// Writes `profile`; `rule` says which code is the application's.
     pub(crate) fn write(self, profile: &Profile, rule: &ApplicationRule, out: &mut dyn Write) -> io::Result<()> {
         match self {
-            FileFormat::Export(Format::Html) => remora_export::write_page(profile, rule, &problems(profile, rule), out),
+            FileFormat::Export(Format::Html) => remora_export::write_page(profile, rule, &advice(profile, rule), out),
             FileFormat::Export(format) => remora_export::write(profile, format, rule, out),
             FileFormat::Remora => {
                 let written = remora_recording::Writer::create(out).and_then(|writer| writer.finish(profile));

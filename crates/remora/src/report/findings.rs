@@ -1,6 +1,7 @@
 //! Known problems in words, and as JSON.
 
 use super::method::{Method, name, place, without_parameters};
+use super::text::hint;
 use crate::console::{Page, line};
 use remora_profile::{ApplicationRule, ApplicationTime, Event, Finding, FrameIx, PoolTime, Problem, Profile};
 use remora_terminal::duration::show;
@@ -11,9 +12,11 @@ pub(crate) fn text(profile: &Profile, time: &ApplicationTime) -> Page {
     all(profile, time).into_iter().map(|words| line(format!("problem: {words}"))).sum()
 }
 
-/// The problems of a whole recording, for its page.
-pub(crate) fn problems(profile: &Profile, rule: &ApplicationRule) -> Vec<String> {
-    all(profile, &ApplicationTime::of(profile, rule, None))
+/// The problems of a whole recording and the hint, for its page.
+pub(crate) fn advice(profile: &Profile, rule: &ApplicationRule) -> Vec<String> {
+    let problems = all(profile, &ApplicationTime::of(profile, rule, None)).into_iter();
+    let problems = problems.map(|words| format!("Problem: {words}"));
+    problems.chain(hint(profile).map(|words| format!("Hint: {words}"))).collect()
 }
 
 fn all(profile: &Profile, time: &ApplicationTime) -> Vec<String> {

@@ -57,21 +57,21 @@ pub(crate) fn head(profile: &Profile) -> Page {
         meta.engine
     );
     let notes = meta.notes.iter().map(|note| line(format!("note: {note}"))).sum();
-    line(head) + line(account(profile)) + notes + hint(profile).map(line).into_iter().sum()
+    line(head)
+        + line(account(profile))
+        + notes
+        + hint(profile).map(|hint| line(format!("hint: {hint}"))).into_iter().sum()
 }
 
 /// What to try, if the program hardly ran.
-fn hint(profile: &Profile) -> Option<String> {
+pub(super) fn hint(profile: &Profile) -> Option<String> {
     /// One part in 20 of a CPU.
     const IDLE: u64 = 20;
     let meta = &profile.meta;
     let used = meta.target_cpu.filter(|_| meta.event == Event::Cpu && meta.engine != Meta::RUNTIME_SAMPLER)?;
     let is_idle = meta.duration > 0 && used.saturating_mul(IDLE) < meta.duration;
     is_idle.then(|| {
-        format!(
-            "hint: the process used {} of a CPU; -e wall shows what its threads wait for",
-            percent(used, meta.duration)
-        )
+        format!("the process used {} of a CPU; -e wall shows what its threads wait for", percent(used, meta.duration))
     })
 }
 
@@ -181,7 +181,7 @@ mod tests {
     fn a_program_that_hardly_runs_gets_a_hint_to_measure_its_waits() {
         let hinted =
             |event, used, duration| hint(&Profile::new(Meta { event, target_cpu: used, duration, ..Meta::default() }));
-        let text = "hint: the process used 4.0% of a CPU; -e wall shows what its threads wait for";
+        let text = "the process used 4.0% of a CPU; -e wall shows what its threads wait for";
         assert_eq!(hinted(Event::Cpu, Some(4), 100).as_deref(), Some(text));
         assert_eq!(hinted(Event::Cpu, Some(5), 100), None);
         assert_eq!(hinted(Event::Wall, Some(0), 100), None);

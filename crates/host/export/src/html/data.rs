@@ -17,8 +17,8 @@ const NONE: i64 = -1;
 #[derive(Serialize)]
 pub(super) struct Page<'a> {
     about: About<'a>,
-    /// Known problems in words.
-    problems: &'a [String],
+    /// Known problems and hints, see [`crate::write_page`].
+    advice: &'a [String],
     loss: Account,
     /// Labels of the kinds that [`Frames::kind`] counts.
     kinds: Vec<&'static str>,
@@ -119,7 +119,7 @@ struct Attributions {
 
 impl<'a> Page<'a> {
     /// The data of `profile`, whose sums are `sums`.
-    pub fn of(profile: &'a Profile, rule: &ApplicationRule, problems: &'a [String], sums: &[Sum]) -> Page<'a> {
+    pub fn of(profile: &'a Profile, rule: &ApplicationRule, advice: &'a [String], sums: &[Sum]) -> Page<'a> {
         let mut pool = vec![false; profile.threads().len()];
         let mut attributions = Distinct::default();
         // The attributions of all stacks take most of the memory here, and are gone before the tables of nodes are made.
@@ -149,7 +149,7 @@ impl<'a> Page<'a> {
         }
         Page {
             about: About::of(profile),
-            problems,
+            advice,
             loss: Account::of(&profile.loss),
             kinds: CodeKind::ALL.map(CodeKind::label).to_vec(),
             strings: of_used(profile.strings(), &used.strings).map(String::as_str).collect(),

@@ -40,10 +40,10 @@ const SCRIPT: [&str; 17] = [
 pub(crate) fn write(
     profile: &Profile,
     rule: &ApplicationRule,
-    problems: &[String],
+    advice: &[String],
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let content = Content { profile, rule, problems, sums: sums::of(profile) };
+    let content = Content { profile, rule, advice, sums: sums::of(profile) };
     let mut rest = PAGE;
     while let Some((before, hole, after)) = next_hole(rest) {
         out.write_all(before.as_bytes())?;
@@ -64,7 +64,7 @@ fn next_hole(page: &str) -> Option<(&str, &str, &str)> {
 struct Content<'a> {
     profile: &'a Profile,
     rule: &'a ApplicationRule,
-    problems: &'a [String],
+    advice: &'a [String],
     sums: Vec<Sum>,
 }
 
@@ -73,7 +73,7 @@ impl Content<'_> {
         match hole {
             "title" => escape::text(&title(self.profile), out),
             "style" => [remora_page::STYLE, STYLE].iter().try_for_each(|part| without_comments(part, out)),
-            "profile" => escape::json(&data::Page::of(self.profile, self.rule, self.problems, &self.sums), out),
+            "profile" => escape::json(&data::Page::of(self.profile, self.rule, self.advice, &self.sums), out),
             "script" => SCRIPT.iter().try_for_each(|part| without_comments(part, out)),
             "times" => times::write(self.profile, &self.sums, out),
             _ => Err(io::Error::other(format!("assets/page.html has an unknown hole: {hole}"))),
