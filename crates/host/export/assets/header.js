@@ -9,7 +9,6 @@ const fillHeader = (model) => {
   const { about, loss, values } = model;
   const sum = (numbers) => numbers.reduce((one, other) => one + other, 0);
   byId("application").textContent = about.application || "unnamed application";
-  const started = new Date(about.startedUnixMilliseconds).toISOString().replace("T", " ").slice(0, 19);
   byId("facts").append(
     ...[
       fact("Process", `pid ${about.processId}`),
@@ -17,7 +16,7 @@ const fillHeader = (model) => {
       fact("Event", `${about.event}: ${about.eventMeaning}`),
       about.engine === "" ? null : fact("Engine", about.engine),
       fact("Asked for", `${count(about.frequency)}\u202fHz`),
-      fact("Started", `${started} UTC`),
+      fact("Started", utc(about.startedUnixMilliseconds)),
     ].filter((part) => part !== null),
   );
   const lost = sum(loss.lost.map(({ count }) => count));

@@ -1,11 +1,11 @@
 // What snapshot it is, and what is to be known before anything is believed.
 
 import { sayInferred } from "./object.js";
-import { byId, bytes, count, element, plain } from "./text.js";
+import { byId, bytes, count, element, plain, utc } from "./text.js";
 
 const tile = (name, value) => element("div", { className: "tile" }, element("dt", {}, name), element("dd", {}, value));
 
-const when = (nanoseconds) => (nanoseconds > 0 ? new Date(nanoseconds / 1e6).toLocaleString() : "");
+const when = (nanoseconds) => (nanoseconds > 0 ? utc(nanoseconds / 1e6) : "");
 
 export const showHeader = (told, all) => {
   const { about } = told;

@@ -1,6 +1,6 @@
 // How numbers and names read. What comes from a snapshot only ever becomes a text node.
 
-export { byId, element, percent } from "./common.js";
+export { byId, element, percent, utc } from "./common.js";
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 const SPACE = "\u202f";

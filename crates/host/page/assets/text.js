@@ -21,3 +21,6 @@ const percent = (part, whole) => {
   if (value < 0.1) return "<\u202f0.1\u202f%";
   return `${value.toFixed(value > 99.95 ? 0 : 1)}\u202f%`;
 };
+
+/** `2026-11-28 21:40:41 UTC`, of milliseconds since 1970. */
+const utc = (milliseconds) => `${new Date(milliseconds).toISOString().replace("T", " ").slice(0, 19)} UTC`;

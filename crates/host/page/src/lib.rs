@@ -14,4 +14,4 @@ pub const STYLE: &str = include_str!("../assets/style.css");
 pub const SCRIPT: &str = include_str!("../assets/text.js");
 
 /// The same as a module.
-pub const MODULE: &str = concat!(include_str!("../assets/text.js"), "export { element, byId, percent };\n");
+pub const MODULE: &str = concat!(include_str!("../assets/text.js"), "export { element, byId, percent, utc };\n");
