@@ -18,11 +18,17 @@ use std::path::PathBuf;
 pub struct Program {
     proc: Proc,
     pid: u32,
-    start_time: u64,
-    /// Its auxiliary vector: the random addresses in it differ after each exec, even of the same program. `None` if unreadable, empty if
-    /// nothing of the program was read.
-    vector: Option<Vec<u8>>,
+    /// `None` if only `status` was read.
+    identity: Option<Identity>,
     rights: Rights,
+}
+
+/// What only this program of this process has.
+#[derive(Debug, Clone)]
+struct Identity {
+    start_time: u64,
+    /// Its auxiliary vector, if readable: the random addresses in it differ after each exec, even of the same program.
+    vector: Option<Vec<u8>>,
 }
 
 /// The fate of a process.
@@ -56,18 +62,15 @@ impl Program {
         let vector = vector(proc, pid);
         let (stat, status) = (proc.stat(pid)?, proc.status(pid)?);
         let rights = Rights::of(&status);
-        Ok((Program { proc: proc.clone(), pid, start_time: stat.start_time, vector, rights }, stat, status))
+        let identity = Some(Identity { start_time: stat.start_time, vector });
+        Ok((Program { proc: proc.clone(), pid, identity, rights }, stat, status))
     }
 
     /// For a process that is only listed: it has no file to open, and only `status` is read, which no process can hold back.
     pub(crate) fn unexamined(proc: &Proc, pid: u32) -> io::Result<(Program, Status)> {
         let status = proc.status_without_namespaces(pid)?;
         let (proc, rights) = (proc.clone(), Rights::of(&status));
-        Ok((Program { proc, pid, start_time: 0, vector: Some(Vec::new()), rights }, status))
-    }
-
-    fn is_unexamined(&self) -> bool {
-        self.vector.as_ref().is_some_and(Vec::is_empty)
+        Ok((Program { proc, pid, identity: None, rights }, status))
     }
 
     /// The id of its process.
@@ -82,18 +85,16 @@ impl Program {
 
     /// The fate of its process. One about to end counts as ended.
     pub fn fate(&self) -> Fate {
-        if self.is_unexamined() {
-            return Fate::Same;
-        }
+        let Some(identity) = &self.identity else { return Fate::Same };
         match self.proc.stat(self.pid) {
-            Ok(stat) if stat.start_time == self.start_time && !stat.is_ending() => {}
+            Ok(stat) if stat.start_time == identity.start_time && !stat.is_ending() => {}
             // Nothing is known; whatever is done to it will fail for the same reason, and tell it.
             Err(error) if is_out_of_descriptors(&error) => return Fate::Same,
             // It executes a program, and does not get on with it.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Fate::Replaced,
             Ok(_) | Err(_) => return Fate::Ended,
         }
-        match (&self.vector, self.proc.read(self.pid, "auxv")) {
+        match (&identity.vector, self.proc.read(self.pid, "auxv")) {
             (Some(before), Ok(now)) if !now.is_empty() && *before != now => Fate::Replaced,
             _ => Fate::Same,
         }
@@ -113,11 +114,10 @@ impl Program {
     /// # Errors
     /// `ESRCH`.
     pub(crate) fn require_certainly_same(&self) -> io::Result<()> {
-        if self.is_unexamined() {
-            return Err(Errno::SRCH.into());
-        }
-        let is_same_process = self.proc.stat(self.pid).is_ok_and(|stat| stat.start_time == self.start_time);
-        let is_same = is_same_process && vector(&self.proc, self.pid) == self.vector;
+        let is_same = self.identity.as_ref().is_some_and(|known| {
+            let is_same_process = self.proc.stat(self.pid).is_ok_and(|stat| stat.start_time == known.start_time);
+            is_same_process && vector(&self.proc, self.pid) == known.vector
+        });
         if is_same { Ok(()) } else { Err(Errno::SRCH.into()) }
     }
 
