@@ -63,7 +63,7 @@ pub use memory::{Bound, Room, own_room};
 pub use placement::{
     MUSL_SUFFIX, Placed, STAYING_SUFFIX, Swept, place_library, place_library_that_may_stay, place_socket, sweep,
 };
-pub use process::Process;
+pub use process::{Process, ends_soon};
 pub use program::{Fate, Program};
 pub use remedy::{ProfilerFix, Remedy};
 pub use remora_symbols::{MapEntry, TargetPath, TargetText};

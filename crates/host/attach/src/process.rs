@@ -171,12 +171,7 @@ impl Process {
     /// Waits a moment for the process to end. A live runtime does not break or refuse a connection, and seldom fails without a reason.
     /// A dying one closes or deletes its sockets before the kernel shows it as ended.
     fn await_end(&self) {
-        for _ in 0..ENDING_CHECKS {
-            if self.require_same().is_err() {
-                return;
-            }
-            std::thread::sleep(ENDING_PAUSE);
-        }
+        ends_soon(|| self.require_same().is_err());
     }
 
     /// A better error for a failed exchange, from the fate of the process.
@@ -215,9 +210,18 @@ impl Process {
     }
 }
 
-/// Number of checks whether a process that broke a connection has ended, and the sleep in between.
-const ENDING_CHECKS: usize = 200;
-const ENDING_PAUSE: Duration = Duration::from_millis(5);
+/// Whether a process ends within a second, by `has_ended`: the kernel shows the end later than its effects.
+pub fn ends_soon(has_ended: impl Fn() -> bool) -> bool {
+    const CHECKS: usize = 200;
+    const PAUSE: Duration = Duration::from_millis(5);
+    (0..CHECKS).any(|_| {
+        let ended = has_ended();
+        if !ended {
+            std::thread::sleep(PAUSE);
+        }
+        ended
+    })
+}
 
 /// Reads everything about a process, its files for this long. `None`: it shows no sign of .NET.
 pub(crate) fn inspect(proc: &Proc, pid: u32, survey: &Survey, time: Duration) -> std::io::Result<Option<Process>> {

@@ -1,11 +1,8 @@
 //! Observes the target from outside during a recording: CPU time, mappings, whether it still runs.
 
+use remora_attach::ends_soon;
 use remora_attach::proc::{Proc, Stat};
 use std::time::{Duration, Instant};
-
-/// Number of checks whether a target that starts no thread is ending, and the sleep in between.
-const ENDING_CHECKS: usize = 200;
-const ENDING_PAUSE: Duration = Duration::from_millis(5);
 
 /// The observed process.
 #[derive(Default)]
@@ -69,13 +66,7 @@ impl Target {
 
     /// Waits a moment for [`Target::program_has_ended`].
     pub(crate) fn program_ends_soon(&self, library: &str) -> bool {
-        (0..ENDING_CHECKS).any(|_| {
-            let has_ended = self.program_has_ended(library);
-            if !has_ended {
-                std::thread::sleep(ENDING_PAUSE);
-            }
-            has_ended
-        })
+        ends_soon(|| self.program_has_ended(library))
     }
 
     /// Whether the process has ended, or is about to.
