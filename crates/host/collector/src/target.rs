@@ -2,7 +2,7 @@
 
 use remora_attach::ends_soon;
 use remora_attach::proc::{Proc, Stat};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The observed process.
 #[derive(Default)]
