@@ -26,7 +26,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Attempts to lock, since another command may be inspecting or releasing the lock.
 const TRIES: usize = 16;
@@ -36,6 +36,8 @@ const ENDING_TRIES: usize = 500;
 const PAUSE: Duration = Duration::from_millis(2);
 /// Time for the command line of a recorder. It lies in that process's memory, which its own file system may back.
 const COMMAND_LINE_TIME: Duration = Duration::from_secs(1);
+/// Time for finding the lock files of processes that are gone.
+const SWEEP_TIME: Duration = Duration::from_secs(5);
 /// How the files' names begin.
 const START: &str = "recording-";
 /// Files that are looked at in a directory at a time, in search of those that a killed recorder left.
@@ -147,7 +149,7 @@ pub(crate) fn holder_text(holder: u32) -> String {
     let command = TargetText::joined(&command_line(&proc, holder));
     // A process chooses its own name; the kernel reports its user.
     let own = rustix::process::geteuid().as_raw();
-    match proc.status(holder).map(|status| status.effective_uid) {
+    match proc.status_without_namespaces(holder).map(|status| status.effective_uid) {
         Ok(0) if own != 0 => format!("another user: process {holder} of root ({command})"),
         Ok(user) if user != own => format!("another user: process {holder} of user {user} ({command})"),
         _ => format!("process {holder} ({command})"),
@@ -196,14 +198,21 @@ fn remove_those_of_ended_processes(user: u32) {
         return;
     }
     let proc = Proc::default();
-    // Of the others nothing is read that they can hold back.
+    // Of the others nothing is read that they can hold back, and of these for some time only. A file that is left stays one more time.
+    let deadline = Instant::now() + SWEEP_TIME;
     let may_have_one = |namespaced: u32| free.iter().any(|name| name.contains(&format!("-{namespaced}-")));
     let name = |pid: u32| {
         let namespaced = proc.status_without_namespaces(pid).ok()?.namespaced_pid.unwrap_or(pid);
         may_have_one(namespaced).then(|| Some(name_of(pid, namespaced, proc.stat(pid).ok()?.start_time)))?
     };
     let Ok(pids) = proc.pids() else { return };
-    let running: Vec<String> = pids.into_iter().filter_map(name).collect();
+    let mut running = Vec::new();
+    for pid in pids {
+        running.extend(name(pid));
+        if Instant::now() > deadline {
+            return;
+        }
+    }
     for name in free.iter().filter(|name| !running.contains(name)) {
         remove(user, name);
     }

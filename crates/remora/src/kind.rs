@@ -1,7 +1,6 @@
 //! Detects, by its first bytes, a recording given instead of a snapshot, or the reverse.
 
 use crate::failure::Failure;
-use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
@@ -23,9 +22,8 @@ pub(crate) fn or_other(file: &Path, failure: Failure) -> Failure {
 
 /// `None` if the file cannot be read; then the original failure is the one to report.
 fn begin(file: &Path) -> Option<[u8; 6]> {
-    // Reading a pipe again would block.
-    fs::metadata(file).ok().filter(|metadata| metadata.is_file())?;
     let mut bytes = [0; 6];
-    File::open(file).ok()?.read_exact(&mut bytes).ok()?;
+    // No pipe: it was read already.
+    remora_heap_report::open_file(file).ok()?.read_exact(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -16,6 +16,9 @@ const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 /// The pages that list names and files of the past.
 const OLD_NAMES: &str = "docs/design/appendix/0020-names";
 
+/// The page with the threat table.
+const SECURITY: &str = "SECURITY.md";
+
 /// Files under other rules: third-party, generated, or not text.
 const NOT_OURS: [&str; 2] = ["Cargo.lock", "LICENSE"];
 
@@ -27,6 +30,7 @@ pub fn run(_: &[String]) -> Outcome<()> {
         let Ok(text) = fs::read_to_string(crate::root().join(file)) else { continue };
         findings.extend(check(file, &text).into_iter().map(|(line, what)| (file.clone(), line, what)));
     }
+    findings.extend(tests_that_are_not_there(&files).into_iter().map(|(line, what)| (SECURITY.into(), line, what)));
     if findings.is_empty() {
         println!("tidy: {} files", files.len());
         return contract::run(&["--check".into()]);
@@ -37,6 +41,29 @@ pub fn run(_: &[String]) -> Outcome<()> {
     // It has printed its findings already.
     let _ = contract::run(&["--check".into()]);
     bail!("{} untidy places", findings.len())
+}
+
+/// Names of tests in the threat table that no file has.
+fn tests_that_are_not_there(files: &[String]) -> Vec<(usize, String)> {
+    let read = |file: &String| fs::read_to_string(crate::root().join(file)).ok();
+    let code: Vec<String> = files.iter().filter(|file| file.ends_with(".rs")).filter_map(read).collect();
+    let table = read(&SECURITY.into()).unwrap_or_default();
+    let is_there = |name: &str| code.iter().any(|text| text.contains(&format!("fn {name}(")));
+    names_of_tests(&table)
+        .filter(|(_, name)| !is_there(name))
+        .map(|(line, name)| (line, format!("no test is called `{name}`")))
+        .collect()
+}
+
+/// Lines and names between backticks that read like those of tests: several words of letters with underscores.
+fn names_of_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_one = |name: &&str| {
+        name.matches('_').count() > 3
+            && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    text.lines()
+        .enumerate()
+        .flat_map(move |(at, line)| line.split('`').skip(1).step_by(2).filter(is_one).map(move |name| (at + 1, name)))
 }
 
 /// The findings in one file of any kind: line (0: the whole file), and message.

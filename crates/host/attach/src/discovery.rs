@@ -24,6 +24,9 @@ const TIME_OF_A_LIST: Duration = Duration::from_secs(15);
 const AT_A_TIME: usize = 4;
 /// Processes of one user that may keep us waiting before the others of that user come last.
 const SLOW_OF_A_USER: usize = 2;
+/// Processes that may keep us waiting at all; then each has [`SHORT_TIME`]. One user can have 65,536 user ids.
+const SLOW_OF_ALL: usize = 4;
+const SHORT_TIME: Duration = Duration::from_millis(200);
 
 /// Finds one process by its id, or by the id of one of its threads.
 pub fn find(pid: u32) -> Result<Process, Error> {
@@ -103,8 +106,9 @@ fn list(proc: &Proc, mut inspectors: Inspectors<'_>) -> Result<Vec<Process>, Err
             }
         }
         let Some(inspected) = inspectors.next() else { break };
-        if inspected.took >= TIME_IN_A_LIST {
-            queue.was_slow(user(inspected.pid));
+        let is_slow = inspected.took >= TIME_IN_A_LIST.min(inspectors.patience());
+        if is_slow && queue.was_slow(user(inspected.pid)) {
+            inspectors.wait_only(SHORT_TIME);
         }
         match inspected.found {
             Ok(process) => found.extend(process),
@@ -141,8 +145,10 @@ impl Queue {
         self.last.pop_front()
     }
 
-    fn was_slow(&mut self, user: u32) {
+    /// Returns whether there are too many by now, whoever they belong to.
+    fn was_slow(&mut self, user: u32) -> bool {
         *self.slow.entry(user).or_default() += 1;
+        self.slow.values().sum::<usize>() >= SLOW_OF_ALL
     }
 }
 

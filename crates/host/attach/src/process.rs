@@ -128,7 +128,9 @@ impl Process {
             let status = self.proc.status_without_namespaces(*pid);
             status.is_ok_and(|status| status.namespaced_pid.unwrap_or(*pid) == namespaced_pid)
         };
-        let is_called_so = |pid: &u32| self.proc.stat(*pid).is_ok_and(|stat| stat.name == name);
+        // No process can hold back its status or this, but `stat`.
+        let is_called_so =
+            |pid: &u32| self.proc.read(*pid, "comm").is_ok_and(|comm| comm.trim_ascii_end() == name.as_bytes());
         let listed = self.proc.children(self.pid).into_iter().find(is_it);
         listed.or_else(|| self.proc.pids().ok()?.into_iter().find(|pid| is_it(pid) && is_called_so(pid)))
     }

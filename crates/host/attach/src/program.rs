@@ -96,6 +96,7 @@ impl Program {
         }
         match (&identity.vector, self.proc.read(self.pid, "auxv")) {
             (Some(before), Ok(now)) if !now.is_empty() && *before != now => Fate::Replaced,
+            (_, Err(error)) if error.kind() == io::ErrorKind::TimedOut => Fate::Replaced,
             _ => Fate::Same,
         }
     }

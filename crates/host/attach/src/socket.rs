@@ -153,7 +153,7 @@ impl Name {
     }
 
     fn look_in(&self, root: &Path, directory: &TargetPath) -> Option<DiagnosticsSocket> {
-        let opened = Directory::open(root, directory).ok()?;
+        let opened = Directory::open_for(root, directory, &self.rights).ok()?;
         // Other users may have made files of that form.
         let owner = |name: &OsStr| {
             let (_, stat) = opened.file(name).ok()?;

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 const MOST_LINKS: usize = 40;
 /// Maximum components walked.
 const MOST_COMPONENTS: usize = 512;
+/// Maximum directories kept open on the way.
+const MOST_OPEN: usize = 64;
 /// Maximum entries read of a directory, and names kept; the rest is ignored.
 const MOST_ENTRIES: usize = 1 << 20;
 pub(crate) const MOST_NAMES: usize = 1 << 10;
@@ -84,7 +86,14 @@ impl Directory {
         self.on_the_way.iter().all(|directory| directory.is_kept_by(trusted))
     }
 
-    /// Opens `path` of the view whose root directory is `root`.
+    /// Opens `path` of the view whose root directory is `root`, if the process can reach it with these rights. Otherwise it would learn from
+    /// what follows whether directories on the way exist.
+    pub(crate) fn open_for(root: &Path, path: &TargetPath, who: &Rights) -> Result<Directory, Errno> {
+        let directory = Directory::open(root, path)?;
+        if directory.reachable_by(who) { Ok(directory) } else { Err(Errno::ACCESS) }
+    }
+
+    /// Opens `path` of the view whose root directory is `root`. The caller asks [`Directory::reachable_by`].
     pub(crate) fn open(root: &Path, path: &TargetPath) -> Result<Directory, Errno> {
         match Walk::along(root, path)? {
             (walk, None) => walk.finish(root),
@@ -189,6 +198,14 @@ struct Walk {
     opened: Vec<(OwnedFd, OsString, Permissions)>,
     /// Of directories that it left again, by `..` or a link. Who may not search them would not have come this far.
     left: Vec<Permissions>,
+    /// Whether the last directory is below a process's of a `/proc`. Whoever looks up a name there can be kept waiting by that process.
+    is_in_a_process: bool,
+}
+
+/// Whether it is a directory of a `/proc`, but not its first one.
+fn is_of_a_process(directory: &OwnedFd, stat: &Stat) -> Result<bool, Errno> {
+    const FIRST: u64 = 1;
+    Ok(rustix::fs::fstatfs(directory)?.f_type == rustix::fs::PROC_SUPER_MAGIC && stat.st_ino != FIRST)
 }
 
 impl Walk {
@@ -197,13 +214,16 @@ impl Walk {
         let open = move |root: &Path| Ok(rustix::fs::open(root, flags, Mode::empty())?);
         let opened = read_while_it_answers(root, open);
         let fd = opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        let permissions = Permissions::of(&rustix::fs::fstat(&fd)?);
-        Ok(Walk { opened: vec![(fd, OsString::new(), permissions)], left: Vec::new() })
+        let stat = rustix::fs::fstat(&fd)?;
+        let is_in_a_process = is_of_a_process(&fd, &stat)?;
+        let opened = vec![(fd, OsString::new(), Permissions::of(&stat))];
+        Ok(Walk { opened, left: Vec::new(), is_in_a_process })
     }
 
     /// Goes back to the first `depth` directories.
     fn go_back(&mut self, depth: usize) {
         self.left.extend(self.opened.drain(depth..).map(|(_, _, permissions)| permissions));
+        self.is_in_a_process = false;
     }
 
     /// Walks a whole path. It ends in a directory, which was entered, or in a regular file.
@@ -240,6 +260,12 @@ impl Walk {
             return Ok(Step::Entered);
         }
         let Some((here, _, _)) = self.opened.last() else { return Err(Errno::NOENT) };
+        if self.is_in_a_process {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if self.opened.len() > MOST_OPEN {
+            return Err(Errno::NAMETOOLONG);
+        }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(here, name, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&fd)?;
@@ -249,6 +275,7 @@ impl Walk {
                 Ok(Step::Link(TargetPath::from_bytes(target.into_bytes())))
             }
             FileType::Directory => {
+                self.is_in_a_process = is_of_a_process(&fd, &stat)?;
                 self.opened.push((fd, name.to_owned(), Permissions::of(&stat)));
                 Ok(Step::Entered)
             }
@@ -298,6 +325,24 @@ mod tests {
             let found = found.as_ref().map(|found| found.path().to_str().expect("text")).map_err(|errno| *errno);
             assert_eq!(found, expected, "{path}");
         }
+    }
+
+    /// A link to `/proc/PID/root` beside a library, and root waited for a process that was executing a program.
+    #[test]
+    fn a_path_through_the_directory_of_a_process_ended_in_a_wait_for_that_process() {
+        let root = tempfile::tempdir().expect("a directory");
+        symlink("/proc/self/root/tmp", root.path().join("link")).expect("linked");
+        let view = Path::new("/");
+        let link = TargetPath::from(root.path().join("link").to_str().expect("text"));
+        for path in ["/proc/self/root", "/proc/1/root/tmp", "/proc/1/map_files/1-2", "/proc/1/task/1/cwd"] {
+            assert_eq!(Directory::open(view, &path.into()).err(), Some(Errno::OPNOTSUPP), "{path}");
+            assert_eq!(regular_file(view, &path.into()).err(), Some(Errno::OPNOTSUPP), "{path}");
+        }
+        assert_eq!(regular_file(view, &link).err(), Some(Errno::OPNOTSUPP));
+        let inside = Path::new("/proc/self/task");
+        assert_eq!(Directory::open(inside, &"/1".into()).err(), Some(Errno::OPNOTSUPP));
+        assert!(Directory::open(view, &"/proc/self".into()).is_ok());
+        assert!(Directory::open(view, &"/proc/self/../sys".into()).is_ok());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Neither can be read more than once, which reports need.
 
 use crate::Error;
+use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File, FileType};
 use std::io::{self, BufReader};
 use std::os::unix::fs::FileTypeExt;
@@ -22,14 +23,17 @@ pub(crate) fn read_file<T>(
 /// Opens a regular file.
 pub fn open_file(file: &Path) -> Result<File, Error> {
     let input = |error| Error::Open { file: file.to_owned(), error };
-    let kind = fs::metadata(file).map_err(input)?.file_type();
-    if kind.is_dir() {
-        return Err(input(io::ErrorKind::IsADirectory.into()));
-    }
-    if !kind.is_file() {
-        return Err(Error::NotAFile { file: file.to_owned(), kind: called(kind) });
-    }
-    File::open(file).map_err(input)
+    let check = |kind: FileType| match () {
+        () if kind.is_dir() => Err(input(io::ErrorKind::IsADirectory.into())),
+        () if !kind.is_file() => Err(Error::NotAFile { file: file.to_owned(), kind: called(kind) }),
+        () => Ok(()),
+    };
+    check(fs::metadata(file).map_err(input)?.file_type())?;
+    // What was a file may be a pipe by now.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = File::from(rustix::fs::open(file, flags, Mode::empty()).map_err(|errno| input(errno.into()))?);
+    check(opened.metadata().map_err(input)?.file_type())?;
+    Ok(opened)
 }
 
 fn called(kind: FileType) -> &'static str {

@@ -35,6 +35,8 @@ const CHEAP_RESIDENT_KIB: u64 = 256 << 10;
 
 /// Time for a look at a process: some seconds at most, unless it keeps the reader waiting.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// The same for one file that was placed for it.
+const TIMEOUT_OF_A_FILE: Duration = Duration::from_secs(5);
 
 impl Snapshot {
     /// Reads process `process_id` through `proc_root` (`/proc`, or a tree like it). Threads that end meanwhile are skipped; unreadable
@@ -80,9 +82,10 @@ impl Snapshot {
     }
 }
 
-/// Whether `path` exists, even as a dangling link.
+/// Whether `path` exists, even as a dangling link. The target may have put a link into its directory's place, and what that leads to may
+/// keep us waiting.
 fn presence(path: &Path) -> Presence {
-    match fs::symlink_metadata(path) {
+    match in_time(path, TIMEOUT_OF_A_FILE, |path| fs::symlink_metadata(path)) {
         Ok(_) => Presence::Present,
         // Its directory is gone, and so is the file.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -48,12 +48,19 @@ impl NameBudget {
     const LONGEST: usize = 1 << 16;
     /// Maximum bytes of all names of a file, in addition to its length: the names are in it, and few share their bytes.
     const MOST: usize = 1 << 20;
+    const MOST_OF_STUBS: usize = 8 << 20;
 
     pub(crate) fn of(file: &Elf<'_>) -> NameBudget {
         NameBudget(Self::MOST.saturating_add(file.data().len()))
     }
 
-    /// The name at an offset of a section with names; `None` if it is empty, too long or beyond the budget.
+    /// The budget of the stubs, whose names others have, too: that of the file is not spent twice.
+    pub(crate) fn of_stubs() -> NameBudget {
+        NameBudget(Self::MOST_OF_STUBS)
+    }
+
+    /// The name at an offset of a section with names; `None` if it is empty, too long, no UTF-8 or beyond the budget. As text, what is no
+    /// UTF-8 would take three times its length.
     pub(crate) fn name(&mut self, strings: &[u8], offset: u32) -> Option<String> {
         let rest = strings.get(offset as usize..)?;
         let searched = &rest[..rest.len().min(Self::LONGEST + 1).min(self.0)];
@@ -62,7 +69,8 @@ impl NameBudget {
             return None;
         };
         self.0 -= end;
-        (end > 0).then(|| String::from_utf8_lossy(&searched[..end]).into_owned())
+        let name = str::from_utf8(&searched[..end]).ok()?;
+        (end > 0).then(|| name.to_owned())
     }
 }
 
@@ -72,11 +80,12 @@ mod tests {
 
     #[test]
     fn a_name_is_searched_within_the_budget_of_its_file_only() {
-        let mut budget = NameBudget(20);
+        let mut budget = NameBudget(21);
         let mut name = |strings: &[u8], offset| budget.name(strings, offset);
         assert_eq!(name(b"\0seven by\0four\0", 1), Some("seven by".to_owned()));
         assert_eq!((name(b"\0", 0), name(b"\0", 1), name(b"\0", 7)), (None, None, None));
         assert_eq!(name(b"abc\0", 1), Some("bc".to_owned()));
+        assert_eq!(name(b"\xff\0", 0), None, "as text it would be longer than its bytes");
         assert_eq!(name(b"without an end", 0), None, "and it took what was left");
         assert_eq!(name(b"abc\0", 1), None);
         let named = |length| NameBudget(usize::MAX).name(&[vec![b'a'; length], vec![0]].concat(), 0);

@@ -21,7 +21,7 @@ pub(crate) fn plt_symbols<'a>(file: &'a Elf<'a>) -> impl Iterator<Item = Symbol>
     if file.architecture() == Architecture::X86_64 {
         let slots = slot_names(file);
         let strings = strings(file, file.elf_dynamic_symbol_table().string_section()).unwrap_or_default();
-        let mut budget = NameBudget::of(file);
+        let mut budget = NameBudget::of_stubs();
         for name in [".plt", ".plt.sec", ".plt.got"] {
             let Some((address, code, entry_size)) = section(file, name) else { continue };
             let step = if entry_size == 8 { 8 } else { 16 };

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Timeout for a runtime to start in the command.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout for finding out why none can be attached to.
+const TIMEOUT_OF_A_REASON: Duration = Duration::from_secs(10);
 /// Time between two searches for a runtime.
 const INTERVAL: Duration = Duration::from_millis(3);
 /// Time between two checks whether the command has ended.
@@ -71,7 +73,7 @@ impl Child {
             if stop.wish().is_some() {
                 return Err(Failure::Interrupted);
             }
-            if let Some(process) = self.runtimes().find(|process| process.attachable.is_ok()) {
+            if let Some(process) = self.runtimes(stop, deadline).find(|process| process.attachable.is_ok()) {
                 return Ok(process);
             }
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -80,16 +82,19 @@ impl Child {
             std::thread::sleep(INTERVAL);
         }
         // Its precondition reports why it cannot be attached to.
-        if let Some(process) = self.runtimes().next() {
+        if let Some(process) = self.runtimes(stop, Instant::now() + TIMEOUT_OF_A_REASON).next() {
             return Ok(process);
         }
         Err(Failure::NoRuntime { name: self.name.clone(), process_id: self.child.id(), seconds: TIMEOUT.as_secs() })
     }
 
     /// The processes with a runtime among the command and its descendants, in that order.
-    fn runtimes(&self) -> impl Iterator<Item = Process> {
+    fn runtimes(&self, stop: &Stop, deadline: Instant) -> impl Iterator<Item = Process> {
         let command = self.child.id();
-        std::iter::once(command).chain(descendants(command)).filter_map(|candidate| find(candidate).ok())
+        let candidates = std::iter::once(command).chain(descendants(command));
+        // Each may keep its reader waiting.
+        let in_time = move |_: &u32| !stop.is_signalled() && Instant::now() < deadline;
+        candidates.take_while(in_time).filter_map(|candidate| find(candidate).ok())
     }
 
     /// The message about the unrecorded time before the recording, which starts now.

@@ -28,9 +28,10 @@ impl Channel {
         let owner = peer(&stream)?;
         // SAFETY: takes no arguments.
         let own = unsafe { libc::geteuid() };
-        // Inside a user namespace, root from outside shows as the overflow user.
+        // Inside a user namespace, root from outside shows as the overflow user. Elsewhere that is an ordinary user.
         const OVERFLOW_USER: u32 = 65534;
-        if owner != 0 && owner != own && owner != OVERFLOW_USER {
+        let is_root_from_outside = || owner == OVERFLOW_USER && !is_whole(&read_map());
+        if owner != 0 && owner != own && !is_root_from_outside() {
             return Err(AgentError::system(libc::EACCES));
         }
         stream.set_nonblocking(true)?;
@@ -133,6 +134,16 @@ impl Drop for Channel {
     }
 }
 
+/// The user ids of this user namespace, and those outside that they stand for. Empty if unreadable.
+fn read_map() -> String {
+    std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default()
+}
+
+/// Whether such a map has each user id as itself: then nobody from outside is shown by another one.
+fn is_whole(map: &str) -> bool {
+    map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
+}
+
 fn peer(stream: &UnixStream) -> Result<u32, AgentError> {
     let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -182,4 +193,16 @@ fn receive_with_descriptor(socket: i32, bytes: &mut [u8]) -> (isize, Option<Owne
     let descriptor = unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(header).cast::<i32>()) };
     // SAFETY: the kernel has just given us this descriptor.
     (read, Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_whole;
+
+    #[test]
+    fn the_user_nobody_was_taken_for_root_from_outside_where_there_is_no_outside() {
+        assert!(is_whole("         0          0 4294967295\n"));
+        assert!(!is_whole("         0       1000          1\n         1     100000      65536\n"));
+        assert!(!is_whole(""));
+    }
 }

@@ -40,6 +40,8 @@ pub(super) struct Inspectors<'a> {
     proc: &'a Proc,
     /// For the files of each process.
     time: Duration,
+    /// How long one may keep us waiting.
+    patience: Duration,
     survey: Arc<Survey>,
     idle: Vec<Inspector>,
     /// With the process that each inspects, and since when: the oldest first.
@@ -59,6 +61,7 @@ impl<'a> Inspectors<'a> {
         Inspectors {
             proc,
             time,
+            patience: time + TIME_BESIDE,
             survey,
             idle: Vec::new(),
             busy: Vec::new(),
@@ -78,6 +81,16 @@ impl<'a> Inspectors<'a> {
     /// Threads that were ever started.
     pub(super) fn started(&self) -> usize {
         self.started
+    }
+
+    /// How long it waits for a process.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Waits for each process that long at most, from now on.
+    pub(super) fn wait_only(&mut self, patience: Duration) {
+        self.patience = self.patience.min(patience);
     }
 
     /// Begins to inspect a process.
@@ -119,7 +132,7 @@ impl<'a> Inspectors<'a> {
 
     /// Waits for the next process that is inspected or takes too long. `None`: none is being inspected.
     pub(super) fn next(&mut self) -> Option<Inspected> {
-        let due = self.busy.first()?.2 + self.time + TIME_BESIDE;
+        let due = self.busy.first()?.2 + self.patience;
         loop {
             let Ok((number, found)) = self.answers.recv_timeout(due.saturating_duration_since(Instant::now())) else {
                 let (_, pid, begun) = self.busy.remove(0);

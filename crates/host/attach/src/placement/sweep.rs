@@ -81,7 +81,7 @@ fn suspects(process: &Process, (root, rights): (&Path, &Rights), swept: &mut Swe
     let mut suspects = Vec::new();
     let mut seen: Vec<TargetPath> = Vec::new();
     for path in directories(process).into_iter().chain(process.library_directory.clone()) {
-        let Ok(directory) = Directory::open(root, &path) else { continue };
+        let Ok(directory) = Directory::open_for(root, &path, rights) else { continue };
         if seen.iter().any(|known| known == directory.path()) {
             continue;
         }
