@@ -2,6 +2,8 @@
 //!
 //! It prints only a [`Page`] or a line, and neither can send control sequences to the terminal.
 
+mod writer;
+
 use crate::failure::{Failure, Place};
 pub(crate) use remora_terminal::{Page, counted, grouped, harmless_json, line, percent, plain, titled};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,6 +12,11 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use writer::Writer;
+
+/// Standard error.
+static ERRORS: LazyLock<Writer> = LazyLock::new(|| Writer::to(Arc::new(io::stderr())));
 
 /// Whether standard output has been written to.
 static HAS_PRINTED: AtomicBool = AtomicBool::new(false);
@@ -35,7 +42,7 @@ pub(crate) fn out(page: &Page) -> Result<(), Failure> {
     }
 }
 
-/// Writes one line to standard error. Ignores write errors: there is nowhere else to report them.
+/// Writes one line to standard error, later if its reader does not read now.
 pub(crate) fn note(line: &str) {
     note_all(&self::line(line));
 }
@@ -57,8 +64,12 @@ fn write_at_once(to: &impl AsFd, text: &str) {
 
 /// Writes a page to standard error.
 pub(crate) fn note_all(page: &Page) {
-    let mut stderr = io::stderr().lock();
-    let _ = stderr.write_all(fitted(page, &stderr).as_bytes());
+    ERRORS.write(fitted(page, &io::stderr()).into_owned());
+}
+
+/// Waits until standard error has everything. Before the end of the command only: nothing is in the target then.
+pub(crate) fn flush() {
+    ERRORS.flush();
 }
 
 /// The text of a page, with lines that fit if `out` is a terminal.
@@ -88,14 +99,14 @@ impl StatusLine {
     pub(crate) fn show(&mut self, text: &str) {
         if self.terminal {
             self.shown = true;
-            let _ = write!(io::stderr().lock(), "\r\x1b[K{}", plain(text));
+            ERRORS.write_if_idle(format!("\r\x1b[K{}", plain(text)));
         }
     }
 
     /// Removes the line.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
-            let _ = write!(io::stderr().lock(), "\r\x1b[K");
+            ERRORS.write("\r\x1b[K".to_owned());
         }
     }
 }

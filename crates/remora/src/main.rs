@@ -45,13 +45,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 fn main() -> ExitCode {
+    let exit = run();
+    console::flush();
+    exit.into()
+}
+
+fn run() -> Exit {
     // A file at its size limit (`ulimit -f`) then causes a write error instead of a fatal signal.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     // Who started us may have ignored this one, and then nobody could ask how a child ended.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGCHLD, Arc::default());
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
-        Err(error) => return refused(&error).into(),
+        Err(error) => return refused(&error),
     };
     let ended = match &line.command {
         Command::Record(args) => record::run(args),
@@ -66,7 +72,7 @@ fn main() -> ExitCode {
         Command::Man(args) => shell::man(args).map(|()| Exit::Done),
         Command::LabRun(args) => lab::run_one(args),
     };
-    ended.unwrap_or_else(|failure| failed(&failure, line.command.prints_json())).into()
+    ended.unwrap_or_else(|failure| failed(&failure, line.command.prints_json()))
 }
 
 /// Reports a failure: as text on standard error, and as JSON on standard output unless a result is there.
