@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 /// single-file applications. The largest common native libraries of .NET applications, with math kernels, have some 450 MB.
 const LARGEST_FILE: u64 = 512 << 20;
 /// A file is read only if it is no larger than this part of the free memory: the target chooses its length, which costs it nothing if the
-/// file is sparse.
-const PART_FOR_A_FILE: u64 = 4;
+/// file is sparse. The functions of a file take up to six times its length: 24 bytes of it can be one.
+const PART_FOR_A_FILE: u64 = 8;
 
 /// Maximum number of bytes of all files, for all readers of a command together. The target chooses these files, and a sparse file costs it
 /// nothing.

@@ -142,9 +142,13 @@ fn ranges(symbols: &[Symbol]) -> Vec<Range> {
     ranges
 }
 
-fn preference(symbol: &Symbol) -> (u8, usize, usize, &str) {
-    let underscores = symbol.name.len() - symbol.name.trim_start_matches('_').len();
-    (symbol.rank, underscores, symbol.name.len(), &symbol.name)
+/// Looks at the beginning of a name only: a file may have a million long names for one address.
+fn preference(symbol: &Symbol) -> (u8, usize, usize, &[u8]) {
+    const BEGINNING: usize = 64;
+    let name = symbol.name.as_bytes();
+    let beginning = &name[..name.len().min(BEGINNING)];
+    let underscores = beginning.iter().take_while(|byte| **byte == b'_').count();
+    (symbol.rank, underscores, name.len(), beginning)
 }
 
 #[cfg(test)]
