@@ -9,9 +9,9 @@ const MISSING_TIME: u64 = 50_000_000;
 /// A note also needs more than this part of the target's CPU time: one in 50.
 const MISSING_PART: u64 = 50;
 
-/// Adds the agent's counters to the account, and books samples that no counter covers. If the target ended with samples on their way, that
-/// is the cause. Otherwise it is a gap in our own account, and remains visible.
-pub fn close(loss: &mut Loss, counter: impl Fn(usize) -> u64, target_ended: bool) {
+/// Adds the agent's counters to the account, and books samples that no counter covers. If something ended with samples on their way, that is
+/// the cause. Otherwise it is a gap in our own account, and remains visible.
+pub fn close(loss: &mut Loss, counter: impl Fn(usize) -> u64, early_end: Option<LossCause>) {
     loss.taken = counter(layout::TAKEN);
     loss.stray_signals = counter(layout::STRAY_SIGNALS);
     loss.moved_on = counter(layout::MOVED_ON);
@@ -19,7 +19,7 @@ pub fn close(loss: &mut Loss, counter: impl Fn(usize) -> u64, target_ended: bool
     loss.lose(LossCause::TransportFull, counter(layout::LOST_TRANSPORT_FULL));
     loss.lose(LossCause::ThreadSilent, counter(layout::LOST_THREAD_SILENT));
     let missing = loss.taken.saturating_sub(loss.delivered.saturating_add(loss.total_lost()));
-    loss.lose(if target_ended { LossCause::TargetEnded } else { LossCause::Unaccounted }, missing);
+    loss.lose(early_end.unwrap_or(LossCause::Unaccounted), missing);
 }
 
 /// Notes on the agent's counters. `early_unloads`: unload callbacks that the agent released too early.
@@ -108,7 +108,7 @@ mod tests {
     use remora_profile::{Frame, Meta, Sample, Thread};
 
     /// Ten samples begun, five delivered, three lost: two are missing.
-    fn with_a_hole(target_ended: bool) -> Loss {
+    fn with_a_hole(early_end: Option<LossCause>) -> Loss {
         let mut loss = Loss { delivered: 5, ..Loss::default() };
         let counter = |which| match which {
             layout::TAKEN => 10,
@@ -117,18 +117,17 @@ mod tests {
             layout::STRAY_SIGNALS => 4,
             _ => 0,
         };
-        close(&mut loss, counter, target_ended);
+        close(&mut loss, counter, early_end);
         loss
     }
 
     #[test]
-    fn a_hole_in_the_account_is_the_targets_end_only_if_it_ended() {
-        let loss = with_a_hole(true);
-        assert_eq!(loss.lost.last(), Some(&(LossCause::TargetEnded, 2)));
-        assert!(loss.adds_up() && loss.stray_signals == 4);
-        let loss = with_a_hole(false);
-        assert_eq!(loss.lost.last(), Some(&(LossCause::Unaccounted, 2)));
-        assert!(loss.adds_up());
+    fn a_hole_in_the_account_is_an_early_end_only_if_there_was_one() {
+        for early_end in [Some(LossCause::TargetEnded), Some(LossCause::CutShort), None] {
+            let loss = with_a_hole(early_end);
+            assert_eq!(loss.lost.last(), Some(&(early_end.unwrap_or(LossCause::Unaccounted), 2)));
+            assert!(loss.adds_up() && loss.stray_signals == 4);
+        }
     }
 
     #[test]

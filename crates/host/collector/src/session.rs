@@ -15,7 +15,7 @@ use crate::shared_memory::SharedMemory;
 use crate::unwinding::Unwinding;
 use crate::{Error, NotAttached};
 use remora_attach::{Process, TargetText};
-use remora_profile::{Event, Meta, Profile};
+use remora_profile::{Event, LossCause, Meta, Profile};
 use remora_receipt::Facts;
 use remora_wire::{Foreign, FromAgent, Sampling, Task, ToAgent, layout};
 use std::path::PathBuf;
@@ -203,7 +203,11 @@ impl Session {
         if let Some(used) = &used {
             profile.meta.target_cpu = Some(used.process);
         }
-        account::close(&mut profile.loss, counter, self.agent.target_ended);
+        let early_end = match (self.agent.target_ended, self.agent.ended_before_its_time()) {
+            (true, _) => Some(LossCause::TargetEnded),
+            (false, cut) => cut.map(|_| LossCause::CutShort),
+        };
+        account::close(&mut profile.loss, counter, early_end);
         let mut notes = account::notes(counter, self.agent.leaving.unwrap_or_default().early_unloads);
         if !self.frequency_changed {
             notes.extend(rate::notes(profile, counter));

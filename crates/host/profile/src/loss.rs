@@ -16,13 +16,15 @@ pub enum LossCause {
     RuntimeDropped,
     /// The sample arrived damaged.
     Damaged,
-    /// A taken sample in no other count although the target did not end: a gap in Remora's account.
+    /// A taken sample in no other count although nothing ended early: a gap in Remora's account.
     Unaccounted,
+    /// The recording was cut short, or lost its agent, before the sample was read.
+    CutShort,
 }
 
 impl LossCause {
     /// Every cause, in the order of ids.
-    pub const ALL: [LossCause; 7] = [
+    pub const ALL: [LossCause; 8] = [
         LossCause::RingFull,
         LossCause::TransportFull,
         LossCause::TargetEnded,
@@ -30,6 +32,7 @@ impl LossCause {
         LossCause::RuntimeDropped,
         LossCause::Damaged,
         LossCause::Unaccounted,
+        LossCause::CutShort,
     ];
 
     /// The permanent id, for files.
@@ -42,6 +45,7 @@ impl LossCause {
             LossCause::RuntimeDropped => 5,
             LossCause::Damaged => 6,
             LossCause::Unaccounted => 7,
+            LossCause::CutShort => 8,
         }
     }
 
@@ -60,6 +64,7 @@ impl LossCause {
             LossCause::RuntimeDropped => "runtime-dropped",
             LossCause::Damaged => "damaged",
             LossCause::Unaccounted => "unaccounted",
+            LossCause::CutShort => "cut-short",
         }
     }
 
@@ -72,6 +77,7 @@ impl LossCause {
             LossCause::ThreadSilent => "the thread did not answer",
             LossCause::RuntimeDropped => "the runtime dropped them",
             LossCause::Damaged => "they arrived damaged",
+            LossCause::CutShort => "the recording was cut short before they were read",
             LossCause::Unaccounted => "nobody knows where they went: a defect of Remora, please report it",
         }
     }
