@@ -6,10 +6,12 @@ use remora_e2e::read_back::{ReadBack, array, converted, number, report};
 use remora_e2e::{
     Facts, Recording, Remora, Runtime, Start, Target, cpu_time, on_every_runtime, remora, spooled, until, until_used,
 };
-use rustix::process::Signal;
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Exit codes of `remora`, from docs/reference/exit-codes.md.
@@ -44,6 +46,33 @@ fn ctl_01_det_01_each_way_to_end_it_detaches_and_completes_the_recording() {
             goes_on(&mut target);
         }
     });
+}
+
+/// With a full pipe or a stopped terminal, neither the duration nor the first signal had an effect.
+#[test]
+fn regression_a_recording_waited_in_the_target_for_whoever_did_not_read_standard_error() {
+    let target = Target::start(&Runtime::newest(), "busy", &["1"]);
+    for (duration, signal) in [("1s", None), ("1h", Some(Signal::INT))] {
+        let folder = remora_e2e::folder();
+        let (mut reader, mut errors) = std::io::pipe().unwrap();
+        fcntl_setfl(&errors, OFlags::NONBLOCK).unwrap();
+        while errors.write(&[b'x'; 4096]).is_ok() {}
+        fcntl_setfl(&errors, OFlags::empty()).unwrap();
+        let mut command = Remora::command();
+        command.args(["record", "-p", &target.pid().to_string(), "-d", duration, "-o"]);
+        command.arg(folder.path().join("a.remora")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        let mut remora = command.spawn().unwrap();
+        drop(command);
+        until("the agent has come", || Facts::of(target.pid()).library_is_mapped());
+        if let Some(signal) = signal {
+            kill_process(Pid::from_child(&remora), signal).unwrap();
+        }
+        until("the agent has left", || Facts::of(target.pid()).remora().is_empty());
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert!(text.contains("recording busy") && text.ends_with('\n'), "{text}");
+        assert_eq!(remora.wait().unwrap().code(), Some(0), "{text}");
+    }
 }
 
 #[test]
