@@ -351,6 +351,25 @@ fn twenty_processes_of_one_user_that_keep_us_waiting_hid_those_of_all_others() {
     assert_eq!(order, [10, 11, 20, 21, 22, 23, 24, 12, 13, 14, 15, 16, 17, 18, 19]);
 }
 
+/// One user can have 65,536 user ids, and the first two processes of each took three seconds.
+#[test]
+fn regression_slow_processes_with_a_user_id_each_hid_all_others() {
+    let mut queue = Queue::of(10..15);
+    let slow: Vec<bool> = (10..15).map(|user| queue.was_slow(user)).collect();
+    assert_eq!(slow, [false, false, false, true, true]);
+    let made = MadeUp::core_clr();
+    let proc = made.proc();
+    let mut inspectors = Inspectors::new(&proc, TIME_IN_A_LIST);
+    inspectors.wait_only(SHORT_TIME);
+    inspectors.wait_only(TIME_IN_A_LIST);
+    assert_eq!(inspectors.patience(), SHORT_TIME);
+    made.set("auxv", b"before");
+    made.becomes_a_pipe("auxv");
+    inspectors.begin(777).expect("begun");
+    let inspected = inspectors.next().expect("one");
+    assert!(inspected.took < TIME_IN_A_LIST && inspected.found.expect("listed").is_some());
+}
+
 /// The main thread read the auxiliary vector of a process again after its inspector was abandoned. While a program is executed, that read
 /// can be kept waiting for ever, by any user.
 #[test]

@@ -184,6 +184,29 @@ fn the_socket_is_made_with_the_rights_of_the_targets_user_and_only_where_these_s
     assert_eq!(ours.as_file().metadata().expect("open").uid(), 0, "this thread acts as root again");
 }
 
+/// Only the library's place was chosen by it. Which socket was connected to, and what `detach` removed, still showed the directory.
+#[test]
+fn what_only_root_can_reach_is_neither_a_socket_nor_swept() {
+    assert!(rustix::process::geteuid().is_root(), "this test acts as several users");
+    let made = MadeUp::core_clr_with_directory("/closed/secret/../../scratch");
+    made.identity_without_capabilities(USER);
+    std::fs::set_permissions(made.in_root(""), std::fs::Permissions::from_mode(0o755)).expect("set");
+    made.socket_in("scratch");
+    made.listening(&["/closed/secret/../../scratch", "/tmp"]);
+    let bait = made.in_root("scratch/remora-0123456789abcdef.sock");
+    drop(UnixListener::bind(&bait).expect("bound"));
+    for path in [&bait, &made.in_root("scratch")] {
+        std::os::unix::fs::chown(path, Some(USER), Some(USER)).expect("set");
+    }
+    for (mode, place, is_swept) in [(0o700, "/tmp", false), (0o755, "/scratch", true)] {
+        std::fs::set_permissions(made.in_root("closed"), std::fs::Permissions::from_mode(mode)).expect("set");
+        let process = made.find();
+        let socket = process.diagnostics.as_ref().expect("found");
+        assert_eq!(socket.target_path.parent(), Some(place.into()), "{mode:o}");
+        assert_eq!(!sweep(&process).expect("looked").removed.is_empty(), is_swept, "{mode:o}");
+    }
+}
+
 #[test]
 fn other_mounts_are_tried_last_and_the_systems_own_never() {
     let made = MadeUp::core_clr();
