@@ -299,7 +299,7 @@ fn a_difference_shows_what_shrank_as_what_grew_and_what_it_leaves_out() {
         retained  own  objects  now  type
         -100 KiB    0        0    1  App.Cache
 
-        other types, by growth of their retained size
+        types of the framework, by growth of their retained size
         retained       own  objects  now  type
         -100 KiB  -100 KiB     -100  100  string
         and 1 other (--top shows more)
@@ -328,7 +328,7 @@ fn a_difference_shows_who_holds_what_has_grown_and_on_which_new_paths() {
         retained  own  objects  now  type
         +100 KiB    0        0    1  App.Cache
 
-        other types, by growth of their retained size
+        types of the framework, by growth of their retained size
         retained       own  objects  now  type
         +100 KiB  +100 KiB     +100  100  string
         +100 KiB         0        0    1  object[]

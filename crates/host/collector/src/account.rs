@@ -88,7 +88,7 @@ pub fn missed_runs(profile: &Profile, missed: u64) -> Option<String> {
     let attempts = taken.saturating_add(missed);
     (missed > MISSED_RUNS && missed > attempts / MISSED_PART).then(|| {
         format!(
-            "{missed} of {attempts} samples came too late: the thread had blocked again. Short runs may be shown too \
+            "{missed} of {attempts} attempts gave no sample: the thread had blocked again. Short runs may be shown too \
              small, long or spinning ones too large; a less busy machine helps"
         )
     })
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn runs_that_ended_before_the_signal_are_reported_when_they_are_many() {
         let text = missed_runs(&sampled(100), 60).expect("60 of 160");
-        assert!(text.starts_with("60 of 160 samples came too late"), "{text}");
+        assert!(text.starts_with("60 of 160 attempts gave no sample"), "{text}");
         assert_eq!(missed_runs(&sampled(100), 49), None, "less than a third");
         assert_eq!(missed_runs(&sampled(10), 15), None, "few");
     }

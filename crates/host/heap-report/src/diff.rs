@@ -162,7 +162,7 @@ impl<'a> Diff<'a> {
                 );
         }
         let (own, others): (Vec<&DiffRow>, Vec<&DiffRow>) = self.rows.iter().partition(|row| is_own(row));
-        let mut text = head + table("application types", &own, top) + table("other types", &others, top);
+        let mut text = head + table("application types", &own, top) + table("types of the framework", &others, top);
         text += self.holder_table(top);
         if !self.suspects.is_empty() {
             text += self.suspects().text();

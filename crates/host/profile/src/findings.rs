@@ -113,7 +113,8 @@ fn short_of_cpus(time: &ApplicationTime) -> Option<Finding> {
     let threads = rows().map(|row| row.threads).max()?;
     let finding =
         Finding { problem: Problem::CpuShortage, frame: None, wait: Some(Wait::Cpu), weight, threads, extent };
-    (extent >= SHORT_OF_CPUS).then_some(finding)
+    // Threads that hardly run lose little, however long they wait for that.
+    (extent >= SHORT_OF_CPUS && part(weight, time.busy()) >= NOTABLE).then_some(finding)
 }
 
 fn starvation(time: &ApplicationTime) -> Option<Finding> {

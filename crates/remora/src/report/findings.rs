@@ -60,8 +60,9 @@ fn words(profile: &Profile, pool: &PoolTime, finding: &Finding) -> String {
             if method.is_empty() { String::new() } else { format!(", mostly in allocations of {method}") }
         ),
         Problem::CpuShortage => format!(
-            "CPU shortage. Threads that are ready to run wait for a CPU {part} of their time: the machine is busy with \
-             other work, or the container's limit is reached."
+            "CPU shortage. Threads that were ready to run waited {} for a CPU, {part} of that time and the time that \
+             they ran: the machine is busy with other work, or the container's limit is reached.",
+            show(finding.weight)
         ),
         Problem::Spinning if finding.frame.is_none() => {
             let hint = match profile.meta.event {

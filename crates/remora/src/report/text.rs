@@ -70,7 +70,9 @@ pub(super) fn hint(profile: &Profile) -> Option<String> {
     let meta = &profile.meta;
     let used = meta.target_cpu.filter(|_| meta.event == Event::Cpu && meta.engine != Meta::RUNTIME_SAMPLER)?;
     let is_idle = meta.duration > 0 && used.saturating_mul(IDLE) < meta.duration;
-    is_idle.then(|| {
+    // Half of the attempts found a thread that had blocked again.
+    let hardly_runs = profile.loss.moved_on > profile.samples().len() as u64;
+    (is_idle || hardly_runs).then(|| {
         format!("the process used {} of a CPU; -e wall shows what its threads wait for", percent(used, meta.duration))
     })
 }
