@@ -2,6 +2,7 @@
 
 mod application;
 mod findings;
+mod hint;
 pub(crate) use findings::advice;
 mod json;
 mod method;

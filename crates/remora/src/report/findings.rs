@@ -1,7 +1,7 @@
 //! Known problems in words, and as JSON.
 
+use super::hint::hint;
 use super::method::{Method, name, place, without_parameters};
-use super::text::hint;
 use crate::console::{Page, line};
 use remora_profile::{ApplicationRule, ApplicationTime, Event, Finding, FrameIx, PoolTime, Problem, Profile};
 use remora_terminal::duration::show;

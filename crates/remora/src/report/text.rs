@@ -1,10 +1,10 @@
 //! The report as text.
 
 use super::application::tables;
+use super::hint::hint;
 use crate::console::{Page, counted, grouped, line, percent};
 use remora_profile::{
-    ApplicationRule, ApplicationTime, CodeKind, Event, FrameIx, HotMethod, Meta, Profile, Summary, ThreadIx,
-    ThreadShare,
+    ApplicationRule, ApplicationTime, CodeKind, FrameIx, HotMethod, Profile, Summary, ThreadIx, ThreadShare,
 };
 use remora_terminal::Table;
 use remora_terminal::duration::show;
@@ -61,20 +61,6 @@ pub(crate) fn head(profile: &Profile) -> Page {
         + line(account(profile))
         + notes
         + hint(profile).map(|hint| line(format!("hint: {hint}"))).into_iter().sum()
-}
-
-/// What to try, if the program hardly ran.
-pub(super) fn hint(profile: &Profile) -> Option<String> {
-    /// One part in 20 of a CPU.
-    const IDLE: u64 = 20;
-    let meta = &profile.meta;
-    let used = meta.target_cpu.filter(|_| meta.event == Event::Cpu && meta.engine != Meta::RUNTIME_SAMPLER)?;
-    let is_idle = meta.duration > 0 && used.saturating_mul(IDLE) < meta.duration;
-    // Half of the attempts found a thread that had blocked again.
-    let hardly_runs = profile.loss.moved_on > profile.samples().len() as u64;
-    (is_idle || hardly_runs).then(|| {
-        format!("the process used {} of a CPU; -e wall shows what its threads wait for", percent(used, meta.duration))
-    })
 }
 
 /// Samples, and the reasons for missing ones.
@@ -172,22 +158,5 @@ fn label(profile: &Profile, frame: FrameIx) -> String {
         // `libcoreclr.so+0x1234` names its module already.
         Some(module) if !name.starts_with(module) => format!("{name}  [{module}]"),
         _ => name.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_that_hardly_runs_gets_a_hint_to_measure_its_waits() {
-        let hinted =
-            |event, used, duration| hint(&Profile::new(Meta { event, target_cpu: used, duration, ..Meta::default() }));
-        let text = "the process used 4.0% of a CPU; -e wall shows what its threads wait for";
-        assert_eq!(hinted(Event::Cpu, Some(4), 100).as_deref(), Some(text));
-        assert_eq!(hinted(Event::Cpu, Some(5), 100), None);
-        assert_eq!(hinted(Event::Wall, Some(0), 100), None);
-        assert_eq!(hinted(Event::Cpu, None, 100), None, "unknown");
-        assert_eq!(hinted(Event::Cpu, Some(0), 0), None, "no time");
     }
 }
