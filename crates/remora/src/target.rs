@@ -42,6 +42,17 @@ pub(crate) fn label(process: &Process) -> String {
     format!("{} {}", process.pid, process.name())
 }
 
+/// The same, and the last argument: processes of one name differ by it.
+fn label_with_argument(process: &Process) -> String {
+    /// Bytes of the argument.
+    const LONGEST: usize = 40;
+    let last = process.command_line.get(1..).and_then(<[_]>::last).map(|last| last.within(LONGEST));
+    match last.filter(|last| !last.ends_with(".dll")) {
+        Some(last) => format!("{} ({last})", label(process)),
+        None => label(process),
+    }
+}
+
 /// Compares exactly: the entry assembly with or without its extension, or the executable.
 fn is_called(process: &Process, name: &str) -> bool {
     let executable = process.executable.as_ref().map(TargetPath::file_name);
@@ -56,7 +67,7 @@ fn named(running: Vec<Process>, name: &str) -> Result<Process, Failure> {
         let hint = other_name(name, others.iter().map(|other| other.name().to_string()));
         return Err(Failure::NoSuchName { name: name.to_owned(), hint });
     }
-    unnamed(called)
+    only(called, label_with_argument)
 }
 
 /// A hint for a name that no process has.
@@ -70,6 +81,11 @@ fn other_name(name: &str, there: impl IntoIterator<Item = String>) -> String {
 
 /// The only attachable process; of the others only the count is reported.
 fn unnamed(running: Vec<Process>) -> Result<Process, Failure> {
+    only(running, label)
+}
+
+/// The same for some processes.
+fn only(running: Vec<Process>, label: fn(&Process) -> String) -> Result<Process, Failure> {
     let (ready, others) = running.into_iter().partition(|process| process.attachable.is_ok());
     let (process, left_out) = sole(ready, others, label)?;
     if let Some(left_out) = left_out {

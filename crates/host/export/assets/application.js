@@ -18,7 +18,7 @@ class Sums extends Map {
 
   /** Pairs of key and weight, the heaviest first. */
   heaviest() {
-    return [...this].sort(([, one], [, other]) => other - one);
+    return [...this].sort(([key, one], [otherKey, other]) => other - one || key - otherKey);
   }
 }
 
