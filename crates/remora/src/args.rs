@@ -462,8 +462,8 @@ pub(crate) struct HeapShowArgs {
     /// The snapshot
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// An object's address, or a type's name or an unmistakable part of it
-    #[arg(value_name = "@ADDRESS|TYPE")]
+    /// An object's address, a type's name or an unmistakable part of it, or a static field's name
+    #[arg(value_name = "@ADDRESS|TYPE|FIELD")]
     pub(crate) what: String,
     #[command(flatten)]
     pub(crate) shown: HeapShownArgs,

@@ -1,6 +1,6 @@
 //! Resolves a type name or address that the user typed.
 
-use remora_heap::{HeapGraph, ObjectIx, StaticField, TypeIx, addresses, asked_address};
+use remora_heap::{HeapGraph, ObjectIx, RootKind, StaticField, TypeIx, addresses, asked_address};
 use remora_heap_file::Snapshot;
 use remora_terminal::counted;
 use std::collections::{BTreeSet, HashSet};
@@ -61,12 +61,22 @@ pub(crate) enum Selection {
     Static(Owner),
 }
 
-/// Resolves `text`: an address with `@` or `0x`, or a type by its name or an unambiguous part of it.
+/// Resolves `text`: an address with `@` or `0x`, a type by its name or an unambiguous part of it, or the object of a static field.
 pub(crate) fn select(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Selection, String> {
     match asked_address(text) {
         Some(address) => object(graph, address).map(Selection::Object),
-        None => type_(graph, statics, text),
+        None => {
+            type_(graph, statics, text).or_else(|unknown| of_field(graph, text).map(Selection::Object).ok_or(unknown))
+        }
     }
+}
+
+/// The one object that a static field refers to, by the field's name as reports show it.
+fn of_field(graph: &HeapGraph, text: &str) -> Option<ObjectIx> {
+    let name = text.strip_prefix("static ").unwrap_or(text);
+    let mut held = graph.root_notes().filter(|(_, kind, note)| *kind == RootKind::Static && *note == name);
+    let (object, ..) = held.next()?;
+    held.next().is_none().then_some(object)
 }
 
 /// The type that `text` names, with or without objects.
@@ -256,6 +266,19 @@ mod tests {
             let error = select(&graph, NONE, text).expect_err(text);
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn an_object_is_named_by_the_static_field_that_refers_to_it() {
+        let mut graph = list(2);
+        graph.note_root(ObjectIx(1), RootKind::Static, "App.Cache.all".into());
+        graph.note_root(ObjectIx(0), RootKind::Handle, "App.Cache.old".into());
+        for text in ["App.Cache.all", "static App.Cache.all"] {
+            assert_eq!(select(&graph, NONE, text), Ok(Selection::Object(ObjectIx(1))), "{text}");
+        }
+        assert!(select(&graph, NONE, "App.Cache.old").is_err(), "no static field");
+        graph.note_root(ObjectIx(2), RootKind::Static, "App.Cache.all".into());
+        assert!(select(&graph, NONE, "App.Cache.all").is_err(), "which?");
     }
 
     #[test]
