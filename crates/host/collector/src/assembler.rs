@@ -89,10 +89,10 @@ impl Assembler {
         }
     }
 
-    /// Notes about unread files, and about files of another build.
-    pub fn notes(&self) -> impl Iterator<Item = String> + use<> {
+    /// Notes about files that were not read or not used.
+    pub fn notes(&self) -> Vec<String> {
         let files = &self.names.files;
-        [files.note(), files.note_on_symbols()].into_iter().flatten()
+        files.note().into_iter().chain(files.notes_on_symbols()).collect()
     }
 
     /// Managed frames in all samples, and how many of them have a name. Frames that may be managed code count as unnamed.

@@ -10,7 +10,7 @@ use remora_symbols::{
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -222,8 +222,8 @@ impl Files {
         let unread = self.budget.unread.get();
         (unread > 0).then(|| {
             format!(
-                "{unread} files of the process were not read, since one may have {} MiB, and all {} GiB and {} s of CPU time: names that \
-                 stand in them are missing",
+                "{unread} files of the process were not read, since one may have {} MiB or an eighth of the free memory, and all {} GiB \
+                 and {} s of CPU time: names that stand in them are missing",
                 LARGEST_FILE >> 20,
                 MOST_BYTES >> 30,
                 MOST_TIME.as_secs()
@@ -231,9 +231,9 @@ impl Files {
         })
     }
 
-    /// A note about files with symbols that are of another build.
-    pub(crate) fn note_on_symbols(&self) -> Option<String> {
-        self.symbols.note()
+    /// Notes about files with symbols that were not used.
+    pub(crate) fn notes_on_symbols(&self) -> impl Iterator<Item = String> {
+        self.symbols.notes()
     }
 
     fn read(&self, path: &TargetPath) -> Option<Vec<u8>> {
@@ -292,7 +292,10 @@ impl Files {
 
     /// Reads and decodes a file with symbols; `decode` returns whether it is of the right build.
     fn fit(&self, candidate: &Candidate, decode: impl FnOnce(Vec<u8>) -> Result<bool, SymbolError>) -> Fit {
-        let bytes = candidate.open(self.program.as_ref()).and_then(|file| self.rest(file, Vec::new()));
+        let bytes = match candidate.open(self.program.as_ref()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Fit::Refused,
+            opened => opened.ok().and_then(|file| self.rest(file, Vec::new())),
+        };
         match bytes.map(|bytes| self.budget.decode(|| decode(bytes))) {
             Some(Ok(true)) => Fit::Fits,
             Some(Ok(false)) => Fit::OtherBuild,

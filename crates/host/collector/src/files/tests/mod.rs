@@ -105,7 +105,7 @@ fn hidden_name(folder: &tempfile::TempDir, symbols: &[&str]) -> (Option<String>,
     let line = format!("1000-9000 r-xp 00000000 08:01 7   {}/lib/native.so\n", folder.path().display());
     let entry = parse_maps(line.as_bytes()).remove(0);
     let name = files.native(&entry).expect("a library").function(HIDDEN).map(|(name, _)| name);
-    (name, files.note_on_symbols())
+    (name, files.notes_on_symbols().next())
 }
 
 /// The debug file of another build: it has another build id.
@@ -184,7 +184,7 @@ fn a_pdb_is_found_in_a_directory_with_symbols_by_its_id() {
         let mut files = Files::of_ourselves().with_symbols(vec![folder.path().join("symbols")]);
         let path = folder.path().join("app/toplevel.dll").into_os_string().into();
         let image = files.managed(&path, None).expect("a module");
-        (image.pdb().is_some(), files.note_on_symbols().is_some())
+        (image.pdb().is_some(), files.notes_on_symbols().next().is_some())
     };
     assert_eq!(has_pdb(&[]), (false, false));
     assert_eq!(has_pdb(&[(&in_store, pdb)]), (true, false));
