@@ -122,7 +122,7 @@ impl Reason {
             Reason::RuntimeNotLoaded => vec![Remedy::TryAgain, Remedy::RecordFromStart],
             Reason::NotExamined { .. } => vec![Remedy::LookAtTarget],
             Reason::NotOwner { owner, .. } => vec![Remedy::RunAs { user: owner.clone() }],
-            Reason::LacksCapability { missing, .. } if missing.is_empty() => vec![Remedy::RunAsTargetUser],
+            Reason::LacksCapability { missing, .. } if missing.is_empty() => vec![Remedy::RunInTargetContext],
             Reason::LacksCapability { missing, .. } => {
                 vec![Remedy::AddCapabilities { missing: missing.clone() }, Remedy::RunAsTargetUser]
             }

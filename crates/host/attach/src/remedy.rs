@@ -40,6 +40,8 @@ pub enum Remedy {
     RunAsOwner,
     /// Run as the target's user, and not as root.
     RunAsTargetUser,
+    /// Run where the target runs: in its container, user namespace or security profile.
+    RunInTargetContext,
     /// Give the recorder these capabilities.
     AddCapabilities {
         /// Those that it lacks.

@@ -52,6 +52,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::RunAs { user } => return format!("run remora as {user} or as root"),
         Remedy::RunAsOwner => "run remora as the target's user or as root",
         Remedy::RunAsTargetUser => "run remora as the target's user",
+        Remedy::RunInTargetContext => "run remora where the target runs: its container, namespace or security profile",
         Remedy::AddCapabilities { missing } => {
             let flags: String = missing.iter().map(|capability| format!(" --cap-add {capability}")).collect();
             return format!("give remora {} (`docker run{flags}`)", if missing.len() > 1 { "them" } else { "it" });
