@@ -42,7 +42,7 @@ pub(crate) const PART_FOR_MORE: &str = "three quarters";
 
 /// Whether `bytes` more may be allocated for a structure built from a decoded file. Its size is known before.
 pub(crate) fn may_take(bytes: u64) -> bool {
-    own_room().is_none_or(|room| bytes <= room.bytes / 4 * 3)
+    own_room().is_none_or(|room| bytes <= room / 4 * 3)
 }
 
 /// Whether reading stopped at the memory limit.

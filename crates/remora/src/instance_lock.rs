@@ -198,7 +198,8 @@ fn remove_those_of_ended_processes(user: u32) {
         return;
     }
     let proc = Proc::default();
-    // Of the others nothing is read that they can hold back, and of these for some time only. A file that is left stays one more time.
+    // Only processes that may have such a file are asked for what they can hold back. If all of it takes too long, the files stay until the
+    // next recording.
     let deadline = Instant::now() + SWEEP_TIME;
     let may_have_one = |namespaced: u32| free.iter().any(|name| name.contains(&format!("-{namespaced}-")));
     let name = |pid: u32| {

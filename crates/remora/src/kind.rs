@@ -23,7 +23,7 @@ pub(crate) fn or_other(file: &Path, failure: Failure) -> Failure {
 /// `None` if the file cannot be read; then the original failure is the one to report.
 fn begin(file: &Path) -> Option<[u8; 6]> {
     let mut bytes = [0; 6];
-    // No pipe: it was read already.
+    // A pipe is refused: its content was read already.
     remora_heap_report::open_file(file).ok()?.read_exact(&mut bytes).ok()?;
     Some(bytes)
 }

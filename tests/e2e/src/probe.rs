@@ -196,8 +196,7 @@ impl Stage {
         diagnostics::attach_profiler_from_another_process(self.target.pid(), &wish(), words)
     }
 
-    /// An attach whose request the runtime finds in one piece. A large one can arrive in parts, and .NET Core 3.1 then
-    /// closes the connection: it reads once (experiment: two parts, 0.3 s apart).
+    /// An attach whose request the runtime finds in one piece, which .NET Core 3.1 needs: it reads once (`remora_attach::Attach`).
     pub fn attach_at_once(&self, data: &[u8]) -> Attaching {
         self.target.halt();
         let attaching = self.attach(data);

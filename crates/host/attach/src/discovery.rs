@@ -62,7 +62,7 @@ pub fn find_in(proc: &Proc, pid: u32) -> Result<Process, Error> {
     let pid = if status.process_id == 0 { pid } else { status.process_id };
     let mut inspectors = Inspectors::new(proc, TIME_ALONE);
     inspectors.begin(pid).map_err(|error| Error::io("start", "a thread", error))?;
-    match inspectors.next().map_or(Ok(None), |inspected| inspected.found).map_err(unread)? {
+    match inspectors.next(Duration::MAX).map_or(Ok(None), |inspected| inspected.found).map_err(unread)? {
         Some(process) => Ok(process),
         None => Err(unrecognised(proc, pid)),
     }
@@ -105,10 +105,10 @@ fn list(proc: &Proc, mut inspectors: Inspectors<'_>) -> Result<Vec<Process>, Err
                 }
             }
         }
-        let Some(inspected) = inspectors.next() else { break };
-        let is_slow = inspected.took >= TIME_IN_A_LIST.min(inspectors.patience());
-        if is_slow && queue.was_slow(user(inspected.pid)) {
-            inspectors.wait_only(SHORT_TIME);
+        let patience = queue.patience();
+        let Some(inspected) = inspectors.next(patience) else { break };
+        if inspected.took >= patience.min(TIME_IN_A_LIST) {
+            queue.was_slow(user(inspected.pid));
         }
         match inspected.found {
             Ok(process) => found.extend(process),
@@ -145,10 +145,13 @@ impl Queue {
         self.last.pop_front()
     }
 
-    /// Returns whether there are too many by now, whoever they belong to.
-    fn was_slow(&mut self, user: u32) -> bool {
+    fn was_slow(&mut self, user: u32) {
         *self.slow.entry(user).or_default() += 1;
-        self.slow.values().sum::<usize>() >= SLOW_OF_ALL
+    }
+
+    /// How long to wait for one. There can be too many slow ones, whoever they belong to.
+    fn patience(&self) -> Duration {
+        if self.slow.values().sum::<usize>() < SLOW_OF_ALL { Duration::MAX } else { SHORT_TIME }
     }
 }
 

@@ -23,15 +23,12 @@ pub enum Bound {
     Machine,
     /// A control group's limit: its directory.
     ControlGroup(PathBuf),
-    /// The limit of its address space (`ulimit -v`).
-    AddressSpace,
 }
 
 impl std::fmt::Display for Bound {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Bound::Machine => out.write_str("on the machine"),
-            Bound::AddressSpace => out.write_str("below the limit of the address space"),
             Bound::ControlGroup(path) => write!(out, "in the control group {}", path.display()),
         }
     }
@@ -45,15 +42,12 @@ pub(crate) fn room(proc: &Proc, pid: u32) -> Option<Room> {
     machine.into_iter().chain(groups.iter().flat_map(Group::rooms)).min_by_key(|room| room.bytes)
 }
 
-/// The free memory of this process, also by its own limit.
-pub fn own_room() -> Option<Room> {
+/// The free memory of this process, bytes, also by its limit of address space (`ulimit -v`). `None` if none is known.
+pub fn own_room() -> Option<u64> {
     let (proc, own_pid) = (Proc::default(), std::process::id());
     let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
-    let below_limit = limit.map(|limit| Room {
-        bytes: limit.saturating_sub(mapped(&proc, own_pid).unwrap_or(0)),
-        bound: Bound::AddressSpace,
-    });
-    room(&proc, own_pid).into_iter().chain(below_limit).min_by_key(|room| room.bytes)
+    let below_limit = limit.map(|limit| limit.saturating_sub(mapped(&proc, own_pid).unwrap_or(0)));
+    room(&proc, own_pid).map(|room| room.bytes).into_iter().chain(below_limit).min()
 }
 
 /// The lowest control group that the kernel kills as a whole when a process in it runs out of memory (`memory.oom.group`), if any.

@@ -40,6 +40,8 @@ pub struct DiagnosticsSocket {
     /// The process that must listen on it, in our view.
     pub(crate) listener: u32,
     root: PathBuf,
+    /// Those with which its directory must be reachable.
+    rights: Rights,
 }
 
 impl DiagnosticsSocket {
@@ -48,7 +50,7 @@ impl DiagnosticsSocket {
     /// # Errors
     /// `ENOTSOCK`: its name now refers to another file, or to another user's socket. Otherwise the system's.
     pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
-        let directory = Directory::open(&self.root, &self.target_path.parent().ok_or(Errno::NOENT)?)?;
+        let directory = Directory::open_for(&self.root, &self.target_path.parent().ok_or(Errno::NOENT)?, &self.rights)?;
         let (file, stat) = directory.file(self.target_path.file_name().as_ref())?;
         let is_same = FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == self.owner;
         if is_same { Ok(file) } else { Err(Errno::NOTSOCK) }
@@ -173,6 +175,7 @@ impl Name {
             host_path: opened.host_path().join(&name),
             listener: self.listener,
             root: root.to_path_buf(),
+            rights: self.rights.clone(),
         })
     }
 }

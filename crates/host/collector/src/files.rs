@@ -90,7 +90,7 @@ impl Budget {
     /// Subtracts a file's length from the budget; `None` if it is too large.
     fn take(&self, length: u64) -> Option<()> {
         // Asked anew for each file: what was read before may still be kept.
-        let free = remora_attach::own_room().map_or(u64::MAX, |room| room.bytes);
+        let free = remora_attach::own_room().unwrap_or(u64::MAX);
         let largest = LARGEST_FILE.min(free / PART_FOR_A_FILE);
         let has_time = self.decoding.get() <= MOST_TIME;
         match self.left.get().checked_sub(length).filter(|_| length <= largest && has_time) {

@@ -75,13 +75,13 @@ impl MemoryLimit {
 
     /// Seven eighths of the free memory: for a step between two checks of another limit.
     pub fn nearly_all() -> MemoryLimit {
-        let free = remora_attach::own_room().map(|room| room.bytes);
+        let free = remora_attach::own_room();
         MemoryLimit::of(free.map_or(LEAST_LIMIT, |free| free / 8 * 7), "seven eighths")
     }
 
     fn part(divisor: u64, part: &'static str) -> MemoryLimit {
         // The machine's free memory, or less in a control group. Beyond it, the kernel would end this process or one beside it.
-        MemoryLimit::of(growth(remora_attach::own_room().map(|room| room.bytes), divisor), part)
+        MemoryLimit::of(growth(remora_attach::own_room(), divisor), part)
     }
 
     /// A limit of this many bytes; `part` names the fraction of free memory.

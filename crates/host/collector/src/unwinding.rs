@@ -47,8 +47,6 @@ pub(crate) struct Unwinding {
     pause: Duration,
     /// How many large modules the next pass may compile.
     much: usize,
-    /// After this time, the next pass compiles no further module.
-    longest_pass: Duration,
     /// A module with more bytes of code is large.
     little_code: u64,
 }
@@ -63,15 +61,13 @@ impl Unwinding {
             due: Instant::now(),
             pause: FIRST_PAUSE,
             much: 0,
-            longest_pass: LONGEST_FIRST_PASS,
             little_code: LITTLE_CODE,
         }
     }
 
     /// The table of the small modules, for the agent's first samples. `None` if this process can make no memory file.
     pub(crate) fn prepare(&mut self) -> Option<OwnedFd> {
-        let (modules, rows, _) = self.table();
-        self.longest_pass = LONGEST_PASS;
+        let (modules, rows, _) = self.table(LONGEST_FIRST_PASS);
         let memory = sealed(&encode(&modules, &rows)).ok()?;
         self.sent = modules;
         Some(memory)
@@ -94,7 +90,7 @@ impl Unwinding {
 
     /// Sends a table, if modules have changed. Returns whether no module was left out for its size.
     fn send(&mut self, control: &mut Control) -> bool {
-        let (modules, rows, is_whole) = self.table();
+        let (modules, rows, is_whole) = self.table(LONGEST_PASS);
         if modules != self.sent
             && let Ok(memory) = sealed(&encode(&modules, &rows))
             && control.send_with(&ToAgent::Unwind, &memory).is_ok()
@@ -104,8 +100,8 @@ impl Unwinding {
         is_whole
     }
 
-    /// The modules mapped now, the rows of all of them, and whether none was left out for its size.
-    fn table(&mut self) -> (Vec<Module>, Vec<u64>, bool) {
+    /// The modules mapped now, the rows of all of them, and whether none was left out for its size or after this time.
+    fn table(&mut self, longest: Duration) -> (Vec<Module>, Vec<u64>, bool) {
         self.files.refresh_maps();
         let begun = Instant::now();
         let (mut much, mut is_whole) = (self.much, true);
@@ -119,7 +115,7 @@ impl Unwinding {
             let identity = identity_of(&entry);
             if !self.rules.contains_key(&identity) {
                 let is_large = entry.end - entry.start > self.little_code;
-                if (is_large && much == 0) || begun.elapsed() > self.longest_pass {
+                if (is_large && much == 0) || begun.elapsed() > longest {
                     is_whole = false;
                     continue;
                 }
@@ -182,14 +178,14 @@ mod tests {
         let mut unwinding = Unwinding::of(Files::of_ourselves());
         // Every module counts as large.
         unwinding.little_code = 0;
-        let (none, _, is_whole) = unwinding.table();
+        let (none, _, is_whole) = unwinding.table(LONGEST_PASS);
         assert!(!is_whole && none.is_empty());
         unwinding.much = 1;
-        let (one, _, is_whole) = unwinding.table();
+        let (one, _, is_whole) = unwinding.table(LONGEST_PASS);
         assert!(!is_whole && !one.is_empty());
         unwinding.much = MODULE_LIMIT;
         // One pass takes little time, and each continues where the last one ended.
-        let whole = std::iter::repeat_with(|| unwinding.table()).find(|(_, _, is_whole)| *is_whole);
+        let whole = std::iter::repeat_with(|| unwinding.table(LONGEST_PASS)).find(|(_, _, is_whole)| *is_whole);
         let (modules, rows, _) = whole.expect("it ends");
         assert!(modules.len() > one.len());
         assert!(is_sound(&encode(&modules, &rows)[1..]));

@@ -315,6 +315,9 @@ fn threads_that_are_ready_to_run_and_get_no_cpu_are_a_known_problem() {
     made.sample(70, State::Running, &["Shop.Work()|Shop.dll|4"]);
     made.sample(30, State::Blocked, &["Shop.Work()|Shop.dll|4", "[waiting for a CPU]"]);
     assert_eq!(made.problems(), [("cpu-shortage", "", 1, 30)]);
-    made.sample(1, State::Running, &["Shop.Work()|Shop.dll|4"]);
+    // Threads that hardly run lose little.
+    made.sample(200, State::Blocked, &["Shop.Ask()|Shop.dll|6", &format!("System.IO.Stream.Read()|{CORE}")]);
+    assert_eq!(made.problems(), [("cpu-shortage", "", 1, 30)]);
+    made.sample(1, State::Blocked, &["Shop.Ask()|Shop.dll|6", &format!("System.IO.Stream.Read()|{CORE}")]);
     assert_eq!(made.problems(), []);
 }

@@ -5,14 +5,14 @@ use remora_profile::{Event, Meta, Profile};
 
 /// What to try, if the program hardly ran.
 pub(super) fn hint(profile: &Profile) -> Option<String> {
-    /// One part in 20 of a CPU.
+    /// One part in 20 of a CPU; or in 4, if most attempts found a thread that had blocked again.
     const IDLE: u64 = 20;
+    const SELDOM: u64 = 4;
     let meta = &profile.meta;
     let used = meta.target_cpu.filter(|_| meta.event == Event::Cpu && meta.engine != Meta::RUNTIME_SAMPLER)?;
-    let is_idle = meta.duration > 0 && used.saturating_mul(IDLE) < meta.duration;
-    // Half of the attempts found a thread that had blocked again.
-    let hardly_runs = profile.loss.moved_on > profile.samples().len() as u64;
-    (is_idle || hardly_runs).then(|| {
+    let blocks_again = profile.loss.moved_on > profile.samples().len() as u64;
+    let part = if blocks_again { SELDOM } else { IDLE };
+    (used.saturating_mul(part) < meta.duration).then(|| {
         format!("the process used {} of a CPU; -e wall shows what its threads wait for", percent(used, meta.duration))
     })
 }
@@ -31,8 +31,10 @@ mod tests {
         assert_eq!(hinted(Event::Wall, Some(0), 100), None);
         assert_eq!(hinted(Event::Cpu, None, 100), None, "unknown");
         assert_eq!(hinted(Event::Cpu, Some(0), 0), None, "no time");
-        let mut busy = Profile::new(Meta { target_cpu: Some(5), duration: 100, ..Meta::default() });
-        busy.loss.moved_on = 1;
-        assert!(hint(&busy).is_some(), "its threads blocked again");
+        for (used, expected) in [(24, true), (25, false)] {
+            let mut profile = Profile::new(Meta { target_cpu: Some(used), duration: 100, ..Meta::default() });
+            profile.loss.moved_on = 1;
+            assert_eq!(hint(&profile).is_some(), expected, "its threads blocked again, and it used {used}%");
+        }
     }
 }

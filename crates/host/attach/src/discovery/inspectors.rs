@@ -40,8 +40,6 @@ pub(super) struct Inspectors<'a> {
     proc: &'a Proc,
     /// For the files of each process.
     time: Duration,
-    /// How long one may keep us waiting.
-    patience: Duration,
     survey: Arc<Survey>,
     idle: Vec<Inspector>,
     /// With the process that each inspects, and since when: the oldest first.
@@ -61,7 +59,6 @@ impl<'a> Inspectors<'a> {
         Inspectors {
             proc,
             time,
-            patience: time + TIME_BESIDE,
             survey,
             idle: Vec::new(),
             busy: Vec::new(),
@@ -81,16 +78,6 @@ impl<'a> Inspectors<'a> {
     /// Threads that were ever started.
     pub(super) fn started(&self) -> usize {
         self.started
-    }
-
-    /// How long it waits for a process.
-    pub(super) fn patience(&self) -> Duration {
-        self.patience
-    }
-
-    /// Waits for each process that long at most, from now on.
-    pub(super) fn wait_only(&mut self, patience: Duration) {
-        self.patience = self.patience.min(patience);
     }
 
     /// Begins to inspect a process.
@@ -130,9 +117,9 @@ impl<'a> Inspectors<'a> {
         Ok(Inspector { number, pids })
     }
 
-    /// Waits for the next process that is inspected or takes too long. `None`: none is being inspected.
-    pub(super) fn next(&mut self) -> Option<Inspected> {
-        let due = self.busy.first()?.2 + self.patience;
+    /// Waits for the next process that is inspected or takes too long, also by `patience`. `None`: none is being inspected.
+    pub(super) fn next(&mut self, patience: Duration) -> Option<Inspected> {
+        let due = self.busy.first()?.2 + patience.min(self.time + TIME_BESIDE);
         loop {
             let Ok((number, found)) = self.answers.recv_timeout(due.saturating_duration_since(Instant::now())) else {
                 let (_, pid, begun) = self.busy.remove(0);

@@ -268,7 +268,7 @@ fn a_process_that_keeps_its_reader_waiting_is_listed_with_the_reason() {
     let proc = made.proc();
     let mut inspectors = Inspectors::new(&proc, Duration::ZERO);
     inspectors.begin(PID).expect("a thread");
-    let found = inspectors.next().expect("inspected").found.expect("it lives").expect("listed");
+    let found = inspectors.next(Duration::MAX).expect("inspected").found.expect("it lives").expect("listed");
     assert_eq!((found.pid, found.namespaced_pid), (PID, INNER_PID));
     assert_eq!(found.attachable, Err(Reason::NotExamined { limit: Limit::Time }));
     made.write_when_read("cmdline", b"dotnet\0", || {});
@@ -282,10 +282,10 @@ fn regression_processes_were_missing_for_lack_of_threads_which_are_used_again() 
     let mut inspectors = Inspectors::new(&proc, TIME_ALONE);
     for _ in 0..20 {
         inspectors.begin(PID).expect("a thread");
-        let inspected = inspectors.next().expect("inspected");
+        let inspected = inspectors.next(Duration::MAX).expect("inspected");
         assert_eq!((inspected.pid, inspected.found.expect("it lives").is_some()), (PID, true));
     }
-    assert_eq!((inspectors.started(), inspectors.busy(), inspectors.next().is_none()), (1, 0, true));
+    assert_eq!((inspectors.started(), inspectors.busy(), inspectors.next(Duration::MAX).is_none()), (1, 0, true));
 }
 
 /// One process that kept its reader waiting took the only thread that there may be, and the whole list failed.
@@ -355,18 +355,21 @@ fn twenty_processes_of_one_user_that_keep_us_waiting_hid_those_of_all_others() {
 #[test]
 fn regression_slow_processes_with_a_user_id_each_hid_all_others() {
     let mut queue = Queue::of(10..15);
-    let slow: Vec<bool> = (10..15).map(|user| queue.was_slow(user)).collect();
-    assert_eq!(slow, [false, false, false, true, true]);
+    let patience = |user| {
+        queue.was_slow(user);
+        queue.patience()
+    };
+    assert_eq!(
+        [10, 11, 12, 13, 14].map(patience),
+        [Duration::MAX, Duration::MAX, Duration::MAX, SHORT_TIME, SHORT_TIME]
+    );
     let made = MadeUp::core_clr();
     let proc = made.proc();
     let mut inspectors = Inspectors::new(&proc, TIME_IN_A_LIST);
-    inspectors.wait_only(SHORT_TIME);
-    inspectors.wait_only(TIME_IN_A_LIST);
-    assert_eq!(inspectors.patience(), SHORT_TIME);
     made.set("auxv", b"before");
     made.becomes_a_pipe("auxv");
     inspectors.begin(777).expect("begun");
-    let inspected = inspectors.next().expect("one");
+    let inspected = inspectors.next(SHORT_TIME).expect("one");
     assert!(inspected.took < TIME_IN_A_LIST && inspected.found.expect("listed").is_some());
 }
 
