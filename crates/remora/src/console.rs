@@ -6,14 +6,13 @@ mod writer;
 
 use crate::failure::{Failure, Place};
 pub(crate) use remora_terminal::{Page, counted, grouped, harmless_json, line, percent, plain, titled};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::tcgetwinsize;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
-use writer::Writer;
+use writer::{Writer, write_at_once};
 
 /// Standard error.
 static ERRORS: LazyLock<Writer> = LazyLock::new(|| Writer::to(Arc::new(io::stderr())));
@@ -51,15 +50,6 @@ pub(crate) fn note(line: &str) {
 pub(crate) fn note_at_once(line: &str) {
     let stderr = io::stderr();
     write_at_once(&stderr, &fitted(&self::line(line), &stderr));
-}
-
-/// Writes a short text, if there is room for it now.
-fn write_at_once(to: &impl AsFd, text: &str) {
-    let mut polls = [PollFd::new(to, PollFlags::OUT)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    if poll(&mut polls, Some(&now)).is_ok_and(|ready| ready > 0) {
-        let _ = rustix::io::write(to, text.as_bytes());
-    }
 }
 
 /// Writes a page to standard error.
@@ -114,27 +104,5 @@ impl StatusLine {
 impl Drop for StatusLine {
     fn drop(&mut self) {
         self.clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::fs::OFlags;
-    use std::io::Read;
-
-    #[test]
-    fn a_line_is_written_at_once_or_not_at_all() {
-        let (mut reader, mut writer) = io::pipe().expect("a pipe");
-        write_at_once(&writer, "a line\n");
-        let mut text = [0; 7];
-        reader.read_exact(&mut text).expect("it was written");
-        assert_eq!(&text, b"a line\n");
-        rustix::fs::fcntl_setfl(&writer, OFlags::NONBLOCK).expect("set");
-        let size: usize = std::iter::from_fn(|| writer.write(&[b'x'; 4096]).ok()).sum();
-        rustix::fs::fcntl_setfl(&writer, OFlags::empty()).expect("set");
-        write_at_once(&writer, "a line\n");
-        drop(writer);
-        assert_eq!(reader.read_to_end(&mut Vec::new()).expect("readable"), size);
     }
 }

@@ -1,7 +1,7 @@
 //! Writes in a thread of its own: whoever reads standard error may stop reading, and no recording waits for that.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use std::fmt;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -107,12 +107,6 @@ impl Unwritten {
     }
 }
 
-impl fmt::Debug for Writer {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Writer").finish_non_exhaustive()
-    }
-}
-
 /// Writes all of a text. Ignores errors: there is nowhere else to report them.
 fn write(out: &Out, text: &str) {
     let mut rest = text.as_bytes();
@@ -123,11 +117,20 @@ fn write(out: &Out, text: &str) {
             Err(Errno::INTR) => {}
             // Somebody has made the terminal non-blocking.
             Err(Errno::AGAIN) => {
-                let mut polls = [rustix::event::PollFd::new(&out, rustix::event::PollFlags::OUT)];
-                let _ = rustix::event::poll(&mut polls, None);
+                let mut polls = [PollFd::new(&out, PollFlags::OUT)];
+                let _ = poll(&mut polls, None);
             }
             Err(_) => return,
         }
+    }
+}
+
+/// Writes a short text, if there is room for it now.
+pub(super) fn write_at_once(to: &impl AsFd, text: &str) {
+    let mut polls = [PollFd::new(to, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if poll(&mut polls, Some(&now)).is_ok_and(|ready| ready > 0) {
+        let _ = rustix::io::write(to, text.as_bytes());
     }
 }
 
@@ -174,5 +177,18 @@ mod tests {
         let mut text = [0; 4];
         reader.read_exact(&mut text).expect("readable");
         assert_eq!(&text, b"text");
+    }
+
+    #[test]
+    fn a_line_is_written_at_once_or_not_at_all() {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        write_at_once(&writer, "a line\n");
+        let mut text = [0; 7];
+        reader.read_exact(&mut text).expect("it was written");
+        assert_eq!(&text, b"a line\n");
+        let (mut reader, writer, size) = full_pipe();
+        write_at_once(&writer, "a line\n");
+        drop(writer);
+        assert_eq!(reader.read_to_end(&mut Vec::new()).expect("readable"), size);
     }
 }
