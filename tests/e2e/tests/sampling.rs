@@ -93,7 +93,9 @@ fn the_last_wait_of_a_thread_counts_once() {
         let longest = target.ask_number("longest");
         let read = ReadBack::of(&recorded);
         let mut lives: BTreeMap<&str, u64> = BTreeMap::new();
-        for stack in read.stacks.iter().filter(|stack| read.names(stack).contains(&"ShortThreads.Live(int)")) {
+        // Only waits: a sample of a running thread counts for the whole interval, half a second.
+        let is_wait = |names: &[&str]| names.contains(&"ShortThreads.Live(int)") && names.last() == Some(&BLOCKED);
+        for stack in read.stacks.iter().filter(|stack| is_wait(&read.names(stack))) {
             *lives.entry(&stack.thread).or_default() += stack.weight / 1_000_000;
         }
         assert!(lives.len() > 10, "{lives:?}");
