@@ -5,6 +5,7 @@
 mod writer;
 
 use crate::failure::{Failure, Place};
+use remora_terminal::beginning;
 pub(crate) use remora_terminal::{Page, counted, grouped, harmless_json, line, percent, plain, titled};
 use rustix::termios::tcgetwinsize;
 use std::borrow::Cow;
@@ -64,8 +65,12 @@ pub(crate) fn flush() {
 
 /// The text of a page, with lines that fit if `out` is a terminal.
 fn fitted<'a>(page: &'a Page, out: &impl AsFd) -> Cow<'a, str> {
-    let width = tcgetwinsize(out).map_or(0, |size| usize::from(size.ws_col));
-    if width == 0 { Cow::Borrowed(page) } else { Cow::Owned(page.wrapped(width)) }
+    width_of(out).map_or(Cow::Borrowed(page), |width| Cow::Owned(page.wrapped(width)))
+}
+
+/// Columns of a terminal.
+fn width_of(out: &impl AsFd) -> Option<usize> {
+    tcgetwinsize(out).ok().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
 /// A line on a terminal that is overwritten in place. Does nothing where standard error is not a terminal.
@@ -85,11 +90,12 @@ impl StatusLine {
         self.terminal
     }
 
-    /// Replaces the shown text with `text`.
+    /// Replaces the shown text with the beginning of `text`: what goes on in a second row could not be removed.
     pub(crate) fn show(&mut self, text: &str) {
         if self.terminal {
             self.shown = true;
-            ERRORS.write_if_idle(format!("\r\x1b[K{}", plain(text)));
+            let width = width_of(&io::stderr()).unwrap_or(usize::MAX);
+            ERRORS.write_if_idle(format!("\r\x1b[K{}", beginning(&plain(text), width)));
         }
     }
 

@@ -6,7 +6,7 @@ mod support;
 
 use remora_browser::Browser;
 use remora_export::Format;
-use remora_profile::{ApplicationRule, ApplicationTime, Frame, FrameKind, Meta, Profile, Sample, State, Thread};
+use remora_profile::{ApplicationRule, ApplicationTime, Event, Frame, FrameKind, Meta, Profile, Sample, State, Thread};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -532,6 +532,26 @@ fn none_one_and_very_many_stay_readable_on_any_width() {
     }
 }
 
+#[test]
+fn a_recording_of_threads_that_only_wait_had_no_table_of_waits() {
+    let mut profile = Profile::new(Meta { event: Event::Wall, duration: 100, frequency: 100, ..Meta::default() });
+    let thread = profile.add_thread(Thread { id: 1, name: "main".into() });
+    let mut frame = |name: &str, module: &str| {
+        let (name, module) = (profile.string(name), Some(profile.string(module)));
+        profile.frame(Frame { kind: FrameKind::Managed, name, module, file: None, line: None })
+    };
+    let frames = [
+        frame("Shop.Stock.Take()", "Shop.dll"),
+        frame("System.Threading.Monitor.Enter(object)", "System.Private.CoreLib.dll"),
+    ];
+    let stack = profile.stack_from_root(frames).expect("there are frames");
+    profile.add_sample(Sample { time: 0, thread, stack, weight: 100, state: State::Blocked });
+    let browser = open("deadlock", &profile);
+    browser.click("#tab-waits");
+    assert_eq!(browser.text(ROWS), "Stock.Take()");
+    assert!(browser.text("return document.getElementById('rows').textContent").contains("lock"));
+}
+
 /// Two threads of the pool on which an async method continues, and one that computes.
 fn with_a_pool() -> Profile {
     let mut profile = Profile::new(Meta { duration: 1_000_000_000, frequency: 100, ..Meta::default() });
@@ -563,7 +583,7 @@ fn threads_of_the_pool_are_one_lane_and_an_async_method_does_not_belong_to_who_r
     times_are_read(&browser);
     let lanes = "return [...document.querySelectorAll('#lanes li')].map((lane) => lane.textContent).join('; ')";
     assert_eq!(browser.text(lanes), "All 3 threads; Thread pool: 2; .NET TP Worker (1)");
-    let resumed = "Async after an await, the caller in the stack only resumed it";
+    let resumed = "Async where a state machine box calls it, it continues after an await: the callers only resumed it";
     let (x, y) = place(&browser, "Shop.Score");
     browser.click_at(x, y);
     assert!(browser.text(STATUS).contains(resumed), "{}", browser.text(STATUS));

@@ -132,6 +132,42 @@ fn the_details_begin_with_the_largest_suspect_and_the_findings_lead_to_their_obj
     assert!(page.text(FACTS).starts_with(&shown_address(0)), "{}", page.text(FACTS));
     page.click("#found-panel td .link");
     assert!(page.text(FACTS).starts_with(&shown_address(102)), "{}", page.text(FACTS));
+    for width in [420, 1280] {
+        page.browser.resize(width, 800);
+        let outside = "return [document.documentElement.scrollWidth - document.documentElement.clientWidth,
+            [...document.querySelectorAll('.address')].filter((one) => one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0).length]";
+        assert_eq!(page.browser.run(outside), json!([0, 0]), "{width}: nothing is outside, and no address is cut off");
+    }
+    page.has_no_complaints();
+}
+
+#[test]
+fn a_suspect_without_a_root_says_what_may_hold_it_and_a_long_table_how_much_more_there_is() {
+    let graph = shop();
+    let address = |object| graph.address(remora_heap::ObjectIx(object));
+    let none = json!({ "types": [] });
+    let subscriber = json!({
+        "publisher": "Shop", "events": ["Changed"], "delegate": "D", "subscriber": "Shop.Order",
+        "count": 12, "retained": 1024, "example": address(102),
+    });
+    let found = json!({
+        "suspects": [{
+            "holders": 1, "holder": { "address": address(0), "type": "Shop", "held_by": null },
+            "probably_held_by": "a local variable or a handle", "name_it_by": "remora heap -p 7 --roots",
+            "retained": 9_000, "retained_count": 100, "path": [], "event": null,
+            "place": null, "accumulates": null, "referred_from": [],
+        }],
+        "findings": {
+            "subscriptions": { "subscribers": vec![subscriber; 53] },
+            "collections": none, "empty_arrays": none, "tasks": none, "timers": none, "finalizers": none,
+        },
+    });
+    let index = opened(&bytes_with(&graph, About { found, ..about() }), KEY).unwrap();
+    let page = Page::open(Running::of(View::new(index, "shop".into(), || Err("nobody makes one".into()))));
+    let shown = page.text("document.getElementById('found-panel').textContent");
+    for part in ["Held bya local variable or a handle", "Name it byremora heap -p 7 --roots", "3 more in the report"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
     page.has_no_complaints();
 }
 

@@ -32,7 +32,7 @@ const describe = (model, selection, tree, id) => {
   else facts.push(["Self", of(tree.self(id))], ["Total", of(tree.totals[id])]);
   const samples = tree.samples(id);
   if (samples !== null) facts.push(["Samples", count(samples)]);
-  if (method.resumed) facts.push(["Async", "after an await, the caller in the stack only resumed it; the method that awaits it is not known"]);
+  if (method.resumed) facts.push(["Async", "where a state machine box calls it, it continues after an await: the callers only resumed it, and the method that awaits it is not known"]);
   return { name: method.name, method: tree.method(id), kind: method.kind, facts };
 };
 

@@ -67,6 +67,7 @@ class Model {
     this.findResumed();
     this.findIdle();
     this.hidesFrames = this.values.folded.some((node, at) => node !== this.values.expanded[at]);
+    this.hasWaits = this.about.event === "wall" && this.values.blocked.includes(1);
     this.bothStates = this.values.blocked.includes(0) && this.values.blocked.includes(1);
   }
 
@@ -75,10 +76,12 @@ class Model {
     this.values.node = all ? this.values.expanded : this.values.folded;
   }
 
-  /** A thread is idle while it is blocked without an application method on its stack. */
+  /** A thread is idle while it is blocked without an application method on its stack, but not while it waits for a CPU. */
   findIdle() {
     const { blocked, attribution, thread, weight } = this.values;
-    this.idle = Uint8Array.from(blocked, (is, at) => (is === 1 && this.attributions.nearest[attribution[at]] < 0 ? 1 : 0));
+    const { nearest, wait, waits } = this.attributions;
+    const isIdle = nearest.map((frame, index) => frame < 0 && waits[wait[index]] !== "cpu");
+    this.idle = Uint8Array.from(blocked, (is, at) => (is === 1 && isIdle[attribution[at]] ? 1 : 0));
     this.threadBusy = new Float64Array(this.threads.length);
     this.threadIdle = new Float64Array(this.threads.length);
     for (let at = 0; at < thread.length; at++) (this.idle[at] === 1 ? this.threadIdle : this.threadBusy)[thread[at]] += weight[at];

@@ -60,8 +60,7 @@ class Tables {
     this.model = model;
     this.listener = listener;
     this.only = null;
-    const hasWaits = model.about.event === "wall" && model.bothStates;
-    this.tabs = Object.keys(TABLES).filter((id) => id !== "waits" || hasWaits);
+    this.tabs = Object.keys(TABLES).filter((id) => id !== "waits" || model.hasWaits);
     byId("tabs").replaceChildren(
       ...this.tabs.map((id) => {
         const tab = element("button", { role: "tab", id: `tab-${id}`, "aria-controls": "panel" }, TABLES[id].tab);

@@ -31,6 +31,12 @@ pub(crate) struct SuspectJson {
     holders: u64,
     /// The one with the largest retained size.
     holder: PlaceJson,
+    /// What probably holds the only holder, in words, if no root of it was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probably_held_by: Option<&'static str>,
+    /// The command whose snapshot would name that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name_it_by: Option<String>,
     retained: u64,
     retained_count: u64,
     /// From the only holder to the place where it accumulates.
@@ -126,6 +132,8 @@ impl Suspects<'_> {
         Some(SuspectJson {
             holders: suspect.holders.len() as u64,
             holder: self.place_json(*suspect.holders.first()?),
+            probably_held_by: self.held_by_unknown(suspect).map(|held| self.unknown_root(held)),
+            name_it_by: self.held_by_unknown(suspect).and_then(|held| self.command_for(held)),
             retained: suspect.retained,
             retained_count: suspect.retained_count,
             path,
@@ -182,10 +190,9 @@ impl Suspects<'_> {
         match suspect.holders[..] {
             [one] => {
                 let root = roots::holder(self.graph, one);
-                let is_local = root.is_none() && self.may_be_local(one);
                 row("held by", root.unwrap_or_else(|| self.unknown_root(one).to_owned()));
-                if is_local {
-                    row("name it by", format!("remora heap -p {} --roots", self.state.process_id));
+                if let Some(command) = self.held_by_unknown(suspect).and_then(|held| self.command_for(held)) {
+                    row("name it by", command);
                 }
                 row(self.label(one, "object"), object(self.graph, one));
             }
@@ -231,6 +238,17 @@ impl Suspects<'_> {
             () if self.state.has_static_fields => "a local variable or a handle",
             () => "a static field, a local variable or a handle",
         }
+    }
+
+    /// The only holder, if no root of it was seen.
+    fn held_by_unknown(&self, suspect: &Suspect) -> Option<ObjectIx> {
+        let [one] = suspect.holders[..] else { return None };
+        roots::holder(self.graph, one).is_none().then_some(one)
+    }
+
+    /// The command that would name what holds an object without a known root.
+    fn command_for(&self, held: ObjectIx) -> Option<String> {
+        self.may_be_local(held).then(|| format!("remora heap -p {} --roots", self.state.process_id))
     }
 
     /// Whether `--roots` would name what holds an object without a known root.

@@ -27,7 +27,8 @@ const suspectCard = (suspect, whole) => {
   return element("section", { className: "suspect" },
     element("h3", {}, `Suspect: ${percent(suspect.retained, whole)} of the heap, ${bytes(suspect.retained)} in ${counted(suspect.retained_count, "object")}`),
     element("dl", { className: "facts" },
-      ...(isOne ? fact("Held by", plain(holder.held_by ?? "a root that is not known")) : fact("Objects", `${count(holders)}, each kept by several`)),
+      ...(isOne ? fact("Held by", plain(holder.held_by ?? suspect.probably_held_by ?? "a root that is not known")) : fact("Objects", `${count(holders)}, each kept by several`)),
+      ...(suspect.name_it_by === undefined ? [] : fact("Name it by", suspect.name_it_by)),
       ...fact(isOne ? "Object" : "For example", at(holder.address, holder.type)),
       ...(event === null ? [] : fact("Event", plain(event))),
       ...(isElsewhere ? fact("In", at(place.address, place.type)) : []),
@@ -45,7 +46,8 @@ const table = (title, rows, columns) => {
   const names = Object.keys(columns);
   const head = element("tr", {}, ...names.map((name) => element("th", { scope: "col", className: Array.isArray(columns[name](rows[0])) ? "number" : "" }, name)));
   const body = rows.slice(0, MOST).map((row) => element("tr", {}, ...names.map((name) => cell(row, columns[name]))));
-  return [element("section", {}, element("h3", {}, title), element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)))];
+  const more = rows.length > MOST ? [element("p", { className: "soft" }, `${count(rows.length - MOST)} more in the report`)] : [];
+  return [element("section", {}, element("h3", {}, title), element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)), ...more)];
 };
 
 const eventOf = ({ publisher, events, delegate }) =>

@@ -17,12 +17,13 @@ pub struct ApplicationRule {
 impl ApplicationRule {
     /// Whether the code of `frame` belongs to the application.
     pub fn includes(&self, profile: &Profile, frame: &Frame) -> bool {
-        if self.assemblies.is_empty() {
-            return CodeKind::of(profile, frame) == CodeKind::Application;
+        // A dynamic method is of no assembly: its caller, mostly a framework, has made it.
+        let Some(module) = frame.module.filter(|_| frame.kind == crate::FrameKind::Managed) else { return false };
+        let module = profile.text(module);
+        match self.assemblies.is_empty() {
+            true => CodeKind::of(profile, frame) == CodeKind::Application,
+            false => is_file_name(module) && self.names(module),
         }
-        let module =
-            frame.module.filter(|_| frame.kind == crate::FrameKind::Managed).map(|module| profile.text(module));
-        module.filter(|module| is_file_name(module)).is_some_and(|module| self.names(module))
     }
 
     /// Whether a type of this assembly belongs to the application. An assembly without a name is not known: then the type's name decides.
@@ -184,7 +185,7 @@ pub struct ApplicationTime {
     pub methods: Vec<ApplicationMethod>,
     /// Nanoseconds of samples without any application method, idle threads among them.
     pub elsewhere: u64,
-    /// Nanoseconds of blocked samples without any application method: idle threads.
+    /// Nanoseconds of blocked samples without any application method: idle threads. Without waits for a CPU.
     pub idle: u64,
     /// Threads with such samples.
     pub idle_threads: usize,
@@ -235,6 +236,8 @@ pub struct Attribution {
     cost: Option<Cost>,
     /// Whether a thread of the pool runs it.
     pub is_of_pool: bool,
+    /// Whether the host that starts services is among the callers, up to the next application method.
+    starts_service: bool,
 }
 
 impl Attribution {
@@ -246,24 +249,35 @@ impl Attribution {
         let costs: Vec<Option<Cost>> = profile.frames().iter().map(|frame| Cost::of(profile, frame)).collect();
         let pool: Vec<bool> = profile.frames().iter().map(is_of_pool).collect();
         let entries: Vec<Entry> = profile.frames().iter().map(|frame| entry(profile, frame)).collect();
+        let name = |frame: &Frame| profile.text(frame.name);
+        let resumes: Vec<bool> = profile.frames().iter().map(|frame| name(frame).contains(STATE_MACHINE)).collect();
+        let services = profile.frames().iter().map(|frame| SERVICES.iter().any(|start| name(frame).starts_with(start)));
+        let services: Vec<bool> = services.collect();
         let mut known: Vec<Attribution> = Vec::with_capacity(profile.stacks().len());
         for stack in profile.stacks() {
             let frame = stack.frame.0 as usize;
             let parent = stack.parent.and_then(|parent| known.get(parent.0 as usize)).copied().unwrap_or_default();
             let is_of_pool = parent.is_of_pool || pool[frame];
             known.push(if is_application[frame] {
+                // `Main` calls the host, which starts the services: what they do is not `Main`'s.
+                let is_service = parent.starts_service;
                 Attribution {
                     nearest: Some(stack.frame),
-                    outermost: parent.outermost.or(Some(stack.frame)),
-                    entry: parent.entry,
+                    outermost: parent.outermost.filter(|_| !is_service).or(Some(stack.frame)),
+                    entry: if is_service { Entry::HostedService } else { parent.entry },
                     is_of_pool,
                     ..Attribution::default()
                 }
             } else {
-                let is_outside = parent.outermost.is_none();
                 Attribution {
                     callee: parent.callee.or_else(|| parent.nearest.map(|_| stack.frame)),
-                    entry: if is_outside { parent.entry.max(entries[frame]) } else { parent.entry },
+                    entry: match parent.outermost {
+                        // A timer that completes a task: the continuation can be of anything.
+                        None if resumes[frame] && parent.entry == Entry::Timer => Entry::Pool,
+                        None => parent.entry.max(entries[frame]),
+                        Some(_) => parent.entry,
+                    },
+                    starts_service: parent.starts_service || services[frame],
                     // The mark of a thread that is ready to run comes last, and says more than its callers.
                     known_wait: waits[frame].filter(|wait| *wait == Wait::Cpu).or(parent.known_wait).or(waits[frame]),
                     cost: parent.cost.or(costs[frame]),
@@ -273,6 +287,11 @@ impl Attribution {
             });
         }
         known
+    }
+
+    /// Whether a blocked thread with that stack is idle. One that is ready to run is not.
+    pub fn is_idle(&self) -> bool {
+        self.nearest.is_none() && self.known_wait != Some(Wait::Cpu)
     }
 
     /// What a blocked thread with that stack waits for.
@@ -293,6 +312,13 @@ fn entry(profile: &Profile, frame: &Frame) -> Entry {
     let name = profile.text(frame.name);
     STARTS.iter().find(|(start, _)| name.starts_with(start)).map_or(Entry::Thread, |(_, entry)| *entry)
 }
+
+/// Beginnings of the names of methods that start hosted services.
+const SERVICES: [&str; 2] =
+    ["Microsoft.Extensions.Hosting.BackgroundService.", "Microsoft.Extensions.Hosting.Internal.Host."];
+
+/// In the names of methods that continue an async method after an `await`.
+const STATE_MACHINE: &str = "StateMachineBox";
 
 /// Beginnings of the names of methods that run on threads of the pool only.
 const POOL: [&str; 2] = ["System.Threading.ThreadPoolWorkQueue.", "System.Threading.PortableThreadPool.WorkerThread."];
@@ -358,7 +384,7 @@ impl Sums {
                 let weight = self.costs.entry((cost, nearest)).or_default();
                 *weight = weight.saturating_add(sample.weight);
             }
-        } else if nearest.is_none() {
+        } else if attribution.is_idle() {
             thread.idle = thread.idle.saturating_add(sample.weight);
         } else if attribution.known_wait != Some(Wait::Cpu) {
             thread.blocked = thread.blocked.saturating_add(sample.weight);
@@ -367,7 +393,7 @@ impl Sums {
             let threads = self.blocked.entry((nearest, attribution.wait())).or_default();
             let weight = threads.entry(sample.thread).or_default();
             *weight = weight.saturating_add(sample.weight);
-            if nearest.is_none() {
+            if attribution.is_idle() {
                 self.idle = self.idle.saturating_add(sample.weight);
                 self.idle_threads.insert(sample.thread);
             }

@@ -125,5 +125,9 @@ fn starvation(time: &ApplicationTime) -> Option<Finding> {
     }
     let rows = time.blocked.iter().filter(|row| row.frame.is_some() && row.wait != Wait::Cpu);
     let row = rows.max_by_key(|row| row.pool_weight)?;
+    // A thread that waits for events is often a consumer without work. The pool of one that starves grows.
+    if row.wait == Wait::Event && pool.members.len() == pool.threads_at_first {
+        return None;
+    }
     Some(Finding::of(Problem::PoolStarvation, row, pool.members.len(), blocked))
 }

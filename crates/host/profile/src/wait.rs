@@ -28,7 +28,7 @@ pub enum Wait {
 }
 
 /// Beginnings of names, with what their callers wait for. The first one that fits counts.
-const WAITS: [(&str, Wait); 33] = [
+const WAITS: [(&str, Wait); 36] = [
     ("System.Threading.LowLevelLifoSemaphore.", Wait::IdlePool),
     ("System.Threading.PortableThreadPool.GateThread.", Wait::IdleRuntime),
     ("System.Threading.TimerQueue.TimerThread", Wait::IdleRuntime),
@@ -40,6 +40,10 @@ const WAITS: [(&str, Wait); 33] = [
     ("System.Threading.Lock.", Wait::Lock),
     ("System.Threading.ReaderWriterLock", Wait::Lock),
     ("System.Threading.SpinLock.", Wait::Lock),
+    // Their threads share the work and wait for each other.
+    ("System.Threading.Tasks.Parallel", Wait::Event),
+    ("System.Threading.Tasks.TaskReplicator", Wait::Event),
+    ("System.Linq.Parallel", Wait::Event),
     ("System.Threading.Tasks.Task.", Wait::Task),
     ("System.Threading.Tasks.Task<", Wait::Task),
     ("System.Threading.Tasks.ValueTask", Wait::Task),

@@ -21,12 +21,13 @@ impl Made {
         Made { profile, thread }
     }
 
-    /// A frame: `name|module`, `name|module|line` or `[mark]`. A module without `.dll` is native.
+    /// A frame: `name|module`, `name|module|line`, `[mark]`, or the name of a dynamic method. A module without `.dll` is native.
     fn frame(&mut self, text: &str) -> FrameIx {
         let mut parts = text.split('|');
         let name = self.profile.string(parts.next().unwrap());
         let module = parts.next();
         let kind = match module {
+            None if text.starts_with("lambda_method") => FrameKind::Managed,
             None => FrameKind::Synthetic,
             Some(module) if module.ends_with(".dll") => FrameKind::Managed,
             Some(_) => FrameKind::Native,
@@ -39,9 +40,13 @@ impl Made {
 
     /// Adds a sample: frames from the root to the leaf.
     fn sample(&mut self, weight: u64, state: State, frames: &[&str]) {
+        self.sample_at(0, weight, state, frames);
+    }
+
+    fn sample_at(&mut self, time: u64, weight: u64, state: State, frames: &[&str]) {
         let frames: Vec<FrameIx> = frames.iter().map(|frame| self.frame(frame)).collect();
         let stack = self.profile.stack_from_root(frames).unwrap();
-        self.profile.add_sample(Sample { time: 0, thread: self.thread, stack, weight, state });
+        self.profile.add_sample(Sample { time, thread: self.thread, stack, weight, state });
     }
 
     fn times(&self) -> ApplicationTime {
@@ -116,6 +121,12 @@ fn entry_points_are_known_by_what_calls_the_outermost_application_method() {
     let host = "Microsoft.Extensions.Hosting.BackgroundService.StartAsync()|Microsoft.Extensions.Hosting.dll";
     made.sample(6, State::Running, &[host, "Shop.Work()|Shop.dll"]);
     made.sample(5, State::Running, &["main|dotnet", "Shop.Main()|Shop.dll"]);
+    // Below `Main`, the host starts a service; a timer completes a task, whose continuation is of the pool; a service starts nothing else.
+    made.sample(3, State::Running, &["Shop.Main()|Shop.dll", host, "Shop.Clean()|Shop.dll", "Shop.Sweep()|Shop.dll"]);
+    let machine =
+        format!("System.Runtime.CompilerServices.AsyncTaskMethodBuilder`1.AsyncStateMachineBox`1.MoveNext()|{CORE}");
+    made.sample(2, State::Running, &[&pool, &timer, &machine, "Shop.Retry()|Shop.dll"]);
+    made.sample(1, State::Running, &[host, "Shop.Work()|Shop.dll", &machine, "Shop.Inner()|Shop.dll"]);
     // What a method calls says nothing about its own start.
     made.sample(4, State::Running, &["Shop.Run()|Shop.dll", &kestrel, "Shop.Last()|Shop.dll"]);
     let points: Vec<(Entry, String, u64)> = made
@@ -128,9 +139,11 @@ fn entry_points_are_known_by_what_calls_the_outermost_application_method() {
         (Entry::Request, "Shop.Get()", 9),
         (Entry::Pool, "Shop.Load()", 8),
         (Entry::Timer, "Shop.Tick()", 7),
-        (Entry::HostedService, "Shop.Work()", 6),
+        (Entry::HostedService, "Shop.Work()", 7),
         (Entry::Thread, "Shop.Main()", 5),
         (Entry::Thread, "Shop.Run()", 4),
+        (Entry::HostedService, "Shop.Clean()", 3),
+        (Entry::Pool, "Shop.Retry()", 2),
     ];
     assert_eq!(points, expected.map(|(entry, name, weight)| (entry, name.to_owned(), weight)));
 }
@@ -155,6 +168,8 @@ fn a_wait_is_what_the_application_asked_for_not_how_the_framework_waits() {
     let lifo = core("System.Threading.LowLevelLifoSemaphore.Wait(int, bool)");
     made.sample(3, State::Blocked, &[&worker, &lifo, futex]);
     made.sample(2, State::Blocked, &["libcoreclr.so+0x2|libcoreclr.so", futex]);
+    // A thread that is ready to run is not idle.
+    made.sample(1, State::Blocked, &["libcoreclr.so+0x2|libcoreclr.so", "[waiting for a CPU]"]);
     made.sample(100, State::Running, &["Shop.Get()|Shop.dll|5", &enter]);
     let rows: Vec<(Option<u32>, Wait, u64)> = made
         .times()
@@ -171,17 +186,22 @@ fn a_wait_is_what_the_application_asked_for_not_how_the_framework_waits() {
         (Some(9), Wait::Runtime, 4),
         (None, Wait::IdlePool, 3),
         (None, Wait::IdleRuntime, 2),
+        (None, Wait::Cpu, 1),
     ];
     assert_eq!(rows, expected);
     let times = made.times();
-    assert_eq!((times.idle, times.idle_threads, times.busy()), (5, 1, 139));
+    assert_eq!((times.idle, times.idle_threads, times.busy()), (5, 1, 140));
 }
 
 #[test]
 fn patterns_of_assemblies_replace_the_rule_and_dynamic_methods_belong_to_none() {
     let mut made = Made::new();
-    let frames =
-        ["Shop.Main()|Shop.Web.dll", "Npgsql.Read()|Npgsql.dll", "System.Linq.Run()|System.Linq.dll", "send|libc.so.6"];
+    let frames = [
+        "Shop.Main()|Shop.Web.dll",
+        "Npgsql.Read()|Npgsql.dll",
+        "System.Linq.Run()|System.Linq.dll",
+        "lambda_method3(Closure)",
+    ];
     let frames = frames.map(|frame| made.frame(frame));
     let includes = |patterns: &[&str]| {
         let rule = ApplicationRule { assemblies: patterns.iter().map(|&pattern| pattern.to_owned()).collect() };
@@ -247,6 +267,29 @@ fn tasks_and_locks_that_pool_threads_wait_for_are_known_problems_from_a_part_of_
     beside.another(3);
     beside.sample(900, State::Blocked, &["Shop.Price()|Shop.dll|7", &task]);
     assert_eq!(beside.problems(), [("sync-over-async", "Shop.Price()", 2, 50)]);
+
+    // Consumers of a queue that wait for work are no starvation, unless the pool grows.
+    let queue = format!("System.Collections.Concurrent.BlockingCollection`1.Take()|{CORE}");
+    let mut consumers = Made::new();
+    consumers.profile.meta.duration = 100;
+    for id in [1, 2] {
+        consumers.another(id);
+        consumers.sample(100, State::Blocked, &[DISPATCH, "Shop.Consume()|Shop.dll|7", &queue]);
+    }
+    assert_eq!(consumers.problems(), []);
+    consumers.another(3);
+    consumers.sample_at(50, 50, State::Blocked, &[DISPATCH, "Shop.Consume()|Shop.dll|7", &queue]);
+    assert_eq!(consumers.problems(), [("pool-starvation", "Shop.Consume()", 3, 100)]);
+
+    // The threads of a parallel loop wait for each other, and not for a task that could be awaited.
+    let mut parallel = Made::new();
+    let each = format!("System.Threading.Tasks.Parallel.ForEach()|{CORE}");
+    for id in [1, 2] {
+        parallel.another(id);
+        parallel.sample(50, State::Blocked, &[DISPATCH, "Shop.All()|Shop.dll|7", &each, &task]);
+        parallel.sample(50, State::Running, &[DISPATCH, "Shop.All()|Shop.dll|7"]);
+    }
+    assert_eq!(parallel.problems(), []);
 
     let mut convoy = Made::new();
     convoy.profile.meta.duration = 100;

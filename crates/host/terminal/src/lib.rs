@@ -13,4 +13,4 @@ mod table;
 pub use escaped::Escaped;
 pub use numbers::{counted, grouped, percent, signed};
 pub use page::{Page, harmless_json, line, plain, titled};
-pub use table::Table;
+pub use table::{Table, beginning};

@@ -6,9 +6,12 @@
 
 mod cut;
 
+pub use cut::beginning;
+
 use crate::{Page, line, plain};
 use cut::{ADDRESS_FLOOR, FLOOR, has_address, shortened};
 use std::io::IsTerminal;
+use textwrap::core::display_width;
 
 /// Characters in which most names are recognizable. With less, a column moves to lines of its own, if allowed.
 const READABLE: usize = 36;
@@ -20,7 +23,7 @@ const GAP: usize = 2;
 /// A table.
 #[derive(Debug)]
 pub struct Table {
-    /// Escaped cells: their displayed width is their length.
+    /// Escaped cells.
     rows: Vec<Vec<String>>,
     right: Vec<bool>,
     last_may_go_below: bool,
@@ -76,7 +79,7 @@ impl Table {
 
     /// Column widths without cutting.
     fn natural(&self, columns: usize) -> Vec<usize> {
-        (0..columns).map(|column| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect()
+        (0..columns).map(|column| self.rows.iter().map(|row| display_width(&row[column])).max().unwrap_or(0)).collect()
     }
 
     /// Column widths for a terminal. No text column is less than its readable minimum, even if the table gets too wide.
@@ -121,7 +124,7 @@ impl Table {
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
             let cell = shortened(cell, *width);
             // `{cell:<width$}` panics where a width has more than 16 bits.
-            let padding = " ".repeat((*width).min(WIDEST).saturating_sub(cell.chars().count()));
+            let padding = " ".repeat((*width).min(WIDEST).saturating_sub(display_width(&cell)));
             let (before, behind) = if self.right[column] { (&*padding, "") } else { ("", &*padding) };
             cells.extend([before, &cell, behind, "  "]);
         }
@@ -159,6 +162,22 @@ mod tests {
         .assert_eq(&table.rendered(None));
         assert_eq!(table.rendered(Some(31)), table.rendered(None), "it just fits");
         assert_eq!(table.rendered(Some(30)).lines().nth(1), Some("    7  Größe  dotne…exec x.dll"));
+    }
+
+    #[test]
+    fn a_row_in_a_wide_script_was_wider_than_the_terminal() {
+        let mut table = Table::new(&["time", "application method", "line"]);
+        table.align_right(0);
+        table.row(["1.2 s", "注文サービス.倉庫.出荷を計算する", "倉庫.cs:42"].map(String::from));
+        table.row(["9 ms", "Orders.Price", "Orders.cs:7"].map(String::from));
+        for width in [40, 60, 80] {
+            let text = table.rendered(Some(width));
+            assert!(text.lines().all(|line| display_width(line) <= width), "{text}");
+        }
+        let text = table.rendered(None);
+        let column = |line: &str, word: &str| line.find(word).map(|at| display_width(&line[..at]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(column(lines[1], "倉庫.cs"), column(lines[2], "Orders.cs"), "{text}");
     }
 
     fn holders() -> Table {

@@ -2,15 +2,32 @@
 
 use crate::console::{StatusLine, percent};
 use std::io::{Read, Result};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// Bytes between two changes of the line.
 const OFTEN: u64 = 16 << 20;
 
-/// Shows what is done while it is done.
+/// Shows what is done while it is done, and for how long.
 pub(super) fn step<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let mut line = StatusLine::new();
     line.show(&format!("{what} …"));
-    work()
+    if !line.visible() {
+        return work();
+    }
+    // The work's end drops it, even if that is a panic.
+    let (end, ended) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut seconds = 0;
+            while ended.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
+                seconds += 1;
+                line.show(&format!("{what} … {seconds} s"));
+            }
+        });
+        let _end = end;
+        work()
+    })
 }
 
 /// A reader that shows how much of its file is read.

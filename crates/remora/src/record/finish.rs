@@ -5,14 +5,13 @@ use super::engine::Engine;
 use super::engine_step::{EndReason, Ended, Kept};
 use super::plan::Plan;
 use super::processor::Processor;
-use super::progress::IDLE_SHARE;
 use super::result::{Outcome, tell_of_nothing};
 use crate::baseline::{Baseline, verdict, write_receipt};
 use crate::console::note;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Destination, FileFormat, Output, Spool, Unfinished};
-use remora_profile::{Event, Profile};
+use remora_profile::Profile;
 use remora_receipt::Facts;
 use std::io;
 use std::path::PathBuf;
@@ -131,23 +130,11 @@ fn complete(profile: &mut Profile, end: &mut End) {
     let used = end.processor.total().and_then(|used| u64::try_from(used.as_nanos()).ok());
     profile.meta.target_cpu = profile.meta.target_cpu.or(used);
     profile.meta.notes.extend(end.unrecorded.take());
-    profile.meta.notes.extend(idle(profile));
     match &end.why {
         EndReason::DiskFull => profile.meta.notes.push("the recording ended early: the disk was full".to_owned()),
         EndReason::Failed(failure) => profile.meta.notes.push(format!("the recording ended early: {failure}")),
         _ => {}
     }
-}
-
-/// Notes that a target was idle: its CPU-time profile is empty, or nearly. As a note of the recording, it appears in every format.
-fn idle(profile: &Profile) -> Option<String> {
-    let meta = &profile.meta;
-    let used = meta.target_cpu? as f64 / meta.duration.max(1) as f64;
-    let idle = meta.event == Event::Cpu && used < IDLE_SHARE;
-    idle.then(|| {
-        let share = used * 100.0;
-        format!("the target was idle: it used {share:.1}% of a processor; --event wall shows what its threads wait for")
-    })
 }
 
 /// Saves the recording in the first directory that can store it.
@@ -218,21 +205,5 @@ mod tests {
         }
         let text = verdict(ended(EndReason::DiskFull, false), false).expect_err("it has two reasons").line();
         assert!(text.contains("the disk is full") && text.contains("the receipt lists it"), "{text}");
-    }
-
-    #[test]
-    fn an_idle_target_is_reported_as_such() {
-        let mut profile = Profile::default();
-        profile.meta.duration = 10_000_000_000;
-        profile.meta.target_cpu = Some(20_000_000);
-        let text = idle(&profile).expect("it is idle");
-        assert!(text.contains("0.2% of a processor; --event wall"), "{text}");
-        profile.meta.event = Event::Wall;
-        assert_eq!(idle(&profile), None);
-        profile.meta.event = Event::Cpu;
-        profile.meta.target_cpu = Some(200_000_000);
-        assert_eq!(idle(&profile), None);
-        profile.meta.target_cpu = None;
-        assert_eq!(idle(&profile), None);
     }
 }

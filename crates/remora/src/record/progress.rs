@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(250);
 /// Time after which an idle target is called idle.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
-/// Share of one CPU below which a target is idle.
-pub(crate) const IDLE_SHARE: f64 = 0.01;
+/// Share of one CPU below which a target is idle, as in the hint of the result.
+const IDLE_SHARE: f64 = 0.05;
 
 /// The line's values.
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,7 +64,7 @@ fn render(passed: Duration, until: Option<Duration>, numbers: &Numbers) -> Strin
     if let Some(share) = numbers.processor {
         parts.push(format!("target uses {:.0}% CPU", share * 100.0));
         if share < IDLE_SHARE && passed >= IDLE_AFTER && !numbers.wall {
-            parts.push("idle; --event wall shows what it waits for".to_owned());
+            parts.push("idle: try -e wall".to_owned());
         }
     }
     parts.join("  ")
@@ -92,8 +92,7 @@ mod tests {
         let idle = Numbers { processor: Some(0.001), ..Numbers::default() };
         assert_eq!(
             render(Duration::from_secs(3), Some(Duration::from_secs(30)), &idle),
-            "3.0 s of 30.0 s  0 samples  0 lost  target uses 0% CPU  \
-             idle; --event wall shows what it waits for"
+            "3.0 s of 30.0 s  0 samples  0 lost  target uses 0% CPU  idle: try -e wall"
         );
         let waiting = Numbers { wall: true, ..idle };
         assert!(!render(Duration::from_secs(3), None, &waiting).contains("idle"));

@@ -3,7 +3,7 @@
 use super::findings::{self, FindingJson};
 use super::method::{Method, name, place, without_parameters};
 use crate::console::{Page, line, percent};
-use remora_profile::{ApplicationRule, ApplicationTime, Event, Profile, Wait};
+use remora_profile::{ApplicationRule, ApplicationTime, Event, Line, Profile, Wait};
 use remora_symbols::split_outside;
 use remora_terminal::Table;
 use remora_terminal::duration::show;
@@ -15,14 +15,22 @@ const NO_APPLICATION: &str = "no application method";
 const CALLEES: usize = 2;
 /// Lines of each method in JSON.
 const LINES: usize = 5;
+/// Lines shown of each method, if more than one has a twentieth of the time.
+const LINES_SHOWN: usize = 3;
+const HOT_LINE: u64 = 20;
+/// Entry points shown.
+const ENTRY_POINTS: usize = 5;
 
 /// The tables: methods, and for wall-clock time what threads wait for.
 pub(crate) fn tables(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, top: usize) -> Page {
     let problems = findings::text(profile, time);
     let mut text = if problems.is_empty() { problems } else { problems + line("") };
-    text += methods(profile, time, rule, top);
     if profile.meta.event == Event::Wall && !time.blocked.is_empty() {
-        text += line("") + blocked(profile, time, top);
+        text += blocked(profile, time, top) + line("");
+    }
+    text += methods(profile, time, rule, top);
+    if !time.entry_points.is_empty() {
+        text += line("") + entry_points(profile, time, top);
     }
     text
 }
@@ -32,17 +40,23 @@ fn methods(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, to
     let mut table = Table::new(&["time", "", "self", "application method, with calls outside", "line"]);
     (0..3).for_each(|column| table.align_right(column));
     for method in time.methods.iter().take(top) {
-        let place = method.lines.first().map(|line| place(profile, line.frame)).unwrap_or_default();
+        let hottest = method.lines.first().map(|line| place(profile, line.frame)).unwrap_or_default();
         table.row([
             show(method.weight()),
             percent(method.weight(), busy),
             show(method.self_weight),
             without_parameters(name(profile, method.frame)).to_owned(),
-            place,
+            hottest,
         ]);
         for callee in method.callees.iter().take(CALLEES) {
             let calls = format!("  calls {}", short(name(profile, callee.frame)));
             table.row([show(callee.weight), percent(callee.weight, busy), String::new(), calls, String::new()]);
+        }
+        let hot = method.lines.iter().take_while(|line| line.weight.saturating_mul(HOT_LINE) >= busy);
+        let hot: Vec<&Line> = hot.take(LINES_SHOWN).collect();
+        for hot in hot.iter().filter(|_| hot.len() > 1) {
+            let [time, part] = [show(hot.weight), percent(hot.weight, busy)];
+            table.row([time, part, String::new(), "  in line".to_owned(), place(profile, hot.frame)]);
         }
     }
     let elsewhere = time.elsewhere.saturating_sub(time.idle);
@@ -65,14 +79,30 @@ fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
             row.frame.map(|frame| place(profile, frame)).unwrap_or_default(),
         ]);
     }
+    let pool = time.blocked.iter().filter(|row| row.wait == Wait::IdlePool).map(|row| row.weight);
+    let pool = pool.fold(0, u64::saturating_add);
     table.row([
         show(time.idle),
         String::new(),
         time.idle_threads.to_string(),
         "idle".to_owned(),
-        NO_APPLICATION.to_owned(),
+        format!("{NO_APPLICATION}; {} in the thread pool", show(pool)),
         String::new(),
     ]);
+    table.render()
+}
+
+fn entry_points(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
+    let mut table = Table::new(&["time", "", "started by", "outermost application method"]);
+    (0..2).for_each(|column| table.align_right(column));
+    for point in time.entry_points.iter().take(top.min(ENTRY_POINTS)) {
+        table.row([
+            show(point.weight),
+            percent(point.weight, time.busy()),
+            point.entry.code().to_owned(),
+            without_parameters(name(profile, point.frame)).to_owned(),
+        ]);
+    }
     table.render()
 }
 
@@ -152,7 +182,9 @@ struct BlockedJson<'a> {
     file: Option<&'a str>,
     line: Option<u32>,
     threads: usize,
+    pool_threads: usize,
     nanoseconds: u64,
+    pool_nanoseconds: u64,
 }
 
 impl<'a> ApplicationJson<'a> {
@@ -196,7 +228,9 @@ impl<'a> ApplicationJson<'a> {
                 file: method.as_ref().and_then(|method| method.file),
                 line: method.and_then(|method| method.line),
                 threads: row.threads,
+                pool_threads: row.pool_threads,
                 nanoseconds: row.weight,
+                pool_nanoseconds: row.pool_weight,
             }
         });
         ApplicationJson {

@@ -1,7 +1,7 @@
 //! What to try next, if a recording shows little.
 
 use crate::console::percent;
-use remora_profile::{Event, Meta, Profile};
+use remora_profile::{Event, Profile};
 
 /// What to try, if the program hardly ran.
 pub(super) fn hint(profile: &Profile) -> Option<String> {
@@ -9,7 +9,7 @@ pub(super) fn hint(profile: &Profile) -> Option<String> {
     const IDLE: u64 = 20;
     const SELDOM: u64 = 4;
     let meta = &profile.meta;
-    let used = meta.target_cpu.filter(|_| meta.event == Event::Cpu && meta.engine != Meta::RUNTIME_SAMPLER)?;
+    let used = meta.target_cpu.filter(|_| meta.event == Event::Cpu)?;
     let blocks_again = profile.loss.moved_on > profile.samples().len() as u64;
     let part = if blocks_again { SELDOM } else { IDLE };
     (used.saturating_mul(part) < meta.duration).then(|| {
@@ -20,6 +20,7 @@ pub(super) fn hint(profile: &Profile) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_profile::Meta;
 
     #[test]
     fn a_program_that_hardly_runs_gets_a_hint_to_measure_its_waits() {
