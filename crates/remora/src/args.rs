@@ -156,6 +156,9 @@ pub(crate) struct RecordArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Let the command's runtime load the agent at its start: the recording has the first managed code
+    #[arg(long, requires = "command")]
+    pub(crate) from_start: bool,
     /// Start this command and record it as soon as it can be attached to; with --json or `-o -` what it prints goes to standard error
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -169,7 +172,8 @@ Examples:
   remora record                          the only .NET process, until Enter or Ctrl-C
   remora record -p 4242 -d 30s -o cpu.html
   remora record -n Orders -e wall -d 1m  threads that wait, too
-  remora record -- dotnet Orders.dll     as soon as it can be attached to";
+  remora record -- dotnet Orders.dll     as soon as it can be attached to
+  remora record --from-start -- dotnet Orders.dll";
 
 /// Which process.
 #[derive(Debug, Args)]

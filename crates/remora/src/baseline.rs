@@ -51,6 +51,13 @@ impl Baseline {
         Ok(Baseline { snapshot, target })
     }
 
+    /// Takes the baseline of a process whose runtime has just loaded the agent. Nothing of Remora belongs to it.
+    pub(crate) fn of_a_starting(process: &Process) -> Result<Baseline, Failure> {
+        let mut baseline = Baseline::of(process)?;
+        baseline.snapshot.mappings.ours.clear();
+        Ok(baseline)
+    }
+
     /// Compares the process with the baseline.
     pub(crate) fn verify(&self, facts: &Facts, target_ended: bool) -> Receipt {
         if target_ended && self.target.fate() == Fate::Same {

@@ -160,6 +160,12 @@ pub(crate) enum Failure {
         /// How long was waited.
         seconds: u64,
     },
+    /// The command's runtime has started without the agent.
+    #[error("the runtime of process {process_id} has started without the agent")]
+    NotLoadedAtStart {
+        /// The process.
+        process_id: u32,
+    },
     /// The recording ended with the process; recording and result were written.
     #[error("{0}")]
     TargetEnded(String),

@@ -34,6 +34,7 @@ use plan::Plan;
 use processor::Processor;
 use progress::{Numbers, Progress};
 use remora_attach::{Process, Slot, TargetPath, check_address_space};
+use remora_collector::Startup;
 use remora_receipt::Facts;
 use std::time::{Duration, Instant};
 
@@ -52,27 +53,41 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
         None => Input::Endless,
     };
     let mut stop = Stop::listen(input).map_err(Failure::Signals)?;
-    let mut child = Child::start(&args.command, plan.command_prints())?;
-    let process = match &mut child {
-        Some(child) => {
+    let mut startup = plan.from_start.then(|| Engine::prepare(&plan, &args.target)).transpose()?;
+    let variables = startup.as_ref().map(Startup::variables).unwrap_or_default();
+    let mut child = Child::start(&args.command, plan.command_prints(), variables)?;
+    let process = match (&mut child, &mut startup) {
+        (Some(child), Some(startup)) => child.process_of(startup, &mut stop)?,
+        (Some(child), None) => {
             let mut process = child.process(&mut stop)?;
             process.library_directory = args.target.library_directory.clone().map(TargetPath::from);
             process
         }
-        None => {
+        (None, _) => {
             let process = choose(&args.target, &args.unseen)?;
             wait_for_an_earlier_one(&process, &mut stop)?;
             process
         }
     };
-    let choice = choose_engine(&plan, &process).map_err(|failure| unless_it_ended(&process, failure))?;
+    let way = match startup {
+        Some(startup) => Way::Startup(Box::new(startup)),
+        None => Way::Attach(choose_engine(&plan, &process).map_err(|failure| unless_it_ended(&process, failure))?),
+    };
     let output = plan.output_for(&process)?;
     let _hold = InstanceLock::take(&process)?;
-    let before = Baseline::of(&process)?;
+    let before = match way {
+        Way::Startup(_) => Baseline::of_a_starting(&process),
+        Way::Attach(_) => Baseline::of(&process),
+    }?;
     stop.attach_begins()?;
     let mut processor = Processor::watch(process.pid);
-    let attached = attach(&process, &plan, choice, &output.destination);
-    let unrecorded = child.as_ref().map(Child::unrecorded);
+    let (attached, unrecorded) = match way {
+        Way::Startup(startup) => (Engine::at_startup(&process, *startup, &plan, &output.destination), None),
+        Way::Attach(choice) => {
+            let attached = attach(&process, &plan, choice, &output.destination);
+            (attached, child.as_ref().map(Child::unrecorded))
+        }
+    };
     let finish = Finish { plan: &plan, output, before };
     let mut engine = match attached {
         Ok(engine) => engine,
@@ -109,6 +124,14 @@ fn choose_engine(plan: &Plan, process: &Process) -> Result<Chosen, Failure> {
         }
         (Some(Obstacle { failure, .. }), _) => Err(failure),
     }
+}
+
+/// How the recording begins.
+enum Way {
+    /// The runtime of a command loads the agent at its start.
+    Startup(Box<Startup>),
+    /// Attaches to a runtime that has started.
+    Attach(Chosen),
 }
 
 /// An engine, and the one that it replaces.

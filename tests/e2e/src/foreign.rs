@@ -1,6 +1,7 @@
 //! Another vendor's profiler in the target: `tests/targets/native/libforeign_profiler.c`, controlled over a socket.
 
 use crate::{Facts, Start, TIMEOUT, Target, diagnostics, native, until};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -45,15 +46,9 @@ impl ForeignProfiler {
 
     /// Starts the target with it, as an APM agent is loaded.
     pub fn at_start(start: Start, kind: Kind) -> (Target, ForeignProfiler) {
-        let folder = crate::folder();
-        let path = folder.path().join("s");
-        let listener = listen(&path);
-        let start = start
-            .env("CORECLR_ENABLE_PROFILING", "1")
-            .env("CORECLR_PROFILER", kind.clsid_text())
-            .env("CORECLR_PROFILER_PATH", native(LIBRARY))
-            .env("FOREIGN_PROFILER_SOCKET", &path);
-        (start.ready(), ForeignProfiler::accept(&listener))
+        let expected = Expected::new(kind);
+        let start = expected.variables().into_iter().fold(start, |start, (name, value)| start.env(name, value));
+        (start.ready(), expected.arrives())
     }
 
     /// Forces three GCs; the failure's code if the runtime refuses.
@@ -139,6 +134,37 @@ impl ForeignProfiler {
             panic!("cannot bound the wait for the foreign profiler: {error}");
         }
         ForeignProfiler { stream: BufReader::new(stream) }
+    }
+}
+
+/// A foreign profiler that the environment names.
+pub struct Expected {
+    kind: Kind,
+    listener: UnixListener,
+    folder: tempfile::TempDir,
+}
+
+impl Expected {
+    /// One of this kind.
+    pub fn new(kind: Kind) -> Expected {
+        let folder = crate::folder();
+        let listener = listen(&folder.path().join("s"));
+        Expected { kind, listener, folder }
+    }
+
+    /// The variables for its process.
+    pub fn variables(&self) -> [(&'static str, OsString); 4] {
+        [
+            ("CORECLR_ENABLE_PROFILING", "1".into()),
+            ("CORECLR_PROFILER", self.kind.clsid_text().into()),
+            ("CORECLR_PROFILER_PATH", native(LIBRARY).into()),
+            ("FOREIGN_PROFILER_SOCKET", self.folder.path().join("s").into()),
+        ]
+    }
+
+    /// Waits for it.
+    pub fn arrives(self) -> ForeignProfiler {
+        ForeignProfiler::accept(&self.listener)
     }
 }
 

@@ -33,7 +33,7 @@ mod terminal;
 
 pub use cpu_time::{cpu_time, scheduled, until_used};
 pub use debugger::Debugger;
-pub use foreign::{Counts, ForeignProfiler, Kind};
+pub use foreign::{Counts, Expected, ForeignProfiler, Kind};
 pub use held_copy::{HeldCopy, WaitingCopy, state};
 pub use memory_group::MemoryGroup;
 pub use process_facts::{Facts, Mapping, Named};

@@ -141,13 +141,7 @@ impl Recording {
 
     /// Waits for its end.
     pub fn finish(self) -> Recorded {
-        let finished = self.remora.finish();
-        let receipt = std::fs::read(self.folder.path().join("receipt.json"));
-        let receipt = receipt.map_or(Value::Null, |bytes| {
-            serde_json::from_slice(&bytes)
-                .unwrap_or_else(|error| panic!("the receipt is not JSON ({error}): {finished}"))
-        });
-        Recorded { finished, receipt, folder: self.folder }
+        Recorded::of(self.remora, self.folder)
     }
 
     /// Kills the command with SIGKILL; returns its folder with the leftovers.
@@ -170,6 +164,17 @@ fn counter(remora: u32, word: u64) -> std::io::Result<u64> {
 }
 
 impl Recorded {
+    /// Waits for the end of a `remora` that writes `recording.remora` and `receipt.json` in this folder.
+    pub fn of(remora: Remora, folder: tempfile::TempDir) -> Recorded {
+        let finished = remora.finish();
+        let receipt = std::fs::read(folder.path().join("receipt.json"));
+        let receipt = receipt.map_or(Value::Null, |bytes| {
+            serde_json::from_slice(&bytes)
+                .unwrap_or_else(|error| panic!("the receipt is not JSON ({error}): {finished}"))
+        });
+        Recorded { finished, receipt, folder }
+    }
+
     /// Panics with all output, unless the command ended with this code.
     #[track_caller]
     pub fn ended_with(&self, code: i32) -> &Recorded {

@@ -148,6 +148,11 @@ impl Remora {
         }
     }
 
+    /// Closes its standard input, and that of a command that it runs.
+    pub fn close_input(&mut self) {
+        self.stdin = None;
+    }
+
     /// Sends a signal; `Signal::INT` is Ctrl-C.
     pub fn signal(&self, signal: Signal) {
         send(self.pid(), signal);

@@ -6,7 +6,7 @@
 
 use memchr::memmem;
 use remora_e2e::read_back::{ReadBack, array, number};
-use remora_e2e::{Facts, Recording, Start, Target, cpu_time, remora};
+use remora_e2e::{Facts, Recorded, Recording, Remora, Start, Target, cpu_time, remora};
 use serde_json::{Value, json};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -44,6 +44,29 @@ fn att_03_det_14_a_program_that_extracts_itself_is_recorded() {
     let mut ids = std::fs::read_dir(ran_in.path().join(EXTRACTED).join("fabmcp")).unwrap().flatten();
     let has_assemblies = |id: std::fs::DirEntry| id.path().join("System.Private.CoreLib.dll").is_file();
     assert!(ids.any(has_assemblies), "its assemblies are files now");
+}
+
+#[test]
+fn att_17_the_runtime_of_a_published_program_loads_the_agent_at_its_start() {
+    for published_as in [("REMORA_TEST_SELF_CONTAINED", "azmcp"), SINGLE_FILE] {
+        let folder = remora_e2e::folder();
+        let mut command = Remora::command();
+        command.args(["record", "--json", "--from-start", "--duration", "2s", "--frequency", "999"]);
+        command.arg("-o").arg(folder.path().join("recording.remora"));
+        command.arg("--receipt").arg(folder.path().join("receipt.json"));
+        command.arg("--").arg(published(published_as)).args(["server", "start"]);
+        command.current_dir(folder.path()).env("AZURE_MCP_COLLECT_TELEMETRY", "false");
+        let mut remora = Remora::spawn(command);
+        remora.wait_until_it_says(" runs on");
+        remora.close_input();
+        let recorded = Recorded::of(remora, folder);
+        recorded.is_clean();
+        let read = ReadBack::of(&recorded);
+        assert!(
+            read.weight_where(|names| names.iter().any(|name| name.contains("Program.Main"))) > 0,
+            "its start is there"
+        );
+    }
 }
 
 /// The same single file with the flag `NetcoreApp3CompatMode`: its launcher extracts all files and runs them from there, as .NET Core 3.x

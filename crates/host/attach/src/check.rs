@@ -14,7 +14,7 @@ use crate::remedy::Remedy;
 use crate::requirements::{Requirements, Slot};
 use crate::runtime::{Runtime, RuntimeKind, Version, with_elf};
 use crate::windowed::Budget;
-use remora_symbols::{MapEntry, TargetPath};
+use remora_symbols::{MapEntry, TargetPath, TargetText};
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ use std::time::Duration;
 const AGENT: &str = "libremora_agent";
 /// The export of every profiler library.
 const PROFILER_EXPORT: &str = "DllGetClassObject";
+/// The variable that loads the agent at startup, and the start of its file's name.
+const OWN_PROFILER: (&str, &str) = ("CORECLR_PROFILER_PATH_64", AGENT);
 /// Variables that load a profiler at startup.
 const PROFILING_SWITCHES: [&str; 3] = ["CORECLR_ENABLE_PROFILING", "COR_ENABLE_PROFILING", "DOTNET_ENABLE_PROFILING"];
 /// First version with slots for notification-only profilers.
@@ -320,6 +322,11 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntr
     let others = other_profilers(process, maps, &budget);
     let environment = process.proc.environment(process.pid).unwrap_or_default();
     let asked = environment.iter().find(|(key, value)| key.is_one_of(&PROFILING_SWITCHES) && *value == "1");
+    // Remora's own variable of a start with the agent, which has removed it: the kernel still shows the first environment.
+    let is_ours = |(key, value): &(TargetText, TargetText)| {
+        *key == OWN_PROFILER.0 && value.as_path().file_name().starts_with(OWN_PROFILER.1)
+    };
+    let asked = asked.filter(|_| !environment.iter().any(is_ours));
     let has_room = process
         .runtime()
         .and_then(|runtime| runtime.version)

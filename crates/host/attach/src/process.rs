@@ -354,6 +354,20 @@ pub(crate) fn unexamined(proc: &Proc, pid: u32, limit: Limit) -> Option<Process>
     })
 }
 
+impl Process {
+    /// Our own process, in place of a command that it will start: that one has the same user, root directory and namespaces.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn ourselves() -> Result<Process, Error> {
+        let (proc, pid) = (Proc::default(), std::process::id());
+        let program = Program::of(&proc, pid).map_err(|error| Error::unread(&proc, pid, error))?;
+        let placeholder = unexamined(&proc, pid, Limit::Time);
+        let placeholder = placeholder.ok_or_else(|| Error::unread(&proc, pid, ErrorKind::NotFound.into()))?;
+        Ok(Process { limit: None, program, ..placeholder })
+    }
+}
+
 fn attachable(process: &Process, (stat, status): (&Stat, &Status), maps: &[MapEntry]) -> Result<(), Reason> {
     match process.runtime() {
         Some(Runtime { kind: RuntimeKind::NativeAot, .. }) => return Err(Reason::NativeAot),

@@ -6,7 +6,7 @@ use crate::control::{Control, Received};
 use crate::shared_memory::SharedMemory;
 use crate::target::Target;
 use crate::{Error, NotAttached};
-use remora_attach::{Asked, Attach, Guid, Libc, Process, TargetPath};
+use remora_attach::{Asked, Attach, Guid, Libc, Placed, Process, TargetPath};
 use remora_receipt::{AgentThread, Facts, GcMode, ProfilerCount, ProfilerSlot};
 use remora_wire::{
     AgentError, CLSID_MAIN, CLSID_NOTIFICATION, Config, FromAgent, MEMORY_NAME, THREAD_NAME, Task, ToAgent,
@@ -35,73 +35,112 @@ pub(crate) fn attach_agent(
     table: Option<&OwnedFd>,
     timeout: Duration,
 ) -> Result<(AttachedAgent, Started), NotAttached> {
-    let memory = SharedMemory::new(task == Task::HeapTracking)?;
-    let (listener, socket) = remora_attach::place_socket(process)?;
-    let placed = match task {
-        // On musl this library stays mapped like any other. It occupies no profiler slot, so its name must not be that of a placeholder.
-        Task::CallbackCheck if is_on_musl(process) => remora_attach::place_library(process, library),
-        Task::Placeholder | Task::CallbackCheck => remora_attach::place_library_that_may_stay(process, library),
-        _ => remora_attach::place_library(process, library),
-    }?;
-    let config = Config { nonce: nonce()?, socket_path: socket.target_path.to_string(), task };
+    let prepared = Prepared::of(process, library, task)?;
     let slot = slot(process, task);
-    let request = request(slot, &config, &placed.target_path, timeout);
-    let mut target = Target::of(process.pid);
-    let files = placed.file_path().into_iter().chain([socket.host_path.clone()]).collect();
-    let mut facts = facts(process, slot, task, files);
-    let library = placed.mapped_name.clone();
-    facts.library = library.clone();
-    let (requested, asked) = (monotonic(), Instant::now());
+    let request = request(slot, &prepared.config, &prepared.library.target_path, timeout);
+    let target = Target::of(process.pid);
+    let asked = Asking { slot, monotonic: monotonic(), at: Instant::now() };
     // From here on the target may contain something of ours.
-    let expected = Expected { config: &config, process, target: &target, memory: &memory, table };
-    let arrived = ask(&listener, &request, &expected);
-    // The target has opened both by now, or never will: unlink them at once.
-    drop((socket, listener));
-    let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts, &target)?, control)));
-    let mut reusable = None;
-    match &began {
-        Err(Error::Inert(_)) => {
-            let (name, file) = placed.stays();
-            facts.stayed.push(name);
-            facts.placed.extend(file);
-        }
-        Err(error) if error.is_refused_for_want_of_a_place() => {
-            facts.refused.push(placed.mapped_name.clone());
-            facts.count = ProfilerCount::Right;
-        }
-        // Keep or delete its file after the detach.
-        Ok(_) if placed.is_reusable() => reusable = Some(placed),
-        _ => drop(placed),
+    let arrived = ask(process, &request, &Expected { prepared: &prepared, target: &target, table });
+    prepared.settle(process, target, asked, arrived)
+}
+
+/// What an attach places for its target before it asks the runtime.
+pub(crate) struct Prepared {
+    pub(crate) memory: SharedMemory,
+    pub(crate) listener: UnixListener,
+    socket: Placed,
+    pub(crate) library: Placed,
+    pub(crate) config: Config,
+}
+
+/// The request of an attach.
+pub(crate) struct Asking {
+    pub(crate) slot: ProfilerSlot,
+    /// Monotonic, nanoseconds.
+    pub(crate) monotonic: u64,
+    pub(crate) at: Instant,
+}
+
+impl Prepared {
+    /// Places library and socket.
+    ///
+    /// # Errors
+    /// Nothing stays.
+    pub(crate) fn of(process: &Process, library: &[u8], task: Task) -> Result<Prepared, Error> {
+        let memory = SharedMemory::new(task == Task::HeapTracking)?;
+        let (listener, socket) = remora_attach::place_socket(process)?;
+        let library = match task {
+            // On musl this library stays mapped like any other. It occupies no profiler slot, so its name must not be that of a placeholder.
+            Task::CallbackCheck if is_on_musl(process) => remora_attach::place_library(process, library),
+            Task::Placeholder | Task::CallbackCheck => remora_attach::place_library_that_may_stay(process, library),
+            _ => remora_attach::place_library(process, library),
+        }?;
+        let config = Config { nonce: nonce()?, socket_path: socket.target_path.to_string(), task };
+        Ok(Prepared { memory, listener, socket, library, config })
     }
-    let (began, control) = match began {
-        Ok(began) => began,
-        Err(error) => {
-            let error = error.in_place_of(slot).or_the_end_of(&target);
-            return Err(NotAttached { error, facts: Some(Box::new(facts)) });
+
+    /// Waits until the agent that has `arrived` begins its task, and settles what is in the process otherwise.
+    pub(crate) fn settle(
+        self,
+        process: &Process,
+        mut target: Target,
+        asked: Asking,
+        arrived: Result<Control, Error>,
+    ) -> Result<(AttachedAgent, Started), NotAttached> {
+        let Prepared { memory, listener, socket, library: placed, config } = self;
+        let files = placed.file_path().into_iter().chain([socket.host_path.clone()]).collect();
+        let mut facts = facts(process, asked.slot, config.task, files);
+        let library = placed.mapped_name.clone();
+        facts.library = library.clone();
+        // The target has opened both by now, or never will: unlink them at once.
+        drop((socket, listener));
+        let began = arrived.and_then(|mut control| Ok((start(&mut control, &mut facts, &target)?, control)));
+        let mut reusable = None;
+        match &began {
+            Err(Error::Inert(_)) => {
+                let (name, file) = placed.stays();
+                facts.stayed.push(name);
+                facts.placed.extend(file);
+            }
+            Err(error) if error.is_refused_for_want_of_a_place() => {
+                facts.refused.push(placed.mapped_name.clone());
+                facts.count = ProfilerCount::Right;
+            }
+            // Keep or delete its file after the detach.
+            Ok(_) if placed.is_reusable() => reusable = Some(placed),
+            _ => drop(placed),
         }
-    };
-    facts.attach_completed = true;
-    facts.attach = asked.elapsed().as_nanos() as u64;
-    target.begin();
-    facts.socket_inodes = control.peer_inode().into_iter().collect();
-    let whole = AttachedAgent {
-        control,
-        memory,
-        target,
-        facts,
-        library,
-        reusable,
-        requested,
-        begun: Instant::now(),
-        asked: None,
-        leaving: None,
-        detached: false,
-        ended: None,
-        limit: None,
-        cut: None,
-        target_ended: false,
-    };
-    Ok((whole, began))
+        let (began, control) = match began {
+            Ok(began) => began,
+            Err(error) => {
+                let error = error.in_place_of(asked.slot).or_the_end_of(&target);
+                return Err(NotAttached { error, facts: Some(Box::new(facts)) });
+            }
+        };
+        facts.attach_completed = true;
+        facts.attach = asked.at.elapsed().as_nanos() as u64;
+        target.begin();
+        facts.socket_inodes = control.peer_inode().into_iter().collect();
+        let whole = AttachedAgent {
+            control,
+            memory,
+            target,
+            facts,
+            library,
+            reusable,
+            requested: asked.monotonic,
+            begun: Instant::now(),
+            asked: None,
+            leaving: None,
+            detached: false,
+            ended: None,
+            limit: None,
+            cut: None,
+            target_ended: false,
+        };
+        Ok((whole, began))
+    }
 }
 
 fn request(slot: ProfilerSlot, config: &Config, library: &TargetPath, timeout: Duration) -> Attach {
@@ -144,18 +183,17 @@ pub(crate) struct Started {
 
 /// The expected peer, and what to send it.
 struct Expected<'a> {
-    config: &'a Config,
-    process: &'a Process,
+    prepared: &'a Prepared,
     target: &'a Target,
-    memory: &'a SharedMemory,
     /// The unwind table, sent before the first sample needs it.
     table: Option<&'a OwnedFd>,
 }
 
 /// Asks the runtime to attach, and welcomes the agent. The agent connects before the runtime answers, and samples as soon as the runtime
 /// confirms the attach to it. So this must welcome it meanwhile. The same thread does so: a new one would first wait for a CPU.
-fn ask(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result<Control, Error> {
-    let asked = remora_attach::begin_attach(expected.process, request)?;
+fn ask(process: &Process, request: &Attach, expected: &Expected) -> Result<Control, Error> {
+    let listener = &expected.prepared.listener;
+    let asked = remora_attach::begin_attach(process, request)?;
     // From here on, wait for the runtime's answer in any case.
     let early = if connects_first(listener, &asked, request.timeout) {
         let control = Control::accept(listener, Instant::now());
@@ -165,7 +203,7 @@ fn ask(listener: &UnixListener, request: &Attach, expected: &Expected) -> Result
     };
     // Evaluate the runtime's answer first: it explains the state of the connection.
     match asked.answer() {
-        Err(error) if error.is_too_early() => remora_attach::attach_when_ready(expected.process, request)?,
+        Err(error) if error.is_too_early() => remora_attach::attach_when_ready(process, request)?,
         answer => answer?,
     }
     let mut control = match early? {
@@ -200,24 +238,36 @@ fn late(listener: &UnixListener, target: &Target) -> Result<Control, Error> {
 
 /// Checks the hello and answers it with the shared memory.
 fn greet(mut control: Control, expected: &Expected) -> Result<Control, Error> {
-    let peer = control.peer();
-    let received = control.receive_until(Instant::now() + HELLO_TIMEOUT)?;
-    let Received::Message(FromAgent::Hello { version, nonce }) = received else {
-        return Err(if received == Received::HungUp {
-            Error::TargetEnded
-        } else {
-            Error::NoHello(HELLO_TIMEOUT.as_secs())
-        });
-    };
-    let known = peer.is_none_or(|peer| peer == expected.process.pid);
-    if version != remora_wire::VERSION || nonce != expected.config.nonce || !known {
+    let Expected { prepared, target, table } = expected;
+    let peer = hear(&mut control, &prepared.config)?;
+    if peer.is_some_and(|peer| peer != target.process_id) {
         return Err(Error::Stranger(peer));
     }
-    if let Some(table) = expected.table {
+    welcome(&mut control, &prepared.memory, *table)?;
+    Ok(control)
+}
+
+/// Receives the hello, and checks that it is this agent's. Returns the process id, if it is visible from here.
+pub(crate) fn hear(control: &mut Control, config: &Config) -> Result<Option<u32>, Error> {
+    let peer = control.peer();
+    match control.receive_until(Instant::now() + HELLO_TIMEOUT)? {
+        Received::Message(FromAgent::Hello { version, nonce })
+            if version == remora_wire::VERSION && nonce == config.nonce =>
+        {
+            Ok(peer)
+        }
+        Received::Message(FromAgent::Hello { .. }) => Err(Error::Stranger(peer)),
+        Received::HungUp => Err(Error::TargetEnded),
+        _ => Err(Error::NoHello(HELLO_TIMEOUT.as_secs())),
+    }
+}
+
+/// Sends what the agent needs for its task.
+pub(crate) fn welcome(control: &mut Control, memory: &SharedMemory, table: Option<&OwnedFd>) -> Result<(), Error> {
+    if let Some(table) = table {
         control.send_with(&ToAgent::Unwind, table)?;
     }
-    control.send_with(&ToAgent::Welcome, expected.memory.descriptor())?;
-    Ok(control)
+    control.send_with(&ToAgent::Welcome, memory.descriptor())
 }
 
 /// Waits until the agent reports that sampling has begun.
@@ -246,7 +296,7 @@ fn start(control: &mut Control, facts: &mut Facts, target: &Target) -> Result<St
 }
 
 /// The profiler slot that the agent uses: only main profilers get the details of GCs.
-fn slot(process: &Process, task: Task) -> ProfilerSlot {
+pub(crate) fn slot(process: &Process, task: Task) -> ProfilerSlot {
     if can_stand_beside(process) && !task.monitors_gcs() { ProfilerSlot::NotificationOnly } else { ProfilerSlot::Main }
 }
 

@@ -64,6 +64,9 @@ pub enum Error {
     #[strum(serialize = "profiler-count-unknown")]
     #[error("whether the runtime counts its profilers correctly could not be seen: {0}")]
     CountUnseen(String),
+    /// The environment names both a main and a notification-only profiler, and a process loads no third one at its start.
+    #[error("the environment already has the runtime load other profilers at its start, main and notification-only")]
+    StartupSlotsTaken,
     /// The target ended during the attach.
     #[strum(serialize = "process-ended")]
     #[error("the target ended while the agent was attaching")]
@@ -103,6 +106,7 @@ impl Error {
             Error::Stranger(_) => vec![Remedy::GiveOwnTmpdir],
             Error::AgentRefused(_) => vec![Remedy::UseEventPipe],
             Error::Inert(_) => vec![Remedy::RepeatCommand, Remedy::UseEventPipe],
+            Error::StartupSlotsTaken => vec![Remedy::DetachOthers],
             Error::Count(_) | Error::CountUnseen(_) => vec![Remedy::AttachOnceMore],
         }
     }

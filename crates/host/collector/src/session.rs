@@ -13,11 +13,13 @@ use crate::rate;
 use crate::scaling::scale;
 use crate::shared_memory::SharedMemory;
 use crate::unwinding::Unwinding;
-use crate::{Error, NotAttached};
+use crate::{Error, NotAttached, Startup};
 use remora_attach::{Process, TargetText};
 use remora_profile::{Event, LossCause, Meta, Profile};
 use remora_receipt::Facts;
 use remora_wire::{Foreign, FromAgent, Sampling, Task, ToAgent, layout};
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -101,11 +103,44 @@ impl Session {
     /// # Errors
     /// [`NotAttached`]; its facts name everything that stays or is still unloading.
     pub fn attach(process: &Process, library: &[u8], options: &Options) -> Result<Session, NotAttached> {
+        Session::of(process, options, |table| {
+            attach_agent_with_callbacks(process, library, task(options), table, options.timeout)
+        })
+    }
+
+    /// Places the library and a socket for a process that this one, `ourselves`, will start, and whose runtime loads the agent. `known` are
+    /// the variables of that process's environment without [`Startup::variables`].
+    ///
+    /// # Errors
+    /// Nothing stays.
+    pub fn prepare(
+        ourselves: &Process,
+        library: &[u8],
+        options: &Options,
+        known: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Startup, Error> {
+        Startup::prepare(ourselves, library, task(options), known)
+    }
+
+    /// Begins to record the process of [`Startup::process`], before its first managed code.
+    ///
+    /// # Errors
+    /// [`NotAttached`], as for [`Session::attach`].
+    pub fn begin(process: &Process, startup: Startup, options: &Options) -> Result<Session, NotAttached> {
+        let mut session = Session::of(process, options, |table| startup.begin(process, table))?;
+        session.unwinding = session.unwinding.of_a_starting();
+        Ok(session)
+    }
+
+    fn of(
+        process: &Process,
+        options: &Options,
+        attach: impl FnOnce(Option<&OwnedFd>) -> Result<(AttachedAgent, Started), NotAttached>,
+    ) -> Result<Session, NotAttached> {
         let mut files = Files::of(process.program().clone()).with_symbols(options.symbols.clone());
         let mut unwinding = Unwinding::of(files.for_another());
         let table = unwinding.prepare();
-        let (mut agent, began) =
-            attach_agent_with_callbacks(process, library, task(options), table.as_ref(), options.timeout)?;
+        let (mut agent, began) = attach(table.as_ref())?;
         let meta = meta(process, options, &began);
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
@@ -129,7 +164,7 @@ impl Session {
             }
             if took == 0 {
                 // The ring sends no wakeups: the next pass finds its new data.
-                self.agent.control.wait(left.min(INTERVAL))?;
+                self.agent.control.wait(left.min(INTERVAL).min(self.unwinding.rest()))?;
             }
         }
     }

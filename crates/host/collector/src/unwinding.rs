@@ -20,6 +20,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
+/// A starting process loads libraries all the time: the pause, and how long it lasts.
+const STARTING_PAUSE: Duration = Duration::from_millis(5);
+const STARTING: Duration = Duration::from_secs(3);
+
 /// The C library and OpenSSL have less code than this. The runtime itself has more; it keeps frame pointers and can follow later.
 const LITTLE_CODE: u64 = 4 << 20;
 
@@ -45,6 +49,8 @@ pub(crate) struct Unwinding {
     sent: Vec<Module>,
     due: Instant,
     pause: Duration,
+    /// Until then the process starts.
+    starts_until: Instant,
     /// How many large modules the next pass may compile.
     much: usize,
     /// A module with more bytes of code is large.
@@ -60,9 +66,20 @@ impl Unwinding {
             sent: Vec::new(),
             due: Instant::now(),
             pause: FIRST_PAUSE,
+            starts_until: Instant::now(),
             much: 0,
             little_code: LITTLE_CODE,
         }
+    }
+
+    /// The process starts now.
+    pub(crate) fn of_a_starting(self) -> Unwinding {
+        Unwinding { starts_until: Instant::now() + STARTING, ..self }
+    }
+
+    /// The time until the next check.
+    pub(crate) fn rest(&self) -> Duration {
+        self.due.saturating_duration_since(Instant::now())
     }
 
     /// The table of the small modules, for the agent's first samples. `None` if this process can make no memory file.
@@ -84,7 +101,12 @@ impl Unwinding {
             self.due = Instant::now() + REST;
             return;
         }
-        self.due = Instant::now() + self.pause;
+        let now = Instant::now();
+        if now < self.starts_until {
+            self.due = now + STARTING_PAUSE;
+            return;
+        }
+        self.due = now + self.pause;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 

@@ -32,6 +32,7 @@ impl Failure {
             Failure::Interrupted | Failure::InterruptedTwice => Exit::Interrupted,
             Failure::Command { .. } | Failure::CommandEnded { .. } => Exit::NoProcess,
             Failure::NoRuntime { .. } => Exit::NotDotnet,
+            Failure::NotLoadedAtStart { .. } => Exit::Refused,
             Failure::LeftBehind(_) => Exit::Unclean,
             Failure::Saved { failure, .. } | Failure::Kept { failure, .. } => failure.exit(),
             Failure::OfAHeap(failure) => failure.exit(),

@@ -42,6 +42,7 @@ impl Failure {
                 ("remedies", of_remedies(remedies)),
             ],
             Failure::Held { process_id, holder } => vec![process(*process_id), ("holder", holder.as_str().into())],
+            Failure::NotLoadedAtStart { process_id } => vec![process(*process_id)],
             Failure::NoRuntime { process_id, seconds, .. } => {
                 vec![process(*process_id), ("seconds", (*seconds).into())]
             }

@@ -190,6 +190,9 @@ impl Failure {
             Failure::InterruptedTwice => "`remora detach -p PID` shows whether the agent has left",
             Failure::Command { .. } | Failure::CommandEnded { .. } => "check the command after `--`",
             Failure::NoRuntime { .. } => "record it with -p once it has one",
+            Failure::NotLoadedAtStart { .. } => {
+                "leave --from-start out; or unset DOTNET_EnableDiagnostics_Profiler, and give the program itself, not one that starts it"
+            }
             Failure::EndedByFullDisk => "free some space to record longer",
             Failure::EndedByLimit(_) => "record for a shorter time",
             Failure::NotTrue(_) => "watch for a shorter time, or compare two snapshots with `remora heap diff`",

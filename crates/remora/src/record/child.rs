@@ -1,8 +1,8 @@
 //! Starts a command and records it, as soon as a runtime in it or in one of its children can be attached to.
 //!
-//! The command starts as from a shell, with an unchanged environment. A variable (`DOTNET_DiagnosticPorts`) could make its runtime wait
-//! for a recorder. But later children would inherit it, and wait for a recorder that has ended. The time before the attach is not
-//! recorded; its length is reported.
+//! The command starts as from a shell, with an unchanged environment. The time before the attach is not recorded; its length is reported.
+//! With `--from-start`, variables make its runtime load the agent. The agent removes them, so that children do not inherit them.
+//! Rejected: `DOTNET_DiagnosticPorts`. A process that starts before the agent could remove it would wait for a recorder that has ended.
 //!
 //! The command stays in our process group, so it can read the terminal: Ctrl-C ends the recording and the command, as in a shell.
 //! If the recording ends otherwise (its duration, a signal to us alone), the command continues.
@@ -12,6 +12,7 @@ use crate::stop::Stop;
 use remora_terminal::duration::show;
 
 use remora_attach::{Process, descendants, find};
+use remora_collector::Startup;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
@@ -24,6 +25,10 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const TIMEOUT_OF_A_REASON: Duration = Duration::from_secs(10);
 /// Time between two searches for a runtime.
 const INTERVAL: Duration = Duration::from_millis(3);
+/// Wait for an agent between two checks of the command.
+const AGENT_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a runtime that can be attached to may take until its agent connects: it loads the agent right after it opens its port.
+const LOADING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between two checks whether the command has ended.
 const ENDING_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -54,14 +59,20 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts `command`, if there is one.
-    pub(crate) fn start(command: &[OsString], printing: Printing) -> Result<Option<Child>, Failure> {
+    /// Starts `command`, if there is one, with these variables added to its environment.
+    pub(crate) fn start(
+        command: &[OsString],
+        printing: Printing,
+        variables: &[(&str, OsString)],
+    ) -> Result<Option<Child>, Failure> {
         let Some((program, args)) = command.split_first() else {
             return Ok(None);
         };
         let name = program.to_string_lossy().into_owned();
         let started = Instant::now();
-        let child = printing.stdio().and_then(|stdout| Command::new(program).args(args).stdout(stdout).spawn());
+        let variables = variables.iter().map(|(name, value)| (name, value));
+        let child =
+            printing.stdio().and_then(|stdout| Command::new(program).args(args).envs(variables).stdout(stdout).spawn());
         let child = child.map_err(|error| Failure::Command { name: name.clone(), error })?;
         Ok(Some(Child { name, child, started }))
     }
@@ -84,6 +95,30 @@ impl Child {
         // Its precondition reports why it cannot be attached to.
         if let Some(process) = self.runtimes(stop, Instant::now() + TIMEOUT_OF_A_REASON).next() {
             return Ok(process);
+        }
+        Err(Failure::NoRuntime { name: self.name.clone(), process_id: self.child.id(), seconds: TIMEOUT.as_secs() })
+    }
+
+    /// Waits for the process whose runtime has loaded the agent. It waits for the agent to begin.
+    pub(crate) fn process_of(&mut self, startup: &mut Startup, stop: &mut Stop) -> Result<Process, Failure> {
+        let deadline = Instant::now() + TIMEOUT;
+        // When a runtime could be attached to first.
+        let mut begun: Option<Instant> = None;
+        while Instant::now() < deadline {
+            if stop.wish().is_some() {
+                return Err(Failure::Interrupted);
+            }
+            if let Some(process_id) = startup.process(AGENT_INTERVAL)? {
+                return Ok(find(process_id)?);
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(Failure::CommandEnded { name: self.name.clone(), status });
+            }
+            if let Some(process) = self.runtimes(stop, deadline).find(|process| process.attachable.is_ok())
+                && begun.get_or_insert_with(Instant::now).elapsed() > LOADING_TIMEOUT
+            {
+                return Err(Failure::NotLoadedAtStart { process_id: process.pid });
+            }
         }
         Err(Failure::NoRuntime { name: self.name.clone(), process_id: self.child.id(), seconds: TIMEOUT.as_secs() })
     }

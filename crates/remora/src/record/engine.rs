@@ -3,16 +3,27 @@
 use super::engine_step::{EndReason, Ended, Kept, NotStarted, Step};
 use super::event_pipe::EventPipe;
 use super::plan::Plan;
+use crate::args::TargetArgs;
 use crate::failure::Failure;
 use crate::library;
 use crate::output::{Destination, Spool};
-use remora_attach::Process;
-use remora_collector::{NotAttached, Options, Session};
+use remora_attach::{Process, TargetPath};
+use remora_collector::{NotAttached, Options, Session, Startup};
 use remora_terminal::duration::show;
 use std::time::{Duration, Instant};
 
 /// Timeout for the attach.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
+
+fn options(plan: &Plan) -> Options {
+    Options {
+        event: plan.event,
+        frequency: plan.frequency,
+        signal_budget: plan.signal_budget,
+        symbols: plan.symbols.clone(),
+        timeout: ATTACH_TIMEOUT,
+    }
+}
 
 /// An attached engine.
 pub(crate) enum Engine {
@@ -39,15 +50,29 @@ impl From<EventPipe> for Engine {
 impl Engine {
     /// Attaches the agent. The spool is beside `output`.
     pub(crate) fn agent(process: &Process, plan: &Plan, output: &Destination) -> Result<Engine, NotStarted> {
-        let options = Options {
-            event: plan.event,
-            frequency: plan.frequency,
-            signal_budget: plan.signal_budget,
-            symbols: plan.symbols.clone(),
-            timeout: ATTACH_TIMEOUT,
-        };
+        Engine::begun(output, || Session::attach(process, library::FOR_RECORDINGS, &options(plan)))
+    }
+
+    /// Prepares a command whose runtime loads the agent at its start.
+    pub(crate) fn prepare(plan: &Plan, target: &TargetArgs) -> Result<Startup, Failure> {
+        let mut ourselves = Process::ourselves()?;
+        ourselves.library_directory = target.library_directory.clone().map(TargetPath::from);
+        Ok(Session::prepare(&ourselves, library::FOR_RECORDINGS, &options(plan), |name| std::env::var_os(name))?)
+    }
+
+    /// Lets that agent begin.
+    pub(crate) fn at_startup(
+        process: &Process,
+        startup: Startup,
+        plan: &Plan,
+        output: &Destination,
+    ) -> Result<Engine, NotStarted> {
+        Engine::begun(output, || Session::begin(process, startup, &options(plan)))
+    }
+
+    fn begun(output: &Destination, begin: impl FnOnce() -> Result<Session, NotAttached>) -> Result<Engine, NotStarted> {
         let spool = Spool::create(output)?;
-        match Session::attach(process, library::FOR_RECORDINGS, &options) {
+        match begin() {
             Ok(session) => {
                 let agent = Agent { session, spool, begun: Instant::now(), frequencies: Vec::new() };
                 Ok(Engine::Agent(Box::new(agent)))

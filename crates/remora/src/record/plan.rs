@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) duration: Option<Duration>,
     /// The engine.
     pub(crate) engine: EngineChoice,
+    /// Whether the command's runtime loads the agent at its start.
+    pub(crate) from_start: bool,
     /// Directories with symbols.
     pub(crate) symbols: Vec<PathBuf>,
     /// How frames of the runtime are shown.
@@ -54,6 +56,7 @@ impl Plan {
             signal_budget: args.signal_budget,
             duration: args.duration,
             engine: args.engine,
+            from_start: args.from_start,
             rule: args.application.rule(),
             symbols: args.symbols.clone(),
             runtime_frames: args.runtime_frames,
@@ -99,6 +102,9 @@ fn refuse_contradictions(args: &RecordArgs) -> Result<(), Failure> {
     }
     if !args.symbols.is_empty() && args.engine == EngineChoice::EventPipe {
         return usage("the eventpipe engine reads no symbols; leave out --symbols or --engine");
+    }
+    if args.from_start && args.engine == EngineChoice::EventPipe {
+        return usage("--from-start is for the agent; leave out --from-start or --engine");
     }
     let stdout = Some(Path::new("-"));
     let output = args.output.as_deref();

@@ -4,7 +4,7 @@ use crate::linux::Linux;
 use crate::thread_pair;
 use corprof::detach::LibraryReference;
 use remora_session::{Host, ResourceRegistry, ThreadRoles, UnpairedThread};
-use remora_wire::{AgentError, Config};
+use remora_wire::{AgentError, Config, STARTUP_VARIABLE, StartupOrder};
 use std::sync::Arc;
 
 /// See the module documentation.
@@ -18,6 +18,16 @@ impl Host for Process {
         // The standard hook would print to the target's standard error. This library has its own copy of the hook.
         std::panic::set_hook(Box::new(|_| {}));
         Linux::new(config, resources)
+    }
+
+    fn startup_order(&self) -> Option<StartupOrder> {
+        let order = StartupOrder::decode(&std::env::var(STARTUP_VARIABLE).ok()?).ok()?;
+        for name in order.variables() {
+            // SAFETY: Initialize runs in the main thread, before managed code. The runtime's other threads read no variables meanwhile, and
+            // the C library only moves pointers to texts that stay.
+            unsafe { std::env::remove_var(name) };
+        }
+        Some(order)
     }
 
     fn reference_library(&self) -> Result<LibraryReference, AgentError> {

@@ -22,6 +22,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Between two checks whether callbacks still run, nanoseconds.
 const CALLBACK_INTERVAL: u64 = 1_000_000;
 
+/// How often to ask a runtime to detach that still starts.
+const INITIALIZING_CHECKS: u32 = 5_000;
+
+/// How long a starting process waits for its recorder, nanoseconds. The recorder reads the process meanwhile, and compiles unwind tables.
+const LONGEST_START: u64 = 5_000_000_000;
+
 /// What the two threads share.
 struct Attach<H: Host> {
     shared: Arc<Shared<H::Platform>>,
@@ -84,6 +90,30 @@ pub fn begin<H: Host>(
     Ok(shared)
 }
 
+/// Called from Initialize of a process that a recorder starts: the same, and waits until the agent samples, so that the recording begins
+/// before managed code. Without a recorder the process starts without the agent's work.
+///
+/// # Errors
+/// The HRESULT that unloads the library again. The runtime continues its start.
+pub fn begin_at_startup<H: Host>(
+    host: &H,
+    info: Info<Attached, Alive>,
+    notification_only: bool,
+) -> Result<Arc<Shared<H::Platform>>, HResult> {
+    let order = host.startup_order().ok_or(HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION)?;
+    for name in order.variables() {
+        // The runtime has its own copy of the environment, for managed code and its children (seen on 3.1 to 10). Without the call they keep
+        // the variable, and a child tries to load the agent: that fails, and the child starts.
+        let _ = info.remove_environment_variable(name, corprof::irreversible());
+    }
+    let shared = begin(host, info, &order.config, notification_only)?;
+    // No ProfilerAttachComplete follows Initialize.
+    shared.attach_complete.store(true, Ordering::SeqCst);
+    shared.platform.wake();
+    shared.platform.wait_in_callback(&shared.begun, 1, LONGEST_START);
+    Ok(shared)
+}
+
 fn start_threads<H: Host>(host: &H, shared: &Shared<H::Platform>, attach: Attach<H>) -> Result<(), HResult> {
     shared.resources.acquire(ResourceKind::Thread);
     shared.resources.acquire(ResourceKind::Thread);
@@ -108,6 +138,7 @@ impl<H: Host> ThreadRoles for Attach<H> {
         let runtime = Clr::new(info, shared, self.notification_only);
         let run = catch_unwind(AssertUnwindSafe(|| Worker::new(shared, &runtime).run()));
         *lock(&self.outcome) = run.unwrap_or_else(|_| close_after_panic(shared, &runtime));
+        shared.announce_begun();
     }
 
     fn leave(self: Arc<Self>) {
@@ -154,7 +185,19 @@ fn wait_for_callbacks(shared: &Shared<impl Platform>) {
 /// Every other resource is closed. After success nothing may touch the runtime any more.
 fn request_detach(shared: &Shared<impl HostedPlatform>, info: Info<Attached, Alive>) {
     wait_for_callbacks(shared);
-    if let Err(refused) = info.request_profiler_detach(shared.running_callbacks.expected_detach_time()) {
+    let expected = shared.running_callbacks.expected_detach_time();
+    let mut answer = info.request_profiler_detach(expected);
+    for _ in 0..INITIALIZING_CHECKS {
+        answer = match answer {
+            // Initialize has not returned yet.
+            Err(refused) if refused.code == HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED => {
+                shared.platform.pause(CALLBACK_INTERVAL);
+                refused.info.request_profiler_detach(expected)
+            }
+            _ => break,
+        };
+    }
+    if let Err(refused) = answer {
         shared.platform.send(&FromAgent::DetachRefused { code: refused.code.0 as u32 });
         shared.platform.release_recording(&shared.running_callbacks);
     }

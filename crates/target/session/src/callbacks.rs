@@ -10,7 +10,7 @@ use crate::shared::Shared;
 use crate::unload_barrier::Unload;
 use corprof::{
     Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, HResult, HandleId, Info, ModuleId, ObjectId,
-    ProfilerCallback, RootFlags, RootKind, SuspendReason, ThreadId,
+    ProfilerCallback, RootFlags, RootKind, Startup, SuspendReason, ThreadId,
 };
 use remora_heap_stream::{DEPENDENT_ROOT, FINALIZER_ROOT, HANDLE_ROOT, OTHER_ROOT, PINNED_ROOT, STACK_ROOT};
 use remora_sampler::{HeapRange, HeapReader};
@@ -136,6 +136,13 @@ impl<H: Host> ProfilerCallback for Agent<H> {
 
     fn load_as_notification_only(&self) -> bool {
         self.notification_only
+    }
+
+    fn initialize(&self, info: Info<Startup, Alive>) -> Result<(), HResult> {
+        let shared = attached::begin_at_startup(&self.host, info.into_common(), self.notification_only)?;
+        // As in InitializeForAttach.
+        let _ = self.shared.set(shared);
+        Ok(())
     }
 
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {

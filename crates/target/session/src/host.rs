@@ -5,7 +5,7 @@ use crate::platform::Platform;
 use corprof::detach::RunningCallbacks;
 use corprof::{AttachMask, HeapView, HighAttachMask};
 use remora_sampler::{HeapRange, HeapReader};
-use remora_wire::{AgentError, Config};
+use remora_wire::{AgentError, Config, StartupOrder};
 use std::sync::Arc;
 
 /// The roles of an attach's two threads.
@@ -34,6 +34,12 @@ pub trait Host: Send + Sync + 'static {
     /// # Errors
     /// Its code and number.
     fn open(&self, config: Config, resources: Arc<ResourceRegistry>) -> Result<Self::Platform, AgentError>;
+
+    /// The order of a recorder that starts this process with the agent. Afterwards the C library's environment is as if the agent were not
+    /// loaded. `None` if there is no order, or no environment. Only for Initialize: later other threads may read the environment.
+    fn startup_order(&self) -> Option<StartupOrder> {
+        None
+    }
 
     /// Takes a reference on this library.
     ///

@@ -16,6 +16,8 @@ pub struct Shared<P: Platform> {
     pub resources: Arc<ResourceRegistry>,
     /// Whether ProfilerAttachComplete has arrived.
     pub attach_complete: AtomicBool,
+    /// 1 as soon as the worker has begun its task, or never will.
+    pub begun: AtomicU64,
     /// Whether a callback has reported a change of threads.
     pub threads_changed: AtomicBool,
     /// Whether a callback has panicked.
@@ -46,6 +48,7 @@ impl<P: Platform> Shared<P> {
             unload_barrier: UnloadBarrier::default(),
             resources,
             attach_complete: AtomicBool::new(false),
+            begun: AtomicU64::new(0),
             threads_changed: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
             shutdown: AtomicBool::new(false),
@@ -62,6 +65,12 @@ impl<P: Platform> Shared<P> {
     /// How many GCs heap tracking has seen start; 0 without it.
     pub fn collections(&self) -> u64 {
         self.heap_tracker.get().map_or(0, HeapTracker::collections)
+    }
+
+    /// Worker thread: the task has begun, or never will. A starting process waits for this.
+    pub fn announce_begun(&self) {
+        self.begun.store(1, Ordering::Release);
+        self.platform.announce(&self.begun);
     }
 
     /// A callback begins.

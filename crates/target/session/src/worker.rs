@@ -66,6 +66,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     pub fn run(&mut self) -> Outcome {
         let platform = &self.shared.platform;
         if platform.connect().is_err() || !self.begin() {
+            self.shared.announce_begun();
             return match platform.task() {
                 // It stays in any case, and the runtime may never call it: that is what it is for.
                 Task::Placeholder if P::TASKS.recordings => self.inert(AgentErrorCode::Placeholder),
@@ -113,6 +114,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             time: platform.now(),
             engine: started.engine,
         });
+        self.shared.announce_begun();
     }
 
     /// Waits for the welcome, and for ProfilerAttachComplete. [`ToAgent::Begin`] replaces the latter: the runtime has answered the attach,

@@ -62,6 +62,27 @@ impl<L: Loading> Info<L, Alive> {
         HResult(unsafe { sys::ICorProfilerInfo11::SetEnvironmentVariable(raw, name.as_ptr(), value.as_ptr()) }).ok()
     }
 
+    /// Removes an environment variable of the process. It stays removed after a detach.
+    ///
+    /// With an [`Irreversible`]:
+    /// ```
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
+    ///     let _ = info.remove_environment_variable("A", corprof::irreversible());
+    /// }
+    /// ```
+    /// Without it, it does not compile:
+    /// ```compile_fail,E0061
+    /// fn ask(info: &corprof::Info<corprof::Attached, corprof::Alive>) {
+    ///     let _ = info.remove_environment_variable("A");
+    /// }
+    /// ```
+    pub fn remove_environment_variable(&self, name: &str, _word: Irreversible) -> Result<(), HResult> {
+        let raw = self.at(11)?;
+        let name = units_of(name);
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the name is zero-terminated, and null stands for no value.
+        HResult(unsafe { sys::ICorProfilerInfo11::SetEnvironmentVariable(raw, name.as_ptr(), core::ptr::null()) }).ok()
+    }
+
     /// Creates an EventPipe provider. It stays after a detach.
     ///
     /// With an [`Irreversible`]:

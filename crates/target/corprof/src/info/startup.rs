@@ -1,6 +1,6 @@
 //! Calls only for a profiler loaded at startup: hooks, and any event flag.
 
-use super::{Alive, Info, Startup};
+use super::{Alive, Attached, Info, Startup};
 use crate::mask::{HighStartupMask, StartupMask};
 use crate::{HResult, sys};
 use core::ffi::c_void;
@@ -28,6 +28,11 @@ pub struct EnterLeave3WithInfo {
 }
 
 impl Info<Startup, Alive> {
+    /// Gives up the calls that only a profiler loaded at startup has.
+    pub fn into_common(self) -> Info<Attached, Alive> {
+        self.common()
+    }
+
     /// Replaces both halves of the event mask.
     pub fn set_event_mask2(&self, low: StartupMask, high: HighStartupMask) -> Result<(), HResult> {
         let raw = self.at(5)?;
