@@ -25,6 +25,8 @@ pub struct Amount<T>(T, T);
 
 /// Attaches in fresh processes, and again in one.
 pub const ATTACHES: Amount<usize> = Amount(20, 5);
+/// Starts of a program with and without the agent.
+pub const STARTS: Amount<usize> = Amount(40, 5);
 /// Blocks of seconds with and without a recording.
 pub const BLOCKS: Amount<usize> = Amount(160, 10);
 /// The peer records in every n-th block.

@@ -106,6 +106,8 @@ pub enum Remedy {
     RestartWithoutProfiler,
     /// Detach other profilers.
     DetachOthers,
+    /// Start the program without one of the profilers that its environment names.
+    FreeStartupSlot,
     /// Attach as a notification-only profiler.
     AttachNotificationOnly,
     /// For profiler authors: the profiler's defect.

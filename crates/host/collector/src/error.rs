@@ -106,7 +106,7 @@ impl Error {
             Error::Stranger(_) => vec![Remedy::GiveOwnTmpdir],
             Error::AgentRefused(_) => vec![Remedy::UseEventPipe],
             Error::Inert(_) => vec![Remedy::RepeatCommand, Remedy::UseEventPipe],
-            Error::StartupSlotsTaken => vec![Remedy::DetachOthers],
+            Error::StartupSlotsTaken => vec![Remedy::FreeStartupSlot],
             Error::Count(_) | Error::CountUnseen(_) => vec![Remedy::AttachOnceMore],
         }
     }

@@ -278,8 +278,12 @@ impl Attribution {
                         Some(_) => parent.entry,
                     },
                     starts_service: parent.starts_service || services[frame],
-                    // The mark of a thread that is ready to run comes last, and says more than its callers.
-                    known_wait: waits[frame].filter(|wait| *wait == Wait::Cpu).or(parent.known_wait).or(waits[frame]),
+                    known_wait: match waits[frame] {
+                        // The mark of a thread that is ready to run comes last, and says more than its callers. But a thread that gives
+                        // up its CPU in a loop waits for what the loop waits for.
+                        Some(Wait::Cpu) if parent.cost != Some(Cost::Spinning) => Some(Wait::Cpu),
+                        wait => parent.known_wait.or(wait),
+                    },
                     cost: parent.cost.or(costs[frame]),
                     is_of_pool,
                     ..parent

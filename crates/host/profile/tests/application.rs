@@ -164,10 +164,14 @@ fn a_wait_is_what_the_application_asked_for_not_how_the_framework_waits() {
     made.sample(6, State::Blocked, &["Shop.Get()|Shop.dll|7", read, "SystemNative_Read|libSystem.Native.so"]);
     made.sample(5, State::Blocked, &["Shop.Get()|Shop.dll|8", read, "[waiting for a CPU]"]);
     made.sample(4, State::Blocked, &["Shop.Get()|Shop.dll|9", "libcoreclr.so+0x1|libcoreclr.so", futex]);
+    // A thread that spins and gives up its CPU waits for what the loop waits for.
+    let ready = ["sched_yield|libc.so.6", "[waiting for a CPU]"];
+    made.sample(1, State::Blocked, &["Shop.Get()|Shop.dll|4", &result, ready[0], ready[1]]);
     let worker = core("System.Threading.PortableThreadPool.WorkerThread.WorkerThreadStart()");
     let lifo = core("System.Threading.LowLevelLifoSemaphore.Wait(int, bool)");
     made.sample(3, State::Blocked, &[&worker, &lifo, futex]);
     made.sample(2, State::Blocked, &["libcoreclr.so+0x2|libcoreclr.so", futex]);
+    made.sample(1, State::Blocked, &[&worker, &lifo, ready[0], ready[1]]);
     // A thread that is ready to run is not idle.
     made.sample(1, State::Blocked, &["libcoreclr.so+0x2|libcoreclr.so", "[waiting for a CPU]"]);
     made.sample(100, State::Running, &["Shop.Get()|Shop.dll|5", &enter]);
@@ -178,19 +182,19 @@ fn a_wait_is_what_the_application_asked_for_not_how_the_framework_waits() {
         .map(|row| (row.frame.and_then(|frame| made.profile.frame_at(frame).line), row.wait, row.weight))
         .collect();
     let expected = [
-        (Some(4), Wait::Task, 9),
+        (Some(4), Wait::Task, 10),
         (Some(5), Wait::Lock, 8),
         (Some(6), Wait::Sleep, 7),
         (Some(7), Wait::Io, 6),
         (Some(8), Wait::Cpu, 5),
+        (None, Wait::IdlePool, 4),
         (Some(9), Wait::Runtime, 4),
-        (None, Wait::IdlePool, 3),
         (None, Wait::IdleRuntime, 2),
         (None, Wait::Cpu, 1),
     ];
     assert_eq!(rows, expected);
     let times = made.times();
-    assert_eq!((times.idle, times.idle_threads, times.busy()), (5, 1, 140));
+    assert_eq!((times.idle, times.idle_threads, times.busy()), (6, 1, 141));
 }
 
 #[test]

@@ -10,9 +10,9 @@ pub(super) fn kept(files: &[PathBuf], wanted: Option<&str>) -> Page {
     let next = match (&files[..], wanted) {
         ([], _) => return Page::default(),
         ([file], Some(wanted)) => {
-            vec![format!("remora heap show {file} {}", quoted(wanted)), format!("remora heap view {file}")]
+            vec![format!("remora heap show {file} {}", quoted(wanted)), format!("remora heap view {file}"), later(file)]
         }
-        ([file], None) => vec![format!("remora heap view {file}")],
+        ([file], None) => vec![format!("remora heap view {file}"), later(file)],
         (several, _) => {
             let last = several.last().map(|file| format!("remora heap view {file}"));
             std::iter::once(format!("remora heap diff {}", files.join(" "))).chain(last).collect()
@@ -23,6 +23,11 @@ pub(super) fn kept(files: &[PathBuf], wanted: Option<&str>) -> Page {
         line(format!("{head}{next}"))
     });
     files.iter().map(|file| line(format!("kept in {file}"))).sum::<Page>() + next.sum()
+}
+
+/// What shows growth.
+fn later(file: &str) -> String {
+    format!("remora heap diff {file} LATER  (a second snapshot: what has grown)")
 }
 
 /// As a shell reads it as one word.
@@ -42,16 +47,18 @@ mod tests {
     fn a_kept_file_comes_with_its_next_steps() {
         let files = |names: &[&str], wanted| kept(&names.iter().map(PathBuf::from).collect::<Vec<_>>(), wanted);
         assert_eq!(files(&[], None), Page::default());
-        expect_test::expect![[r"
+        expect_test::expect![[r#"
             kept in a.remora-heap
             next: remora heap show a.remora-heap 'App.Cache<string>'
                   remora heap view a.remora-heap
-        "]]
+                  remora heap diff a.remora-heap LATER  (a second snapshot: what has grown)
+        "#]]
         .assert_eq(&files(&["a.remora-heap"], Some("App.Cache<string>")));
-        expect_test::expect![[r"
+        expect_test::expect![[r#"
             kept in a.remora-heap
             next: remora heap view a.remora-heap
-        "]]
+                  remora heap diff a.remora-heap LATER  (a second snapshot: what has grown)
+        "#]]
         .assert_eq(&files(&["a.remora-heap"], None));
         expect_test::expect![[r"
             kept in 'a b.before.remora-heap'

@@ -6,7 +6,7 @@ use crate::console::{Page, line, note_all, out};
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
 use crate::report::{Part, Summed, head, hottest, tables};
-use remora_profile::{ApplicationRule, ApplicationTime, Profile, Summary};
+use remora_profile::{ApplicationRule, ApplicationTime, Event, Profile, Summary};
 use remora_receipt::Receipt;
 use serde::Serialize;
 use serde_json::json;
@@ -116,9 +116,11 @@ impl Outcome<'_> {
             let time = ApplicationTime::of(self.profile, self.rule, None);
             text += tables(self.profile, &time, self.rule, ROWS) + line("");
         }
-        text + hottest(self.profile, summary, ROWS)
-            + line("")
-            + receipt_text(self.receipt)
+        // Of wall-clock time, the leaves are functions of the C library that wait, most of them in idle threads.
+        if self.profile.meta.event == Event::Cpu || summary.samples == 0 {
+            text += hottest(self.profile, summary, ROWS) + line("");
+        }
+        text + receipt_text(self.receipt)
             + line("")
             + wrote(&self.files())
     }

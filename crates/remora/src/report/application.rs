@@ -86,7 +86,7 @@ fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
         String::new(),
         time.idle_threads.to_string(),
         "idle".to_owned(),
-        format!("{NO_APPLICATION}; {} in the thread pool", show(pool)),
+        format!("{} in the thread pool", show(pool)),
         String::new(),
     ]);
     table.render()

@@ -52,16 +52,16 @@ fn words(profile: &Profile, pool: &PoolTime, finding: &Finding) -> String {
             )
         }
         Problem::Exceptions => format!(
-            "exceptions. {part} of the CPU time goes to throwing and catching them, mostly from {method}. \
+            "exceptions. At least {part} of the CPU time goes to throwing and catching them, mostly from {method}. \
              Test for the case first, for example with TryParse."
         ),
         Problem::GarbageCollection => format!(
-            "garbage collection. {part} of the CPU time goes to it{}. Allocate less there.",
+            "garbage collection. At least {part} of the CPU time goes to it{}. Allocate less there.",
             if method.is_empty() { String::new() } else { format!(", mostly in allocations of {method}") }
         ),
         Problem::CpuShortage => format!(
-            "CPU shortage. Threads that were ready to run waited {} for a CPU, {part} of that time and the time that \
-             they ran: the machine is busy with other work, or the container's limit is reached.",
+            "CPU shortage. Threads waited {} for a CPU, {part} of the time in which they could run: the machine is busy \
+             with other work, or the container's limit is reached.",
             show(finding.weight)
         ),
         Problem::Spinning if finding.frame.is_none() => {

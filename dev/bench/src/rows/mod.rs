@@ -16,6 +16,7 @@ mod parked;
 mod snapshot_command;
 mod snapshot_rounds;
 mod snapshots;
+mod startup;
 mod throughput;
 mod truth;
 mod view;
@@ -39,6 +40,7 @@ pub struct Group {
 /// All of them.
 pub const GROUPS: &[Group] = &[
     Group { name: "attach", about: "attach request to first sample", run: attach::measure },
+    Group { name: "startup", about: "the start of a program with the agent", run: startup::measure },
     Group { name: "throughput", about: "throughput lost while recording", run: throughput::two_threads },
     Group { name: "truth", about: "known shares, and what the samplers say", run: truth::measure },
     Group { name: "bursts", about: "short bursts between waits, and what the samplers say", run: bursts::measure },
