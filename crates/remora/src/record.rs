@@ -92,6 +92,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
     let mut engine = match attached {
         Ok(engine) => engine,
         Err(NotStarted { failure, facts }) => {
+            // Ctrl-C in a terminal ends the command, too.
+            let failure = if stop.is_signalled() { Failure::Interrupted } else { failure };
             return Err(finish.of_nothing(unless_it_ended(&process, failure), facts));
         }
     };
@@ -178,7 +180,8 @@ fn sample(engine: &mut Engine, plan: &Plan, stop: &mut Stop, processor: &mut Pro
             Err(failure) => return EndReason::Failed(failure),
         };
         let wall = plan.event == remora_profile::Event::Wall;
-        progress.show(|| Numbers { samples, lost, rate, processor: processor.share(), wall });
+        let share = processor.share();
+        progress.show(|| Numbers { samples, lost, rate, processor: share, wall });
         if spooled.elapsed() >= SPOOL_PAUSE {
             spooled = Instant::now();
             match engine.keep() {

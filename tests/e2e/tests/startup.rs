@@ -114,7 +114,9 @@ fn an_environment_without_a_free_place_is_refused_before_the_command_starts() {
     let folder = remora_e2e::folder();
     let mut command = recorded(&Runtime::newest(), folder.path(), &[]);
     command.env("CORECLR_ENABLE_PROFILING", "1").env("CORECLR_NOTIFICATION_PROFILERS", "/opt/a.so={0}");
-    let finished = Remora::spawn(command).finish().failed_with(19, &["already has the runtime load other profilers", "unset CORECLR_NOTIFICATION_PROFILERS"]);
+    let finished = Remora::spawn(command)
+        .finish()
+        .failed_with(19, &["already has the runtime load other profilers", "unset CORECLR_NOTIFICATION_PROFILERS"]);
     assert!(!finished.stderr.contains("ready used="), "{finished}");
 }
 

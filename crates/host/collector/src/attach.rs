@@ -179,6 +179,8 @@ pub(crate) struct Started {
     /// Monotonic, nanoseconds.
     pub(crate) time: u64,
     pub(crate) engine: String,
+    /// How long a starting process ran before that, because its recorder was late.
+    pub(crate) missed: Option<Duration>,
 }
 
 /// The expected peer, and what to send it.
@@ -276,7 +278,7 @@ fn start(control: &mut Control, facts: &mut Facts, target: &Target) -> Result<St
         Received::Message(FromAgent::Started { signal, thread, time, engine, .. }) => {
             facts.signal = (signal != 0).then_some(signal);
             facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
-            Ok(Started { time, engine })
+            Ok(Started { time, engine, missed: None })
         }
         Received::Message(FromAgent::Inert(reason)) => {
             facts.inert = Some(words(reason));

@@ -141,7 +141,11 @@ impl Session {
         let mut unwinding = Unwinding::of(files.for_another());
         let table = unwinding.prepare();
         let (mut agent, began) = attach(table.as_ref())?;
-        let meta = meta(process, options, &began);
+        let mut meta = meta(process, options, &began);
+        meta.notes.extend(began.missed.map(|missed| {
+            let missed = missed.as_millis();
+            format!("remora was late: the program started without it, and its first {missed} ms are not recorded")
+        }));
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
         agent.limit = Some(MemoryLimit::quarter());

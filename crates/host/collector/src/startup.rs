@@ -8,24 +8,32 @@ use crate::control::Control;
 use crate::target::Target;
 use crate::{Error, NotAttached};
 use remora_attach::Process;
-use remora_wire::{CLSID_NOTIFICATION, STARTUP_VARIABLE, StartupOrder, Task, class_text};
-use std::ffi::OsString;
+use remora_wire::{CLSID_NOTIFICATION, STARTUP_LIMIT, STARTUP_VARIABLE, StartupOrder, Task, class_text};
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Any of them set to 1 makes the runtime load a main profiler.
-const SWITCHES: [&str; 2] = ["CORECLR_ENABLE_PROFILING", "DOTNET_ENABLE_PROFILING"];
 /// The variables of a main profiler. The path for a word size comes before the one for all.
-const MAIN: [&str; 3] = [SWITCHES[0], "CORECLR_PROFILER", "CORECLR_PROFILER_PATH_64"];
+const MAIN: [&str; 3] = ["CORECLR_ENABLE_PROFILING", "CORECLR_PROFILER", "CORECLR_PROFILER_PATH_64"];
 /// The notification-only profilers of .NET 6 and later, beside a main one; and what makes the runtime read that (inc/clrconfignames.h).
 const BESIDE: &str = "CORECLR_NOTIFICATION_PROFILERS";
 const BESIDE_SWITCH: &str = "CORECLR_ENABLE_NOTIFICATION_PROFILERS";
+
+/// Whether the runtime takes the value as other than 0: it reads a hexadecimal number (experiment: `1`, `01`, `0x1` and `2` load a profiler,
+/// `0` and `true` do not).
+fn is_on(value: &OsStr) -> bool {
+    let text = value.to_string_lossy();
+    let digits = text.trim().trim_start_matches("0x");
+    u32::from_str_radix(digits, 16).is_ok_and(|number| number != 0)
+}
 
 /// Everything that waits for an agent.
 pub struct Startup {
     prepared: Prepared,
     variables: Vec<(&'static str, OsString)>,
     agent: Option<Control>,
+    /// When the agent connected. Its process waits since then.
+    heard: Instant,
 }
 
 impl Startup {
@@ -36,24 +44,30 @@ impl Startup {
         task: Task,
         known: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Startup, Error> {
-        let is_free = |name: &str| known(name).is_none_or(|value| value.is_empty());
-        let is_on = |name: &&str| known(name).is_some_and(|value| value == "1");
-        let beside = SWITCHES.iter().any(is_on);
-        if beside && !is_free(BESIDE) {
+        let known = |name: &str| known(name).filter(|value| !value.is_empty());
+        let class = class_text(CLSID_NOTIFICATION);
+        let beside = known(MAIN[0]).is_some_and(|value| is_on(&value));
+        // Of another recorder that starts the same process.
+        let is_ours = known(MAIN[1]).is_some_and(|value| value == *class);
+        if beside && (is_ours || known(BESIDE).is_some()) {
             return Err(Error::StartupSlotsTaken);
         }
         let prepared = Prepared::of(ourselves, library, task)?;
-        let class = class_text(CLSID_NOTIFICATION);
         let path = prepared.library.target_path.to_string();
+        if beside && path.contains([';', '=']) {
+            let tried = format!("{path}: the runtime reads `;` and `=` in a list of profilers as separators");
+            return Err(remora_attach::Error::NoLibraryPlace { tried }.into());
+        }
         let mut variables: Vec<(&str, OsString)> = match beside {
             // .NET 9 and later read an entry of the list up to its semicolon only (vm/profilinghelper.cpp, AttemptLoadProfilerList).
             true => vec![(BESIDE, format!("{path}={class};").into()), (BESIDE_SWITCH, "1".into())],
             false => MAIN.into_iter().zip(["1".into(), class.into(), path.into()]).collect(),
         };
-        let own_variables = variables.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let before = |name: &str| known(name).and_then(|value| value.into_string().ok());
+        let own_variables = variables.iter().map(|(name, _)| ((*name).to_owned(), before(name))).collect();
         let order = StartupOrder { config: prepared.config.encode(), own_variables };
         variables.push((STARTUP_VARIABLE, order.encode().into()));
-        Ok(Startup { prepared, variables, agent: None })
+        Ok(Startup { prepared, variables, agent: None, heard: Instant::now() })
     }
 
     /// The variables for the command.
@@ -70,7 +84,7 @@ impl Startup {
             return Ok(None);
         };
         let peer = hear(&mut control, &self.prepared.config)?;
-        self.agent = Some(control);
+        (self.agent, self.heard) = (Some(control), Instant::now());
         peer.map(Some).ok_or(Error::Stranger(None))
     }
 
@@ -80,12 +94,30 @@ impl Startup {
         process: &Process,
         table: Option<&OwnedFd>,
     ) -> Result<(AttachedAgent, Started), NotAttached> {
-        let Startup { prepared, agent, .. } = self;
+        let Startup { prepared, agent, heard, .. } = self;
         let asked = Asking { slot: slot(process, prepared.config.task), monotonic: monotonic(), at: Instant::now() };
         let arrived = agent.ok_or(Error::TargetEnded).and_then(|mut agent| {
             welcome(&mut agent, &prepared.memory, table)?;
             Ok(agent)
         });
-        prepared.settle(process, Target::of(process.pid), asked, arrived)
+        let (agent, mut began) = prepared.settle(process, Target::of(process.pid), asked, arrived)?;
+        let waited = heard.elapsed();
+        began.missed = waited.checked_sub(STARTUP_LIMIT);
+        Ok((agent, began))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_is_on_as_the_runtime_reads_it() {
+        for value in ["1", "01", "0x1", "2", "10", " 1"] {
+            assert!(is_on(OsStr::new(value)), "{value}");
+        }
+        for value in ["", "0", "00", "true", "x"] {
+            assert!(!is_on(OsStr::new(value)), "{value}");
+        }
     }
 }

@@ -35,7 +35,7 @@ impl ApplicationRule {
     }
 
     fn names(&self, assembly: &str) -> bool {
-        self.assemblies.iter().any(|pattern| matches(pattern, without_ending(assembly)))
+        self.assemblies.iter().any(|pattern| matches(without_ending(pattern), without_ending(assembly)))
     }
 }
 

@@ -37,7 +37,7 @@ pub use config::{Config, Contents, HeapSnapshot, Moment, Roots, Sampling, Task};
 pub use control::{Frame, FromAgent, ToAgent};
 pub use foreign::Foreign;
 pub use message::{Message, MethodKind, Place, TypeKind, encode_sample, sample_flags};
-pub use startup::{STARTUP_VARIABLE, StartupOrder, class_text};
+pub use startup::{STARTUP_LIMIT, STARTUP_VARIABLE, StartupOrder, class_text};
 
 /// Version of everything in this crate.
 pub const VERSION: u32 = 1;

@@ -1,6 +1,10 @@
 //! The order of a recorder to a process that it starts: [`Config`](crate::Config), as text in an environment variable.
 
 use crate::bytes::Malformed;
+use std::time::Duration;
+
+/// How long a starting process waits for its recorder.
+pub const STARTUP_LIMIT: Duration = Duration::from_secs(5);
 
 /// The variable.
 pub const STARTUP_VARIABLE: &str = "REMORA_STARTUP";
@@ -17,20 +21,24 @@ pub fn class_text((first, second, third, rest): (u32, u16, u16, [u8; 8])) -> Str
 pub struct StartupOrder {
     /// [`Config::encode`](crate::Config::encode).
     pub config: Vec<u8>,
-    /// Names of variables that only the recorder has set, for the runtime. The process's children would load the agent, too.
-    pub own_variables: Vec<String>,
+    /// The variables that the recorder has set for the runtime, each with its value before. The process's children would load the agent, too.
+    pub own_variables: Vec<(String, Option<String>)>,
 }
 
 impl StartupOrder {
-    /// The value of the variable: hexadecimal digits, and the names, each after a colon.
+    /// The value of the variable: after colons the config, then for each variable its name and its value, `-` for none. All but the names
+    /// as hexadecimal digits.
     pub fn encode(&self) -> String {
-        let digits: String = self.config.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.own_variables.iter().fold(digits, |text, name| text + ":" + name)
+        self.own_variables.iter().fold(digits(&self.config), |text, (name, value)| {
+            let value = value.as_ref().map_or("-".to_owned(), |value| digits(value.as_bytes()));
+            text + ":" + name + ":" + &value
+        })
     }
 
-    /// All variables to remove.
-    pub fn variables(&self) -> impl Iterator<Item = &str> {
-        self.own_variables.iter().map(String::as_str).chain([STARTUP_VARIABLE])
+    /// All variables to set back, each with its value.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let own = self.own_variables.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
+        own.chain([(STARTUP_VARIABLE, None)])
     }
 
     /// Reads what [`StartupOrder::encode`] wrote.
@@ -39,13 +47,28 @@ impl StartupOrder {
     /// [`Malformed`] if it is something else.
     pub fn decode(text: &str) -> Result<StartupOrder, Malformed> {
         let mut parts = text.split(':');
-        let digits = parts.next().unwrap_or_default().as_bytes();
-        let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(Malformed);
-        let byte = |pair: &[u8; 2]| Ok((digit(pair[0])? << 4 | digit(pair[1])?) as u8);
-        let (pairs, []) = digits.as_chunks() else { return Err(Malformed) };
-        let config = pairs.iter().map(byte).collect::<Result<_, _>>()?;
-        Ok(StartupOrder { config, own_variables: parts.map(str::to_owned).collect() })
+        let config = bytes(parts.next().unwrap_or_default())?;
+        let mut own_variables = Vec::new();
+        while let Some(name) = parts.next() {
+            let value = match parts.next().ok_or(Malformed)? {
+                "-" => None,
+                value => Some(String::from_utf8(bytes(value)?).map_err(|_| Malformed)?),
+            };
+            own_variables.push((name.to_owned(), value));
+        }
+        Ok(StartupOrder { config, own_variables })
     }
+}
+
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(digits: &str) -> Result<Vec<u8>, Malformed> {
+    let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(Malformed);
+    let byte = |pair: &[u8; 2]| Ok((digit(pair[0])? << 4 | digit(pair[1])?) as u8);
+    let (pairs, []) = digits.as_bytes().as_chunks() else { return Err(Malformed) };
+    pairs.iter().map(byte).collect()
 }
 
 #[cfg(test)]
@@ -54,13 +77,15 @@ mod tests {
 
     #[test]
     fn an_order_comes_back_as_it_was_and_another_text_is_refused() {
-        for own_variables in [Vec::new(), vec!["CORECLR_PROFILER".to_owned(), "B".to_owned()]] {
+        let named = |name: &str, value: Option<&str>| (name.to_owned(), value.map(str::to_owned));
+        for own_variables in
+            [vec![], vec![named("CORECLR_PROFILER", None), named("B", Some("é: -")), named("C", Some(""))]]
+        {
             let order = StartupOrder { config: vec![0, 0x7f, 0xff, 0x0a], own_variables };
             assert_eq!(StartupOrder::decode(&order.encode()), Ok(order));
         }
-        for text in ["0", "0g", "00:A\u{e4}:é00:", "é"] {
-            let decoded = StartupOrder::decode(text);
-            assert!(decoded.is_err() || text.starts_with("00:"), "{text}: {decoded:?}");
+        for text in ["0", "0g", "é", "00:A", "00:A:0", "00:A:ff"] {
+            assert_eq!(StartupOrder::decode(text), Err(Malformed), "{text}");
         }
     }
 }

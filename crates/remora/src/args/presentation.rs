@@ -2,6 +2,7 @@
 
 use crate::output::FileFormat;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use remora_export::Format;
 use remora_profile::{ApplicationRule, Profile, fold_runtime_frames, fold_runtime_frames_and_keep_them};
 
@@ -9,7 +10,7 @@ use remora_profile::{ApplicationRule, Profile, fold_runtime_frames, fold_runtime
 #[derive(Debug, Args)]
 pub(crate) struct ApplicationArgs {
     /// Assemblies of the application, like 'Shop.*' [default: all but those of .NET, System.* and Microsoft.*]
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     application: Vec<String>,
 }
 

@@ -93,9 +93,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::RaiseOwnOpenFiles => "raise the limit of open files for remora (`ulimit -n 1024`)",
         Remedy::RestartWithoutProfiler => "start the program without the other profiler",
         Remedy::DetachOthers => "have other profilers detached",
-        Remedy::FreeStartupSlot => {
-            "unset CORECLR_NOTIFICATION_PROFILERS for this command, or leave --from-start out"
-        }
+        Remedy::FreeStartupSlot => "unset CORECLR_NOTIFICATION_PROFILERS for this command, or leave --from-start out",
         Remedy::AttachNotificationOnly => "attach as a notification-only profiler (.NET 6 and later)",
         Remedy::FixProfiler(fix) => match fix {
             ProfilerFix::Attachable => "use a profiler with ICorProfilerCallback3 and InitializeForAttach",

@@ -27,7 +27,7 @@ const TIMEOUT_OF_A_REASON: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_millis(3);
 /// Wait for an agent between two checks of the command.
 const AGENT_INTERVAL: Duration = Duration::from_millis(50);
-/// How long a runtime that can be attached to may take until its agent connects: it loads the agent right after it opens its port.
+/// How long a mapped runtime may take until its agent connects: it loads the agent at its start.
 const LOADING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between two checks whether the command has ended.
 const ENDING_INTERVAL: Duration = Duration::from_millis(5);
@@ -102,8 +102,8 @@ impl Child {
     /// Waits for the process whose runtime has loaded the agent. It waits for the agent to begin.
     pub(crate) fn process_of(&mut self, startup: &mut Startup, stop: &mut Stop) -> Result<Process, Failure> {
         let deadline = Instant::now() + TIMEOUT;
-        // When a runtime could be attached to first.
-        let mut begun: Option<Instant> = None;
+        // The first process with a runtime, and when it was seen.
+        let mut begun: Option<(u32, Instant)> = None;
         while Instant::now() < deadline {
             if stop.wish().is_some() {
                 return Err(Failure::Interrupted);
@@ -112,12 +112,16 @@ impl Child {
                 return Ok(find(process_id)?);
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(Failure::CommandEnded { name: self.name.clone(), status });
+                return Err(match begun {
+                    Some((process_id, _)) => Failure::NotLoadedAtStart { process_id },
+                    None => Failure::CommandEnded { name: self.name.clone(), status },
+                });
             }
-            if let Some(process) = self.runtimes(stop, deadline).find(|process| process.attachable.is_ok())
-                && begun.get_or_insert_with(Instant::now).elapsed() > LOADING_TIMEOUT
-            {
-                return Err(Failure::NotLoadedAtStart { process_id: process.pid });
+            if let Some(process) = self.runtimes(stop, deadline).find(|process| !process.runtimes.is_empty()) {
+                let (process_id, since) = *begun.get_or_insert((process.pid, Instant::now()));
+                if since.elapsed() > LOADING_TIMEOUT {
+                    return Err(Failure::NotLoadedAtStart { process_id });
+                }
             }
         }
         Err(Failure::NoRuntime { name: self.name.clone(), process_id: self.child.id(), seconds: TIMEOUT.as_secs() })

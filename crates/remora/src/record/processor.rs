@@ -21,7 +21,7 @@ impl Processor {
     pub(crate) fn watch(process_id: u32) -> Processor {
         let first = used(process_id);
         let shown = (Instant::now(), first.unwrap_or_default());
-        Processor { process_id, first, last: first, shown, share: None }
+        Processor { process_id, first, last: None, shown, share: None }
     }
 
     /// Measures again; returns the recent share of one CPU.
@@ -36,11 +36,9 @@ impl Processor {
         self.share
     }
 
-    /// CPU time since the start, as far as it could be read.
+    /// CPU time since the start, as far as it could be read later.
     pub(crate) fn total(&mut self) -> Option<Duration> {
-        if let Some(now) = used(self.process_id) {
-            self.last = Some(now);
-        }
+        self.last = used(self.process_id).or(self.last);
         Some(self.last?.saturating_sub(self.first?))
     }
 }
@@ -60,5 +58,8 @@ mod tests {
         let mut mine = Processor::watch(std::process::id());
         assert!(mine.total().is_some());
         assert_eq!(Processor::watch(u32::MAX).total(), None);
+        // It was there at first, and has ended: what it used is not known.
+        let mut ended = Processor { process_id: u32::MAX, ..Processor::watch(std::process::id()) };
+        assert_eq!((ended.first.is_some(), ended.total()), (true, None));
     }
 }

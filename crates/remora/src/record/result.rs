@@ -120,9 +120,7 @@ impl Outcome<'_> {
         if self.profile.meta.event == Event::Cpu || summary.samples == 0 {
             text += hottest(self.profile, summary, ROWS) + line("");
         }
-        text + receipt_text(self.receipt)
-            + line("")
-            + wrote(&self.files())
+        text + receipt_text(self.receipt) + line("") + wrote(&self.files())
     }
 
     fn files(&self) -> Vec<String> {

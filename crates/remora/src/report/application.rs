@@ -62,7 +62,8 @@ fn methods(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, to
     let elsewhere = time.elsewhere.saturating_sub(time.idle);
     let elsewhere = [show(elsewhere), percent(elsewhere, busy), String::new()];
     table.row(elsewhere.into_iter().chain([NO_APPLICATION.to_owned(), String::new()]));
-    table.render() + line(rule_text(rule))
+    let fits = profile.frames().iter().any(|frame| rule.includes(profile, frame));
+    table.render() + line(rule_text(rule, fits))
 }
 
 fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
@@ -111,9 +112,13 @@ fn waits_for(wait: Wait) -> &'static str {
     if wait == Wait::Cpu { "free CPU" } else { wait.code() }
 }
 
-fn rule_text(rule: &ApplicationRule) -> String {
-    let how_to_change = if rule.assemblies.is_empty() { " (--application PATTERN)" } else { "" };
-    format!("{rule}{how_to_change}")
+fn rule_text(rule: &ApplicationRule, fits: bool) -> String {
+    let hint = match (rule.assemblies.is_empty(), fits) {
+        (true, _) => " (--application PATTERN)",
+        (false, true) => "",
+        (false, false) => " (no assembly of the recording fits)",
+    };
+    format!("{rule}{hint}")
 }
 
 /// Type and method, without namespace and parameters: `Thread.Sleep`, `DelayPromise..ctor`.

@@ -22,10 +22,15 @@ impl Host for Process {
 
     fn startup_order(&self) -> Option<StartupOrder> {
         let order = StartupOrder::decode(&std::env::var(STARTUP_VARIABLE).ok()?).ok()?;
-        for name in order.variables() {
+        for (name, value) in order.variables() {
             // SAFETY: Initialize runs in the main thread, before managed code. The runtime's other threads read no variables meanwhile, and
             // the C library only moves pointers to texts that stay.
-            unsafe { std::env::remove_var(name) };
+            unsafe {
+                match value {
+                    Some(value) => std::env::set_var(name, value),
+                    None => std::env::remove_var(name),
+                }
+            }
         }
         Some(order)
     }

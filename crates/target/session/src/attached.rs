@@ -14,7 +14,7 @@ use crate::runtime::Runtime;
 use crate::shared::Shared;
 use crate::worker::{Outcome, Worker};
 use corprof::{Alive, Attached, HResult, Info};
-use remora_wire::{AgentErrorCode, Config, FromAgent};
+use remora_wire::{AgentErrorCode, Config, FromAgent, STARTUP_LIMIT};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,9 +24,6 @@ const CALLBACK_INTERVAL: u64 = 1_000_000;
 
 /// How often to ask a runtime to detach that still starts.
 const INITIALIZING_CHECKS: u32 = 5_000;
-
-/// How long a starting process waits for its recorder, nanoseconds. The recorder reads the process meanwhile, and compiles unwind tables.
-const LONGEST_START: u64 = 5_000_000_000;
 
 /// What the two threads share.
 struct Attach<H: Host> {
@@ -101,16 +98,20 @@ pub fn begin_at_startup<H: Host>(
     notification_only: bool,
 ) -> Result<Arc<Shared<H::Platform>>, HResult> {
     let order = host.startup_order().ok_or(HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION)?;
-    for name in order.variables() {
+    for (name, value) in order.variables() {
         // The runtime has its own copy of the environment, for managed code and its children (seen on 3.1 to 10). Without the call they keep
         // the variable, and a child tries to load the agent: that fails, and the child starts.
-        let _ = info.remove_environment_variable(name, corprof::irreversible());
+        let _ = match value {
+            Some(value) => info.set_environment_variable(name, value, corprof::irreversible()),
+            None => info.remove_environment_variable(name, corprof::irreversible()),
+        };
     }
     let shared = begin(host, info, &order.config, notification_only)?;
+    shared.at_startup.store(true, Ordering::SeqCst);
     // No ProfilerAttachComplete follows Initialize.
     shared.attach_complete.store(true, Ordering::SeqCst);
     shared.platform.wake();
-    shared.platform.wait_in_callback(&shared.begun, 1, LONGEST_START);
+    shared.platform.wait_in_callback(&shared.begun, 1, STARTUP_LIMIT.as_nanos() as u64);
     Ok(shared)
 }
 

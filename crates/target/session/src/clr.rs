@@ -84,8 +84,8 @@ impl<'a, P: HostedPlatform> Clr<'a, P> {
     fn suspend_and_resume(&self) -> bool {
         retry(&self.shared.platform, || match self.info.suspend_runtime().map(drop) {
             Ok(()) => Progress::Done,
-            // Another suspension is in progress, usually a GC; or the runtime still starts.
-            Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS | HResult::CORPROF_E_RUNTIME_UNINITIALIZED) => Progress::Busy,
+            // Another suspension is in progress, usually a GC.
+            Err(HResult::CORPROF_E_SUSPENSION_IN_PROGRESS) => Progress::Busy,
             Err(_) => Progress::Refused,
         })
     }

@@ -16,6 +16,8 @@ pub struct Shared<P: Platform> {
     pub resources: Arc<ResourceRegistry>,
     /// Whether ProfilerAttachComplete has arrived.
     pub attach_complete: AtomicBool,
+    /// Whether the runtime has loaded the library at its start.
+    pub at_startup: AtomicBool,
     /// 1 as soon as the worker has begun its task, or never will.
     pub begun: AtomicU64,
     /// Whether a callback has reported a change of threads.
@@ -48,6 +50,7 @@ impl<P: Platform> Shared<P> {
             unload_barrier: UnloadBarrier::default(),
             resources,
             attach_complete: AtomicBool::new(false),
+            at_startup: AtomicBool::new(false),
             begun: AtomicU64::new(0),
             threads_changed: AtomicBool::new(false),
             panicked: AtomicBool::new(false),

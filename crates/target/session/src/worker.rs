@@ -227,7 +227,15 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             platform.pause(ROUND);
             rounds += 1;
         }
-        if self.clear_masks_if_called() { Outcome::Detach } else { Outcome::Inert(AgentErrorCode::NoCallbacks.into()) }
+        // A runtime that still starts refuses to suspend its threads.
+        let tries = if self.shared.at_startup.load(Ordering::SeqCst) { CONFIRMING_ROUNDS } else { 1 };
+        for _ in 0..tries {
+            if self.clear_masks_if_called() {
+                return Outcome::Detach;
+            }
+            platform.pause(ROUND);
+        }
+        Outcome::Inert(AgentErrorCode::NoCallbacks.into())
     }
 
     /// Everything is closed, but the detach must not be requested.
