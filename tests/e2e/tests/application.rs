@@ -100,6 +100,11 @@ fn blocked_time_is_charged_to_the_method_that_waits_and_its_wait_is_known() {
         let is_of_many = |kind: &'static str| move |(wait, threads): &(String, u64)| wait == kind && *threads > 1;
         assert!(waits(&of_tasks, "PriceService.PriceOf(").iter().any(is_of_many("task")), "{of_tasks:#}");
         has_problem(&starved, "sync-over-async", "PriceService.PriceOf(");
+        let starts = names(&of_tasks["entry_points"], "kind");
+        assert!(starts.contains(&"pool") && starts.contains(&"thread"), "{of_tasks:#}");
+        assert!(first_screen(&starved).iter().any(|line| line.contains("waits for")), "waits come first");
+        // The main thread reads its standard input.
+        assert!(waits(&of_tasks, "Shop.Main(").iter().any(|(wait, _)| wait == "io"), "{of_tasks:#}");
         let convoy = shop(runtime, "convoy", "wall");
         let of_locks = application(&convoy);
         // Up to .NET 9, a `lock` statement calls the runtime without a method of the framework. Its IL says what it waits for.

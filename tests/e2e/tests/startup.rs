@@ -64,6 +64,36 @@ fn neither_the_process_nor_its_children_keep_the_variables_of_the_profiler() {
 }
 
 #[test]
+fn variables_that_had_a_value_before_have_it_again() {
+    on_every_runtime(|runtime| {
+        let folder = remora_e2e::folder();
+        let mut command = recorded(runtime, folder.path(), &[]);
+        command.env("CORECLR_ENABLE_PROFILING", "0").env("CORECLR_PROFILER", "{another}");
+        let mut remora = Remora::spawn(command);
+        let said = said(&mut remora);
+        end(&mut remora);
+        remora.finish().succeeded();
+        assert_eq!(field(&said, "own"), "CORECLR_ENABLE_PROFILING,CORECLR_PROFILER", "{said}");
+        assert_eq!(field(&said, "inherited"), "CORECLR_ENABLE_PROFILING=0,CORECLR_PROFILER={another}", "{said}");
+    });
+}
+
+#[test]
+fn another_profiler_was_displaced_where_its_switch_was_not_exactly_one() {
+    on_runtimes(&Runtime::from_major(6), |runtime| {
+        let folder = remora_e2e::folder();
+        let expected = Expected::new(Kind::Main);
+        let mut command = recorded(runtime, folder.path(), &[]);
+        command.envs(expected.variables()).env("CORECLR_ENABLE_PROFILING", "0x2");
+        let mut remora = Remora::spawn(command);
+        said(&mut remora);
+        expected.arrives();
+        end(&mut remora);
+        Recorded::of(remora, folder).is_clean();
+    });
+}
+
+#[test]
 fn a_program_that_ends_by_itself_is_recorded_to_its_end_and_keeps_its_exit_code() {
     on_every_runtime(|runtime| {
         let folder = remora_e2e::folder();

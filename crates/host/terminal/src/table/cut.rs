@@ -83,4 +83,14 @@ mod tests {
             assert!(display_width(&cut) <= width, "{cut}");
         }
     }
+
+    #[test]
+    fn a_status_line_that_was_wider_than_its_terminal_left_a_line_behind() {
+        let text = "3.0 s of 30.0 s  注文  0 lost";
+        for (width, shown) in
+            [(0, ""), (15, "3.0 s of 30.0 s"), (18, "3.0 s of 30.0 s  "), (19, "3.0 s of 30.0 s  注"), (80, text)]
+        {
+            assert_eq!(beginning(text, width), shown);
+        }
+    }
 }
