@@ -85,6 +85,11 @@ impl StatusLine {
         StatusLine { terminal: io::stderr().is_terminal(), shown: false }
     }
 
+    /// One that shows nothing.
+    pub(crate) fn hidden() -> StatusLine {
+        StatusLine { terminal: false, shown: false }
+    }
+
     /// Whether the line is visible.
     pub(crate) fn visible(&self) -> bool {
         self.terminal

@@ -109,7 +109,9 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
         process.pid,
         finish.output.destination
     ));
-    let why = sample(&mut engine, &plan, &mut stop, &mut processor);
+    // A command prints to the same terminal: a line that is overwritten in place would end up in its output.
+    let progress = Progress::new(plan.duration, child.is_none());
+    let why = sample(&mut engine, &plan, &mut stop, (&mut processor, progress));
     finish.run(engine, End { why, processor, child, unrecorded }, stop.hurried())
 }
 
@@ -169,9 +171,13 @@ fn fallback(failure: &Failure, facts: Option<Box<Facts>>) -> InPlaceOf {
 }
 
 /// Records until the recording ends; returns why.
-fn sample(engine: &mut Engine, plan: &Plan, stop: &mut Stop, processor: &mut Processor) -> EndReason {
+fn sample(
+    engine: &mut Engine,
+    plan: &Plan,
+    stop: &mut Stop,
+    (processor, mut progress): (&mut Processor, Progress),
+) -> EndReason {
     let begun = Instant::now();
-    let mut progress = Progress::new(plan.duration);
     let mut spooled = begun;
     loop {
         let left = plan.duration.map(|duration| duration.saturating_sub(begun.elapsed()));

@@ -192,7 +192,7 @@ impl Failure {
             Failure::Command { .. } | Failure::CommandEnded { .. } => "check the command after `--`",
             Failure::NoRuntime { .. } => "record it with -p once it has one",
             Failure::NotLoadedAtStart { .. } => {
-                "leave --from-start out; or unset DOTNET_EnableDiagnostics_Profiler, and give the program itself, not one that starts it"
+                "leave --from-start out; or unset DOTNET_EnableDiagnostics and DOTNET_EnableDiagnostics_Profiler, and give the program itself, not one that starts it"
             }
             Failure::EndedByFullDisk => "free some space to record longer",
             Failure::EndedByLimit(_) => "record for a shorter time",

@@ -36,9 +36,10 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Starts the clock. Shows nothing where standard error is not a terminal.
-    pub(crate) fn new(until: Option<Duration>) -> Progress {
-        Progress { line: StatusLine::new(), started: Instant::now(), shown: None, until }
+    /// Starts the clock. Shows nothing if not `visible`, or where standard error is not a terminal.
+    pub(crate) fn new(until: Option<Duration>, visible: bool) -> Progress {
+        let line = if visible { StatusLine::new() } else { StatusLine::hidden() };
+        Progress { line, started: Instant::now(), shown: None, until }
     }
 
     /// Shows the numbers, if the update interval has passed.
