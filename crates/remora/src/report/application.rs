@@ -3,7 +3,7 @@
 use super::findings::{self, FindingJson};
 use super::method::{Method, name, place, without_parameters};
 use crate::console::{Page, line, percent};
-use remora_profile::{ApplicationRule, ApplicationTime, Event, Line, Profile, Wait};
+use remora_profile::{ApplicationRule, ApplicationTime, BlockedTime, Event, Line, Profile, Wait};
 use remora_symbols::split_outside;
 use remora_terminal::Table;
 use remora_terminal::duration::show;
@@ -18,6 +18,8 @@ const LINES: usize = 5;
 /// Lines shown of each method, if more than one has a twentieth of the time.
 const LINES_SHOWN: usize = 3;
 const HOT_LINE: u64 = 20;
+/// A tenth of the time is worth a hint.
+const NOTABLE: u64 = 10;
 /// Entry points shown.
 const ENTRY_POINTS: usize = 5;
 
@@ -90,7 +92,14 @@ fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
         format!("{} in the thread pool", show(pool)),
         String::new(),
     ]);
-    table.render()
+    let may_be_lock = |row: &BlockedTime| {
+        let is_without_lines = row.frame.is_some_and(|frame| profile.frame_at(frame).line.is_none());
+        row.wait == Wait::Runtime && is_without_lines && row.weight.saturating_mul(NOTABLE) >= busy
+    };
+    let hint = time.blocked.iter().any(may_be_lock).then(|| {
+        line("hint: `runtime` can be a `lock` here; with the assembly's PDB it is known (beside it, or --symbols DIR)")
+    });
+    table.render() + hint.into_iter().sum()
 }
 
 fn entry_points(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
@@ -254,6 +263,7 @@ impl<'a> ApplicationJson<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_profile::{Frame, FrameKind, Meta, Sample, State, Thread};
 
     #[test]
     fn names_lose_their_parameters_and_callees_their_namespaces() {
@@ -276,5 +286,26 @@ mod tests {
         for (name, without, callee) in cases {
             assert_eq!((without_parameters(name), short(name)), (without, callee));
         }
+    }
+
+    #[test]
+    fn a_wait_in_the_runtime_without_a_pdb_is_said_to_be_a_lock_perhaps() {
+        let shown = |line: Option<u32>, module: &str| {
+            let mut profile = Profile::new(Meta { event: Event::Wall, ..Meta::default() });
+            let thread = profile.add_thread(Thread { id: 1, name: "main".into() });
+            let mut frame = |name: &str, module: &str, kind, line: Option<u32>| {
+                let (name, module) = (profile.string(name), Some(profile.string(module)));
+                let file = line.map(|_| profile.string("Shop.cs"));
+                profile.frame(Frame { kind, name, module, file, line })
+            };
+            let method = frame("Shop.Take()", module, FrameKind::Managed, line);
+            let futex = frame("futex", "libc.so.6", FrameKind::Native, None);
+            let stack = profile.stack_from_root([method, futex]).expect("there are frames");
+            profile.add_sample(Sample { time: 0, thread, stack, weight: 9, state: State::Blocked });
+            let rule = ApplicationRule::default();
+            tables(&profile, &ApplicationTime::of(&profile, &rule, None), &rule, 5).contains("can be a `lock`")
+        };
+        assert_eq!([shown(None, "Shop.dll"), shown(Some(4), "Shop.dll")], [true, false]);
+        assert!(!shown(None, "System.Net.dll"), "idle");
     }
 }
