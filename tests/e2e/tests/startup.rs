@@ -140,6 +140,18 @@ fn a_runtime_that_loads_no_profiler_is_reported_and_its_program_runs_on() {
 }
 
 #[test]
+fn a_program_without_a_port_that_ended_was_said_to_have_had_no_runtime() {
+    on_runtimes(&Runtime::from_major(8), |runtime| {
+        let folder = remora_e2e::folder();
+        let mut command = recorded(runtime, folder.path(), &[]);
+        command.env("DOTNET_EnableDiagnostics", "0");
+        let mut remora = Remora::spawn(command);
+        remora.type_in("quit\n");
+        remora.finish().failed_with(19, &["has started without the agent"]);
+    });
+}
+
+#[test]
 fn an_environment_without_a_free_place_is_refused_before_the_command_starts() {
     let folder = remora_e2e::folder();
     let mut command = recorded(&Runtime::newest(), folder.path(), &[]);
