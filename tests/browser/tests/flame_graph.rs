@@ -294,7 +294,7 @@ fn the_first_table_is_the_time_by_application_method() {
     assert_eq!(
         table(&browser),
         [
-            "Orders.Price<T>(int) Orders.cs:42 · Shop · Shop.dll calls string.Concat 58.5 % | 26.8 % 27.5 ms | 85.4 % 87.5 ms",
+            "Orders.Price<T>(int) Orders.cs:42 · Shop · Shop.dll calls string.Concat 58.5 % in Orders.cs:42 78.0 % in Orders.cs:47 7.3 % | 26.8 % 27.5 ms | 85.4 % 87.5 ms",
             "Program.Main(string[]) Program.cs:10 · Shop · Shop.dll calls libclrjit.so+0x1234 9.8 % | 0 % 0 | 9.8 % 10.0 ms",
             "</script><script>alert(1)</script>;&\"'\u{2028}\n`${x}` {{title}} a;b.cs:1 · </script>.dll calls [unknown] 4.9 % | 0 % 0 | 4.9 % 5.00 ms",
         ]
@@ -530,6 +530,28 @@ fn none_one_and_very_many_stay_readable_on_any_width() {
         let complaints = browser.complaints();
         assert!(complaints.is_empty(), "{complaints:?}");
     }
+}
+
+#[test]
+fn the_hot_lines_of_a_method_are_in_its_row() {
+    let mut profile = Profile::new(Meta { duration: 100, frequency: 100, ..Meta::default() });
+    let thread = profile.add_thread(Thread { id: 1, name: "main".into() });
+    for (line, weight) in [(7, 60), (9, 36), (11, 4)] {
+        let text = ["Shop.Stock.Take()", "Shop.dll", "Stock.cs"].map(|text| profile.string(text));
+        let frame = Frame {
+            kind: FrameKind::Managed,
+            name: text[0],
+            module: Some(text[1]),
+            file: Some(text[2]),
+            line: Some(line),
+        };
+        let frame = profile.frame(frame);
+        let stack = profile.stack_from_root([frame]).expect("there is a frame");
+        profile.add_sample(Sample { time: 0, thread, stack, weight, state: State::Running });
+    }
+    let browser = open("lines", &profile);
+    let row = browser.text("return document.querySelector('#rows tr').textContent.replaceAll('\\u202f', ' ')");
+    assert!(row.contains("in Stock.cs:7 60.0 %") && row.contains("in Stock.cs:9 36.0 %") && !row.contains(":11"), "{row}");
 }
 
 #[test]

@@ -2,6 +2,9 @@
 
 const PAGE_OF_ROWS = 100;
 const CALLEES = 2;
+/** Lines of a method, if several have a twentieth of the time. */
+const LINES = 3;
+const HOT_LINE = 20;
 
 const NAME = { by: "name", label: "Method" };
 const SELF = { by: "self", label: "Self", title: "In the method itself" };
@@ -18,7 +21,9 @@ const TABLES = {
       ...application.methods.map(({ method, self, total, lines, callees }) => {
         const [line] = lines.heaviest().filter(([frame]) => model.place(frame) !== "")[0] ?? [-1];
         const calls = callees.heaviest().slice(0, CALLEES).map(([callee, time]) => ({ calls: model.methods[callee], share: percent(time, weight) }));
-        return { method, frame: line, calls, self, total };
+        const hot = lines.heaviest().filter(([frame, time]) => model.place(frame) !== "" && time * HOT_LINE >= weight);
+        const at = hot.slice(0, hot.length > 1 ? LINES : 0).map(([frame, time]) => ({ place: model.place(frame), share: percent(time, weight) }));
+        return { method, frame: line, calls, at, self, total };
       }),
       application.elsewhere > 0 ? { method: null, text: "No application method on the stack", self: application.elsewhere, total: application.elsewhere } : null,
       idleRow(application, ["self", "total"]),
@@ -163,13 +168,14 @@ class Tables {
     return element("tr", { className: row.method !== null && row.method === this.chosen ? "chosen" : "" }, element("th", { scope: "row" }, name), ...cells);
   }
 
-  name({ method: index, frame = -1, calls = [] }) {
+  name({ method: index, frame = -1, calls = [], at = [] }) {
     const method = this.model.methods[index];
     const place = this.model.place(frame);
     const parts = [place, method.space, method.module].filter((part) => part !== "");
     const rest = (place === "" ? parts : ["", ...parts.slice(1)]).join(" · ");
     const lines = [element("span", { className: "where parts" }, place, element("span", {}, parts.length === 0 ? this.model.kinds[method.kind] : rest))];
     for (const { calls: callee, share } of calls) lines.push(element("span", { className: "where parts", title: callee.name }, element("span", {}, `calls ${callee.call}`), ` ${share}`));
+    for (const { place: line, share } of at) lines.push(element("span", { className: "where parts" }, element("span", {}, `in ${line}`), ` ${share}`));
     const title = [method.name, this.model.place(frame, true), method.module].filter((part) => part !== "").join("\n");
     const name = element(
       "button",
