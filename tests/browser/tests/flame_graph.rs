@@ -551,7 +551,10 @@ fn the_hot_lines_of_a_method_are_in_its_row() {
     }
     let browser = open("lines", &profile);
     let row = browser.text("return document.querySelector('#rows tr').textContent.replaceAll('\\u202f', ' ')");
-    assert!(row.contains("in Stock.cs:7 60.0 %") && row.contains("in Stock.cs:9 36.0 %") && !row.contains(":11"), "{row}");
+    assert!(
+        row.contains("in Stock.cs:7 60.0 %") && row.contains("in Stock.cs:9 36.0 %") && !row.contains(":11"),
+        "{row}"
+    );
 }
 
 #[test]
