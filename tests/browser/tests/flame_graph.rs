@@ -4,12 +4,11 @@
 #[path = "../../../crates/host/export/tests/support/mod.rs"]
 mod support;
 
+mod opened;
+
+use opened::{ROWS, open};
 use remora_browser::Browser;
-use remora_export::Format;
-use remora_profile::{ApplicationRule, ApplicationTime, Event, Frame, FrameKind, Meta, Profile, Sample, State, Thread};
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use remora_profile::{ApplicationRule, ApplicationTime, Frame, FrameKind, Meta, Profile, Sample, State, Thread};
 
 const ENTER: &str = "\u{E007}";
 const BACKSPACE: &str = "\u{E003}";
@@ -21,7 +20,6 @@ const ARROW_RIGHT: &str = "\u{E014}";
 const FOUND: &str = "return document.getElementById('found').textContent.replaceAll('\\u202f', ' ')";
 const STATUS: &str = "return document.getElementById('status').textContent.replaceAll('\\u202f', ' ')";
 const PATH: &str = "return [...document.querySelectorAll('#path li')].map((crumb) => crumb.textContent).join(' > ')";
-const ROWS: &str = "return [...document.querySelectorAll('#rows .short')].map((name) => name.textContent).join('; ')";
 /// The names in each row of the graph, from the root on and from left to right, with their share of its width.
 const GRAPH: &str = "const { boxes, model, tree } = page.graph; const rows = [];
     const places = [...boxes.id.keys()].sort((one, other) => boxes.x[one] - boxes.x[other]);
@@ -35,16 +33,6 @@ fn open_all(name: &str, profile: &Profile) -> Browser {
     browser.run("if (!document.getElementById('idle-switch').hidden) document.getElementById('idle').click()");
     browser.click("#tab-methods");
     browser
-}
-
-/// `name` makes the file's name.
-fn open(name: &str, profile: &Profile) -> Browser {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    let mut out = BufWriter::new(File::create(&path).expect("a file to write"));
-    remora_export::write(profile, Format::Html, &ApplicationRule::default(), &mut out)
-        .and_then(|()| out.flush())
-        .expect("written");
-    Browser::open(&path)
 }
 
 /// The middle of the box of a method in the window.
@@ -530,51 +518,6 @@ fn none_one_and_very_many_stay_readable_on_any_width() {
         let complaints = browser.complaints();
         assert!(complaints.is_empty(), "{complaints:?}");
     }
-}
-
-#[test]
-fn the_hot_lines_of_a_method_are_in_its_row() {
-    let mut profile = Profile::new(Meta { duration: 100, frequency: 100, ..Meta::default() });
-    let thread = profile.add_thread(Thread { id: 1, name: "main".into() });
-    for (line, weight) in [(7, 60), (9, 36), (11, 4)] {
-        let text = ["Shop.Stock.Take()", "Shop.dll", "Stock.cs"].map(|text| profile.string(text));
-        let frame = Frame {
-            kind: FrameKind::Managed,
-            name: text[0],
-            module: Some(text[1]),
-            file: Some(text[2]),
-            line: Some(line),
-        };
-        let frame = profile.frame(frame);
-        let stack = profile.stack_from_root([frame]).expect("there is a frame");
-        profile.add_sample(Sample { time: 0, thread, stack, weight, state: State::Running });
-    }
-    let browser = open("lines", &profile);
-    let row = browser.text("return document.querySelector('#rows tr').textContent.replaceAll('\\u202f', ' ')");
-    assert!(
-        row.contains("in Stock.cs:7 60.0 %") && row.contains("in Stock.cs:9 36.0 %") && !row.contains(":11"),
-        "{row}"
-    );
-}
-
-#[test]
-fn a_recording_of_threads_that_only_wait_had_no_table_of_waits() {
-    let mut profile = Profile::new(Meta { event: Event::Wall, duration: 100, frequency: 100, ..Meta::default() });
-    let thread = profile.add_thread(Thread { id: 1, name: "main".into() });
-    let mut frame = |name: &str, module: &str| {
-        let (name, module) = (profile.string(name), Some(profile.string(module)));
-        profile.frame(Frame { kind: FrameKind::Managed, name, module, file: None, line: None })
-    };
-    let frames = [
-        frame("Shop.Stock.Take()", "Shop.dll"),
-        frame("System.Threading.Monitor.Enter(object)", "System.Private.CoreLib.dll"),
-    ];
-    let stack = profile.stack_from_root(frames).expect("there are frames");
-    profile.add_sample(Sample { time: 0, thread, stack, weight: 100, state: State::Blocked });
-    let browser = open("deadlock", &profile);
-    browser.click("#tab-waits");
-    assert_eq!(browser.text(ROWS), "Stock.Take()");
-    assert!(browser.text("return document.getElementById('rows').textContent").contains("lock"));
 }
 
 /// Two threads of the pool on which an async method continues, and one that computes.
