@@ -112,12 +112,12 @@ impl Outcome<'_> {
 
     fn text(&self, summary: &Summary) -> Page {
         let mut text = head(self.profile) + line("");
+        let time = ApplicationTime::of(self.profile, self.rule, None);
         if summary.samples > 0 {
-            let time = ApplicationTime::of(self.profile, self.rule, None);
             text += tables(self.profile, &time, self.rule, ROWS) + line("");
         }
         // Of wall-clock time, the leaves are functions of the C library that wait, most of them in idle threads.
-        if self.profile.meta.event == Event::Cpu || summary.samples == 0 {
+        if self.profile.meta.event == Event::Cpu || time.methods.is_empty() {
             text += hottest(self.profile, summary, ROWS) + line("");
         }
         text + receipt_text(self.receipt) + line("") + wrote(&self.files())
