@@ -322,7 +322,7 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntr
     let others = other_profilers(process, maps, &budget);
     let environment = process.proc.environment(process.pid).unwrap_or_default();
     let asked = environment.iter().find(|(key, value)| key.is_one_of(&PROFILING_SWITCHES) && *value == "1");
-    // Remora's own variable of a start with the agent, which has removed it: the kernel still shows the first environment.
+    // Remora's own variable. The agent has set it back, but the kernel still shows the first environment.
     let is_ours = |(key, value): &(TargetText, TargetText)| {
         *key == OWN_PROFILER.0 && value.as_path().file_name().starts_with(OWN_PROFILER.1)
     };
