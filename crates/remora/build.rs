@@ -1,7 +1,7 @@
-//! Builds the two libraries that the command embeds: one crate, one build for recordings and one for heaps
-//! (docs/design/0018-two-libraries.md).
+//! Builds the three libraries that the command embeds: the agent, once for recordings and once for heaps
+//! (docs/design/0018-two-libraries.md), and the tracer (docs/design/0024-tracer.md).
 //!
-//! The agent runs in another program, so its build does not depend on the command's. It has its own profile (`agent` in the workspace's
+//! They run in another program, so their build does not depend on the command's. It has its own profile (`agent` in the workspace's
 //! Cargo.toml), its own flags and its own target directory.
 //! So clippy, doc, debug and release builds all embed the same libraries.
 //! The embedded libraries announce no thread-local storage, see [`without_thread_local_storage`].
@@ -14,16 +14,34 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The purpose of a library: a feature of `remora-agent`, and the variable by which the command finds the library.
-const KINDS: [(&str, &str); 2] = [("recordings", "REMORA_AGENT_FOR_RECORDINGS"), ("heap", "REMORA_AGENT_FOR_HEAPS")];
+/// A library.
+struct Library {
+    /// Its crate.
+    package: &'static str,
+    /// The feature of the crate for its build.
+    feature: Option<&'static str>,
+    /// The file that cargo builds.
+    file: &'static str,
+    /// The variable by which the command finds it.
+    variable: &'static str,
+}
+
+const fn agent(feature: &'static str, variable: &'static str) -> Library {
+    let file = "libremora_agent.so";
+    Library { package: "remora-agent", feature: Some(feature), file, variable }
+}
+
+const LIBRARIES: [Library; 3] = [
+    agent("recordings", "REMORA_AGENT_FOR_RECORDINGS"),
+    agent("heap", "REMORA_AGENT_FOR_HEAPS"),
+    Library { package: "remora-tracer", feature: None, file: "libremora_tracer.so", variable: "REMORA_TRACER" },
+];
 /// The layers that the libraries contain.
 const INSIDE: [&str; 2] = ["target", "protocol"];
-/// The file that cargo builds.
-const FILE: &str = "libremora_agent.so";
-/// The variable that names a folder with prebuilt libraries, each named by [`embedded_name`].
+/// The variable that names a folder with prebuilt libraries, each named by [`Library::name`].
 const PREBUILT: &str = "REMORA_AGENT_LIBRARIES";
 /// Bytes of thread-local storage that the library can provide itself for each thread: `WORDS` in
-/// `crates/target/agent/src/thread_locals.rs`.
+/// `crates/target/thread-locals/src/lib.rs`.
 const LARGEST_STORAGE: u64 = 8 * 8;
 /// The fix that a build error suggests.
 const ADVICE: &str = "build it elsewhere and name its folder in REMORA_AGENT_LIBRARIES, or repair crates/target/agent";
@@ -31,20 +49,26 @@ const ADVICE: &str = "build it elsewhere and name its folder in REMORA_AGENT_LIB
 fn main() {
     println!("cargo::rerun-if-env-changed={PREBUILT}");
     let prebuilt = env::var_os(PREBUILT).map(PathBuf::from);
-    for (kind, variable) in KINDS {
-        let library = prebuilt.as_ref().map_or_else(|| built(kind), |folder| folder.join(embedded_name(kind)));
+    for kind in &LIBRARIES {
+        let library = prebuilt.as_ref().map_or_else(|| built(kind), |folder| folder.join(kind.name()));
         // The next kind's build overwrites this one's file.
         if prebuilt.is_some() {
             println!("cargo::rerun-if-changed={}", library.display());
         }
-        let embedded = PathBuf::from(required("OUT_DIR")).join(embedded_name(kind));
+        let embedded = PathBuf::from(required("OUT_DIR")).join(kind.name());
         embed(&library, &embedded);
-        println!("cargo::rustc-env={variable}={}", embedded.display());
+        println!("cargo::rustc-env={}={}", kind.variable, embedded.display());
     }
 }
 
-fn embedded_name(kind: &str) -> String {
-    format!("libremora_agent-{kind}.so")
+impl Library {
+    /// The name of the embedded file.
+    fn name(&self) -> String {
+        match self.feature {
+            Some(feature) => self.file.replace(".so", &format!("-{feature}.so")),
+            None => self.file.to_owned(),
+        }
+    }
 }
 
 fn embed(library: &Path, embedded: &Path) {
@@ -58,7 +82,7 @@ fn embed(library: &Path, embedded: &Path) {
 }
 
 /// Removes the program header that announces thread-local storage to the C library: the library provides its own
-/// (`crates/target/agent/src/thread_locals.rs`).
+/// (`crates/target/thread-locals/src/lib.rs`).
 fn without_thread_local_storage(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     let (header, headers) = program_headers(&bytes).map_err(|error| format!("is not a library: {error}"))?;
     if asks_the_c_library(&bytes).map_err(|error| format!("is not a library: {error}"))? {
@@ -102,7 +126,7 @@ fn program_headers(bytes: &[u8]) -> object::Result<(usize, Vec<ProgramHeader64<E
 }
 
 /// Builds a library with the same cargo and compiler.
-fn built(kind: &str) -> PathBuf {
+fn built(kind: &Library) -> PathBuf {
     // Read at run time: the value at compile time may be another checkout.
     let crates = Path::new(&required("CARGO_MANIFEST_DIR")).join("..");
     for inside in INSIDE {
@@ -117,7 +141,8 @@ fn built(kind: &str) -> PathBuf {
     let target = required("TARGET").replace("-musl", "-gnu");
     let status = Command::new(required("CARGO"))
         .arg("build")
-        .args(["--package", "remora-agent", "--no-default-features", "--features", kind])
+        .args(["--package", kind.package, "--no-default-features"])
+        .args(kind.feature.iter().flat_map(|feature| ["--features", feature]))
         .args(["--profile", "agent", "--target", &target])
         .arg("--manifest-path")
         .arg(workspace.join("Cargo.toml"))
@@ -129,7 +154,7 @@ fn built(kind: &str) -> PathBuf {
         .env_remove("RUSTFLAGS")
         .status();
     match status {
-        Ok(status) if status.success() => directory.join(target).join("agent").join(FILE),
+        Ok(status) if status.success() => directory.join(target).join("agent").join(kind.file),
         Ok(status) => fail(&format!("the library was not built ({status}), see above; {ADVICE}")),
         Err(error) => fail(&format!("cargo did not start: {error}; {ADVICE}")),
     }

@@ -30,7 +30,7 @@ static class FirstMoments
     }
 
     static string Profilers(System.Collections.Generic.IEnumerable<string> names) =>
-        string.Join(",", names.Where(name => name.StartsWith("CORECLR_") || name.StartsWith("REMORA_STARTUP")).OrderBy(name => name));
+        string.Join(",", names.Where(name => name.StartsWith("CORECLR_") || name.StartsWith("REMORA_STARTUP") || name.EndsWith("_TieredCompilation")).OrderBy(name => name));
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     static long First(int milliseconds)

@@ -73,6 +73,7 @@ namespace Found
         public const int PayloadBytes = 1000;
         static readonly List<object> kept = new List<object>(4096);
         static readonly TaskCompletionSource<int> never = new TaskCompletionSource<int>();
+        static readonly TaskCompletionSource<int> endless = new TaskCompletionSource<int>();
 
         static void Main()
         {
@@ -185,6 +186,12 @@ namespace Found
 
         static async Task<int> WaitsForNumber() => 1 + await never.Task;
 
+        static async Task Outer() => await Middle();
+
+        static async Task Middle() => Keep(await Inner());
+
+        static async Task<int> Inner() => 1 + await endless.Task;
+
         static async Task Ends() => await Task.CompletedTask;
 
         static async Task EndsLater(Task after) => await after;
@@ -199,6 +206,8 @@ namespace Found
             for (int i = 0; i < 3; i++)
                 Keep(EndsLater(now.Task));
             now.SetResult(1);
+            for (int i = 0; i < 2; i++)
+                Keep(Outer());
             Keep(Ends());
         }
 

@@ -2,9 +2,12 @@
 
 mod presentation;
 mod refusal;
+mod shell;
+pub(crate) mod trace;
 
 pub(crate) use presentation::{ApplicationArgs, RuntimeFramesArgs};
 pub(crate) use refusal::in_one_line;
+pub(crate) use shell::{CompletionsArgs, ManArgs};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _, styling};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -50,6 +53,8 @@ const STYLES: styling::Styles = styling::Styles::styled()
 pub(crate) enum Command {
     /// Attach to a process, record it, detach, and prove that nothing was left
     Record(RecordArgs),
+    /// Count and time calls: all of a command that it starts, or those of single methods of a running process
+    Trace(trace::TraceArgs),
     /// Show the hottest methods of a recording
     Report(ReportArgs),
     /// Make another format from a recording
@@ -79,6 +84,7 @@ impl Command {
         let to_stdout = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str() == "-");
         match self {
             Command::Record(args) => args.json && !to_stdout(&args.output) && !to_stdout(&args.receipt),
+            Command::Trace(args) => args.json,
             Command::Report(args) => args.json,
             Command::Ps(args) => args.json,
             Command::Check(args) => args.json,
@@ -94,20 +100,6 @@ impl Command {
             Command::Convert(_) | Command::Completions(_) | Command::Man(_) | Command::LabRun(_) => false,
         }
     }
-}
-
-/// Flags of `remora completions`.
-#[derive(Debug, Args)]
-pub(crate) struct CompletionsArgs {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
-}
-
-/// Flags of `remora man`.
-#[derive(Debug, Args)]
-pub(crate) struct ManArgs {
-    /// Where to write them
-    pub(crate) directory: PathBuf,
 }
 
 /// Flags of `remora record`.
@@ -156,6 +148,9 @@ pub(crate) struct RecordArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Record thrown exceptions, too: by type, method and line
+    #[arg(long)]
+    pub(crate) exceptions: bool,
     /// Let the command's runtime load the agent at its start: the recording has the first managed code
     #[arg(long, requires = "command")]
     pub(crate) from_start: bool,

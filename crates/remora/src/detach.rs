@@ -10,7 +10,7 @@ use crate::console::{Page, counted, line, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{instance_lock, lock_holder};
-use remora_attach::{Error, MUSL_SUFFIX, Reason, STAYING_SUFFIX, Swept, TargetPath, find, sweep};
+use remora_attach::{Error, MUSL_SUFFIX, Reason, STAYING_SUFFIX, Swept, TRACER_SUFFIX, TargetPath, find, sweep};
 use remora_receipt::{Left, find_left_overs, find_what_musl_keeps, find_what_stays};
 use serde::Serialize;
 use std::path::Path;
@@ -127,6 +127,7 @@ impl Outcome {
 /// Decided by name alone: a mapped library keeps the name it was loaded with.
 fn why_it_stays(path: &str) -> &'static str {
     match () {
+        () if path.contains(TRACER_SUFFIX) => STAYS_TO_TRACE,
         () if path.contains(STAYING_SUFFIX) => STAYS,
         () if path.contains(MUSL_SUFFIX) => STAYS_ON_MUSL,
         () => STAYS_IN_MEMORY,
@@ -140,6 +141,10 @@ const STAYS_IN_MEMORY: &str = "no thread of it runs, and only the end of the pro
 /// For a library that musl keeps mapped.
 const STAYS_ON_MUSL: &str =
     "it does nothing, and only the end of the process takes it away: musl never unmaps a library";
+
+/// For the tracer.
+const STAYS_TO_TRACE: &str = "it does nothing, and only the end of the process takes it away: .NET does not detach a profiler that has \
+                              changed methods; the next `remora trace` uses it again";
 
 /// For a library that stays on purpose.
 const STAYS: &str = "it does nothing, and only the end of the process takes it away; .NET counts its profilers right with it, \

@@ -1,6 +1,7 @@
 //! Exit statuses of the command. A number keeps its meaning; docs/reference/exit-codes.md explains each.
 
-use std::process::ExitCode;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
 
 /// The exit status of `remora`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +55,8 @@ pub(crate) enum Exit {
     PartOfTheHeap = 42,
     /// The snapshot meets a condition of `--fail-if`.
     ConditionMet = 43,
+    /// No call of a method was traced.
+    NothingTraced = 44,
     /// Interrupted before anything was recorded, or during a `lab` run.
     Interrupted = 130,
 }
@@ -63,7 +66,7 @@ impl Exit {
     pub(crate) const BROKEN: Exit = Exit::Unexpected;
     /// Every status.
     #[cfg(test)]
-    pub(crate) const ALL: [Exit; 25] = [
+    pub(crate) const ALL: [Exit; 26] = [
         Exit::Done,
         Exit::Unexpected,
         Exit::Usage,
@@ -88,12 +91,25 @@ impl Exit {
         Exit::TargetEnded,
         Exit::PartOfTheHeap,
         Exit::ConditionMet,
+        Exit::NothingTraced,
         Exit::Interrupted,
     ];
 
     /// The number.
     pub(crate) fn code(self) -> u8 {
         self as u8
+    }
+}
+
+/// As shells report a process that a signal ended.
+const SIGNALLED: i32 = 128;
+
+/// The exit code after a command that has ended by itself: the command's own, unless there is something to report.
+pub(crate) fn of_command(own: Exit, status: Option<ExitStatus>) -> ExitCode {
+    let code = status.and_then(|status| status.code().or_else(|| status.signal().map(|signal| SIGNALLED + signal)));
+    match (own, code.and_then(|code| u8::try_from(code).ok())) {
+        (Exit::Done, Some(code)) => ExitCode::from(code),
+        _ => own.into(),
     }
 }
 
@@ -106,6 +122,22 @@ impl From<Exit> for ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_keeps_its_exit_code_and_signal_unless_remora_has_something_to_report() {
+        let ended = |raw| Some(ExitStatus::from_raw(raw));
+        // Of wait(2): the exit code is in the second byte, the signal in the first.
+        for (own, status, expected) in [
+            (Exit::Done, ended(0), 0),
+            (Exit::Done, ended(7 << 8), 7),
+            (Exit::Done, ended(255 << 8), 255),
+            (Exit::Done, ended(9), 137),
+            (Exit::Done, None, 0),
+            (Exit::Unclean, ended(7 << 8), 40),
+        ] {
+            assert_eq!(of_command(own, status), ExitCode::from(expected), "{own:?} {status:?}");
+        }
+    }
 
     /// The page has a row for each status, and no others.
     #[test]

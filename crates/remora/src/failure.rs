@@ -1,5 +1,7 @@
 //! Failures of the command: a code, facts, a message, remedies and an exit status.
 //!
+//! tidy: catalogue
+//!
 //! `Display` is the message. [`Failure::line`] adds the remedies, [`Failure::json`] has everything as JSON.
 //! docs/troubleshooting has a heading for each code, docs/reference/errors.md a row.
 
@@ -166,6 +168,21 @@ pub(crate) enum Failure {
         /// The process.
         process_id: u32,
     },
+    /// The patterns of a trace match nothing that can be traced.
+    #[error("no method to trace matches {0}")]
+    NoMethodMatches(String),
+    /// The patterns of a trace match more methods than anybody means by accident.
+    #[error("{0} methods match, and each would be compiled again")]
+    TooManyMethods(u32),
+    /// A trace leaves an agent in the process, and nobody agreed to that.
+    #[error("nothing was traced: that the agent stays in the process was not confirmed")]
+    NotConfirmed,
+    /// The runtime did not restore the traced methods.
+    #[error("the traced methods may not be restored: {0}")]
+    NotRestored(String),
+    /// No call was traced; the result was written.
+    #[error("nothing was traced: {0}")]
+    NothingTraced(String),
     /// The recording ended with the process; recording and result were written.
     #[error("{0}")]
     TargetEnded(String),
@@ -386,6 +403,14 @@ pub(crate) enum Failure {
         file: PathBuf,
         /// The condition, and the snapshot's value.
         met: String,
+    },
+    /// Objects of types without names could be those of a condition of `--fail-if`; the snapshot was shown.
+    #[error("{} does not decide a condition of --fail-if: {condition}", .file.display())]
+    ConditionNotProven {
+        /// The file.
+        file: PathBuf,
+        /// The condition, and the snapshot's value.
+        condition: String,
     },
     /// A snapshot too large for readers of the other format.
     #[error(transparent)]

@@ -93,6 +93,10 @@ fn end_of_report(file: &Path, snapshot: &Snapshot, report: &Report<'_>) -> Resul
     match report.condition_met() {
         Some(met) => Err(Failure::ConditionMet { file: file.to_owned(), met }),
         None => fail_if_incomplete(file, snapshot),
+    }?;
+    match report.condition_not_proven() {
+        Some(condition) => Err(Failure::ConditionNotProven { file: file.to_owned(), condition }),
+        None => Ok(()),
     }
 }
 

@@ -48,7 +48,8 @@ const LONGEST_TEXT: u64 = 64;
 /// The instance lock. It is released with the value, or when this process ends.
 #[derive(Debug)]
 pub(crate) struct InstanceLock {
-    /// `None` where locking failed for a reason that does not concern other recordings.
+    /// `None` where locking failed for a reason that does not concern other recordings, or where the recording that started this command
+    /// has it.
     _locked: Option<Locked>,
 }
 
@@ -70,6 +71,9 @@ struct Directory {
 impl InstanceLock {
     /// Takes the lock, or fails with its owner.
     pub(crate) fn take(process: &Process) -> Result<InstanceLock, Failure> {
+        if is_held_by_the_parent(process) {
+            return Ok(InstanceLock { _locked: None });
+        }
         let locked = InstanceLock::take_named(process.pid, process.uid, &name(process))?;
         if let Err(error) = &locked {
             note(&format!(
@@ -138,6 +142,12 @@ impl Drop for Locked {
 pub(crate) fn holder(process: &Process) -> Option<u32> {
     let (name, own) = (name(process), rustix::process::geteuid().as_raw());
     holder_among(own, &name).or_else(|| holder_among(0, &name)).filter(|holder| *holder != std::process::id())
+}
+
+/// Whether the recording that has started this command has the lock: it wants a snapshot beside itself.
+pub(crate) fn is_held_by_the_parent(process: &Process) -> bool {
+    let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get() as u32);
+    parent.is_some() && holder_among(rustix::process::geteuid().as_raw(), &name(process)) == parent
 }
 
 /// A recorder, as text.

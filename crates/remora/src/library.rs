@@ -9,6 +9,9 @@ pub(crate) const FOR_RECORDINGS: &[u8] = include_bytes!(env!("REMORA_AGENT_FOR_R
 /// For heap snapshots and watches.
 pub(crate) const FOR_HEAPS: &[u8] = include_bytes!(env!("REMORA_AGENT_FOR_HEAPS"));
 
+/// For traces of calls.
+pub(crate) const FOR_TRACES: &[u8] = include_bytes!(env!("REMORA_TRACER"));
+
 /// The requirements of a library on a process.
 pub(crate) fn requirements(library: &[u8]) -> Result<Requirements, Failure> {
     Ok(Requirements::of_library(library)?)

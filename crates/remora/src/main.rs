@@ -27,6 +27,7 @@ mod kind;
 mod lab;
 mod library;
 mod lock_holder;
+mod method_trace;
 mod output;
 mod preconditions;
 mod ps;
@@ -35,6 +36,7 @@ mod report;
 mod shell;
 mod stop;
 mod target;
+mod trace;
 
 use args::{Command, CommandLine};
 use clap::Parser;
@@ -47,20 +49,22 @@ use std::sync::Arc;
 fn main() -> ExitCode {
     let exit = run();
     console::flush();
-    exit.into()
+    exit
 }
 
-fn run() -> Exit {
+fn run() -> ExitCode {
     // A file at its size limit (`ulimit -f`) then causes a write error instead of a fatal signal.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     // Who started us may have ignored this one, and then nobody could ask how a child ended.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGCHLD, Arc::default());
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(&error).into(),
     };
     let ended = match &line.command {
-        Command::Record(args) => record::run(args),
+        Command::Record(args) => return code(record::run(args), &line),
+        Command::Trace(args) if args.command.is_empty() => method_trace::run(args),
+        Command::Trace(args) => return code(trace::run(args), &line),
         Command::Report(args) => report::run(args).map(|()| Exit::Done),
         Command::Convert(args) => convert::run(args).map(|()| Exit::Done),
         Command::Ps(args) => ps::run(args).map(|()| Exit::Done),
@@ -72,7 +76,11 @@ fn run() -> Exit {
         Command::Man(args) => shell::man(args).map(|()| Exit::Done),
         Command::LabRun(args) => lab::run_one(args),
     };
-    ended.unwrap_or_else(|failure| failed(&failure, line.command.prints_json()))
+    code(ended.map(ExitCode::from), &line)
+}
+
+fn code(ended: Result<ExitCode, Failure>, line: &CommandLine) -> ExitCode {
+    ended.unwrap_or_else(|failure| failed(&failure, line.command.prints_json()).into())
 }
 
 /// Reports a failure: as text on standard error, and as JSON on standard output unless a result is there.

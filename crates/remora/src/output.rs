@@ -7,7 +7,7 @@ mod name;
 mod named_format;
 mod spool;
 
-pub(crate) use destination::{Destination, directory_of};
+pub(crate) use destination::{Destination, FOR_ALL, Reserve, directory_of};
 pub(crate) use folder::{Folder, Unfinished};
 pub(crate) use format::FileFormat;
 pub(crate) use name::default_output;
@@ -15,9 +15,15 @@ pub(crate) use named_format::NamedFormat;
 pub(crate) use spool::{HeapSpool, Named, Spool, StreamSpool};
 
 use crate::failure::Failure;
+use jiff::Zoned;
 use remora_profile::{ApplicationRule, Profile};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
+
+/// Before a command starts: an output in the place of one that gets its name after the process.
+pub(crate) fn provisional_output(ending: &str) -> Destination {
+    Destination::of(&default_output(&"remora".into(), &Zoned::now(), ending), false)
+}
 
 /// The result of `-o`, `--format` and `--force`.
 #[derive(Debug, Clone, PartialEq, Eq)]

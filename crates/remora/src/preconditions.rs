@@ -68,6 +68,11 @@ fn ended(process_id: u32) -> Option<Failure> {
 /// Our library in the process is either recording for another command, or inert; beside an inert one another agent works normally.
 fn judge_own_agent(process: &Process, check: &mut Check) {
     match lock_holder::of(process) {
+        Some(_) if instance_lock::is_held_by_the_parent(process) => {
+            check.passed = Some(true);
+            check.found = "that of the recording that wants this".to_owned();
+            check.remedies = vec![Remedy::Nothing];
+        }
         Some(holder) => {
             check.passed = Some(false);
             check.found = format!("it is being recorded by {holder}");

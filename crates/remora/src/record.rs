@@ -3,7 +3,7 @@
 //! Flags, output, disk space and preconditions are checked before the target is contacted.
 //! From then on a spool on disk has the recording, so a crash of this process loses nothing of it.
 
-mod child;
+pub(crate) mod child;
 mod engine;
 mod engine_step;
 mod event_pipe;
@@ -12,12 +12,13 @@ mod plan;
 mod processor;
 mod progress;
 mod result;
+mod snapshots;
+mod without_lines;
 
 use crate::args::{EngineChoice, RecordArgs};
 use crate::baseline::Baseline;
 use crate::console::note;
 use crate::detach_wait::wait_for_an_earlier_one;
-use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::instance_lock::InstanceLock;
 use crate::library;
@@ -36,6 +37,8 @@ use progress::{Numbers, Progress};
 use remora_attach::{Process, Slot, TargetPath, check_address_space};
 use remora_collector::Startup;
 use remora_receipt::Facts;
+use snapshots::Snapshots;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Wait for samples between two checks whether the recording should end.
@@ -44,7 +47,7 @@ const STEP: Duration = Duration::from_millis(50);
 const SPOOL_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs the command.
-pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     let plan = Plan::resolve(args)?;
     plan.check_named()?;
     let input = match plan.duration {
@@ -53,6 +56,9 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
         None => Input::Endless,
     };
     let mut stop = Stop::listen(input).map_err(Failure::Signals)?;
+    if !args.command.is_empty() {
+        plan.check_unnamed()?;
+    }
     let mut startup = plan.from_start.then(|| Engine::prepare(&plan, &args.target)).transpose()?;
     let variables = startup.as_ref().map(Startup::variables).unwrap_or_default();
     let mut child = Child::start(&args.command, plan.command_prints(), variables)?;
@@ -101,7 +107,9 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
         _ if child.is_some() => "Ctrl-C ends it and the command",
         (false, _) => "Ctrl-C ends it",
         (true, Engine::EventPipe(_)) => "Enter or Ctrl-C ends it",
-        (true, Engine::Agent(..)) => "Enter or Ctrl-C ends it, a number and Enter changes the frequency",
+        (true, Engine::Agent(..)) => {
+            "Enter or Ctrl-C ends it; before Enter, a number sets the frequency, x switches exceptions, h shows the heap"
+        }
     };
     note(&format!(
         "recording {} (process {}) into {}; {ends_by}",
@@ -109,10 +117,19 @@ pub(crate) fn run(args: &RecordArgs) -> Result<Exit, Failure> {
         process.pid,
         finish.output.destination
     ));
+    if plan.exceptions && matches!(engine, Engine::EventPipe(_)) {
+        note("the runtime's own sampler records no exceptions");
+    }
     // A command prints to the same terminal: a line that is overwritten in place would end up in its output.
     let progress = Progress::new(plan.duration, child.is_none());
-    let why = sample(&mut engine, &plan, &mut stop, (&mut processor, progress));
-    finish.run(engine, End { why, processor, child, unrecorded }, stop.hurried())
+    let mut snapshots = Snapshots::default();
+    let why = sample(&mut engine, &plan, &mut stop, (&mut processor, progress), (&process, &mut snapshots));
+    // Ctrl-C goes to the command, too, and may end it first.
+    let why = match why {
+        EndReason::TargetEnded(_) if child.is_some() && stop.is_signalled() => EndReason::Asked,
+        why => why,
+    };
+    finish.run(engine, End { why, processor, child, unrecorded, snapshots }, stop.hurried())
 }
 
 /// Chooses the engine, before the target is contacted.
@@ -176,11 +193,15 @@ fn sample(
     plan: &Plan,
     stop: &mut Stop,
     (processor, mut progress): (&mut Processor, Progress),
+    (process, snapshots): (&Process, &mut Snapshots),
 ) -> EndReason {
     let begun = Instant::now();
     let mut spooled = begun;
     loop {
         let left = plan.duration.map(|duration| duration.saturating_sub(begun.elapsed()));
+        if let Some(effect) = engine.effect() {
+            progress.note(&effect);
+        }
         let Step { samples, lost, rate, ended } = match engine.step(left.map_or(STEP, |left| left.min(STEP))) {
             Ok(step) => step,
             Err(failure) => return EndReason::Failed(failure),
@@ -203,7 +224,9 @@ fn sample(
         }
         match stop.wish() {
             Some(StopRequest::End) => return EndReason::Asked,
-            Some(StopRequest::Frequency(hertz)) => engine.set_frequency(hertz),
+            Some(StopRequest::Frequency(hertz)) => progress.note(&engine.set_frequency(hertz)),
+            Some(StopRequest::Exceptions) => engine.switch_exceptions().iter().for_each(|why| progress.note(why)),
+            Some(StopRequest::Heap) => progress.note(&snapshots.take(process)),
             None => {}
         }
     }

@@ -1,16 +1,20 @@
 //! `remora report`: the hottest methods of a recording, as text or JSON.
 
 mod application;
+mod exceptions;
 mod findings;
 mod hint;
-pub(crate) use findings::advice;
+mod in_short;
 mod json;
 mod method;
 mod text;
 
 pub(crate) use application::tables;
+pub(crate) use exceptions::{ExceptionsJson, exceptions};
+pub(crate) use findings::advice;
+pub(crate) use in_short::in_short;
 pub(crate) use json::{Part, Summed};
-pub(crate) use text::{head, hottest};
+pub(crate) use text::{ENDED_EARLY, head, hottest, notes};
 
 use crate::args::ReportArgs;
 use crate::bounded::{Bounded, takes_too_much};

@@ -1,5 +1,6 @@
 //! Ends a recording or a snapshot: on Enter, Ctrl-C, SIGTERM or SIGHUP. Each ends it properly; a second signal exits at once. A number
-//! before Enter sets a new frequency instead.
+//! before Enter sets a new frequency instead, `x` switches the recording of
+//! exceptions, and `h` shows the heap. A trace has lines of its own: `method_trace/controls.rs`.
 
 use crate::args::MOST_HERTZ;
 use crate::console::note_at_once;
@@ -12,7 +13,7 @@ use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 /// Who reads standard input.
@@ -48,10 +49,25 @@ pub(crate) enum StopRequest {
     End,
     /// Continue at this frequency.
     Frequency(u32),
+    /// Begin to record exceptions, or end it.
+    Exceptions,
+    /// Take a snapshot of the heap, and show it.
+    Heap,
 }
 
-/// Longest line that is parsed.
-const LINE: usize = 64;
+/// Bytes of the longest line that is parsed.
+const LONGEST_LINE: usize = 2048;
+/// The beginning of what stands for a longer one: it is no text, so it has no meaning.
+const TOO_LONG: u8 = 0xFF;
+/// Bytes read at once.
+const AT_ONCE: usize = 64;
+
+/// Signals that have arrived, and how many make an end at once.
+#[derive(Debug, Default)]
+struct Heard {
+    count: AtomicUsize,
+    waits_for_third: AtomicBool,
+}
 
 /// Listens for requests.
 #[derive(Debug)]
@@ -59,6 +75,7 @@ pub(crate) struct Stop {
     signalled: Arc<AtomicBool>,
     /// Whether an agent can be in the process.
     attaching: Arc<AtomicBool>,
+    signals: Arc<Heard>,
     enter: bool,
     line: Vec<u8>,
 }
@@ -75,9 +92,11 @@ impl Stop {
         }
         let signals = Signals::new(signals)?;
         let attaching = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&attaching);
-        thread::Builder::new().name("remora-signals".to_owned()).spawn(move || leave_at_the_second(signals, &told))?;
-        Ok(Stop { signalled, attaching, enter: input.counts(), line: Vec::new() })
+        let heard = Arc::new(Heard::default());
+        let told = (Arc::clone(&attaching), Arc::clone(&heard));
+        let listen = move || leave_at_the_second(signals, &told.0, &told.1);
+        thread::Builder::new().name("remora-signals".to_owned()).spawn(listen)?;
+        Ok(Stop { signalled, attaching, signals: heard, enter: input.counts(), line: Vec::new() })
     }
 
     /// The attach begins.
@@ -109,15 +128,31 @@ impl Stop {
         self.signalled.load(Ordering::Relaxed)
     }
 
+    /// Only a third signal exits at once: the second one is for [`Stop::is_signalled_again`].
+    pub(crate) fn second_is_heard(&self) {
+        self.signals.waits_for_third.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a second signal has arrived.
+    pub(crate) fn is_signalled_again(&self) -> bool {
+        self.signals.count.load(Ordering::Relaxed) > 1
+    }
+
     /// The next request since the last call.
     pub(crate) fn wish(&mut self) -> Option<StopRequest> {
         if self.is_signalled() {
             return Some(StopRequest::End);
         }
-        self.read();
+        self.typed().map(|line| meaning(&line))
+    }
+
+    /// The next line that was typed, with its newline.
+    pub(crate) fn typed(&mut self) -> Option<Vec<u8>> {
+        if !self.line.contains(&b'\n') {
+            self.read();
+        }
         let end = self.line.iter().position(|byte| *byte == b'\n')?;
-        let line: Vec<u8> = self.line.drain(..=end).collect();
-        Some(meaning(&line))
+        Some(self.line.drain(..=end).collect())
     }
 
     /// Reads typed input without waiting.
@@ -131,24 +166,31 @@ impl Stop {
         if !poll(&mut polls, Some(&now)).is_ok_and(|ready| ready > 0) {
             return;
         }
-        let mut bytes = [0; LINE];
+        let mut bytes = [0; AT_ONCE];
         match rustix::io::read(&stdin, &mut bytes) {
-            Ok(length) if length > 0 => {
-                self.line.extend_from_slice(&bytes[..length]);
-                // A line longer than any number ends the recording at its newline, whatever it contains.
-                let excess = self.line.len().saturating_sub(2 * LINE);
-                self.line.drain(..excess);
-            }
+            Ok(length) if length > 0 => self.take(&bytes[..length]),
             Err(Errno::INTR) => {}
             // A closed terminal or pipe is not read again: signals still work.
             _ => self.enter = false,
         }
     }
+
+    /// Takes typed bytes. A line that is too long loses all that came before its last bytes.
+    fn take(&mut self, bytes: &[u8]) {
+        if self.line.len() > LONGEST_LINE {
+            self.line = vec![TOO_LONG];
+        }
+        self.line.extend_from_slice(bytes);
+    }
 }
 
-/// Exits at the second signal, whatever the other threads are doing.
-fn leave_at_the_second(mut signals: Signals, attaching: &AtomicBool) {
-    if signals.forever().nth(1).is_some() {
+/// Exits at the second signal, or the third, whatever the other threads are doing.
+fn leave_at_the_second(mut signals: Signals, attaching: &AtomicBool, heard: &Heard) {
+    let is_last = |_: &i32| {
+        let count = heard.count.fetch_add(1, Ordering::Relaxed) + 1;
+        count > 1 + usize::from(heard.waits_for_third.load(Ordering::Relaxed))
+    };
+    if signals.forever().find(is_last).is_some() {
         let failure = failure_of_the_second(attaching.load(Ordering::Relaxed));
         note_at_once(&format!("remora: {}", failure.line()));
         // Nothing of the others' is waited for: `std::process::exit` would flush standard output.
@@ -161,11 +203,13 @@ fn failure_of_the_second(attaching: bool) -> Failure {
     if attaching { Failure::InterruptedTwice } else { Failure::Interrupted }
 }
 
-/// A number is a frequency; any other line, even an empty one, ends the recording.
+/// A number is a frequency, `x` switches exceptions, `h` shows the heap; any other line, even an empty one, ends the recording.
 fn meaning(line: &[u8]) -> StopRequest {
-    let number = std::str::from_utf8(line).ok().and_then(|text| text.trim().parse().ok());
-    match number {
-        Some(hertz @ 1..=MOST_HERTZ) => StopRequest::Frequency(hertz),
+    let text = std::str::from_utf8(line).unwrap_or_default().trim();
+    match text.parse() {
+        Ok(hertz @ 1..=MOST_HERTZ) => StopRequest::Frequency(hertz),
+        _ if text == "x" => StopRequest::Exceptions,
+        _ if text == "h" => StopRequest::Heap,
         _ => StopRequest::End,
     }
 }
@@ -248,6 +292,7 @@ mod tests {
             attaching: Arc::default(),
             enter: false,
             line: Vec::new(),
+            signals: Arc::default(),
         };
         let second = |stop: &Stop| failure_of_the_second(stop.attaching.load(Ordering::Relaxed)).line();
         let (calm, signalled) = (stop(false), stop(true));
@@ -258,10 +303,31 @@ mod tests {
         assert!(calm.attach_begins().is_ok() && second(&calm).contains("the agent detaches by itself"));
     }
 
+    /// Once, lines that came together were cut as if they were one.
     #[test]
-    fn a_number_is_a_frequency_and_anything_else_the_end() {
+    fn regression_lines_that_come_together_are_all_taken_and_a_line_without_an_end_is_forgotten() {
+        let mut stop = Stop {
+            signalled: Arc::default(),
+            attaching: Arc::default(),
+            enter: false,
+            line: Vec::new(),
+            signals: Arc::default(),
+        };
+        let lines = "100\n".repeat(AT_ONCE);
+        stop.take(lines.as_bytes());
+        assert!((0..AT_ONCE).all(|_| stop.wish() == Some(StopRequest::Frequency(100))));
+        assert_eq!(stop.wish(), None);
+        (0..LONGEST_LINE).for_each(|_| stop.take(b"1234"));
+        assert!(stop.line.len() < LONGEST_LINE + AT_ONCE);
+        stop.take(b"\n5\n");
+        assert_eq!((stop.wish(), stop.wish()), (Some(StopRequest::End), Some(StopRequest::Frequency(5))));
+    }
+
+    #[test]
+    fn a_number_is_a_frequency_letters_are_switches_and_anything_else_the_end() {
         assert_eq!(meaning(b"250\n"), StopRequest::Frequency(250));
         assert_eq!(meaning(b"  1 \r\n"), StopRequest::Frequency(1));
+        assert_eq!((meaning(b"x\n"), meaning(b" h\n")), (StopRequest::Exceptions, StopRequest::Heap));
         for line in [&b"\n"[..], b"q\n", b"0\n", b"10001\n", b"-5\n", b"\xff\n", b"99 99\n"] {
             assert_eq!(meaning(line), StopRequest::End, "{line:?}");
         }

@@ -47,6 +47,17 @@ fn snapshot(directory: &Directory, name: &str, texts: u64, end: End) -> String {
 
 /// The same, for an application of this name.
 fn snapshot_of(application: &str, directory: &Directory, name: &str, texts: u64, end: End) -> String {
+    snapshot_of_types(application, directory, name, (texts, end), ["App.Cache, App", "object[], Core", "string, Core"])
+}
+
+/// The same, with these types of the cache, its array and the strings, each with its assembly.
+fn snapshot_of_types(
+    application: &str,
+    directory: &Directory,
+    name: &str,
+    (texts, end): (u64, End),
+    types: [&str; 3],
+) -> String {
     let path = directory.path(name);
     let mut writer = Writer::create(Vec::new()).expect("memory can be written to");
     writer.stream(&stream(texts)).expect("memory can be written to");
@@ -55,14 +66,12 @@ fn snapshot_of(application: &str, directory: &Directory, name: &str, texts: u64,
         std::fs::write(&path, writer.output()).expect("written");
         return path;
     }
-    let row = |name: &str, assembly: &str, flags| TypeRow {
-        name: name.into(),
-        assembly: assembly.into(),
-        flags,
-        ..TypeRow::default()
-    };
-    let core = "System.Private.CoreLib";
-    let rows = [row("App.Cache", "App", 0), row("object[]", core, 1), row("string", core, 2)];
+    let rows = (0..).zip(types).map(|(flags, of)| {
+        let (name, assembly) = of.rsplit_once(", ").expect("both");
+        let assembly = if assembly == "Core" { "System.Private.CoreLib" } else { assembly };
+        TypeRow { name: name.into(), assembly: assembly.into(), flags, ..TypeRow::default() }
+    });
+    let rows: Vec<TypeRow> = rows.collect();
     writer.types(&rows).expect("memory can be written to");
     let state = State {
         process_id: 4711,
@@ -136,13 +145,13 @@ fn a_condition_that_is_met_ends_with_a_status_of_its_own_after_the_report() {
     let reported: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("--fail-if")).collect();
     expect![[r#"
         [
-            "--fail-if is not met: count('string') > 100: here 100 objects",
-            "--fail-if is met: retained(\"App.Cache\") >= 100KiB: here 108 KiB (110,632 B)",
+            "--fail-if is not met: count('string') > 100: here 100 objects of string",
+            "--fail-if is met: retained(\"App.Cache\") >= 100KiB: here 108 KiB (110,632 B) of App.Cache",
         ]
     "#]]
     .assert_debug_eq(&reported);
     let message = format!(
-        "remora: {file} meets a condition of --fail-if: retained(\"App.Cache\") >= 100KiB: here 108 KiB (110,632 B); \
+        "remora: {file} meets a condition of --fail-if: retained(\"App.Cache\") >= 100KiB: here 108 KiB (110,632 B) of App.Cache; \
          `remora heap show {file} TYPE` shows what keeps objects of a type alive\n"
     );
     assert_eq!(ran.stderr, message);
@@ -155,7 +164,7 @@ fn a_condition_on_a_type_that_is_unknown_or_ambiguous_is_a_usage_error_after_the
     let file = snapshot(&directory, "a.remora-heap", 100, End::Whole);
     for (condition, why) in [
         ("count('App.Gone') > 0", "no object of this snapshot is of a type called App.Gone, "),
-        ("count('c') > 0", "c is part of the names of 2 types; give one whole: App.Cache, object[]"),
+        ("count('cache') > 0", "no object of this snapshot is of a type called cache, "),
     ] {
         // Another condition that is met does not hide it.
         let ran = remora(["heap", "report", &file, "--fail-if", "count() > 1", "--fail-if", condition]);
@@ -163,18 +172,19 @@ fn a_condition_on_a_type_that_is_unknown_or_ambiguous_is_a_usage_error_after_the
         let message = format!("remora: --fail-if cannot be evaluated: {condition}: {why}");
         assert!(ran.stderr.starts_with(&message) && ran.stdout.contains("\n--fail-if cannot"), "{}", ran.stderr);
     }
-    remora(["heap", "report", &file, "--fail-if", "count('cache') > 1"]).succeeds();
+    remora(["heap", "report", &file, "--fail-if", "count('Cache') > 1"]).succeeds();
 }
 
 #[test]
 fn conditions_and_what_became_of_them_are_in_the_json() {
     let directory = Directory::new();
     let file = snapshot(&directory, "a.remora-heap", 100, End::Whole);
-    let ran = remora(["heap", "report", &file, "--json", "--fail-if", "count() >= 102", "--fail-if", "bytes() < 1"]);
+    let ran =
+        remora(["heap", "report", &file, "--json", "--fail-if", "count('Cache') >= 1", "--fail-if", "bytes() < 1"]);
     assert_eq!(ran.code, 43, "{}", ran.stderr);
     let expected = serde_json::json!([
-        { "condition": "count() >= 102", "value": 102, "outcome": "met" },
-        { "condition": "bytes() < 1", "value": 110_632, "outcome": "not-met" },
+        { "condition": "count('Cache') >= 1", "type": "App.Cache", "assembly": "App", "value": 1, "outcome": "met" },
+        { "condition": "bytes() < 1", "type": null, "assembly": null, "value": 110_632, "outcome": "not-met" },
     ]);
     assert_eq!(json(&ran.stdout)["conditions"], expected);
     assert_eq!(json(&remora(["heap", "report", &file, "--json"]).succeeds())["conditions"], serde_json::json!([]));
@@ -186,7 +196,7 @@ fn part_of_a_heap_does_not_prove_that_a_condition_is_not_met() {
     let file = snapshot(&directory, "a.remora-heap", 100, End::Interrupted);
     let ran = remora(["heap", "report", &file, "--fail-if", "count('string') > 100"]);
     assert_eq!(ran.code, 42, "{}", ran.stderr);
-    let line = "--fail-if is not proven, neither way, since this is not all of the heap: count('string') > 100: here 100 objects";
+    let line = "--fail-if is not proven, neither way, since this is not all of the heap, or types in it have no names: count('string') > 100: here 100 objects of string";
     assert!(ran.stdout.lines().any(|reported| reported == line), "{}", ran.stdout);
     // The existing part is enough.
     assert_eq!(remora(["heap", "report", &file, "--fail-if", "count('string') > 99"]).code, 43);
@@ -302,7 +312,7 @@ fn a_difference_shows_what_shrank_as_what_grew_and_what_it_leaves_out() {
         types of the framework, by growth of their retained size
         retained       own  objects  now  type
         -100 KiB  -100 KiB     -100  100  string
-        and 1 other (--top shows more)
+                         0        0    1  1 more (--top shows them)
     "#]]
     .assert_eq(&remora(["heap", "diff", &before, &after, "--top", "1"]).succeeds());
     let all = json(&remora(["heap", "diff", &before, &after, "--top", "1", "--json"]).succeeds());
@@ -380,8 +390,34 @@ fn a_table_that_is_cut_says_how_much_it_leaves_out() {
     let file = snapshot(&directory, "a.remora-heap", 4, End::Whole);
     let reported = remora(["heap", "report", &file, "--top", "1"]).succeeds();
     let types = reported.split("\nholders").next().unwrap_or_default();
-    assert!(types.ends_with("\nand 2 others (--top shows more)\n"), "{reported}");
+    assert!(types.ends_with("  2 more (--top shows them)\n"), "{reported}");
+    // The array and four strings; what they retain is in what the cache retains.
+    let row = types.lines().last().unwrap_or_default();
+    assert!(row.trim_start().starts_with("12.0 KiB  ") && row.contains("  5  "), "{reported}");
     assert!(!remora(["heap", "report", &file]).succeeds().contains("--top"), "nothing is left out");
+}
+
+#[test]
+fn types_of_one_name_were_alike_now_they_have_their_assembly_and_are_found_by_it() {
+    let directory = Directory::new();
+    let types = ["App.Cache, App", "object[], Core", "App.Cache, Other"];
+    let file = snapshot_of_types("Shop", &directory, "a.remora-heap", (4, End::Whole), types);
+    let reported = remora(["heap", "report", &file]).succeeds();
+    for row in ["  App.Cache, App\n", "  App.Cache, Other\n", "  object[]\n"] {
+        assert!(reported.contains(row), "{row}: {reported}");
+    }
+    assert!(!reported.contains("App.Cache\n") && !reported.contains("object[], "), "{reported}");
+    let of_holder = json(&remora(["heap", "report", &file, "--json"]).succeeds())["suspect_details"].clone();
+    assert!(of_holder.to_string().contains("\"App.Cache, App\""), "{of_holder:#}");
+    let shown = remora(["heap", "show", &file, "App.Cache, Other"]).succeeds();
+    assert!(shown.contains("App.Cache, App (at 0x"), "it refers to them: {shown}");
+    let fails = |condition: &str| remora(["heap", "report", &file, "--fail-if", condition]).code;
+    assert_eq!(fails("count('App.Cache, Other') > 3"), 43);
+    assert_eq!(fails("count('App.Cache, App') > 3"), 0);
+    assert_eq!(fails("count('App.Cache') > 3"), 2, "either is meant");
+    let other = snapshot_of_types("Shop", &directory, "b.remora-heap", (9, End::Whole), types);
+    let grown = remora(["heap", "diff", &file, &other]).succeeds();
+    assert!(grown.contains("  App.Cache, App\n") && grown.contains("  App.Cache, Other\n"), "{grown}");
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn det_21_remoras_own_agent_honours_what_it_exercises() {
 #[test]
 fn honest_profilers_pass_on_every_core() {
     let folder = Directory::new();
-    for name in ["honest", "honest-thread", "stays"] {
+    for name in ["honest", "honest-thread", "honest-rejit", "stays"] {
         let library = folder.path(&format!("{name}.so"));
         std::fs::copy(broken_profilers(), &library).expect("copied");
         run_lab(&library, &[]).is_clean();
@@ -144,6 +144,23 @@ fn a_profiler_that_never_asks_is_checked_at_the_exit() {
 #[test]
 fn det_02_a_profiler_that_has_forbidden_its_own_detach_is_found() {
     run_fault("sets-rejit").breaks("DET-02", "ModuleUnloadFinished");
+}
+
+#[test]
+fn rjt_01_a_profiler_that_changes_methods_by_rejit_is_checked_and_its_faults_are_found() {
+    let honest = run_fault("honest-rejit");
+    honest.is_clean();
+    assert_eq!((honest.verdict("RJT-01"), run_fault("honest").verdict("RJT-01")), ("honoured", "not_exercised"));
+    run_fault("gives-two-bodies").breaks("RJT-01", "GetReJITParameters");
+    run_fault("gives-empty-body").breaks("RJT-01", "GetReJITParameters");
+    run_fault("gives-cut-body").breaks("RJT-01", "GetReJITParameters");
+    run_fault("gives-body-too-late").breaks("RJT-01", "ReJITCompilationStarted");
+    run_fault("rejits-in-suspension").breaks("RJT-01", "RuntimeSuspendFinished");
+}
+
+#[test]
+fn cat_09_a_request_to_change_a_method_of_an_unloaded_module_is_found() {
+    run_fault("rejits-unloaded").breaks("CAT-09", "ModuleUnloadFinished");
 }
 
 #[test]

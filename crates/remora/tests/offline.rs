@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 #[test]
 fn help_is_as_it_was_read_and_approved() {
     expect_file!["help/remora.txt"].assert_eq(&remora(["--help"]).succeeds());
-    for name in ["record", "report", "convert", "ps", "check", "detach", "lab", "completions", "man"] {
+    for name in ["record", "trace", "report", "convert", "ps", "check", "detach", "lab", "completions", "man"] {
         expect_file![format!("{}/tests/help/{name}.txt", env!("CARGO_MANIFEST_DIR"))]
             .assert_eq(&remora([name, "--help"]).succeeds());
         assert_eq!(remora([name, "-h"]).succeeds(), remora([name, "--help"]).succeeds());
@@ -30,7 +30,7 @@ fn no_arguments_at_all_show_the_help_and_are_an_error() {
 
 #[test]
 fn absurd_flags_are_refused_on_one_line() {
-    let cases: [(&[&str], expect_test::Expect); 22] = [
+    let cases: [(&[&str], expect_test::Expect); 23] = [
         (
             &["attach"],
             expect!["remora: unrecognized subcommand 'attach'; there is `remora record`; see `remora --help`"],
@@ -115,6 +115,12 @@ fn absurd_flags_are_refused_on_one_line() {
             &["record", "-p", "1", "-n", "a"],
             expect![
                 "remora: the argument '--process-id <PID>' cannot be used with '--name <NAME>'; see `remora record --help`"
+            ],
+        ),
+        (
+            &["trace", "-p", "1", "-m", "A.*", "--event", "alloc-exact"],
+            expect![
+                "remora: the argument '--process-id <PID>' cannot be used with '--event <EVENT>'; see `remora trace --help`"
             ],
         ),
         (

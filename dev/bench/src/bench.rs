@@ -27,6 +27,12 @@ pub struct Amount<T>(T, T);
 pub const ATTACHES: Amount<usize> = Amount(20, 5);
 /// Starts of a program with and without the agent.
 pub const STARTS: Amount<usize> = Amount(40, 5);
+/// Turns of calls with and without a trace, and calls in each.
+pub const TURNS: Amount<usize> = Amount(20, 4);
+/// See [`TURNS`].
+pub const TRACED_CALLS: Amount<u64> = Amount(5_000_000, 1_000_000);
+/// Seconds of calls at a rate, all of which are recorded.
+pub const PACED_SECONDS: Amount<u64> = Amount(60, 5);
 /// Blocks of seconds with and without a recording.
 pub const BLOCKS: Amount<usize> = Amount(160, 10);
 /// The peer records in every n-th block.
@@ -77,6 +83,8 @@ pub const SNAPSHOTS_IN_A_ROW: Amount<usize> = Amount(100, 5);
 pub const VIEW_OBJECTS: Amount<u64> = Amount(10_000_000, 1_000_000);
 /// See [`VIEW_OBJECTS`].
 pub const VIEWS: Amount<usize> = Amount(5, 2);
+/// Stacks of a recording whose page has 20 MB.
+pub const PAGE_STACKS: Amount<u64> = Amount(192_000, 10_000);
 
 /// The variable with the library's path.
 pub const LIBRARY: &str = "REMORA_BENCH_LIBRARY";

@@ -28,6 +28,8 @@ pub struct Compilation<'a> {
     pub assembly: &'a Path,
     /// Program or library.
     pub kind: Kind,
+    /// As for a release; otherwise as for debugging.
+    pub is_optimized: bool,
     /// Folders with assemblies that it may reference.
     pub references: &'a [PathBuf],
 }
@@ -42,7 +44,7 @@ pub enum Kind {
 }
 
 /// What every compilation has in common.
-const FLAGS: &str = "-nologo -noconfig -nostdlib -deterministic -optimize+ -unsafe -debug:portable \
+const FLAGS: &str = "-nologo -noconfig -nostdlib -deterministic -unsafe -debug:portable \
                      -langversion:latest -nullable:disable";
 
 impl Compiler {
@@ -63,6 +65,7 @@ impl Compiler {
             Kind::Program => "-target:exe",
             Kind::Library => "-target:library",
         });
+        command.arg(if compilation.is_optimized { "-optimize+" } else { "-optimize-" });
         command.arg(option("-out:", compilation.assembly));
         for folder in compilation.references {
             for assembly in with_extension(folder, "dll")? {

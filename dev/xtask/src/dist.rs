@@ -14,19 +14,45 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A library embedded in the command (docs/design/0018-two-libraries.md).
+/// A library embedded in the command (docs/design/0018-two-libraries.md, docs/design/0024-tracer.md).
 #[derive(Debug, Clone, Copy)]
 pub struct Library {
-    /// The feature of `remora-agent` for its build.
-    kind: &'static str,
+    /// Its crate.
+    package: &'static str,
+    /// The file that cargo builds.
+    file: &'static str,
+    /// The feature of the crate for its build.
+    feature: Option<&'static str>,
     /// Maximum size in bytes.
     most_bytes: u64,
+    /// Whether it must not announce thread-local storage (docs/design/0009-no-thread-local-storage.md).
+    keeps_own_storage: bool,
 }
 
 /// For recordings. Measured: 294 KiB.
-pub const RECORDINGS: Library = Library { kind: "recordings", most_bytes: 320 * 1024 };
+pub const RECORDINGS: Library = agent("recordings", 320 * 1024);
 /// For heap snapshots. Measured: 236 KiB.
-pub const HEAP: Library = Library { kind: "heap", most_bytes: 256 * 1024 };
+pub const HEAP: Library = agent("heap", 256 * 1024);
+/// For traces of calls and methods. Measured: 453 KiB.
+pub const TRACER: Library = Library {
+    package: "remora-tracer",
+    file: "libremora_tracer.so",
+    feature: None,
+    most_bytes: 480 * 1024,
+    keeps_own_storage: false,
+};
+
+const LIBRARIES: [Library; 3] = [RECORDINGS, HEAP, TRACER];
+
+const fn agent(feature: &'static str, most_bytes: u64) -> Library {
+    Library {
+        package: "remora-agent",
+        file: "libremora_agent.so",
+        feature: Some(feature),
+        most_bytes,
+        keeps_own_storage: true,
+    }
+}
 
 /// The crate that packs the command, and tests the packages.
 pub const PACKER: &str = "remora-packages";
@@ -59,7 +85,7 @@ pub fn command() -> Outcome<PathBuf> {
     build.env("CARGO_PROFILE_RELEASE_DEBUG", "none").env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
     process::run(build.env("REMORA_AGENT_LIBRARIES", &libraries))?;
     let command = built()?.join("remora");
-    let mut faults: Vec<String> = [RECORDINGS, HEAP].iter().map(check_budget).collect::<Outcome<Vec<_>>>()?.concat();
+    let mut faults: Vec<String> = LIBRARIES.iter().map(check_budget).collect::<Outcome<Vec<_>>>()?.concat();
     let facts = Facts::of(&command)?;
     println!("\n{}\n{facts}", command.display());
     faults.extend(facts.needs_too_much("remora"));
@@ -75,7 +101,10 @@ pub fn command() -> Outcome<PathBuf> {
 impl Library {
     /// The file name that `crates/remora/build.rs` uses.
     fn name(&self) -> String {
-        format!("libremora_agent-{}.so", self.kind)
+        match self.feature {
+            Some(feature) => self.file.replace(".so", &format!("-{feature}.so")),
+            None => self.file.to_owned(),
+        }
     }
 
     /// The file embedded by the last build of the command.
@@ -106,13 +135,14 @@ fn check_budget(library: &Library) -> Outcome<Vec<String>> {
 /// Builds the libraries; returns their folder.
 fn build_libraries() -> Outcome<PathBuf> {
     let made = folder()?;
-    for library in [RECORDINGS, HEAP] {
+    for library in LIBRARIES {
         let mut build = zigbuild()?;
-        build.args(["--profile", "agent", "--package", "remora-agent", "--no-default-features", "--features"]);
+        build.args(["--profile", "agent", "--package", library.package, "--no-default-features"]);
+        build.args(library.feature.iter().flat_map(|feature| ["--features", feature]));
         // Each in a separate folder: cargo's output has the same name for all features.
-        let folder = made.join(library.kind);
-        process::run(build.arg(library.kind).arg("--target-dir").arg(&folder))?;
-        place(&folder.join(TARGET).join("agent/libremora_agent.so"), &made.join(library.name()))?;
+        let folder = made.join(library.feature.unwrap_or(library.package));
+        process::run(build.arg("--target-dir").arg(&folder))?;
+        place(&folder.join(TARGET).join("agent").join(library.file), &made.join(library.name()))?;
     }
     Ok(made)
 }

@@ -1,6 +1,7 @@
 //! Compiles the test programs: C# in `tests/targets`, C in `tests/targets/native`.
 //!
 //! `NAME.cs` becomes `NAME/NAME.dll`; an optional `NAME.plugin.cs` becomes `NAME/plugin.dll` beside it.
+//! A program with the line `// also: debug` at the top is compiled a second time, as `NAME/NAME.debug.dll`, without optimization.
 //! A line `// needs: FRAMEWORK VERSION` at the top raises the reference version; the default is .NET Core 3.1, which runs everywhere.
 //! The cache keeps the output under the hash of all inputs.
 
@@ -15,6 +16,9 @@ use std::process::Command;
 
 /// The folder of the sources, relative to the repository.
 const SOURCES: &str = "tests/targets";
+
+/// A line at the top of a source file.
+const ALSO_DEBUG: &str = "// also: debug";
 
 /// The framework that a program needs, and its lowest version.
 #[derive(Debug, PartialEq, Eq)]
@@ -78,8 +82,18 @@ pub fn compile_program(compiler: &Compiler, source: &Path, assembly: &Path) -> O
     let needs = Needs::of(&text);
     let references = needs.references()?;
     let sources = [source.to_path_buf()];
-    compiler.compile(&Compilation { sources: &sources, assembly, kind: Kind::Program, references: &references })?;
-    write_runtime_configuration(assembly, &needs.framework, &needs.version)
+    let kind = Kind::Program;
+    let mut of = Compilation { sources: &sources, assembly, kind, is_optimized: true, references: &references };
+    compiler.compile(&of)?;
+    write_runtime_configuration(assembly, &needs.framework, &needs.version)?;
+    if text.lines().take_while(|line| line.starts_with("//")).any(|line| line == ALSO_DEBUG) {
+        let assembly = assembly.with_extension("debug.dll");
+        of.assembly = &assembly;
+        of.is_optimized = false;
+        compiler.compile(&of)?;
+        write_runtime_configuration(&assembly, &needs.framework, &needs.version)?;
+    }
+    Ok(())
 }
 
 /// The folder with the compiled program of this name from `sources`.
@@ -97,8 +111,13 @@ pub fn provide_program(compiler: &Compiler, sources: &str, name: &str) -> Outcom
         if crate::root().join(&plugin).is_file() {
             let references = Needs { framework: "Microsoft.NETCore.App".into(), version: "3.1".into() }.references()?;
             let (sources, assembly) = ([plugin], folder.join("plugin.dll"));
-            let kind = Kind::Library;
-            compiler.compile(&Compilation { sources: &sources, assembly: &assembly, kind, references: &references })?;
+            compiler.compile(&Compilation {
+                sources: &sources,
+                assembly: &assembly,
+                kind: Kind::Library,
+                is_optimized: true,
+                references: &references,
+            })?;
         }
         Ok(())
     })

@@ -9,6 +9,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// Seconds of tests from which on a run lists its slowest tests.
+const LONG_RUN: f64 = 600.0;
+
+/// How many it lists.
+const SLOWEST: usize = 25;
+
 /// How many tests passed and failed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
@@ -62,7 +68,33 @@ pub fn nextest(arguments: &[&str], environment: &[(&str, OsString)]) -> Outcome<
     let ended = process::run(command.envs(environment.iter().map(|(name, value)| (name, value))));
     let Ok(text) = fs::read_to_string(&report) else { return Ok(Count::of(&[], false)) };
     contract::results::keep(environment, &report)?;
+    print_slowest(&durations(&text)?);
     Ok(Count::of(&results(&text)?, ended.is_ok()))
+}
+
+/// Prints the slowest tests of a long run: they decide how long it takes.
+fn print_slowest(durations: &[(f64, String)]) {
+    let sum: f64 = durations.iter().map(|(seconds, _)| seconds).sum();
+    if sum < LONG_RUN {
+        return;
+    }
+    println!("the slowest tests, of {sum:.0} s in sum:");
+    for (seconds, name) in durations.iter().take(SLOWEST) {
+        println!("{seconds:>7.1} s  {name}");
+    }
+}
+
+/// The tests in a JUnit report with their durations in seconds, the longest first.
+fn durations(report: &str) -> Outcome<Vec<(f64, String)>> {
+    let document = roxmltree::Document::parse(report).context(|| "the report of nextest is not XML")?;
+    let tests = document.descendants().filter(|node| node.has_tag_name("testcase"));
+    let duration = |test: roxmltree::Node| {
+        let name = format!("{} {}", test.attribute("classname")?, test.attribute("name")?);
+        Some((test.attribute("time")?.parse().ok()?, name))
+    };
+    let mut durations: Vec<(f64, String)> = tests.filter_map(duration).collect();
+    durations.sort_by(|a, b| b.0.total_cmp(&a.0));
+    Ok(durations)
 }
 
 /// nextest with a profile of `.config/nextest.toml`, and the file of its report.
@@ -122,6 +154,13 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert_eq!(Count::of(&results, false), Count { passed: 2, failed: 2, broken: 0 });
+    }
+
+    #[test]
+    fn the_slowest_test_is_the_first_and_one_without_a_time_is_none() {
+        let timed = REPORT.replace(r#""att_13_c""#, r#""att_13_c" time="2.5""#);
+        let expected = [(2.5, "corprof att_13_c".to_owned()), (0.015, "remora-clr-model::attach att_07_a".to_owned())];
+        assert_eq!(durations(&timed).unwrap(), expected);
     }
 
     #[test]

@@ -48,6 +48,20 @@ faults! {
     ForbiddenFlags = "forbidden-flags",
     /// It enables ReJIT, which forbids its detach, and then requests its detach.
     SetsRejit = "sets-rejit",
+    /// None; it gives methods new bodies by ReJIT, reverts them, and stays.
+    Rejits = "honest-rejit",
+    /// It gives the body after GetReJITParameters has returned.
+    GivesBodyTooLate = "gives-body-too-late",
+    /// It gives two bodies for one method.
+    GivesTwoBodies = "gives-two-bodies",
+    /// It gives an empty body, and ignores the error.
+    GivesEmptyBody = "gives-empty-body",
+    /// It gives a body that ends too early.
+    GivesCutBody = "gives-cut-body",
+    /// It requests ReJIT in a callback where the runtime refuses it.
+    RejitsInSuspension = "rejits-in-suspension",
+    /// It requests ReJIT in a module that is unloaded.
+    RejitsUnloaded = "rejits-unloaded",
     /// None; it is notification-only, and its own thread requests the detach after ProfilerAttachComplete.
     OnlyNotified = "honest-notified",
     /// It is notification-only, and requests its detach before ProfilerAttachComplete.

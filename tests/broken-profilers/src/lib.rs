@@ -15,6 +15,7 @@ mod before_attach;
 mod fault;
 mod own_thread;
 mod profiler;
+mod rejit;
 mod shared;
 
 use corprof::{CallbackObject, Guid, HResult, dll_get_class_object, sys};

@@ -1,9 +1,9 @@
 //! The callbacks of a correct profiler, and the place of each fault in them.
 
 use crate::fault::{Fault, fault};
-use crate::own_thread;
 use crate::shared::Shared;
-use corprof::{Alive, Attached, HResult, Info, ModuleId, ProfilerCallback, sys};
+use crate::{own_thread, rejit};
+use corprof::{Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ProfilerCallback, RejitId, sys};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -46,7 +46,11 @@ impl Profiler {
                 | Fault::NeverReturns
                 | Fault::WaitsAfterRefusal
         );
-        if !stays && self.0.completed.load(Ordering::SeqCst) && !self.0.asked.swap(true, Ordering::SeqCst) {
+        if !stays
+            && !rejit::is_wanted()
+            && self.0.completed.load(Ordering::SeqCst)
+            && !self.0.asked.swap(true, Ordering::SeqCst)
+        {
             own_thread::ask(self.info());
         }
     }
@@ -65,6 +69,11 @@ impl ProfilerCallback for Profiler {
         self.0.info.store(raw, Ordering::SeqCst);
         // SAFETY: the runtime keeps Info valid until it accepts a detach.
         unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw.cast(), MODULE_LOADS, 0) };
+        if rejit::is_wanted() {
+            // SAFETY: the runtime keeps Info valid until it accepts a detach.
+            let answer = unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw.cast(), MODULE_LOADS | rejit::MASK, 0) };
+            return HResult(answer).ok();
+        }
         match fault() {
             Fault::RefusesAttach => return Err(HResult::E_FAIL),
             Fault::EnumeratesEarly => drop(info.enum_modules()),
@@ -175,7 +184,41 @@ impl ProfilerCallback for Profiler {
                 )
             };
         }
+        if fault() == Fault::RejitsUnloaded {
+            rejit::wrong_moment(self.info(), module);
+        }
         self.leave();
+    }
+
+    fn runtime_suspend_finished(&self) {
+        if fault() == Fault::RejitsInSuspension {
+            rejit::wrong_moment(self.info(), ModuleId(0));
+        }
+    }
+
+    fn jit_compilation_finished(&self, function: FunctionId, _: HResult, _: bool) {
+        if rejit::is_wanted() {
+            rejit::compiled(self.info(), function);
+        }
+    }
+
+    fn rejit_parameters(
+        &self,
+        module: ModuleId,
+        method: MethodToken,
+        control: *mut sys::ICorProfilerFunctionControl,
+    ) -> Result<(), HResult> {
+        rejit::give_body(self.info(), (module, method), control)
+    }
+
+    fn rejit_compilation_started(&self, _: FunctionId, _: RejitId, _: bool) {
+        if fault() == Fault::GivesBodyTooLate {
+            rejit::give_late_body();
+        }
+    }
+
+    fn rejit_compilation_finished(&self, function: FunctionId, _: RejitId, _: HResult, _: bool) {
+        rejit::compiled_again(self.info(), function);
     }
 
     fn shutdown(&self) {

@@ -51,7 +51,8 @@ impl Browser {
         browser
     }
 
-    fn start() -> Browser {
+    /// Opens a browser with an empty page.
+    pub fn start() -> Browser {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -141,6 +142,31 @@ impl Browser {
             { "type": "pointerUp", "button": 0 },
         ]);
         self.pointer(pointer, &actions);
+    }
+
+    /// A tap with a finger.
+    pub fn tap_at(&self, x: f64, y: f64) {
+        let (x, y) = (x.round() as i64, y.round() as i64);
+        self.pointer(
+            "touch",
+            &json!([
+                { "type": "pointerMove", "duration": 0, "x": x, "y": y },
+                { "type": "pointerDown", "button": 0 },
+                { "type": "pointerUp", "button": 0 },
+            ]),
+        );
+    }
+
+    /// Prefers a `light` or a `dark` page from now on.
+    pub fn prefer(&self, scheme: &str) {
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        let answer = self.post("goog/cdp/execute", &json!({ "cmd": "Emulation.setEmulatedMedia", "params": media }));
+        assert!(answer.get("error").is_none(), "{answer}");
+    }
+
+    /// Texts in sight whose contrast to what is behind them is below 4.5, with it. Those of controls that are disabled do not count.
+    pub fn faint_texts(&self) -> Value {
+        self.run(include_str!("contrast.js"))
     }
 
     /// Makes the page as wide and as high as a window of that size would.

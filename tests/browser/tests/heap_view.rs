@@ -11,7 +11,7 @@ use remora_browser::Browser;
 use remora_heap_view::{About, View};
 use running::Running;
 use serde_json::json;
-use support::{HOSTILE_NAME, KEY, about, bytes_with, index_of, opened, ring, shop};
+use support::{HEBREW, HOSTILE_NAME, KEY, LINK_NAME, about, bytes_with, chain, index_of, opened, ring, shop};
 
 const ENTER: &str = "\u{E007}";
 const BACKSPACE: &str = "\u{E003}";
@@ -357,6 +357,60 @@ fn what_the_map_leaves_out_is_counted_and_what_it_cannot_show_has_a_reason() {
     page.leads("location.hash = 'show=object.102'");
     assert_eq!(page.text(button), "trueShow in the map the map shows what an object keeps: this one keeps no other");
     page.has_no_complaints();
+}
+
+#[test]
+fn the_map_of_a_linked_list_says_what_is_in_it() {
+    let view = View::new(index_of(&chain(1_000)), "chain".into(), || Err("nobody makes one".into()));
+    let page = Page::open(Running::of(view));
+    let fillers = "[...document.querySelectorAll('.filler')].map((filler) => filler.title).join('; ')";
+    let link = LINK_NAME.trim_start_matches("Shop.");
+    let below = format!("1,000 × byte[] 39.1 KiB; 999 × \u{2066}{link}\u{2069} 31.2 KiB");
+    assert_eq!(page.text(fillers), below);
+    page.browser.run("document.querySelector('.box').click()");
+    page.rests();
+    let next = below.replace("999", "998").replace("1,000", "999").replace("39.1", "39.0");
+    assert_eq!(page.text(fillers), next);
+    page.has_no_complaints();
+}
+
+#[test]
+fn texts_have_contrast_in_light_and_dark_and_a_tap_goes_down() {
+    let page = Page::open(Running::shop());
+    for scheme in ["light", "dark"] {
+        page.browser.prefer(scheme);
+        assert_eq!(page.browser.faint_texts(), json!([]), "{scheme}");
+    }
+    let at = page
+        .browser
+        .run("const at = document.querySelector('.box').getBoundingClientRect(); return [at.left + 12, at.top + 6]");
+    page.browser.tap_at(at[0].as_f64().unwrap(), at[1].as_f64().unwrap());
+    page.rests();
+    assert_eq!((page.text(CRUMBS).as_str(), page.text(HEADING).as_str()), ("all of the heap > Cache", "Shop.Cache"));
+}
+
+#[test]
+fn names_from_right_to_left_reorder_nothing() {
+    let about = About { application: HEBREW.into(), ..about() };
+    let index = opened(&bytes_with(&chain(10), about), KEY).unwrap();
+    let page = Page::open(Running::of(View::new(index, "chain".into(), || Err("nobody makes one".into()))));
+    assert_eq!(page.text("document.getElementById('title').textContent"), format!("\u{2066}{HEBREW}\u{2069} (4711)"));
+    page.leads("location.hash = 'map=0&show=object.2'");
+    // In every text with letters of both directions, what follows a name is to the right of it.
+    let wrong = page.browser.run(
+        "const left = (node, at) => { const range = document.createRange(); range.setStart(node, at); range.setEnd(node, at + 1); return range.getBoundingClientRect().left; };
+         const wrong = []; let checked = 0;
+         for (const one of document.querySelectorAll('h1, .filler, .box .held, #crumbs li, #details .link, #details p, #tree td')) {
+             const letters = []; const walk = document.createTreeWalker(one, NodeFilter.SHOW_TEXT);
+             while (walk.nextNode()) [...walk.currentNode.data].forEach((text, at) => { if (/[^\\s\\u2066-\\u2069.]/.test(text)) letters.push({ text, x: left(walk.currentNode, at) }); });
+             const last = letters.findLastIndex(({ text }) => /[\\u0590-\\u05ff]/.test(text));
+             if (last < 0 || one.clientWidth === 0) continue;
+             checked++;
+             if (letters.slice(last + 1).some(({ x }) => x < letters[last].x)) wrong.push(one.textContent);
+         }
+         return [checked > 3, wrong]",
+    );
+    assert_eq!(wrong, json!([true, []]));
 }
 
 #[test]

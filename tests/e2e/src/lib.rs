@@ -40,7 +40,7 @@ pub use process_facts::{Facts, Mapping, Named};
 pub use read_back::ReadBack;
 pub use recording::{Recorded, Recording, readable};
 pub use remora::{Finished, Remora, remora};
-pub use runtime::{Runtime, message_of, on_every_runtime, on_runtimes};
+pub use runtime::{Runtime, message_of, on_every_runtime, on_runtimes, on_runtimes_at_once};
 pub use runtime_messages::{RuntimeMessages, message_ids};
 pub use target::{Start, Target};
 pub use terminal::on_a_terminal;

@@ -455,7 +455,8 @@ fn named(start: Start, class: &str) -> Start {
     start.env("CORECLR_PROFILER_PATH", library())
 }
 
-fn switches(process: u32, thread: u32) -> u64 {
+/// How often a thread of a process went to sleep.
+pub fn switches(process: u32, thread: u32) -> u64 {
     let path = format!("/proc/{process}/task/{thread}/status");
     let status = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

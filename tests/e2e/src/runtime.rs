@@ -150,6 +150,24 @@ pub fn on_runtimes(runtimes: &[Runtime], test: impl Fn(&Runtime)) {
     on_each(runtimes, test, |runtime, passed| results::add(&runtime.world(), passed));
 }
 
+/// Like [`on_runtimes`], on all of them at once: for tests that mostly wait.
+pub fn on_runtimes_at_once(runtimes: &[Runtime], test: impl Fn(&Runtime) + Sync) {
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let start = |runtime| {
+            let test = &test;
+            // The results and the panics of a thread carry the test's name.
+            let thread = std::thread::Builder::new().name(name.clone());
+            thread.spawn_scoped(scope, move || on_runtimes(std::slice::from_ref(runtime), test)).expect("a thread")
+        };
+        let threads: Vec<_> = runtimes.iter().map(start).collect();
+        threads.into_iter().map(|thread| thread.join()).collect()
+    });
+    let failed: Vec<&str> =
+        outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).map(|cause| message_of(cause.as_ref())).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
 /// The same, and passes each result to `note`.
 fn on_each(runtimes: &[Runtime], test: impl Fn(&Runtime), note: impl Fn(&Runtime, bool)) {
     let mut failed = Vec::new();
@@ -178,6 +196,23 @@ fn version(name: &str) -> Option<[u32; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_runtimes_at_once_each_that_failed_is_named() {
+        let made_up = |version| Runtime { root: PathBuf::new(), version, model: None };
+        let runtimes = [made_up([8, 0, 4]), made_up([9, 0, 7]), made_up([10, 0, 0])];
+        // Nobody goes on alone: each waits for the others.
+        let all = std::sync::Barrier::new(runtimes.len());
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            on_runtimes_at_once(&runtimes, |runtime| {
+                all.wait();
+                assert!(runtime.major() == 9, "not nine");
+            });
+        }));
+        let said = message_of(outcome.unwrap_err().as_ref()).to_owned();
+        assert!(said.contains("on .NET 8.0.4: not nine") && said.contains("on .NET 10.0.0: not nine"), "{said}");
+        assert!(!said.contains("9.0.7"), "{said}");
+    }
 
     #[test]
     fn each_runtime_that_failed_is_named_and_the_others_are_tried() {

@@ -114,8 +114,78 @@ fn blocked_time_is_charged_to_the_method_that_waits_and_its_wait_is_known() {
     });
 }
 
+/// Records the program whose threads are blocked.
+fn blocked(runtime: &Runtime, arguments: &[&str], event: &str) -> Value {
+    let target = Target::start(runtime, "blocked", arguments);
+    let recorded = Recording::start(&target, &["--event", event, "--duration", "3s"]).finish();
+    recorded.is_clean();
+    application(&recorded)
+}
+
+/// The finding of a problem.
+#[track_caller]
+fn finding<'a>(application: &'a Value, problem: &str) -> &'a Value {
+    let found = array(&application["findings"]).iter().find(|row| row["problem"] == problem);
+    found.unwrap_or_else(|| panic!("{application:#}"))
+}
+
 #[test]
-fn a_first_recording_fits_a_terminal_of_80_columns_to_its_last_line() {
+fn each_way_to_wait_has_its_kind() {
+    on_every_runtime(|runtime| {
+        let application = blocked(runtime, &["kinds"], "wall");
+        let waits = |method: &str| -> Vec<&str> {
+            let of_it = |row: &&Value| row["method"].as_str().is_some_and(|name| name.starts_with(method));
+            array(&application["blocked"]).iter().filter(of_it).filter_map(|row| row["wait"].as_str()).collect()
+        };
+        let kinds = [
+            ("Kinds.Take(", "queue-empty"),
+            ("Kinds.Add(", "queue-full"),
+            ("Kinds.Semaphore(", "semaphore"),
+            ("Kinds.Event(", "event"),
+            ("Kinds.Countdown(", "event"),
+            ("Kinds.Barrier(", "barrier"),
+            ("Kinds.ReadThere(", "rw-lock"),
+            ("Kinds.Result(", "task"),
+            ("Kinds.WaitAll(", "task"),
+            ("Kinds.WaitAny(", "task"),
+        ];
+        for (method, wait) in kinds {
+            assert!(waits(method).contains(&wait), "{method}: {application:#}");
+        }
+        // It starts tasks, and waits for none.
+        assert!(!waits("Kinds.StartTasks(").contains(&"task"), "{application:#}");
+    });
+}
+
+#[test]
+fn a_problem_of_many_places_is_found_although_each_place_has_little_of_it() {
+    on_every_runtime(|runtime| {
+        let application = blocked(runtime, &["spread"], "wall");
+        for (problem, method) in [("sync-over-async", "Spread.Get"), ("lock-convoy", "Spread.Take")] {
+            let found = finding(&application, problem);
+            assert!(number(&found["place_count"]) > 3 && array(&found["places"]).len() == 3, "{found:#}");
+            let is_one_of_them = |place: &Value| {
+                let is_named = place["method"].as_str().is_some_and(|name| name.starts_with(method));
+                is_named
+                    && number(&place["line"]) > 0
+                    && number(&place["nanoseconds"]) * 2 < number(&found["nanoseconds"])
+            };
+            assert!(array(&found["places"]).iter().all(is_one_of_them), "{found:#}");
+        }
+    });
+}
+
+#[test]
+fn a_loop_that_only_awaits_a_yield_spins() {
+    on_every_runtime(|runtime| {
+        let application = blocked(runtime, &["spin", "taskyield"], "cpu");
+        let found = finding(&application, "spinning");
+        assert!(found["method"].as_str().is_some_and(|name| name.starts_with("Blocked.YieldTasks(")), "{found:#}");
+    });
+}
+
+#[test]
+fn a_first_recording_fits_80_columns_and_ends_with_the_answer_above_the_prompt() {
     let mut target = Target::start(&Runtime::newest(), "shop", &["convoy"]);
     remora_e2e::until("the first orders", || target.ask_number("orders") > 20);
     let folder = tempfile::tempdir().expect("a folder");
@@ -123,8 +193,15 @@ fn a_first_recording_fits_a_terminal_of_80_columns_to_its_last_line() {
     let process = target.pid().to_string();
     let words = ["record", "-e", "wall", "-d", "1s", "-p", &process, "-o", file.to_str().expect("a name")];
     let lines = on_a_terminal(80, words);
-    assert!(lines.iter().any(|line| line.starts_with("Receipt: clean.")), "{lines:#?}");
     fits(&lines);
+    // Below the receipt of two lines and the name of the file there is only the answer.
+    let end = lines.iter().skip_while(|line| !line.starts_with("Receipt: clean."));
+    let end: Vec<&str> = end.skip(2).skip_while(|line| !line.starts_with("in short: ")).map(String::as_str).collect();
+    assert!(
+        (1..=3).contains(&end.len()) && end.concat().contains("lock convoy, threads wait in Inventory.Reserve"),
+        "{lines:#?}"
+    );
+    assert!(lines.len() < 60, "{lines:#?}");
 }
 
 #[test]

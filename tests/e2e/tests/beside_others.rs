@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use remora_e2e::{
-    Facts, ForeignProfiler, Kind, Recorded, Recording, Runtime, Start, Target, on_every_runtime, on_runtimes, remora,
-    until,
+    Facts, ForeignProfiler, Kind, Recorded, Recording, Runtime, Start, Target, on_every_runtime, on_runtimes,
+    on_runtimes_at_once, remora, until,
 };
 
 /// Rounds of each sequence in one process: leftovers of a round must not harm the next.
@@ -131,7 +131,7 @@ fn det_18_a_main_profiler_comes_during_ours_and_stays() {
 
 #[test]
 fn det_18_after_a_main_profiler_has_left_the_first_of_ours_stays_inert_and_another_one_works() {
-    with_room_beside(|runtime| {
+    with_room_beside_at_once(|runtime| {
         let mut target = busy(runtime);
         for round in 1..=ROUNDS {
             let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
@@ -173,7 +173,7 @@ fn det_18_an_agent_that_must_stay_inert_is_replaced_by_the_runtimes_own_sampler_
 
 #[test]
 fn det_18_a_main_profiler_leaves_during_ours_which_then_stays_inert() {
-    with_room_beside(|runtime| {
+    with_room_beside_at_once(|runtime| {
         let mut target = busy(runtime);
         for event in ["cpu", "wall", "cpu"] {
             let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
@@ -190,7 +190,7 @@ fn det_18_a_main_profiler_leaves_during_ours_which_then_stays_inert() {
 
 #[test]
 fn det_18_a_main_profiler_comes_and_leaves_during_ours_which_then_stays_inert() {
-    with_room_beside(|runtime| {
+    with_room_beside_at_once(|runtime| {
         let mut target = busy(runtime);
         for _ in 0..ROUNDS {
             let recording = Recording::begun(&target, &[]);
@@ -206,7 +206,7 @@ fn det_18_a_main_profiler_comes_and_leaves_during_ours_which_then_stays_inert() 
 
 #[test]
 fn det_18_a_main_profiler_and_ours_leave_at_the_same_time() {
-    with_room_beside(|runtime| {
+    with_room_beside_at_once(|runtime| {
         let mut target = busy(runtime);
         for _ in 0..ROUNDS {
             let mut other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
@@ -351,6 +351,11 @@ fn stays_on_purpose(target: &mut Target, count: usize) {
     let ours = found.remora();
     assert!(ours.len() == count && ours.iter().all(|ours| ours.contains(STAYS)), "{ours:?}");
     assert!(!found.timers.iter().any(|line| line.starts_with("ID:")), "{:?}", found.timers);
+}
+
+/// The runtime's detaches and the agent's patience take most of the time of such a test.
+fn with_room_beside_at_once(test: impl Fn(&Runtime) + Sync) {
+    on_runtimes_at_once(&Runtime::from_major(6), test);
 }
 
 fn with_room_beside(test: impl Fn(&Runtime)) {

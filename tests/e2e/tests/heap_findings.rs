@@ -101,8 +101,37 @@ fn with_values_it_is_known_of_every_collection_how_much_is_used_and_of_every_tas
             json!(["Found.Program.Waits", 7, 7]),
             json!(["Found.Program.WaitsForNumber", 4, 4]),
             json!(["Found.Program.EndsLater", 3, 0]),
+            json!(["Found.Program.Outer", 2, 2]),
+            json!(["Found.Program.Middle", 2, 2]),
+            json!(["Found.Program.Inner", 2, 2]),
         ];
-        assert_eq!(rows(&shown, "tasks", "types", "method", &["method", "count", "pending"]), expected);
+        assert_eq!(tasks(&shown), in_order(expected.to_vec()));
+    });
+}
+
+/// The program's async methods. They come before all other tasks.
+fn tasks(shown: &Value) -> Vec<Value> {
+    let all = shown["findings"]["tasks"]["types"].as_array().expect("a list");
+    let first = all.iter().take_while(|row| row["application"] == true).count();
+    assert!(all[first..].iter().all(|row| row["application"] == false), "{all:#?}");
+    let found = in_order(rows(shown, "tasks", "types", "method", &["method", "count", "pending"]));
+    assert_eq!(found.len(), first, "{all:#?}");
+    found
+}
+
+#[test]
+fn what_an_async_method_waits_for_is_read_from_the_continuations_of_pending_tasks() {
+    on_every_runtime(|runtime| {
+        let shown = taken(runtime, &["--values"]);
+        let awaits = shown["findings"]["tasks"]["awaits"].as_array().expect("a list");
+        let methods = ["Outer", "Middle", "Inner"].map(|method| format!("async Found.Program.{method}"));
+        let chain = awaits.iter().find(|chain| chain["path"][0] == methods[0].as_str()).expect("a chain");
+        assert_eq!(chain["count"], 2, "{awaits:#?}");
+        let path = chain["path"].as_array().expect("names");
+        assert_eq!(path[..3], methods.map(Value::from), "{awaits:#?}");
+        // The task of the source that nobody completes.
+        assert_eq!(path.len(), 4, "{awaits:#?}");
+        assert!(awaits.iter().all(|chain| chain["path"][0] != "async Found.Program.Inner"), "{awaits:#?}");
     });
 }
 
@@ -130,8 +159,11 @@ fn what_waits_is_found_by_what_it_waits_for() {
             json!(["Found.Program.Waits", 7, null]),
             json!(["Found.Program.WaitsForNumber", 4, null]),
             json!(["Found.Program.EndsLater", 3, null]),
+            json!(["Found.Program.Outer", 2, null]),
+            json!(["Found.Program.Middle", 2, null]),
+            json!(["Found.Program.Inner", 2, null]),
         ];
-        assert_eq!(rows(&shown, "tasks", "types", "method", &["method", "count", "pending"]), expected);
+        assert_eq!(tasks(&shown), in_order(expected.to_vec()));
         let timers = rows(&shown, "timers", "types", "type", &["type", "count", "scheduled"]);
         let expected = [json!(["Found.Clock", 4, 4]), json!(["Found.State", 1, 1]), json!(["Found.Stopped", 3, 0])];
         assert_eq!(timers, expected);

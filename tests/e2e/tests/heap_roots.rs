@@ -38,7 +38,9 @@ fn take(target: &Target, file: &Path) -> Value {
         .succeeded()
         .json();
     assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&Value::Bool(true), &Value::Bool(true)), "{shown:#}");
-    assert_eq!(shown["notes"], Value::Array(vec![]), "{shown:#}");
+    // The program loads assemblies from bytes, so some of its objects have no names.
+    let notes: Vec<&str> = shown["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(notes.iter().all(|note| note.contains("objects are of types without names")), "{notes:?}");
     shown
 }
 

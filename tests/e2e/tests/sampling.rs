@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::read_back::{BLOCKED, ReadBack, WAITING_FOR_CPU, array, number, report};
-use remora_e2e::{Recorded, Recording, Runtime, Target, cpu_time, on_every_runtime, scheduled, until, until_used};
+use remora_e2e::{
+    Recorded, Recording, Runtime, Target, cpu_time, on_every_runtime, on_runtimes_at_once, scheduled, until, until_used,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -82,7 +84,7 @@ fn parked_threads_sleep_on_while_they_are_recorded() {
 
 #[test]
 fn the_last_wait_of_a_thread_counts_once() {
-    on_every_runtime(|runtime| {
+    on_runtimes_at_once(&Runtime::all(), |runtime| {
         let mut target = Target::start(runtime, "short_threads", &["4", "500", "sleep"]);
         // Most threads end before they are seen a second time.
         let recording = Recording::begun(&target, &["--event", "wall", "--frequency", "2"]);

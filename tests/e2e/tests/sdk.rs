@@ -4,11 +4,12 @@
 //! handshake.
 #![forbid(unsafe_code)]
 
+use remora_e2e::probe::switches;
 use remora_e2e::{
     Facts, Runtime, Start, TIMEOUT, Target, diagnostics, folder, on_every_runtime, on_runtimes, remora, sdk_example,
     until,
 };
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -25,11 +26,16 @@ struct Attached {
 impl Attached {
     /// Attaches one of the examples, whose class id ends in this number.
     fn to(target: &Target, name: &str, class: [u8; 16]) -> Attached {
+        Attached::with(target, name, class, "")
+    }
+
+    /// The same, with words before the socket's path in the client data.
+    fn with(target: &Target, name: &str, class: [u8; 16], words: &str) -> Attached {
         let folder = folder();
         let path = folder.path().join("s");
         let listener = UnixListener::bind(&path).expect("a new path");
         let library = sdk_example(name).to_string_lossy().into_owned();
-        let data = path.to_string_lossy().into_owned();
+        let data = format!("{words}{}", path.display());
         let answer = diagnostics::attach_profiler(target.pid(), &class, &library, data.as_bytes());
         assert_eq!(answer, Ok(()), "{name} cannot attach");
         // It connects before the runtime answers.
@@ -163,6 +169,38 @@ fn det_04_the_sdk_closes_an_entrance_of_each_kind_and_nothing_of_them_is_left() 
             target.ask("b throw");
         }
         assert!(target.quit().success());
+    });
+}
+
+/// The detach thread polls this often while the callback runs.
+const CHECKS: u64 = 20;
+
+#[test]
+fn det_19_the_sdk_detaches_when_asked_inside_a_callback_and_waits_for_that_callback() {
+    on_every_runtime(|runtime| {
+        // In a callback of a GC, .NET Core 3.1 itself refuses the request.
+        for (words, question) in [("load ", "a load"), ("gc ", "a gc")] {
+            let mut target = quiet(runtime, "obedient");
+            let mut asker = Attached::with(&target, "detaches_in_callback", class(b"inside\0\x01"), words);
+            target.tell(question);
+            asker.until_line("asked");
+            let threads = || Facts::of(target.pid()).threads;
+            until("the worker has ended", || !threads().values().any(|name| name == "corprof-worker"));
+            let detach_thread = threads().iter().find(|(_, name)| *name == "corprof-detach").map(|(id, _)| *id);
+            let detach_thread = detach_thread.expect("it waits for the callback");
+            let from = switches(target.pid(), detach_thread);
+            until("the detach thread has polled", || switches(target.pid(), detach_thread) >= from + CHECKS);
+            assert!(is_mapped(target.pid(), &asker.library), "the callback still runs");
+            asker.shown.get_ref().write_all(b"!").expect("it is still there");
+            assert_eq!(
+                asker.until_line("detached"),
+                ["returns, and the runtime answers Ok(())", "detached"],
+                "{words}"
+            );
+            until("the profiler is unmapped", || !is_mapped(target.pid(), &asker.library));
+            target.read_line();
+            assert!(target.quit().success());
+        }
     });
 }
 

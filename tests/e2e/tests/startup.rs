@@ -100,9 +100,7 @@ fn a_program_that_ends_by_itself_is_recorded_to_its_end_and_keeps_its_exit_code(
         let mut remora = Remora::spawn(recorded(runtime, folder.path(), &[]));
         said(&mut remora);
         remora.type_in("quit\n");
-        let finished = remora.finish();
-        assert_eq!(finished.code(), 0, "{finished}");
-        assert!(finished.stderr.contains("exit status: 7"), "{finished}");
+        remora.finish().failed_with(7, &["exit status: 7"]);
     });
 }
 

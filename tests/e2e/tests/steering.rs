@@ -4,7 +4,8 @@
 
 use remora_e2e::read_back::{ReadBack, array, converted, number, report};
 use remora_e2e::{
-    Facts, Recording, Remora, Runtime, Start, Target, cpu_time, on_every_runtime, remora, spooled, until, until_used,
+    Facts, Recording, Remora, Runtime, Start, Target, cpu_time, on_every_runtime, on_runtimes, remora, spooled, until,
+    until_used,
 };
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
@@ -133,6 +134,7 @@ fn ctl_01_a_number_and_enter_change_the_sampling_rate_while_it_records() {
         let mut recording = Recording::begun(&target, &["--frequency", "10"]);
         until_used(target.pid(), Duration::from_secs(2));
         recording.remora().type_in("200\n");
+        recording.remora().wait_until_it_says("sampling at 200 Hz");
         until_used(target.pid(), Duration::from_secs(1));
         recording.remora().press_enter();
         let recorded = recording.finish();
@@ -163,6 +165,54 @@ fn ctl_01_a_number_and_enter_change_the_sampling_rate_while_it_records() {
 }
 
 #[test]
+fn ctl_01_h_and_enter_show_the_heap_while_it_records_and_both_receipts_are_clean() {
+    on_every_runtime(|runtime| {
+        let mut target = Target::start(runtime, "busy", &["1"]);
+        let folder = remora_e2e::folder();
+        let mut command = Remora::command();
+        command.current_dir(folder.path());
+        let mut recording = Recording::by(command, &target, &[]);
+        recording.wait_until_it_samples();
+        recording.remora().type_in("h\n");
+        let has_one_place = runtime.major() < 6;
+        if has_one_place {
+            recording.remora().wait_until_it_says("no snapshot: before .NET 6 a process has one profiler");
+        } else {
+            recording.remora().wait_until_it_says("taking a snapshot of the heap");
+            recording.remora().wait_until_it_says("types, by retained size");
+            recording.remora().wait_until_it_says("Receipt: clean. Beside the recording, nothing of Remora is left");
+            recording.remora().wait_until_it_says("kept in busy_");
+        }
+        assert!(Facts::of(target.pid()).library_is_mapped(), "it still records");
+        until_used(target.pid(), Duration::from_millis(200));
+        recording.remora().press_enter();
+        recording.finish().is_clean();
+        let snapshots = std::fs::read_dir(folder.path()).unwrap().flatten();
+        let snapshots = snapshots.filter(|file| file.path().extension().is_some_and(|end| end == "remora-heap"));
+        assert_eq!(snapshots.count(), usize::from(!has_one_place));
+        assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
+        goes_on(&mut target);
+    });
+}
+
+/// Its duration is over while the snapshot is taken.
+#[test]
+fn regression_a_recording_that_ends_during_a_snapshot_waits_for_it_before_its_receipt() {
+    on_runtimes(&Runtime::from_major(6), |runtime| {
+        let target = Target::start(runtime, "busy", &["1"]);
+        let folder = remora_e2e::folder();
+        let mut command = Remora::command();
+        command.current_dir(folder.path());
+        let mut recording = Recording::by(command, &target, &[]);
+        recording.wait_until_it_samples();
+        until_used(target.pid(), Duration::from_millis(200));
+        recording.remora().type_in("h\n\n");
+        recording.finish().is_clean();
+        assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
+    });
+}
+
+#[test]
 fn a_command_is_recorded_until_its_end() {
     on_every_runtime(|runtime| {
         let folder = remora_e2e::folder();
@@ -188,7 +238,7 @@ fn a_command_is_recorded_until_its_end() {
 }
 
 #[test]
-fn a_command_that_fails_is_a_recording_all_the_same_and_its_code_is_reported() {
+fn a_command_that_fails_is_recorded_all_the_same_and_its_code_is_that_of_remora() {
     on_every_runtime(|runtime| {
         let folder = remora_e2e::folder();
         let (output, receipt) = (folder.path().join("a.remora"), folder.path().join("r.json"));
@@ -199,7 +249,7 @@ fn a_command_that_fails_is_a_recording_all_the_same_and_its_code_is_reported() {
         });
         running.type_in("exit\n");
         let finished = running.finish();
-        assert_eq!(finished.code(), 0, "{finished}");
+        assert_eq!(finished.code(), 7, "{finished}");
         assert!(remora_e2e::readable(&output, 0) > 0);
         assert!(finished.stderr.contains("exit status: 7") || finished.text().contains("exit status: 7"), "{finished}");
     });

@@ -13,6 +13,7 @@
 //! A dependency on a fuzzing engine here: the tests of this repository must run with only a stable compiler.
 #![forbid(unsafe_code)]
 
+mod call_table;
 mod chunked;
 mod heap_classes;
 mod heap_index;
@@ -20,6 +21,7 @@ mod heap_values;
 mod heap_watch;
 mod heaps;
 mod inside;
+mod method_trace;
 mod mutation;
 mod outside;
 mod recording_views;
@@ -42,10 +44,19 @@ pub struct Entry {
 }
 
 /// Every decoder.
-pub const ENTRIES: [Entry; 33] = [
+pub const ENTRIES: [Entry; 37] = [
     Entry { name: "wire_message", run: inside::wire_message, seeds: seeds::messages, rounds: 20_000 },
     Entry { name: "wire_config", run: inside::wire_config, seeds: seeds::configs, rounds: 20_000 },
     Entry { name: "wire_control", run: inside::wire_control, seeds: seeds::controls, rounds: 20_000 },
+    Entry { name: "il_body", run: method_trace::il_body, seeds: method_trace::bodies, rounds: 20_000 },
+    Entry { name: "il_signature", run: method_trace::il_signature, seeds: method_trace::signatures, rounds: 20_000 },
+    Entry {
+        name: "wire_method_trace",
+        run: method_trace::wire_method_trace,
+        seeds: method_trace::messages,
+        rounds: 20_000,
+    },
+    Entry { name: "call_table", run: call_table::call_table, seeds: call_table::seeds, rounds: 500 },
     Entry { name: "heap_stream", run: inside::heap_stream, seeds: seeds::heaps, rounds: 20_000 },
     Entry { name: "heap_stream_statics", run: inside::heap_stream_statics, seeds: seeds::statics, rounds: 20_000 },
     Entry { name: "wire_unwind", run: inside::wire_unwind, seeds: seeds::unwind_tables, rounds: 20_000 },

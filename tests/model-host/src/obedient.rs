@@ -231,6 +231,7 @@ impl Program {
     }
 
     fn enter(&self, function: FunctionId) {
+        self.runtime.compile_again_if_asked(function);
         if let Some(address) = self.runtime.address_of(function) {
             self.runtime.push_frame(address + PROLOGUE);
         }

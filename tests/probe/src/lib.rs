@@ -17,6 +17,7 @@
 
 mod answers;
 mod calls;
+mod hooks_with_info;
 mod journal;
 mod metadata;
 mod old;
@@ -25,6 +26,7 @@ mod orders;
 mod own_thread;
 mod profiler;
 mod questions;
+mod rejit;
 mod seat;
 mod shared;
 // The agent's own way to read the heap.

@@ -5,7 +5,7 @@ use crate::calls::About;
 use crate::seat::{Seat, Snapshot, digest};
 use crate::shared::{Loaded, Shared};
 use crate::witness::Wish;
-use crate::{calls, own_thread, questions, unloading};
+use crate::{calls, hooks_with_info, own_thread, questions, rejit, unloading};
 use corprof::{
     AttachMask, Enumerated, Enumeration, ForbiddenBits, FunctionId, HResult, HighAttachMask, Info, Loading, ModuleId,
     ProviderConfig, SessionId, sys,
@@ -91,6 +91,8 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
         ["log"] => Ok(journal.entries()),
         ["data"] => Ok(digest(seat.data)),
         ["self"] => Ok(format!("{:p}", Arc::as_ptr(seat.shared))),
+        ["hook", name] => hooks_with_info::set(seat.shared, name).map(|()| String::new()),
+        ["hooked"] => Ok(hooks_with_info::take_log()),
         ["clauses", low, high] => Ok(clauses(number(low) as u32, number(high) as u32)),
         ["witness", folder, ref walks @ ..] => journal_of_heap(seat.shared, folder, walks),
         ["witnessed"] => known(seat.shared.witness.is_done()),
@@ -105,6 +107,10 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
         ["thread"] => {
             let started = own_thread::start(seat.shared, |shared| prompt_at(shared, "Thread"));
             started.ok().map(|()| String::new())
+        }
+        ["give", what] => {
+            let raw = seat.shared.loaded.get().ok_or(HResult::E_UNEXPECTED)?.raw();
+            seat.shared.parameters.give(raw, what).map(|()| String::new())
         }
         ["next"] => next(seat.snapshot.as_mut().ok_or(HResult::E_UNEXPECTED)?),
         ["rest"] => rest(seat.snapshot.take().ok_or(HResult::E_UNEXPECTED)?),
@@ -198,6 +204,12 @@ fn looked_up(loaded: &Loaded, words: &[&str]) -> Result<String, HResult> {
         ["body", function] => {
             let function = FunctionId(number(function) as usize);
             either!(loaded, info => same_body_again(info, function)).map(|()| String::new())
+        }
+        ["rejit" | "revert", function, ..] => {
+            let function = FunctionId(number(function) as usize);
+            let found = either!(loaded, info => info.get_function_info2(function))?;
+            let asked = rejit::ask(loaded.raw(), words, (found.module.0, found.token.0));
+            asked.unwrap_or(Err(HResult::E_INVALIDARG)).map(|status| format!("{:#x}", status.0))
         }
         ["listen", keywords] => {
             let runtime = "Microsoft-Windows-DotNETRuntime".to_owned();

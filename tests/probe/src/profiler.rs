@@ -4,8 +4,8 @@ use crate::orders::prompt;
 use crate::seat::Seat;
 use crate::shared::{Loaded, Shared};
 use corprof::{
-    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, HandleId, Info, Loading, ModuleId,
-    ObjectId, ProfilerCallback, ProviderId, RootFlags, RootKind, Startup, ThreadId,
+    Alive, Attached, CallbackToken, ClassId, FunctionId, GcReason, Guid, HResult, HandleId, Info, Loading, MethodToken,
+    ModuleId, ObjectId, ProfilerCallback, ProviderId, RejitId, RootFlags, RootKind, Startup, ThreadId, sys,
 };
 use std::sync::Arc;
 
@@ -42,12 +42,16 @@ impl Probe {
 
     /// Logs a callback; blocks as long as the test wants, if requested.
     fn shown(&self, slot: &str, id: usize) {
+        self.answered(slot, id);
+    }
+
+    /// The same; returns the test's code.
+    fn answered(&self, slot: &str, id: usize) -> HResult {
         // The runtime does not wait for every callback: this object may be freed before the test lets it return.
         let shared = Arc::clone(&self.shared);
         shared.journal.note(slot, id);
-        if shared.journal.is_held(slot) {
-            prompt(Seat::take(&shared, &format!("{slot} {id:#x}"), &[]));
-        }
+        let is_held = shared.journal.is_held(slot);
+        if is_held { prompt(Seat::take(&shared, &format!("{slot} {id:#x}"), &[])) } else { HResult::S_OK }
     }
 }
 
@@ -114,6 +118,24 @@ impl ProfilerCallback for Probe {
 
     fn dynamic_method_jit_compilation_finished(&self, function: FunctionId, _: HResult, _: bool) {
         self.shown("DynamicMethodJITCompilationFinished", function.0);
+    }
+
+    fn rejit_parameters(
+        &self,
+        module: ModuleId,
+        method: MethodToken,
+        control: *mut sys::ICorProfilerFunctionControl,
+    ) -> Result<(), HResult> {
+        self.shared.parameters.are_asked(module.0, method.0, control);
+        self.answered("GetReJITParameters", method.0 as usize).ok()
+    }
+
+    fn rejit_compilation_finished(&self, _: FunctionId, _: RejitId, status: HResult, _: bool) {
+        self.shown("ReJITCompilationFinished", status.0 as u32 as usize);
+    }
+
+    fn rejit_error(&self, _: ModuleId, _: MethodToken, _: FunctionId, status: HResult) {
+        self.shown("ReJITError", status.0 as u32 as usize);
     }
 
     fn thread_created(&self, thread: ThreadId) {

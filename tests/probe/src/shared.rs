@@ -1,6 +1,7 @@
 //! State shared by the probe's callbacks and threads: Info, the log of callbacks, the recorder of a heap, the test's socket.
 
 use crate::journal::Journal;
+use crate::rejit::Parameters;
 use crate::witness::Witness;
 use corprof::{Alive, Attached, HeapView, Info, Startup, sys};
 use std::path::PathBuf;
@@ -41,6 +42,8 @@ pub struct Shared {
     pub loaded: OnceLock<Loaded>,
     /// The recorder of a heap.
     pub witness: Witness,
+    /// What the runtime asks for before it compiles a method again.
+    pub parameters: Parameters,
     /// The test's socket.
     pub socket: OnceLock<PathBuf>,
 }

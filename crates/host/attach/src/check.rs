@@ -331,7 +331,17 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntr
         .runtime()
         .and_then(|runtime| runtime.version)
         .is_none_or(|version| version.major >= FIRST_WITH_ROOM_BESIDE);
-    match (others.is_empty(), has_room && requirements.slot == Slot::Beside) {
+    let is_beside = has_room && requirements.slot == Slot::Beside;
+    if others.is_empty() && maps.iter().any(|mapping| mapping.path.starts_with(TRACER_PAGE)) {
+        return match is_beside {
+            true => Subject::ProfilerSlot.noted("Remora's own tracer is in it, inert", [Remedy::Nothing]),
+            false => Subject::ProfilerSlot.failed(
+                "taken by Remora's own tracer, which is inert, and which .NET does not detach",
+                [Remedy::UseEventPipe, Remedy::Restart],
+            ),
+        };
+    }
+    match (others.is_empty(), is_beside) {
         (false, false) => Subject::ProfilerSlot.failed(format!("taken by {}", others.join(", ")),
             [Remedy::UseEventPipe, Remedy::RestartWithoutProfiler],
         ),
@@ -347,6 +357,9 @@ fn profiler_slot(process: &Process, requirements: &Requirements, maps: &[MapEntr
         },
     }
 }
+
+/// The page of a tracer that an earlier trace left.
+const TRACER_PAGE: &str = "/memfd:remora-tracer";
 
 /// Libraries of other profilers mapped in `process`, as far as visible.
 pub fn loaded_profilers(process: &Process) -> Vec<String> {

@@ -61,7 +61,8 @@ pub use hresult::HResult;
 pub use libc_kind::Libc;
 pub use memory::{Bound, Room, own_room};
 pub use placement::{
-    MUSL_SUFFIX, Placed, STAYING_SUFFIX, Swept, place_library, place_library_that_may_stay, place_socket, sweep,
+    MUSL_SUFFIX, Placed, STAYING_SUFFIX, Swept, TRACER_SUFFIX, place_library, place_library_that_may_stay,
+    place_socket, place_tracer, sweep, sweep_unused,
 };
 pub use process::{Process, ends_soon};
 pub use program::{Fate, Program};

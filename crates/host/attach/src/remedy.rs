@@ -108,6 +108,10 @@ pub enum Remedy {
     DetachOthers,
     /// Start the program without one of the profilers that its environment names.
     FreeStartupSlot,
+    /// No main profiler in the environment.
+    FreeMainSlot,
+    /// Only one recorder for a command.
+    LeaveOneRecorderOut,
     /// Attach as a notification-only profiler.
     AttachNotificationOnly,
     /// For profiler authors: the profiler's defect.

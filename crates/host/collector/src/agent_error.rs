@@ -52,6 +52,7 @@ pub(crate) fn words(error: AgentError) -> String {
             format!("a resource of the agent is still in use: {}", kind.unwrap_or(&"unknown"))
         }
         Code::NotClosedAfterPanic => "the agent panicked and could not close every resource".into(),
+        Code::HooksRefused => format!("the runtime refused the hooks for entries and exits of methods: {}", hresult()),
         Code::NotSupported => "the library was not built for this task".into(),
     }
 }

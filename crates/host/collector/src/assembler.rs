@@ -2,9 +2,10 @@
 
 use crate::names::Names;
 use crate::scaling::Used;
+use crate::symbol_files::NoSymbols;
 use remora_profile::{
-    CodeKind, FrameIx, GC, LOCK_WAIT, LossCause, NumberMap, Profile, Sample, StackIx, State, Thread, ThreadIx,
-    WAITING_FOR_CPU,
+    CodeKind, FrameIx, GC, INCOMPLETE, LOCK_WAIT, LossCause, NumberMap, Profile, Sample, StackIx, State, TRUNCATED,
+    Thread, ThreadIx, Thrown, WAITING_FOR_CPU,
 };
 use remora_wire::{Foreign, Message, Place, sample_flags};
 use std::collections::HashMap;
@@ -14,8 +15,11 @@ use std::time::Instant;
 /// otherwise overflow the sum of weights, and the recording could not be read again.
 pub(crate) const MOST_TIME: u64 = 1 << 62;
 
-/// Replaces the outer frames of a stack cut at the depth limit.
-const TRUNCATED: &str = "[truncated]";
+/// The type of an exception whose class is not known.
+const UNKNOWN_TYPE: &str = "[unknown exception]";
+
+/// Managed methods of the runtime that find the handler of an exception (.NET 9 and later).
+const CARRIERS: [&str; 2] = ["System.Runtime.EH.", "System.Runtime.StackFrameIterator."];
 
 /// The flags of a thread off the CPU.
 const OFF_CPU: u8 = sample_flags::BLOCKED | sample_flags::RUNNABLE;
@@ -95,6 +99,11 @@ impl Assembler {
         files.note().into_iter().chain(files.notes_on_symbols()).collect()
     }
 
+    /// The assemblies whose lines are missing, and why.
+    pub fn without_lines(&self) -> Vec<(String, NoSymbols)> {
+        self.names.files.without_lines()
+    }
+
     /// Managed frames in all samples, and how many of them have a name. Frames that may be managed code count as unnamed.
     ///
     /// The agent describes addresses as native when the runtime's lookup failed, and counts these failures. At most that many native
@@ -132,6 +141,7 @@ impl Assembler {
                 self.sample(thread, time, weight, flags, &addresses);
             }
             Message::Repeat { thread, time, weight } => self.repeat(thread, time, weight),
+            Message::Thrown { thread, time, class, addresses, .. } => self.thrown(thread, time, class, &addresses),
             // Only for snapshots, never for recordings.
             Message::ModuleId { .. } | Message::FunctionId { .. } => self.profile.loss.lose(LossCause::Damaged, 1),
         }
@@ -181,7 +191,9 @@ impl Assembler {
         if let Some(purpose) = purpose.filter(|_| calls > 0) {
             frames.insert(calls, self.profile.marker(purpose));
         }
-        let cut = (flags & sample_flags::TRUNCATED != 0).then(|| self.profile.marker(TRUNCATED));
+        let cut = [(sample_flags::TRUNCATED, TRUNCATED), (sample_flags::BROKEN, INCOMPLETE)];
+        let cut = cut.into_iter().find(|(flag, _)| !frames.is_empty() && flags & flag != 0);
+        let cut = cut.map(|(_, mark)| self.profile.marker(mark));
         let waits = (flags & sample_flags::RUNNABLE != 0).then(|| self.profile.marker(WAITING_FOR_CPU));
         let from_root = cut.into_iter().chain(frames.into_iter().rev()).chain(waits);
         let Some(stack) = self.profile.stack_from_root(from_root) else {
@@ -193,6 +205,25 @@ impl Assembler {
         // The thread did not run during later repeats of this stack.
         self.last.insert(thread, (stack, State::Blocked));
         self.add(Sample { time, thread, stack, weight, state });
+    }
+
+    /// Native frames above the method that threw, and the runtime's managed ones, only carry the exception.
+    fn thrown(&mut self, thread: u32, time: u64, class: Option<u32>, addresses: &[u64]) {
+        let thread = self.thread(thread);
+        let known: Vec<Known> = addresses.iter().map(|address| self.known(*address)).collect();
+        let carries = |known: &&Known| known.kind != Kind::Managed || self.carries_exceptions(known.frame);
+        let frames: Vec<FrameIx> = known.iter().skip_while(carries).map(|known| known.frame).collect();
+        let name = class.and_then(|class| self.names.type_name(class)).map(|(name, _)| name);
+        let exception = self.profile.string(name.as_deref().unwrap_or(UNKNOWN_TYPE));
+        if let Some(stack) = self.profile.stack_from_root(frames.into_iter().rev()) {
+            let time = time.saturating_sub(self.started);
+            self.profile.add_thrown(Thrown { time, thread, exception, stack });
+        }
+    }
+
+    fn carries_exceptions(&self, frame: FrameIx) -> bool {
+        let name = self.profile.text(self.profile.frame_at(frame).name);
+        CARRIERS.iter().any(|start| name.starts_with(start))
     }
 
     fn repeat(&mut self, thread: u32, time: u64, weight: u64) {
@@ -318,6 +349,22 @@ mod tests {
         assert_eq!(weights, [1 << 61, 1 << 61]);
         assert_eq!(assembler.profile.loss.lost, [(LossCause::Damaged, 2)]);
         assert_eq!(assembler.profile.loss.delivered, 2);
+    }
+
+    #[test]
+    fn a_stack_without_its_outer_frames_begins_with_a_mark() {
+        let root = |flags: u8| {
+            let mut assembler = assembler();
+            let message = Message::Sample { thread: 1, time: 1, weight: 1, flags, addresses: vec![1, 2] };
+            assembler.take((&message.encode()).into());
+            let profile = &assembler.profile;
+            let outermost = profile.walk(profile.samples()[0].stack).last().expect("a frame");
+            profile.text(profile.frame_at(outermost).name).to_owned()
+        };
+        assert_eq!(root(sample_flags::TRUNCATED), TRUNCATED);
+        assert_eq!(root(sample_flags::BROKEN | sample_flags::BLOCKED), INCOMPLETE);
+        // A caller is missing in the middle only.
+        assert_eq!(root(sample_flags::CALLERS_UNKNOWN), root(0));
     }
 
     #[test]

@@ -18,8 +18,13 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// Places in the trees of a trace: 64 MiB.
+const NODES: usize = 1 << 20;
+
 /// How long the agent may take to connect after the runtime has accepted the attach.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout for a tracer that has answered until its hooks are set: it measures them by thousands of calls, on a machine that may be busy.
+const HOOKS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often to check whether the target has ended, while waiting for its agent.
 const INTERVAL: Duration = Duration::from_millis(40);
@@ -49,7 +54,7 @@ pub(crate) fn attach_agent(
 pub(crate) struct Prepared {
     pub(crate) memory: SharedMemory,
     pub(crate) listener: UnixListener,
-    socket: Placed,
+    pub(crate) socket: Placed,
     pub(crate) library: Placed,
     pub(crate) config: Config,
 }
@@ -68,12 +73,17 @@ impl Prepared {
     /// # Errors
     /// Nothing stays.
     pub(crate) fn of(process: &Process, library: &[u8], task: Task) -> Result<Prepared, Error> {
-        let memory = SharedMemory::new(task == Task::HeapTracking)?;
+        let memory = match task {
+            Task::Tracing { arguments } => SharedMemory::of_calls(NODES, arguments),
+            _ => SharedMemory::new(task == Task::HeapTracking),
+        }?;
         let (listener, socket) = remora_attach::place_socket(process)?;
         let library = match task {
             // On musl this library stays mapped like any other. It occupies no profiler slot, so its name must not be that of a placeholder.
             Task::CallbackCheck if is_on_musl(process) => remora_attach::place_library(process, library),
-            Task::Placeholder | Task::CallbackCheck => remora_attach::place_library_that_may_stay(process, library),
+            Task::Placeholder | Task::CallbackCheck | Task::Tracing { .. } => {
+                remora_attach::place_library_that_may_stay(process, library)
+            }
             _ => remora_attach::place_library(process, library),
         }?;
         let config = Config { nonce: nonce()?, socket_path: socket.target_path.to_string(), task };
@@ -273,8 +283,22 @@ pub(crate) fn welcome(control: &mut Control, memory: &SharedMemory, table: Optio
 }
 
 /// Waits until the agent reports that sampling has begun.
-fn start(control: &mut Control, facts: &mut Facts, target: &Target) -> Result<Started, Error> {
-    match control.receive_until(Instant::now() + HELLO_TIMEOUT)? {
+pub(crate) fn start(control: &mut Control, facts: &mut Facts, target: &Target) -> Result<Started, Error> {
+    start_within(HELLO_TIMEOUT, control, facts, target)
+}
+
+/// Waits until the tracer reports that its hooks are set.
+pub(crate) fn start_of_hooks(control: &mut Control, target: &Target) -> Result<Started, Error> {
+    start_within(HOOKS_TIMEOUT, control, &mut Facts::default(), target)
+}
+
+fn start_within(
+    timeout: Duration,
+    control: &mut Control,
+    facts: &mut Facts,
+    target: &Target,
+) -> Result<Started, Error> {
+    match control.receive_until(Instant::now() + timeout)? {
         Received::Message(FromAgent::Started { signal, thread, time, engine, .. }) => {
             facts.signal = (signal != 0).then_some(signal);
             facts.agent_threads = vec![AgentThread { id: thread, start_time: None }];
@@ -293,7 +317,7 @@ fn start(control: &mut Control, facts: &mut Facts, target: &Target) -> Result<St
         Received::Message(FromAgent::Failed(error)) => Err(Error::of_the_agent(error)),
         Received::Message(other) => Err(Error::AgentRefused(format!("it answered out of turn: {other:?}"))),
         Received::HungUp => Err(Error::TargetEnded),
-        Received::Nothing => Err(Error::NoHello(HELLO_TIMEOUT.as_secs())),
+        Received::Nothing => Err(Error::NoHello(timeout.as_secs())),
     }
 }
 
@@ -307,7 +331,8 @@ pub(crate) fn can_stand_beside(process: &Process) -> bool {
     process.runtime().and_then(|runtime| runtime.version).is_some_and(|version| version.major >= 6)
 }
 
-pub(crate) fn shown_runtime(process: &Process) -> String {
+/// The runtime's displayed name: `.NET 8.0.4`.
+pub fn shown_runtime(process: &Process) -> String {
     let Some(version) = process.runtime().and_then(|runtime| runtime.version) else { return ".NET".into() };
     if version.major < 5 { format!(".NET Core {version}") } else { format!(".NET {version}") }
 }

@@ -234,4 +234,21 @@ mod tests {
         let read: Vec<usize> = std::iter::from_fn(|| classes.read_ahead().then_some(classes.read_ahead)).collect();
         assert_eq!(read, (1..=MOST_AHEAD).collect::<Vec<_>>());
     }
+
+    #[test]
+    fn gch_06_how_many_files_were_read_for_questions_is_known_until_these_are_sent() {
+        let mut classes = Classes::new(Names::new(Files::of_ourselves()), Methods::new(Files::of_ourselves()));
+        for index in 0..3 {
+            classes.message(Message::Module { index, path: format!("/nowhere/{index}.dll"), mvid: None });
+            classes.message(Message::ModuleId { id: u64::from(index) + 1, since: 0, index: Some(index) });
+        }
+        let memory = SharedMemory::new(true).expect("a memfd");
+        let mut read = Vec::new();
+        while classes.ask_on(&memory, false) {
+            read.push(classes.statics.files());
+        }
+        assert_eq!(read, [Some((1, 3)), Some((2, 3)), Some((3, 3))]);
+        assert!(classes.ask_on(&memory, true));
+        assert_eq!(classes.statics.files(), None);
+    }
 }

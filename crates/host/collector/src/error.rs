@@ -67,6 +67,14 @@ pub enum Error {
     /// The environment names both a main and a notification-only profiler, and a process loads no third one at its start.
     #[error("the environment already has the runtime load other profilers at its start, main and notification-only")]
     StartupSlotsTaken,
+    /// The environment names a main profiler, and only a main profiler can trace.
+    #[error(
+        "the environment already has the runtime load a main profiler at its start, and only that one may have hooks"
+    )]
+    MainSlotTaken,
+    /// The environment is that of a command which another recorder has started.
+    #[error("another `remora` has started this one, and has the runtime load its own agent")]
+    AnotherRecorder,
     /// The target ended during the attach.
     #[strum(serialize = "process-ended")]
     #[error("the target ended while the agent was attaching")]
@@ -107,6 +115,8 @@ impl Error {
             Error::AgentRefused(_) => vec![Remedy::UseEventPipe],
             Error::Inert(_) => vec![Remedy::RepeatCommand, Remedy::UseEventPipe],
             Error::StartupSlotsTaken => vec![Remedy::FreeStartupSlot],
+            Error::MainSlotTaken => vec![Remedy::FreeMainSlot],
+            Error::AnotherRecorder => vec![Remedy::LeaveOneRecorderOut],
             Error::Count(_) | Error::CountUnseen(_) => vec![Remedy::AttachOnceMore],
         }
     }

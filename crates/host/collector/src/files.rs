@@ -1,7 +1,7 @@
 //! Reads files as the target sees them: through its root directory, so that paths in containers and chroots resolve.
 
 use crate::bundle::Executable;
-use crate::symbol_files::{Candidate, Fit, SymbolFiles};
+use crate::symbol_files::{Candidate, NoSymbols, SymbolFiles};
 use remora_attach::proc::Proc;
 use remora_attach::{Program, TargetPath};
 use remora_symbols::{
@@ -39,6 +39,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The vDSO's name among the mappings, and its maximum size.
 const VDSO: &str = "[vdso]";
 const LARGEST_VDSO: usize = 1 << 20;
+
+/// The error at opening a file without content.
+const EMPTY: i32 = rustix::io::Errno::NODATA.raw_os_error();
 
 /// The magic number of an ELF file.
 const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
@@ -236,6 +239,11 @@ impl Files {
         self.symbols.notes()
     }
 
+    /// The assemblies without lines, of all readers.
+    pub(crate) fn without_lines(&self) -> Vec<(String, NoSymbols)> {
+        self.symbols.without_lines()
+    }
+
     fn read(&self, path: &TargetPath) -> Option<Vec<u8>> {
         self.rest(self.program.as_ref()?.open(path).ok()?, Vec::new())
     }
@@ -259,19 +267,27 @@ impl Files {
     fn managed_image(&self, path: &TargetPath, bytes: Vec<u8>) -> Option<Arc<ManagedImage>> {
         let decode = |bytes: &[u8]| {
             let mut image = ManagedImage::parse(bytes).ok()?;
-            let has_pdb = image.use_embedded_pdb().unwrap_or(false);
-            Some((image, has_pdb))
+            let embedded = image.use_embedded_pdb();
+            Some((image, embedded))
         };
-        let (mut image, has_pdb) = self.budget.decode(|| decode(&bytes))?;
-        if !has_pdb {
+        let (mut image, embedded) = self.budget.decode(|| decode(&bytes))?;
+        if embedded != Ok(true) {
             // Without a PDB there are names but no lines.
             let (names, paths) = (image.pdb_names(path), image.pdb_paths(path));
-            self.symbols.find(&names, paths, |candidate| {
+            let found = self.symbols.find(&names, paths, |candidate| {
                 self.fit(candidate, |bytes| match image.use_pdb(bytes) {
                     Err(SymbolError::PdbMismatch) => Ok(false),
                     used => used.map(|()| true),
                 })
             });
+            if let Err(not_found) = found {
+                let why = match embedded {
+                    _ if image.code_view().is_none() => NoSymbols::NotBuilt,
+                    Err(error) => not_found.why.max(no_symbols(&error)),
+                    Ok(_) => not_found.why,
+                };
+                self.symbols.lacks_lines(path.file_name(), why);
+            }
         }
         if image.pdb().is_some() {
             self.budget.decode(|| image.find_locks(&bytes));
@@ -286,20 +302,37 @@ impl Files {
         let bytes = self.native_bytes(entry)?;
         let mut image = self.budget.decode(|| ElfImage::parse(bytes)).ok()?;
         let (names, paths) = (image.debug_file_names(&entry.path), image.debug_file_paths(&entry.path));
-        self.symbols.find(&names, paths, |candidate| self.fit(candidate, |bytes| image.add_debug_file(bytes)));
+        let found =
+            self.symbols.find(&names, paths, |candidate| self.fit(candidate, |bytes| image.add_debug_file(bytes)));
+        if let Err(not_found) = found {
+            self.symbols.lacks_names(&not_found);
+        }
         Some(image)
     }
 
     /// Reads and decodes a file with symbols; `decode` returns whether it is of the right build.
-    fn fit(&self, candidate: &Candidate, decode: impl FnOnce(Vec<u8>) -> Result<bool, SymbolError>) -> Fit {
-        let bytes = match candidate.open(self.program.as_ref()) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Fit::Refused,
-            opened => opened.ok().and_then(|file| self.rest(file, Vec::new())),
-        };
-        match bytes.map(|bytes| self.budget.decode(|| decode(bytes))) {
-            Some(Ok(true)) => Fit::Fits,
-            Some(Ok(false)) => Fit::OtherBuild,
-            Some(Err(_)) | None => Fit::Unusable,
+    fn fit(
+        &self,
+        candidate: &Candidate,
+        decode: impl FnOnce(Vec<u8>) -> Result<bool, SymbolError>,
+    ) -> Result<(), NoSymbols> {
+        let file = candidate.open(self.program.as_ref()).map_err(|error| match error.kind() {
+            _ if error.raw_os_error() == Some(EMPTY) => NoSymbols::Damaged,
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => NoSymbols::Missing,
+            // No right to it, or a pipe, a directory, a device, a circle of links.
+            _ => NoSymbols::Refused,
+        })?;
+        let mut head = [0; 4];
+        file.read_exact_at(&mut head, 0).map_err(|_| NoSymbols::Damaged)?;
+        // Another file may be large, and would be read for nothing.
+        if !SYMBOL_FILES.contains(&head) {
+            return Err(NoSymbols::Damaged);
+        }
+        let bytes = self.rest(file, Vec::new()).ok_or(NoSymbols::TooLarge)?;
+        match self.budget.decode(|| decode(bytes)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(NoSymbols::OtherBuild),
+            Err(error) => Err(no_symbols(&error)),
         }
     }
 
@@ -313,6 +346,19 @@ impl Files {
             () if entry.deleted => self.read_elf(self.program.as_ref()?.open_mapped(entry).ok()?),
             () => self.read_elf(self.program.as_ref()?.open_path_of(entry).ok()?),
         }
+    }
+}
+
+/// The first bytes of portable PDBs, Windows PDBs and ELF files.
+const SYMBOL_FILES: [[u8; 4]; 3] = [*b"BSJB", *b"Micr", *b"\x7fELF"];
+
+/// What an error in a file with symbols means for the one who looks for them.
+fn no_symbols(error: &SymbolError) -> NoSymbols {
+    match error {
+        SymbolError::PdbMismatch => NoSymbols::OtherBuild,
+        SymbolError::PdbTooLarge => NoSymbols::TooLarge,
+        SymbolError::NotPortablePdb => NoSymbols::NotPortable,
+        _ => NoSymbols::Damaged,
     }
 }
 

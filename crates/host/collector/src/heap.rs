@@ -38,8 +38,47 @@ pub struct HeapProgress {
     pub bytes_in_all: u64,
     /// Maximum memory that the copy cost so far, bytes: pages that the target wrote to meanwhile, and the copy's own.
     pub extra_memory: Option<u64>,
+    /// After all objects: what the snapshot still waits for.
+    pub waits_for: Option<HeapWait>,
     /// Whether the snapshot has ended.
     pub ended: bool,
+}
+
+/// What a snapshot waits for once the copy has sent all objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeapWait {
+    /// The agent still describes the assemblies of the process.
+    Assemblies,
+    /// Remora reads the assemblies' files, for the static fields that they declare.
+    Files {
+        /// Number of files read.
+        read: usize,
+        /// Number of files to read.
+        all: usize,
+    },
+    /// The copy reads the static fields.
+    StaticFields,
+}
+
+/// When a snapshot ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Open,
+    /// The copy has ended, or has sent everything. The ring may still have its last records: a pass takes only some, if they take long.
+    OnceAllIsTaken,
+    /// Whatever still comes.
+    Now,
+}
+
+impl End {
+    /// Whether it has ended, after a pass that took so many records.
+    fn is_over(self, took: usize) -> bool {
+        match self {
+            End::Open => false,
+            End::OnceAllIsTaken => took == 0,
+            End::Now => true,
+        }
+    }
 }
 
 /// Facts about a snapshot beyond its stream.
@@ -148,15 +187,16 @@ impl HeapSession {
             };
             let is_walked = self.stream.beside.has_ended();
             took += usize::from(self.reports.described && self.classes.ask_on(&self.agent.memory, is_walked));
+            self.agent.memory.is_preparing_questions();
             if let Some(child) = self.reports.child.take() {
                 keep_child(&mut self.agent.facts, child);
                 self.cost.begins(child);
             }
             self.cost.look();
             self.agent.keep_deadlines(&mut self.deadlines, took > 0 || self.reports.milestones() > before);
-            let progress = self.progress();
+            let progress = HeapProgress { ended: self.end().is_over(took), ..self.progress() };
             let left = deadline.saturating_duration_since(Instant::now());
-            if progress.ended && took == 0 || left.is_zero() {
+            if progress.ended || left.is_zero() {
                 return Ok(progress);
             }
             // During the GC a CPU is idle here: most metadata that names need is read by its end.
@@ -202,12 +242,28 @@ impl HeapSession {
             bytes: counter(layout::HEAP_BYTES),
             bytes_in_all: counter(layout::HEAP_BYTES_IN_ALL),
             extra_memory: self.cost.most(),
-            ended: self.agent.reason_to_end().is_some()
-                || self.stream.left == 0
-                // The agent sends the modules' ids before it reports that the copy has ended. The copy's stream may have ended long before.
-                || self.reports.has_ended()
-                || self.stream.damaged
-                || self.stream.beside.has_ended() && self.reports.described && self.classes.statics.has_ended(),
+            waits_for: self.stream.beside.has_ended().then(|| self.waits_for()),
+            ended: false,
+        }
+    }
+
+    fn end(&self) -> End {
+        let has_all = self.stream.beside.has_ended() && self.reports.described && self.classes.statics.has_ended();
+        if self.agent.reason_to_end().is_some() || self.stream.left == 0 || self.stream.damaged {
+            End::Now
+        // The agent sends the modules' ids before it reports that the copy has ended. The copy's stream may have ended long before.
+        } else if self.reports.has_ended() || has_all {
+            End::OnceAllIsTaken
+        } else {
+            End::Open
+        }
+    }
+
+    fn waits_for(&self) -> HeapWait {
+        match (self.reports.described, self.classes.statics.files()) {
+            (false, _) => HeapWait::Assemblies,
+            (true, Some((read, all))) => HeapWait::Files { read, all },
+            (true, None) => HeapWait::StaticFields,
         }
     }
 
@@ -266,7 +322,7 @@ impl HeapSession {
         notes.extend(lost.map(|(which, what)| format!("{} {what}", counter(*which))));
         let has_all = !self.stream.beside.has_ended() || self.classes.statics.has_ended();
         notes.extend(
-            (!has_all).then(|| "not all static fields were read: the copy of the process waits for what is asked about them, and then ends".to_owned()),
+            (!has_all).then(|| "not all static fields were read: the copy of the process ended before".to_owned()),
         );
         notes.extend(self.classes.statics.notes());
         notes.extend(self.reports.walked.and_then(|status| how_it_ended(status, &self.agent.memory)));
@@ -326,5 +382,18 @@ impl Stream {
             }
         }
         took
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::End;
+
+    /// The command stopped when its time for a step was up, and static fields in the ring were lost.
+    #[test]
+    fn regression_a_snapshot_whose_copy_has_ended_goes_on_until_the_ring_is_empty() {
+        assert!(!End::OnceAllIsTaken.is_over(1));
+        assert!(End::OnceAllIsTaken.is_over(0));
+        assert!(End::Now.is_over(1) && !End::Open.is_over(0));
     }
 }

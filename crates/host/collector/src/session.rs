@@ -12,9 +12,10 @@ use crate::profiler_count::attach_agent_with_callbacks;
 use crate::rate;
 use crate::scaling::scale;
 use crate::shared_memory::SharedMemory;
+use crate::symbol_files::NoSymbols;
 use crate::unwinding::Unwinding;
 use crate::{Error, NotAttached, Startup};
-use remora_attach::{Process, TargetText};
+use remora_attach::{HResult, Process, TargetText};
 use remora_profile::{Event, LossCause, Meta, Profile};
 use remora_receipt::Facts;
 use remora_wire::{Foreign, FromAgent, Sampling, Task, ToAgent, layout};
@@ -79,6 +80,8 @@ pub struct Finished {
     pub facts: Facts,
     /// Managed frames in all samples, and how many of them have a name.
     pub managed_frames: (u64, u64),
+    /// The files of assemblies without lines, and why.
+    pub without_lines: Vec<(String, NoSymbols)>,
     /// From the attach request to the first sample, nanoseconds.
     pub first_sample: Option<u64>,
     /// Whether the target ended, or replaced its program with `exec`, before the agent had detached.
@@ -95,6 +98,19 @@ pub struct Session {
     words: Foreign<Vec<u64>>,
     /// Whether the frequency was changed meanwhile: the real rate then has nothing to be compared with.
     frequency_changed: bool,
+    /// The last answer about exceptions that was not taken yet.
+    exceptions: Option<WatchesExceptions>,
+}
+
+/// The agent's answer to [`Session::watch_exceptions`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchesExceptions {
+    /// They are recorded from now on.
+    On,
+    /// They are not recorded any more.
+    Off,
+    /// The runtime refused the change, with this HRESULT.
+    Refused(HResult),
 }
 
 impl Session {
@@ -119,7 +135,7 @@ impl Session {
         options: &Options,
         known: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Startup, Error> {
-        Startup::prepare(ourselves, library, task(options), known)
+        Startup::prepare(ourselves, library, task(options), &[], known)
     }
 
     /// Begins to record the process of [`Startup::process`], before its first managed code.
@@ -149,7 +165,14 @@ impl Session {
         files.refresh_maps();
         let assembler = Assembler::new(Profile::new(meta), Names::new(files), began.time);
         agent.limit = Some(MemoryLimit::quarter());
-        Ok(Session { agent, assembler, unwinding, words: Foreign::default(), frequency_changed: false })
+        Ok(Session {
+            agent,
+            assembler,
+            unwinding,
+            words: Foreign::default(),
+            frequency_changed: false,
+            exceptions: None,
+        })
     }
 
     /// Takes new data, and waits at most `timeout`. Call it repeatedly while recording.
@@ -184,6 +207,16 @@ impl Session {
         self.agent.control.send(&ToAgent::SetFrequency(hertz));
     }
 
+    /// Begins or ends to record thrown exceptions. [`Session::exceptions_answer`] has the effect.
+    pub fn watch_exceptions(&mut self, watches: bool) {
+        self.agent.control.send(&ToAgent::WatchExceptions(watches));
+    }
+
+    /// The agent's last answer to [`Session::watch_exceptions`], once.
+    pub fn exceptions_answer(&mut self) -> Option<WatchesExceptions> {
+        self.exceptions.take()
+    }
+
     /// Stops sampling, detaches, waits until the library is unmapped, and closes the loss account. The wait is bounded, and short if the
     /// caller is in a hurry. An error on the way is part of the result, beside the profile and the facts about leftovers.
     pub fn detach(mut self, hurried: impl Fn() -> bool) -> Finished {
@@ -209,8 +242,17 @@ impl Session {
     }
 
     fn listen(&mut self) {
-        let notes = &mut self.assembler.profile.meta.notes;
-        self.agent.listen(|message| keep_note(notes, said(message)));
+        let Session { agent, assembler, exceptions, .. } = self;
+        let meta = &mut assembler.profile.meta;
+        agent.listen(|message| match message {
+            FromAgent::WatchesExceptions { watches, code } => {
+                *exceptions = Some(answer(watches, code));
+                if watches {
+                    meta.exceptions.get_or_insert(0);
+                }
+            }
+            message => keep_note(&mut meta.notes, said(message)),
+        });
     }
 
     fn progress(&mut self) -> Progress {
@@ -247,6 +289,9 @@ impl Session {
             (false, cut) => cut.map(|_| LossCause::CutShort),
         };
         account::close(&mut profile.loss, counter, early_end);
+        // Whatever the agent counts, those are there.
+        let there = profile.thrown().len() as u64;
+        profile.meta.exceptions = profile.meta.exceptions.map(|_| counter(layout::THROWN).max(there));
         let mut notes = account::notes(counter, self.agent.leaving.unwrap_or_default().early_unloads);
         if !self.frequency_changed {
             notes.extend(rate::notes(profile, counter));
@@ -262,6 +307,7 @@ impl Session {
         Finished {
             first_sample: self.assembler.first_sample.map(|time| time.saturating_sub(self.agent.requested)),
             managed_frames: self.assembler.managed_frames(counter(layout::FAILED_LOOKUPS)),
+            without_lines: self.assembler.without_lines(),
             profile: self.assembler.profile,
             facts: self.agent.facts,
             target_ended: self.agent.target_ended,
@@ -288,6 +334,14 @@ fn take(
         took += 1;
     }
     took
+}
+
+fn answer(watches: bool, code: u32) -> WatchesExceptions {
+    match (code, watches) {
+        (0, true) => WatchesExceptions::On,
+        (0, false) => WatchesExceptions::Off,
+        (code, _) => WatchesExceptions::Refused(HResult(code)),
+    }
 }
 
 /// A note, if the message is about a failure.

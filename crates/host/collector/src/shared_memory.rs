@@ -5,6 +5,7 @@
 use crate::Error;
 use crate::limits::Allowance;
 use memmap2::MmapRaw;
+use remora_call_table::{Table, layout as call_table};
 use remora_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Ring};
 use remora_wire::{Foreign, MEMORY_NAME, layout};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
@@ -25,13 +26,27 @@ impl SharedMemory {
     /// # Errors
     /// [`Error::SharedMemory`]: not enough memory, or no memfd (kernel before 3.17).
     pub fn new(is_watched: bool) -> Result<SharedMemory, Error> {
-        let bytes = layout::size_in_bytes(is_watched, HEADER_WORDS) as u64;
+        SharedMemory::of(layout::size_in_bytes(is_watched, HEADER_WORDS), layout::MAGIC)
+    }
+
+    /// Creates the memory for a trace of calls, with or without room for their arguments.
+    ///
+    /// # Errors
+    /// As for [`SharedMemory::new`].
+    pub fn of_calls(nodes: usize, has_values: bool) -> Result<SharedMemory, Error> {
+        let memory = SharedMemory::of(call_table::size_in_bytes(nodes, has_values), call_table::MAGIC)?;
+        memory.words()[call_table::HAS_VALUES].store(has_values.into(), Ordering::SeqCst);
+        Ok(memory)
+    }
+
+    fn of(bytes: usize, magic: u64) -> Result<SharedMemory, Error> {
+        let bytes = bytes as u64;
         let descriptor = memfd_create(MEMORY_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         fallocate(&descriptor, FallocateFlags::empty(), 0, bytes)?;
         fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let mapping = MmapRaw::map_raw(&descriptor).map_err(Error::SharedMemory)?;
         let memory = SharedMemory { mapping, descriptor };
-        memory.words()[layout::WORD_MAGIC].store(layout::MAGIC, Ordering::SeqCst);
+        memory.words()[layout::WORD_MAGIC].store(magic, Ordering::SeqCst);
         Ok(memory)
     }
 
@@ -44,9 +59,19 @@ impl SharedMemory {
         all[layout::STATICS_ASKED].store(questions.len() as u64 + 1, Ordering::Release);
     }
 
+    /// A sign of life for the copy, which waits for the questions: files are still read for them.
+    pub fn is_preparing_questions(&self) {
+        self.words()[layout::STATICS_PREPARED].fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Maximum number of words for questions.
     pub fn room_for_questions() -> usize {
         layout::questions(HEADER_WORDS).len()
+    }
+
+    /// The memory as a table of calls.
+    pub(crate) fn calls(&self) -> Option<Table<'_>> {
+        Table::new(self.words())
     }
 
     /// The descriptor for the agent.

@@ -5,10 +5,13 @@
 use crate::attach::{Asking, Prepared, Started, hear, monotonic, slot, welcome};
 use crate::attached_agent::AttachedAgent;
 use crate::control::Control;
+use crate::shared_memory::SharedMemory;
 use crate::target::Target;
+use crate::tracing::Tracing;
 use crate::{Error, NotAttached};
-use remora_attach::Process;
-use remora_wire::{CLSID_NOTIFICATION, STARTUP_LIMIT, STARTUP_VARIABLE, StartupOrder, Task, class_text};
+use remora_attach::{Placed, Process, sweep_unused};
+use remora_wire::{CLSID_NOTIFICATION, CLSID_TRACER, STARTUP_LIMIT, STARTUP_VARIABLE, StartupOrder, Task, class_text};
+use rustix::net::{Shutdown, shutdown};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -37,21 +40,31 @@ pub struct Startup {
 }
 
 impl Startup {
-    /// Places library and socket for a command that this process will start. `known` are the variables that the command gets otherwise.
+    /// Places library and socket for a command that this process will start. `known` are the variables that the command gets otherwise, `more`
+    /// those that only the runtime's start needs.
     pub(crate) fn prepare(
         ourselves: &Process,
         library: &[u8],
         task: Task,
+        more: &[(&'static str, &str)],
         known: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Startup, Error> {
         let known = |name: &str| known(name).filter(|value| !value.is_empty());
-        let class = class_text(CLSID_NOTIFICATION);
+        let is_tracer = matches!(task, Task::Tracing { .. });
+        let class = class_text(if is_tracer { CLSID_TRACER } else { CLSID_NOTIFICATION });
         let beside = known(MAIN[0]).is_some_and(|value| is_on(&value));
-        // Of another recorder that starts the same process.
-        let is_ours = known(MAIN[1]).is_some_and(|value| value == *class);
-        if beside && (is_ours || known(BESIDE).is_some()) {
+        if known(STARTUP_VARIABLE).is_some() {
+            return Err(Error::AnotherRecorder);
+        }
+        // Only a main profiler may have hooks, and there is one.
+        if beside && is_tracer {
+            return Err(Error::MainSlotTaken);
+        }
+        if beside && known(BESIDE).is_some() {
             return Err(Error::StartupSlotsTaken);
         }
+        // A recorder that was killed before its command had a runtime left its files. What cannot be removed now is for `remora detach`.
+        let _ = sweep_unused(ourselves);
         let prepared = Prepared::of(ourselves, library, task)?;
         let path = prepared.library.target_path.to_string();
         if beside && path.contains([';', '=']) {
@@ -63,6 +76,7 @@ impl Startup {
             true => vec![(BESIDE, format!("{path}={class};").into()), (BESIDE_SWITCH, "1".into())],
             false => MAIN.into_iter().zip(["1".into(), class.into(), path.into()]).collect(),
         };
+        variables.extend(more.iter().map(|(name, value)| (*name, OsString::from(value))));
         let before = |name: &str| known(name).and_then(|value| value.into_string().ok());
         let own_variables = variables.iter().map(|(name, _)| ((*name).to_owned(), before(name))).collect();
         let order = StartupOrder { config: prepared.config.encode(), own_variables };
@@ -85,7 +99,29 @@ impl Startup {
         };
         let peer = hear(&mut control, &self.prepared.config)?;
         (self.agent, self.heard) = (Some(control), Instant::now());
+        // The agent of another process must not wait for an answer. If this fails, it waits until the socket is closed.
+        let _ = shutdown(&self.prepared.listener, Shutdown::Both);
         peer.map(Some).ok_or(Error::Stranger(None))
+    }
+
+    /// The library's file, for other processes that the command starts with the same variables: the agent sets them back there. Dropping
+    /// it deletes the file.
+    pub fn split_library(&mut self) -> Placed {
+        self.prepared.library.split_file()
+    }
+
+    /// Lets the tracer begin.
+    ///
+    /// # Errors
+    /// [`Error::AgentRefused`]: the runtime refused the hooks. The program runs without them.
+    pub fn begin_tracing(self, process: &Process) -> Result<Tracing, Error> {
+        let mut agent = self.agent.ok_or(Error::TargetEnded)?;
+        Tracing::begin(self.prepared, process, &mut agent)
+    }
+
+    /// The memory, to be filled with orders.
+    pub(crate) fn memory(&self) -> &SharedMemory {
+        &self.prepared.memory
     }
 
     /// Lets the agent begin.

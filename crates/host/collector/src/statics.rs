@@ -53,6 +53,8 @@ pub(crate) struct Statics {
     pub(crate) reads_values: bool,
     /// Modules still to read, by id and index; `None` before the first.
     modules: Option<Vec<(u64, u32)>>,
+    /// Number of modules to read in all.
+    module_count: usize,
     questions: Vec<Question>,
     words: Vec<u64>,
     /// Static fields of modules read ahead.
@@ -86,6 +88,12 @@ impl Statics {
         self.has_ended
     }
 
+    /// Before the questions are sent: the number of modules read for them, and of all.
+    pub(crate) fn files(&self) -> Option<(usize, usize)> {
+        let left = self.modules.as_ref().map_or(0, Vec::len);
+        (!self.is_asked).then_some((self.module_count - left, self.module_count))
+    }
+
     /// The located fields.
     pub(crate) fn answers(&self) -> &[StaticAnswer] {
         &self.answers
@@ -116,6 +124,7 @@ impl Statics {
             let mut known: Vec<(u64, u32)> = known.collect();
             // `pop` takes them from the end: in the order of their descriptions.
             known.sort_by_key(|(_, index)| Reverse(*index));
+            self.module_count = known.len();
             known
         });
         match rest.pop() {

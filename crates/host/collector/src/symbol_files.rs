@@ -6,6 +6,7 @@
 use remora_attach::{Program, TargetPath, open_named_file};
 use remora_symbols::shortened;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -17,6 +18,7 @@ pub(crate) struct SymbolFiles {
     folders: Vec<PathBuf>,
     of_other_builds: Unused,
     refused: Unused,
+    without_lines: RefCell<BTreeMap<String, NoSymbols>>,
 }
 
 /// Files that were not used: the first path, and the number of all.
@@ -66,18 +68,34 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// Whether a file has the symbols that were sought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fit {
-    /// It has.
-    Fits,
-    /// They are those of another build.
-    OtherBuild,
-    /// It is there, perhaps, and may not be opened.
+/// Why no file has the symbols that were sought. Of several reasons the last one in this order says most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NoSymbols {
+    /// No candidate exists.
+    Missing,
+    /// The module was built without debug information, so that no PDB belongs to it.
+    NotBuilt,
+    /// Empty, truncated or no such file at all.
+    Damaged,
+    /// A Windows PDB, not a portable one.
+    NotPortable,
+    /// Too large, or all files together are.
+    TooLarge,
+    /// It may not be opened.
     Refused,
-    /// It is missing, too large, or no such file.
-    Unusable,
+    /// It is of another build.
+    OtherBuild,
 }
+
+/// The reason, and the first file for which it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotFound {
+    pub(crate) why: NoSymbols,
+    candidate: Option<Candidate>,
+}
+
+/// Maximum number of assemblies whose lines are missing. The target chooses how many it loads.
+const MOST_WITHOUT_LINES: usize = 4096;
 
 impl SymbolFiles {
     /// With these directories.
@@ -85,34 +103,46 @@ impl SymbolFiles {
         SymbolFiles { folders, ..SymbolFiles::default() }
     }
 
-    /// Tries the candidates until one fits: `names` in each of the user's directories, then `paths`. Returns whether one does.
+    /// Tries the candidates until one fits: `names` in each of the user's directories, then `paths`.
     pub(crate) fn find(
         &self,
         names: &[String],
         paths: Vec<TargetPath>,
-        mut fit: impl FnMut(&Candidate) -> Fit,
-    ) -> bool {
+        mut fit: impl FnMut(&Candidate) -> Result<(), NoSymbols>,
+    ) -> Result<(), NotFound> {
         let named = self.folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
         let candidates = named.map(Candidate::Named).chain(paths.into_iter().map(Candidate::InTarget));
-        let (mut first_other, mut first_refused) = (None, None);
+        let mut found = NotFound { why: NoSymbols::Missing, candidate: None };
         for candidate in candidates {
             match fit(&candidate) {
-                Fit::Fits => return true,
-                Fit::OtherBuild => {
-                    first_other.get_or_insert(candidate);
-                }
-                Fit::Refused => {
-                    first_refused.get_or_insert(candidate);
-                }
-                Fit::Unusable => {}
+                Ok(()) => return Ok(()),
+                Err(why) if why > found.why => found = NotFound { why, candidate: Some(candidate) },
+                Err(_) => {}
             }
         }
-        match (first_other, first_refused) {
-            (Some(other), _) => self.of_other_builds.add(&other),
-            (None, Some(refused)) => self.refused.add(&refused),
-            (None, None) => {}
+        Err(found)
+    }
+
+    /// Adds a native module whose debug file was not found, for the notes.
+    pub(crate) fn lacks_names(&self, not_found: &NotFound) {
+        match (&not_found.candidate, not_found.why) {
+            (Some(other), NoSymbols::OtherBuild) => self.of_other_builds.add(other),
+            (Some(refused), NoSymbols::Refused) => self.refused.add(refused),
+            _ => {}
         }
-        false
+    }
+
+    /// Adds an assembly whose PDB was not found.
+    pub(crate) fn lacks_lines(&self, assembly: &str, why: NoSymbols) {
+        let mut without_lines = self.without_lines.borrow_mut();
+        if without_lines.len() < MOST_WITHOUT_LINES {
+            without_lines.insert(shortened(assembly.to_owned()), why);
+        }
+    }
+
+    /// The assemblies without a PDB, by the names of their files.
+    pub(crate) fn without_lines(&self) -> Vec<(String, NoSymbols)> {
+        self.without_lines.borrow().iter().map(|(assembly, why)| (assembly.clone(), *why)).collect()
     }
 
     /// Notes about files of another build and those that may not be opened, as far as no other file was found in their place.
@@ -120,7 +150,7 @@ impl SymbolFiles {
         let others = self
             .of_other_builds
             .note("is of another build, and was not used", "are of another build, and were not used");
-        const REFUSED: &str = "may not be opened: lines or names are missing";
+        const REFUSED: &str = "may not be opened: names are missing";
         let refused = self.refused.note(REFUSED, REFUSED);
         others.into_iter().chain(refused)
     }
@@ -131,23 +161,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pdb_that_may_not_be_opened_was_missing_without_a_word() {
+    fn a_debug_file_that_may_not_be_opened_was_missing_without_a_word() {
+        use NoSymbols::{Missing, OtherBuild, Refused};
         let files = SymbolFiles::default();
-        let find = |fits: &[Fit]| {
+        let find = |fits: &[Result<(), NoSymbols>]| {
             let mut fits = fits.iter().copied();
-            let paths = (0..fits.len()).map(|number| format!("/app/{number}.pdb").as_str().into()).collect();
-            files.find(&[], paths, |_| fits.next().expect("no more than there are"))
+            let paths = (0..fits.len()).map(|number| format!("/lib/{number}.debug").as_str().into()).collect();
+            let found = files.find(&[], paths, |_| fits.next().expect("no more than there are"));
+            found.inspect_err(|not_found| files.lacks_names(not_found)).is_ok()
         };
         let notes = || files.notes().collect::<Vec<_>>();
-        assert!(find(&[Fit::Refused, Fit::Fits]) && !find(&[Fit::Unusable]) && notes().is_empty());
-        assert!(!find(&[Fit::Unusable, Fit::Refused, Fit::Refused]));
-        assert_eq!(notes(), ["the debug file /app/1.pdb may not be opened: lines or names are missing"]);
-        assert!(!find(&[Fit::Refused, Fit::OtherBuild]) && !find(&[Fit::Refused]));
+        assert!(find(&[Err(Refused), Ok(())]) && !find(&[Err(Missing)]) && notes().is_empty());
+        assert!(!find(&[Err(Missing), Err(Refused), Err(Refused)]));
+        assert_eq!(notes(), ["the debug file /lib/1.debug may not be opened: names are missing"]);
+        assert!(!find(&[Err(Refused), Err(OtherBuild)]) && !find(&[Err(Refused)]));
         assert_eq!(
             notes(),
             [
-                "the debug file /app/1.pdb is of another build, and was not used",
-                "the debug file /app/1.pdb and 1 more may not be opened: lines or names are missing"
+                "the debug file /lib/1.debug is of another build, and was not used",
+                "the debug file /lib/1.debug and 1 more may not be opened: names are missing"
             ]
         );
     }

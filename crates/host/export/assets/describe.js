@@ -8,7 +8,7 @@ const sourceOf = (model, tree, id) => {
   const known = [...(weights.size > 0 ? weights : method.frames.map((frame) => [frame, 0]))].filter(([frame]) => fileOf(frame) !== "");
   if (known.length === 0) return "";
   known.sort(([, one], [, other]) => other - one);
-  const file = fileOf(known[0][0]);
+  const file = isolated(fileOf(known[0][0]));
   const lines = known.filter(([frame]) => model.frames.line[frame] > 0).slice(0, 3);
   if (lines.length === 0 || (weights.size === 0 && lines.length > 1)) return file;
   const all = known.reduce((sum, [, weight]) => sum + weight, 0);
@@ -19,10 +19,10 @@ const sourceOf = (model, tree, id) => {
 /** Label and value of everything there is to say; the first is the name. */
 const describe = (model, selection, tree, id) => {
   if (tree.method(id) < 0) {
-    return { name: "All", method: null, kind: null, facts: [["Total", `${duration(selection.weight)}, ${plural(selection.count, "sample", "samples")}`]] };
+    return { name: "All", method: null, kind: null, facts: [["Total", `${amount(selection.weight)}, ${countOf(selection.count)}`]] };
   }
   const method = model.methods[tree.method(id)];
-  const of = (weight) => `${duration(weight)} · ${percent(weight, selection.weight)}`;
+  const of = (weight) => `${amount(weight)} · ${percent(weight, selection.weight)}`;
   const part = tree.of(id);
   const facts = [["Kind", model.kinds[method.kind]]];
   if (method.module !== "") facts.push(["Module", method.module]);
@@ -31,8 +31,9 @@ const describe = (model, selection, tree, id) => {
   if (part !== "") facts.push(["Total", of(tree.totals[id])], ["Of", part]);
   else facts.push(["Self", of(tree.self(id))], ["Total", of(tree.totals[id])]);
   const samples = tree.samples(id);
-  if (samples !== null) facts.push(["Samples", count(samples)]);
-  if (method.resumed) facts.push(["Async", "where a state machine box calls it, it continues after an await: the callers only resumed it, and the method that awaits it is not known"]);
+  if (samples !== null) facts.push([inBytes ? "Paths" : "Samples", count(samples)]);
+  const resumed = tree.resumed(id);
+  if (resumed > 0) facts.push(["Async", `${resumed < 1 ? "where a state machine box calls it, it " : ""}continues after an await: the callers only resumed it, and the method that awaits it is not known`]);
   return { name: method.name, method: tree.method(id), kind: method.kind, facts };
 };
 
@@ -41,7 +42,7 @@ const showTooltip = (about, event) => {
   tip.hidden = about === null;
   if (about === null) return;
   const rows = about.facts.flatMap(([label, value]) => [element("dt", {}, label), element("dd", {}, value)]);
-  const name = element("p", {}, about.kind === null ? null : element("span", { className: `swatch kind-${about.kind}` }), element("span", {}, about.name));
+  const name = element("p", {}, about.kind === null ? null : element("span", { className: `swatch kind-${about.kind}` }), element("bdi", {}, about.name));
   tip.replaceChildren(name, element("dl", {}, ...rows));
   const { width, height } = tip.getBoundingClientRect();
   const gap = 14;
@@ -52,6 +53,6 @@ const showTooltip = (about, event) => {
 };
 
 const showSelected = (about) => {
-  const facts = about.facts.map(([label, value]) => element("span", { className: "said" }, element("i", {}, `${label} `), value));
+  const facts = about.facts.map(([label, value]) => element("span", { className: "said" }, element("i", {}, `${label} `), element("bdi", {}, value)));
   byId("status").replaceChildren(element("b", {}, about.name), ...facts);
 };

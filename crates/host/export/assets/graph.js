@@ -143,6 +143,13 @@ class Graph {
     this.scroll(this.stage.scrollTop + (this.upwards ? top + 3 * ROW - this.stage.clientHeight : top - 2 * ROW));
   }
 
+  /** The same, but only if less than a third of the rows in sight would be above it. */
+  leadFar(id) {
+    this.open(id);
+    if (pathTo(this.tree, id).length * ROW * 3 > this.stage.clientHeight * 2) this.lead(id);
+    this.paint();
+  }
+
   nodeAt(event) {
     const place = this.stage.getBoundingClientRect();
     const y = event.clientY - place.top + this.stage.scrollTop - 2;

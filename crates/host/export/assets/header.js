@@ -1,6 +1,6 @@
 // What was recorded and what of it is missing: shown first, since it decides how far the rest can be trusted.
 
-const fact = (name, value) => element("span", { className: "fact", title: name }, value);
+const fact = (name, value) => element("bdi", { className: "fact", title: name }, value);
 
 const tile = (name, value, note, tone = "") =>
   element("div", { className: `tile ${tone}` }, element("dt", {}, name), element("dd", {}, value, element("small", {}, note)));
@@ -8,6 +8,7 @@ const tile = (name, value, note, tone = "") =>
 const fillHeader = (model) => {
   const { about, loss, values } = model;
   const sum = (numbers) => numbers.reduce((one, other) => one + other, 0);
+  document.title = plain(document.title);
   byId("application").textContent = about.application || "unnamed application";
   byId("facts").append(
     ...[
@@ -15,15 +16,15 @@ const fillHeader = (model) => {
       about.runtime === "" ? null : fact("Runtime", about.runtime),
       fact("Event", `${about.event}: ${about.eventMeaning}`),
       about.engine === "" ? null : fact("Engine", about.engine),
-      fact("Asked for", `${count(about.frequency)}\u202fHz`),
+      about.frequency === 0 ? null : fact("Asked for", `${count(about.frequency)}\u202fHz`),
       fact("Started", utc(about.startedUnixMilliseconds)),
     ].filter((part) => part !== null),
   );
   const lost = sum(loss.lost.map(({ count }) => count));
   byId("tiles").append(
     tile("Recorded", duration(about.duration), ""),
-    tile("Samples", count(sum(values.samples)), plural(new Set(values.thread).size, "thread", "threads")),
-    tile(about.time[0].toUpperCase() + about.time.slice(1), duration(sum(values.weight)), targetNote(about)),
+    tile(inBytes ? "Paths" : "Samples", count(sum(values.samples)), plural(new Set(values.thread).size, "thread", "threads")),
+    tile(about.time[0].toUpperCase() + about.time.slice(1), amount(sum(values.weight)), targetNote(about)),
     tile("Lost", lost === 0 ? "none" : percent(lost, loss.taken), lost === 0 ? "" : plural(lost, "sample", "samples"), toneOfLoss(lost, loss.taken)),
   );
   fillAccount(model);
@@ -41,10 +42,12 @@ const advice = (text) => {
 /** One in a hundred is where shares in the graph begin to be in doubt. */
 const toneOfLoss = (lost, taken) => (lost === 0 ? "good" : lost * 100 < taken ? "warn" : "bad");
 
-const targetNote = ({ targetCpu }) => (targetCpu === null ? "in samples" : `target used ${duration(targetCpu)}`);
+const targetNote = ({ targetCpu }) => (targetCpu === null ? (inBytes ? "in objects" : "in samples") : `target used ${duration(targetCpu)}`);
 
 /** `taken = delivered + lost by cause`, then what became of the stacks. */
 const fillAccount = ({ about, loss }) => {
+  // Exact profiles have no samples.
+  byId("account").hidden = about.frequency === 0 && loss.taken === 0;
   const parts = [element("b", {}, count(loss.taken)), " taken = ", element("b", {}, count(loss.delivered)), " delivered"];
   for (const { cause, meaning, count: lost } of loss.lost) {
     parts.push(" + ", element("span", { className: "lost", title: meaning }, element("b", {}, count(lost)), ` ${cause} (${meaning})`));
@@ -70,10 +73,11 @@ const fillAccount = ({ about, loss }) => {
 };
 
 const fillLegend = (model, selection) => {
+  byId("legend").hidden = inBytes;
   const entries = model.kinds.map((label, kind) =>
     element(
       "li",
-      { title: `${label}: ${duration(selection.kindSelf[kind])} of its own` },
+      { title: `${label}: ${amount(selection.kindSelf[kind])} of its own` },
       element("span", { className: `swatch kind-${kind}` }),
       `${label} `,
       element("b", {}, percent(selection.kindSelf[kind], selection.weight)),

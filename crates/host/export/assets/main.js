@@ -59,7 +59,7 @@ class Page {
     const weight = threadIdle.reduce((sum, one) => sum + one, 0);
     byId("idle-switch").hidden = weight === 0;
     const threads = new Set(values.thread.filter((_, at) => idle[at] === 1)).size;
-    byId("idle-label").textContent = `Idle: ${plural(threads, "thread", "threads")}, ${duration(weight)}`;
+    byId("idle-label").textContent = `Idle: ${plural(threads, "thread", "threads")}, ${amount(weight)}`;
   }
 
   /** Threads by weight, the busiest first; those that were only idle are one, and there only if idle threads are shown. */
@@ -109,13 +109,24 @@ class Page {
 
   showTree(keepZoom) {
     const tree = this.callers ? new CallerTree(this.selection) : new CalleeTree(this.selection);
-    const whole = `${duration(this.selection.weight)}, ${plural(this.selection.count, "sample", "samples")}`;
+    const whole = `${amount(this.selection.weight)}, ${countOf(this.selection.count)}`;
     this.graph.rootLabel = this.callers ? `All methods by own time, with their callers below · ${whole}` : `All · ${whole}`;
     this.graph.show(tree, this.upwards, keepZoom);
+    if (!this.callers && this.graph.zoomed === 0) this.showApplication();
     byId("empty").hidden = this.selection.weight > 0;
     if (this.model.values.weight.length === 0) byId("empty").textContent = "Nothing was sampled: see the notes above, and the account of samples.";
     this.showPath();
     this.showSelected(this.graph, this.graph.zoomed);
+  }
+
+  /** Hosts and frameworks can fill the window with their frames: scrolls past them to the lowest of the outermost application frames with much time. */
+  showApplication() {
+    const { tree } = this.graph;
+    const ids = this.model.entryNodes().map((node) => node + 1);
+    const most = ids.reduce((most, id) => Math.max(most, tree.totals[id]), 0);
+    const wide = ids.filter((id) => most > 0 && tree.totals[id] >= most / 5);
+    const depth = (id) => pathTo(tree, id).length;
+    if (wide.length > 0) this.graph.leadFar(wide.reduce((lowest, id) => (depth(id) < depth(lowest) ? id : lowest)));
   }
 
   /** Shows the callers and callees of a method, or the whole graph again (`null`). */
@@ -148,7 +159,7 @@ class Page {
   foundText({ problem, matches, methods }) {
     if (problem !== undefined) return problem;
     const weight = this.selection.matchedWeight(matches);
-    return `${percent(weight, this.selection.weight)} · ${duration(weight)} in ${plural(methods, "method", "methods")}`;
+    return `${percent(weight, this.selection.weight)} · ${amount(weight)} in ${plural(methods, "method", "methods")}`;
   }
 
   /** Marks a method in the graph, and selects where it has most time. */

@@ -21,48 +21,83 @@ const packedNumbers = (base64) => {
   };
 };
 
+/** A distance that `html/packed.rs` writes: twice its amount, less 1 if it is backwards. */
+const distance = (number) => (number % 2 === 0 ? number / 2 : -(number + 1) / 2);
+
 /** Columns with an entry for each thread, stack and state. `html/data.rs` describes the text. */
 const readValues = (base64) => {
-  const values = { thread: [], folded: [], expanded: [], blocked: [], weight: [], samples: [], attribution: [] };
   const number = packedNumbers(base64);
+  const size = number();
+  const indexes = () => new Int32Array(size);
+  const values = { thread: indexes(), folded: indexes(), expanded: indexes(), blocked: new Uint8Array(size), weight: new Float64Array(size), samples: new Float64Array(size), attribution: indexes() };
   let [thread, node] = [0, 0];
-  for (let left = number(); left > 0; left--) {
+  for (let at = 0; at < size; at++) {
     const step = number();
     if (step > 1) node = 0;
     thread += step >> 1;
-    node += number();
-    values.thread.push(thread);
-    const away = number();
-    values.folded.push(node);
-    values.expanded.push(away % 2 === 0 ? node + away / 2 : node - (away + 1) / 2);
-    values.blocked.push(step & 1);
-    values.weight.push(number());
-    values.samples.push(number());
-    values.attribution.push(number());
+    node += distance(number());
+    values.thread[at] = thread;
+    values.folded[at] = node;
+    values.expanded[at] = node + distance(number());
+    values.blocked[at] = step & 1;
+    values.weight[at] = number();
+    values.samples[at] = number();
+    values.attribution[at] = number();
   }
   values.node = values.folded;
   return values;
 };
 
+/** Its name is split when first shown: a large recording has more methods than are ever seen. */
+class Method {
+  constructor(name, module, kind) {
+    Object.assign(this, { name, module, kind, frames: [], widths: [] });
+  }
+
+  get parts() {
+    this.split ??= partsOfName(this.name, this.kind === APPLICATION || this.kind === FRAMEWORK);
+    return this.split;
+  }
+
+  get space() {
+    return this.parts.space;
+  }
+
+  get short() {
+    return this.parts.short;
+  }
+
+  get call() {
+    return this.parts.call;
+  }
+
+  get forms() {
+    return this.parts.forms;
+  }
+}
+
 /** Frames that differ by line only are one method; stacks of the same methods are one node. */
 class Model {
   constructor(data) {
-    this.about = data.about;
-    this.advice = data.advice;
+    this.about = Object.fromEntries(Object.entries(data.about).map(([name, value]) => [name, typeof value === "string" ? plain(value) : value]));
+    this.about.notes = data.about.notes.map(plain);
+    inBytes = this.about.inBytes;
+    this.advice = data.advice.map(plain);
     this.loss = data.loss;
     this.kinds = data.kinds;
-    this.threads = data.threads;
+    this.threads = data.threads.map((thread) => ({ ...thread, name: plain(thread.name) }));
     this.values = readValues(data.values);
-    this.strings = data.strings;
+    this.strings = data.strings.map(plain);
     this.frames = data.frames;
     this.attributions = data.attributions;
     this.rule = data.rule;
     this.slots = data.slots;
-    this.frameOfStack = Int32Array.from(data.nodes.frame);
-    this.parentOfStack = Int32Array.from(data.nodes.up, (up, at) => (up === 0 ? -1 : at - up));
+    this.frameOfStack = new Int32Array(data.nodes.frame);
+    this.parentOfStack = new Int32Array(data.nodes.up);
+    for (let at = 0; at < this.parentOfStack.length; at++) this.parentOfStack[at] = this.parentOfStack[at] === 0 ? -1 : at - this.parentOfStack[at];
     this.mergeFrames();
     this.mergeStacks();
-    this.linkChildren();
+    this.findEnds();
     this.markOutermost();
     this.findResumed();
     this.findIdle();
@@ -76,12 +111,10 @@ class Model {
     this.values.node = all ? this.values.expanded : this.values.folded;
   }
 
-  /** A thread is idle while it is blocked without an application method on its stack, but not while it waits for a CPU. */
+  /** The file knows which stacks of blocked threads are those of idle ones. */
   findIdle() {
     const { blocked, attribution, thread, weight } = this.values;
-    const { nearest, wait, waits } = this.attributions;
-    const isIdle = nearest.map((frame, index) => frame < 0 && waits[wait[index]] !== "cpu");
-    this.idle = Uint8Array.from(blocked, (is, at) => (is === 1 && isIdle[attribution[at]] ? 1 : 0));
+    this.idle = Uint8Array.from(blocked, (is, at) => (is === 1 && this.attributions.idle[attribution[at]] ? 1 : 0));
     this.threadBusy = new Float64Array(this.threads.length);
     this.threadIdle = new Float64Array(this.threads.length);
     for (let at = 0; at < thread.length; at++) (this.idle[at] === 1 ? this.threadIdle : this.threadBusy)[thread[at]] += weight[at];
@@ -125,78 +158,88 @@ class Model {
 
   method(frame) {
     const text = (index) => (index < 0 ? "" : this.strings[index]);
-    const kind = this.frames.kind[frame];
-    const name = text(this.frames.name[frame]);
-    const parts = partsOfName(name, kind === APPLICATION || kind === FRAMEWORK);
-    return { name, module: text(this.frames.module[frame]), kind, frames: [], widths: [], resumed: false, ...parts };
+    return new Method(text(this.frames.name[frame]), text(this.frames.module[frame]), this.frames.kind[frame]);
   }
 
+  /** Stacks of one node are side by side, and nodes in the order of a walk, depth first. */
   mergeStacks() {
     const stacks = this.frameOfStack.length;
-    const known = new Map();
-    const parents = [];
-    const methods = [];
+    const [parents, methods] = [new Int32Array(stacks), new Int32Array(stacks)];
     this.nodeOfStack = new Int32Array(stacks);
+    let node = -1;
     for (let stack = 0; stack < stacks; stack++) {
       const caller = this.parentOfStack[stack];
       const parent = caller < 0 ? -1 : this.nodeOfStack[caller];
       const method = this.methodOfFrame[this.frameOfStack[stack]];
-      const key = (parent + 1) * this.methods.length + method;
-      let node = known.get(key);
-      if (node === undefined) {
-        node = parents.length;
-        known.set(key, node);
-        parents.push(parent);
-        methods.push(method);
+      if (node < 0 || parent !== parents[node] || method !== methods[node]) {
+        node++;
+        parents[node] = parent;
+        methods[node] = method;
       }
       this.nodeOfStack[stack] = node;
     }
-    this.parent = Int32Array.from(parents);
-    this.methodOfNode = Int32Array.from(methods);
+    this.parent = parents.subarray(0, node + 1);
+    this.methodOfNode = methods.subarray(0, node + 1);
   }
 
-  /** Children of node n are `childList[childStart[n + 1]] ..`; those of -1 are the outermost frames. */
-  linkChildren() {
-    const nodes = this.parent.length;
-    this.childStart = new Int32Array(nodes + 2);
-    for (const parent of this.parent) this.childStart[parent + 2]++;
-    for (let at = 1; at < nodes + 2; at++) this.childStart[at] += this.childStart[at - 1];
-    const next = this.childStart.slice();
-    this.childList = new Int32Array(nodes);
-    for (let node = 0; node < nodes; node++) this.childList[next[this.parent[node] + 1]++] = node;
+  /** What a node calls, directly or not, stands from behind it to before its end. */
+  findEnds() {
+    const { parent } = this;
+    this.end = new Int32Array(parent.length);
+    for (let node = parent.length - 1; node >= 0; node--) {
+      if (this.end[node] === 0) this.end[node] = node + 1;
+      if (parent[node] >= 0 && this.end[parent[node]] === 0) this.end[parent[node]] = this.end[node];
+    }
   }
 
   /** A node is outermost if none of its callers is the same method: only those count towards a method's total. */
   markOutermost() {
+    const { parent, methodOfNode } = this;
     const open = new Int32Array(this.methods.length);
-    this.outermost = new Uint8Array(this.parent.length);
-    const path = [];
-    const todo = Array.from(this.childrenOf(-1));
-    while (todo.length > 0) {
-      const node = todo.pop();
-      while (path.length > 0 && path.at(-1) !== this.parent[node]) open[this.methodOfNode[path.pop()]]--;
-      const method = this.methodOfNode[node];
-      this.outermost[node] = open[method]++ === 0 ? 1 : 0;
-      path.push(node);
-      for (const child of this.childrenOf(node)) todo.push(child);
+    this.outermost = new Uint8Array(parent.length);
+    const path = new Int32Array(parent.length);
+    let depth = 0;
+    for (let node = 0; node < parent.length; node++) {
+      while (depth > 0 && path[depth - 1] !== parent[node]) open[methodOfNode[path[--depth]]]--;
+      this.outermost[node] = open[methodOfNode[node]]++ === 0 ? 1 : 0;
+      path[depth++] = node;
     }
   }
 
-  /** Marks methods that continue after an `await`: the box of their state machine calls them, mostly through `ExecutionContext`. */
+  /** Marks nodes that continue after an `await`: the box of their state machine calls them, mostly through `ExecutionContext`. */
   findResumed() {
+    this.resumed = new Uint8Array(this.parent.length);
     const isBox = this.methods.map(({ name }) => name.includes("AsyncStateMachineBox"));
     const isContext = this.methods.map(({ name }) => name.startsWith("System.Threading.ExecutionContext.Run"));
     const resumes = new Uint8Array(this.parent.length);
-    this.parent.forEach((parent, node) => {
+    for (let node = 0; node < this.parent.length; node++) {
       const method = this.methodOfNode[node];
-      const isResumed = parent >= 0 && resumes[parent] === 1;
+      const isResumed = this.parent[node] >= 0 && resumes[this.parent[node]] === 1;
       resumes[node] = isBox[method] || (isContext[method] && isResumed) ? 1 : 0;
-      if (isResumed && resumes[node] === 0 && this.methods[method].kind <= FRAMEWORK) this.methods[method].resumed = true;
-    });
+      if (isResumed && resumes[node] === 0 && this.methods[method].kind <= FRAMEWORK) this.resumed[node] = 1;
+    }
   }
 
+  /** The outermost application frames: nodes without another one among their callers. */
+  entryNodes() {
+    const { parent, methods, methodOfNode } = this;
+    const within = new Uint8Array(parent.length);
+    const nodes = [];
+    for (let node = 0; node < parent.length; node++) {
+      const isBelow = parent[node] >= 0 && within[parent[node]] === 1;
+      const isOwn = methods[methodOfNode[node]].kind === APPLICATION;
+      if (isOwn && !isBelow) nodes.push(node);
+      within[node] = isBelow || isOwn ? 1 : 0;
+    }
+    return nodes;
+  }
+
+  /** The nodes that a node calls; of -1, the outermost frames. */
   childrenOf(node) {
-    return this.childList.subarray(this.childStart[node + 1], this.childStart[node + 2]);
+    const children = [];
+    const end = node < 0 ? this.end.length : this.end[node];
+    for (let child = node + 1; child < end; child = this.end[child]) children.push(child);
+    return children;
   }
 
   /** `Orders.cs:42`, or with `whole` all of the path; empty without debug information. */
@@ -209,7 +252,7 @@ class Model {
 
   threadLabel(index) {
     const { id, name } = this.threads[index];
-    return name === "" ? `thread ${id}` : `${name} (${id})`;
+    return name === "" ? `thread ${id}` : `${isolated(name)} (${id})`;
   }
 }
 
@@ -219,46 +262,55 @@ class Selection {
     this.model = model;
     this.chosen = chosen;
     this.weights = weight;
+    this.counts = samples;
     this.stackSelf = new Float64Array(model.nodeOfStack.length);
     this.self = new Float64Array(model.parent.length);
     this.samples = new Float64Array(model.parent.length);
     this.weight = 0;
     this.count = 0;
-    const { values } = model;
-    for (const at of chosen) {
-      const node = model.nodeOfStack[values.node[at]];
-      this.stackSelf[values.node[at]] += weight[at];
-      this.self[node] += weight[at];
-      this.samples[node] += samples[at];
-      this.weight += weight[at];
-      this.count += samples[at];
-    }
+    this.addSelf();
     this.addCallees();
     this.addMethods();
+  }
+
+  addSelf() {
+    const { self, stackSelf, weights } = this;
+    const { nodeOfStack, values } = this.model;
+    for (const at of this.chosen) {
+      const stack = values.node[at];
+      stackSelf[stack] += weights[at];
+      self[nodeOfStack[stack]] += weights[at];
+      this.samples[nodeOfStack[stack]] += this.counts[at];
+      this.weight += weights[at];
+      this.count += this.counts[at];
+    }
   }
 
   /** Parents stand before their children, so one pass from the end carries everything to the root. */
   addCallees() {
     const { parent } = this.model;
-    this.total = this.self.slice();
+    const { samples } = this;
+    const total = this.self.slice();
     for (let node = parent.length - 1; node >= 0; node--) {
       if (parent[node] < 0) continue;
-      this.total[parent[node]] += this.total[node];
-      this.samples[parent[node]] += this.samples[node];
+      total[parent[node]] += total[node];
+      samples[parent[node]] += samples[node];
     }
+    this.total = total;
   }
 
   addMethods() {
     const { methods, methodOfNode, outermost } = this.model;
-    this.methodSelf = new Float64Array(methods.length);
-    this.methodTotal = new Float64Array(methods.length);
-    this.kindSelf = new Float64Array(this.model.kinds.length);
+    const { self, total } = this;
+    const methodSelf = new Float64Array(methods.length);
+    const methodTotal = new Float64Array(methods.length);
     for (let node = 0; node < methodOfNode.length; node++) {
       const method = methodOfNode[node];
-      this.methodSelf[method] += this.self[node];
-      if (outermost[node] === 1) this.methodTotal[method] += this.total[node];
-      this.kindSelf[methods[method].kind] += this.self[node];
+      methodSelf[method] += self[node];
+      if (outermost[node] === 1) methodTotal[method] += total[node];
     }
+    Object.assign(this, { methodSelf, methodTotal, kindSelf: new Float64Array(this.model.kinds.length) });
+    methods.forEach(({ kind }, method) => (this.kindSelf[kind] += methodSelf[method]));
   }
 
   /** Weight of the samples that have a matching method anywhere in their stack. */

@@ -29,6 +29,31 @@ const argumentsAt = (name) => {
   return name.length;
 };
 
+/** Letters of a type and of a method that a table shows at most: longer names are cut in the middle. */
+const LONGEST_TYPE = 48;
+const LONGEST_CALL = 64;
+/** Parts that are no longer never shrink. */
+const SHORT_TYPE = 8;
+const SHORT_CALL = 12;
+
+/** A text with the middle cut out if it is longer than `most`. */
+const cutMiddle = (text, most) => {
+  const letters = [...text];
+  const side = Math.floor((most - 1) / 2);
+  return letters.length <= most ? text : `${letters.slice(0, side).join("")}…${letters.slice(-side).join("")}`;
+};
+
+/** The type and the method of a name, as elements that shrink apart from each other: where room is short, both begin with what tells them apart. */
+const callParts = ({ call, forms }) => {
+  const own = call.endsWith(forms.at(-1)) ? forms.at(-1) : call;
+  const type = call.slice(0, call.length - own.length);
+  const dot = type.endsWith(".") ? "." : "";
+  const method = element("span", { className: own.length > SHORT_CALL ? "own" : "own kept" }, dot, element("bdi", {}, cutMiddle(own, LONGEST_CALL)));
+  if (type === dot) return [method];
+  const name = cutMiddle(type.slice(0, type.length - dot.length), LONGEST_TYPE);
+  return [element("bdi", { className: name.length > SHORT_TYPE ? "type" : "kept" }, name), method];
+};
+
 /** `{ space, short, call, forms }` of a name: its namespace, `Type.Method(arguments)`, the same without arguments, and all forms from the longest to the shortest. */
 // Only managed names have dots that separate; `libc.so.6+0x10` stays whole.
 const partsOfName = (name, managed) => {

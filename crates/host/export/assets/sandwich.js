@@ -27,10 +27,10 @@ class Sandwich {
     for (const crumbs of ["back", "reset", "path"]) byId(crumbs).hidden = method !== null;
     for (const own of ["leave", "center"]) byId(own).hidden = method === null;
     if (method === null) return;
-    const { call, name } = this.model.methods[method];
+    const { name } = this.model.methods[method];
     const [total, self] = [selection.methodTotal[method], selection.methodSelf[method]];
-    const share = `total ${duration(total)} · ${percent(total, selection.weight)}, self ${percent(self, selection.weight)}`;
-    byId("center").replaceChildren(element("b", { title: name }, call), ` ${share}`);
+    const share = `total ${amount(total)} · ${percent(total, selection.weight)}, self ${percent(self, selection.weight)}`;
+    byId("center").replaceChildren(element("b", { title: name, className: "parts" }, ...callParts(this.model.methods[method])), element("span", {}, ` ${share}`));
     this.callers.show(new CallersOf(selection, method), true, false);
     this.callees.show(new CalleesOf(selection, method), false, false);
   }

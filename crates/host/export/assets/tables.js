@@ -5,6 +5,8 @@ const CALLEES = 2;
 /** Lines of a method, if several have a twentieth of the time. */
 const LINES = 3;
 const HOT_LINE = 20;
+/** `localeCompare` would make such a collator for each call. */
+const WORDS = new Intl.Collator();
 
 const NAME = { by: "name", label: "Method" };
 const SELF = { by: "self", label: "Self", title: "In the method itself" };
@@ -19,13 +21,12 @@ const TABLES = {
     sorted: "total",
     rows: ({ model, application, weight }) => [
       ...application.methods.map(({ method, self, total, lines, callees }) => {
-        const [line] = lines.heaviest().filter(([frame]) => model.place(frame) !== "")[0] ?? [-1];
-        const calls = callees.heaviest().slice(0, CALLEES).map(([callee, time]) => ({ calls: model.methods[callee], share: percent(time, weight) }));
-        const hot = lines.heaviest().filter(([frame, time]) => model.place(frame) !== "" && time * HOT_LINE >= weight);
+        const known = lines.heaviest().filter(([frame]) => model.place(frame) !== "");
+        const hot = known.filter(([, time]) => time * HOT_LINE >= weight);
         const at = hot.slice(0, hot.length > 1 ? LINES : 0).map(([frame, time]) => ({ place: model.place(frame), share: percent(time, weight) }));
-        return { method, frame: line, calls, at, self, total };
+        return { method, frame: known[0]?.[0] ?? -1, callees, at, self, total };
       }),
-      application.elsewhere > 0 ? { method: null, text: "No application method on the stack", self: application.elsewhere, total: application.elsewhere } : null,
+      elsewhereRow(application),
       idleRow(application, ["self", "total"]),
     ],
   },
@@ -34,8 +35,8 @@ const TABLES = {
     title: "Blocked time by application method",
     columns: [NAME, { by: "wait", label: "Wait", kind: "word" }, { by: "threads", label: "Threads", kind: "number" }, { by: "total", label: "Blocked" }],
     sorted: "total",
-    rows: ({ application }) => [
-      ...application.waits.map((row) => ({ ...row, threads: row.threads.size })),
+    rows: ({ model, application }) => [
+      ...application.waits.map((row) => ({ ...row, threads: row.threads.size, text: row.work < 0 ? NO_METHOD : `${NO_METHOD}, in ${isolated(model.methods[row.work].call)}` })),
       idleRow(application, ["total"]),
     ],
   },
@@ -54,6 +55,36 @@ const TABLES = {
     rows: ({ methodSelf, methodTotal }) => Array.from(methodTotal, (total, method) => (total > 0 ? { method, self: methodSelf[method], total } : null)),
   },
 };
+
+/** The heaviest first. Overloads are one: a row has no room for what their arguments tell. */
+const called = (model, callees) => {
+  const merged = new Map();
+  for (const [callee, { total, costs }] of [...callees].sort(([one], [other]) => one - other)) {
+    const method = model.methods[callee];
+    const key = `${method.module} ${method.space} ${method.call}`;
+    if (!merged.has(key)) merged.set(key, { method, names: [], total: 0, costs: new Sums() });
+    const known = merged.get(key);
+    known.names.push(method.name);
+    known.total += total;
+    for (const [cost, time] of costs) known.costs.add(cost, time);
+  }
+  return [...merged.values()].sort((one, other) => other.total - one.total);
+};
+
+const kept = (text) => element("span", { className: "kept" }, text);
+
+/** A line below a method: what it calls, and the cost that half of that time goes to: `calls Regex.IsMatch (94% jit) 67%`. `[JIT]` says its cost itself. */
+const calleeLine = ({ method, names, total, costs }, verb, weight) => {
+  const [[cost, time]] = [...[...costs].sort(([, one], [, other]) => other - one), ["", 0]];
+  const isNamed = time * 2 >= total && time > 0 && !method.name.startsWith("[");
+  const part = isNamed ? ` (${Math.round((100 * time) / total)}% ${cost})` : "";
+  return element("span", { className: "where parts", title: names.join("\n") }, kept(`${verb} `), ...callParts(method), kept(`${part} ${percent(total, weight)}`));
+};
+
+const NO_METHOD = "No application method on the stack";
+
+const elsewhereRow = ({ elsewhere, outside }) =>
+  elsewhere === 0 ? null : { method: null, text: NO_METHOD, outside, self: elsewhere, total: elsewhere };
 
 /** One row for all idle threads, if they are shown. */
 const idleRow = ({ idle }, columns) =>
@@ -86,14 +117,19 @@ class Tables {
     byId("rule").textContent = model.rule;
   }
 
+  /** What the next `narrow` lists. */
   show(selection) {
     this.selection = selection;
     const known = selection.model.attributions.nearest.some((frame) => frame >= 0);
-    if (this.shown === undefined) this.open(known ? "application" : "methods");
-    else this.fill();
+    if (this.shown === undefined) this.turnTo(known ? "application" : "methods");
   }
 
   open(id) {
+    this.turnTo(id);
+    this.fill();
+  }
+
+  turnTo(id) {
     const { columns, sorted, title } = TABLES[id];
     this.shown = id;
     this.by = sorted;
@@ -103,14 +139,13 @@ class Tables {
       byId(`tab-${tab}`).setAttribute("aria-selected", String(tab === id));
       byId(`tab-${tab}`).tabIndex = tab === id ? 0 : -1;
     }
-    byId("table-title").textContent = title;
+    byId("table-title").textContent = ofUnit(title);
     byId("rule").hidden = id === "methods";
     byId("columns").replaceChildren(...columns.map((column) => this.head(column)));
-    this.fill();
   }
 
   head({ by, label, title, kind = "" }) {
-    const button = element("button", { title: title ?? "" }, label);
+    const button = element("button", { title: title ?? "" }, ofUnit(label));
     button.dataset.by = by;
     button.addEventListener("click", () => this.sortBy(by));
     return element("th", { scope: "col", className: kind }, button);
@@ -136,8 +171,8 @@ class Tables {
     const all = rows(this.selection).filter((row) => row !== null && (this.only === null || this.only[row.method] === 1));
     const of = (one) => Number(one.method === null);
     const order = this.order(columns);
-    all.sort((one, other) => of(one) - of(other) || order(one, other));
-    byId("rows").replaceChildren(...all.slice(0, this.most).map((row) => this.row(row, columns)));
+    const first = this.candidates(all, columns).sort((one, other) => of(one) - of(other) || order(one, other));
+    byId("rows").replaceChildren(...first.slice(0, this.most).map((row) => this.row(row, columns)));
     byId("more").hidden = all.length <= this.most;
     byId("more").textContent = `Show more of ${count(all.length)}`;
     byId("none").hidden = all.length > 0;
@@ -148,40 +183,59 @@ class Tables {
     }
   }
 
+  hasWords(columns) {
+    return columns.some(({ by, kind }) => by === this.by && (by === "name" || kind === "word"));
+  }
+
+  /** The rows that can be among those shown: comparing all rows of a large recording would delay the first view. */
+  candidates(all, columns) {
+    if (this.hasWords(columns) || all.length <= this.most) return all;
+    const sorted = Float64Array.from(all, (row) => row[this.by]).sort();
+    const last = this.falling ? sorted[all.length - this.most] : sorted[this.most - 1];
+    return all.filter((row) => (this.falling ? row[this.by] >= last : row[this.by] <= last));
+  }
+
+  /** Compares rows by the chosen column, then by the other times, then by name. */
   order(columns) {
     const sign = this.falling ? -1 : 1;
-    const value = (row, by) => (by === "name" ? this.model.methods[row.method]?.short ?? "" : row[by]);
-    const compare = (one, other, by) => {
-      const [first, second] = [value(one, by), value(other, by)];
-      return typeof first === "string" ? first.localeCompare(second) : first - second;
-    };
-    const next = columns.filter(({ by, kind }) => kind === undefined && by !== "name" && by !== this.by).map(({ by }) => by);
+    const name = ({ method }) => this.model.methods[method]?.short ?? "";
+    const times = columns.filter(({ by, kind }) => kind === undefined && by !== "name" && by !== this.by).map(({ by }) => by);
+    const words = this.hasWords(columns);
+    const chosen = this.by === "name" ? name : (row) => row[this.by];
     return (one, other) => {
-      const by = [this.by, ...next].map((column) => sign * compare(one, other, column)).find((less) => less !== 0);
-      return by ?? compare(one, other, "name");
+      const less = words ? WORDS.compare(chosen(one), chosen(other)) : one[this.by] - other[this.by];
+      if (less !== 0) return sign * less;
+      for (const by of times) if (one[by] !== other[by]) return sign * (one[by] - other[by]);
+      return WORDS.compare(name(one), name(other));
     };
   }
 
   row(row, columns) {
     const cells = columns.slice(1).map(({ by, kind }) => this.cell(row[by], kind));
-    const name = row.method === null ? element("span", { className: "method" }, element("span"), element("span", { className: "short" }, row.text)) : this.name(row);
+    const name = row.method === null ? this.text(row) : this.name(row);
     return element("tr", { className: row.method !== null && row.method === this.chosen ? "chosen" : "" }, element("th", { scope: "row" }, name), ...cells);
   }
 
-  name({ method: index, frame = -1, calls = [], at = [] }) {
+  text({ text, outside = new Map() }) {
+    const { weight, application } = this.selection;
+    const hot = called(this.model, outside).filter(({ total }) => total * HOT_LINE >= application.busy).slice(0, LINES);
+    return element("span", { className: "method" }, element("span"), element("span", { className: "short" }, text), ...hot.map((callee) => calleeLine(callee, "in", weight)));
+  }
+
+  name({ method: index, frame = -1, callees = new Map(), at = [] }) {
     const method = this.model.methods[index];
     const place = this.model.place(frame);
-    const parts = [place, method.space, method.module].filter((part) => part !== "");
+    const parts = [isolated(place), isolated(method.space), isolated(method.module)].filter((part) => part !== "");
     const rest = (place === "" ? parts : ["", ...parts.slice(1)]).join(" · ");
-    const lines = [element("span", { className: "where parts" }, place, element("span", {}, parts.length === 0 ? this.model.kinds[method.kind] : rest))];
-    for (const { calls: callee, share } of calls) lines.push(element("span", { className: "where parts", title: callee.name }, element("span", {}, `calls ${callee.call}`), ` ${share}`));
-    for (const { place: line, share } of at) lines.push(element("span", { className: "where parts" }, element("span", {}, `in ${line}`), ` ${share}`));
+    const lines = [element("span", { className: "where parts" }, element("bdi", { className: "kept" }, place), element("span", {}, parts.length === 0 ? this.model.kinds[method.kind] : rest))];
+    for (const callee of called(this.model, callees).slice(0, CALLEES)) lines.push(calleeLine(callee, "calls", this.selection.weight));
+    for (const { place: line, share } of at) lines.push(element("span", { className: "where parts" }, element("span", {}, "in ", element("bdi", {}, line)), kept(` ${share}`)));
     const title = [method.name, this.model.place(frame, true), method.module].filter((part) => part !== "").join("\n");
     const name = element(
       "button",
       { className: "method", title, "aria-label": `${method.name}, mark it in the graph` },
       element("span", { className: `swatch kind-${method.kind}` }),
-      element("span", { className: "short" }, method.call, element("i", {}, method.short.slice(method.call.length))),
+      element("span", { className: "short parts" }, ...callParts(method), element("i", {}, cutMiddle(method.short.slice(method.call.length), LONGEST_CALL))),
       ...lines,
     );
     name.addEventListener("click", () => this.listener.pick(index));
@@ -197,6 +251,6 @@ class Tables {
     const fill = element("i");
     fill.style.width = `${(100 * value) / Math.max(1, all)}%`;
     const bar = element("span", { className: "bar", "aria-hidden": "true" }, fill);
-    return element("td", {}, element("span", { className: "part" }, percent(value, all)), element("span", { className: "time" }, duration(value)), bar);
+    return element("td", {}, element("span", { className: "part" }, percent(value, all)), element("span", { className: "time" }, amount(value)), bar);
   }
 }

@@ -14,7 +14,7 @@ class Timeline {
     this.canvas = byId("strip");
     this.span = byId("span");
     this.step = Math.max(1, Math.round(model.slots.count / 40));
-    byId("timeline").hidden = model.values.weight.length === 0;
+    byId("timeline").hidden = !model.about.hasTimes || model.values.weight.length === 0;
     byId("timeline-title").textContent = model.about.event === "wall" ? "Threads over time" : "CPU over time";
     this.listen();
     this.tell();
@@ -109,7 +109,8 @@ class Timeline {
       }
       top += high + 2;
     });
-    const peak = this.peakOf(this.lanes[0].load);
+    // A slot with one sample more than the clock says would have more threads than there are.
+    const peak = Math.min(this.peakOf(this.lanes[0].load), this.lanes[0].threads.length);
     byId("peak").textContent = `peak ${peak.toFixed(peak < 10 ? 1 : 0)} ${this.model.about.event === "wall" ? "threads" : "CPUs"}`;
   }
 

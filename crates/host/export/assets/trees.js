@@ -53,6 +53,11 @@ class CalleeTree {
     return id === 0 ? this.selection.count : this.selection.samples[id - 1];
   }
 
+  /** Part of the occurrences that continue after an `await`. */
+  resumed(id) {
+    return id === 0 ? 0 : this.model.resumed[id - 1];
+  }
+
   /** Weight by frame, that is by line, of what this node merged. */
   frames(id) {
     const { nodeOfStack, frameOfStack } = this.model;
@@ -122,6 +127,12 @@ class MergedTree {
     return id === 0 && this.methods[0] < 0 ? this.selection.count : null;
   }
 
+  /** Part of the occurrences that continue after an `await`. */
+  resumed(id) {
+    const nodes = this.merged[id].filter((_, at) => at % 2 === 0);
+    return nodes.reduce((sum, node) => sum + this.model.resumed[node], 0) / Math.max(1, nodes.length);
+  }
+
   /** Weight by frame of what this node merged: `own` of each stack of these nodes. */
   framesOf(id, own) {
     const nodes = new Set(this.merged[id].filter((_, at) => at % 2 === 0));
@@ -169,7 +180,7 @@ class CallerTree extends MergedTree {
 
   /** The time that a row below the first is a part of. */
   of(id) {
-    return this.parents[id] === 0 ? "" : `own time of ${this.model.methods[this.methods[pathTo(this, id)[0]]].short}`;
+    return this.parents[id] === 0 ? "" : `own time of ${isolated(this.model.methods[this.methods[pathTo(this, id)[0]]].short)}`;
   }
 }
 
@@ -193,7 +204,7 @@ class CallersOf extends MergedTree {
   }
 
   of(id) {
-    return id === 0 ? "" : `time of ${this.model.methods[this.methods[0]].short}`;
+    return id === 0 ? "" : `time of ${isolated(this.model.methods[this.methods[0]].short)}`;
   }
 }
 

@@ -9,7 +9,7 @@ pub(crate) fn lines(profile: &Profile) -> Vec<String> {
     if !meta.command_line.is_empty() {
         lines.push(format!("command line: {}", meta.command_line));
     }
-    lines.push(format!("event: {} ({}), {} Hz, by {}", meta.event.name(), meta.meaning(), meta.frequency, meta.engine));
+    lines.push(format!("event: {} ({}), {} Hz, by {}", meta.name(), meta.meaning(), meta.frequency, meta.engine));
     lines.push(samples(&profile.loss));
     lines.push(stacks(&profile.loss));
     lines.extend(meta.notes.iter().map(|note| format!("note: {note}")));

@@ -3,6 +3,7 @@
 //!
 //! Weights are whole microseconds: that script needs integers, and nanoseconds are unreadable.
 //! The rounding error of each line is carried to the next, so the sum of all lines is the total weight to the nearest microsecond.
+//! Bytes are bytes.
 //! Lines with weight 0 are omitted.
 //!
 //! In names `;` becomes `:` and each control character a space, since both would change how a line is read.
@@ -12,7 +13,7 @@
 //! No comments: readers of this format do not support them.
 
 use crate::{Format, size, sums};
-use remora_profile::{FrameIx, Profile, State};
+use remora_profile::{FrameIx, Profile, State, Unit};
 use std::io::{self, Write};
 
 const NANOSECONDS_A_MICROSECOND: u64 = 1_000;
@@ -25,11 +26,15 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let line = |sum: &sums::Sum| threads[sum.thread.0 as usize].len() as u64 + sizes[sum.stack.0 as usize];
     size::check(Format::Folded, sums.iter().map(line))?;
     let mut stack: Vec<FrameIx> = Vec::new();
-    let mut carry = NANOSECONDS_A_MICROSECOND / 2;
+    let unit = match profile.meta.unit {
+        Unit::Nanoseconds => NANOSECONDS_A_MICROSECOND,
+        Unit::Bytes => 1,
+    };
+    let mut carry = unit / 2;
     for sum in sums {
         carry += sum.weight;
-        let weight = carry / NANOSECONDS_A_MICROSECOND;
-        carry %= NANOSECONDS_A_MICROSECOND;
+        let weight = carry / unit;
+        carry %= unit;
         if weight == 0 {
             continue;
         }

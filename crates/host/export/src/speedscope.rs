@@ -10,7 +10,7 @@
 
 use crate::sums::{self, Sum};
 use crate::{Format, account, size};
-use remora_profile::{Frame, Profile, State, ThreadIx};
+use remora_profile::{Frame, Profile, State, ThreadIx, Unit};
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 use std::io::{self, Write};
@@ -110,7 +110,7 @@ impl<'a> File<'a> {
 
 fn name(profile: &Profile) -> String {
     let meta = &profile.meta;
-    let base = format!("{} ({}), {} time", meta.application, meta.process_id, meta.event.name());
+    let base = format!("{} ({}), {}", meta.application, meta.process_id, meta.subject());
     match account::short_loss(&profile.loss) {
         Some(loss) => format!("{base}, {loss}"),
         None => base,
@@ -185,7 +185,10 @@ impl<'a> Sampled<'a> {
         Sampled {
             kind: "sampled",
             name,
-            unit: "nanoseconds",
+            unit: match profile.meta.unit {
+                Unit::Nanoseconds => "nanoseconds",
+                Unit::Bytes => "bytes",
+            },
             start_value: 0,
             end_value: weights.iter().sum(),
             samples: Stacks { profile, entries },

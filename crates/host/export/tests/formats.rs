@@ -21,6 +21,21 @@ fn profiles() -> [Profile; 3] {
 }
 
 #[test]
+fn bytes_are_no_time_in_any_format() {
+    let mut profile = support::small();
+    profile.meta.unit = remora_profile::Unit::Bytes;
+    let total = profile.total_weight();
+    assert_eq!(folded_weight(&profile), total, "not thousandths of them");
+    let speedscope = speedscope(&profile);
+    assert!(list(&speedscope["profiles"]).iter().all(|profile| profile["unit"] == "bytes"));
+    let pprof = unpacked(&profile, Format::Pprof);
+    for word in ["alloc_space", "bytes"] {
+        assert!(pprof.windows(word.len()).any(|part| part == word.as_bytes()), "{word}");
+    }
+    assert_eq!(page_data(&profile)["about"]["inBytes"], true);
+}
+
+#[test]
 fn no_format_loses_weight() {
     for profile in profiles() {
         let total = profile.total_weight();

@@ -9,6 +9,9 @@ use remora_heap_stream::{ClassFacts, HeapVisitor};
 /// Maximum static fields kept; more are counted.
 const MOST_STATICS: usize = 1 << 20;
 
+/// Generations of the GC, numbered as in `COR_PRF_GC_GENERATION`: 0, 1, 2, large objects, pinned objects.
+pub const GENERATIONS: usize = 5;
+
 /// Receives the stream's records.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
@@ -22,6 +25,10 @@ pub(crate) struct Assembly {
     bytes_broken: u64,
     range_end: u64,
     pub(crate) free_bytes: u64,
+    /// The part of that in each generation.
+    pub(crate) free_in: [u64; GENERATIONS],
+    /// The generation of the current range.
+    generation: usize,
     pub(crate) details: Details,
     pub(crate) statics: Vec<StaticField>,
     pub(crate) statics_left_out: u64,
@@ -83,8 +90,9 @@ impl Assembly {
 }
 
 impl HeapVisitor for Assembly {
-    fn range(&mut self, _kind: u64, address: u64, length: u64) {
+    fn range(&mut self, kind: u64, address: u64, length: u64) {
         self.put();
+        self.generation = usize::try_from(kind).unwrap_or(usize::MAX);
         self.range_end = address.saturating_add(length);
     }
 
@@ -106,6 +114,9 @@ impl HeapVisitor for Assembly {
     fn gap(&mut self, _address: u64, length: u64) {
         self.put();
         self.free_bytes = self.free_bytes.saturating_add(length);
+        if let Some(free) = self.free_in.get_mut(self.generation) {
+            *free = free.saturating_add(length);
+        }
     }
 
     fn broken(&mut self, address: u64) {

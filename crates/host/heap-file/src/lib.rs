@@ -44,6 +44,7 @@ mod write;
 
 pub use contents::{Content, contents};
 pub use error::Error;
+pub use graph::GENERATIONS;
 pub use identity::Identity;
 pub use layouts::layouts;
 pub use read::{Snapshot, is_snapshot, read};

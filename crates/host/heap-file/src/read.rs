@@ -1,7 +1,7 @@
 //! Reading a snapshot.
 
 use crate::chunks::{decoded, each_chunk};
-use crate::graph::Assembly;
+use crate::graph::{Assembly, GENERATIONS};
 use crate::statics::Rows;
 use crate::{Error, FORMAT, State, kind};
 use remora_chunks::Fault;
@@ -22,6 +22,8 @@ pub struct Snapshot {
     pub statics_left_out: u64,
     /// Bytes between objects, in the walked ranges.
     pub free_bytes: u64,
+    /// The part of that in each generation of the GC.
+    pub free_in: [u64; GENERATIONS],
     /// Properties of the whole snapshot.
     pub state: State,
     /// Whether the file was finished and has all data the agent sent.
@@ -103,7 +105,7 @@ impl Reading {
             return Err(Error::Truncated { length: offset + torn_bytes });
         }
         let Reading { mut assembly, decoder, state, ended, unknown_chunks } = self;
-        let free_bytes = assembly.free_bytes;
+        let (free_bytes, free_in) = (assembly.free_bytes, assembly.free_in);
         let statics = std::mem::take(&mut assembly.statics);
         let statics_left_out = assembly.statics_left_out;
         let (graph, roots_unnamed) = assembly.finish((state.ranges_unwalked, state.objects_unwalked))?;
@@ -113,6 +115,7 @@ impl Reading {
             roots_unnamed,
             statics_left_out,
             free_bytes,
+            free_in,
             state,
             whole: ended && decoder.has_ended(),
             unknown_chunks,

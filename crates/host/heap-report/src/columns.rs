@@ -23,6 +23,27 @@ impl Columns<'_> {
     pub fn top<T, const N: usize>(&self, rows: &[T], top: usize, cells: impl FnMut(&T) -> [String; N]) -> Page {
         self.table(rows.iter().take(top).map(cells)).render() + more(rows.len(), top)
     }
+
+    /// The same with a row for the others, which has their numbers together: empty where they have no sum.
+    pub(crate) fn top_with_sums<T, const N: usize>(
+        &self,
+        rows: &[T],
+        top: usize,
+        cells: impl FnMut(&T) -> [String; N],
+        together: impl FnOnce(&[T]) -> Vec<String>,
+    ) -> Table {
+        let (shown, others) = rows.split_at(top.min(rows.len()));
+        let mut table = self.table(shown.iter().map(cells));
+        if !others.is_empty() {
+            table.more(others.len(), together(others), (self.numbers.len(), " (--top shows them)"));
+        }
+        table
+    }
+}
+
+/// The sum of a number of rows.
+pub(crate) fn sum<T>(rows: &[T], number: impl Fn(&T) -> u64) -> u64 {
+    rows.iter().map(number).fold(0, u64::saturating_add)
 }
 
 /// The line for a table's or list's omitted rows.

@@ -1,7 +1,7 @@
 //! `--fail-if`: conditions on a snapshot that count as failure, such as `retained("MyApp.Cache") > 500MB`.
 //!
-//! A condition is a measure, an operator and a bound. Measures are `bytes("T")`, `count("T")` and `retained("T")` of a type, named as for
-//! `remora heap show`, and `bytes()` and `count()` of the whole heap. An unknown or ambiguous type is an error. Several conditions need
+//! A condition is a measure, an operator and a bound. Measures are `bytes("T")`, `count("T")` and `retained("T")` of a type, by its name or
+//! by that without namespaces, and `bytes()` and `count()` of the whole heap. An unknown or ambiguous type is an error. Several conditions need
 //! several flags.
 
 use crate::selection::{Owner, select_type};
@@ -49,7 +49,7 @@ const OPERATORS: [(&str, Operator); 4] =
 pub(crate) enum Verdict {
     Met,
     NotMet,
-    /// The snapshot is incomplete, and the missing objects could change the result.
+    /// The snapshot is incomplete, or objects are of types without names, and these objects could change the result.
     NotProven,
     /// No type, or more than one, is meant.
     NoType,
@@ -66,7 +66,9 @@ impl Verdict {
         match self {
             Verdict::Met => "--fail-if is met",
             Verdict::NotMet => "--fail-if is not met",
-            Verdict::NotProven => "--fail-if is not proven, neither way, since this is not all of the heap",
+            Verdict::NotProven => {
+                "--fail-if is not proven, neither way, since this is not all of the heap, or types in it have no names"
+            }
             Verdict::NoType => "--fail-if cannot be evaluated",
         }
     }
@@ -79,6 +81,8 @@ pub(crate) struct Outcome {
     pub(crate) value: u64,
     pub(crate) verdict: Verdict,
     is_count: bool,
+    /// The type that is meant; `None` for the whole heap.
+    pub(crate) of: Option<Owner>,
     /// Why no type is meant.
     pub(crate) no_type: Option<String>,
 }
@@ -93,13 +97,24 @@ impl fmt::Display for Outcome {
             (false, bytes @ ..1024) => format!("{bytes} B"),
             (false, bytes) => format!("{} ({} B)", size::shown(bytes), grouped(bytes)),
         };
-        write!(out, "{}: here {has}", self.condition)
+        match &self.of {
+            Some(of) => write!(out, "{}: here {has} of {}", self.condition, of.name),
+            None => write!(out, "{}: here {has}", self.condition),
+        }
     }
 }
 
 /// Evaluates every condition.
 pub(crate) fn evaluate(conditions: &[Condition], snapshot: &Snapshot, rows: &[TypeRow]) -> Vec<Outcome> {
     conditions.iter().map(|condition| condition.evaluate(snapshot, rows)).collect()
+}
+
+/// The rows of types without names: the runtime does not describe them, or their assembly has no file.
+pub(crate) fn unnamed<'a>(snapshot: &'a Snapshot, rows: &'a [TypeRow]) -> impl Iterator<Item = &'a TypeRow> {
+    rows.iter().filter(|row| {
+        let name = &snapshot.graph.type_at(row.type_ix).name;
+        name.contains("[unnamed type") || name.starts_with("[unknown")
+    })
 }
 
 impl Condition {
@@ -115,14 +130,18 @@ impl Condition {
         };
         let value = meant.as_ref().map_or(0, value);
         let holds = self.operator.holds(value, self.bound);
-        let verdict = match (&meant, holds, snapshot.is_complete() || self.stays(holds)) {
+        // Objects of types without names can be of the type that is meant.
+        let others = unnamed(snapshot, rows).map(|row| self.measured(&row.totals)).fold(value, u64::saturating_add);
+        let is_known = self.of.is_none() || self.operator.holds(others, self.bound) == holds;
+        let verdict = match (&meant, holds, snapshot.is_complete() && is_known || self.stays(holds)) {
             (Err(_), ..) => Verdict::NoType,
             (_, true, true) => Verdict::Met,
             (_, false, true) => Verdict::NotMet,
             (_, _, false) => Verdict::NotProven,
         };
         let is_count = self.measure == Measure::Count;
-        Outcome { condition: self.text.clone(), value, verdict, is_count, no_type: meant.err() }
+        let (of, no_type) = meant.map_or_else(|why| (None, Some(why)), |of| (of, None));
+        Outcome { condition: self.text.clone(), value, verdict, is_count, of, no_type }
     }
 
     fn measured(&self, totals: &Totals) -> u64 {
@@ -271,6 +290,7 @@ mod tests {
             statics: Vec::new(),
             graph: builder.finish().expect("there is room"),
             free_bytes: 0,
+            free_in: [0; 5],
             state: State { complete, ..State::default() },
             whole: true,
             unknown_chunks: 0,
@@ -282,6 +302,30 @@ mod tests {
         let snapshot = snapshot(complete);
         let rows = remora_heap::tables::by_type(&snapshot.graph, &DominatorTree::new(&snapshot.graph));
         parse(text).expect(text).evaluate(&snapshot, &rows)
+    }
+
+    #[test]
+    fn regression_a_condition_passed_while_objects_of_its_type_had_no_name() {
+        let mut snapshot = snapshot(true);
+        let mut builder = Builder::new();
+        for name in ["App.Item", "[unnamed type 0x02000003]"] {
+            let (assembly, flags) = ("App".into(), TypeFlags::default());
+            builder.add_type(Type { name: name.into(), assembly, flags }).expect("there is room");
+        }
+        for of in 0..2 {
+            let object =
+                Object { address: 0x1000 + 0x100 * u64::from(of), type_ix: remora_heap::TypeIx(of), bytes: 24 };
+            builder.add_object(object, []).expect("there is room");
+            builder.add_root(object.address, RootKind::Static).expect("there is room");
+        }
+        snapshot.graph = builder.finish().expect("there is room");
+        let rows = remora_heap::tables::by_type(&snapshot.graph, &DominatorTree::new(&snapshot.graph));
+        let verdict = |text: &str| parse(text).expect(text).evaluate(&snapshot, &rows).verdict;
+        assert_eq!(verdict("count(\"App.Item\") > 1"), Verdict::NotProven);
+        assert_eq!(verdict("count(\"App.Item\") > 2"), Verdict::NotMet, "not even with the other one");
+        assert_eq!(verdict("count(\"App.Item\") < 2"), Verdict::NotProven);
+        assert_eq!(verdict("count(\"App.Item\") >= 1"), Verdict::Met, "others can only add to it");
+        assert_eq!(verdict("count() > 2"), Verdict::NotMet, "all objects are known");
     }
 
     #[test]
@@ -307,6 +351,9 @@ mod tests {
             ("count('App.Gone') < 1", "no object of this snapshot is of a type called App.Gone"),
             ("count('App.User') > 1", "App.User is part of the names of 2 types; give one whole with its assembly"),
             ("retained('string[]') > 1", "no object of this snapshot is of a type called string[]"),
+            // A part of one name only.
+            ("retained('App.Cach') > 1GB", "no object of this snapshot is of a type called App.Cach"),
+            ("count('ache') > 0", "no object of this snapshot is of a type called ache"),
         ] {
             for complete in [true, false] {
                 let outcome = outcome(text, complete);
@@ -314,6 +361,14 @@ mod tests {
                 assert!(outcome.no_type.as_ref().is_some_and(|said| said.starts_with(why)), "{outcome}");
             }
         }
+    }
+
+    #[test]
+    fn the_result_names_the_type_that_is_meant() {
+        let outcome = outcome("retained('Cache') > 1", true);
+        assert!(outcome.to_string().ends_with("(2,040 B) of App.Cache"), "{outcome}");
+        let unknown = self::outcome("count('ache') > 0", true).to_string();
+        assert!(unknown.ends_with("; these have it in their names: App.Cache"), "{unknown}");
     }
 
     #[test]

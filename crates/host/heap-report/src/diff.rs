@@ -1,7 +1,7 @@
 //! `remora heap diff`: what has grown between two snapshots: types, holders, suspects, and new paths to roots.
 
 use super::origin::{doubts, origin};
-use crate::columns::{Columns, more};
+use crate::columns::{Columns, more, sum};
 use crate::holders::{Holders, holders};
 use crate::long_paths::{JSON, STEP, TEXT};
 use crate::new_paths::{NewPath, NewPaths, new_paths};
@@ -11,13 +11,13 @@ use remora_heap::diff::{self, DiffRow};
 use remora_heap::findings::{Findings, Looked, NoValues, Subscriptions};
 use remora_heap::suspects::Suspect;
 use remora_heap::tables::{TypeRow, by_type};
-use remora_heap::{Allowance, DominatorTree, Type};
+use remora_heap::{Allowance, DominatorTree, HeapGraph, RootKind, Type};
 use remora_heap_file::{Snapshot, State};
 use remora_terminal::size::shown;
 use remora_terminal::{Page, counted, grouped, line, signed, titled};
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// New paths to roots are those of this many types, which grew most.
 const TRACED: usize = 5;
@@ -120,15 +120,22 @@ impl<'a> Diff<'a> {
         };
         let mut suspects = suspects::find(graph, tree);
         suspects.retain(|suspect| suspect.holders.first().is_some_and(|holder| grown(graph.type_of(*holder))));
+        let is_empty = before.0.graph.roots().is_empty() || graph.roots().is_empty();
+        let comparable = is_empty || seen_roots(&before.0.graph) == seen_roots(graph);
+        let mut notes = doubts(&before.0.state, &after.0.state);
+        if !comparable {
+            notes.push(OTHER_ROOTS.to_owned());
+        }
+        let traced = if comparable { traced(&rows) } else { Vec::new() };
         Diff {
-            holders: growing(before, after),
-            new_paths: new_paths(&before.0.graph, graph, &traced(&rows)),
+            holders: growing(before, after, comparable),
+            new_paths: new_paths(&before.0.graph, graph, &traced),
             suspects,
             subscriptions: Findings::new(Looked { graph, tree, rows: &rows_after, values: &NoValues }).subscriptions,
             rows,
             sides: [Side::of(before.0, &rows_before), Side::of(after.0, &rows_after)],
             is_complete: before.0.is_complete() && after.0.is_complete(),
-            notes: doubts(&before.0.state, &after.0.state),
+            notes,
             after,
         }
     }
@@ -185,7 +192,7 @@ impl<'a> Diff<'a> {
     fn holder_json(&self, Growing { now, before }: &Growing) -> HolderJson {
         let graph = &self.after.0.graph;
         HolderJson {
-            r#type: graph.type_at(now.of).name.clone(),
+            r#type: graph.shown_type(now.of).into_owned(),
             held_by: now.held_by.clone(),
             objects: now.objects,
             example: graph.address(now.first),
@@ -241,9 +248,24 @@ impl Growing {
     }
 }
 
-/// The holders that retain more than before, the largest growth first.
-fn growing(before: (&Snapshot, &DominatorTree), after: (&Snapshot, &DominatorTree)) -> Vec<Growing> {
+/// The note on snapshots of which one has roots that were not looked for in the other.
+const OTHER_ROOTS: &str = "the two did not look for the same kinds of roots (`--roots`, static fields): \
+                           holders are compared by their type alone, and paths to roots not at all";
+
+/// Whether the snapshot has roots of static fields, and whether it has any of those that only `--roots` finds.
+fn seen_roots(graph: &HeapGraph) -> (bool, bool) {
+    let has = |is_meant: fn(RootKind) -> bool| graph.roots().iter().any(|root| is_meant(root.kind));
+    (has(|kind| kind == RootKind::Static), has(|kind| !matches!(kind, RootKind::Static | RootKind::Inferred)))
+}
+
+/// The holders that retain more than before, the largest growth first. Without `by_root`, those of one type are compared as one: a root
+/// that was not looked for says nothing of growth.
+fn growing(before: (&Snapshot, &DominatorTree), after: (&Snapshot, &DominatorTree), by_root: bool) -> Vec<Growing> {
     let graph = &before.0.graph;
+    let holders = |graph: &HeapGraph, tree: &DominatorTree| {
+        let rows = holders(graph, tree);
+        if by_root { rows } else { Holders::by_type(rows) }
+    };
     let mut known = HashMap::<(&str, Option<String>), u64>::new();
     for row in holders(graph, before.1) {
         *known.entry((&graph.type_at(row.of).name, row.held_by)).or_default() += row.retained;
@@ -342,23 +364,39 @@ fn table(title: &str, rows: &[&DiffRow], top: usize) -> Page {
         return Page::default();
     }
     let columns = Columns { numbers: &["retained", "own", "objects", "now"], texts: &["type"] };
-    let table = columns.table(rows.iter().take(top).map(|row| {
+    let mut assemblies = HashMap::<&str, HashSet<&str>>::new();
+    for row in rows {
+        assemblies.entry(&row.name).or_default().insert(&row.assembly);
+    }
+    let name = |row: &DiffRow| match assemblies[&*row.name].len() {
+        1 => row.name.clone(),
+        _ => format!("{}, {}", row.name, row.assembly),
+    };
+    let growth = |row: &DiffRow| i128::from(row.after.count) - i128::from(row.before.count);
+    let cells = |row: &&DiffRow| {
         [
             signed(row.retained_growth(), shown),
             signed(row.growth(), shown),
-            signed(i128::from(row.after.count) - i128::from(row.before.count), grouped),
+            signed(growth(row), grouped),
             grouped(row.after.count),
-            row.name.clone(),
+            name(row),
         ]
-    }));
-    titled(format!("{title}, by growth of their retained size")) + table.render() + more(rows.len(), top)
+    };
+    // What types retain has no sum: a part of it is in what others retain.
+    let together = |others: &[&DiffRow]| {
+        let own = others.iter().map(|row| row.growth()).sum();
+        let objects = others.iter().map(|row| growth(row)).sum();
+        vec![String::new(), signed(own, shown), signed(objects, grouped), grouped(sum(others, |row| row.after.count))]
+    };
+    let table = columns.top_with_sums(rows, top, cells, together);
+    titled(format!("{title}, by growth of their retained size")) + table.render()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::new_paths::tests::list;
-    use remora_heap::{Builder, HeapGraph, Object, ObjectIx, RootKind, TypeFlags};
+    use remora_heap::{Builder, Object, ObjectIx, TypeFlags};
 
     fn snapshot(graph: HeapGraph) -> Snapshot {
         Snapshot {
@@ -367,6 +405,7 @@ mod tests {
             statics: Vec::new(),
             graph,
             free_bytes: 0,
+            free_in: [0; 5],
             state: State { complete: true, ..State::default() },
             whole: true,
             unknown_chunks: 0,
@@ -406,6 +445,30 @@ mod tests {
         let end = "      1  static → App.Even → App.Odd → App.Even → App.Odd → App.Even → App.Odd → App.Even → App.Odd → App.Even \
                    → … 2,986 others → App.Odd → App.Even → App.Odd → App.Even → App.Odd\n";
         assert!(text.contains(end), "{:?}", text.lines().last());
+    }
+
+    /// `--roots`, which the report of the first one suggests, made each handle and each local a new holder.
+    #[test]
+    fn regression_what_only_the_later_snapshot_looked_for_was_shown_as_growth() {
+        let rooted = |kind| {
+            let mut graph = Builder::new();
+            let page = Type { name: "App.Page".into(), assembly: "App".into(), flags: TypeFlags::default() };
+            let page = graph.add_type(page).expect("there is room");
+            for address in [0x1000, 0x2000] {
+                graph.add_object(Object { address, type_ix: page, bytes: 24 }, []).expect("there is room");
+                graph.add_root(address, kind).expect("there is room");
+            }
+            graph.finish().expect("there is room")
+        };
+        let (holders, json) =
+            compared(rooted(RootKind::Inferred), rooted(RootKind::Handle), |diff| (diff.holders.len(), diff.json()));
+        assert_eq!(holders, 0);
+        assert!(
+            json.contains("did not look for the same kinds of roots") && json.contains("\"new_paths\": []"),
+            "{json}"
+        );
+        let same = compared(rooted(RootKind::Handle), rooted(RootKind::Handle), |diff| diff.json());
+        assert!(!same.contains("did not look"), "{same}");
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! Findings of a snapshot, as text and JSON: one section for each finding with a result.
 
 mod arrays;
+mod awaits;
 mod collections;
 mod finalizers;
 mod subscriptions;
 mod tasks;
 mod timers;
 
-use remora_heap::findings::Findings;
+use crate::suspects::of_application;
+pub(crate) use awaits::Waits;
+use remora_heap::findings::{Findings, TaskRow};
 use remora_heap::{HeapGraph, ObjectIx, TypeIx};
 use remora_terminal::size::shown as size;
 use remora_terminal::{Page, counted, grouped, line};
@@ -62,12 +65,12 @@ pub(crate) fn subscribers(shown: &Shown<'_>) -> Page {
     subscriptions::section(shown).map(|section| line("") + section).unwrap_or_default()
 }
 
-/// The other findings as text.
-pub(crate) fn sections(shown: &Shown<'_>) -> Page {
+/// The other findings as text; what async methods wait for only if it was not shown `before`.
+pub(crate) fn sections(shown: &Shown<'_>, waits: Option<&Waits>, before: bool) -> Page {
     let sections = [
         collections::section(shown),
         arrays::section(shown),
-        tasks::section(shown),
+        tasks::section(shown, waits, !before),
         timers::section(shown),
         finalizers::section(shown),
         would_be_known(shown),
@@ -97,8 +100,19 @@ impl Shown<'_> {
         bytes > 0 && bytes >= self.bytes / PART
     }
 
+    /// Whether a row's async method, or else its type, is the application's.
+    fn is_own(&self, row: &TaskRow) -> bool {
+        let of = self.graph.type_at(row.machine.unwrap_or(row.type_ix));
+        of_application(&of.assembly, &of.name)
+    }
+
+    /// `async App.Shop.OrderAsync`, or a type.
+    fn task(&self, row: &TaskRow) -> String {
+        row.method.as_ref().map_or_else(|| self.name(row.type_ix), |method| format!("async {method}"))
+    }
+
     fn name(&self, index: TypeIx) -> String {
-        self.graph.type_at(index).name.clone()
+        self.graph.shown_type(index).into_owned()
     }
 
     /// A line for each of the first objects; those of one type with the same text share one.

@@ -22,11 +22,30 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
+    /// Those of one type together, whatever holds them. The order stays.
+    pub(crate) fn by_type(rows: Vec<Holders>) -> Vec<Holders> {
+        let mut merged: Vec<Holders> = Vec::new();
+        let mut places = HashMap::<TypeIx, usize>::new();
+        for row in rows {
+            let place = *places.entry(row.of).or_insert(merged.len());
+            match merged.get_mut(place) {
+                Some(known) => {
+                    known.objects += row.objects;
+                    known.own += row.own;
+                    known.retained += row.retained;
+                    known.retained_count += row.retained_count;
+                }
+                None => merged.push(Holders { held_by: None, ..row }),
+            }
+        }
+        merged
+    }
+
     /// `App.Cache (at 0x7f0012345678)`, or `12 × App.Cache`.
     pub(crate) fn name(&self, graph: &HeapGraph) -> String {
         match self.objects {
             1 => object(graph, self.first),
-            many => format!("{} × {}", grouped(many), graph.type_of(self.first).name),
+            many => format!("{} × {}", grouped(many), graph.shown_type_of(self.first)),
         }
     }
 }

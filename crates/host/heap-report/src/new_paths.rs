@@ -174,7 +174,7 @@ impl Paths {
     fn type_name(&mut self, side: &mut Side<'_>, of: TypeIx) -> u32 {
         let known = &mut side.name_of[of.0 as usize];
         if *known == UNKNOWN {
-            *known = self.name(&side.graph.type_at(of).name);
+            *known = self.name(&side.graph.shown_type(of));
         }
         *known
     }

@@ -2,15 +2,16 @@
 
 use super::condition::{self, Condition, Outcome, Verdict};
 use super::fields::Fields;
-use super::findings::{FindingsJson, Shown, sections, subscribers};
+use super::findings::{FindingsJson, Shown, Waits, sections, subscribers};
+use super::free::{self, FreeJson};
 use super::origin::origin;
 use super::strings::{Strings, StringsJson};
 use crate::Error;
-use crate::columns::{Columns, more};
-use crate::holders::holders;
+use crate::columns::{Columns, sum};
+use crate::holders::{Holders, holders};
+use crate::in_short::MOST;
 use crate::notes::notes;
 use crate::roots;
-use crate::selection::one_type;
 use crate::suspects::{self, SuspectJson, Suspects};
 use crate::totals::TotalsJson;
 use remora_heap::findings::{Findings, Looked};
@@ -59,6 +60,8 @@ pub struct Summary {
     references: u64,
     /// Bytes between objects.
     free_bytes: u64,
+    /// The part of that in each generation of the GC.
+    free_in: FreeJson,
     /// Whether it has all static fields that the runtime could be asked about.
     static_fields: bool,
     /// Roots by kind. No root of kind `inferred` was seen.
@@ -66,6 +69,8 @@ pub struct Summary {
     types: Vec<TypeJson>,
     assemblies: Vec<AssemblyJson>,
     holders: Vec<HolderJson>,
+    /// The answer in one line, as at the end of the text; null if there is none.
+    in_short: Option<String>,
     suspects: Vec<String>,
     suspect_details: Vec<SuspectJson>,
     /// The findings.
@@ -80,6 +85,9 @@ pub struct Summary {
 #[derive(Debug, Serialize)]
 struct ConditionJson {
     condition: String,
+    /// Name and assembly of the type that is meant; null for the whole heap, or if none is.
+    r#type: Option<String>,
+    assembly: Option<String>,
     /// The snapshot's value, bytes or objects.
     value: u64,
     /// `met`, `not-met`, `not-proven`: objects missing from the snapshot could change it, or `no-type`: none or several are meant.
@@ -180,6 +188,12 @@ impl<'a> Report<'a> {
         met.map(Outcome::to_string)
     }
 
+    /// The first condition that the snapshot does not decide, with the snapshot's value.
+    pub fn condition_not_proven(&self) -> Option<String> {
+        let open = self.outcomes.iter().find(|outcome| outcome.verdict == Verdict::NotProven);
+        open.map(Outcome::to_string)
+    }
+
     /// The first condition whose type is unknown or ambiguous, and why.
     pub fn condition_without_type(&self) -> Option<String> {
         let outcome = self.outcomes.iter().find(|outcome| outcome.verdict == Verdict::NoType)?;
@@ -215,6 +229,8 @@ impl<'a> Report<'a> {
             assemblies.map(|row| AssemblyJson { assembly: row.assembly.clone(), totals: row.totals.into() });
         let conditions = self.outcomes.iter().map(|outcome| ConditionJson {
             condition: outcome.condition.clone(),
+            r#type: outcome.of.as_ref().map(|of| of.name.clone()),
+            assembly: outcome.of.as_ref().map(|of| of.assembly.clone()),
             value: outcome.value,
             outcome: outcome.verdict.name(),
         });
@@ -222,7 +238,7 @@ impl<'a> Report<'a> {
             let object = self.tree.object(node)?;
             Some(HolderJson {
                 address: graph.address(object),
-                r#type: graph.type_of(object).name.clone(),
+                r#type: graph.shown_type_of(object).into_owned(),
                 bytes: graph.bytes(object),
                 retained: self.tree.retained(node),
                 retained_count: self.tree.retained_count(node),
@@ -243,15 +259,17 @@ impl<'a> Report<'a> {
             bytes: self.bytes(),
             references: graph.reference_count() as u64,
             free_bytes: self.snapshot.free_bytes,
+            free_in: self.snapshot.free_in.into(),
             static_fields: state.has_static_fields,
             roots,
             types: types.collect(),
             assemblies: assemblies.collect(),
             holders: holders.collect(),
+            in_short: self.in_short(Waits::of(&self.shown(0)).as_ref()),
             suspects: self.suspects().sentences(),
             suspect_details: self.suspects().json(),
             findings: FindingsJson::of(&self.shown(top)),
-            notes: notes(self.snapshot),
+            notes: self.notes(),
             strings: self.strings.as_ref().map(Strings::json),
             conditions: conditions.collect(),
         }
@@ -260,6 +278,9 @@ impl<'a> Report<'a> {
     /// As text.
     pub fn text(&self, by: Group, top: usize) -> Page {
         let (state, mut text) = (&self.snapshot.state, self.head());
+        let waits = Waits::of(&self.shown(top));
+        let first = waits.as_ref().filter(|waits| self.come_first(waits));
+        text += first.map(|waits| line("") + waits.page.clone()).unwrap_or_default();
         text += self.suspects().text();
         text += subscribers(&self.shown(top));
         match by {
@@ -275,19 +296,49 @@ impl<'a> Report<'a> {
         text += titled("holders: objects that no other object alone keeps");
         text += self.holder_table(top);
         text += self.strings.as_ref().map(|strings| strings.text(top)).unwrap_or_default();
-        text += sections(&self.shown(top));
+        text += sections(&self.shown(top), waits.as_ref(), first.is_some());
         if state.has_garbage {
             text += titled("No GC ran: these objects include garbage, and objects without a holder may be garbage.");
         } else if let Some(sentence) = roots::sentence(self.graph()) {
             text += titled(sentence);
         }
-        for note in notes(self.snapshot) {
+        for note in self.notes() {
             text += line(format!("note: {note}"));
         }
         for outcome in &self.outcomes {
             text += line(format!("{}: {outcome}", outcome.verdict.words()));
         }
-        text
+        text + self.in_short(waits.as_ref()).map(|answer| line(format!("in short: {answer}"))).unwrap_or_default()
+    }
+
+    /// Those of the snapshot, and that types have no names.
+    fn notes(&self) -> Vec<String> {
+        let unnamed = condition::unnamed(self.snapshot, &self.rows);
+        let unnamed = unnamed.fold(0, |sum: u64, row| sum.saturating_add(row.totals.count));
+        let note = || {
+            format!(
+                "{} objects are of types without names: their assembly was loaded without a file, or .NET does not describe them",
+                grouped(unnamed)
+            )
+        };
+        notes(self.snapshot).into_iter().chain((unnamed > 0).then(note)).collect()
+    }
+
+    /// Whether pending async methods matter more than what the heap holds.
+    fn come_first(&self, waits: &Waits) -> bool {
+        waits.are_first(self.suspects.first().map_or(0, |suspect| suspect.retained))
+    }
+
+    /// What accumulates and where, or what async methods wait for, or else the type with the largest retained size.
+    fn in_short(&self, waits: Option<&Waits>) -> Option<String> {
+        let first = waits.filter(|waits| self.come_first(waits)).map(|waits| waits.in_short.clone());
+        let answers: Vec<String> = first.into_iter().chain(self.suspects().in_short()).take(MOST).collect();
+        if !answers.is_empty() {
+            return Some(answers.join("; "));
+        }
+        let row = self.rows.first()?;
+        let (of, part) = (self.graph().shown_type(row.type_ix), percent(row.totals.retained, self.bytes()));
+        Some(format!("no suspect; most is in {} × {of} ({part})", grouped(row.totals.count)))
     }
 
     fn head(&self) -> Page {
@@ -304,6 +355,9 @@ impl<'a> Report<'a> {
             },
         );
         let mut text = line(origin(state)) + line(size);
+        if !state.has_garbage {
+            text += free::text(self.snapshot, self.bytes());
+        }
         if let (Some(collection), Some(copy)) = (state.collection_nanoseconds, state.copy_nanoseconds) {
             let cost =
                 state.extra_memory_bytes.map(|bytes| format!("; the copy cost {} of memory at most", shown(bytes)));
@@ -314,7 +368,7 @@ impl<'a> Report<'a> {
     }
 
     fn type_table(&self, top: usize) -> Page {
-        self.totals(["type"], &self.rows, top, |row| (row.totals, self.graph().type_at(row.type_ix).name.clone()))
+        self.totals(["type"], &self.rows, top, |row| (row.totals, self.graph().shown_type(row.type_ix).into_owned()))
     }
 
     fn assembly_table(&self, top: usize) -> Page {
@@ -325,10 +379,17 @@ impl<'a> Report<'a> {
     }
 
     fn totals<T>(&self, of: [&str; 1], rows: &[T], top: usize, row: impl Fn(&T) -> (Totals, String)) -> Page {
-        Columns { numbers: &["retained", "", "own", "objects"], texts: &of }.top(rows, top, |one| {
+        let columns = Columns { numbers: &["retained", "", "own", "objects"], texts: &of };
+        let cells = |one: &T| {
             let (Totals { retained, bytes, count, .. }, name) = row(one);
             [shown(retained), percent(retained, self.bytes()), shown(bytes), grouped(count), name]
-        })
+        };
+        // What they retain has no sum: a part of it is in what others retain.
+        let together = |others: &[T]| {
+            let own = sum(others, |one| row(one).0.bytes);
+            vec![String::new(), String::new(), shown(own), grouped(sum(others, |one| row(one).0.count))]
+        };
+        columns.top_with_sums(rows, top, cells, together).render()
     }
 
     fn shown(&self, top: usize) -> Shown<'_> {
@@ -347,7 +408,7 @@ impl<'a> Report<'a> {
         let own = |suspect: &Suspect| {
             let of = suspect.content?.of;
             let known = graph.type_at(of);
-            suspects::of_application(&known.assembly, &known.name).then(|| one_type(graph, of))
+            suspects::of_application(&known.assembly, &known.name).then(|| graph.shown_type(of).into_owned())
         };
         let object = |object: ObjectIx| format!("@{:#x}", graph.address(object));
         let held = || Some(object(self.tree.object(*self.holders(1).first()?)?));
@@ -359,7 +420,7 @@ impl<'a> Report<'a> {
     fn holder_table(&self, top: usize) -> Page {
         let columns = Columns { numbers: &["retained", "", "own", "objects kept"], texts: &["object", "held by"] };
         let rows = holders(self.graph(), &self.tree);
-        let mut table = columns.table(rows.iter().take(top).map(|row| {
+        let cells = |row: &Holders| {
             [
                 shown(row.retained),
                 percent(row.retained, self.bytes()),
@@ -368,8 +429,15 @@ impl<'a> Report<'a> {
                 row.name(self.graph()),
                 row.held_by.clone().unwrap_or_default(),
             ]
-        }));
+        };
+        // No holder keeps what another one keeps.
+        let together = |others: &[Holders]| {
+            let retained = sum(others, |row| row.retained);
+            let (own, count) = (sum(others, |row| row.own), sum(others, |row| row.retained_count));
+            vec![shown(retained), percent(retained, self.bytes()), shown(own), grouped(count)]
+        };
+        let mut table = columns.top_with_sums(&rows, top, cells, together);
         table.let_last_go_below();
-        table.render() + more(rows.len(), top)
+        table.render()
     }
 }

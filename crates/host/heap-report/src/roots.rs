@@ -44,7 +44,12 @@ pub(crate) fn holder(graph: &HeapGraph, object: ObjectIx) -> Option<String> {
     of_kinds(graph, object, graph.roots_of(object))
 }
 
-/// The same for all objects that have one.
+/// The static field whose value an object is, if its name is known.
+pub(crate) fn static_field(graph: &HeapGraph, object: ObjectIx) -> Option<String> {
+    Some(format!("{} {}", RootKind::Static.name(), graph.root_note(object, RootKind::Static)?))
+}
+
+/// [`holder`] of all objects that have one.
 pub(crate) fn all_holders(graph: &HeapGraph) -> HashMap<ObjectIx, String> {
     holders_of(graph, |_| true)
 }

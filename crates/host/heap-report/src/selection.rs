@@ -79,26 +79,20 @@ fn of_field(graph: &HeapGraph, text: &str) -> Option<ObjectIx> {
     held.next().is_none().then_some(object)
 }
 
-/// The type that `text` names, with or without objects.
+/// The type that `text` names, with or without objects: by its name, or by that without namespaces. A part of a name is not enough: if the
+/// type has no objects, the part may be that of another type.
 pub(crate) fn select_type(snapshot: &Snapshot, text: &str) -> Result<Owner, String> {
     let statics = Statics { fields: &snapshot.statics, are_all: snapshot.state.has_static_fields };
-    match type_(&snapshot.graph, statics, text)? {
+    let all = all_types(&snapshot.graph, statics.fields);
+    let whole = named_whole(&all, text);
+    let similar = || if whole.is_empty() { similar(&all, text) } else { String::new() };
+    match one_of(&whole, statics, text).map_err(|why| why + &similar())? {
         Selection::Type(of) => {
             let of = snapshot.graph.type_at(of);
             Ok(Owner { name: of.name.clone(), assembly: of.assembly.clone() })
         }
         Selection::Static(owner) => Ok(owner),
         Selection::Object(_) => Err(format!("{text} is no type")),
-    }
-}
-
-/// What selects a type: its name, with its assembly if another type has that name.
-pub(crate) fn one_type(graph: &HeapGraph, of: TypeIx) -> String {
-    let meant = graph.type_at(of);
-    let has_its_name = |other: &&remora_heap::Type| other.name == meant.name && other.assembly != meant.assembly;
-    match graph.types().iter().find(has_its_name) {
-        Some(_) => format!("{}, {}", meant.name, meant.assembly),
-        None => meant.name.clone(),
     }
 }
 
@@ -191,8 +185,11 @@ fn type_(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Selectio
                     `remora heap report` shows them"
             .to_owned());
     }
-    let all = all_types(graph, statics.fields);
-    match &meant_by(&all, text)[..] {
+    one_of(&meant_by(&all_types(graph, statics.fields), text), statics, text)
+}
+
+fn one_of(meant: &[&Named], statics: Statics<'_>, text: &str) -> Result<Selection, String> {
+    match meant {
         [one] => Ok(one.wanted.clone()),
         // No input could distinguish them: state machines of overloads, or one assembly in two contexts.
         [first, rest @ ..] if rest.iter().all(|of| of.qualified() == first.qualified()) => Ok(first.wanted.clone()),
@@ -204,21 +201,35 @@ fn type_(graph: &HeapGraph, statics: Statics<'_>, text: &str) -> Result<Selectio
     }
 }
 
+fn those(all: &[Named], is_meant: impl Fn(&Named) -> bool) -> Vec<&Named> {
+    all.iter().filter(|of| is_meant(of)).collect()
+}
+
+/// The types whose name is `text`, with or without namespaces and enclosing types.
+fn named_whole<'a>(all: &'a [Named], text: &str) -> Vec<&'a Named> {
+    let meant = as_named(text);
+    let exact = those(all, |of| of.name == meant || of.name == text || of.qualified() == text);
+    // A C# keyword means one type, not the types whose names contain it.
+    if exact.is_empty() && meant == text { those(all, |of| of.is_called(text)) } else { exact }
+}
+
 /// The types that `text` may mean, by the best kind of match.
 fn meant_by<'a>(all: &'a [Named], text: &str) -> Vec<&'a Named> {
-    let (lower, meant) = (text.to_lowercase(), as_named(text));
-    let those = |is_meant: &dyn Fn(&Named) -> bool| -> Vec<&Named> { all.iter().filter(|of| is_meant(of)).collect() };
-    let exact = those(&|of| of.name == meant || of.name == text || of.qualified() == text);
-    // A C# keyword means one type, not the types whose names contain it.
-    if !exact.is_empty() || meant != text {
-        return exact;
+    let whole = named_whole(all, text);
+    // A full simple name beats a part of another name, unless several types have it.
+    let is_exact = |of: &&Named| of.name == text || of.name == as_named(text) || of.qualified() == text;
+    if whole.len() == 1 || whole.iter().any(is_exact) || as_named(text) != text {
+        return whole;
     }
-    // A full simple name beats a part of another name.
-    let called = those(&|of| of.is_called(text));
-    if called.len() == 1 {
-        return called;
-    }
-    those(&|of| of.is_called(text) || of.name.to_lowercase().contains(&lower))
+    let lower = text.to_lowercase();
+    those(all, |of| of.is_called(text) || of.name.to_lowercase().contains(&lower))
+}
+
+/// The types whose names contain `text`, for the end of a message.
+fn similar(all: &[Named], text: &str) -> String {
+    let similar = those(all, |of| of.name.to_lowercase().contains(&text.to_lowercase()));
+    let names: Vec<&str> = similar.iter().take(OFFERED).map(|of| &*of.name).collect();
+    if names.is_empty() { String::new() } else { format!("; these have it in their names: {}", names.join(", ")) }
 }
 
 fn ambiguous(text: &str, several: &[&Named]) -> String {
@@ -335,9 +346,12 @@ mod tests {
         let graph = of_types(&[("App.Node", "First"), ("App.Node", "Second")]);
         let error = select(&graph, NONE, "App.Node").expect_err("either is meant");
         assert!(error.ends_with("give one whole with its assembly: 'App.Node, First', 'App.Node, Second'"), "{error}");
+        // As reports show it.
+        assert_eq!(graph.shown_type(TypeIx(1)), "App.Node, Second");
         assert_eq!(select(&graph, NONE, "App.Node, Second"), Ok(Selection::Type(TypeIx(1))));
         let alike = of_types(&[("App.Node", "First"), ("App.Node", "First")]);
         assert_eq!(select(&alike, NONE, "App.Node"), Ok(Selection::Type(TypeIx(0))), "what else could be said?");
+        assert_eq!(alike.shown_type(TypeIx(0)), "App.Node");
     }
 
     #[test]

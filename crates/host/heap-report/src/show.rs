@@ -205,7 +205,7 @@ impl<'a> Show<'a> {
     fn object_json(&self, object: ObjectIx) -> ObjectJson {
         ObjectJson {
             address: self.graph.address(object),
-            r#type: self.graph.type_of(object).name.clone(),
+            r#type: self.graph.shown_type_of(object).into_owned(),
             bytes: self.graph.bytes(object),
             retained: self.retained(object),
             by: None,
@@ -384,7 +384,7 @@ impl<'a> Show<'a> {
         let (_, objects) = self.objects_of(of);
         let (known, beginnings) = (self.graph.type_at(of), self.beginnings(of));
         let referred_from = self.referrers(of).into_iter().map(|(of, references)| {
-            let r#type = self.graph.type_at(of).name.clone();
+            let r#type = self.graph.shown_type(of).into_owned();
             ReferrerJson { r#type, references }
         });
         TypeJson {

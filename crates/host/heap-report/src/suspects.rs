@@ -1,6 +1,7 @@
 //! Suspects, as text and JSON: who holds much of the heap, the event or collection where it accumulates, and what accumulates there.
 
 use crate::long_paths::{JSON, middle_within};
+use crate::reached::Reached;
 use crate::roots;
 use remora_heap::findings::{SubscriptionRow, Subscriptions};
 use remora_heap::suspects::{self, Content, Suspect};
@@ -14,11 +15,15 @@ use std::collections::HashSet;
 
 /// The arrays in which the runtime keeps static fields that it does not report.
 const STATICS: &str = "System.Object[]";
+/// So many owners of lists are named; in JSON.
+const OWNERS_JSON: usize = 100;
+/// In text.
+const OWNERS: usize = 3;
 
 /// An object, as JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct PlaceJson {
-    address: u64,
+    pub(crate) address: u64,
     r#type: String,
     /// The root's kind and details; null if no root was seen.
     held_by: Option<String>,
@@ -31,12 +36,24 @@ pub(crate) struct SuspectJson {
     holders: u64,
     /// The one with the largest retained size.
     holder: PlaceJson,
-    /// What probably holds the only holder, in words, if no root of it was seen.
+    /// The array that refers to all holders, if each of them alone keeps much.
     #[serde(skip_serializing_if = "Option::is_none")]
-    probably_held_by: Option<&'static str>,
+    array: Option<PlaceJson>,
+    /// The static field that holds the only holder or the array, and the array or collection in that field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_through: Option<ThroughJson>,
+    /// The only holder, or the array, may have no root of its own: then a shortest path to it from a known root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) path_from_root: Option<PathFromRootJson>,
+    /// The owners of linked lists that the holders form, most elements first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lists: Vec<ListJson>,
+    /// What probably holds the only holder, in words, if no known root reaches it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) probably_held_by: Option<&'static str>,
     /// The command whose snapshot would name that.
     #[serde(skip_serializing_if = "Option::is_none")]
-    name_it_by: Option<String>,
+    pub(crate) name_it_by: Option<String>,
     retained: u64,
     retained_count: u64,
     /// From the only holder to the place where it accumulates.
@@ -51,6 +68,33 @@ pub(crate) struct SuspectJson {
     accumulates: Option<ContentJson>,
     /// Other objects that keep it alive, too.
     referred_from: Vec<ReferrerJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct ThroughJson {
+    /// `static App.Cache.entries`.
+    root: String,
+    #[serde(flatten)]
+    through: PlaceJson,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct PathFromRootJson {
+    /// `stack in App.Program.Main()`.
+    pub(crate) root: String,
+    /// The last one is the holder or the array.
+    pub(crate) objects: Vec<PlaceJson>,
+    /// Objects of a long path that are left out in its middle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objects_left_out: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct ListJson {
+    #[serde(flatten)]
+    owner: PlaceJson,
+    /// Number of its elements among the holders.
+    elements: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -101,7 +145,7 @@ impl Suspects<'_> {
             text += &format!("; it accumulates under {}", object(self.graph, *pile));
         }
         if let Some(content) = &suspect.content {
-            let (of, bytes) = (&self.graph.type_at(content.of).name, shown(content.bytes));
+            let (of, bytes) = (self.graph.shown_type(content.of), shown(content.bytes));
             text += &match content.count {
                 1 => format!(", mostly one {of} ({bytes} of its own)"),
                 many => format!(", mostly {} objects of {of} ({bytes} of their own)", grouped(many)),
@@ -115,25 +159,53 @@ impl Suspects<'_> {
         match suspect.holders[..] {
             [one] => format!("{} keeps", object(self.graph, one)),
             [first, ..] => {
-                format!("{} objects of {} keep", grouped(suspect.holders.len() as u64), self.graph.type_of(first).name)
+                format!("{} objects of {} keep", grouped(suspect.holders.len() as u64), self.graph.shown_type_of(first))
             }
             [] => String::new(),
         }
     }
 
     pub(crate) fn json(&self) -> Vec<SuspectJson> {
-        let allowance = Allowance::new(Allowance::VALUES);
-        self.all.iter().filter_map(|suspect| self.suspect_json(suspect, &allowance)).collect()
+        let (allowance, reached) = (Allowance::new(Allowance::VALUES), self.reached());
+        self.all.iter().filter_map(|suspect| self.suspect_json(suspect, &reached, &allowance)).collect()
     }
 
-    fn suspect_json(&self, suspect: &Suspect, allowance: &Allowance) -> Option<SuspectJson> {
+    /// Why suspects and owners of lists without a root of their own are alive.
+    fn reached(&self) -> Reached {
+        let held = self.all.iter().filter_map(|suspect| self.held_by_unknown(suspect)).collect();
+        let owners = self.all.iter().flat_map(|suspect| suspect.owners.iter().take(OWNERS));
+        Reached::of(self.graph, &held, owners.map(|(owner, _)| *owner))
+    }
+
+    fn suspect_json(&self, suspect: &Suspect, reached: &Reached, allowance: &Allowance) -> Option<SuspectJson> {
         let place = suspect.place(self.graph);
+        let held = self.held_by_unknown(suspect);
+        let through = held.and_then(|held| reached.fields.get(&held));
+        let from_root = held.and_then(|held| reached.paths.get(&held)).map(|(root, path)| {
+            let (objects, left_out) = self.path_json(path, allowance);
+            PathFromRootJson {
+                root: root.clone(),
+                objects,
+                objects_left_out: Some(left_out).filter(|count| *count > 0),
+            }
+        });
+        let held = held.filter(|_| through.is_none() && from_root.is_none());
         let (path, left_out) = self.path_json(&suspect.way, allowance);
         Some(SuspectJson {
             holders: suspect.holders.len() as u64,
             holder: self.place_json(*suspect.holders.first()?),
-            probably_held_by: self.held_by_unknown(suspect).map(|held| self.unknown_root(held)),
-            name_it_by: self.held_by_unknown(suspect).and_then(|held| self.command_for(held)),
+            array: suspect.array.map(|array| self.place_json(array)),
+            held_through: through
+                .map(|path| ThroughJson { root: path.root.clone(), through: self.place_json(path.through) }),
+            path_from_root: from_root,
+            lists: suspect
+                .owners
+                .iter()
+                .take(OWNERS_JSON)
+                .map(|(owner, elements)| ListJson { owner: self.place_json(*owner), elements: *elements })
+                .collect(),
+            probably_held_by: held.map(|held| self.unknown_root(held)),
+            name_it_by: held.and_then(|held| self.command_for(held)),
             retained: suspect.retained,
             retained_count: suspect.retained_count,
             path,
@@ -141,7 +213,7 @@ impl Suspects<'_> {
             event: place.and_then(|place| self.event(suspect, place)),
             place: place.map(|place| self.place_json(place)),
             accumulates: suspect.content.map(|content| ContentJson {
-                r#type: self.graph.type_at(content.of).name.clone(),
+                r#type: self.graph.shown_type(content.of).into_owned(),
                 count: content.count,
                 bytes: content.bytes,
                 retained: content.retained,
@@ -163,7 +235,7 @@ impl Suspects<'_> {
         let mut roots = roots::holders_of(self.graph, |object| objects.contains(&object));
         let place = |object: ObjectIx| PlaceJson {
             address: self.graph.address(object),
-            r#type: self.graph.type_of(object).name.clone(),
+            r#type: self.graph.shown_type_of(object).into_owned(),
             held_by: roots.remove(&object),
         };
         (shown.into_iter().map(place).collect(), hidden.len())
@@ -172,35 +244,44 @@ impl Suspects<'_> {
     fn place_json(&self, object: ObjectIx) -> PlaceJson {
         PlaceJson {
             address: self.graph.address(object),
-            r#type: self.graph.type_of(object).name.clone(),
+            r#type: self.graph.shown_type_of(object).into_owned(),
             held_by: roots::holder(self.graph, object),
         }
     }
 
     /// As text, a block for each.
     pub(crate) fn text(&self) -> Page {
-        self.all.iter().map(|suspect| line("") + self.block(suspect)).sum()
+        let reached = self.reached();
+        self.all.iter().map(|suspect| line("") + self.block(suspect, &reached)).sum()
     }
 
-    fn block(&self, suspect: &Suspect) -> Page {
+    fn block(&self, suspect: &Suspect, reached: &Reached) -> Page {
         let part = percent(suspect.retained, self.tree.retained(self.tree.root()));
         let (bytes, objects) = (shown(suspect.retained), counted(suspect.retained_count, "object"));
         let mut table = Table::new(&["suspect", &format!("{part} of the heap: {bytes} in {objects}")]);
         let mut row = |label: &str, text: String| table.row([label.to_owned(), text]);
-        match suspect.holders[..] {
-            [one] => {
-                let root = roots::holder(self.graph, one);
-                row("held by", root.unwrap_or_else(|| self.unknown_root(one).to_owned()));
-                if let Some(command) = self.held_by_unknown(suspect).and_then(|held| self.command_for(held)) {
-                    row("name it by", command);
+        if let [one] = suspect.holders[..] {
+            self.held_by(one, reached, &mut row);
+            row(self.label(one, "object"), object(self.graph, one));
+        } else if let Some(first) = suspect.holders.first() {
+            let several = format!("{} × {}", grouped(suspect.holders.len() as u64), self.graph.shown_type_of(*first));
+            match suspect.array {
+                Some(array) => {
+                    self.held_by(array, reached, &mut row);
+                    row("objects", format!("{several}, in {}", object(self.graph, array)));
                 }
-                row(self.label(one, "object"), object(self.graph, one));
+                None if suspect.owners.is_empty() => row("objects", format!("{several}, each kept by several")),
+                None => row("objects", format!("{several}, in a linked list")),
             }
-            [first, ..] => {
-                let count = grouped(suspect.holders.len() as u64);
-                row("objects", format!("{count} × {}, each kept by several", self.graph.type_of(first).name));
-            }
-            [] => {}
+        }
+        for (owner, elements) in suspect.owners.iter().take(OWNERS) {
+            let root =
+                reached.root_of(self.graph, self.tree, *owner).map(|root| format!(", {root}")).unwrap_or_default();
+            row("list of", format!("{}{root}: {} of them", object(self.graph, *owner), grouped(*elements)));
+        }
+        match suspect.owners.len().saturating_sub(OWNERS) as u64 {
+            0 => {}
+            others => row("list of", format!("and {}", counted(others, "other"))),
         }
         if let Some(place) = suspect.place(self.graph) {
             match self.event(suspect, place) {
@@ -214,7 +295,7 @@ impl Suspects<'_> {
         if let Some(Content { of, count, bytes, retained }) = suspect.content {
             // One large object, or a small part of many, does not accumulate.
             let label = if count > 1 && retained >= suspect.retained / 2 { "accumulates" } else { "mostly" };
-            let (count, of) = (grouped(count), &self.graph.type_at(of).name);
+            let (count, of) = (grouped(count), self.graph.shown_type(of));
             row(label, format!("{count} × {of}: {}, retained {}", shown(bytes), shown(retained)));
         }
         for (by, references) in &suspect.referrers {
@@ -223,6 +304,16 @@ impl Suspects<'_> {
             row("referred by", format!("{}{root}: {references}", object(self.graph, *by)));
         }
         table.render()
+    }
+
+    /// What holds an object, and how to find out.
+    fn held_by(&self, held: ObjectIx, reached: &Reached, row: &mut impl FnMut(&str, String)) {
+        let root = reached.root_of(self.graph, self.tree, held);
+        let is_known = root.is_some();
+        row("held by", root.unwrap_or_else(|| self.unknown_root(held).to_owned()));
+        if let Some(command) = self.command_for(held).filter(|_| !is_known) {
+            row("name it by", command);
+        }
     }
 
     fn label(&self, object: ObjectIx, otherwise: &'static str) -> &'static str {
@@ -240,9 +331,12 @@ impl Suspects<'_> {
         }
     }
 
-    /// The only holder, if no root of it was seen.
+    /// The only holder, or the array of several, if no root of it was seen.
     fn held_by_unknown(&self, suspect: &Suspect) -> Option<ObjectIx> {
-        let [one] = suspect.holders[..] else { return None };
+        let one = match suspect.holders[..] {
+            [one] => one,
+            _ => suspect.array?,
+        };
         roots::holder(self.graph, one).is_none().then_some(one)
     }
 
@@ -262,7 +356,7 @@ impl Suspects<'_> {
     }
 
     /// The event whose delegate is at `place`: `App.Shop.Changed`.
-    fn event(&self, suspect: &Suspect, place: ObjectIx) -> Option<String> {
+    pub(crate) fn event(&self, suspect: &Suspect, place: ObjectIx) -> Option<String> {
         let of = |object: ObjectIx| self.graph.type_ix(object);
         let before = suspect.way.iter().position(|object| *object == place)?.checked_sub(1);
         let publisher = before.map(|publisher| of(suspect.way[publisher]));
@@ -278,7 +372,7 @@ impl Suspects<'_> {
 
 /// `App.Shop.Changed`; for an unnamed static field the delegate's type.
 pub(crate) fn event(graph: &HeapGraph, row: &SubscriptionRow) -> String {
-    let name = |of| &graph.type_at(of).name;
+    let name = |of| graph.shown_type(of);
     match row.publisher {
         Some(publisher) => format!("{}.{}", name(publisher), row.events.join("|")),
         None if row.events.is_empty() => format!("a static {}", name(row.delegate)),
@@ -288,7 +382,7 @@ pub(crate) fn event(graph: &HeapGraph, row: &SubscriptionRow) -> String {
 
 /// `MyApp.Cache (at 0x7f0012345678)`.
 pub(crate) fn object(graph: &HeapGraph, object: ObjectIx) -> String {
-    format!("{} (at {:#x})", graph.type_of(object).name, graph.address(object))
+    format!("{} (at {:#x})", graph.shown_type_of(object), graph.address(object))
 }
 
 /// The same for a node.
@@ -304,7 +398,7 @@ pub(crate) fn find(graph: &HeapGraph, tree: &DominatorTree) -> Vec<Suspect> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_heap::{Builder, Object, RootKind, Type, TypeFlags};
+    use remora_heap::{ArrayFacts, Builder, Object, Place, RootKind, Type, TypeFacts, TypeFlags, TypeIx};
 
     /// A root with a chain of `nodes` nodes, each with a leaf of its own.
     fn chain(nodes: u64) -> HeapGraph {
@@ -340,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_piles_up_near_its_beginning_as_the_many_that_it_is_made_of() {
+    fn a_long_list_piles_up_at_its_owner_as_the_many_that_it_is_made_of() {
         let graph = chain(1000);
         let tree = DominatorTree::new(&graph);
         let sentences = sentences(&graph);
@@ -348,8 +442,8 @@ mod tests {
         assert!(
             sentences[0].starts_with("Known.Holder (at 0x1000) keeps 100.0% of the heap: 54.7 KiB in 2,001 objects")
         );
-        let pile = find(&graph, &tree)[0].way.last().map(|pile| tree.retained(tree.node(*pile)));
-        assert!(pile.is_some_and(|kept| (44_000..48_000).contains(&kept)), "{pile:?}");
+        let pile = find(&graph, &tree)[0].way.last().map(|pile| graph.address(*pile));
+        assert_eq!(pile, Some(0x1000), "the owner of the list");
         assert!(sentences[0].contains("objects of Known.Node"), "{}", sentences[0]);
     }
 
@@ -385,6 +479,55 @@ mod tests {
         let bytes: usize = path.iter().map(|place| place.r#type.len()).sum();
         assert!((60 << 20..=Allowance::VALUES).contains(&bytes), "{bytes} bytes of names");
         assert_eq!(*path_left_out, Some(10_000 - path.len()));
+    }
+
+    /// Two queues in an array, each with much, which something else holds, too.
+    fn queues() -> HeapGraph {
+        let mut builder = Builder::new();
+        for name in ["App.Queue", "App.Queue[]", "App.Session"] {
+            let is_array = name.ends_with("[]");
+            let flags = if is_array { TypeFlags::ARRAY } else { TypeFlags::default() };
+            let index = builder.add_type(Type { name: name.into(), assembly: "App".into(), flags }).expect("room");
+            let array = is_array.then_some(ArrayFacts { element: None, place: Place::Reference, rank: 1 });
+            builder.describe_type(index, TypeFacts { array, ..TypeFacts::default() }).expect("room");
+        }
+        let mut add = |address, of, bytes, references: &[u64]| {
+            let object = Object { address, type_ix: TypeIx(of), bytes };
+            builder.add_object(object, references.iter().copied()).expect("room");
+        };
+        add(0x1000, 1, 40, &[0x2000, 0x3000]);
+        for queue in [0x2000, 0x3000] {
+            add(queue, 0, 24, &[queue + 0x100, queue + 0x200]);
+            add(queue + 0x100, 2, 1000, &[]);
+            add(queue + 0x200, 2, 1000, &[]);
+        }
+        builder.add_root(0x1000, RootKind::Static).expect("room");
+        [0x2000, 0x3000].iter().for_each(|held| builder.add_root(*held, RootKind::Inferred).expect("room"));
+        let mut graph = builder.finish().expect("room");
+        graph.note_root(remora_heap::ObjectIx(0), RootKind::Static, "App.Queue.All".to_owned());
+        graph
+    }
+
+    #[test]
+    fn a_static_field_that_holds_through_an_array_is_named_and_nobody_is_sent_to_look_for_roots() {
+        let graph = queues();
+        let tree = DominatorTree::new(&graph);
+        let (state, subscriptions, all) = (State::default(), Subscriptions::default(), find(&graph, &tree));
+        let suspects = Suspects { graph: &graph, tree: &tree, state: &state, subscriptions: &subscriptions, all: &all };
+        let text = suspects.text().to_string();
+        assert!(text.contains("held by      static App.Queue.All\n"), "{text}");
+        assert!(text.contains("objects      2 × App.Queue, in App.Queue[] (at 0x1000)\n"), "{text}");
+        assert!(!text.contains("name it by"), "{text}");
+        // Each of them alone, as if the other were small.
+        let one = Suspect { holders: vec![all[0].holders[0]], array: None, ..all[0].clone() };
+        let suspects = Suspects { all: &[one], ..suspects };
+        let text = suspects.text().to_string();
+        assert!(text.contains("held by      static App.Queue.All, through App.Queue[]\n"), "{text}");
+        assert!(!text.contains("name it by"), "{text}");
+        let json = suspects.json();
+        let through = json[0].held_through.as_ref().map(|held| (held.root.as_str(), held.through.address));
+        assert_eq!(through, Some(("static App.Queue.All", 0x1000)));
+        assert_eq!((json[0].probably_held_by, &json[0].name_it_by), (None, &None));
     }
 
     #[test]

@@ -346,7 +346,7 @@ impl<'a> Values<'a> {
         let Some(target) = self.graph.object_at(address) else {
             return format!("@{address:#x} (no object of this snapshot)");
         };
-        let name = &self.graph.type_of(target).name;
+        let name = self.graph.shown_type_of(target);
         match self.behind(address) {
             Some(text) if self.texts.contains_key(&address) => format!("{text} @{address:#x}"),
             Some(text) => format!("{text} ({name} @{address:#x})"),

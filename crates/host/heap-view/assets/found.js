@@ -1,11 +1,14 @@
 // Suspects and findings: where to begin. Their objects are named by addresses.
 
 import { ask } from "./ask.js";
-import { byId, bytes, count, counted, element, percent, plain, short } from "./text.js";
+import { byId, bytes, count, counted, element, isolated, percent, plain, short } from "./text.js";
 import { go } from "./place.js";
 
 /** Rows of a table; the report has all. */
 const MOST = 50;
+
+/** Owners of lists in a suspect. */
+const LISTS = 3;
 
 const hexadecimal = (address) => `0x${address.toString(16)}`;
 
@@ -21,18 +24,26 @@ const at = (address, text = "") =>
 const fact = (name, ...value) => [element("dt", {}, name), element("dd", {}, ...value)];
 
 const suspectCard = (suspect, whole) => {
-  const { holder, holders, event, place, accumulates } = suspect;
+  const { holder, holders, event, place, accumulates, array, held_through: through, path_from_root: path, lists = [] } = suspect;
   const isOne = holders === 1;
+  // Of several in one array, that array is held.
+  const held = array ?? holder;
+  const without = path === undefined ? suspect.probably_held_by : `for example ${path.root}, through ${path.objects[0].type}`;
+  const root = held.held_by ?? (through === undefined ? without : `${through.root}, through ${through.type}`);
+  const heldBy = isOne || array !== undefined ? fact("Held by", isolated(plain(root ?? "a root that is not known"))) : [];
+  const together = array !== undefined ? ["in ", at(array.address, array.type)] : [lists.length > 0 ? "in a linked list" : "each kept by several"];
   const isElsewhere = place !== null && event === null && place.address !== holder.address;
   return element("section", { className: "suspect" },
     element("h3", {}, `Suspect: ${percent(suspect.retained, whole)} of the heap, ${bytes(suspect.retained)} in ${counted(suspect.retained_count, "object")}`),
     element("dl", { className: "facts" },
-      ...(isOne ? fact("Held by", plain(holder.held_by ?? suspect.probably_held_by ?? "a root that is not known")) : fact("Objects", `${count(holders)}, each kept by several`)),
+      ...heldBy,
+      ...(isOne ? [] : fact("Objects", `${count(holders)}, `, ...together)),
+      ...lists.slice(0, LISTS).flatMap((list) => fact("List of", at(list.address, list.type), ` ${count(list.elements)} of them`)),
       ...(suspect.name_it_by === undefined ? [] : fact("Name it by", suspect.name_it_by)),
       ...fact(isOne ? "Object" : "For example", at(holder.address, holder.type)),
       ...(event === null ? [] : fact("Event", plain(event))),
       ...(isElsewhere ? fact("In", at(place.address, place.type)) : []),
-      ...(accumulates === null ? [] : fact("Accumulates", `${count(accumulates.count)} × ${plain(accumulates.type)}: ${bytes(accumulates.bytes)}, retained ${bytes(accumulates.retained)}`)),
+      ...(accumulates === null ? [] : fact("Accumulates", `${count(accumulates.count)} × ${isolated(plain(accumulates.type))}: ${bytes(accumulates.bytes)}, retained ${bytes(accumulates.retained)}`)),
       ...suspect.referred_from.flatMap((by) => fact("Referred to by", at(by.address, by.type), ` ${counted(by.references, "reference")}`))));
 };
 
@@ -69,6 +80,9 @@ const findings = (found) => [
   }),
   ...table("Tasks", found.tasks.types, {
     "Method or type": (row) => plain(row.method ?? row.type), "Tasks": (row) => [count(row.count)],
+  }),
+  ...table("What async methods wait for", found.tasks.awaits ?? [], {
+    "Path": (row) => row.path.map((step) => isolated(plain(step))).join(" awaits "), "Tasks": (row) => [count(row.count)],
   }),
   ...table("Timers", found.timers.types, { "Type": (row) => plain(row.type), "Timers": (row) => [count(row.count)] }),
   ...table("Objects with a finalizer", found.finalizers.types, {

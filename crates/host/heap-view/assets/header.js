@@ -1,7 +1,7 @@
 // What snapshot it is, and what is to be known before anything is believed.
 
 import { sayInferred } from "./object.js";
-import { byId, bytes, count, element, plain, utc } from "./text.js";
+import { byId, bytes, count, element, isolated, plain, utc } from "./text.js";
 
 const tile = (name, value) => element("div", { className: "tile" }, element("dt", {}, name), element("dd", {}, value));
 
@@ -10,10 +10,10 @@ const when = (nanoseconds) => (nanoseconds > 0 ? utc(nanoseconds / 1e6) : "");
 export const showHeader = (told, all) => {
   const { about } = told;
   const name = plain(about.application) || plain(told.file);
-  byId("title").textContent = about.process_id > 0 ? `${name} (${about.process_id})` : name;
-  document.title = `${name} · heap · Remora`;
+  byId("title").textContent = about.process_id > 0 ? `${isolated(name)} (${about.process_id})` : name;
+  document.title = `${isolated(name)} · heap · Remora`;
   const facts = [plain(about.runtime), when(about.taken_unix_nanoseconds), plain(told.file)].filter((fact) => fact !== "");
-  byId("facts").replaceChildren(...facts.map((fact) => element("span", { className: "fact" }, fact)));
+  byId("facts").replaceChildren(...facts.map((fact) => element("bdi", { className: "fact" }, fact)));
   byId("tiles").replaceChildren(
     tile("In objects", bytes(all.retained)),
     tile("Objects", count(told.objects)),

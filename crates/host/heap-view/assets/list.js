@@ -21,10 +21,10 @@ export const number = (text, part, whole) => {
 
 /** The static field that holds it, if one is known. */
 const heldBy = (row) =>
-  row.held_by === undefined ? [] : [element("span", { className: "field", title: plain(row.held_by) }, `static ${shortField(row.held_by)}`)];
+  row.held_by === undefined ? [] : [element("span", { className: "field", title: plain(row.held_by) }, "static ", element("bdi", {}, shortField(row.held_by)))];
 
 /** The field or element by which it refers, or is referred to, if it is known. */
-export const via = (row) => (row.field === undefined ? [] : [element("small", { className: "via" }, `via ${plain(row.field)}`)]);
+export const via = (row) => (row.field === undefined ? [] : [element("small", { className: "via" }, "via ", element("bdi", {}, plain(row.field)))]);
 
 /** The name of an object, as a button that shows it. */
 export const objectButton = (row) =>

@@ -38,7 +38,7 @@ const path = (told) => {
     return part;
   }
   const kinds = told.path.roots.map(({ kind, note }) =>
-    element("span", { className: `root ${kind}` }, note === null ? kind : element("bdi", {}, plain(`${kind}, ${note}`))),
+    element("span", { className: `root ${kind}` }, note === null ? kind : element("bdi", {}, `${kind}, `, element("bdi", {}, plain(note)))),
   );
   const inferred = told.path.roots.some(({ kind }) => kind === "inferred");
   const remark = inferred ? ofInferred : "";

@@ -1,6 +1,8 @@
 // How numbers and names read. What comes from a snapshot only ever becomes a text node.
 
-export { byId, element, percent, utc } from "./common.js";
+import { plain } from "./common.js";
+
+export { byId, element, isolated, percent, plain, utc } from "./common.js";
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 const SPACE = "\u202f";
@@ -21,9 +23,6 @@ export const bytes = (value) => {
 export const count = (value) => value.toLocaleString("en-US");
 
 export const counted = (value, one) => `${count(value)} ${value === 1 ? one : `${one}s`}`;
-
-/** A name without what would steer or reorder the text around it. */
-export const plain = (name) => name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd");
 
 /** How many names at the end of a dotted one tell what it is: of a state machine also those of the method and of what that is in. */
 const telling = (names) => {

@@ -1,7 +1,7 @@
 // The dominator tree as a table whose rows open.
 
 import { ask } from "./ask.js";
-import { byId, bytes, count, element, plain } from "./text.js";
+import { byId, bytes, count, element, isolated, plain } from "./text.js";
 import { number, objectButton } from "./list.js";
 
 /** Children that are asked for at once. */
@@ -26,7 +26,7 @@ const indented = (depth, ...children) => {
 };
 
 const treeRow = (told, depth) => {
-  const toggle = element("button", { className: "toggle", "aria-label": `what ${plain(told.name)} keeps` });
+  const toggle = element("button", { className: "toggle", "aria-label": `what ${isolated(plain(told.name))} keeps` });
   toggle.hidden = told.children === 0;
   const row = element("tr", { "aria-level": depth, "data-id": told.id },
     indented(depth, element("span", { className: "hold" }, toggle), objectButton(told)),

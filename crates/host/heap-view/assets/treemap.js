@@ -1,7 +1,7 @@
 // The treemap: a node of the dominator tree, what hangs under it, and what hangs under that, some levels deep. Boxes are buttons.
 
 import { ask } from "./ask.js";
-import { byId, bytes, count, counted, element, hue, plain, short, shortField } from "./text.js";
+import { byId, bytes, count, counted, element, hue, isolated, plain, short, shortField } from "./text.js";
 import { go } from "./place.js";
 
 /** Pixels of a box's heading, at its edge, between boxes, and below which a box has no text, no size or is not there. */
@@ -67,8 +67,8 @@ const enter = (row) => {
 const box = (row, at, isInner) => {
   const text = at.width > READABLE && at.height > HEADING - 3;
   const name = element("bdi", { className: "name" }, short(row.name));
-  const field = row.held_by === undefined ? "" : `\nheld by static ${plain(row.held_by)}`;
-  const held = text && field !== "" && at.width > 2 * SIZED ? [element("span", { className: "held" }, `static ${shortField(row.held_by)}`)] : [];
+  const field = row.held_by === undefined ? "" : `\nheld by static ${isolated(plain(row.held_by))}`;
+  const held = text && field !== "" && at.width > 2 * SIZED ? [element("span", { className: "held" }, "static ", element("bdi", {}, shortField(row.held_by)))] : [];
   const made = element("button", {
     className: isInner ? "box inner" : "box",
     title: `${plain(row.name)}${row.address === null ? "" : `\n@${row.address}`}\n${bytes(row.retained)} in ${counted(row.count, "object")}${field}`,
@@ -82,15 +82,14 @@ const box = (row, at, isInner) => {
   return put(made, at);
 };
 
-/** Those without a box, by type, as fillers: `left` nodes with `retained` bytes. The groups may be samples: then the numbers follow from their parts. */
-const smaller = (groups, left, retained) => {
-  const sum = (of) => groups.reduce((all, group) => all + group[of], 0);
-  const [nodes, weights] = [Math.max(1, sum("nodes")), Math.max(1, sum("retained"))];
+/** Those without a box, by type, as fillers: `left` nodes with `bytes`. The groups may be samples: then the numbers follow from their parts. */
+const smaller = ({ groups, about }, left, all) => {
+  const sum = (of) => groups.reduce((sum, group) => sum + group[of], 0);
+  const [nodes, weights] = [Math.max(1, sum("nodes")), Math.max(1, sum("bytes"))];
   return groups.map((group) => {
-    const weight = Math.round((retained * group.retained) / weights);
-    const about = nodes < left && groups.length > 1 ? "about " : "";
-    const name = group.name === "" ? "others" : short(group.name);
-    return { weight, label: `${about}${count(Math.round((left * group.nodes) / nodes))} × ${name} ${bytes(weight)}` };
+    const weight = Math.round((all * group.bytes) / weights);
+    const name = group.name === "" ? "others" : isolated(short(group.name));
+    return { weight, label: `${about ? "about " : ""}${count(Math.round((left * group.nodes) / nodes))} × ${name} ${bytes(weight)}` };
   });
 };
 
@@ -102,10 +101,11 @@ const inside = (row, at) => {
   const area = { x: at.x + EDGE, y: at.y + heading, width: at.width - 2 * EDGE - GAP, height: at.height - heading - EDGE - GAP };
   if (row.children === 0 || area.width < READABLE || area.height < HEADING - 4) return [];
   const told = row.inside.reduce((sum, inner) => sum + inner.retained, 0);
-  const left = row.children - row.inside.length;
+  // Without a box inside, everything that it keeps; else the other children.
+  const left = row.inside.length === 0 ? row.count - 1 : row.children - row.inside.length;
   const fillers = [
     { weight: row.own, label: `itself ${bytes(row.own)}` },
-    ...(left > 0 ? smaller(row.groups, left, row.retained - told - row.own) : []),
+    ...(left > 0 ? smaller(row, left, row.retained - told - row.own) : []),
   ];
   const items = [...row.inside.map((inner) => ({ inner, weight: Math.max(1, inner.retained) })), ...fillers]
     .filter(({ weight }) => weight > 0).sort((one, other) => other.weight - one.weight);
@@ -123,7 +123,7 @@ const draw = () => {
   const { here, boxes, rest } = shown;
   const items = boxes.map((row) => ({ weight: row.retained, row }));
   if (here.own > 0) items.push({ weight: here.own, label: `itself ${bytes(here.own)}` });
-  if (rest.nodes > 0) items.push(...smaller(rest.groups, rest.nodes, rest.retained).filter(({ weight }) => weight > 0));
+  if (rest.nodes > 0) items.push(...smaller(rest, rest.nodes, rest.retained).filter(({ weight }) => weight > 0));
   items.sort((one, other) => other.weight - one.weight);
   const weights = items.map((item) => Math.max(1, item.weight));
   const places = squarified(weights, 0, 0, stage.clientWidth, stage.clientHeight);

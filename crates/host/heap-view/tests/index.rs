@@ -4,7 +4,10 @@
 mod support;
 
 use remora_heap::layout::Layouts;
-use remora_heap::{Allowance, DominatorTree, HeapGraph, ObjectIx, Referrers, RootKind, ShortestPaths, Ways, tables};
+use remora_heap::{
+    Allowance, Builder, DominatorTree, HeapGraph, Object, ObjectIx, Referrers, RootKind, ShortestPaths, Type,
+    TypeFlags, Ways, tables,
+};
 use remora_heap_view::{Error, Index, Key, Parts, make};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -76,6 +79,19 @@ fn check_types(graph: &HeapGraph, index: &Index, tree: &DominatorTree) {
         let own = graph.objects().filter(|object| graph.type_ix(*object).0 as usize == place);
         assert_eq!(sorted(objects), own.map(|object| object.0).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn a_type_has_its_assembly_where_another_assembly_has_that_name() {
+    let mut builder = Builder::new();
+    for (at, (name, assembly)) in (1..).zip([("App.Node", "First"), ("App.Node", "Second"), ("App.Leaf", "First")]) {
+        let of = Type { name: name.into(), assembly: assembly.into(), flags: TypeFlags::default() };
+        let type_ix = builder.add_type(of).unwrap();
+        builder.add_object(Object { address: at * 0x1000, type_ix, bytes: 24 }, []).unwrap();
+    }
+    let index = index_of(&builder.finish().unwrap());
+    let shown: Vec<String> = index.types().iter().map(|of| of.shown()).collect();
+    assert_eq!(shown, ["App.Node, First", "App.Node, Second", "App.Leaf"]);
 }
 
 #[test]

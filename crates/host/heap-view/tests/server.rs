@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{ARRAY, HOSTILE_NAME, KEY, TEXTS, bytes_of, file_of, index_of, ring, shop};
+use support::{ARRAY, HOSTILE_NAME, KEY, LINK_NAME, TEXTS, bytes_of, chain, file_of, index_of, ring, shop, wide};
 
 impl Running {
     /// `127.0.0.1:PORT` and the secret.
@@ -243,6 +243,42 @@ fn the_map_tells_a_node_and_two_levels_below_it() {
         ["all of the heap", "Shop.Cache"]
     );
     assert_eq!((array["boxes"].as_array().unwrap().len(), &array["boxes"][0]["retained"]), (100, &268.into()));
+}
+
+#[test]
+fn a_linked_list_ended_the_map_in_a_box_that_did_not_say_what_is_in_it() {
+    let groups = |links: u64| {
+        let server = Running::of(View::new(index_of(&chain(links)), "chain".into(), || Err("nobody makes one".into())));
+        let first = server.answer("map")["boxes"][0].clone();
+        assert_eq!((&first["inside"], &first["count"]), (&serde_json::json!([]), &(2 * links).into()));
+        let groups = first["groups"].as_array().unwrap().iter();
+        let of = |one: &Value, part: &str| one[part].as_f64().unwrap();
+        let groups: Vec<_> =
+            groups.map(|one| (one["name"].as_str().unwrap().to_owned(), of(one, "nodes"), of(one, "bytes"))).collect();
+        (first["about"].as_bool().unwrap(), groups)
+    };
+    let all = [("byte[]".to_owned(), 1_000.0, 40_000.0), (LINK_NAME.to_owned(), 999.0, 31_968.0)];
+    assert_eq!(groups(1_000), (false, all.to_vec()));
+    // Of a long one, its beginning.
+    let (about, groups) = groups(20_000);
+    let names: Vec<&str> = groups.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!((about, names), (true, vec!["byte[]", LINK_NAME]));
+    assert!((groups[0].2 / groups[1].2 - 1.25).abs() < 0.01, "{groups:?}");
+}
+
+#[test]
+fn samples_stand_for_their_siblings_and_everything_below_them() {
+    let server = Running::of(View::new(index_of(&wide(3_000)), "wide".into(), || Err("nobody makes one".into())));
+    let first = server.answer("map")["boxes"][0].clone();
+    // Each order is too small for a box, and has a text.
+    assert_eq!((&first["inside"], &first["about"]), (&serde_json::json!([]), &true.into()));
+    let nodes: Vec<(&str, u64)> = first["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["name"].as_str().unwrap(), one["nodes"].as_f64().unwrap().round() as u64))
+        .collect();
+    assert_eq!(nodes, [("byte[]", 3_000), (LINK_NAME, 3_000)]);
 }
 
 #[test]

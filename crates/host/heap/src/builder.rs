@@ -8,7 +8,7 @@ use crate::lookup::Lookup;
 use crate::object_ix::ObjectIx;
 use crate::order::{ascending, gathered};
 use crate::root::{Root, RootKind};
-use crate::types::{Type, TypeFacts, TypeFlags, TypeIx};
+use crate::types::{Type, TypeFacts, TypeFlags, TypeIx, ambiguous};
 use crate::workers;
 use std::collections::BTreeMap;
 
@@ -141,6 +141,7 @@ impl Builder {
             first: shrunk(self.first),
             edges: shrunk(self.low),
             facts: described(self.types.len(), self.facts),
+            ambiguous: ambiguous(self.types.iter().map(|of| (&*of.name, &*of.assembly))),
             types: self.types,
             roots,
             notes: BTreeMap::new(),

@@ -5,7 +5,8 @@ use crate::object_ix::ObjectIx;
 use crate::order::gathered;
 use crate::root::{Root, RootKind};
 use crate::types::{Type, TypeFacts, TypeIx};
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
 
 /// All objects of a heap and their references at one instant, in arrays; these have one item per object unless noted.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub struct HeapGraph {
     /// One item per reference: its target.
     pub(crate) edges: Vec<u32>,
     pub(crate) types: Vec<Type>,
+    /// Those whose name another assembly has, too.
+    pub(crate) ambiguous: HashSet<usize>,
     /// One item per type.
     pub(crate) facts: Vec<TypeFacts>,
     pub(crate) roots: Vec<Root>,
@@ -77,6 +80,20 @@ impl HeapGraph {
     /// The type at an index.
     pub fn type_at(&self, index: TypeIx) -> &Type {
         &self.types[index.0 as usize]
+    }
+
+    /// The name of a type for people: with its assembly (`App.Node, Orders`) where a type of another assembly has that name.
+    pub fn shown_type(&self, index: TypeIx) -> Cow<'_, str> {
+        let known = self.type_at(index);
+        match self.ambiguous.contains(&(index.0 as usize)) {
+            true => Cow::Owned(format!("{}, {}", known.name, known.assembly)),
+            false => Cow::Borrowed(&known.name),
+        }
+    }
+
+    /// The same of an object's type.
+    pub fn shown_type_of(&self, object: ObjectIx) -> Cow<'_, str> {
+        self.shown_type(self.type_ix(object))
     }
 
     /// A type's structure.

@@ -76,6 +76,6 @@ pub use paths::{Path, ShortestPaths, Step};
 pub use referrers::Referrers;
 pub use root::{Root, RootKind};
 pub use statics::{StaticContent, StaticField};
-pub use types::{ArrayFacts, Event, Place, Type, TypeFacts, TypeFlags, TypeIx};
+pub use types::{ArrayFacts, Event, Place, Type, TypeFacts, TypeFlags, TypeIx, ambiguous};
 pub use ways::Ways;
 pub use workers::both;

@@ -1,5 +1,7 @@
 //! The type of an object, as C# names it, and its origin.
 
+use std::collections::{HashMap, HashSet};
+
 /// Index of a [`Type`] in a [`crate::HeapGraph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeIx(pub u32);
@@ -85,4 +87,15 @@ impl std::ops::BitOr for TypeFlags {
     fn bitor(self, other: TypeFlags) -> TypeFlags {
         TypeFlags(self.0 | other.0)
     }
+}
+
+/// Of types by name and assembly, the indexes of those whose name a type of another assembly has, too.
+pub fn ambiguous<'a>(types: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> HashSet<usize> {
+    let mut assembly_of = HashMap::<&str, Option<&str>>::new();
+    for (name, assembly) in types.clone() {
+        let known = assembly_of.entry(name).or_insert(Some(assembly));
+        *known = known.filter(|known| *known == assembly);
+    }
+    let is_ambiguous = |(name, assembly): (&str, &str)| !assembly.is_empty() && assembly_of[name].is_none();
+    types.enumerate().filter(|(_, of)| is_ambiguous(*of)).map(|(index, _)| index).collect()
 }

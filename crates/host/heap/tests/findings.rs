@@ -476,6 +476,58 @@ fn tasks_are_recognized_by_their_methods_and_with_values_which_are_done() {
 }
 
 #[test]
+fn an_async_method_that_awaits_no_task_is_found_with_the_channel_operation_that_holds_it() {
+    let (mut world, machine, channels) = (World::new(), "App.PollAsync.StateMachine", "System.Threading.Channels");
+    let method = "System.Runtime.CompilerServices.AsyncTaskMethodBuilder<int>.AsyncStateMachineBox<Machine>";
+    world.class("System.Threading.Tasks.Task", CORE, Some("System.Object"), &[]);
+    world.own(machine);
+    world.class(method, CORE, Some("System.Threading.Tasks.Task"), &["System.Int32", machine]);
+    world.class("System.Threading.Channels.AsyncOperation<int>", channels, Some("System.Object"), &[]);
+    // One that writes, and one that only knows this operation; one that awaits the second.
+    [&[3][..], &[3], &[]].iter().for_each(|to| _ = world.object(method, 64, to));
+    world.object("System.Threading.Channels.AsyncOperation<int>", 64, &[0]);
+    let graph = world.graph();
+    let mut fields = [0, 1, 2].map(|object| ("m_stateFlags", object, 0x1_0400)).to_vec();
+    fields.push(("m_continuationObject", 1, address(2).cast_signed()));
+    let found = found(&graph, &Known(&graph, fields));
+    assert_eq!(found.tasks.others, [(ObjectIx(0), Some(ObjectIx(3))), (ObjectIx(1), None)]);
+}
+
+#[test]
+fn who_waits_for_a_task_is_read_from_its_continuation_and_not_from_other_references() {
+    let mut world = World::new();
+    let task = "System.Threading.Tasks.Task";
+    let (list, objects) = ("System.Collections.Generic.List<object>", "System.Object[]");
+    let (delegate, with_delegate) = ("System.Action", "System.Threading.Tasks.AwaitTaskContinuation");
+    world.class(task, CORE, Some("System.Object"), &[]);
+    world.class(list, CORE, Some("System.Object"), &[]);
+    world.class(with_delegate, CORE, Some("System.Object"), &[]);
+    world.class(delegate, CORE, Some("System.MulticastDelegate"), &[]);
+    // The order of objects: each is its number.
+    let inner = world.object(task, 64, &[1]);
+    let outer = world.object(task, 64, &[0]);
+    let shared = world.object(task, 64, &[6]);
+    let done = world.object(task, 64, &[1]);
+    let callback = world.object(delegate, 64, &[outer]);
+    let continuation = world.object(with_delegate, 64, &[callback]);
+    let several = world.object(list, 32, &[7]);
+    world.filled(objects, (4, 8), &[outer, continuation, inner]);
+    let plain = world.object(task, 64, &[4]);
+    let graph = world.graph();
+    let state = |object: u64, state: i64| ("m_stateFlags", object, state);
+    let next = |object: u64, to: u64| ("m_continuationObject", object, address(to).cast_signed());
+    let pending = [inner, outer, shared, plain].map(|object| state(object, 0x1_0400));
+    let fields =
+        [next(inner, outer), next(shared, several), next(done, outer), next(plain, callback), state(done, 0x100_0000)];
+    let findings = found(&graph, &Known(&graph, [&pending[..], &fields].concat()));
+    let ix = |object: u64| ObjectIx(object as u32);
+    // `outer` refers to `inner`, too, as one that awaits it; that proves nothing.
+    let expected = [(inner, shared), (outer, inner), (outer, shared), (outer, plain)];
+    assert_eq!(findings.tasks.awaits, expected.map(|(waiting, task)| (ix(waiting), ix(task))));
+    assert!(found(&graph, &NoValues).tasks.awaits.is_empty());
+}
+
+#[test]
 fn timers_are_recognized_by_whom_they_call_and_fire_if_they_are_in_a_queue() {
     let mut world = World::new();
     let timer = "System.Threading.TimerQueueTimer";

@@ -302,7 +302,7 @@ impl Resolver {
         self.lookups += addresses.len() as u64;
         let mut frames: Vec<FrameIx> = Vec::with_capacity(addresses.len() + 1);
         if addresses.len() >= DEPTH_LIMIT {
-            frames.push(profile.marker("[truncated]"));
+            frames.push(profile.marker(remora_profile::TRUNCATED));
         }
         for (depth, &address) in addresses.iter().enumerate().rev() {
             // A return address may already be in the next method, so the lookup uses the byte before it.

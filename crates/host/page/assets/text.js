@@ -24,3 +24,12 @@ const percent = (part, whole) => {
 
 /** `2026-11-28 21:40:41 UTC`, of milliseconds since 1970. */
 const utc = (milliseconds) => `${new Date(milliseconds).toISOString().replace("T", " ").slice(0, 19)} UTC`;
+
+/** A text of the target without what would steer or reorder the text around it. */
+const plain = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd");
+
+/** Scripts that are written from right to left: Hebrew, Arabic and their neighbours. */
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/** A plain text within another one, where no element can be: whatever its script is, the text around it stays in order. */
+const isolated = (text) => (RIGHT_TO_LEFT.test(text) ? `\u2066${text}\u2069` : text);

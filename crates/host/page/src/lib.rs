@@ -14,4 +14,5 @@ pub const STYLE: &str = include_str!("../assets/style.css");
 pub const SCRIPT: &str = include_str!("../assets/text.js");
 
 /// The same as a module.
-pub const MODULE: &str = concat!(include_str!("../assets/text.js"), "export { element, byId, percent, utc };\n");
+pub const MODULE: &str =
+    concat!(include_str!("../assets/text.js"), "export { element, byId, isolated, percent, plain, utc };\n");

@@ -1,10 +1,10 @@
 //! Time by application method: its own, and that of the code outside of the application that it calls.
 
-use crate::code_kind::{is_file_name, is_framework};
-use crate::{CodeKind, Cost, Frame, FrameIx, Profile, Sample, State, StringIx, ThreadIx, Wait};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use crate::code_kind::is_file_name;
+use crate::{Attribution, CodeKind, Cost, Entry, Frame, FrameIx, Profile, Sample, State, StringIx, ThreadIx, Wait};
+use remora_wire::{is_framework, matches_pattern};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
-use strum::IntoStaticStr;
 
 /// Which managed code belongs to the application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +20,13 @@ impl ApplicationRule {
         // A dynamic method is of no assembly: its caller, mostly a framework, has made it.
         let Some(module) = frame.module.filter(|_| frame.kind == crate::FrameKind::Managed) else { return false };
         let module = profile.text(module);
+        if module == MADE_AT_RUN_TIME {
+            // `Microsoft.Xml.Serialization.GeneratedAssembly` is the framework's, though its assembly has no name here.
+            let name = profile.text(frame.name);
+            if !name.contains('.') || is_framework(name) {
+                return false;
+            }
+        }
         match self.assemblies.is_empty() {
             true => CodeKind::of(profile, frame) == CodeKind::Application,
             false => is_file_name(module) && self.names(module),
@@ -35,7 +42,7 @@ impl ApplicationRule {
     }
 
     fn names(&self, assembly: &str) -> bool {
-        self.assemblies.iter().any(|pattern| matches(without_ending(pattern), without_ending(assembly)))
+        self.assemblies.iter().any(|pattern| matches_pattern(without_ending(pattern), without_ending(assembly)))
     }
 }
 
@@ -48,47 +55,11 @@ impl fmt::Display for ApplicationRule {
     }
 }
 
+/// The module of code that a program makes while it runs. A dynamic method has no type: `lambda_method1`, unlike `Proxies.Cart.Add`.
+const MADE_AT_RUN_TIME: &str = "RefEmit_InMemoryManifestModule";
+
 fn without_ending(module: &str) -> &str {
     module.strip_suffix(".dll").or_else(|| module.strip_suffix(".exe")).unwrap_or(module)
-}
-
-/// Whether `text` is `pattern`, in which `*` stands for any text. Case does not matter.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.to_lowercase(), text.to_lowercase());
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
-    let Some(last) = parts.next_back() else { return rest.is_empty() };
-    for part in parts {
-        match rest.split_once(part) {
-            Some((_, behind)) => rest = behind,
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
-}
-
-/// What starts the work of a thread: what calls the outermost application method.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr)]
-#[strum(serialize_all = "kebab-case")]
-pub enum Entry {
-    /// A thread of its own, among them the main thread.
-    #[default]
-    Thread,
-    /// A thread of the pool: a task, or the continuation of an async method.
-    Pool,
-    /// A timer.
-    Timer,
-    /// A hosted service, at its start.
-    HostedService,
-    /// A request of ASP.NET Core.
-    Request,
-}
-
-impl Entry {
-    /// Its name in reports: `request`, `hosted-service`.
-    pub fn code(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// Time by the code that starts it.
@@ -96,7 +67,7 @@ impl Entry {
 pub struct EntryPoint {
     /// What calls it.
     pub entry: Entry,
-    /// A frame of the outermost application method.
+    /// A frame of the outermost application method, or the mark of missing outer frames.
     pub frame: FrameIx,
     /// Nanoseconds.
     pub weight: u64,
@@ -118,6 +89,8 @@ pub struct Callee {
     pub frame: FrameIx,
     /// Nanoseconds in it and in what it calls, up to the next application method.
     pub weight: u64,
+    /// The cost that most of it goes to, with its nanoseconds.
+    pub cost: Option<(Cost, u64)>,
 }
 
 /// An application method and its time.
@@ -149,13 +122,32 @@ impl ApplicationMethod {
 /// A reason for blocked time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedTime {
-    /// A frame of the nearest application method, with its line; `None` if no application method is on the stack.
+    /// A frame of the nearest application method, with its line; `None` if no application method is on the stack, or if it is idle.
     pub frame: Option<FrameIx>,
+    /// Without one, and not idle: the frame of the work itself.
+    pub via: Option<FrameIx>,
     /// What it waits for.
     pub wait: Wait,
+    /// Whether the threads are idle.
+    pub is_idle: bool,
     /// Nanoseconds.
     pub weight: u64,
     /// Number of threads.
+    pub threads: usize,
+    /// Those of the thread pool.
+    pub pool_threads: usize,
+    /// Their part of the weight.
+    pub pool_weight: u64,
+}
+
+/// Blocked time of one kind, of threads that are not idle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitTime {
+    /// What they wait for.
+    pub wait: Wait,
+    /// Nanoseconds.
+    pub weight: u64,
+    /// Number of threads. One that waits in several methods counts once.
     pub threads: usize,
     /// Those of the thread pool.
     pub pool_threads: usize,
@@ -183,9 +175,12 @@ pub struct PoolTime {
 pub struct ApplicationTime {
     /// All application methods on a stack nearest to its leaf, the one with most time first.
     pub methods: Vec<ApplicationMethod>,
-    /// Nanoseconds of samples without any application method, idle threads among them.
+    /// Nanoseconds of samples without any application method, and of idle threads.
     pub elsewhere: u64,
-    /// Nanoseconds of blocked samples without any application method: idle threads. Without waits for a CPU.
+    /// What those without an application method run, without idle threads, most first.
+    pub outside: Vec<Callee>,
+    /// Nanoseconds of idle threads: blocked without an application method, or until the end of the program. Without waits for a CPU or a
+    /// lock.
     pub idle: u64,
     /// Threads with such samples.
     pub idle_threads: usize,
@@ -193,12 +188,31 @@ pub struct ApplicationTime {
     pub entry_points: Vec<EntryPoint>,
     /// Why threads were blocked, the longest first.
     pub blocked: Vec<BlockedTime>,
+    /// The same without idle threads, only by what they wait for.
+    pub waits: Vec<WaitTime>,
     /// The threads of the pool.
     pub pool: PoolTime,
     /// Nanoseconds of samples on a CPU.
     pub running: u64,
     /// Those of a cost, by the nearest application method with its line, most first.
-    pub costs: Vec<(Cost, Option<FrameIx>, u64)>,
+    pub costs: Vec<CostShare>,
+    /// The part of `running` in the second half of the recording.
+    pub running_late: u64,
+}
+
+/// CPU time of a cost, by the code that causes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostShare {
+    /// The cost.
+    pub cost: Cost,
+    /// A frame of the nearest application method, with its line.
+    pub frame: Option<FrameIx>,
+    /// The frame that this one calls.
+    pub callee: Option<FrameIx>,
+    /// Nanoseconds.
+    pub weight: u64,
+    /// Those in the second half of the recording.
+    pub late: u64,
 }
 
 impl ApplicationTime {
@@ -213,119 +227,11 @@ impl ApplicationTime {
         let attributions = Attribution::of_stacks(profile, rule);
         let mut sums = Sums::default();
         for sample in profile.samples().iter().filter(|sample| thread.is_none_or(|only| only == sample.thread)) {
-            sums.add(profile, attributions[sample.stack.0 as usize], sample);
+            sums.add(profile, &attributions[sample.stack.0 as usize], sample);
         }
         sums.finish(profile)
     }
 }
-
-/// The application's part in a stack.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Attribution {
-    /// A frame of the application method nearest to the leaf.
-    pub nearest: Option<FrameIx>,
-    /// The frame that it calls, outside of the application.
-    pub callee: Option<FrameIx>,
-    /// A frame of the outermost application method.
-    pub outermost: Option<FrameIx>,
-    /// What calls that one.
-    pub entry: Entry,
-    /// What the frames between `nearest` and the leaf wait for.
-    known_wait: Option<Wait>,
-    /// The first cost that one of them shows.
-    cost: Option<Cost>,
-    /// Whether a thread of the pool runs it.
-    pub is_of_pool: bool,
-    /// Whether the host that starts services is among the callers, up to the next application method.
-    starts_service: bool,
-}
-
-impl Attribution {
-    /// The attributions of all stacks of `profile`, in index order.
-    pub fn of_stacks(profile: &Profile, rule: &ApplicationRule) -> Vec<Attribution> {
-        let is_application: Vec<bool> = profile.frames().iter().map(|frame| rule.includes(profile, frame)).collect();
-        let waits: Vec<Option<Wait>> = profile.frames().iter().map(|frame| Wait::of(profile, frame)).collect();
-        let is_of_pool = |frame: &Frame| POOL.iter().any(|start| profile.text(frame.name).starts_with(start));
-        let costs: Vec<Option<Cost>> = profile.frames().iter().map(|frame| Cost::of(profile, frame)).collect();
-        let pool: Vec<bool> = profile.frames().iter().map(is_of_pool).collect();
-        let entries: Vec<Entry> = profile.frames().iter().map(|frame| entry(profile, frame)).collect();
-        let name = |frame: &Frame| profile.text(frame.name);
-        let resumes: Vec<bool> = profile.frames().iter().map(|frame| name(frame).contains(STATE_MACHINE)).collect();
-        let services = profile.frames().iter().map(|frame| SERVICES.iter().any(|start| name(frame).starts_with(start)));
-        let services: Vec<bool> = services.collect();
-        let mut known: Vec<Attribution> = Vec::with_capacity(profile.stacks().len());
-        for stack in profile.stacks() {
-            let frame = stack.frame.0 as usize;
-            let parent = stack.parent.and_then(|parent| known.get(parent.0 as usize)).copied().unwrap_or_default();
-            let is_of_pool = parent.is_of_pool || pool[frame];
-            known.push(if is_application[frame] {
-                // `Main` calls the host, which starts the services: what they do is not `Main`'s.
-                let is_service = parent.starts_service;
-                Attribution {
-                    nearest: Some(stack.frame),
-                    outermost: parent.outermost.filter(|_| !is_service).or(Some(stack.frame)),
-                    entry: if is_service { Entry::HostedService } else { parent.entry },
-                    is_of_pool,
-                    ..Attribution::default()
-                }
-            } else {
-                Attribution {
-                    callee: parent.callee.or_else(|| parent.nearest.map(|_| stack.frame)),
-                    entry: match parent.outermost {
-                        // A timer that completes a task: the continuation can be of anything.
-                        None if resumes[frame] && parent.entry == Entry::Timer => Entry::Pool,
-                        None => parent.entry.max(entries[frame]),
-                        Some(_) => parent.entry,
-                    },
-                    starts_service: parent.starts_service || services[frame],
-                    known_wait: match waits[frame] {
-                        // The mark of a thread that is ready to run comes last, and says more than its callers. But a thread that gives
-                        // up its CPU in a loop waits for what the loop waits for.
-                        Some(Wait::Cpu) if parent.cost != Some(Cost::Spinning) => Some(Wait::Cpu),
-                        wait => parent.known_wait.or(wait),
-                    },
-                    cost: parent.cost.or(costs[frame]),
-                    is_of_pool,
-                    ..parent
-                }
-            });
-        }
-        known
-    }
-
-    /// Whether a blocked thread with that stack is idle. One that is ready to run is not.
-    pub fn is_idle(&self) -> bool {
-        self.nearest.is_none() && self.known_wait != Some(Wait::Cpu)
-    }
-
-    /// What a blocked thread with that stack waits for.
-    pub fn wait(&self) -> Wait {
-        self.known_wait.unwrap_or(if self.nearest.is_some() { Wait::Runtime } else { Wait::IdleRuntime })
-    }
-}
-
-/// What a frame outside of the outermost application method says about its start.
-fn entry(profile: &Profile, frame: &Frame) -> Entry {
-    const STARTS: [(&str, Entry); 5] = [
-        ("Microsoft.AspNetCore.", Entry::Request),
-        ("Microsoft.Extensions.Hosting.", Entry::HostedService),
-        ("System.Threading.TimerQueue", Entry::Timer),
-        ("System.Threading.ThreadPoolWorkQueue.", Entry::Pool),
-        ("System.Threading.PortableThreadPool.", Entry::Pool),
-    ];
-    let name = profile.text(frame.name);
-    STARTS.iter().find(|(start, _)| name.starts_with(start)).map_or(Entry::Thread, |(_, entry)| *entry)
-}
-
-/// Beginnings of the names of methods that start hosted services.
-const SERVICES: [&str; 2] =
-    ["Microsoft.Extensions.Hosting.BackgroundService.", "Microsoft.Extensions.Hosting.Internal.Host."];
-
-/// In the names of methods that continue an async method after an `await`.
-const STATE_MACHINE: &str = "StateMachineBox";
-
-/// Beginnings of the names of methods that run on threads of the pool only.
-const POOL: [&str; 2] = ["System.Threading.ThreadPoolWorkQueue.", "System.Threading.PortableThreadPool.WorkerThread."];
 
 /// The identity of a method: name and module, not the line.
 type Key = (StringIx, Option<StringIx>);
@@ -343,10 +249,21 @@ struct Sums {
     idle_threads: HashSet<ThreadIx>,
     entry_points: HashMap<(Entry, Key), (FrameIx, u64)>,
     /// The weight of each thread.
-    blocked: HashMap<(Option<FrameIx>, Wait), HashMap<ThreadIx, u64>>,
+    blocked: HashMap<BlockedKey, BlockedSum>,
     threads: HashMap<ThreadIx, ThreadSum>,
     running: u64,
-    costs: HashMap<(Cost, Option<FrameIx>), u64>,
+    running_late: u64,
+    costs: HashMap<(Cost, Option<FrameIx>, Option<Key>), CostShare>,
+    outside: HashMap<Key, CalleeSum>,
+}
+
+/// The method and its line, what it waits for, and without a method the work.
+type BlockedKey = (Option<FrameIx>, Wait, bool, Option<Key>);
+
+#[derive(Default)]
+struct BlockedSum {
+    via: Option<FrameIx>,
+    threads: HashMap<ThreadIx, u64>,
 }
 
 /// What counts for [`PoolTime`], if the thread is of the pool.
@@ -362,17 +279,33 @@ struct ThreadSum {
 struct MethodSum {
     method: ApplicationMethod,
     lines: HashMap<FrameIx, u64>,
-    callees: HashMap<Key, (FrameIx, u64)>,
+    callees: HashMap<Key, CalleeSum>,
+}
+
+struct CalleeSum {
+    frame: FrameIx,
+    weight: u64,
+    costs: HashMap<Cost, u64>,
 }
 
 impl Sums {
-    fn add(&mut self, profile: &Profile, attribution: Attribution, sample: &Sample) {
-        let nearest = attribution.nearest;
-        match nearest {
-            Some(frame) => self.add_method(profile, frame, attribution.callee, sample),
-            None => self.elsewhere = self.elsewhere.saturating_add(sample.weight),
+    fn add(&mut self, profile: &Profile, attribution: &Attribution, sample: &Sample) {
+        // A thread that waits does not spin, whatever its callers do with the CPU.
+        let cost = attribution.cost.filter(|cost| *cost != Cost::Spinning || sample.state == State::Running);
+        let mut attribution = *attribution;
+        attribution.cost = cost;
+        let attribution = &attribution;
+        let is_idle = sample.state == State::Blocked && attribution.is_idle();
+        match attribution.nearest.filter(|_| !is_idle) {
+            Some(frame) => self.add_method(profile, frame, attribution, sample),
+            None => {
+                self.elsewhere = self.elsewhere.saturating_add(sample.weight);
+                if let Some(via) = attribution.via.filter(|_| !is_idle) {
+                    CalleeSum::add(&mut self.outside, profile, via, attribution.cost, sample.weight);
+                }
+            }
         }
-        if let Some(outermost) = attribution.outermost {
+        if let Some(outermost) = attribution.outermost.filter(|_| !is_idle) {
             let sum = self.entry_points.entry((attribution.entry, key(profile, outermost))).or_insert((outermost, 0));
             sum.1 = sum.1.saturating_add(sample.weight);
         }
@@ -381,30 +314,43 @@ impl Sums {
         thread.first = Some(thread.first.map_or(sample.time, |first| first.min(sample.time)));
         thread.total = thread.total.saturating_add(sample.weight);
         if sample.state == State::Running {
-            self.running = self.running.saturating_add(sample.weight);
-            // Other threads of the runtime spin, too: only of the pool it is known why.
-            let is_known = |cost: &Cost| *cost != Cost::Spinning || nearest.is_some() || attribution.is_of_pool;
-            if let Some(cost) = attribution.cost.filter(is_known) {
-                let weight = self.costs.entry((cost, nearest)).or_default();
-                *weight = weight.saturating_add(sample.weight);
-            }
-        } else if attribution.is_idle() {
+            self.add_running(profile, attribution, sample);
+        } else if is_idle {
             thread.idle = thread.idle.saturating_add(sample.weight);
-        } else if attribution.known_wait != Some(Wait::Cpu) {
+        } else if attribution.wait() != Wait::Cpu {
             thread.blocked = thread.blocked.saturating_add(sample.weight);
         }
         if sample.state == State::Blocked {
-            let threads = self.blocked.entry((nearest, attribution.wait())).or_default();
-            let weight = threads.entry(sample.thread).or_default();
+            let frame = attribution.nearest.filter(|_| !is_idle);
+            let via = attribution.via.filter(|_| !is_idle);
+            let row = (frame, attribution.wait(), is_idle, via.map(|via| key(profile, via)));
+            let sum = self.blocked.entry(row).or_insert_with(|| BlockedSum { via, ..BlockedSum::default() });
+            let weight = sum.threads.entry(sample.thread).or_default();
             *weight = weight.saturating_add(sample.weight);
-            if attribution.is_idle() {
+            if is_idle {
                 self.idle = self.idle.saturating_add(sample.weight);
                 self.idle_threads.insert(sample.thread);
             }
         }
     }
 
-    fn add_method(&mut self, profile: &Profile, frame: FrameIx, callee: Option<FrameIx>, sample: &Sample) {
+    fn add_running(&mut self, profile: &Profile, attribution: &Attribution, sample: &Sample) {
+        let Attribution { nearest: frame, callee, .. } = *attribution;
+        let late = if sample.time.saturating_mul(2) > profile.meta.duration { sample.weight } else { 0 };
+        self.running = self.running.saturating_add(sample.weight);
+        self.running_late = self.running_late.saturating_add(late);
+        // Other threads of the runtime spin, too: only of the pool it is known why.
+        let is_known = |cost: &Cost| *cost != Cost::Spinning || frame.is_some() || attribution.is_of_pool;
+        if let Some(cost) = attribution.cost.filter(is_known) {
+            let row = (cost, frame, callee.map(|callee| key(profile, callee)));
+            let sum = self.costs.entry(row).or_insert(CostShare { cost, frame, callee, weight: 0, late: 0 });
+            sum.weight = sum.weight.saturating_add(sample.weight);
+            sum.late = sum.late.saturating_add(late);
+        }
+    }
+
+    fn add_method(&mut self, profile: &Profile, frame: FrameIx, attribution: &Attribution, sample: &Sample) {
+        let callee = attribution.callee;
         let sum = self.methods.entry(key(profile, frame)).or_insert_with(|| MethodSum::new(frame));
         let method = &mut sum.method;
         let weight = if callee.is_some() { &mut method.caused_weight } else { &mut method.self_weight };
@@ -416,8 +362,7 @@ impl Sums {
         let line = sum.lines.entry(frame).or_default();
         *line = line.saturating_add(sample.weight);
         if let Some(callee) = callee {
-            let (_, weight) = sum.callees.entry(key(profile, callee)).or_insert((callee, 0));
-            *weight = weight.saturating_add(sample.weight);
+            CalleeSum::add(&mut sum.callees, profile, callee, attribution.cost, sample.weight);
         }
     }
 
@@ -432,32 +377,57 @@ impl Sums {
             .collect();
         entry_points.sort_by_key(|point| (by_weight(profile, point.weight, point.frame), point.entry));
         let is_of_pool = |thread: &ThreadIx| self.threads.get(thread).is_some_and(|sum| sum.is_of_pool);
+        let mut of_waits: BTreeMap<Wait, HashMap<ThreadIx, u64>> = BTreeMap::new();
+        for ((_, wait, ..), sum) in self.blocked.iter().filter(|((_, _, is_idle, _), _)| !is_idle) {
+            for (thread, weight) in &sum.threads {
+                let of_wait = of_waits.entry(*wait).or_default().entry(*thread).or_default();
+                *of_wait = of_wait.saturating_add(*weight);
+            }
+        }
+        let waits = of_waits.into_iter().map(|(wait, threads)| {
+            let (weight, pool_threads, pool_weight) = with_pool(&threads, is_of_pool);
+            WaitTime { wait, weight, threads: threads.len(), pool_threads, pool_weight }
+        });
+        let waits = waits.collect();
         let mut blocked: Vec<BlockedTime> = self
             .blocked
             .into_iter()
-            .map(|((frame, wait), threads)| {
-                let sum = |weights: &mut dyn Iterator<Item = &u64>| {
-                    weights.fold(0, |sum: u64, weight| sum.saturating_add(*weight))
-                };
-                let of_pool = || threads.iter().filter(|(thread, _)| is_of_pool(thread)).map(|(_, weight)| weight);
-                BlockedTime {
-                    frame,
-                    wait,
-                    weight: sum(&mut threads.values()),
-                    threads: threads.len(),
-                    pool_threads: of_pool().count(),
-                    pool_weight: sum(&mut of_pool()),
-                }
+            .map(|((frame, wait, is_idle, _), BlockedSum { via, threads })| {
+                let (weight, pool_threads, pool_weight) = with_pool(&threads, is_of_pool);
+                BlockedTime { frame, via, wait, is_idle, weight, threads: threads.len(), pool_threads, pool_weight }
             })
             .collect();
-        blocked.sort_by_key(|row| (std::cmp::Reverse(row.weight), row.frame, row.wait));
+        blocked.sort_by_key(|row| (std::cmp::Reverse(row.weight), row.frame, row.wait, row.via));
         let (elsewhere, idle, idle_threads) = (self.elsewhere, self.idle, self.idle_threads.len());
         let pool = PoolTime::of(&self.threads, profile.meta.duration / 10);
-        let mut costs: Vec<_> = self.costs.into_iter().map(|((cost, frame), weight)| (cost, frame, weight)).collect();
-        costs.sort_by_key(|(cost, frame, weight)| (std::cmp::Reverse(*weight), *frame, *cost));
-        let running = self.running;
-        ApplicationTime { methods, elsewhere, idle, idle_threads, entry_points, blocked, pool, running, costs }
+        let mut costs: Vec<CostShare> = self.costs.into_values().collect();
+        costs.sort_by_key(|share| (std::cmp::Reverse(share.weight), share.frame, share.cost, share.callee));
+        let outside = CalleeSum::finish(self.outside, profile);
+        let (running, running_late) = (self.running, self.running_late);
+        ApplicationTime {
+            methods,
+            elsewhere,
+            outside,
+            idle,
+            idle_threads,
+            entry_points,
+            blocked,
+            waits,
+            pool,
+            running,
+            costs,
+            running_late,
+        }
     }
+}
+
+/// The weight of these threads, how many are of the pool, and the weight of those.
+fn with_pool(threads: &HashMap<ThreadIx, u64>, is_of_pool: impl Fn(&ThreadIx) -> bool) -> (u64, usize, u64) {
+    let sum = |of: &[u64]| of.iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight));
+    let of_pool: Vec<u64> =
+        threads.iter().filter(|(thread, _)| is_of_pool(thread)).map(|(_, weight)| *weight).collect();
+    let all: Vec<u64> = threads.values().copied().collect();
+    (sum(&all), of_pool.len(), sum(&of_pool))
 }
 
 impl PoolTime {
@@ -497,8 +467,31 @@ impl MethodSum {
         let lines = self.lines.into_iter().filter(|(frame, _)| profile.frame_at(*frame).line.is_some());
         self.method.lines = lines.map(|(frame, weight)| Line { frame, weight }).collect();
         self.method.lines.sort_by_key(|line| (std::cmp::Reverse(line.weight), line.frame));
-        self.method.callees = self.callees.into_values().map(|(frame, weight)| Callee { frame, weight }).collect();
-        self.method.callees.sort_by_key(|callee| by_weight(profile, callee.weight, callee.frame));
+        self.method.callees = CalleeSum::finish(self.callees, profile);
         self.method
+    }
+}
+
+impl CalleeSum {
+    fn add(sums: &mut HashMap<Key, CalleeSum>, profile: &Profile, frame: FrameIx, cost: Option<Cost>, weight: u64) {
+        let new = || CalleeSum { frame, weight: 0, costs: HashMap::new() };
+        let sum = sums.entry(key(profile, frame)).or_insert_with(new);
+        sum.weight = sum.weight.saturating_add(weight);
+        if let Some(cost) = cost {
+            let of_cost = sum.costs.entry(cost).or_default();
+            *of_cost = of_cost.saturating_add(weight);
+        }
+    }
+
+    /// Most time first. A cost is named if it has at least half of it.
+    fn finish(sums: HashMap<Key, CalleeSum>, profile: &Profile) -> Vec<Callee> {
+        let callee = |sum: CalleeSum| {
+            let most = sum.costs.into_iter().max_by_key(|(cost, weight)| (*weight, std::cmp::Reverse(*cost)));
+            let cost = most.filter(|(_, weight)| weight.saturating_mul(2) >= sum.weight);
+            Callee { frame: sum.frame, weight: sum.weight, cost }
+        };
+        let mut callees: Vec<Callee> = sums.into_values().map(callee).collect();
+        callees.sort_by_key(|callee| by_weight(profile, callee.weight, callee.frame));
+        callees
     }
 }

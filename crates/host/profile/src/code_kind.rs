@@ -2,6 +2,7 @@
 
 use crate::runtime_names::is_of_runtime;
 use crate::{Frame, FrameKind, Profile};
+use remora_wire::is_framework;
 
 /// The owner of a frame's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,9 +32,6 @@ const RUNTIME_FILES: [&str; 10] = [
     "libmscordaccore",
     "libSystem.",
 ];
-
-/// Assemblies of .NET not called `System.*` or `Microsoft.*`.
-const FRAMEWORK_FILES: [&str; 4] = ["mscorlib", "netstandard", "WindowsBase", "System"];
 
 impl CodeKind {
     /// Every kind, in the order of [`CodeKind::index`].
@@ -71,12 +69,6 @@ impl CodeKind {
 /// Without a file (a dynamic method, say) the namespace decides.
 fn managed(module: Option<&str>, name: &str) -> CodeKind {
     if is_framework(module.unwrap_or(name)) { CodeKind::Framework } else { CodeKind::Application }
-}
-
-/// Whether an assembly comes with .NET, by its name or file name.
-pub(crate) fn is_framework(assembly: &str) -> bool {
-    let stem = assembly.strip_suffix(".dll").or_else(|| assembly.strip_suffix(".exe")).unwrap_or(assembly);
-    stem.starts_with("System.") || stem.starts_with("Microsoft.") || FRAMEWORK_FILES.contains(&stem)
 }
 
 fn native(module: Option<&str>) -> CodeKind {

@@ -12,8 +12,10 @@
 #![forbid(unsafe_code)]
 
 mod application;
+mod attribution;
 mod code_kind;
 mod cost;
+mod exceptions;
 mod findings;
 mod frame;
 mod loss;
@@ -27,17 +29,19 @@ mod thread;
 mod wait;
 
 pub use application::{
-    ApplicationMethod, ApplicationRule, ApplicationTime, Attribution, BlockedTime, Callee, Entry, EntryPoint, Line,
-    PoolTime,
+    ApplicationMethod, ApplicationRule, ApplicationTime, BlockedTime, Callee, CostShare, EntryPoint, Line, PoolTime,
+    WaitTime,
 };
+pub use attribution::{Attribution, Entry};
 pub use code_kind::CodeKind;
 pub use cost::Cost;
-pub use findings::{Finding, Problem};
+pub use exceptions::{Thrown, ThrownFrom};
+pub use findings::{COLLECT, Finding, Problem, WaitPlace};
 pub use frame::{Frame, FrameIx, FrameKind, StringIx};
 pub use loss::{Loss, LossCause};
 pub use runtime_frames::{fold_runtime_frames, fold_runtime_frames_and_keep_them};
 pub use scale::{LARGEST_SCALE, UNSCALED};
-pub use stack::{StackIx, StackNode};
+pub use stack::{INCOMPLETE, StackIx, StackNode, TRUNCATED};
 pub use summary::{HotMethod, Summary, ThreadShare};
 pub use thread::{Thread, ThreadIx};
 pub use wait::{GC, LOCK_WAIT, WAITING_FOR_CPU, Wait};
@@ -50,6 +54,16 @@ use table::Table;
 pub type NumberMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// The unit of [`Sample::weight`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Time, of the kind that [`Meta::event`] says.
+    #[default]
+    Nanoseconds,
+    /// Bytes of allocated objects.
+    Bytes,
+}
+
+/// What is sampled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Event {
     /// CPU time, user and kernel, in nanoseconds.
@@ -105,8 +119,10 @@ pub struct Sample {
 /// Properties of a recording and its target.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Meta {
-    /// The unit of weights.
+    /// What was sampled.
     pub event: Event,
+    /// The unit of weights.
+    pub unit: Unit,
     /// The sampler's displayed name: `agent (timers)`, `EventPipe SampleProfiler`.
     pub engine: String,
     /// Requested samples a second and thread.
@@ -125,6 +141,8 @@ pub struct Meta {
     pub runtime: String,
     /// The target's CPU time during the recording, nanoseconds, if readable.
     pub target_cpu: Option<u64>,
+    /// Exceptions thrown while they were watched; `None` if they were not.
+    pub exceptions: Option<u64>,
     /// Notes for readers: limits of a fallback, an early end of the recording.
     pub notes: Vec<String>,
 }
@@ -133,9 +151,27 @@ impl Meta {
     /// The [`Meta::engine`] of the runtime's own samples.
     pub const RUNTIME_SAMPLER: &str = "EventPipe SampleProfiler";
 
-    /// The kind of time that weights add up to, in two words: `CPU time`.
+    /// The name of what weights measure, in files: `cpu`, `wall`, `alloc`.
+    pub fn name(&self) -> &'static str {
+        match self.unit {
+            Unit::Nanoseconds => self.event.name(),
+            Unit::Bytes => "alloc",
+        }
+    }
+
+    /// What the profile is about, for titles: `cpu time`, `allocations`.
+    pub fn subject(&self) -> &'static str {
+        match (self.unit, self.event) {
+            (Unit::Bytes, _) => "allocations",
+            (Unit::Nanoseconds, Event::Cpu) => "cpu time",
+            (Unit::Nanoseconds, Event::Wall) => "wall time",
+        }
+    }
+
+    /// What weights add up to, in two words: `CPU time`.
     pub fn time(&self) -> &'static str {
         match self.event {
+            _ if self.unit == Unit::Bytes => "allocated memory",
             Event::Cpu if self.engine == Meta::RUNTIME_SAMPLER => "managed time",
             Event::Cpu => "CPU time",
             Event::Wall => "thread time",
@@ -145,6 +181,7 @@ impl Meta {
     /// The meaning of a weight, for people.
     pub fn meaning(&self) -> &'static str {
         match self.event {
+            _ if self.unit == Unit::Bytes => "bytes of allocated objects",
             // It cannot detect running threads, only managed code (docs of `remora-nettrace`, `Sampled`).
             Event::Cpu if self.engine == Meta::RUNTIME_SAMPLER => "time on the clock in managed code",
             Event::Cpu => "time on a processor",
@@ -163,6 +200,7 @@ pub struct Profile {
     stacks: Table<StackNode>,
     threads: Vec<Thread>,
     samples: Vec<Sample>,
+    thrown: Vec<Thrown>,
     /// Of each sample, its stack with every frame of the runtime; empty if that is its stack.
     expanded: Vec<StackIx>,
     scales: Vec<u64>,
@@ -183,6 +221,8 @@ pub struct Watermark {
     pub threads: usize,
     /// Samples written.
     pub samples: usize,
+    /// Exceptions written.
+    pub thrown: usize,
 }
 
 impl Profile {
@@ -233,6 +273,11 @@ impl Profile {
         self.samples.push(sample);
     }
 
+    /// Adds a thrown exception.
+    pub fn add_thrown(&mut self, thrown: Thrown) {
+        self.thrown.push(thrown);
+    }
+
     /// The text at an index.
     pub fn text(&self, string: StringIx) -> &str {
         &self.strings()[string.0 as usize]
@@ -281,6 +326,11 @@ impl Profile {
         &self.samples
     }
 
+    /// All exceptions whose stack is known, in order of arrival.
+    pub fn thrown(&self) -> &[Thrown] {
+        &self.thrown
+    }
+
     /// All samples, each with its stack as it was before [`fold_runtime_frames_and_keep_them`]; otherwise that is its stack.
     pub fn expanded_samples(&self) -> impl Iterator<Item = (&Sample, StackIx)> {
         self.samples
@@ -307,6 +357,7 @@ impl Profile {
             stacks: self.stacks().len(),
             threads: self.threads.len(),
             samples: self.samples.len(),
+            thrown: self.thrown.len(),
         }
     }
 

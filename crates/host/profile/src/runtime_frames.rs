@@ -5,7 +5,7 @@
 //! guessed: a run without such evidence is called `[runtime]`. A frame with a symbol, mostly of a debug file, is shown by it, and ends the
 //! run before it.
 
-use crate::runtime_names::{ALLOCATION, EXCEPTION, JIT, RUNTIME, THREAD_START, TYPE_LOAD};
+use crate::runtime_names::{ALLOCATION, EXCEPTION, JIT, RUNTIME, THREAD_START, TYPE_LOAD, is_cut};
 use crate::{CodeKind, Frame, FrameIx, FrameKind, GC, LOCK_WAIT, NumberMap, Profile, Sample, StackIx, StackNode, Wait};
 use std::mem;
 
@@ -62,7 +62,25 @@ const CALLERS: [(&str, Purpose); 21] = [
 const THREADS: [(&str, Purpose); 2] = [(".NET Server GC", Purpose::Gc), (".NET BGC", Purpose::Gc)];
 
 /// Files of the C++ unwinder. The runtime throws its exceptions through them.
-const UNWINDERS: [&str; 3] = ["libgcc_s.so", "libstdc++.so", "libunwind.so"];
+const UNWINDERS: [&str; 2] = ["libgcc_s.so", "libunwind.so"];
+
+/// The library of C++ has much else, for example `operator new`.
+const CPP: &str = "libstdc++.so";
+/// Beginnings of the names of its functions for exceptions (Itanium C++ ABI).
+const CPP_EXCEPTIONS: [&str; 7] = [
+    "__cxa_allocate_exception",
+    "__cxa_begin_catch",
+    "__cxa_end_catch",
+    "__cxa_free_exception",
+    "__cxa_rethrow",
+    "__cxa_throw",
+    "__gxx_personality",
+];
+
+fn unwinds(module: &str, name: &str) -> bool {
+    let of_cpp = || CPP_EXCEPTIONS.iter().any(|start| name.starts_with(start));
+    UNWINDERS.iter().any(|known| module.starts_with(known)) || (module.starts_with(CPP) && of_cpp())
+}
 
 /// Evidence, the strongest first: a mark or the thread; the unwinder; the file of a frame; the managed caller.
 const BY_MARK: u8 = 0;
@@ -99,7 +117,7 @@ impl Run {
 /// A node of the old profile in the new one.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// A frame that stays, and whether it is managed or called by managed code.
+    /// A frame that stays, and whether it is managed or called by managed code. The callers of a cut stack can be managed.
     Kept(StackIx, bool),
     /// In a run.
     In(Run),
@@ -114,6 +132,8 @@ enum Role {
     Runtime(Option<Purpose>),
     /// Part of a run that has begun, with what it says.
     Unwinder,
+    /// A mark for the missing outer frames: what follows does not begin the thread.
+    Cut,
     /// A mark of the recorder: it begins a run.
     Mark(Purpose),
     /// A managed method that calls the runtime for this purpose.
@@ -126,16 +146,17 @@ impl Role {
         match (frame.kind, module) {
             (FrameKind::Synthetic, _) => {
                 let marks = [Purpose::Gc, Purpose::LockWait];
+                if is_cut(name) {
+                    return Role::Cut;
+                }
                 marks.into_iter().find(|mark| mark.name() == name).map_or(Role::Other, Role::Mark)
             }
             (FrameKind::Managed, _) => {
                 let listed = CALLERS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, purpose)| *purpose);
-                let locks = || Wait::of(profile, frame) == Some(Wait::Lock) && name.contains("Enter");
+                let locks = || Wait::of(profile, frame).is_some_and(Wait::is_for_lock) && name.contains("Enter");
                 listed.or_else(|| locks().then_some(Purpose::LockWait)).map_or(Role::Other, Role::Caller)
             }
-            (FrameKind::Native, Some(module)) if UNWINDERS.iter().any(|known| module.starts_with(known)) => {
-                Role::Unwinder
-            }
+            (FrameKind::Native, Some(module)) if unwinds(module, name) => Role::Unwinder,
             (FrameKind::Native, Some(module)) if CodeKind::of(profile, frame) == CodeKind::Runtime => {
                 let has_symbol = !name.strip_prefix(module).is_some_and(|rest| rest.starts_with("+0x"));
                 let purpose = match module {
@@ -169,6 +190,7 @@ fn fold(mut profile: Profile, keeps: bool) -> Profile {
     let frames = mem::take(&mut profile.frames).into_values();
     let stacks = mem::take(&mut profile.stacks).into_values();
     let mut samples = mem::take(&mut profile.samples);
+    let mut thrown = mem::take(&mut profile.thrown);
     let purpose_of = |name: &str| THREADS.iter().find(|(known, _)| *known == name).map(|(_, purpose)| *purpose);
     let threads: Vec<_> = profile.threads().iter().map(|thread| purpose_of(&thread.name)).collect();
     let copies = vec![None; frames.len()];
@@ -177,17 +199,20 @@ fn fold(mut profile: Profile, keeps: bool) -> Profile {
     for purpose in [None, Some(Purpose::Gc)] {
         let of_these = |sample: &&mut Sample| threads[sample.thread.0 as usize] == purpose;
         let mut of_these = samples.iter_mut().filter(of_these).peekable();
-        if of_these.peek().is_none() {
+        let mut of_exceptions = thrown.iter_mut().filter(|_| purpose.is_none()).peekable();
+        if of_these.peek().is_none() && of_exceptions.peek().is_none() {
             continue;
         }
         let places = fold.places(purpose);
-        for sample in of_these {
-            sample.stack = match places[sample.stack.0 as usize] {
+        let stacks = of_these.map(|sample| &mut sample.stack).chain(of_exceptions.map(|thrown| &mut thrown.stack));
+        for stack in stacks {
+            *stack = match places[stack.0 as usize] {
                 Place::Kept(stack, _) => stack,
                 Place::In(run) => fold.end(&run, None),
             };
         }
     }
+    fold.new.thrown = thrown;
     fold.new.expanded = fold.all_copied(&expanded);
     fold.new.samples = samples;
     fold.new
@@ -255,7 +280,7 @@ impl Fold {
 
     fn keep(&mut self, frame: FrameIx, caller: Option<Place>) -> Place {
         let kind = self.frames[frame.0 as usize].kind;
-        let is_managed = kind == FrameKind::Managed;
+        let is_managed = kind == FrameKind::Managed || matches!(self.roles[frame.0 as usize], Role::Cut);
         let (caller, is_below_managed) = match caller {
             None => (None, false),
             Some(Place::Kept(stack, is_below_managed)) => (Some(stack), is_below_managed),
@@ -327,6 +352,7 @@ mod tests {
                 ("clr", "") => (FrameKind::Native, "libcoreclr.so", "libcoreclr.so+0x12"),
                 ("clr", name) => (FrameKind::Native, "libcoreclr.so", name),
                 ("jit", _) => (FrameKind::Native, "libclrjit.so", "libclrjit.so+0x7"),
+                ("c++", name) => (FrameKind::Native, "libstdc++.so.6", name),
                 ("gcc", name) => (FrameKind::Native, "libgcc_s.so.1", name),
                 ("c", name) => (FrameKind::Native, "libc.so.6", name),
                 _ => (FrameKind::Synthetic, "", frame),
@@ -346,6 +372,11 @@ mod tests {
             ("app A, clr, clr, jit, clr, clr", "A, [JIT]"),
             ("app A, clr, gcc _Unwind_RaiseException, clr", "A, [exception: unwind]"),
             ("app A, gcc f", "A, f"),
+            ("app A, clr, c++ __cxa_throw, gcc _Unwind_RaiseException, clr", "A, [exception: unwind]"),
+            (
+                "app A, clr, jit, clr, c++ operator new(unsigned long), c malloc",
+                "A, [JIT], operator new(unsigned long), malloc",
+            ),
             ("app A, [GC], clr, clr, c madvise", "A, [GC], madvise"),
             ("app A, [GC], clr, jit", "A, [GC]"),
             ("app A, [lock wait], clr, c futex", "A, [lock wait], futex"),
@@ -358,6 +389,8 @@ mod tests {
             ("app System.GC.AllocateNewArray(int), clr", "System.GC.AllocateNewArray(int), [allocation]"),
             ("app System.Runtime.EH.RhThrowEx(), clr, jit", "System.Runtime.EH.RhThrowEx(), [JIT]"),
             ("c clone, clr, clr, app A, clr, app B, clr", "clone, [thread start], A, [runtime], B, [runtime]"),
+            ("[truncated], clr, app A, clr", "[truncated], [runtime], A, [runtime]"),
+            ("[incomplete stack], c clone, clr, app A", "[incomplete stack], clone, [runtime], A"),
             ("app A, c callback, clr, app B", "A, callback, [runtime], B"),
             ("c clone, clr, c poll", "clone, [runtime], poll"),
             ("app A, clr JIT_New, clr", "A, JIT_New, [runtime]"),

@@ -2,6 +2,11 @@
 
 use crate::FrameIx;
 
+/// The mark in place of the outer frames of a stack cut at the depth limit.
+pub const TRUNCATED: &str = "[truncated]";
+/// The mark in place of the outer frames of a stack whose walk ended before the thread's outermost frame.
+pub const INCOMPLETE: &str = "[incomplete stack]";
+
 /// Index of a [`StackNode`] in a [`crate::Profile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackIx(pub u32);

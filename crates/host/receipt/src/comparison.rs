@@ -7,7 +7,9 @@
 //! After a main profiler the placeholder that corrects the runtime's count is allowed, too. Without it, the next profiler's detach would
 //! crash the process (DET-18). The command announces the placeholder.
 
-use crate::left::{LIBRARY_PREFIX, THREAD_PREFIX, is_ours, stays_on_musl, stays_on_purpose};
+use crate::left::{
+    LIBRARY_PREFIX, THREAD_PREFIX, is_ours, is_tracers, is_tracers_page, stays_on_musl, stays_on_purpose,
+};
 use crate::{
     Child, EventSession, Facts, GcMode, Kind, Left, Presence, ProfilerCount, ProfilerSlot, Snapshot, Thread, Unread,
 };
@@ -80,6 +82,8 @@ impl Case<'_> {
                 self.allow(Kind::Mapping, what, why);
             } else if library && self.facts.musl && self.facts.detach_confirmed {
                 self.allow(Kind::Mapping, what, INERT_ON_MUSL);
+            } else if self.is_of_the_recording(&path, bytes) {
+                // Its own receipt judges it.
             } else if earlier && !self.is_own(&path) {
                 self.leave(Kind::Mapping, what, "it was there before this attach: an earlier one left it");
             } else if !library {
@@ -97,6 +101,13 @@ impl Case<'_> {
             let what = format!("{} perf event buffers", after - before);
             self.leave(Kind::Mapping, what, "perf events of the recording were not unmapped");
         }
+    }
+
+    /// Whether a recording beside has this mapped. It alone has unwind tables, and gets new ones when a library comes.
+    fn is_of_the_recording(&self, path: &str, bytes: u64) -> bool {
+        let is_own_memory = self.facts.memory_name.as_ref().is_some_and(|name| path.contains(name.as_str()));
+        let is_tables = !is_library(path) && !is_own_memory;
+        self.facts.beside && (is_tables || bytes <= bytes_of(self.before, path))
     }
 
     fn threads(&mut self) {
@@ -135,6 +146,7 @@ impl Case<'_> {
         // An application may have such a name itself, and its threads inherit it.
         let known = self.before.threads.iter().any(|known| known.name == thread.name);
         match (self.before.has_thread(thread), known) {
+            (true, _) if self.facts.beside => None,
             (true, _) => Some("it was there before this attach: an earlier one left it".into()),
             (false, false) => Some("it carries the name of an agent's thread".into()),
             (false, true) => None,
@@ -159,8 +171,12 @@ impl Case<'_> {
         let memory = self.facts.memory_name.as_ref().map(|name| format!("/memfd:{name} (deleted)"));
         for descriptor in &after.descriptors.named {
             let what = format!("descriptor {}: {}", descriptor.number, descriptor.target);
+            let was_there = before.descriptors.named.binary_search(descriptor).is_ok();
+            if was_there && self.facts.beside {
+                continue;
+            }
             if is_ours(&descriptor.target) || memory.as_ref() == Some(&descriptor.target) {
-                let why = if before.descriptors.named.binary_search(descriptor).is_ok() {
+                let why = if was_there {
                     "it was there before this attach: an earlier one left it"
                 } else {
                     "the agent did not close it"
@@ -324,7 +340,7 @@ impl Case<'_> {
         let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
         let runs = || self.before.threads.iter().any(|thread| is_agents(thread, self.before));
         let may_be_inert = stays_on_purpose(path) || has_no_file(path) || (stays_on_musl(path) && !self.is_own(path));
-        is_library(path) && earlier && may_be_inert && !runs()
+        (is_library(path) || is_tracers_page(path)) && earlier && may_be_inert && !runs()
     }
 
     /// The runtime closes the library last: an unmapped library is detached, even without a confirmation.
@@ -336,9 +352,11 @@ impl Case<'_> {
     }
 }
 
+/// The reason if the agent did nothing of the kind.
+pub(crate) const UNTOUCHED: &str = "nothing of the kind was touched";
+
 /// Why a kind was not checked; `None` if it was. An untouched kind needs no comparison.
 pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static str> {
-    const UNTOUCHED: &str = "nothing of the kind was touched";
     let loaded = facts.slot != ProfilerSlot::None;
     let untouched = match kind {
         // Searched by name, so facts are not needed.
@@ -358,6 +376,7 @@ pub(crate) fn why_not_looked_at(kind: Kind, facts: &Facts) -> Option<&'static st
 /// The reason shown for an inert library from before the attach.
 fn why_inert(path: &str) -> &'static str {
     match () {
+        () if is_tracers(path) => INERT_TRACER,
         () if has_no_file(path) => INERT_IN_MEMORY,
         () if stays_on_musl(path) => INERT_ON_MUSL,
         () => INERT,
@@ -370,6 +389,10 @@ const INERT_ON_MUSL: &str = "musl never unmaps a library: it stays mapped, and i
 /// For the file of such a library.
 const KEPT: &str = "the file of the library that musl keeps mapped: the next attach uses both again, and maps nothing more; `remora detach` \
                     deletes it";
+
+/// For the tracer of an earlier trace.
+const INERT_TRACER: &str =
+    "inert: an earlier trace left it, and .NET does not detach a profiler that has changed methods";
 
 /// For an inert library from before the attach.
 const INERT: &str = "inert: it was there before, and sets right what the runtime counts since a main profiler has left";
@@ -398,6 +421,11 @@ const DIAGNOSTICS_SERVER: &str = ".NET EventPipe";
 pub(crate) fn could_not_be_read(unread: &Unread, when: &str) -> Left {
     let why = format!("could not be read {when}: {}", unread.error);
     Left::new(unread.kind, unread.path.clone(), why)
+}
+
+/// Bytes of the mappings of this path.
+fn bytes_of(snapshot: &Snapshot, path: &str) -> u64 {
+    paths_of_ours(snapshot).into_iter().find(|(known, _)| known == path).map_or(0, |(_, bytes)| bytes)
 }
 
 /// Mapped paths of ours with their sizes, each path once.

@@ -115,6 +115,8 @@ pub struct Facts {
     pub staying: Vec<String>,
     /// The same, for libraries without a free slot. The runtime loads a library to ask it for the kind of its profiler, and keeps it.
     pub refused: Vec<String>,
+    /// Whether a recording goes on beside: what was there before is its own.
+    pub beside: bool,
     /// Whether the agent got ProfilerAttachComplete.
     pub attach_completed: bool,
     /// Whether the runtime confirmed the end of the detach (ProfilerDetachSucceeded).

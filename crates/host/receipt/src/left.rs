@@ -70,9 +70,25 @@ pub(crate) const MEMORY_PREFIX: &str = "remora-";
 /// Prefix of the names of all threads and children.
 pub(crate) const THREAD_PREFIX: &str = "remora";
 
-/// Whether a mapped library of ours stays on purpose.
+/// The page by which the next trace finds the tracer in a process.
+const TRACER_PAGE: &str = "/memfd:remora-tracer";
+
+/// Suffix of the file name of the tracer's library.
+const TRACER_SUFFIX: &str = "-tracer-stays.so";
+
+/// Whether a mapping of ours stays on purpose: a library, or the page of the tracer.
 pub(crate) fn stays_on_purpose(path: &str) -> bool {
-    path.strip_suffix(" (deleted)").unwrap_or(path).ends_with(STAYING_SUFFIX)
+    path.strip_suffix(" (deleted)").unwrap_or(path).ends_with(STAYING_SUFFIX) || is_tracers_page(path)
+}
+
+/// Whether it is the page of the tracer.
+pub(crate) fn is_tracers_page(path: &str) -> bool {
+    path.strip_suffix(" (deleted)").unwrap_or(path) == TRACER_PAGE
+}
+
+/// Whether a mapping is the tracer's: its library, or its page.
+pub(crate) fn is_tracers(path: &str) -> bool {
+    path.strip_suffix(" (deleted)").unwrap_or(path).ends_with(TRACER_SUFFIX) || is_tracers_page(path)
 }
 
 /// Whether a mapped library of ours is one that musl keeps mapped. Its name does not show whether it is active.
@@ -93,7 +109,7 @@ pub(crate) fn is_ours(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_ours;
+    use super::{is_ours, stays_on_purpose};
 
     /// A library loaded from shared memory.
     const LIBRARY_IN_MEMORY: &str = "/memfd:libremora_agent-7.so (deleted)";
@@ -113,5 +129,12 @@ mod tests {
         {
             assert!(!is_ours(path), "{path}");
         }
+    }
+
+    #[test]
+    fn the_tracer_and_its_page_stay_on_purpose() {
+        assert!(stays_on_purpose("/tmp/libremora_agent-7-tracer-stays.so (deleted)"));
+        assert!(stays_on_purpose("/memfd:remora-tracer (deleted)"));
+        assert!(!stays_on_purpose("/memfd:remora-ring (deleted)"));
     }
 }

@@ -13,7 +13,8 @@ const INERT: &str =
 /// remove them. [`find_left_overs`] reports all others, and a failure to read.
 pub fn find_what_stays(proc_root: &Path, process_id: u32) -> Vec<String> {
     let snapshot = Snapshot::take(proc_root, process_id).unwrap_or_default();
-    paths_of_ours(&snapshot).into_iter().map(|(path, _)| path).filter(|path| stays_on_purpose(path)).collect()
+    let stays = |path: &String| stays_on_purpose(path) && is_library(path);
+    paths_of_ours(&snapshot).into_iter().map(|(path, _)| path).filter(stays).collect()
 }
 
 /// The libraries in process `process_id` that have detached, and that musl keeps mapped.

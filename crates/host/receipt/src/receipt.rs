@@ -38,6 +38,8 @@ pub struct Receipt {
     pub task: Task,
     /// State of the process.
     pub outcome: Outcome,
+    /// Whether a recording went on beside, with its own agent.
+    pub beside: bool,
     /// Leftovers, and everything unreadable.
     pub left: Vec<Left>,
     /// Leftovers that the contract allows: they do not make the receipt unclean.
@@ -102,6 +104,7 @@ impl Receipt {
         let (left, allowed) = (case.left, case.allowed);
         Receipt {
             process_id: before.process_id,
+            beside: facts.beside,
             runtime: facts.runtime.clone(),
             task: facts.task,
             outcome,

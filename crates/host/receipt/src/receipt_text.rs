@@ -1,5 +1,8 @@
-//! The receipt for the terminal: a dozen lines at most, one mark per kind, no colour (the command may add it).
+//! The receipt for the terminal, without colour (the command may add it).
+//!
+//! A clean receipt has two lines: more would push the answer off the screen. Any other has a dozen at most, with one mark per kind.
 
+use crate::comparison::UNTOUCHED;
 use crate::{Kind, Left, Outcome, Receipt, Verdict};
 use std::fmt;
 
@@ -17,14 +20,16 @@ impl fmt::Display for Receipt {
 impl Receipt {
     /// The receipt as text, line by line. It quotes text of the target: the printing code must make sure that a line stays one line.
     pub fn lines(&self) -> Vec<String> {
-        let is_running = self.outcome == Outcome::Running;
+        let is_explained = self.outcome == Outcome::Running && !self.clean();
         let mut lines = vec![self.headline()];
-        lines.extend(is_running.then(|| self.kinds()).into_iter().flatten());
-        lines.extend(list('✗', &self.left));
-        lines.extend(list('~', &self.allowed));
-        let (attach, recording, detach) = (duration(self.attach), duration(self.recording), duration(self.detach));
-        lines.push(format!("  attach {attach} · {} {recording} · detach {detach}", self.task.name()));
-        lines.extend(is_running.then(|| self.totals()));
+        lines.extend(is_explained.then(|| self.kinds()).into_iter().flatten());
+        lines.extend(self.reasons(is_explained));
+        lines.extend(list('✗', &self.left.iter().collect::<Vec<_>>()));
+        // The runtime's thread is in the line of times.
+        let is_shown = |left: &&Left| is_explained || left.kind != Kind::Thread;
+        lines.extend(list('~', &self.allowed.iter().filter(is_shown).collect::<Vec<_>>()));
+        lines.push(self.times(is_explained));
+        lines.extend(is_explained.then(|| self.totals()));
         lines
     }
 
@@ -38,6 +43,9 @@ impl Receipt {
             }
             (Outcome::Running, true) if self.verdict(Kind::Mapping) == Verdict::Allowed => {
                 format!("Receipt: clean, except for an inert library. This stays in {process} and does nothing:")
+            }
+            (Outcome::Running, true) if self.beside => {
+                format!("Receipt: clean. Beside the recording, nothing of Remora is left in {process}.")
             }
             (Outcome::Running, true) => format!("Receipt: clean. Nothing of Remora is left in {process}."),
             (Outcome::Running, false) => {
@@ -55,16 +63,28 @@ impl Receipt {
             let cells: Vec<String> = kinds.iter().map(|kind| format!("{} {:<18}", self.mark(*kind), kind)).collect();
             format!("  {}", cells.join(" ").trim_end())
         };
+        Kind::ALL.chunks(COLUMNS).map(line).collect()
+    }
+
+    /// Why kinds were not looked at. If nothing of a kind was touched, a clean receipt does not say so.
+    fn reasons(&self, is_explained: bool) -> Vec<String> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-        for (kind, why) in self.passed_over() {
+        for (kind, why) in self.passed_over().filter(|(_, why)| is_explained || *why != UNTOUCHED) {
             match reasons.iter_mut().find(|(known, _)| *known == why) {
                 Some((_, kinds)) => kinds.push(kind.name()),
                 None => reasons.push((why, vec![kind.name()])),
             }
         }
-        let reasons =
-            reasons.iter().map(|(why, kinds)| format!("  · {}: not looked at, since {why}", kinds.join(", ")));
-        Kind::ALL.chunks(COLUMNS).map(line).chain(reasons).collect()
+        let line = |(why, kinds): &(&str, Vec<&str>)| format!("  · {}: not looked at, since {why}", kinds.join(", "));
+        reasons.iter().map(line).collect()
+    }
+
+    /// One line. The runtime's own thread has a word in it where it has no line of its own.
+    fn times(&self, is_explained: bool) -> String {
+        let (attach, recording, detach) = (duration(self.attach), duration(self.recording), duration(self.detach));
+        let has_thread = !is_explained && self.allowed.iter().any(|allowed| allowed.kind == Kind::Thread);
+        let thread = if has_thread { " · ~ .NET's detach thread" } else { "" };
+        format!("  attach {attach} · {} {recording} · detach {detach}{thread}", self.task.name())
     }
 
     fn mark(&self, kind: Kind) -> char {
@@ -90,7 +110,7 @@ impl Receipt {
     }
 }
 
-fn list(mark: char, list: &[Left]) -> Vec<String> {
+fn list(mark: char, list: &[&Left]) -> Vec<String> {
     // "and 1 more" would take the same line as the leftover itself: list it instead.
     let listed = if list.len() == LISTED + 1 { list.len() } else { list.len().min(LISTED) };
     let mut lines: Vec<String> =

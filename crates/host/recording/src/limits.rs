@@ -29,6 +29,8 @@ pub const STACKS: usize = 1 << 26;
 pub const THREADS: usize = 1 << 22;
 /// Most samples.
 pub const SAMPLES: usize = 1 << 28;
+/// Most exceptions.
+pub const THROWN: usize = 1 << 26;
 /// Deepest stack, frames.
 pub const DEPTH: u32 = 1 << 14;
 /// Largest time or duration, nanoseconds (146 years), so that sums of two stay in range. The writer clamps.

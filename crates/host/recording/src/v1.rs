@@ -4,6 +4,7 @@
 //! kind 1  rows   of the tables: texts, frames, stack nodes, threads, threads renamed since, samples; each with its count
 //! kind 2  state  present meta and loss, JSON; the last one holds
 //! kind 4  scales one factor for each thread, in millionths: it multiplies the weights of all running samples so far
+//! kind 5  thrown exceptions, if there are any: time, thread, type, stack
 //! kind 3  end    number of rows in each table
 //! ```
 //! Rows refer to earlier rows only, by index. Samples are written by column, times as differences, since that compresses best.
@@ -21,6 +22,7 @@ const ROWS: u32 = 1;
 const STATE: u32 = 2;
 const END: u32 = 3;
 const SCALES: u32 = 4;
+const THROWN: u32 = 5;
 
 /// The number of a frame kind in a file.
 fn frame_kind_id(kind: FrameKind) -> u64 {

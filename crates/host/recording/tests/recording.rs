@@ -30,6 +30,7 @@ fn assert_same(left: &Profile, right: &Profile) {
     assert_eq!(left.stacks(), right.stacks());
     assert_eq!(left.threads(), right.threads());
     assert_eq!(left.samples(), right.samples());
+    assert_eq!(left.thrown(), right.thrown());
 }
 
 #[test]

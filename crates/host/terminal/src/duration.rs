@@ -41,7 +41,8 @@ fn clock(text: &str) -> Option<f64> {
 
 /// Numbers with units, largest unit first, each at most once.
 fn units(text: &str) -> Option<f64> {
-    const UNITS: [(&str, f64); 5] = [("d", 86_400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001)];
+    const UNITS: [(&str, f64); 6] =
+        [("d", 86_400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001), ("us", 0.000_001)];
     let (mut rest, mut total, mut next) = (text, 0.0, 0);
     while !rest.is_empty() {
         let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
@@ -76,6 +77,15 @@ pub fn show(nanoseconds: u64) -> String {
     }
 }
 
+/// The same, with nanoseconds where they matter: `840 ns`, `2.4 µs`.
+pub fn show_short(nanoseconds: u64) -> String {
+    match nanoseconds {
+        1..1_000 => format!("{nanoseconds} ns"),
+        1_000..10_000 => format!("{:.1} µs", nanoseconds as f64 / 1e3),
+        _ => show(nanoseconds),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +98,7 @@ mod tests {
             ("1h30m", 5_400_000),
             ("1d2h", 93_600_000),
             ("250ms", 250),
+            ("1s0us", 1_000),
             ("2m0s500ms", 120_500),
             ("00:00:00:30", 30_000),
             ("00:01:05", 65_000),
@@ -133,5 +144,6 @@ mod tests {
         let shown: Vec<String> =
             [0, 900, 4_500_000, 12_345_000_000, 83_000_000_000, 3_723_000_000_000].map(show).into();
         assert_eq!(shown, ["0", "1 µs", "4.5 ms", "12.3 s", "1m 23s", "1h 02m 03s"]);
+        assert_eq!([0, 7, 999, 2_449, 10_000].map(show_short), ["0", "7 ns", "999 ns", "2.4 µs", "10 µs"]);
     }
 }

@@ -98,7 +98,21 @@ fn wrapped(line: &str, width: usize) -> String {
         .word_separator(WordSeparator::AsciiSpace)
         .word_splitter(WordSplitter::NoHyphenation)
         .wrap_algorithm(WrapAlgorithm::FirstFit);
-    textwrap::fill(&line[indent..], options)
+    textwrap::fill(&unbroken(&line[indent..]), options).replace(INSIDE_COMMAND, " ")
+}
+
+/// Stands for a space inside a command. Unicode has no character here.
+const INSIDE_COMMAND: char = '\u{fdd0}';
+
+/// The line with commands as one word each: whatever is between backquotes is there to be copied.
+fn unbroken(line: &str) -> String {
+    let parts: Vec<&str> = line.split('`').collect();
+    let is_command = |at: usize| at % 2 == 1 && at + 1 < parts.len();
+    let part = |(at, part): (usize, &&str)| match is_command(at) {
+        true => part.replace(' ', INSIDE_COMMAND.encode_utf8(&mut [0; 4])),
+        false => (*part).to_owned(),
+    };
+    parts.iter().enumerate().map(part).collect::<Vec<_>>().join("`")
 }
 
 /// `text` with terminal control characters escaped: `\n`, `\u{1b}`.
@@ -146,6 +160,13 @@ mod tests {
         assert_eq!(&*line(HOSTILE), format!("{shown}\n"));
         assert_eq!(&*titled(HOSTILE), format!("\n{shown}\n"));
         assert_eq!(plain(shown), shown, "what is harmless stays as it is");
+    }
+
+    #[test]
+    fn a_command_was_broken_over_two_lines_and_could_not_be_copied() {
+        let shown = line("shown by `remora heap -p 7` as text").wrapped(20);
+        assert_eq!(shown, "shown by\n  `remora heap -p 7`\n  as text\n");
+        assert_eq!(line("a ` b c").wrapped(6), "a ` b\n  c\n", "one backquote is no command, and breaks nothing");
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod cut;
 
 pub use cut::beginning;
 
-use crate::{Page, line, plain};
+use crate::{Page, grouped, line, plain};
 use cut::{ADDRESS_FLOOR, FLOOR, has_address, shortened};
 use std::io::IsTerminal;
 use textwrap::core::display_width;
@@ -19,6 +19,8 @@ const READABLE: usize = 36;
 const WIDEST: usize = 128;
 /// Characters between two columns.
 const GAP: usize = 2;
+/// Characters that a last cell below the others has at least, if the terminal has them.
+const ROOM_BELOW: usize = 40;
 
 /// A table.
 #[derive(Debug)]
@@ -54,6 +56,18 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| plain(&cell)).collect());
     }
 
+    /// Adds the row of `count` others that are not shown: their numbers together, and `7 more` in a column behind these, with a hint. Nothing
+    /// if there are none.
+    pub fn more(&mut self, count: usize, together: impl IntoIterator<Item = String>, (column, hint): (usize, &str)) {
+        if count == 0 {
+            return;
+        }
+        let mut cells: Vec<String> = together.into_iter().collect();
+        cells.resize(self.right.len(), String::new());
+        cells[column] = format!("{} more{hint}", grouped(count as u64));
+        self.row(cells);
+    }
+
     /// The text, for standard output.
     pub fn render(&self) -> Page {
         let width = match std::io::stdout().is_terminal() {
@@ -72,8 +86,10 @@ impl Table {
             return self.lines(&beside);
         }
         let above = self.fitted(columns - 1, edge);
-        let indent: usize =
+        let numbers: usize =
             (0..columns).take_while(|column| self.right[*column]).map(|column| above[column] + GAP).sum();
+        // Behind many numbers there would be room for the end of a name only.
+        let indent = if edge.saturating_sub(numbers) < ROOM_BELOW { GAP } else { numbers };
         self.lines_with_below(&above, indent, edge)
     }
 
@@ -135,6 +151,16 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_that_are_not_shown_are_one_with_their_sums() {
+        let mut table = Table::new(&["time", "", "method"]);
+        table.align_right(0);
+        table.row(["1 s", "", "Total"].map(String::from));
+        table.more(0, [], (2, ""));
+        table.more(1234, ["70 ms".to_owned()], (2, ""));
+        assert_eq!(&*table.rendered(None), " time    method\n  1 s    Total\n70 ms    1,234 more\n");
+    }
 
     #[test]
     fn a_cell_of_any_length_is_shown_and_widens_no_other_row_by_as_much() {

@@ -108,11 +108,15 @@ impl Thread {
         }
     }
 
+    /// A module with one or two functions. The second one contains the first.
     fn load(&mut self, runtime: &Runtime) {
         let collectible = self.random.below(4) > 0;
         let module = runtime.load_module(collectible);
-        let functions =
+        let functions: Vec<FunctionId> =
             (0..1 + self.random.below(2)).map(|_| runtime.make_function(module, self.random.below(3) > 0)).collect();
+        if let [callee, caller] = functions[..] {
+            runtime.inline(caller, callee);
+        }
         self.lock().modules.push(Loaded { module, functions, collectible, users: 0, leaving: false });
         self.run(runtime);
     }
@@ -135,6 +139,7 @@ impl Thread {
     fn run(&mut self, runtime: &Runtime) {
         let chosen: Vec<(ModuleId, FunctionId)> =
             (0..1 + self.random.below(DEPTH)).filter_map(|_| self.begin_use()).collect();
+        chosen.iter().for_each(|(_, function)| runtime.compile_again_if_asked(*function));
         let addresses: Vec<u64> = chosen.iter().filter_map(|(_, function)| runtime.address_of(*function)).collect();
         self.execute(runtime, &addresses);
         // A loop of calls is one step.

@@ -94,6 +94,9 @@ calls! {
     resume_runtime() = ICorProfilerInfo10::ResumeRuntime();
     /// RequestReJIT of one method.
     request_rejit(module: usize, token: u32) = ICorProfilerInfo4::RequestReJIT(1, &raw const module, &raw const token);
+    /// RequestReJITWithInliners of one method.
+    request_rejit_with_inliners(flags: u32, module: usize, token: u32)
+        = ICorProfilerInfo10::RequestReJITWithInliners(flags, 1, &raw const module, &raw const token);
     /// SetILFunctionBody, with a body that the model does not read.
     replace_body(module: usize, token: u32) = ICorProfilerInfo::SetILFunctionBody(module, token, null());
     /// EventPipeStopSession.
@@ -198,6 +201,19 @@ impl Script {
             sys::ICorProfilerInfo4::RequestRevert(self.at(), 1, &raw const module, &raw const token, &raw mut status)
         };
         (HResult(code), HResult(status))
+    }
+
+    /// SetILFunctionBody of the last function control.
+    pub fn give_body(&self, body: &[u8]) -> HResult {
+        let (control, length) = (self.control(), body.len() as u32);
+        // SAFETY: the model never frees a function control; a list with that length.
+        HResult(unsafe { sys::ICorProfilerFunctionControl::SetILFunctionBody(control, length, body.as_ptr()) })
+    }
+
+    /// Takes a reference on the last function control.
+    pub fn keep_control(&self) {
+        // SAFETY: the model never frees a function control.
+        unsafe { sys::IUnknown::AddRef(self.control().cast()) };
     }
 
     /// The ObjectID at the address from GetAppDomainStaticAddress.

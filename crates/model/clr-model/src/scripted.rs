@@ -54,6 +54,10 @@ struct Record {
     /// One per initialised object, in that order.
     infos: Vec<usize>,
     startup: Option<Info<Startup, Alive>>,
+    /// The last function control.
+    control: usize,
+    /// The answer of GetReJITParameters, 0 by default.
+    parameters: i32,
 }
 
 impl Script {
@@ -193,6 +197,16 @@ impl Script {
         self.record().startup.take()
     }
 
+    /// The object of the last GetReJITParameters.
+    pub fn control(&self) -> *mut sys::ICorProfilerFunctionControl {
+        self.record().control as *mut sys::ICorProfilerFunctionControl
+    }
+
+    /// Answers GetReJITParameters with this code from now on.
+    pub fn answer_parameters(&self, code: HResult) {
+        self.record().parameters = code.0;
+    }
+
     fn has_initialized(&self, callback: &'static str) -> Result<(), HResult> {
         self.act(callback);
         (self.decision)(self).ok()
@@ -292,6 +306,17 @@ impl ProfilerCallback for Scripted {
     fn jit_compilation_started(&self, function: FunctionId, _is_safe_to_block: bool) {
         self.script.record().begun = function.0;
         self.script.act("JITCompilationStarted");
+    }
+
+    fn rejit_parameters(
+        &self,
+        _module: ModuleId,
+        _method: MethodToken,
+        control: *mut sys::ICorProfilerFunctionControl,
+    ) -> Result<(), HResult> {
+        self.script.record().control = control as usize;
+        self.script.act("GetReJITParameters");
+        HResult(self.script.record().parameters).ok()
     }
 
     kept! {

@@ -1,24 +1,21 @@
-//! Hooks and rejit, clause by clause: the privileges of a profiler from startup, and the obstacles to a detach.
+//! Hooks, clause by clause: the privileges of a profiler from startup, and the obstacles to a detach.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 mod support;
 
 use corprof::{EnterLeave3, EnterLeave3WithInfo as WithInfo, HResult, sys};
-use remora_clr_model::callback_data::CallbackData;
 use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::runtime::{FunctionId, Status};
 use remora_clr_model::scripted::Script;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
-use support::{CORES, World, application, in_worlds, join};
+use support::{World, application, in_worlds, join};
 
 /// COR_PRF_MONITOR_ENTERLEAVE.
 const ENTERLEAVE: u32 = 0x1000;
 /// COR_PRF_ENABLE_FUNCTION_ARGS and COR_PRF_ENABLE_FUNCTION_RETVAL.
 const ARGUMENTS: u32 = 0x0600_0000;
-/// COR_PRF_ENABLE_REJIT.
-const ENABLE_REJIT: u32 = 0x0004_0000;
 /// The mapper's argument.
 const CLIENT_DATA: usize = 0x77;
 
@@ -225,73 +222,4 @@ fn elt_02_no_detach_after_it() {
             assert_eq!(profiler.status(), Status::Active);
         });
     }
-}
-
-#[test]
-fn rjt_01_on_core_methods_of_a_running_process_are_compiled_again_and_the_detach_is_refused_for_good() {
-    in_worlds(CORES, |world| {
-        let made = Arc::new(Mutex::new(None));
-        let of_thread = made.clone();
-        join(&[application(world, move |runtime| {
-            let module = runtime.load_module(false);
-            let function = runtime.make_function(module, true);
-            *of_thread.lock().unwrap() = Some((module, function));
-        })]);
-        let (module, function) = made.lock().unwrap().unwrap();
-        let (_, script, _) = world.attached(Script::new());
-        let (_, _, token) = script.function_info(function.0).unwrap();
-        assert_eq!(script.request_rejit(module.0, token), HResult::CORPROF_E_REJIT_NOT_ENABLED);
-        assert_eq!(script.set_mask_low(ENABLE_REJIT), HResult::S_OK);
-        let first = world.runtime.address_of(function).unwrap();
-        assert_eq!(script.request_rejit(module.0, token), HResult::S_OK);
-        assert_eq!(script.callback_data(), [], "compiled when it is called, not before");
-        let run = |world: &World| {
-            join(&[application(world, move |runtime| {
-                runtime.enter_function(function);
-                runtime.leave_function(function);
-            })]);
-        };
-        run(world);
-        run(world);
-        let second = world.runtime.address_of(function).unwrap();
-        assert_eq!(script.callback_data(), [CallbackData::CompiledAgain(function.0, 1)]);
-        let callbacks = ["GetReJITParameters", "ReJITCompilationStarted", "ReJITCompilationFinished"];
-        assert_eq!(script.journal()[script.journal().len() - 3..], callbacks);
-        assert_eq!(script.any_function_at(second), Ok((function.0, 1)));
-        assert_eq!(script.any_function_at(first), Ok((function.0, 0)), "the old code is still there");
-        assert_eq!(script.request_revert(module.0, token), (HResult::S_OK, HResult::S_OK));
-        assert_eq!(world.runtime.address_of(function), Some(first));
-        assert_eq!(script.set_mask_low(0), HResult::S_OK);
-        assert_eq!(script.request_detach(1), HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT);
-    });
-}
-
-#[test]
-fn rjt_01_what_can_be_unloaded_cannot_be_compiled_again() {
-    in_worlds(CORES, |world| {
-        let module = world.runtime.load_module(true);
-        let function = world.runtime.make_function(module, true);
-        let (_, script, _) = world.attached(Script::new());
-        let (_, _, token) = script.function_info(function.0).unwrap();
-        assert_eq!(script.set_mask_low(ENABLE_REJIT), HResult::S_OK);
-        assert_eq!(script.request_rejit(module.0, token), HResult::S_OK);
-        let error = CallbackData::NotCompiledAgain(function.0, HResult::CORPROF_E_FUNCTION_IS_COLLECTIBLE.0);
-        assert_eq!(script.callback_data(), [error]);
-    });
-}
-
-#[test]
-fn rjt_01_the_desktop_has_none() {
-    in_worlds(&[RuntimeVersion::Desktop4], |world| {
-        let (_, script, _) = world.attached(Script::new());
-        assert_eq!(script.set_mask_low(ENABLE_REJIT), HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
-        let mut newer: *mut c_void = std::ptr::null_mut();
-        // SAFETY: Info is live; an identifier and a local place for the answer.
-        let code =
-            unsafe { sys::IUnknown::QueryInterface(script.raw().cast(), &sys::IID_ICorProfilerInfo4, &raw mut newer) };
-        assert_eq!((HResult(code), newer.is_null()), (HResult::E_NOINTERFACE, true));
-        let module = world.runtime.load_module(false);
-        let replaced = script.replace_body(module.0, 0x0600_0001);
-        assert_eq!(replaced, HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
-    });
 }

@@ -1,4 +1,4 @@
-//! A bounded lock-free queue of small records in a slice of atomic words: the only hand-written atomics.
+//! A bounded lock-free queue of small records in a slice of atomic words.
 //!
 //! # Purpose
 //! Signal handlers on any thread pass samples to the worker thread through one [`Ring`]. The worker thread passes messages to the recorder

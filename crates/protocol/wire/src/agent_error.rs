@@ -74,6 +74,8 @@ codes! {
     NotClosedAfterPanic = 23,
     /// The library has no code for this task.
     NotSupported = 24,
+    /// The runtime refused the hooks of the tracer. Number: HRESULT.
+    HooksRefused = 25,
 }
 
 impl AgentErrorCode {

@@ -20,6 +20,11 @@ pub enum Task {
     Placeholder,
     /// Attaches, checks whether its callbacks arrive, and detaches. That shows whether the runtime's profiler count is right.
     CallbackCheck,
+    /// Counts and times calls: for the tracer, not for the agent.
+    Tracing {
+        /// Whether it keeps arguments and results, too.
+        arguments: bool,
+    },
 }
 
 impl Task {
@@ -135,6 +140,7 @@ impl Config {
             Task::Placeholder => writer.u8(3),
             Task::HeapTracking => writer.u8(4),
             Task::CallbackCheck => writer.u8(5),
+            Task::Tracing { arguments } => writer.u8(6).u8(arguments.into()),
         };
         writer.text(&self.socket_path);
         writer.bytes
@@ -158,6 +164,7 @@ impl Config {
                 3 => Task::Placeholder,
                 4 => Task::HeapTracking,
                 5 => Task::CallbackCheck,
+                6 => Task::Tracing { arguments: reader.u8()? != 0 },
                 _ => return Err(Malformed),
             },
             socket_path: reader.text()?,
@@ -205,6 +212,8 @@ mod tests {
             Task::HeapTracking,
             Task::Placeholder,
             Task::CallbackCheck,
+            Task::Tracing { arguments: false },
+            Task::Tracing { arguments: true },
         ] {
             let config = Config { nonce: [7; 16], socket_path: "/tmp/remora-1/agent.sock".into(), task };
             let bytes = config.encode();

@@ -32,6 +32,8 @@ pub enum ToAgent {
     TakeAnother,
     /// A new unwind table for native code ([`crate::unwind`]). The descriptor of its sealed memory travels with this message.
     Unwind,
+    /// Begins or ends to report thrown exceptions. The answer is [`FromAgent::WatchesExceptions`].
+    WatchExceptions(bool),
 }
 
 /// From the agent to the collector.
@@ -95,6 +97,24 @@ pub enum FromAgent {
     },
     /// The agent has failed, and ends by itself.
     Failed(AgentError),
+    /// The answer to [`ToAgent::WatchExceptions`]: whether exceptions are reported now, and the HRESULT if the runtime refused.
+    WatchesExceptions {
+        /// Whether they are.
+        watches: bool,
+        /// The HRESULT; 0 if it agreed.
+        code: u32,
+    },
+}
+
+/// What the target finds on the control channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Received {
+    /// A message.
+    Message(ToAgent),
+    /// Nothing at the moment.
+    Nothing,
+    /// The other side is gone: the recorder has died or given up (DET-16).
+    HungUp,
 }
 
 /// A growing buffer that yields whole frames.
@@ -148,6 +168,7 @@ impl ToAgent {
                 ToAgent::Detach => writer.u8(4),
                 ToAgent::TakeAnother => writer.u8(5),
                 ToAgent::Unwind => writer.u8(6),
+                ToAgent::WatchExceptions(watches) => writer.u8(7).u8(u8::from(*watches)),
             };
         })
     }
@@ -165,6 +186,7 @@ impl ToAgent {
             4 => ToAgent::Detach,
             5 => ToAgent::TakeAnother,
             6 => ToAgent::Unwind,
+            7 => ToAgent::WatchExceptions(reader.u8()? != 0),
             _ => return Err(Malformed),
         })
     }
@@ -201,6 +223,9 @@ impl FromAgent {
             FromAgent::Walked { status } => {
                 writer.u8(9).u32(*status as u32);
             }
+            FromAgent::WatchesExceptions { watches, code } => {
+                writer.u8(11).u8(u8::from(*watches)).u32(*code);
+            }
         })
     }
 
@@ -236,6 +261,7 @@ impl FromAgent {
             },
             10 => FromAgent::Described,
             9 => FromAgent::Walked { status: reader.u32()? as i32 },
+            11 => FromAgent::WatchesExceptions { watches: reader.u8()? != 0, code: reader.u32()? },
             _ => return Err(Malformed),
         })
     }
@@ -259,6 +285,7 @@ mod tests {
             FromAgent::Forked { child: 7, collection: 8, fork: 9, at: 10 },
             FromAgent::Described,
             FromAgent::Walked { status: -1 },
+            FromAgent::WatchesExceptions { watches: true, code: 0x8013_1363 },
         ];
         let stream: Vec<u8> = messages.iter().flat_map(FromAgent::encode).collect();
         for step in [1, 3, 7, 1000] {
@@ -283,6 +310,8 @@ mod tests {
             ToAgent::Detach,
             ToAgent::TakeAnother,
             ToAgent::Unwind,
+            ToAgent::WatchExceptions(true),
+            ToAgent::WatchExceptions(false),
         ];
         for message in commands {
             assert_eq!(ToAgent::decode(message.encode()[4..].into()), Ok(message));

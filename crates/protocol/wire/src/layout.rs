@@ -45,6 +45,8 @@ pub const FAILED_LOOKUPS: usize = 17;
 pub const UNWIND_REFUSED: usize = 21;
 /// The part of [`MOVED_ON`] that ran when the sampler looked, and had blocked when the signal arrived.
 pub const RUNS_MISSED: usize = 22;
+/// Exceptions thrown while they were watched.
+pub const THROWN: usize = 23;
 
 /// Counters of a heap snapshot, by the forked copy: objects.
 pub const HEAP_OBJECTS: usize = 32;
@@ -90,9 +92,11 @@ pub const HEAP_ROOM_LEFT: usize = 48;
 /// See [`HEAP_ROOM_LEFT`].
 pub const HEAP_ROOM_LIMIT: usize = 49;
 
-/// Words of questions about static fields, plus 1; 0 until the questions are complete. The collector writes only this word of the page. The
-/// copy waits for it after its walk.
+/// Words of questions about static fields, plus 1; 0 until the questions are complete. The copy waits for it after its walk. The collector
+/// writes only this word and the next one of the page.
 pub const STATICS_ASKED: usize = 45;
+/// Changes as long as the collector prepares the questions. Otherwise the copy does not wait for them.
+pub const STATICS_PREPARED: usize = 50;
 
 /// Data words of the first ring if there are several: the agent's messages.
 pub const SMALL_RING_WORDS: usize = 1 << 17;

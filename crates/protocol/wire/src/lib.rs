@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod agent_error;
+mod assembly;
 mod bytes;
 mod char_boundary;
 mod config;
@@ -28,15 +29,17 @@ mod message;
 mod startup;
 
 pub mod layout;
+pub mod method_trace;
 pub mod unwind;
 
 pub use agent_error::{AgentError, AgentErrorCode};
+pub use assembly::{is_framework, matches_pattern};
 pub use bytes::Malformed;
 pub use char_boundary::floor_char_boundary;
 pub use config::{Config, Contents, HeapSnapshot, Moment, Roots, Sampling, Task};
-pub use control::{Frame, FromAgent, ToAgent};
+pub use control::{Frame, FromAgent, Received, ToAgent};
 pub use foreign::Foreign;
-pub use message::{Message, MethodKind, Place, TypeKind, encode_sample, sample_flags};
+pub use message::{Message, MethodKind, Place, TypeKind, encode_sample, encode_thrown, sample_flags};
 pub use startup::{STARTUP_LIMIT, STARTUP_VARIABLE, StartupOrder, class_text};
 
 /// Version of everything in this crate.
@@ -49,6 +52,10 @@ pub const CLSID_MAIN: (u32, u16, u16, [u8; 8]) =
 /// CLSID under which it loads as a notification-only profiler (.NET 6 and later).
 pub const CLSID_NOTIFICATION: (u32, u16, u16, [u8; 8]) =
     (0x7d0c_3f5e, 0x52a1, 0x4c8b, [0x9e, 0x12, 0x52, 0x45, 0x4d, 0x4f, 0x52, 0x41]);
+
+/// CLSID of the tracer, which only loads at startup, as the main profiler.
+pub const CLSID_TRACER: (u32, u16, u16, [u8; 8]) =
+    (0x7d0c_3f5e, 0x52a1, 0x4c8b, [0x9e, 0x13, 0x52, 0x45, 0x4d, 0x4f, 0x52, 0x41]);
 
 /// The library's file name in the target: this prefix, a unique part, then `.so`.
 pub const LIBRARY_PREFIX: &str = "libremora_agent";

@@ -23,8 +23,8 @@ pub mod sample_flags {
     pub const RUNNABLE: u8 = 32;
     /// The thread ran or waited for a GC that it had suspended the runtime for.
     pub const COLLECTING: u8 = 64;
-    /// All of them.
-    pub(crate) const ALL: u8 = 127;
+    /// Not a sample: the thread throws an exception ([`super::Message::Thrown`]).
+    pub const THROWN: u8 = 128;
 }
 
 /// A type in a method's generic arguments.
@@ -167,6 +167,19 @@ pub enum Message {
         /// The leaf's instruction, then one byte before each return address, outermost last.
         addresses: Vec<u64>,
     },
+    /// A thread throws an exception. Encoded like a sample with the flag [`sample_flags::THROWN`], whose weight is `class`.
+    Thrown {
+        /// Thread id in the target's namespace.
+        thread: u32,
+        /// Monotonic time, nanoseconds.
+        time: u64,
+        /// Index of the exception's type, if known.
+        class: Option<u32>,
+        /// [`sample_flags`] about the stack.
+        flags: u8,
+        /// As in a sample. The leaf is in the agent or in the runtime, which throw for the managed code below.
+        addresses: Vec<u64>,
+    },
     /// The module behind a ModuleID: at the time of a snapshot, or in heap tracking from a GC on, until the next such message.
     ModuleId {
         /// ModuleID.
@@ -213,6 +226,11 @@ impl Message {
             words.extend_from_slice(addresses);
             return words;
         }
+        if let Message::Thrown { thread, time, class, flags, addresses } = self {
+            let mut words = encode_thrown(*thread, *time, *class, *flags).to_vec();
+            words.extend_from_slice(addresses);
+            return words;
+        }
         let mut writer = Writer::default();
         self.write(&mut writer);
         let length = writer.bytes.len() as u64;
@@ -247,7 +265,7 @@ impl Message {
             Message::Method { .. } => 3,
             Message::Address { .. } => 4,
             Message::Thread { .. } => 5,
-            Message::Sample { .. } => KIND_SAMPLE,
+            Message::Sample { .. } | Message::Thrown { .. } => KIND_SAMPLE,
             Message::Repeat { .. } => 7,
             Message::ThreadName { .. } => 8,
             Message::ModuleId { .. } => 9,
@@ -299,7 +317,7 @@ impl Message {
             Message::ProcessTime { process, agent, unfollowed } => {
                 writer.u64(*process).u64(*agent).u64(*unfollowed);
             }
-            Message::Sample { .. } => {}
+            Message::Sample { .. } | Message::Thrown { .. } => {}
         }
     }
 
@@ -335,13 +353,23 @@ pub fn encode_sample(thread: u32, time: u64, weight: u64, flags: u8) -> [u64; 3]
     [u64::from(KIND_SAMPLE) | u64::from(flags) << 8 | u64::from(thread) << 32, time, weight]
 }
 
+/// The words of a [`Message::Thrown`] before its addresses, in the same way.
+pub fn encode_thrown(thread: u32, time: u64, class: Option<u32>, flags: u8) -> [u64; 3] {
+    encode_sample(thread, time, u64::from(optional(class)), flags | sample_flags::THROWN)
+}
+
 fn decode_sample(first: u64, rest: &[u64]) -> Result<Message, Malformed> {
     let [time, weight, addresses @ ..] = rest else { return Err(Malformed) };
     let (thread, flags) = ((first >> 32) as u32, (first >> 8) as u8);
-    if thread > HIGHEST_ID || flags & !sample_flags::ALL != 0 {
+    if thread > HIGHEST_ID {
         return Err(Malformed);
     }
-    Ok(Message::Sample { thread, time: *time, weight: *weight, flags, addresses: addresses.to_vec() })
+    let addresses = addresses.to_vec();
+    if flags & sample_flags::THROWN == 0 {
+        return Ok(Message::Sample { thread, time: *time, weight: *weight, flags, addresses });
+    }
+    let class = some(u32::try_from(*weight).map_err(|_| Malformed)?);
+    Ok(Message::Thrown { thread, time: *time, class, flags: flags & !sample_flags::THROWN, addresses })
 }
 
 fn write_type(writer: &mut Writer, kind: &TypeKind) {
@@ -440,6 +468,8 @@ mod tests {
             Message::ThreadName { thread: 99, name: "other".into() },
             Message::Sample { thread: 99, time: 5, weight: 4_000_000, flags: 9, addresses: vec![1, 2, 3] },
             Message::Repeat { thread: 99, time: 6, weight: 1 },
+            Message::Thrown { thread: 99, time: 5, class: Some(2), flags: 9, addresses: vec![1, 2, 3] },
+            Message::Thrown { thread: 99, time: 5, class: None, flags: 0, addresses: vec![] },
             Message::ThreadTime { thread: 99, used: 7 },
             Message::ProcessTime { process: 9, agent: 1, unfollowed: 2 },
         ]
@@ -456,10 +486,13 @@ mod tests {
     fn ids_signals_and_flags_that_linux_or_the_agent_cannot_give_are_refused() {
         let decoded = |message: Message| Message::decode((&message.encode()).into()).is_ok();
         let sample = |thread, flags| Message::Sample { thread, time: 0, weight: 0, flags, addresses: vec![] };
-        assert!(decoded(sample(HIGHEST_ID, sample_flags::ALL)) && !decoded(sample(1, 128)));
+        assert!(decoded(sample(HIGHEST_ID, 127)));
+        let with = |words: [u64; 3]| Message::decode((&words[..]).into()).is_ok();
+        assert!(with(encode_thrown(1, 0, None, 0)) && !with(encode_sample(1, 0, 1 << 32, sample_flags::THROWN)));
         for thread in [HIGHEST_ID + 1, u32::MAX] {
             assert!(!decoded(sample(thread, 0)));
             assert!(!decoded(Message::Repeat { thread, time: 0, weight: 0 }));
+            assert!(!decoded(Message::Thrown { thread, time: 0, class: None, flags: 0, addresses: vec![] }));
             assert!(!decoded(Message::Thread { thread, name: String::new() }));
             assert!(!decoded(Message::ThreadName { thread, name: String::new() }));
             assert!(!decoded(Message::ThreadTime { thread, used: 0 }));

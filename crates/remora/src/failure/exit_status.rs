@@ -33,6 +33,9 @@ impl Failure {
             Failure::Command { .. } | Failure::CommandEnded { .. } => Exit::NoProcess,
             Failure::NoRuntime { .. } => Exit::NotDotnet,
             Failure::NotLoadedAtStart { .. } => Exit::Refused,
+            Failure::NoMethodMatches(_) | Failure::TooManyMethods(_) | Failure::NotConfirmed => Exit::Usage,
+            Failure::NotRestored(_) => Exit::Unclean,
+            Failure::NothingTraced(_) => Exit::NothingTraced,
             Failure::LeftBehind(_) => Exit::Unclean,
             Failure::Saved { failure, .. } | Failure::Kept { failure, .. } => failure.exit(),
             Failure::OfAHeap(failure) => failure.exit(),
@@ -57,7 +60,9 @@ impl Failure {
             | Failure::IsASnapshot { .. }
             | Failure::IsARecording { .. } => Exit::NotARecording,
             Failure::Incomplete { .. } => Exit::Truncated,
-            Failure::PartOfTheHeap { .. } | Failure::NotTrue(_) => Exit::PartOfTheHeap,
+            Failure::PartOfTheHeap { .. } | Failure::ConditionNotProven { .. } | Failure::NotTrue(_) => {
+                Exit::PartOfTheHeap
+            }
             Failure::ConditionMet { .. } => Exit::ConditionMet,
             Failure::TooLargeToExport(_) | Failure::StacksTooLarge(_) => Exit::OutputRefused,
             Failure::HeapFile { error, .. } => heap_file_exit(error),

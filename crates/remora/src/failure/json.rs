@@ -70,6 +70,7 @@ impl Failure {
             | Failure::IsARecording { file }
             | Failure::PartOfTheHeap { file }
             | Failure::ConditionMet { file, .. }
+            | Failure::ConditionNotProven { file, .. }
             | Failure::Incomplete { file, .. } => vec![path_of(file)],
             Failure::NoDirectory { directory, .. } => vec![path_of(directory)],
             Failure::EndsWithTheCopy { group, .. } => vec![path_of(group)],

@@ -93,6 +93,8 @@ fn words(remedy: &Remedy) -> String {
         Remedy::RaiseOwnOpenFiles => "raise the limit of open files for remora (`ulimit -n 1024`)",
         Remedy::RestartWithoutProfiler => "start the program without the other profiler",
         Remedy::DetachOthers => "have other profilers detached",
+        Remedy::FreeMainSlot => "set CORECLR_ENABLE_PROFILING=0 for this command",
+        Remedy::LeaveOneRecorderOut => "leave one of them out, or unset REMORA_STARTUP and CORECLR_ENABLE_PROFILING",
         Remedy::FreeStartupSlot => "unset CORECLR_NOTIFICATION_PROFILERS for this command, or leave --from-start out",
         Remedy::AttachNotificationOnly => "attach as a notification-only profiler (.NET 6 and later)",
         Remedy::FixProfiler(fix) => match fix {
@@ -192,8 +194,17 @@ impl Failure {
             Failure::Command { .. } | Failure::CommandEnded { .. } => "check the command after `--`",
             Failure::NoRuntime { .. } => "record it with -p once it has one",
             Failure::NotLoadedAtStart { .. } => {
-                "leave --from-start out; or unset DOTNET_EnableDiagnostics and DOTNET_EnableDiagnostics_Profiler, and give the program itself, not one that starts it"
+                "unset DOTNET_EnableDiagnostics and DOTNET_EnableDiagnostics_Profiler, and give the program itself, not one that starts it; `record` also works without --from-start"
             }
+            Failure::NoMethodMatches(_) => {
+                "give full names, such as 'Shop.Orders.*', or '*.Orders.*' for any namespace; `remora record` shows the names of methods that run"
+            }
+            Failure::TooManyMethods(_) => "give a narrower pattern, or add --yes",
+            Failure::NotConfirmed => "add --yes, or answer y on a terminal",
+            Failure::NotRestored(_) => {
+                "their probes do nothing any more; restart the program to have the methods as they were"
+            }
+            Failure::NothingTraced(_) => "give --methods other patterns: whole names with `*`, like 'Shop.Orders.*'",
             Failure::EndedByFullDisk => "free some space to record longer",
             Failure::EndedByLimit(_) => "record for a shorter time",
             Failure::NotTrue(_) => "watch for a shorter time, or compare two snapshots with `remora heap diff`",
@@ -219,6 +230,9 @@ impl Failure {
                 "look into the snapshot with `remora heap report` and `remora heap show`"
             }
             Failure::Port { .. } => "give another port with --port, or none for any that is free",
+            Failure::ConditionNotProven { .. } => {
+                "give a bound that the objects of types without names cannot reach, or count all objects with count()"
+            }
             Failure::PartOfTheHeap { .. } => "take another snapshot, unless the notes say that it would lack the same",
             Failure::TooLargeToExport(_) => {
                 "read the snapshot with `remora heap report` and `remora heap show`, or take one of a smaller process"

@@ -11,13 +11,14 @@ use crate::console::{Page, StatusLine, counted, grouped, line, note, note_all, o
 use crate::detach_wait::wait_for_an_earlier_one;
 use crate::exit::Exit;
 use crate::failure::{Cut, Failure};
+use crate::instance_lock::is_held_by_the_parent;
 use crate::library;
 use crate::output::{Destination, FileFormat, HeapSpool, Named, NamedFormat, default_output};
 use crate::stop::{Input, Stop};
 use crate::target::choose;
 use jiff::Zoned;
 use remora_attach::{Process, TargetText};
-use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, NamingBudget};
+use remora_collector::{Classes, HeapAbout, HeapProgress, HeapSession, HeapWait, NamingBudget};
 use remora_heap::TypeFlags;
 use remora_heap_file::{MethodRow, State, TypeRow};
 use remora_heap_report::Summary;
@@ -77,6 +78,7 @@ pub(crate) fn run(args: &HeapTakeArgs) -> Result<Exit, Failure> {
         false => Spooled::Unfinished(spool),
     };
     let mut finished = session.detach(&mut |piece| spooled.stream(piece), || stop.is_signalled());
+    finished.facts.beside = is_held_by_the_parent(&process);
     if args.roots && !finished.target_ended {
         set_right(&before, &process, &mut finished.facts);
     }
@@ -197,15 +199,25 @@ fn progressed(progress: &HeapProgress, since: Duration, walked: Option<(Duration
     let Some((walks, first)) = walked else {
         return format!("the collection, for {} s · Ctrl-C gives it up", since.as_secs());
     };
+    let objects = format!("{}, {}", counted(progress.objects, "object"), size::shown(progress.bytes));
+    if let Some(wait) = progress.waits_for {
+        return format!("{objects} · {} · Ctrl-C ends it", waiting(wait));
+    }
     // The target counts, and can count backwards.
     let rate = (walks >= STEP).then(|| progress.objects.saturating_sub(first) as f64 / walks.as_secs_f64());
     format!(
-        "{}, {}{}{} · Ctrl-C ends it",
-        counted(progress.objects, "object"),
-        size::shown(progress.bytes),
+        "{objects}{}{} · Ctrl-C ends it",
         rate.map(|rate| format!(" · {} objects a second", grouped(rate as u64))).unwrap_or_default(),
         left(progress, walks).map(|left| format!(" · about {left} s left")).unwrap_or_default()
     )
+}
+
+fn waiting(wait: HeapWait) -> String {
+    match wait {
+        HeapWait::Assemblies => "waiting for the list of assemblies".to_owned(),
+        HeapWait::Files { read, all } => format!("looking for static fields in {all} assemblies: {read} done"),
+        HeapWait::StaticFields => "reading static fields".to_owned(),
+    }
 }
 
 /// Estimated seconds for the rest; `None` while there is no estimate.
@@ -392,5 +404,20 @@ mod tests {
         let backwards = progressed(&of(250, 0), ten, Some((ten, 101)));
         assert_eq!(backwards, "100 objects, 250 B · 0 objects a second · Ctrl-C ends it");
         assert!(progressed(&of(0, 0), ten, None).starts_with("the collection, for 10 s"));
+    }
+
+    #[test]
+    fn after_the_last_object_the_line_says_what_the_snapshot_waits_for_and_no_rate() {
+        let ten = Duration::from_secs(10);
+        let shown = |wait| {
+            let objects = HeapProgress { objects: 100, bytes: 250, bytes_in_all: 1000, ..HeapProgress::default() };
+            progressed(&HeapProgress { waits_for: Some(wait), ..objects }, ten, Some((ten, 30)))
+        };
+        assert_eq!(
+            shown(HeapWait::Files { read: 7, all: 98 }),
+            "100 objects, 250 B · looking for static fields in 98 assemblies: 7 done · Ctrl-C ends it"
+        );
+        assert_eq!(shown(HeapWait::StaticFields), "100 objects, 250 B · reading static fields · Ctrl-C ends it");
+        assert!(shown(HeapWait::Assemblies).contains("waiting for the list of assemblies"));
     }
 }

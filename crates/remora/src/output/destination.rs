@@ -7,7 +7,7 @@
 use super::folder::{DIGITS, Folder, UNFINISHED, Unfinished, free_space};
 use crate::failure::{Failure, Place};
 use remora_terminal::Escaped;
-use rustix::fs::{AtFlags, FileType, Mode, fstatvfs};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, fstatvfs};
 use rustix::io::Errno;
 use std::cell::OnceCell;
 use std::ffi::OsStr;
@@ -18,6 +18,16 @@ use std::sync::Arc;
 
 /// Minimum free space to start a recording, bytes.
 const SPACE_NEEDED: u64 = 16 << 20;
+
+/// The mode of a file that the umask decides about.
+pub(crate) const FOR_ALL: Mode = Mode::from_raw_mode(0o666);
+
+/// Space allocated for a result, bytes.
+const RESERVE: u64 = 4 << 20;
+
+/// Allocated space on a disk, free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Reserve(#[expect(dead_code, reason = "the open file is the space")] File);
 
 /// The destination of a result.
 #[derive(Debug, Clone)]
@@ -140,8 +150,33 @@ impl Destination {
         probed.map_err(|error| entry.failed(if keeps_no_files(entry.folder) { no_files() } else { error }))
     }
 
+    /// Allocates space for a result that is written only at the end. It is a file without a name: a killed command leaves nothing. `None`
+    /// where the file system has no such files, or cannot allocate.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub(crate) fn reserve(&self) -> Result<Option<Reserve>, Failure> {
+        let Some(entry) = self.entry()?.filter(|entry| !entry.is_special()) else { return Ok(None) };
+        let Some(file) = entry.folder.unnamed(Mode::RUSR).map_err(|error| entry.failed(error))? else {
+            return Ok(None);
+        };
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, RESERVE) {
+            Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(entry.failed(errno.into())),
+            allocated => Ok(allocated.is_ok().then_some(Reserve(file))),
+        }
+    }
+
     /// Calls `write`, and moves the result to its final name if that succeeded.
     pub(crate) fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+        self.write_as(FOR_ALL, write)
+    }
+
+    /// The same; a new file has this mode.
+    pub(crate) fn write_as(
+        &self,
+        mode: Mode,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Failure> {
         let Some(entry) = self.entry()? else {
             crate::console::prints();
             let out = io::stdout();
@@ -153,7 +188,7 @@ impl Destination {
             return to_stream(file.is_terminal(), &*file, write).map_err(|error| entry.failed(error));
         }
         let (before, after) = entry.part();
-        let written = entry.folder.create_whole(&before, after, Mode::from_raw_mode(0o666), write);
+        let written = entry.folder.create_whole(&before, after, mode, write);
         let part = written.map_err(|error| entry.failed(error))?;
         // A part is useless. A failed removal is not the error to report.
         entry.put(&part).inspect_err(|_| drop(part.remove()))

@@ -7,11 +7,12 @@
 //! The command stays in our process group, so it can read the terminal: Ctrl-C ends the recording and the command, as in a shell.
 //! If the recording ends otherwise (its duration, a signal to us alone), the command continues.
 
+use crate::console::note;
 use crate::failure::Failure;
 use crate::stop::Stop;
 use remora_terminal::duration::show;
 
-use remora_attach::{Process, descendants, find};
+use remora_attach::{Placed, Process, descendants, find};
 use remora_collector::Startup;
 use std::ffi::OsString;
 use std::io;
@@ -29,6 +30,8 @@ const INTERVAL: Duration = Duration::from_millis(3);
 const AGENT_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a mapped runtime may take until its agent connects: it loads the agent at its start.
 const LOADING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout for the command to end after its recorded process. (The command may be another process, and continue.)
+pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two checks whether the command has ended.
 const ENDING_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -56,6 +59,11 @@ pub(crate) struct Child {
     name: String,
     child: process::Child,
     started: Instant,
+    /// The library's file, if the recorded process is a child of the command. The command's next .NET process gets the variables, too, and
+    /// only the agent can set them back there.
+    for_others: Option<Placed>,
+    /// Whether the recorded process is a child of the command: a script, which may have more to do.
+    is_script: bool,
 }
 
 impl Child {
@@ -74,7 +82,7 @@ impl Child {
         let child =
             printing.stdio().and_then(|stdout| Command::new(program).args(args).envs(variables).stdout(stdout).spawn());
         let child = child.map_err(|error| Failure::Command { name: name.clone(), error })?;
-        Ok(Some(Child { name, child, started }))
+        Ok(Some(Child { name, child, started, for_others: None, is_script: false }))
     }
 
     /// Waits for a runtime in it that can be attached to.
@@ -84,7 +92,9 @@ impl Child {
             if stop.wish().is_some() {
                 return Err(Failure::Interrupted);
             }
-            if let Some(process) = self.runtimes(stop, deadline).find(|process| process.attachable.is_ok()) {
+            let attachable = self.runtimes(stop, deadline).find(|process| process.attachable.is_ok());
+            if let Some(process) = attachable {
+                self.is_script = process.pid != self.child.id();
                 return Ok(process);
             }
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -109,6 +119,8 @@ impl Child {
                 return Err(Failure::Interrupted);
             }
             if let Some(process_id) = startup.process(AGENT_INTERVAL)? {
+                self.is_script = process_id != self.child.id();
+                self.for_others = self.is_script.then(|| startup.split_library());
                 return Ok(find(process_id)?);
             }
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -144,6 +156,21 @@ impl Child {
     /// Its name in messages.
     pub(crate) fn label(&self) -> String {
         format!("{} (process {})", self.name, self.child.id())
+    }
+
+    /// Its exit status after its recorded process has ended. Waits for a script, whose next .NET process needs the library's file.
+    pub(crate) fn status_after_its_process(&mut self, is_hurried: impl Fn() -> bool) -> Option<process::ExitStatus> {
+        let mut status = self.status_within(COMMAND_TIMEOUT);
+        if status.is_none() && self.is_script && !is_hurried() {
+            note(&format!(
+                "the .NET process of {} has ended; waiting for the rest; Ctrl-C does not wait",
+                self.label()
+            ));
+            while status.is_none() && !is_hurried() {
+                status = self.status_within(AGENT_INTERVAL);
+            }
+        }
+        status
     }
 
     /// Its exit status, if it ends within `timeout`.

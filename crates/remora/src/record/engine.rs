@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::library;
 use crate::output::{Destination, Spool};
 use remora_attach::{Process, TargetPath};
-use remora_collector::{NotAttached, Options, Session, Startup};
+use remora_collector::{NotAttached, Options, Session, Startup, WatchesExceptions};
 use remora_terminal::duration::show;
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,8 @@ pub(crate) struct Agent {
     spool: Spool,
     begun: Instant,
     frequencies: Vec<String>,
+    /// Whether exceptions are watched, as far as it was asked for.
+    watches_exceptions: bool,
 }
 
 impl From<EventPipe> for Engine {
@@ -50,7 +52,7 @@ impl From<EventPipe> for Engine {
 impl Engine {
     /// Attaches the agent. The spool is beside `output`.
     pub(crate) fn agent(process: &Process, plan: &Plan, output: &Destination) -> Result<Engine, NotStarted> {
-        Engine::begun(output, || Session::attach(process, library::FOR_RECORDINGS, &options(plan)))
+        Engine::begun(plan, output, || Session::attach(process, library::FOR_RECORDINGS, &options(plan)))
     }
 
     /// Prepares a command whose runtime loads the agent at its start.
@@ -67,14 +69,23 @@ impl Engine {
         plan: &Plan,
         output: &Destination,
     ) -> Result<Engine, NotStarted> {
-        Engine::begun(output, || Session::begin(process, startup, &options(plan)))
+        Engine::begun(plan, output, || Session::begin(process, startup, &options(plan)))
     }
 
-    fn begun(output: &Destination, begin: impl FnOnce() -> Result<Session, NotAttached>) -> Result<Engine, NotStarted> {
+    fn begun(
+        plan: &Plan,
+        output: &Destination,
+        begin: impl FnOnce() -> Result<Session, NotAttached>,
+    ) -> Result<Engine, NotStarted> {
         let spool = Spool::create(output)?;
         match begin() {
-            Ok(session) => {
-                let agent = Agent { session, spool, begun: Instant::now(), frequencies: Vec::new() };
+            Ok(mut session) => {
+                if plan.exceptions {
+                    session.watch_exceptions(true);
+                }
+                let watches_exceptions = plan.exceptions;
+                let agent =
+                    Agent { session, spool, begun: Instant::now(), frequencies: Vec::new(), watches_exceptions };
                 Ok(Engine::Agent(Box::new(agent)))
             }
             Err(NotAttached { error, facts }) => {
@@ -98,13 +109,37 @@ impl Engine {
         }
     }
 
-    /// Changes the sampling frequency. The runtime's own sampler has a fixed one.
-    pub(crate) fn set_frequency(&mut self, hertz: u32) {
-        if let Engine::Agent(agent) = self {
-            agent.session.set_frequency(hertz);
-            let after = show(u64::try_from(agent.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
-            agent.frequencies.push(format!("the frequency was changed to {hertz} Hz after {after}"));
-        }
+    /// Changes the sampling frequency. Returns the effect.
+    pub(crate) fn set_frequency(&mut self, hertz: u32) -> String {
+        let Engine::Agent(agent) = self else { return "the runtime's own sampler has a fixed frequency".to_owned() };
+        agent.session.set_frequency(hertz);
+        let after = show(u64::try_from(agent.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        agent.frequencies.push(format!("the frequency was changed to {hertz} Hz after {after}"));
+        format!("sampling at {hertz} Hz")
+    }
+
+    /// Begins to record exceptions, or ends it; [`Engine::effect`] has the effect. Returns why that is impossible.
+    pub(crate) fn switch_exceptions(&mut self) -> Option<String> {
+        let Engine::Agent(agent) = self else {
+            return Some("the runtime's own sampler records no exceptions".to_owned());
+        };
+        agent.watches_exceptions = !agent.watches_exceptions;
+        agent.session.watch_exceptions(agent.watches_exceptions);
+        None
+    }
+
+    /// The effect of a switch, once it is known.
+    pub(crate) fn effect(&mut self) -> Option<String> {
+        let Engine::Agent(agent) = self else { return None };
+        let answer = agent.session.exceptions_answer()?;
+        Some(match answer {
+            WatchesExceptions::On => "exceptions are recorded".to_owned(),
+            WatchesExceptions::Off => "exceptions are not recorded any more".to_owned(),
+            WatchesExceptions::Refused(code) => {
+                agent.watches_exceptions = !agent.watches_exceptions;
+                format!("the runtime refused the switch of exceptions with {code}")
+            }
+        })
     }
 
     /// Spools new data; returns whether the disk has room for more. (The sampler's stream is spooled as it arrives.)
@@ -130,6 +165,7 @@ impl Engine {
                     facts: finished.facts,
                     kept: Kept::Recording(spool),
                     managed_frames: Some(finished.managed_frames),
+                    without_lines: finished.without_lines,
                     first_sample: finished.first_sample,
                     target_ended: finished.target_ended,
                     failure: finished.failure.map(Failure::from),

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::{Spool, StreamSpool};
+use remora_collector::NoSymbols;
 use remora_profile::Profile;
 use remora_receipt::Facts;
 
@@ -49,6 +50,8 @@ pub(crate) struct Ended {
     pub(crate) kept: Kept,
     /// Managed frames in all samples, and how many of them have a name.
     pub(crate) managed_frames: Option<(u64, u64)>,
+    /// The files of assemblies without lines, and why.
+    pub(crate) without_lines: Vec<(String, NoSymbols)>,
     /// From the attach request to the first sample, nanoseconds.
     pub(crate) first_sample: Option<u64>,
     /// Whether the process ended or replaced its program before the engine had detached.

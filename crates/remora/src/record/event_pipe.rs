@@ -171,6 +171,8 @@ impl EventPipe {
             facts: self.facts,
             kept: Kept::Stream(self.spool),
             managed_frames: None,
+            // A note says that it reads no symbols.
+            without_lines: Vec::new(),
             first_sample: None,
             target_ended,
             failure: self.failure,

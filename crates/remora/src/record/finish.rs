@@ -1,24 +1,25 @@
 //! The end of a recording: detach, verify, write, report.
 
-use super::child::Child;
+use super::child::{COMMAND_TIMEOUT, Child};
 use super::engine::Engine;
 use super::engine_step::{EndReason, Ended, Kept};
 use super::plan::Plan;
 use super::processor::Processor;
 use super::result::{Outcome, tell_of_nothing};
+use super::snapshots::Snapshots;
+use super::without_lines::WithoutLines;
 use crate::baseline::{Baseline, verdict, write_receipt};
 use crate::console::note;
-use crate::exit::Exit;
+use crate::exit::of_command;
 use crate::failure::Failure;
 use crate::output::{Destination, FileFormat, Output, Spool, Unfinished};
+use crate::report::ENDED_EARLY;
 use remora_profile::Profile;
 use remora_receipt::Facts;
 use std::io;
 use std::path::PathBuf;
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
-
-/// Timeout for the command to end after its recorded process. (The command may be another process, and continue.)
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Everything needed to finish, collected at the attach.
 pub(crate) struct Finish<'a> {
@@ -34,13 +35,19 @@ pub(crate) struct End {
     pub(crate) child: Option<Child>,
     /// For a started command: how long it ran unrecorded.
     pub(crate) unrecorded: Option<String>,
+    /// The heap snapshots that the user wanted.
+    pub(crate) snapshots: Snapshots,
 }
 
 impl Finish<'_> {
     /// Ends a recording.
-    pub(crate) fn run(self, engine: Engine, mut end: End, hurried: impl Fn() -> bool) -> Result<Exit, Failure> {
-        let Ended { mut profile, facts, kept, managed_frames, first_sample, target_ended, failure } =
-            engine.end(hurried);
+    pub(crate) fn run(self, engine: Engine, mut end: End, hurried: impl Fn() -> bool) -> Result<ExitCode, Failure> {
+        let Ended { mut profile, facts, kept, managed_frames, without_lines, first_sample, target_ended, failure } =
+            engine.end(&hurried);
+        let without_lines = WithoutLines::of(&profile, &self.plan.rule, without_lines);
+        profile.meta.notes.extend(without_lines.note());
+        // The receipt must not see their agent.
+        end.snapshots.finish();
         if let (Some(failure), false) = (failure, matches!(end.why, EndReason::Failed(_))) {
             end.why = EndReason::Failed(failure);
         }
@@ -56,15 +63,15 @@ impl Finish<'_> {
             receipt_file: self.plan.receipt.as_ref().filter(|_| receipt_written.is_ok()),
             why: &end.why,
             managed_frames,
+            without_lines: &without_lines,
             first_sample,
         };
         let printed = outcome.tell(self.plan.json, &self.output);
         let of_a_command = end.child.is_some();
-        if let Some(child) = end.child {
-            tell_of(child, &end.why);
-        }
+        let by_itself = matches!(end.why, EndReason::TargetEnded(_));
+        let status = end.child.and_then(|child| tell_of(child, &end.why, hurried)).filter(|_| by_itself);
         let ended = printed.and(written).and(receipt_written).and_then(|()| ended(end.why, of_a_command));
-        verdict(ended, receipt.clean())
+        verdict(ended, receipt.clean()).map(|exit| of_command(exit, status))
     }
 
     /// Writes the recording to its output, and returns the profile with the frames that are shown. The spool has
@@ -131,8 +138,8 @@ fn complete(profile: &mut Profile, end: &mut End) {
     profile.meta.target_cpu = profile.meta.target_cpu.or(used);
     profile.meta.notes.extend(end.unrecorded.take());
     match &end.why {
-        EndReason::DiskFull => profile.meta.notes.push("the recording ended early: the disk was full".to_owned()),
-        EndReason::Failed(failure) => profile.meta.notes.push(format!("the recording ended early: {failure}")),
+        EndReason::DiskFull => profile.meta.notes.push(format!("{ENDED_EARLY}the disk was full")),
+        EndReason::Failed(failure) => profile.meta.notes.push(format!("{ENDED_EARLY}{failure}")),
         _ => {}
     }
 }
@@ -151,15 +158,19 @@ fn elsewhere(profile: &Profile) -> Option<PathBuf> {
     })
 }
 
-/// Reports the state of the started command.
-fn tell_of(mut child: Child, why: &EndReason) {
-    // The event that ended the recording may have ended the command, too: Ctrl-C goes to both.
-    let ending = matches!(why, EndReason::TargetEnded(_) | EndReason::Asked);
-    let timeout = if ending { COMMAND_TIMEOUT } else { Duration::ZERO };
-    note(&match child.status_within(timeout) {
+/// Reports the state of the started command, and returns its exit status if it has ended.
+fn tell_of(mut child: Child, why: &EndReason, is_hurried: impl Fn() -> bool) -> Option<ExitStatus> {
+    let status = match why {
+        EndReason::TargetEnded(_) => child.status_after_its_process(is_hurried),
+        // Ctrl-C goes to the command, too.
+        EndReason::Asked => child.status_within(COMMAND_TIMEOUT),
+        _ => child.status_within(Duration::ZERO),
+    };
+    note(&match status {
         Some(status) => format!("{} ended ({status})", child.label()),
         None => format!("{} runs on", child.label()),
     });
+    status
 }
 
 /// The recording's own outcome. A started command is recorded until it ends: that is no failure.
@@ -179,6 +190,7 @@ fn ended(why: EndReason, of_a_command: bool) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::Exit;
 
     fn code(ended: Result<(), Failure>, clean: bool) -> Exit {
         verdict(ended, clean).unwrap_or_else(|failure| failure.exit())

@@ -3,7 +3,7 @@
 use super::child::Printing;
 use crate::args::{EngineChoice, RecordArgs, RuntimeFramesArgs};
 use crate::failure::Failure;
-use crate::output::{Destination, FileFormat, NamedFormat, Output, default_output};
+use crate::output::{Destination, FileFormat, NamedFormat, Output, default_output, provisional_output};
 use jiff::Zoned;
 use remora_attach::Process;
 use remora_profile::{ApplicationRule, Event};
@@ -25,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) engine: EngineChoice,
     /// Whether the command's runtime loads the agent at its start.
     pub(crate) from_start: bool,
+    /// Whether to watch exceptions from the beginning.
+    pub(crate) exceptions: bool,
     /// Directories with symbols.
     pub(crate) symbols: Vec<PathBuf>,
     /// How frames of the runtime are shown.
@@ -57,6 +59,7 @@ impl Plan {
             duration: args.duration,
             engine: args.engine,
             from_start: args.from_start,
+            exceptions: args.exceptions,
             rule: args.application.rule(),
             symbols: args.symbols.clone(),
             runtime_frames: args.runtime_frames,
@@ -78,6 +81,11 @@ impl Plan {
         let ours = self.named.as_ref().map(|output| &output.destination).into_iter().chain(&self.receipt);
         let taken = self.json || ours.into_iter().any(|place| *place == Destination::Stdout);
         if taken { Printing::ToError } else { Printing::ToOutput }
+    }
+
+    /// Before a command starts: checks whether an output without a name can be written.
+    pub(crate) fn check_unnamed(&self) -> Result<(), Failure> {
+        if self.named.is_some() { Ok(()) } else { provisional_output(self.format.ending()).check() }
     }
 
     /// The output. An unnamed one gets a name after the process, and is checked, too.
@@ -105,6 +113,9 @@ fn refuse_contradictions(args: &RecordArgs) -> Result<(), Failure> {
     }
     if args.from_start && args.engine == EngineChoice::EventPipe {
         return usage("--from-start is for the agent; leave out --from-start or --engine");
+    }
+    if args.exceptions && args.engine == EngineChoice::EventPipe {
+        return usage("the eventpipe engine records no exceptions; leave out --exceptions or --engine");
     }
     let stdout = Some(Path::new("-"));
     let output = args.output.as_deref();
@@ -189,6 +200,7 @@ mod tests {
             ("-o /tmp/a.html --receipt /tmp/../tmp/a.html", "the same file"),
             ("--symbols /no/such/folder", "--symbols /no/such/folder is no directory; "),
             ("--symbols / --engine eventpipe", "leave out --symbols"),
+            ("--exceptions --engine eventpipe", "leave out --exceptions"),
             ("-o -", "add --format"),
             ("-o a.svg", "unknown format"),
             ("--format svg", "unknown format"),

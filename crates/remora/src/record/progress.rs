@@ -1,6 +1,6 @@
 //! The status line of a recording.
 
-use crate::console::{StatusLine, counted, grouped};
+use crate::console::{StatusLine, counted, grouped, note};
 use remora_terminal::duration::show;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,12 @@ impl Progress {
     pub(crate) fn new(until: Option<Duration>, visible: bool) -> Progress {
         let line = if visible { StatusLine::new() } else { StatusLine::hidden() };
         Progress { line, started: Instant::now(), shown: None, until }
+    }
+
+    /// Writes a line where the status line was.
+    pub(crate) fn note(&mut self, text: &str) {
+        self.line.clear();
+        note(text);
     }
 
     /// Shows the numbers, if the update interval has passed.

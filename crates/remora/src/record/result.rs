@@ -1,11 +1,12 @@
 //! The summary printed at the end of a recording.
 
 use super::engine_step::EndReason;
+use super::without_lines::{AssemblyJson, WithoutLines};
 use crate::baseline::{receipt_json, receipt_text};
 use crate::console::{Page, line, note_all, out};
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
-use crate::report::{Part, Summed, head, hottest, tables};
+use crate::report::{ExceptionsJson, Part, Summed, exceptions, head, hottest, in_short, notes, tables};
 use remora_profile::{ApplicationRule, ApplicationTime, Event, Profile, Summary};
 use remora_receipt::Receipt;
 use serde::Serialize;
@@ -28,6 +29,8 @@ pub(crate) struct Outcome<'a> {
     pub(crate) why: &'a EndReason,
     /// Managed frames in all samples, and how many of them have a name.
     pub(crate) managed_frames: Option<(u64, u64)>,
+    /// The application's assemblies without lines.
+    pub(crate) without_lines: &'a WithoutLines,
     /// From the attach request to the first sample, nanoseconds.
     pub(crate) first_sample: Option<u64>,
 }
@@ -41,7 +44,9 @@ struct Json<'a> {
     first_sample_nanoseconds: Option<u64>,
     managed_frames: Option<u64>,
     managed_frames_named: Option<u64>,
+    assemblies_without_lines: Vec<AssemblyJson<'a>>,
     recording: Summed<'a>,
+    exceptions: Option<ExceptionsJson<'a>>,
     hottest: Part<'a>,
     receipt: serde_json::Value,
 }
@@ -104,7 +109,9 @@ impl Outcome<'_> {
             first_sample_nanoseconds: self.first_sample,
             managed_frames: self.managed_frames.map(|(all, _)| all),
             managed_frames_named: self.managed_frames.map(|(_, named)| named),
+            assemblies_without_lines: self.without_lines.json(),
             recording: Summed::of(self.profile),
+            exceptions: ExceptionsJson::of(self.profile, self.rule, TOP),
             hottest: Part::of(self.profile, None, summary, (self.rule, TOP)),
             receipt: receipt_json(self.receipt),
         })
@@ -112,15 +119,27 @@ impl Outcome<'_> {
 
     fn text(&self, summary: &Summary) -> Page {
         let mut text = head(self.profile) + line("");
+        let thrown = exceptions(self.profile, self.rule, ROWS);
+        if !thrown.is_empty() {
+            text += thrown + line("");
+        }
         let time = ApplicationTime::of(self.profile, self.rule, None);
         if summary.samples > 0 {
             text += tables(self.profile, &time, self.rule, ROWS) + line("");
         }
-        // Of wall-clock time, the leaves are functions of the C library that wait, most of them in idle threads.
-        if self.profile.meta.event == Event::Cpu || time.methods.is_empty() {
+        // Where application methods have most of the time, the leaves say less: they are functions of the runtime and the C library. Those of
+        // wall-clock time wait, most of them in idle threads.
+        let is_explained = time.elsewhere.saturating_sub(time.idle).saturating_mul(2) < time.busy();
+        if time.methods.is_empty() || self.profile.meta.event == Event::Cpu && !is_explained {
             text += hottest(self.profile, summary, ROWS) + line("");
         }
-        text + receipt_text(self.receipt) + line("") + wrote(&self.files())
+        let notes = notes(self.profile);
+        if !notes.is_empty() {
+            text += notes + line("");
+        }
+        // The lines above the prompt. On a small terminal the tables have scrolled away.
+        let in_short = in_short(self.profile, &time, self.rule).map(|words| line(format!("in short: {words}")));
+        text + receipt_text(self.receipt) + wrote(&self.files()) + in_short.into_iter().sum()
     }
 
     fn files(&self) -> Vec<String> {

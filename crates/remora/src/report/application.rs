@@ -1,10 +1,12 @@
 //! Time by application method, entry points and reasons for blocked time: as text and JSON.
 
 use super::findings::{self, FindingJson};
-use super::method::{Method, name, place, without_parameters};
+use super::hint::hints;
+use super::method::{Method, name, place, short, without_parameters};
 use crate::console::{Page, line, percent};
-use remora_profile::{ApplicationRule, ApplicationTime, BlockedTime, Event, Line, Profile, Wait};
-use remora_symbols::split_outside;
+use remora_profile::{
+    ApplicationMethod, ApplicationRule, ApplicationTime, BlockedTime, Callee, Event, FrameKind, Line, Profile, Wait,
+};
 use remora_terminal::Table;
 use remora_terminal::duration::show;
 use serde::Serialize;
@@ -17,15 +19,14 @@ const CALLEES: usize = 2;
 const LINES: usize = 5;
 /// Lines shown of each method, if more than one has a twentieth of the time.
 const LINES_SHOWN: usize = 3;
+/// A twentieth of the time. Of callees with less, only the first one of the first method is shown.
 const HOT_LINE: u64 = 20;
-/// A tenth of the time is worth a hint.
-const NOTABLE: u64 = 10;
 /// Entry points shown.
 const ENTRY_POINTS: usize = 5;
 
 /// The tables: methods, and for wall-clock time what threads wait for.
 pub(crate) fn tables(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, top: usize) -> Page {
-    let problems = findings::text(profile, time);
+    let problems = findings::text(profile, time, rule);
     let mut text = if problems.is_empty() { problems } else { problems + line("") };
     if profile.meta.event == Event::Wall && !time.blocked.is_empty() {
         text += blocked(profile, time, top) + line("");
@@ -41,7 +42,9 @@ fn methods(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, to
     let busy = time.busy();
     let mut table = Table::new(&["time", "", "self", "application method, with calls outside", "line"]);
     (0..3).for_each(|column| table.align_right(column));
-    for method in time.methods.iter().take(top) {
+    let is_notable = |weight: u64| weight.saturating_mul(HOT_LINE) >= busy;
+    let (shown, others) = time.methods.split_at(top.min(time.methods.len()));
+    for (rank, method) in shown.iter().enumerate() {
         let hottest = method.lines.first().map(|line| place(profile, line.frame)).unwrap_or_default();
         table.row([
             show(method.weight()),
@@ -50,38 +53,68 @@ fn methods(profile: &Profile, time: &ApplicationTime, rule: &ApplicationRule, to
             without_parameters(name(profile, method.frame)).to_owned(),
             hottest,
         ]);
-        for callee in method.callees.iter().take(CALLEES) {
-            let calls = format!("  calls {}", short(name(profile, callee.frame)));
-            table.row([show(callee.weight), percent(callee.weight, busy), String::new(), calls, String::new()]);
+        for (place, callee) in method.callees.iter().take(CALLEES).enumerate() {
+            if place + rank > 0 && !is_notable(callee.weight) {
+                break;
+            }
+            table.row(callee_row(profile, callee, busy, "calls"));
         }
-        let hot = method.lines.iter().take_while(|line| line.weight.saturating_mul(HOT_LINE) >= busy);
+        let hot = method.lines.iter().take_while(|line| is_notable(line.weight));
         let hot: Vec<&Line> = hot.take(LINES_SHOWN).collect();
         for hot in hot.iter().filter(|_| hot.len() > 1) {
             let [time, part] = [show(hot.weight), percent(hot.weight, busy)];
             table.row([time, part, String::new(), "  in line".to_owned(), place(profile, hot.frame)]);
         }
     }
+    let weight = sum(others, ApplicationMethod::weight);
+    let together = [show(weight), percent(weight, busy), show(sum(others, |method| method.self_weight))];
+    table.more(others.len(), together, (3, ""));
     let elsewhere = time.elsewhere.saturating_sub(time.idle);
     let elsewhere = [show(elsewhere), percent(elsewhere, busy), String::new()];
     table.row(elsewhere.into_iter().chain([NO_APPLICATION.to_owned(), String::new()]));
+    let notable = time.outside.iter().take_while(|callee| is_notable(callee.weight));
+    for callee in notable.take(LINES_SHOWN) {
+        table.row(callee_row(profile, callee, busy, "in"));
+    }
     let fits = profile.frames().iter().any(|frame| rule.includes(profile, frame));
     table.render() + line(rule_text(rule, fits))
+}
+
+/// `calls Regex.IsMatch (94% jit)`.
+fn callee_row(profile: &Profile, callee: &Callee, busy: u64, verb: &str) -> [String; 5] {
+    let called = name(profile, callee.frame);
+    // `[JIT]` says it already.
+    let is_mark = profile.frame_at(callee.frame).kind == FrameKind::Synthetic;
+    let cost = callee.cost.filter(|_| !is_mark);
+    let cost = cost.map(|(cost, weight)| format!(" ({:.0}% {})", part(weight, callee.weight) * 100.0, cost.code()));
+    let text = format!("  {verb} {}{}", short(called), cost.unwrap_or_default());
+    [show(callee.weight), percent(callee.weight, busy), String::new(), text, String::new()]
+}
+
+fn part(weight: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { weight as f64 / all as f64 }
 }
 
 fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
     let busy = time.busy();
     let mut table = Table::new(&["blocked", "", "threads", "waits for", "application method", "line"]);
     (0..3).for_each(|column| table.align_right(column));
-    for row in time.blocked.iter().filter(|row| row.frame.is_some()).take(top) {
+    let rows: Vec<&BlockedTime> = time.blocked.iter().filter(|row| !row.is_idle).collect();
+    let (shown, others) = rows.split_at(top.min(rows.len()));
+    for row in shown {
+        let method = row.frame.map(|frame| without_parameters(name(profile, frame)).to_owned());
+        let via = row.via.map(|via| format!("none, in {}", short(name(profile, via))));
         table.row([
             show(row.weight),
             percent(row.weight, busy),
             row.threads.to_string(),
             waits_for(row.wait).to_owned(),
-            row.frame.map(|frame| without_parameters(name(profile, frame)).to_owned()).unwrap_or_default(),
+            method.or(via).unwrap_or_else(|| "none".to_owned()),
             row.frame.map(|frame| place(profile, frame)).unwrap_or_default(),
         ]);
     }
+    let more = sum(others, |row| row.weight);
+    table.more(others.len(), [show(more), percent(more, busy)], (4, ""));
     let pool = time.blocked.iter().filter(|row| row.wait == Wait::IdlePool).map(|row| row.weight);
     let pool = pool.fold(0, u64::saturating_add);
     table.row([
@@ -92,32 +125,34 @@ fn blocked(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
         format!("{} in the thread pool", show(pool)),
         String::new(),
     ]);
-    let may_be_lock = |row: &BlockedTime| {
-        let is_without_lines = row.frame.is_some_and(|frame| profile.frame_at(frame).line.is_none());
-        row.wait == Wait::Runtime && is_without_lines && row.weight.saturating_mul(NOTABLE) >= busy
-    };
-    let hint = time.blocked.iter().any(may_be_lock).then(|| {
-        line("hint: `runtime` can be a `lock` here; with the assembly's PDB it is known (beside it, or --symbols DIR)")
-    });
-    table.render() + hint.into_iter().sum()
+    table.render()
 }
 
 fn entry_points(profile: &Profile, time: &ApplicationTime, top: usize) -> Page {
     let mut table = Table::new(&["time", "", "started by", "outermost application method"]);
     (0..2).for_each(|column| table.align_right(column));
-    for point in time.entry_points.iter().take(top.min(ENTRY_POINTS)) {
+    let busy = time.busy();
+    let (shown, others) = time.entry_points.split_at(top.min(ENTRY_POINTS).min(time.entry_points.len()));
+    for point in shown {
         table.row([
             show(point.weight),
-            percent(point.weight, time.busy()),
+            percent(point.weight, busy),
             point.entry.code().to_owned(),
             without_parameters(name(profile, point.frame)).to_owned(),
         ]);
     }
+    let more = sum(others, |point| point.weight);
+    table.more(others.len(), [show(more), percent(more, busy)], (3, ""));
     table.render()
 }
 
+/// The sum of a number of all `rows`.
+fn sum<T>(rows: &[T], number: impl Fn(&T) -> u64) -> u64 {
+    rows.iter().map(number).fold(0, u64::saturating_add)
+}
+
 /// In one or two words.
-fn waits_for(wait: Wait) -> &'static str {
+pub(super) fn waits_for(wait: Wait) -> &'static str {
     if wait == Wait::Cpu { "free CPU" } else { wait.code() }
 }
 
@@ -130,17 +165,6 @@ fn rule_text(rule: &ApplicationRule, fits: bool) -> String {
     format!("{rule}{hint}")
 }
 
-/// Type and method, without namespace and parameters: `Thread.Sleep`, `DelayPromise..ctor`.
-fn short(name: &str) -> &str {
-    let name = without_parameters(name);
-    let parts = split_outside(name, ["<", ">"], &['.']);
-    // The name of a constructor begins with a dot.
-    let is_constructor = parts.iter().rev().nth(1).is_some_and(|part| part.is_empty());
-    let kept = parts.iter().rev().take(if is_constructor { 3 } else { 2 });
-    let length: usize = kept.map(|part| part.len() + 1).sum();
-    &name[name.len().saturating_sub(length - 1)..]
-}
-
 /// The same as JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct ApplicationJson<'a> {
@@ -148,11 +172,15 @@ pub(crate) struct ApplicationJson<'a> {
     assemblies: &'a [String],
     methods: Vec<MethodJson<'a>>,
     elsewhere_nanoseconds: u64,
+    /// What runs without an application method, without idle threads.
+    elsewhere: Vec<CalleeJson<'a>>,
     idle_nanoseconds: u64,
     idle_threads: usize,
     entry_points: Vec<EntryJson<'a>>,
     blocked: Vec<BlockedJson<'a>>,
     findings: Vec<FindingJson<'a>>,
+    /// What to try next, in words.
+    hints: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -179,6 +207,17 @@ struct CalleeJson<'a> {
     name: &'a str,
     module: Option<&'a str>,
     nanoseconds: u64,
+    /// What at least half of it goes to.
+    cost: Option<&'static str>,
+    cost_nanoseconds: u64,
+}
+
+impl<'a> CalleeJson<'a> {
+    fn of(profile: &'a Profile, callee: &Callee) -> CalleeJson<'a> {
+        let Method { name, module, .. } = Method::at(profile, callee.frame);
+        let (cost, cost_nanoseconds) = callee.cost.map_or((None, 0), |(cost, weight)| (Some(cost.code()), weight));
+        CalleeJson { name, module, nanoseconds: callee.weight, cost, cost_nanoseconds }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -192,7 +231,10 @@ struct EntryJson<'a> {
 #[derive(Debug, Serialize)]
 struct BlockedJson<'a> {
     wait: &'static str,
+    idle: bool,
     method: Option<&'a str>,
+    /// Without a method: what the threads run.
+    via: Option<&'a str>,
     file: Option<&'a str>,
     line: Option<u32>,
     threads: usize,
@@ -215,10 +257,7 @@ impl<'a> ApplicationJson<'a> {
                 let Method { file, line: number, .. } = of(line.frame);
                 LineJson { file, line: number, nanoseconds: line.weight }
             });
-            let callees = method.callees.iter().take(CALLEES).map(|callee| {
-                let Method { name, module, .. } = of(callee.frame);
-                CalleeJson { name, module, nanoseconds: callee.weight }
-            });
+            let callees = method.callees.iter().take(CALLEES).map(|callee| CalleeJson::of(profile, callee));
             MethodJson {
                 name,
                 module,
@@ -238,6 +277,8 @@ impl<'a> ApplicationJson<'a> {
             let method = row.frame.map(of);
             BlockedJson {
                 wait: row.wait.code(),
+                idle: row.is_idle,
+                via: row.via.map(|via| of(via).name),
                 method: method.as_ref().map(|method| method.name),
                 file: method.as_ref().and_then(|method| method.file),
                 line: method.and_then(|method| method.line),
@@ -251,11 +292,13 @@ impl<'a> ApplicationJson<'a> {
             assemblies: &rule.assemblies,
             methods: methods.collect(),
             elsewhere_nanoseconds: time.elsewhere,
+            elsewhere: time.outside.iter().take(top).map(|callee| CalleeJson::of(profile, callee)).collect(),
             idle_nanoseconds: time.idle,
             idle_threads: time.idle_threads,
             entry_points: entry_points.collect(),
             blocked: blocked.collect(),
             findings: FindingJson::all(profile, time),
+            hints: hints(profile, time, rule),
         }
     }
 }
@@ -263,7 +306,6 @@ impl<'a> ApplicationJson<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_profile::{Frame, FrameKind, Meta, Sample, State, Thread};
 
     #[test]
     fn names_lose_their_parameters_and_callees_their_namespaces() {
@@ -276,7 +318,7 @@ mod tests {
                 "System.Threading.Tasks.DelayPromise..ctor",
                 "DelayPromise..ctor",
             ),
-            ("Shop.Each.lambda#0()", "Shop.Each.lambda#0", "Each.lambda#0"),
+            ("N.Shop.Each<T>.lambda#0()", "N.Shop.Each<T>.lambda#0", "Shop.Each<T>.lambda#0"),
             ("libc.so+0x12", "libc.so+0x12", "libc.so+0x12"),
             ("Main", "Main", "Main"),
             ("[unknown]", "[unknown]", "[unknown]"),
@@ -286,26 +328,5 @@ mod tests {
         for (name, without, callee) in cases {
             assert_eq!((without_parameters(name), short(name)), (without, callee));
         }
-    }
-
-    #[test]
-    fn a_wait_in_the_runtime_without_a_pdb_is_said_to_be_a_lock_perhaps() {
-        let shown = |line: Option<u32>, module: &str| {
-            let mut profile = Profile::new(Meta { event: Event::Wall, ..Meta::default() });
-            let thread = profile.add_thread(Thread { id: 1, name: "main".into() });
-            let mut frame = |name: &str, module: &str, kind, line: Option<u32>| {
-                let (name, module) = (profile.string(name), Some(profile.string(module)));
-                let file = line.map(|_| profile.string("Shop.cs"));
-                profile.frame(Frame { kind, name, module, file, line })
-            };
-            let method = frame("Shop.Take()", module, FrameKind::Managed, line);
-            let futex = frame("futex", "libc.so.6", FrameKind::Native, None);
-            let stack = profile.stack_from_root([method, futex]).expect("there are frames");
-            profile.add_sample(Sample { time: 0, thread, stack, weight: 9, state: State::Blocked });
-            let rule = ApplicationRule::default();
-            tables(&profile, &ApplicationTime::of(&profile, &rule, None), &rule, 5).contains("can be a `lock`")
-        };
-        assert_eq!([shown(None, "Shop.dll"), shown(Some(4), "Shop.dll")], [true, false]);
-        assert!(!shown(None, "System.Net.dll"), "idle");
     }
 }

@@ -1,6 +1,7 @@
 //! The report as JSON. A field keeps its name and meaning; new ones may be added.
 
 use super::application::ApplicationJson;
+use super::exceptions::ExceptionsJson;
 use super::method::Method;
 use crate::console::Page;
 use remora_profile::{ApplicationRule, ApplicationTime, Profile, Summary, ThreadIx};
@@ -14,6 +15,7 @@ struct Report<'a> {
     unknown_chunks: u64,
     #[serde(flatten)]
     summed: Summed<'a>,
+    exceptions: Option<ExceptionsJson<'a>>,
     parts: Vec<Part<'a>>,
 }
 
@@ -97,6 +99,7 @@ pub(super) fn render(
         complete: recording.complete,
         unknown_chunks: recording.unknown_chunks,
         summed: Summed::of(profile),
+        exceptions: ExceptionsJson::of(profile, rule, top),
         parts,
     })
 }

@@ -53,6 +53,18 @@ pub(super) fn without_parameters(name: &str) -> &str {
     if before.is_empty() { name } else { before }
 }
 
+/// Type and method, without namespace and parameters: `Thread.Sleep`, `DelayPromise..ctor`.
+pub(super) fn short(name: &str) -> &str {
+    let name = without_parameters(name);
+    let parts = split_outside(name, ["<", ">"], &['.']);
+    // The name of a constructor begins with a dot. A lambda belongs to a method.
+    let is_constructor = parts.iter().rev().nth(1).is_some_and(|part| part.is_empty());
+    let is_lambda = parts.last().is_some_and(|part| part.starts_with("lambda#"));
+    let kept = parts.iter().rev().take(if is_constructor || is_lambda { 3 } else { 2 });
+    let length: usize = kept.map(|part| part.len() + 1).sum();
+    &name[name.len().saturating_sub(length - 1)..]
+}
+
 pub(super) fn name(profile: &Profile, frame: FrameIx) -> &str {
     profile.text(profile.frame_at(frame).name)
 }

@@ -1,6 +1,8 @@
 //! The report as text.
 
+use super::AS_IT_CAME;
 use super::application::tables;
+use super::exceptions::exceptions;
 use super::hint::hint;
 use crate::console::{Page, counted, grouped, line, percent};
 use remora_profile::{
@@ -12,6 +14,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+/// The beginning of a note on a recording that ended before its time.
+pub(crate) const ENDED_EARLY: &str = "the recording ended early: ";
+
 /// The whole report.
 pub(super) fn render(
     profile: &Profile,
@@ -20,6 +25,10 @@ pub(super) fn render(
     top: usize,
 ) -> Page {
     let mut text = head(profile);
+    let thrown = exceptions(profile, rule, top);
+    if !thrown.is_empty() {
+        text += line("") + thrown;
+    }
     for (thread, summary) in summaries {
         text += line("");
         if let Some(thread) = thread {
@@ -40,7 +49,8 @@ pub(super) fn render(
             text += threads(profile, summary, &time.pool.members, top);
         }
     }
-    text
+    let notes = notes(profile);
+    if notes.is_empty() { text } else { text + line("") + notes }
 }
 
 /// The recording in a few lines.
@@ -56,11 +66,22 @@ pub(crate) fn head(profile: &Profile) -> Page {
         meta.frequency,
         meta.engine
     );
-    let notes = meta.notes.iter().map(|note| line(format!("note: {note}"))).sum();
-    line(head)
-        + line(account(profile))
-        + notes
-        + hint(profile).map(|hint| line(format!("hint: {hint}"))).into_iter().sum()
+    let hint = hint(profile).map(|hint| line(format!("hint: {hint}")));
+    line(head) + line(account(profile)) + noted(profile, true) + hint.into_iter().sum()
+}
+
+/// The notes that do not change what the tables mean. They stand below them: the answer comes first.
+pub(crate) fn notes(profile: &Profile) -> Page {
+    noted(profile, false)
+}
+
+fn noted(profile: &Profile, concerns_meaning: bool) -> Page {
+    let chosen = profile
+        .meta
+        .notes
+        .iter()
+        .filter(|note| concerns_meaning == (note.starts_with(ENDED_EARLY) || *note == AS_IT_CAME));
+    chosen.map(|note| line(format!("note: {note}"))).sum()
 }
 
 /// Samples, and the reasons for missing ones.
@@ -106,28 +127,41 @@ fn with_callees(profile: &Profile, summary: &Summary, top: usize) -> Page {
 }
 
 fn methods(profile: &Profile, summary: &Summary, methods: &[&HotMethod], (top, title): (usize, &str)) -> Page {
-    let rows = methods.iter().take(top);
-    let rows = rows.map(|method| ([method.self_weight, method.total_weight], label(profile, method.frame)));
-    table(["self", "total", title], summary.total_weight, rows, methods.len())
+    let row = |method: &&HotMethod| Row {
+        weights: [method.self_weight, method.total_weight],
+        label: label(profile, method.frame),
+    };
+    // The totals of methods contain each other, so they have no sum.
+    let headings = Headings { columns: ["self", "total"], title, has_sum: [true, false] };
+    table(&headings, summary.total_weight, methods, (top, row))
 }
 
-/// Rows of two weights, each with its part of `whole`, and what has them. `count`: how many there are in all.
-fn table(
-    [first, second, title]: [&str; 3],
-    whole: u64,
-    rows: impl ExactSizeIterator<Item = ([u64; 2], String)>,
-    count: usize,
-) -> Page {
-    let mut table = Table::new(&[first, "", second, "", title]);
+/// The headings of a table of two weights.
+struct Headings<'a> {
+    columns: [&'a str; 2],
+    title: &'a str,
+    /// Whether the weights of several rows can be added.
+    has_sum: [bool; 2],
+}
+
+struct Row {
+    weights: [u64; 2],
+    label: String,
+}
+
+/// Rows of two weights, each with its part of `whole`, and what has them.
+fn table<T>(headings: &Headings, whole: u64, all: &[T], (top, row): (usize, impl Fn(&T) -> Row)) -> Page {
+    let [first, second] = headings.columns;
+    let mut table = Table::new(&[first, "", second, "", headings.title]);
     (0..4).for_each(|column| table.align_right(column));
-    let more = count.saturating_sub(rows.len());
-    for ([first, second], label) in rows {
-        table.row([show(first), percent(first, whole), show(second), percent(second, whole), label]);
+    let cells = |weight: u64| [show(weight), percent(weight, whole)];
+    let (shown, others) = all.split_at(top.min(all.len()));
+    for Row { weights, label } in shown.iter().map(&row) {
+        table.row(weights.into_iter().flat_map(cells).chain([label]));
     }
-    if more > 0 {
-        let text = format!("{} more", grouped(more as u64));
-        table.row([String::new(), String::new(), String::new(), String::new(), text]);
-    }
+    let sum = |column: usize| others.iter().map(|other| row(other).weights[column]).fold(0, u64::saturating_add);
+    let sums = [0, 1].map(|column| if headings.has_sum[column] { cells(sum(column)) } else { Default::default() });
+    table.more(others.len(), sums.into_iter().flatten(), (4, ""));
     table.render()
 }
 
@@ -144,9 +178,9 @@ fn threads(profile: &Profile, summary: &Summary, pool: &BTreeSet<ThreadIx>, top:
         rows.push(([sum(|share| share.weight), sum(|share| share.blocked_weight)], label));
         rows.sort_by_key(|([weight, _], _)| Reverse(*weight));
     }
-    let count = rows.len();
-    rows.truncate(top);
-    table(["time", "waiting", "thread"], summary.total_weight, rows.into_iter(), count)
+    let row = |(weights, label): &([u64; 2], String)| Row { weights: *weights, label: label.clone() };
+    let headings = Headings { columns: ["time", "waiting"], title: "thread", has_sum: [true; 2] };
+    table(&headings, summary.total_weight, &rows, (top, row))
 }
 
 /// Name and module of a method. The namespace of a framework's method says enough.

@@ -1,10 +1,10 @@
 //! The followed threads: found in /proc, given a slot, and released when they end. Also their CPU time.
 
-use crate::memory::Mapping;
 use crate::proc;
 use crate::published::Published;
 use crate::signal::{Sender, blocks_signal, is_agents, is_agents_name};
 use crate::unwind::{self, Tables};
+use remora_connection::Mapping;
 use remora_sampler::{Session, Slot, monotonic, process_cpu, thread_cpu_of};
 use remora_session::{CodeKind, CpuTimes, ResourceRegistry};
 use remora_wire::layout;

@@ -9,7 +9,7 @@
 //!
 //! One case remains: a handler of the application interrupts ours, forks, and returns in the child to a handler without its memory.
 
-use crate::memory::{Mapping, advise};
+use remora_connection::{Mapping, advise};
 use remora_sampler::Session;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -59,9 +59,11 @@ impl ForkGuard {
             return Ok(fork());
         }
         let (address, bytes) = (words.as_ptr().cast_mut().cast(), size_of_val(words));
-        advise(address, bytes, libc::MADV_DOFORK)?;
+        // SAFETY: it changes what a fork copies, not this process's memory.
+        unsafe { advise(address, bytes, libc::MADV_DOFORK) }?;
         let forked = fork();
-        let _ = advise(address, bytes, libc::MADV_DONTFORK);
+        // SAFETY: as above.
+        let _ = unsafe { advise(address, bytes, libc::MADV_DONTFORK) };
         Ok(forked)
     }
 }

@@ -1,8 +1,8 @@
 //! Heap tracking in this process: reads the heap in GC callbacks, and sends records to the recorder.
 
-use crate::memory::Mapping;
 use crate::process_heap::ProcessHeap;
 use corprof::HeapView;
+use remora_connection::Mapping;
 use remora_heap_stream::watch::PIECE_BYTES;
 use remora_ring::{HEADER_WORDS, Refused, Ring};
 use remora_sampler::{HeapRange, HeapReader};

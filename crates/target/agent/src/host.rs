@@ -4,7 +4,7 @@ use crate::linux::Linux;
 use crate::thread_pair;
 use corprof::detach::LibraryReference;
 use remora_session::{Host, ResourceRegistry, ThreadRoles, UnpairedThread};
-use remora_wire::{AgentError, Config, STARTUP_VARIABLE, StartupOrder};
+use remora_wire::{AgentError, Config, StartupOrder};
 use std::sync::Arc;
 
 /// See the module documentation.
@@ -21,18 +21,7 @@ impl Host for Process {
     }
 
     fn startup_order(&self) -> Option<StartupOrder> {
-        let order = StartupOrder::decode(&std::env::var(STARTUP_VARIABLE).ok()?).ok()?;
-        for (name, value) in order.variables() {
-            // SAFETY: Initialize runs in the main thread, before managed code. The runtime's other threads read no variables meanwhile, and
-            // the C library only moves pointers to texts that stay.
-            unsafe {
-                match value {
-                    Some(value) => std::env::set_var(name, value),
-                    None => std::env::remove_var(name),
-                }
-            }
-        }
-        Some(order)
+        remora_connection::take_order()
     }
 
     fn reference_library(&self) -> Result<LibraryReference, AgentError> {

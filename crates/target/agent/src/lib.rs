@@ -13,9 +13,7 @@
 //! # Rejected
 //! A static shared by two attaches. The table in `signal.rs` has a separate entry for each attach.
 
-mod backtrace;
 mod budget;
-mod channel;
 mod copy_answers;
 mod copy_end;
 mod faults;
@@ -25,7 +23,6 @@ mod futex;
 mod heap_tracking;
 mod host;
 mod linux;
-mod memory;
 mod memory_headroom;
 mod private_pages;
 mod proc;
@@ -38,7 +35,6 @@ mod sandbox;
 mod scheduling;
 mod signal;
 mod snapshot;
-mod thread_locals;
 mod thread_pair;
 mod threads;
 mod unwind;

@@ -1,11 +1,9 @@
 //! The real [`Platform`]: Linux, this process.
 
-use crate::channel::Channel;
 use crate::followed_threads::{self, FollowedThreads, SLOT_BYTES};
 use crate::fork_guard::ForkGuard;
 use crate::futex::{futex_wait, futex_wake};
 use crate::heap_tracking::HeapLookup;
-use crate::memory::{MappedWords, Mapping};
 use crate::roots;
 use crate::sampler::Sampler;
 use crate::signal::{OwnSignal, Sender};
@@ -14,13 +12,14 @@ use crate::threads::{lock, pause, this_thread};
 use crate::unwind;
 use crate::wake::Wake;
 use corprof::detach::{OwnThread, RunningCallbacks};
-use corprof::{AttachMask, HResult, HeapView, HighAttachMask};
+use corprof::{AttachMask, HResult, HeapView, HighAttachMask, ObjectId};
+use remora_connection::{Channel, MappedWords, Mapping};
 use remora_ring::{HEADER_WORDS, Ring};
 use remora_sampler::{HeapRange, HeapReader, HeapRoot, LINK_WORDS, Links, RawSample, Session, monotonic};
 use remora_session::{
-    Child, CodeKind, CpuTimes, HostedPlatform, Platform, Received, ResourceKind, ResourceRegistry, Started,
-    SupportedTasks, Words,
+    Child, CodeKind, CpuTimes, HostedPlatform, Platform, ResourceKind, ResourceRegistry, Started, SupportedTasks, Words,
 };
+use remora_wire::Received;
 use remora_wire::{AgentError, AgentErrorCode, Config, FromAgent, Task, ToAgent, layout};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -251,6 +250,10 @@ impl HostedPlatform for Linux {
         Ok(())
     }
 
+    fn remove_abandoned_files(&self) {
+        remora_connection::remove_abandoned(&self.config.socket_path);
+    }
+
     fn hang_up(&self) {
         *lock(&self.channel) = None;
         *lock(&self.early_table) = None;
@@ -443,6 +446,17 @@ impl Platform for Linux {
     fn collects(&self, is_begun: bool) {
         if let Some(session) = self.session() {
             session.collecting.store(if is_begun { this_thread() } else { 0 }, Ordering::Relaxed);
+        }
+    }
+
+    fn thrown(&self, view: HeapView, exception: ObjectId) {
+        if let Some(session) = self.session() {
+            remora_sampler::thrown(session, || {
+                // SAFETY: the runtime passes a valid object to ExceptionThrown, and allows the question there. The agent has not detached:
+                // it waits for its callbacks before that.
+                let class = unsafe { view.class_of(exception) }.map_or(0, |class| class.0 as u64);
+                (this_thread(), class)
+            });
         }
     }
 

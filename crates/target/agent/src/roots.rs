@@ -3,7 +3,7 @@
 //! Callbacks may neither wait nor allocate, so they store roots in memory that was mapped before. The copy is forked at the end of the same
 //! GC, so it has that memory. Only the pages with roots exist.
 
-use crate::memory::Mapping;
+use remora_connection::Mapping;
 use remora_heap_stream::STACK_ROOT;
 use remora_sampler::HeapRoot;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -9,7 +9,6 @@ use crate::copy_answers::answer;
 use crate::copy_end::end_of_copy;
 use crate::faults::skip_faults;
 use crate::fork_guard::ForkGuard;
-use crate::memory::Mapping;
 use crate::memory_headroom;
 use crate::private_pages::make_private;
 use crate::process_heap::ProcessHeap;
@@ -18,6 +17,7 @@ use crate::sandbox::confine;
 use crate::threads::pause;
 use corprof::detach::SignalsBlocked;
 use corprof::{AppDomainId, HResult, HeapView, ObjectId};
+use remora_connection::Mapping;
 use remora_heap_stream::{ANSWERS, BESIDE};
 use remora_ring::{HEADER_WORDS, MAXIMUM_RECORD_WORDS, Refused, Ring};
 use remora_sampler::{
@@ -38,8 +38,10 @@ const CHUNK: usize = (MAXIMUM_RECORD_WORDS - 1) * 8;
 const MAPS: usize = 4 << 20;
 /// Pause before the copy tries again: the ring is full, or the questions are missing. Nanoseconds.
 const INTERVAL: u64 = 100_000;
-/// How long the copy waits for questions about static fields after it has sent everything else, nanoseconds.
-const LONGEST_WAIT: u64 = 5_000_000_000;
+/// How long the copy waits for questions about static fields while the collector shows no sign of life, nanoseconds. Between two signs the
+/// collector reads an assembly's file, which may be slow, on a machine that may be busy. The collector has deadlines of its own for the
+/// whole snapshot, and the agent ends the copy once the collector is gone.
+const LONGEST_WAIT: u64 = 30_000_000_000;
 /// Capacity of the field list of a class.
 const FIELDS: usize = 1 << 16;
 /// The copy's name.
@@ -388,13 +390,17 @@ struct Out {
 }
 
 impl Out {
-    /// The number of question words. Waits until the collector has written them. It may still have to read files, whose paths come from the
-    /// process, and the process may be halted.
+    /// The number of question words. Waits until the collector has written them. It reads a hundred files before, which takes many seconds
+    /// beside a busy application, and it may be halted.
     fn asked(&self) -> Option<usize> {
-        let (place, begun) = (self.counters.get(layout::STATICS_ASKED)?, monotonic());
+        let [asked, prepared] =
+            [layout::STATICS_ASKED, layout::STATICS_PREPARED].map(|counter| self.counters.get(counter));
+        let (asked, prepared) = (asked?, prepared?);
+        let mut patience = Patience { seen: 0, since: monotonic() };
         loop {
-            match place.load(Ordering::Acquire) {
-                0 if has_lost(self.parent) || monotonic() - begun > LONGEST_WAIT => return None,
+            match asked.load(Ordering::Acquire) {
+                0 if has_lost(self.parent) => return None,
+                0 if patience.is_over(prepared.load(Ordering::Relaxed), monotonic()) => return None,
                 0 => pause(INTERVAL),
                 asked => return usize::try_from(asked - 1).ok(),
             }
@@ -411,6 +417,24 @@ impl Out {
                 Err(_) => pause(INTERVAL),
             }
         }
+    }
+}
+
+/// The wait for a collector that shows signs of life.
+struct Patience {
+    /// The last sign.
+    seen: u64,
+    /// When it was new.
+    since: u64,
+}
+
+impl Patience {
+    /// Whether the last sign of life is too old.
+    fn is_over(&mut self, sign: u64, now: u64) -> bool {
+        if sign != self.seen {
+            *self = Patience { seen: sign, since: now };
+        }
+        now.saturating_sub(self.since) > LONGEST_WAIT
     }
 }
 
@@ -448,5 +472,24 @@ impl StreamSink for Out {
                 place.store(value, Ordering::Relaxed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gch_06_a_collector_that_still_reads_files_is_waited_for_and_a_halted_one_is_not() {
+        let mut patience = Patience { seen: 0, since: 1_000 };
+        let late = LONGEST_WAIT - 1;
+        assert!(!patience.is_over(0, 1_000 + late));
+        // A hundred files take longer than one wait.
+        for file in 1..=100 {
+            assert!(!patience.is_over(file, 1_000 + late * (file + 1)), "{file} files were read");
+        }
+        let last = 1_000 + late * 101;
+        assert!(!patience.is_over(100, last + LONGEST_WAIT));
+        assert!(patience.is_over(100, last + LONGEST_WAIT + 1));
     }
 }

@@ -1,6 +1,5 @@
 //! The agent's threads, and what it asks the system about the calling one.
 
-use crate::thread_locals;
 use corprof::detach::OwnThread;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,9 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The system's error number.
 pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<OwnThread, i32> {
     let main = || {
-        thread_locals::begin_thread();
+        remora_thread_locals::begin_thread();
         work();
-        thread_locals::end_thread();
+        remora_thread_locals::end_thread();
     };
     OwnThread::start(name, Box::new(main))
 }

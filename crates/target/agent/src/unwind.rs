@@ -1,7 +1,7 @@
 //! The collector's unwind tables in this process: mapped, checked, and published to the handlers.
 
-use crate::memory::Mapping;
 use crate::published::Published;
+use remora_connection::Mapping;
 use remora_sampler::Session;
 use remora_wire::unwind::{MAXIMUM_BYTES, is_sound};
 use std::os::fd::{AsRawFd, OwnedFd};

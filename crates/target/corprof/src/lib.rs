@@ -92,9 +92,9 @@ pub use ids::{
     ProviderId, RejitId, SessionId, ThreadId, Token, TypeToken,
 };
 pub use info::{
-    Alive, ArrayClass, AssemblyInfo, Attached, ClassHead, ClassInfo, DetachRefused, DynamicFunction, EnterLeave3,
-    EnterLeave3WithInfo, Enumerated, Enumeration, FieldPlace, FrozenRange, FunctionInfo, GenerationRange, HeapView,
-    Info, JittedFunction, Life, Loading, ModuleInfo, ProviderConfig, RuntimeInformation, Sealed, Startup,
+    Alive, ArgumentRoom, ArrayClass, AssemblyInfo, Attached, ClassHead, ClassInfo, DetachRefused, DynamicFunction,
+    EnterLeave3, EnterLeave3WithInfo, Enumerated, Enumeration, FieldPlace, FrozenRange, FunctionInfo, GenerationRange,
+    HeapView, Info, JittedFunction, Life, Loading, ModuleInfo, ProviderConfig, RuntimeInformation, Sealed, Startup,
     SuspendedRuntime,
 };
 pub use mask::{

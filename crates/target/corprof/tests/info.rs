@@ -325,3 +325,37 @@ fn det_22_irreversible_calls_reach_the_runtime_only_with_the_word() {
     let names = ["ApplyMetaData", "SetEnvironmentVariable", "EventPipeCreateProvider", "RequestReJIT"];
     assert_eq!(fake.calls(), names);
 }
+
+/// What a method of an attached `Info` returns that `corprof` does not have: the trait's method is found, since no own one hides it.
+#[derive(Debug)]
+struct NoSuchCall;
+
+/// Calls of a profiler from the start: each exists for such a one, and not for an attached one. Otherwise this does not compile.
+macro_rules! from_the_start_only {
+    ($($call:ident)+) => {
+        #[allow(dead_code, reason = "only the names matter")]
+        trait Absent {
+            $(fn $call(&self) -> NoSuchCall { NoSuchCall })+
+        }
+        impl Absent for Info<Attached, Alive> {}
+
+        fn absent_calls(info: &Info<Attached, Alive>) -> Vec<NoSuchCall> {
+            let _ = ($(Info::<Startup, Alive>::$call),+);
+            vec![$(info.$call()),+]
+        }
+    };
+}
+
+from_the_start_only! {
+    set_enter_leave_function_hooks3
+    set_enter_leave_function_hooks3_with_info
+    set_function_id_mapper
+    set_function_id_mapper2
+}
+
+#[test]
+fn att_13_hooks_and_mappers_are_no_calls_of_an_attached_profiler() {
+    let fake = FakeInfo::new(15);
+    assert_eq!(absent_calls(&fake.info::<Attached>()).len(), 4);
+    assert!(fake.calls().is_empty(), "none of them reaches the runtime");
+}

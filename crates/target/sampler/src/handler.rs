@@ -201,7 +201,7 @@ fn take(_: &InSignal, session: &Session, taking: &Taking, registers: &Registers)
 /// The end of the stack part that may be read without the kernel; 0 if there is none. The mapping around a stack may be larger than the
 /// stack, and its rest may get unmapped. The C library puts a thread's control block at the end of each stack that it makes: all below
 /// belongs to the stack. The main thread's stack has a mapping of its own.
-fn trusted_end(session: &Session, slot: &Slot, thread: u32, stack: u64) -> u64 {
+pub(crate) fn trusted_end(session: &Session, slot: &Slot, thread: u32, stack: u64) -> u64 {
     let end = slot.stack_high.load(Ordering::Relaxed);
     let block = thread_control_block();
     if stack < block && block <= end {
@@ -221,7 +221,7 @@ fn thread_control_block() -> u64 {
     block
 }
 
-fn capture(
+pub(crate) fn capture(
     registers: &Registers,
     memory: &impl Memory,
     code: &Code,

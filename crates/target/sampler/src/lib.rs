@@ -32,6 +32,7 @@ mod raw;
 mod record;
 mod session;
 mod stack;
+mod thrown;
 mod timer;
 mod waiting;
 
@@ -47,8 +48,9 @@ pub use memory::{Bounded, Memory, read_checked};
 pub use native::Native;
 pub use random::Random;
 pub use ranges::Ranges;
-pub use record::{EXACT, LEAF_WORDS, MAXIMUM_DEPTH, RawSample, UNKNOWN_LINK, WINDOW_WORDS};
+pub use record::{EXACT, LEAF_WORDS, MAXIMUM_DEPTH, RawSample, THROWN, UNKNOWN_LINK, WINDOW_WORDS};
 pub use session::{Answers, Ask, Seen, Session, Slot, cookie};
 pub use stack::{Code, Output, Registers, Walk, walk};
+pub use thrown::thrown;
 pub use timer::{arm, create, delete};
 pub use waiting::Scheduled;

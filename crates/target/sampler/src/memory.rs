@@ -96,7 +96,7 @@ pub fn read_checked(address: u64) -> Option<[u8; 8]> {
 }
 
 /// Reads words anywhere in this process, as many as the kernel finds mapped from `address` on.
-fn read_words(address: u64, into: &mut [u64]) -> usize {
+pub(crate) fn read_words(address: u64, into: &mut [u64]) -> usize {
     let bytes = into.len() * 8;
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: bytes };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes };

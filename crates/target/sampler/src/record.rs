@@ -17,6 +17,9 @@ pub const UNKNOWN_LINK: u64 = 1 << 63;
 /// A flag of [`RawSample`] only: an unwind table gave the leaf's caller. It has the bit of a flag that only the worker sets.
 pub const EXACT: u8 = sample_flags::REPAIRED;
 
+/// Marks the slot of a raw sample that is a thrown exception. Its weight is the ClassID.
+pub const THROWN: u32 = 1 << 31;
+
 /// The deepest stack. A deeper one is cut at the root's side, and its sample marked.
 pub const MAXIMUM_DEPTH: usize = 512;
 

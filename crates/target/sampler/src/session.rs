@@ -32,6 +32,9 @@ impl Seen {
     }
 }
 
+/// Threads whose slot is found without a search, if no other one has the same lowest bits.
+const SLOTS_OF: usize = 256;
+
 /// The value of a signal: the slot and its generation.
 pub fn cookie(slot: u32, generation: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(slot)
@@ -133,6 +136,10 @@ pub struct Session<'a> {
     pub inside: AtomicU32,
     /// Whether the process was under a debugger when sampling began. A debugger halts a thread for each signal.
     pub traced: bool,
+    /// The last span of time with exceptions, and how many of it have a stack ([`crate::thrown`]).
+    pub(crate) thrown: AtomicU64,
+    /// Indexes of slots by the lowest bits of their thread's id, where one was looked for. Only hints.
+    pub(crate) slots_of: [AtomicU32; SLOTS_OF],
     /// The thread that has suspended the runtime for a GC; 0: none.
     pub collecting: AtomicU32,
     /// The main thread, whose stack the kernel made.
@@ -155,6 +162,8 @@ impl<'a> Session<'a> {
             slots,
             armed: AtomicBool::new(false),
             inside: AtomicU32::new(0),
+            thrown: AtomicU64::new(0),
+            slots_of: [const { AtomicU32::new(0) }; SLOTS_OF],
             collecting: AtomicU32::new(0),
             // SAFETY: takes no arguments. A process's main thread has the process's id.
             main_thread: unsafe { libc::getpid() } as u32,
@@ -187,6 +196,20 @@ impl<'a> Session<'a> {
         (current && thread != 0).then_some(Aimed { thread, index, slot })
     }
 
+    /// The slot of the calling `thread`, if it is followed.
+    pub(crate) fn slot_of(&self, thread: u32) -> Option<(u32, &Slot)> {
+        let hint = self.slots_of.get(thread as usize % SLOTS_OF)?;
+        let is_of_it = |index: u32| {
+            let slot = self.slots.get(index as usize)?;
+            (slot.thread.load(Ordering::Relaxed) == thread).then_some((index, slot))
+        };
+        is_of_it(hint.load(Ordering::Relaxed)).or_else(|| {
+            let found = (0..self.slots.len() as u32).find_map(is_of_it)?;
+            hint.store(found.0, Ordering::Relaxed);
+            Some(found)
+        })
+    }
+
     /// Pushes a sample. Counts it as lost, and returns false, if the ring is full.
     pub(crate) fn push(&self, sample: &RawSample) -> bool {
         let pushed = self.ring.push(&[&sample.fixed(), sample.addresses, sample.window, sample.windows]).is_ok();
@@ -194,6 +217,11 @@ impl<'a> Session<'a> {
             self.count(layout::LOST_RING_FULL);
         }
         pushed
+    }
+
+    /// Pushes a thrown exception. The ring may be full: the sender counts what arrives.
+    pub(crate) fn push_thrown(&self, thrown: &RawSample) {
+        let _ = self.ring.push(&[&thrown.fixed(), thrown.addresses, thrown.window, thrown.windows]);
     }
 
     /// The words of a table that the worker has published.

@@ -14,7 +14,7 @@ use crate::runtime::Runtime;
 use crate::shared::Shared;
 use crate::worker::{Outcome, Worker};
 use corprof::{Alive, Attached, HResult, Info};
-use remora_wire::{AgentErrorCode, Config, FromAgent, STARTUP_LIMIT};
+use remora_wire::{AgentErrorCode, Config, FromAgent, STARTUP_LIMIT, Task};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,48 +47,15 @@ pub fn begin<H: Host>(
     client_data: &[u8],
     notification_only: bool,
 ) -> Result<Arc<Shared<H::Platform>>, HResult> {
-    let config = Config::decode(client_data).map_err(|_| HResult::E_INVALIDARG)?;
-    if !H::Platform::TASKS.include(config.task) {
-        return Err(HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
-    }
-    let reference = host.reference_library().map_err(|_| HResult::E_FAIL)?;
-    if is_injected(InjectedFault::EnumerateTooEarly) {
-        drop(info.enum_modules());
-    }
-    // A permanent refusal is reported when the roots are needed.
-    let roots_refused = match (config.task.monitors_gcs(), notification_only) {
-        (false, _) => None,
-        // The runtime always refuses this, so do not ask.
-        (true, true) => Some(HResult::E_INVALIDARG),
-        (true, false) => info.set_event_mask2(LOW_MASK_OF_COLLECTIONS, HIGH_MASK_OF_HEAP).err(),
-    };
-    if is_injected(InjectedFault::EnableRejit) {
-        let rejit = corprof::IrreversibleMask::enable_rejit(LOW_MASK, corprof::irreversible());
-        info.set_event_mask2_irreversible(rejit, HIGH_MASK)?;
-    } else {
-        let high = if config.task.is_of_heap() { HIGH_MASK_OF_HEAP } else { HIGH_MASK };
-        info.set_event_mask2(LOW_MASK, high)?;
-    }
-    let resources = Arc::new(ResourceRegistry::default());
-    let platform = host.open(config, resources.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;
+    let attach = Attach::prepare(Opened::of(host, client_data)?, info, notification_only)?;
     // Without a recorder the attach still succeeds: the worker gets the same error, and detaches.
-    let _ = platform.call();
-    let shared = Arc::new(Shared::new(platform, resources));
-    shared.roots_refused.store(roots_refused.map_or(0, |code| code.0 as u32), Ordering::SeqCst);
-    let outcome = Outcome::Inert(AgentErrorCode::Panicked.into());
-    let attach = Attach::<H> {
-        shared: shared.clone(),
-        info: Mutex::new(Some(info)),
-        reference: Mutex::new(Some(reference)),
-        notification_only,
-        outcome: Mutex::new(outcome),
-    };
-    start_threads(host, &shared, attach)?;
-    Ok(shared)
+    let _ = attach.shared.platform.call();
+    attach.start(host)
 }
 
 /// Called from Initialize of a process that a recorder starts: the same, and waits until the agent samples, so that the recording begins
-/// before managed code. Without a recorder the process starts without the agent's work.
+/// before managed code. A process that no recorder waits for starts without the agent, at once: the second one of a script, or one whose
+/// recorder is dead.
 ///
 /// # Errors
 /// The HRESULT that unloads the library again. The runtime continues its start.
@@ -98,21 +65,80 @@ pub fn begin_at_startup<H: Host>(
     notification_only: bool,
 ) -> Result<Arc<Shared<H::Platform>>, HResult> {
     let order = host.startup_order().ok_or(HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION)?;
-    for (name, value) in order.variables() {
-        // The runtime has its own copy of the environment, for managed code and its children (seen on 3.1 to 10). Without the call they keep
-        // the variable, and a child tries to load the agent: that fails, and the child starts.
-        let _ = match value {
-            Some(value) => info.set_environment_variable(name, value, corprof::irreversible()),
-            None => info.remove_environment_variable(name, corprof::irreversible()),
-        };
+    remora_connection::set_back_in_runtime(&info, &order);
+    let opened = Opened::of(host, &order.config)?;
+    if opened.platform.call().is_err() {
+        opened.platform.remove_abandoned_files();
+        return Err(HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
     }
-    let shared = begin(host, info, &order.config, notification_only)?;
-    shared.at_startup.store(true, Ordering::SeqCst);
+    let attach = Attach::prepare(opened, info, notification_only)?;
+    attach.shared.at_startup.store(true, Ordering::SeqCst);
     // No ProfilerAttachComplete follows Initialize.
-    shared.attach_complete.store(true, Ordering::SeqCst);
-    shared.platform.wake();
+    attach.shared.attach_complete.store(true, Ordering::SeqCst);
+    let shared = attach.start(host)?;
     shared.platform.wait_in_callback(&shared.begun, 1, STARTUP_LIMIT.as_nanos() as u64);
     Ok(shared)
+}
+
+/// What an attach needs before it touches the runtime.
+struct Opened<H: Host> {
+    task: Task,
+    reference: H::LibraryReference,
+    platform: H::Platform,
+    resources: Arc<ResourceRegistry>,
+}
+
+impl<H: Host> Opened<H> {
+    fn of(host: &H, client_data: &[u8]) -> Result<Self, HResult> {
+        let config = Config::decode(client_data).map_err(|_| HResult::E_INVALIDARG)?;
+        let task = config.task;
+        if !H::Platform::TASKS.include(task) {
+            return Err(HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
+        }
+        let reference = host.reference_library().map_err(|_| HResult::E_FAIL)?;
+        let resources = Arc::new(ResourceRegistry::default());
+        let platform = host.open(config, resources.clone()).map_err(|_| HResult::E_OUTOFMEMORY)?;
+        Ok(Opened { task, reference, platform, resources })
+    }
+}
+
+impl<H: Host> Attach<H> {
+    /// Sets the event mask.
+    fn prepare(opened: Opened<H>, info: Info<Attached, Alive>, notification_only: bool) -> Result<Self, HResult> {
+        let Opened { task, reference, platform, resources } = opened;
+        if is_injected(InjectedFault::EnumerateTooEarly) {
+            drop(info.enum_modules());
+        }
+        // A permanent refusal is reported when the roots are needed.
+        let roots_refused = match (task.monitors_gcs(), notification_only) {
+            (false, _) => None,
+            // The runtime always refuses this, so do not ask.
+            (true, true) => Some(HResult::E_INVALIDARG),
+            (true, false) => info.set_event_mask2(LOW_MASK_OF_COLLECTIONS, HIGH_MASK_OF_HEAP).err(),
+        };
+        if is_injected(InjectedFault::EnableRejit) {
+            let rejit = corprof::IrreversibleMask::enable_rejit(LOW_MASK, corprof::irreversible());
+            info.set_event_mask2_irreversible(rejit, HIGH_MASK)?;
+        } else {
+            let high = if task.is_of_heap() { HIGH_MASK_OF_HEAP } else { HIGH_MASK };
+            info.set_event_mask2(LOW_MASK, high)?;
+        }
+        let shared = Arc::new(Shared::new(platform, resources));
+        shared.roots_refused.store(roots_refused.map_or(0, |code| code.0 as u32), Ordering::SeqCst);
+        Ok(Attach {
+            shared,
+            info: Mutex::new(Some(info)),
+            reference: Mutex::new(Some(reference)),
+            notification_only,
+            outcome: Mutex::new(Outcome::Inert(AgentErrorCode::Panicked.into())),
+        })
+    }
+
+    fn start(self, host: &H) -> Result<Arc<Shared<H::Platform>>, HResult> {
+        let shared = self.shared.clone();
+        start_threads(host, &shared, self)?;
+        Ok(shared)
+    }
 }
 
 fn start_threads<H: Host>(host: &H, shared: &Shared<H::Platform>, attach: Attach<H>) -> Result<(), HResult> {
@@ -139,6 +165,9 @@ impl<H: Host> ThreadRoles for Attach<H> {
         let runtime = Clr::new(info, shared, self.notification_only);
         let run = catch_unwind(AssertUnwindSafe(|| Worker::new(shared, &runtime).run()));
         *lock(&self.outcome) = run.unwrap_or_else(|_| close_after_panic(shared, &runtime));
+        if shared.at_startup.load(Ordering::SeqCst) {
+            shared.platform.remove_abandoned_files();
+        }
         shared.announce_begun();
     }
 

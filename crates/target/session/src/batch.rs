@@ -12,7 +12,7 @@ use crate::sample_writer::{FinalMessages, SampleHead, SampleWriter};
 use crate::shared::Shared;
 use crate::stacks::Stack;
 use crate::unload_barrier::{Unload, UnloadNotices};
-use remora_sampler::RawSample;
+use remora_sampler::{RawSample, THROWN};
 use remora_wire::{layout, sample_flags};
 
 /// Flag of a raw sample that repeats its thread's last stack (never sent over the wire).
@@ -30,6 +30,8 @@ const LAST_BATCHES: usize = 64 * BATCHES;
 /// The result of one raw sample.
 enum Ready {
     Sample(SampleHead, Stack),
+    /// An exception, and the index of its type.
+    Thrown(SampleHead, Option<u32>, Stack),
     Repeat(SampleHead),
     Lost(u32),
 }
@@ -92,7 +94,9 @@ impl Samples {
         });
         let mut ready = Vec::with_capacity(BATCH);
         while ready.len() < BATCH && shared.platform.next_sample(&mut self.words) {
-            ready.push(self.resolve_sample(shared, runtime));
+            let words = std::mem::take(&mut self.words);
+            ready.push(self.resolve_sample(shared, runtime, &words));
+            self.words = words;
         }
         let Samples { method_cache, notices, .. } = self;
         shared.unload_barrier.end_batch(&shared.platform, notices, &mut |unloads| {
@@ -102,9 +106,18 @@ impl Samples {
     }
 
     /// `None` if the record does not decode.
-    fn resolve_sample<P: Platform>(&mut self, shared: &Shared<P>, runtime: &impl Runtime) -> Option<Ready> {
-        let sample = RawSample::decode(&self.words)?;
+    fn resolve_sample<P: Platform>(
+        &mut self,
+        shared: &Shared<P>,
+        runtime: &impl Runtime,
+        words: &[u64],
+    ) -> Option<Ready> {
+        let sample = RawSample::decode(words)?;
         let head = SampleHead::of(&sample);
+        if sample.slot & THROWN != 0 {
+            shared.platform.learn_stack(sample.slot & !THROWN, sample.thread, sample.stack_pointer);
+            return self.resolve_thrown(shared, runtime, &sample, head);
+        }
         if sample.flags & REPEATED != 0 {
             return Some(Ready::Repeat(head));
         }
@@ -129,8 +142,36 @@ impl Samples {
         Some(Ready::Sample(head, Stack::unresolved(&mut self.method_cache, &sample)))
     }
 
+    /// `None` if there is no room for it, or its code or class may have unloaded.
+    fn resolve_thrown<P: Platform>(
+        &mut self,
+        shared: &Shared<P>,
+        runtime: &impl Runtime,
+        sample: &RawSample,
+        head: SampleHead,
+    ) -> Option<Ready> {
+        let guarded = GuardedRuntime { shared, runtime };
+        if self.writer.transport.is_full() || self.notices.must_drop_pending() || guarded.must_stop() {
+            return None;
+        }
+        let mut stack = Stack::resolved(&shared.platform, &guarded, &mut self.method_cache, sample);
+        let class = usize::try_from(sample.weight).ok().filter(|class| *class != 0);
+        let class = class.map(|class| self.method_cache.resolve_class(&guarded, class, &mut stack.descriptions));
+        if guarded.must_stop() {
+            // The descriptions are not sent.
+            self.method_cache.forget(&[Unload::Anything]);
+            return None;
+        }
+        Some(Ready::Thrown(head, class, stack))
+    }
+
     fn send(&mut self, platform: &impl Platform, ready: Ready) {
         match ready {
+            Ready::Thrown(head, class, stack) => {
+                if !self.writer.thrown(platform, head, class, &stack) {
+                    self.method_cache.forget(&[Unload::Anything]);
+                }
+            }
             Ready::Sample(head, stack) => {
                 if !self.writer.sample(platform, head, &stack) {
                     self.method_cache.forget(&[Unload::Anything]);

@@ -193,6 +193,14 @@ impl<H: Host> ProfilerCallback for Agent<H> {
         self.threads_changed();
     }
 
+    fn exception_thrown(&self, exception: ObjectId) {
+        if let Some(shared) = self.shared.get().filter(|_| H::Platform::TASKS.recordings)
+            && let Some(view) = shared.exceptions.get()
+        {
+            shared.platform.thrown(*view, exception);
+        }
+    }
+
     fn garbage_collection_started(&self, collected: &[i32], reason: GcReason) {
         let Some(shared) = self.of_heap() else { return };
         let monitor = shared.gc_monitor.get();

@@ -20,6 +20,9 @@ const MAXIMUM_NESTING: usize = 16;
 /// The callbacks of a recording: unloads, to delay them; threads, to follow them; suspensions, to know which thread collects.
 /// A heap snapshot needs suspensions, too, to see when the application resumes.
 pub const LOW_MASK: AttachMask = AttachMask::MODULE_LOADS.with(AttachMask::THREADS).with(AttachMask::SUSPENDS);
+/// Also exceptions. The runtime allows this after an attach, and clears it again (docs of ICorProfilerInfo5::SetEventMask2).
+const LOW_MASK_OF_EXCEPTIONS: AttachMask = LOW_MASK.with(AttachMask::EXCEPTIONS);
+
 /// The high half of [`LOW_MASK`].
 pub const HIGH_MASK: HighAttachMask = HighAttachMask::DYNAMIC_FUNCTION_UNLOADS;
 
@@ -288,6 +291,12 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
             }
         });
         answer
+    }
+
+    fn watch_exceptions(&self, watches: bool) -> Result<(), u32> {
+        self.shared.exceptions.get_or_init(|| self.info.heap_view());
+        let low = if watches { LOW_MASK_OF_EXCEPTIONS } else { LOW_MASK };
+        self.info.set_event_mask2(low, HIGH_MASK).map_err(|code| code.0 as u32)
     }
 
     fn callbacks_arrive(&self) -> bool {

@@ -59,6 +59,10 @@ impl<P: Platform, R: Runtime> Runtime for GuardedRuntime<'_, P, R> {
         self.ask(|runtime| runtime.track_heap(keeps))
     }
 
+    fn watch_exceptions(&self, watches: bool) -> Result<(), u32> {
+        self.ask(|runtime| runtime.watch_exceptions(watches))
+    }
+
     fn modules(&self) -> Result<Vec<usize>, u32> {
         self.ask(R::modules)
     }

@@ -4,10 +4,11 @@
 use crate::guarded_runtime::GuardedRuntime;
 use crate::heap_tracker::HeapTracker;
 use crate::module_ids::ModuleIds;
-use crate::platform::{Platform, Received};
+use crate::platform::Platform;
 use crate::resource_registry::ResourceKind;
 use crate::runtime::Runtime;
 use crate::worker::{ROUND, Worker};
+use remora_wire::Received;
 use remora_wire::{AgentError, AgentErrorCode, FromAgent, HeapSnapshot, ToAgent};
 use std::sync::atomic::Ordering;
 

@@ -67,6 +67,9 @@ pub trait HostedPlatform: Platform {
     /// Its code and number.
     fn call(&self) -> Result<(), AgentError>;
 
+    /// At a start: removes library and socket if their recorder is dead, since nobody else does.
+    fn remove_abandoned_files(&self) {}
+
     /// Closes the connection.
     fn hang_up(&self);
 

@@ -16,6 +16,7 @@
 mod attached;
 mod batch;
 mod callbacks;
+mod certainty;
 mod clr;
 #[cfg(feature = "fault-injection")]
 pub mod fault_injection;
@@ -53,7 +54,7 @@ pub use heap_tracker::HeapTracker;
 pub use host::{Host, HostedPlatform, ThreadRoles, UnpairedThread};
 pub use leaf::{Caller, caller};
 pub use method_cache::{MAXIMUM_ADDRESSES, MethodCache, SampledAddress};
-pub use platform::{Child, CodeKind, CpuTimes, Platform, Received, Started, Words, words};
+pub use platform::{Child, CodeKind, CpuTimes, Platform, Started, Words, words};
 pub use resource_registry::{ResourceKind, ResourceRegistry};
 pub use retry::{Progress, retry};
 pub use runtime::{CodeBody, FunctionFacts, ModuleFacts, Runtime, TypeFacts};

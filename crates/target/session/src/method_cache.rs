@@ -10,6 +10,7 @@
 //! A stack word may look like a return address into code that has just unloaded. The cache remembers such ranges for some seconds, and does
 //! not ask about callers there. It knows only the ranges of code that it had resolved.
 
+use crate::certainty::Certainty;
 use crate::fault_injection::{InjectedFault, is_injected};
 use crate::guarded_runtime::NOT_ASKED;
 use crate::leaf::{Caller, EPILOG_BYTES, PROLOG_BYTES, caller, depth_at_call, link};
@@ -96,30 +97,6 @@ struct KnownMethod {
 struct Unloaded {
     body: CodeBody,
     at: u64,
-}
-
-/// How reliable an answer is.
-#[derive(Debug, Clone, Copy, Default)]
-struct Certainty {
-    /// The depth limit cut a part of it.
-    cut: bool,
-    /// The runtime answered a part of it with an error.
-    failed: bool,
-}
-
-impl Certainty {
-    const FACT: Certainty = Certainty { cut: false, failed: false };
-    const CUT: Certainty = Certainty { cut: true, failed: false };
-    const FAILED: Certainty = Certainty { cut: false, failed: true };
-
-    fn and(&mut self, other: Certainty) {
-        self.cut |= other.cut;
-        self.failed |= other.failed;
-    }
-
-    fn is_fact(self) -> bool {
-        !self.cut && !self.failed
-    }
 }
 
 /// All descriptions sent to the collector.
@@ -525,6 +502,14 @@ impl MethodCache {
     /// Describes a method if it is new; its index.
     pub(crate) fn resolve_method(&mut self, runtime: &impl Runtime, function: usize, out: &mut Vec<Message>) -> u32 {
         self.method(runtime, function, out).0
+    }
+
+    /// Describes the class of an object if it is new; its index.
+    pub(crate) fn resolve_class(&mut self, runtime: &impl Runtime, class: usize, out: &mut Vec<Message>) -> u32 {
+        self.make_room();
+        self.types_left = MAXIMUM_TYPES_A_METHOD;
+        let mut standing = Certainty::FACT;
+        self.type_(runtime, class, 0, &mut standing, out)
     }
 
     /// Describes an enumerated module if it is new; its index. `None` if the runtime failed to describe it.

@@ -1,20 +1,10 @@
 //! The operating system as the agent needs it. At this trait a model can replace the real one.
 
 use crate::supported_tasks::SupportedTasks;
-use remora_wire::{AgentError, AgentErrorCode, FromAgent, Task, ToAgent};
+use corprof::{HeapView, ObjectId};
+use remora_wire::{AgentError, AgentErrorCode, FromAgent, Received, Task};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-
-/// The state of the control channel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Received {
-    /// A message.
-    Message(ToAgent),
-    /// Nothing at the moment.
-    Nothing,
-    /// The other side is gone: the recorder has died or given up (DET-16).
-    HungUp,
-}
 
 /// The kind of code at an address, by its mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +139,10 @@ pub trait Platform: Send + Sync + 'static {
 
     /// This thread begins to suspend the runtime for a GC, or the runtime resumes. Called in callbacks; never waits, allocates or locks.
     fn collects(&self, _is_begun: bool) {}
+
+    /// In ExceptionThrown: keeps an exception of this class, with the stack of the calling thread, among the raw samples. Never waits,
+    /// allocates or locks. `view` shows the heap.
+    fn thrown(&self, _view: HeapView, _exception: ObjectId) {}
 
     /// Worker thread: a sample's stack is incomplete. If the thread is blocked, it is sampled once more.
     fn sample_again(&self, _slot: u32, _thread: u32) {}

@@ -147,6 +147,14 @@ pub trait Runtime {
         Err(NOT_THERE)
     }
 
+    /// Turns the callbacks of exceptions on or off.
+    ///
+    /// # Errors
+    /// The HRESULT.
+    fn watch_exceptions(&self, _watches: bool) -> Result<(), u32> {
+        Err(NOT_THERE)
+    }
+
     /// Causes a callback, and returns whether it arrived. A notification-only profiler without callbacks must not request its detach: the
     /// runtime would crash (contract DET-18).
     fn callbacks_arrive(&self) -> bool;

@@ -10,7 +10,7 @@ use crate::platform::{CpuTimes, Platform};
 use crate::stacks::Stack;
 use crate::transport_writer::TransportWriter;
 use remora_sampler::{EXACT, RawSample};
-use remora_wire::{Message, encode_sample, layout};
+use remora_wire::{Message, encode_sample, encode_thrown, layout};
 use std::collections::{HashSet, VecDeque};
 
 /// Threads whose last sample is known to be sent, at most. Beyond it, repeats are lost until the thread's next sample.
@@ -104,12 +104,7 @@ impl SampleWriter {
     /// Sends a sample after its descriptions. False if all earlier descriptions must be forgotten.
     #[must_use]
     pub(crate) fn sample(&mut self, platform: &impl Platform, head: SampleHead, stack: &Stack) -> bool {
-        let mut descriptions = stack.descriptions.iter();
-        let described = descriptions.all(|message| self.transport.publish(platform, &[&message.encode()]));
-        if !described {
-            // The refused description, and those after it.
-            platform.count(layout::LOST_DESCRIPTIONS, descriptions.len() as u64 + 1);
-        }
+        let described = self.describe(platform, stack);
         let fixed = encode_sample(head.thread, head.time, head.weight, head.flags | stack.flags);
         if described && self.transport.publish(platform, &[&fixed, &stack.addresses]) {
             platform.count(layout::SENT, 1);
@@ -119,6 +114,34 @@ impl SampleWriter {
             self.repeatable.insert(head.thread);
         } else {
             self.count_lost(platform, head.thread);
+        }
+        described
+    }
+
+    /// Sends an exception after its descriptions. False if all earlier descriptions must be forgotten. The collector counts what arrives.
+    #[must_use]
+    pub(crate) fn thrown(
+        &mut self,
+        platform: &impl Platform,
+        head: SampleHead,
+        class: Option<u32>,
+        stack: &Stack,
+    ) -> bool {
+        let described = self.describe(platform, stack);
+        let fixed = encode_thrown(head.thread, head.time, class, head.flags | stack.flags);
+        if described {
+            self.transport.publish(platform, &[&fixed, &stack.addresses]);
+        }
+        described
+    }
+
+    /// Sends the descriptions of a stack. Returns whether there was room for all.
+    fn describe(&mut self, platform: &impl Platform, stack: &Stack) -> bool {
+        let mut descriptions = stack.descriptions.iter();
+        let described = descriptions.all(|message| self.transport.publish(platform, &[&message.encode()]));
+        if !described {
+            // The refused description, and those after it.
+            platform.count(layout::LOST_DESCRIPTIONS, descriptions.len() as u64 + 1);
         }
         described
     }

@@ -1,8 +1,8 @@
 //! The state that callbacks share with the worker thread: one value per attach, no static.
 
 use crate::{GcMonitor, HeapTracker, Platform, ResourceRegistry, Snapshot, UnloadBarrier};
-use corprof::CallbackToken;
 use corprof::detach::{CallbackProof, RunningCallbacks};
+use corprof::{CallbackToken, HeapView};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -38,6 +38,8 @@ pub struct Shared<P: Platform> {
     pub gc_monitor: OnceLock<GcMonitor>,
     /// The runtime's answer to the request for roots in InitializeForAttach; 0 if it agreed or was not asked.
     pub roots_refused: AtomicU32,
+    /// Shows the heap to the callbacks of exceptions; set once, by the worker thread, before the first of them.
+    pub exceptions: OnceLock<HeapView>,
     /// Whether callbacks still arrive.
     pub callback_proof: CallbackProof,
 }
@@ -61,6 +63,7 @@ impl<P: Platform> Shared<P> {
             heap_tracker: OnceLock::new(),
             gc_monitor: OnceLock::new(),
             roots_refused: AtomicU32::new(0),
+            exceptions: OnceLock::new(),
             callback_proof: CallbackProof::default(),
         }
     }

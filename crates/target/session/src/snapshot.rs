@@ -8,10 +8,11 @@ use crate::gc_monitor::GcMonitor;
 use crate::guarded_runtime::GuardedRuntime;
 use crate::heap_tracker::HeapTracker;
 use crate::module_ids::ModuleIds;
-use crate::platform::{Child, Platform, Received};
+use crate::platform::{Child, Platform};
 use crate::resource_registry::ResourceKind;
 use crate::runtime::Runtime;
 use crate::worker::{ROUND, Worker};
+use remora_wire::Received;
 use remora_wire::{AgentError, AgentErrorCode, FromAgent, HeapSnapshot, Message, Moment, Roots, ToAgent, layout};
 use std::sync::atomic::Ordering;
 

@@ -136,11 +136,12 @@ impl<P: Platform, R: Runtime> StackBuilder<'_, P, R> {
     }
 
     /// The last address is in the first body of an OSR method. If the optimised body lies on top, the walk did not know the replacement
-    /// yet. It has the method twice and misses its caller.
+    /// yet. It has the method twice, of which one is removed, and misses its caller.
     fn first_body(&mut self) {
         if let [.., below, _] = *self.stack.addresses
             && self.method_cache.is_in_replacement(below)
         {
+            self.stack.addresses.pop();
             self.mark_unknown();
         }
     }

@@ -6,11 +6,13 @@
 
 use crate::batch::{BATCH, BATCHES, Samples};
 use crate::fault_injection::{InjectedFault, is_injected};
+use crate::guarded_runtime::GuardedRuntime;
 use crate::method_cache::MethodCache;
-use crate::platform::{Platform, Received, Started};
+use crate::platform::{Platform, Started};
 use crate::runtime::Runtime;
 use crate::sample_writer::FinalMessages;
 use crate::shared::Shared;
+use remora_wire::Received;
 use remora_wire::{AgentError, AgentErrorCode, FromAgent, Task, ToAgent, layout};
 use std::sync::atomic::Ordering;
 
@@ -149,6 +151,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
                     platform.set_frequency(hertz);
                     self.shared.threads_changed.store(true, Ordering::SeqCst);
                 }
+                Received::Message(ToAgent::WatchExceptions(watches)) => self.watch_exceptions(watches),
                 Received::Message(ToAgent::Detach) => return false,
                 Received::HungUp if is_injected(InjectedFault::IgnoreDisconnect) => break,
                 Received::HungUp => {
@@ -176,6 +179,14 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
             self.scanned = now;
         }
         true
+    }
+
+    fn watch_exceptions(&self, watches: bool) {
+        let guarded = GuardedRuntime { shared: self.shared, runtime: self.runtime };
+        let answer = guarded.watch_exceptions(watches);
+        // A refused end changes nothing: they are still watched.
+        let watches = watches == answer.is_ok();
+        self.shared.platform.send(&FromAgent::WatchesExceptions { watches, code: answer.err().unwrap_or(0) });
     }
 
     /// Stops sampling, sends the remaining samples, and says goodbye.

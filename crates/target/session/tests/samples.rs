@@ -2,8 +2,8 @@
 
 mod support;
 
-use remora_session::{Outcome, REPEATED, Received, ResourceRegistry, Shared, Unload, Worker};
-use remora_wire::{Message, MethodKind, Place, ToAgent, TypeKind, layout};
+use remora_session::{Outcome, REPEATED, ResourceRegistry, Shared, Unload, Worker};
+use remora_wire::{Message, MethodKind, Place, Received, ToAgent, TypeKind, layout};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,7 +65,7 @@ fn assert_described(messages: &[Message]) {
                 }
                 places.insert(*address);
             }
-            Message::Sample { addresses, .. } => {
+            Message::Sample { addresses, .. } | Message::Thrown { addresses, .. } => {
                 assert!(addresses.iter().all(|address| places.contains(address)), "{message:?}");
             }
             Message::Thread { .. }

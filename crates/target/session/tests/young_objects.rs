@@ -2,8 +2,8 @@
 
 mod support;
 
-use remora_session::{Outcome, Received, ResourceRegistry, Shared, Worker};
-use remora_wire::{Contents, FromAgent, HeapSnapshot, Moment, Roots, Task, ToAgent};
+use remora_session::{Outcome, ResourceRegistry, Shared, Worker};
+use remora_wire::{Contents, FromAgent, HeapSnapshot, Moment, Received, Roots, Task, ToAgent};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use support::{Clr, Question, Script, ScriptTask, Step, good_session};

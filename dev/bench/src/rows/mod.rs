@@ -12,12 +12,14 @@ mod lowest_cost;
 mod memory;
 mod method_names;
 mod model;
+mod page;
 mod parked;
 mod snapshot_command;
 mod snapshot_rounds;
 mod snapshots;
 mod startup;
 mod throughput;
+mod tracing;
 mod truth;
 mod view;
 mod walk;
@@ -41,6 +43,7 @@ pub struct Group {
 pub const GROUPS: &[Group] = &[
     Group { name: "attach", about: "attach request to first sample", run: attach::measure },
     Group { name: "startup", about: "the start of a program with the agent", run: startup::measure },
+    Group { name: "tracing", about: "calls and allocations that are traced", run: tracing::measure },
     Group { name: "throughput", about: "throughput lost while recording", run: throughput::two_threads },
     Group { name: "truth", about: "known shares, and what the samplers say", run: truth::measure },
     Group { name: "bursts", about: "short bursts between waits, and what the samplers say", run: bursts::measure },
@@ -64,6 +67,7 @@ pub const GROUPS: &[Group] = &[
         about: "what a watch of a heap costs, and what roots do",
         run: heap_tracking::measure,
     },
+    Group { name: "page", about: "the page of a large recording", run: page::measure },
     Group { name: "heap", about: "graphs of ten million objects", run: heap::measure },
 ];
 

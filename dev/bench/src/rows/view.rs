@@ -83,16 +83,19 @@ fn first_view(browser: &Browser, file: &Path) -> Outcome<f64> {
     let begun = Instant::now();
     let view = View::of(file)?;
     browser.go(&view.address);
-    if browser.run(DRAWN) != true {
-        return Err("the page was not drawn".into());
-    }
+    wait_until_drawn(browser)?;
     Ok(begun.elapsed().as_secs_f64())
 }
 
+/// Waits for the first drawing of an open page.
+pub(super) fn wait_until_drawn(browser: &Browser) -> Outcome<()> {
+    if browser.run(DRAWN) == true { Ok(()) } else { Err("the page was not drawn".into()) }
+}
+
 /// A browser, if one is installed.
-fn browser() -> Option<Browser> {
+pub(super) fn browser() -> Option<Browser> {
     let there = Command::new("chromedriver").arg("--version").stdout(Stdio::null()).status();
-    there.is_ok_and(|status| status.success()).then(|| Browser::open_url("about:blank"))
+    there.is_ok_and(|status| status.success()).then(Browser::start)
 }
 
 /// A running `remora heap view`.

@@ -75,7 +75,7 @@ impl Facts {
         if self.bytes > library.most_bytes {
             faults.push(format!("{name}: {} bytes, and {} are allowed", self.bytes, library.most_bytes));
         }
-        if self.thread_local {
+        if self.thread_local && library.keeps_own_storage {
             faults.push(format!("{name}: it announces thread-local storage"));
         }
         if self.exported != EXPORTS {

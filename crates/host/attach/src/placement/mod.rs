@@ -11,7 +11,7 @@ mod candidates;
 mod reuse;
 mod sweep;
 
-pub use sweep::{Swept, sweep};
+pub use sweep::{Swept, sweep, sweep_unused};
 
 use crate::error::Error;
 use crate::libc_kind::Libc;
@@ -38,6 +38,8 @@ pub const SOCKET_PREFIX: &str = "remora-";
 const LIBRARY_SUFFIX: &str = ".so";
 /// Name suffix of a library that may stay mapped.
 pub const STAYING_SUFFIX: &str = "-stays.so";
+/// Name suffix of the tracer's library, which stays mapped.
+pub const TRACER_SUFFIX: &str = "-tracer-stays.so";
 /// Name suffix of a library for a process on musl, which never unmaps it.
 pub const MUSL_SUFFIX: &str = "-musl.so";
 const SOCKET_SUFFIX: &str = ".sock";
@@ -90,6 +92,18 @@ impl Placed {
         (std::mem::take(&mut self.mapped_name), file)
     }
 
+    /// Gives the file to the result, which deletes it when dropped. The rest is as for a library without a file.
+    pub fn split_file(&mut self) -> Placed {
+        Placed {
+            host_path: self.host_path.clone(),
+            target_path: self.target_path.clone(),
+            mapped_name: self.mapped_name.clone(),
+            file: self.file.take(),
+            place: self.place.take(),
+            is_reusable: false,
+        }
+    }
+
     /// The file's path in our view; `None` for a library in memory.
     pub fn file_path(&self) -> Option<PathBuf> {
         self.place.is_some().then(|| self.host_path.clone())
@@ -139,6 +153,14 @@ pub fn place_library(process: &Process, library: &[u8]) -> Result<Placed, Error>
 /// See [`place_library`].
 pub fn place_library_that_may_stay(process: &Process, library: &[u8]) -> Result<Placed, Error> {
     place_named(process, library, STAYING_SUFFIX).map_err(|error| process.or_its_end(error))
+}
+
+/// Places the tracer's library, which stays in the process for good once it has changed a method. Its name shows that.
+///
+/// # Errors
+/// See [`place_library`].
+pub fn place_tracer(process: &Process, library: &[u8]) -> Result<Placed, Error> {
+    place_named(process, library, TRACER_SUFFIX).map_err(|error| process.or_its_end(error))
 }
 
 fn place_named(process: &Process, library: &[u8], suffix: &str) -> Result<Placed, Error> {
@@ -321,7 +343,8 @@ fn is_ours(name: &OsStr) -> Option<Purpose> {
         let middle: Option<&str> = name.strip_prefix(prefix)?.strip_suffix(suffix);
         middle.filter(|text| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
     };
-    if [LIBRARY_SUFFIX, STAYING_SUFFIX, MUSL_SUFFIX].iter().any(|suffix| random(LIBRARY_PREFIX, *suffix).is_some()) {
+    let suffixes = [LIBRARY_SUFFIX, STAYING_SUFFIX, TRACER_SUFFIX, MUSL_SUFFIX];
+    if suffixes.iter().any(|suffix| random(LIBRARY_PREFIX, *suffix).is_some()) {
         return Some(Purpose::Library { bytes: 0 });
     }
     random(SOCKET_PREFIX, SOCKET_SUFFIX).map(|_| Purpose::Socket)

@@ -4,7 +4,7 @@
 //! listener belong to a live run and stay. Files that look dead are examined twice: another run may just be placing them.
 
 use super::candidates::{Purpose, directories};
-use super::is_ours;
+use super::{MUSL_SUFFIX, is_ours};
 use crate::error::Error;
 use crate::foreign::opened;
 use crate::proc::{Locks, Proc};
@@ -42,7 +42,22 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
 const MOST_IN_USE: usize = 16;
 
 /// Removes files that an interrupted run left within reach of `process`.
+///
+/// # Errors
+/// The process has ended, or its rights cannot be read.
 pub fn sweep(process: &Process) -> Result<Swept, Error> {
+    sweep_named(process, |_| true)
+}
+
+/// The same, but keeps what the next attach to a process on musl reuses.
+///
+/// # Errors
+/// See [`sweep`].
+pub fn sweep_unused(process: &Process) -> Result<Swept, Error> {
+    sweep_named(process, |name| !name.as_encoded_bytes().ends_with(MUSL_SUFFIX.as_bytes()))
+}
+
+fn sweep_named(process: &Process, is_wanted: impl Fn(&OsStr) -> bool) -> Result<Swept, Error> {
     process.require_same()?;
     let root = process.proc.path(process.pid, "root");
     let mut swept = Swept::default();
@@ -53,7 +68,7 @@ pub fn sweep(process: &Process) -> Result<Swept, Error> {
     }
     std::thread::sleep(RECHECK_INTERVAL);
     let users = Users::now(process);
-    for Suspect { directory, name } in &suspects {
+    for Suspect { directory, name } in suspects.iter().filter(|suspect| is_wanted(&suspect.name)) {
         match judge(directory, name, (&rights, &users)) {
             Some(Use::By(user)) => swept.keep(directory.path().join(name), user),
             Some(Use::Nobody) => remove(directory, name, &mut swept),

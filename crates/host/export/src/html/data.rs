@@ -2,11 +2,14 @@
 //!
 //! Contains only items that a sample refers to. Times are nanoseconds, exact in JavaScript numbers up to 104 days.
 
+use super::nodes;
 use super::packed::Packed;
 use super::times::Slots;
 use crate::account;
 use crate::sums::Sum;
-use remora_profile::{ApplicationRule, Attribution, CodeKind, Frame, FrameIx, Loss, Profile, StackIx, State, StringIx};
+use remora_profile::{
+    ApplicationRule, Attribution, CodeKind, Frame, FrameIx, Loss, Profile, StackIx, State, StringIx, Unit,
+};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -31,8 +34,8 @@ pub(super) struct Page<'a> {
     attributions: Attributions,
     /// [`Packed`], how many there are, then for each thread, stack and state:
     /// - twice the distance to the thread before, and 1 if blocked;
-    /// - the distance to the node before, of the same thread;
-    /// - the distance from there to the node with every frame of the runtime: twice its amount, less 1 if it is backwards;
+    /// - the distance to the node before, of the same thread, and the distance from there to the node with every frame of the runtime:
+    ///   both twice their amount, less 1 if they are backwards;
     /// - weight, samples, and index in [`Attributions`].
     values: String,
     slots: Slots,
@@ -48,6 +51,9 @@ struct About<'a> {
     command_line: &'a str,
     event: &'static str,
     event_meaning: &'static str,
+    in_bytes: bool,
+    /// Whether the samples have times.
+    has_times: bool,
     time: &'static str,
     engine: &'a str,
     frequency: u32,
@@ -96,6 +102,7 @@ struct Frames {
     kind: Vec<usize>,
 }
 
+/// In the order of [`nodes::in_order`].
 #[derive(Serialize, Default)]
 struct Nodes {
     /// Distance back to the node's parent; 0 for outermost frames.
@@ -108,13 +115,19 @@ struct Nodes {
 struct Attributions {
     nearest: Vec<i64>,
     callee: Vec<i64>,
+    via: Vec<i64>,
     outermost: Vec<i64>,
     /// Index in `entries`.
     entry: Vec<usize>,
     /// Index in `waits`.
     wait: Vec<usize>,
+    /// Index in `costs`, or [`NONE`].
+    cost: Vec<i64>,
+    /// Whether a blocked thread is idle.
+    idle: Vec<bool>,
     entries: Vec<&'static str>,
     waits: Vec<&'static str>,
+    costs: Vec<&'static str>,
 }
 
 impl<'a> Page<'a> {
@@ -129,7 +142,8 @@ impl<'a> Page<'a> {
             used.stack(profile, sum.stack);
             used.stack(profile, sum.expanded);
         }
-        let places = used.number();
+        let nodes = nodes::in_order(profile, &used.stacks);
+        let places = used.number(&nodes);
         let mut values = Packed::default();
         values.number(sums.len() as u64);
         let (mut thread, mut node) = (0, 0);
@@ -139,9 +153,8 @@ impl<'a> Page<'a> {
             }
             let place = places.stacks[sum.stack.0 as usize];
             values.number(u64::from(sum.thread.0 - thread) << 1 | u64::from(sum.state == State::Blocked));
-            values.number(u64::from(place - node));
-            let expanded = places.stacks[sum.expanded.0 as usize];
-            values.number((u64::from(expanded.abs_diff(place)) << 1) - u64::from(expanded < place));
+            values.distance(node, place);
+            values.distance(place, places.stacks[sum.expanded.0 as usize]);
             values.number(sum.weight);
             values.number(sum.samples);
             values.number(u64::from(attribution));
@@ -154,7 +167,7 @@ impl<'a> Page<'a> {
             kinds: CodeKind::ALL.map(CodeKind::label).to_vec(),
             strings: of_used(profile.strings(), &used.strings).map(String::as_str).collect(),
             frames: Frames::of(profile, &used, &places),
-            nodes: Nodes::of(profile, &used, &places),
+            nodes: Nodes::of(profile, &nodes, &places),
             threads: profile
                 .threads()
                 .iter()
@@ -178,7 +191,10 @@ impl<'a> About<'a> {
             process_id: meta.process_id,
             runtime: &meta.runtime,
             command_line: &meta.command_line,
-            event: meta.event.name(),
+            event: meta.name(),
+            in_bytes: meta.unit == Unit::Bytes,
+            // Exact counts have neither a frequency nor times.
+            has_times: meta.frequency > 0 || profile.samples().iter().any(|sample| sample.time > 0),
             event_meaning: meta.meaning(),
             time: meta.time(),
             engine: &meta.engine,
@@ -226,10 +242,10 @@ impl Frames {
 }
 
 impl Nodes {
-    fn of(profile: &Profile, used: &Used, places: &Places) -> Nodes {
+    fn of(profile: &Profile, stacks: &[StackIx], places: &Places) -> Nodes {
         let mut nodes = Nodes::default();
-        for node in of_used(profile.stacks(), &used.stacks) {
-            let place = nodes.up.len() as u32;
+        for (place, &stack) in (0..).zip(stacks) {
+            let node = profile.stack_at(stack);
             nodes.up.push(node.parent.map_or(0, |parent| place - places.stacks[parent.0 as usize]));
             nodes.frame.push(places.frames[node.frame.0 as usize]);
         }
@@ -240,16 +256,19 @@ impl Nodes {
 impl Attributions {
     fn of(all: &[Attribution], places: &Places) -> Attributions {
         let place = |frame: Option<FrameIx>| frame.map_or(NONE, |frame| i64::from(places.frames[frame.0 as usize]));
-        let (mut entries, mut waits) = (Distinct::default(), Distinct::default());
+        let (mut entries, mut waits, mut costs) = (Distinct::default(), Distinct::default(), Distinct::default());
         let mut attributions = Attributions::default();
         for attribution in all {
             attributions.nearest.push(place(attribution.nearest));
+            attributions.via.push(place(attribution.via));
             attributions.callee.push(place(attribution.callee));
             attributions.outermost.push(place(attribution.outermost));
             attributions.entry.push(entries.index(attribution.entry.code()));
             attributions.wait.push(waits.index(attribution.wait().code()));
+            attributions.cost.push(attribution.cost.map_or(NONE, |cost| costs.index(cost.code()) as i64));
+            attributions.idle.push(attribution.is_idle());
         }
-        Attributions { entries: entries.all, waits: waits.all, ..attributions }
+        Attributions { entries: entries.all, waits: waits.all, costs: costs.all, ..attributions }
     }
 }
 
@@ -322,8 +341,11 @@ impl Used {
         }
     }
 
-    fn number(&self) -> Places {
-        Places { strings: numbered(&self.strings), frames: numbered(&self.frames), stacks: numbered(&self.stacks) }
+    /// The stacks are placed as in `nodes`.
+    fn number(&self, nodes: &[StackIx]) -> Places {
+        let mut stacks = vec![0; self.stacks.len()];
+        (0..).zip(nodes).for_each(|(place, stack)| stacks[stack.0 as usize] = place);
+        Places { strings: numbered(&self.strings), frames: numbered(&self.frames), stacks }
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod data;
 mod escape;
+mod nodes;
 mod packed;
 mod times;
 
@@ -89,7 +90,7 @@ fn without_comments(part: &str, out: &mut dyn Write) -> io::Result<()> {
 
 fn title(profile: &Profile) -> String {
     let meta = &profile.meta;
-    format!("{} ({}), {} time · Remora", meta.application, meta.process_id, meta.event.name())
+    format!("{} ({}), {} · Remora", meta.application, meta.process_id, meta.subject())
 }
 
 #[cfg(test)]

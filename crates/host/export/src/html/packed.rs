@@ -16,6 +16,11 @@ impl Packed {
         self.0.push(value as u8);
     }
 
+    /// Appends the distance from `from` to `to`: twice its amount, less 1 if it is backwards.
+    pub fn distance(&mut self, from: u32, to: u32) {
+        self.number((u64::from(to.abs_diff(from)) << 1) - u64::from(to < from));
+    }
+
     /// All of them as text.
     pub fn base64(&self) -> String {
         BASE64.encode(&self.0)
@@ -32,5 +37,8 @@ mod tests {
         [0, 127, 128, 624_485].into_iter().for_each(|value| packed.number(value));
         assert_eq!(packed.0, [0, 0x7f, 0x80, 1, 0xe5, 0x8e, 0x26]);
         assert_eq!(packed.base64(), "AH+AAeWOJg==");
+        let mut packed = Packed::default();
+        [(7, 7), (7, 10), (10, 7)].into_iter().for_each(|(from, to)| packed.distance(from, to));
+        assert_eq!(packed.0, [0, 6, 5]);
     }
 }

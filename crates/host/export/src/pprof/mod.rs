@@ -17,7 +17,7 @@ use crate::{Format, account, size};
 use flate2::{Compression, write::GzEncoder};
 use message::{Function, Label, Line, Location, Mapping, Profile as File, Sample, ValueType};
 use prost::Message;
-use remora_profile::{Frame, Profile, State, StringIx};
+use remora_profile::{Frame, Profile, State, StringIx, Unit};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -56,8 +56,13 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
 /// Everything but the samples and the tables.
 fn head(profile: &Profile, texts: &mut Texts) -> File {
     let meta = &profile.meta;
-    let count = ValueType { kind: texts.index("samples"), unit: texts.index("count") };
-    let time = ValueType { kind: texts.index(meta.event.name()), unit: texts.index("nanoseconds") };
+    // `alloc_space` is Go's name for it, which readers of pprof files know.
+    let (count, kind, unit) = match meta.unit {
+        Unit::Nanoseconds => ("samples", meta.name(), "nanoseconds"),
+        Unit::Bytes => ("paths", "alloc_space", "bytes"),
+    };
+    let count = ValueType { kind: texts.index(count), unit: texts.index("count") };
+    let time = ValueType { kind: texts.index(kind), unit: texts.index(unit) };
     File {
         sample_type: vec![count, time],
         default_sample_type: time.kind,

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses some of these")]
 
 use remora_profile::{
-    Event, Frame, FrameIx, FrameKind, LossCause, Meta, Profile, Sample, StackIx, State, Thread, ThreadIx,
+    Event, Frame, FrameIx, FrameKind, LossCause, Meta, Profile, Sample, StackIx, State, Thread, ThreadIx, Unit,
 };
 
 /// Ends a script, opens one, and has everything that some format gives a meaning.
@@ -12,6 +12,7 @@ pub const HOSTILE: &str = "</script><script>alert(1)</script>;&\"'\u{2028}\n`${x
 pub fn small() -> Profile {
     let mut profile = Profile::new(Meta {
         event: Event::Wall,
+        unit: Unit::Nanoseconds,
         engine: "agent (signals)".into(),
         frequency: 100,
         started_unix_nanoseconds: 1_700_000_000_123_456_789,
@@ -21,6 +22,7 @@ pub fn small() -> Profile {
         command_line: "dotnet Shop.dll --verbose".into(),
         runtime: ".NET 8.0.4".into(),
         target_cpu: Some(900_000_000),
+        exceptions: None,
         notes: vec!["the recording ended early: the target exited".into(), HOSTILE.into()],
     });
     let main = frame(
@@ -83,6 +85,7 @@ pub fn small() -> Profile {
 pub fn synthetic(samples: usize, nodes: usize, threads: u32) -> Profile {
     let mut profile = Profile::new(Meta {
         event: Event::Cpu,
+        unit: Unit::Nanoseconds,
         engine: "agent (timers)".into(),
         frequency: 999,
         started_unix_nanoseconds: 1_780_000_000_000_000_000,
@@ -92,6 +95,7 @@ pub fn synthetic(samples: usize, nodes: usize, threads: u32) -> Profile {
         command_line: "/usr/share/dotnet/dotnet /srv/shop/Contoso.Shop.Web.dll --urls http://0.0.0.0:8080".into(),
         runtime: ".NET 8.0.4".into(),
         target_cpu: Some(samples as u64 * 1_001_001 * 101 / 100),
+        exceptions: None,
         notes: vec![],
     });
     let mut dice = Dice(0x5eed);

@@ -52,10 +52,11 @@ fn columns(packed: &str) -> Value {
     let (mut thread, mut node) = (0, 0);
     for _ in 0..next() {
         let step = next();
-        node = next() + if step > 1 { 0 } else { node };
+        let from =
+            |place: u64, away: u64| if away.is_multiple_of(2) { place + away / 2 } else { place - away.div_ceil(2) };
+        node = from(if step > 1 { 0 } else { node }, next());
         thread += step >> 1;
-        let away = next();
-        let expanded = if away % 2 == 0 { node + away / 2 } else { node - away.div_ceil(2) };
+        let expanded = from(node, next());
         rows.push([thread, node, expanded, step & 1, next(), next(), next()]);
     }
     assert_eq!(numbers.next(), None);

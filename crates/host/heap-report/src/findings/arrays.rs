@@ -43,7 +43,7 @@ pub(super) fn json(shown: &Shown<'_>) -> ArraysJson {
     });
     let worst = arrays.worst.iter().take(shown.top).map(|array| ArrayJson {
         address: graph.address(array.object),
-        r#type: graph.type_of(array.object).name.clone(),
+        r#type: graph.shown_type_of(array.object).into_owned(),
         places: array.places,
         empty: array.places - array.used,
     });

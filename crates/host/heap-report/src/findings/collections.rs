@@ -52,7 +52,7 @@ pub(super) fn json(shown: &Shown<'_>) -> CollectionsJson {
     });
     let worst = found.worst.iter().take(shown.top).map(|one| CollectionJson {
         address: shown.graph.address(one.object),
-        r#type: shown.graph.type_of(one.object).name.clone(),
+        r#type: shown.graph.shown_type_of(one.object).into_owned(),
         places: one.places,
         used: one.used,
         wasted: one.wasted,

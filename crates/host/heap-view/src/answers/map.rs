@@ -1,11 +1,11 @@
 //! The treemap: a node and its dominator subtree, as deep as boxes are visible.
 
 use super::NoAnswer;
+use super::groups::Groups;
 use super::row::Row;
 use crate::Index;
-use crate::index::{Id, List, Record};
+use crate::index::{Id, Record};
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// Maximum boxes on the outermost level and in all; maximum levels.
 const OUTER: u64 = 120;
@@ -15,11 +15,15 @@ const LEVELS: usize = 6;
 const SEEN: u64 = 600;
 const OPENED: u64 = 100;
 /// Children without a box are counted by type from all of them up to this number, otherwise from as many samples: those of the map, and those
-/// of a box.
+/// of a box beside other boxes.
 const COUNTED: u64 = 1_000;
 const SAMPLES: u64 = 16;
-/// Types of children without a box that are told apart.
-const GROUPS: usize = 6;
+/// Objects that are followed to group what is below boxes without boxes inside. A box has a part of them, by its size.
+const FOLLOWED: u64 = 4_096;
+/// A linked list: so many objects of one type in a row, each of which keeps nearly all of the one before, all but one of `LINK` parts.
+/// Boxes inside boxes would only repeat it.
+const LINKS: usize = 3;
+const LINK: u64 = 16;
 /// Maximum nodes of the path up.
 const ABOVE: usize = 24;
 
@@ -41,18 +45,9 @@ struct Tile {
     #[serde(flatten)]
     row: Row,
     inside: Vec<Tile>,
-    /// The omitted children.
-    groups: Vec<Group>,
-}
-
-/// Children of one type without a box.
-#[derive(Debug, Serialize)]
-struct Group {
-    /// Empty: further types.
-    name: String,
-    /// Number and retained size, of all or of the samples.
-    nodes: u64,
-    retained: u64,
+    /// The omitted children by retained size. Without a box inside: everything below by own size.
+    #[serde(flatten)]
+    groups: Groups,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -60,7 +55,8 @@ struct Rest {
     nodes: u64,
     count: u64,
     retained: u64,
-    groups: Vec<Group>,
+    #[serde(flatten)]
+    groups: Groups,
 }
 
 pub(super) fn map(index: &Index, id: Id) -> Result<Map, NoAnswer> {
@@ -74,7 +70,7 @@ pub(super) fn map(index: &Index, id: Id) -> Result<Map, NoAnswer> {
         retained: boxes
             .iter()
             .fold(record.retained.saturating_sub(record.own), |sum, tile| sum.saturating_sub(tile.row.retained)),
-        groups: groups(index, record.children, boxes.len() as u64, COUNTED)?,
+        groups: Groups::of_list(index, record.children, boxes.len() as u64, COUNTED)?,
     };
     let (above, cut) = above(index, &record)?;
     Ok(Map { here: Row::of(index, id, &record), above, cut, boxes, rest })
@@ -103,42 +99,38 @@ impl Drawing<'_> {
             tiles.push((Row::of(self.index, child, &below), below));
         }
         let opened = tiles.into_iter().map(|(row, below)| {
-            let is_opened = level < LEVELS && self.is_part(&below, OPENED);
+            let is_opened = level < LEVELS && self.is_part(&below, OPENED) && !self.is_linked(&below)?;
             let inside = if is_opened { self.tiles(&below, level + 1)? } else { Vec::new() };
-            let groups = groups(self.index, below.children, inside.len() as u64, SAMPLES)?;
+            let groups = if inside.is_empty() {
+                let most = SAMPLES + FOLLOWED.saturating_mul(below.retained) / self.whole.max(1);
+                Groups::below(self.index, &below, most as usize)?
+            } else {
+                Groups::of_list(self.index, below.children, inside.len() as u64, SAMPLES)?
+            };
             Ok(Tile { row, inside, groups })
         });
         opened.collect()
+    }
+
+    /// Whether a linked list begins here.
+    fn is_linked(&self, record: &Record) -> Result<bool, NoAnswer> {
+        let mut record = record.clone();
+        for _ in 0..LINKS {
+            let Some(&next) = self.index.part(record.children, 0..1)?.first() else { return Ok(false) };
+            let next = self.index.record(next)?;
+            let keeps = next.retained.saturating_mul(LINK) >= record.retained.saturating_mul(LINK - 1);
+            if next.type_ix != record.type_ix || !keeps {
+                return Ok(false);
+            }
+            record = next;
+        }
+        Ok(true)
     }
 
     /// Whether it is at least a fraction of the whole: one of `parts`.
     fn is_part(&self, record: &Record, parts: u64) -> bool {
         record.retained.saturating_mul(parts) >= self.whole
     }
-}
-
-/// The types of a list from an index on, those that retain most first: from all, or from `most` samples.
-fn groups(index: &Index, list: List, from: u64, most: u64) -> Result<Vec<Group>, NoAnswer> {
-    let left = list.length.saturating_sub(from);
-    let mut sums = BTreeMap::<Option<u32>, (u64, u64)>::new();
-    for sample in 0..most.min(left) {
-        let place = from + left * sample / most.min(left);
-        for id in index.part(list, place..place + 1)? {
-            let record = index.record(id)?;
-            let sum = sums.entry(record.type_ix).or_default();
-            *sum = (sum.0 + 1, sum.1.saturating_add(record.retained));
-        }
-    }
-    let name = |of: Option<u32>| of.map_or_else(String::new, |place| index.types()[place as usize].name.clone());
-    let mut groups: Vec<Group> =
-        sums.into_iter().map(|(of, (nodes, retained))| Group { name: name(of), nodes, retained }).collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.retained));
-    let others = groups.split_off(groups.len().min(GROUPS));
-    if !others.is_empty() {
-        let sum = |of: fn(&Group) -> u64| others.iter().map(of).fold(0, u64::saturating_add);
-        groups.push(Group { name: String::new(), nodes: sum(|one| one.nodes), retained: sum(|one| one.retained) });
-    }
-    Ok(groups)
 }
 
 /// The dominators from the whole heap down to a node, without it, shortened if long; and whether they were shortened.

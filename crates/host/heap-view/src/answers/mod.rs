@@ -2,6 +2,7 @@
 //!
 //! Answers contain raw names: the page makes text of them, never markup.
 
+mod groups;
 mod map;
 mod object;
 mod query;

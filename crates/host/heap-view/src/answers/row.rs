@@ -39,7 +39,7 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn of(index: &Index, id: Id, record: &Record) -> Row {
         let name = match record.type_ix {
-            Some(place) => index.types()[place as usize].name.clone(),
+            Some(place) => index.types()[place as usize].shown(),
             None if id == index.all() => ALL.to_owned(),
             None => UNREACHED.to_owned(),
         };

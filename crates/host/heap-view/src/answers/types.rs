@@ -2,7 +2,7 @@
 
 use super::query::Query;
 use super::{NoAnswer, Page};
-use crate::{Index, TypeEntry};
+use crate::Index;
 use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ impl TypeRow {
         let known = &index.types()[place];
         TypeRow {
             r#type: place,
-            name: known.name.clone(),
+            name: known.shown(),
             assembly: known.assembly.clone(),
             count: known.count,
             own: known.own,
@@ -128,8 +128,8 @@ pub(super) fn referring(index: &Index, place: usize) -> Result<Referring, NoAnsw
     let mut counts: Vec<(u32, u64)> = counts.into_iter().collect();
     counts.sort_by_key(|(known, count)| (Reverse(*count), *known));
     let rows = counts.iter().take(MOST_REFERRING).map(|(known, references)| {
-        let TypeEntry { name, assembly, .. } = &index.types()[*known as usize];
-        ReferringRow { r#type: *known, name: name.clone(), assembly: assembly.clone(), references: *references }
+        let of = &index.types()[*known as usize];
+        ReferringRow { r#type: *known, name: of.shown(), assembly: of.assembly.clone(), references: *references }
     });
     Ok(Referring { more: counts.len().saturating_sub(MOST_REFERRING), rows: rows.collect(), cut })
 }

@@ -9,6 +9,7 @@
 use super::blocks::Blocks;
 use super::layout::{Counts, Section, TYPE};
 use crate::Error;
+use remora_heap::ambiguous;
 
 /// One type, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,15 @@ pub struct TypeEntry {
     pub retained: u64,
     /// Start and end of the list of its objects.
     pub(super) first: (u32, u32),
+    /// Whether a type of another assembly has that name, too.
+    pub(super) is_ambiguous: bool,
+}
+
+impl TypeEntry {
+    /// The name for people, like that of reports: with the assembly (`App.Node, Orders`) where the name is ambiguous.
+    pub fn shown(&self) -> String {
+        if self.is_ambiguous { format!("{}, {}", self.name, self.assembly) } else { self.name.clone() }
+    }
 }
 
 /// A type as it is in the file.
@@ -35,7 +45,11 @@ pub(super) fn read(blocks: &Blocks, counts: Counts) -> Result<Vec<TypeEntry>, Er
     let names = blocks.read(counts.range(Section::Names))?;
     let records = blocks.read(counts.range(Section::Types))?;
     let raws: Vec<Raw> = records.chunks_exact(TYPE as usize).map(Raw::read).collect();
-    raws.windows(2).map(|pair| entry(&pair[0], &pair[1], &names)).collect()
+    let mut types: Vec<TypeEntry> =
+        raws.windows(2).map(|pair| entry(&pair[0], &pair[1], &names)).collect::<Result<_, _>>()?;
+    let ambiguous = ambiguous(types.iter().map(|of| (&*of.name, &*of.assembly)));
+    types.iter_mut().enumerate().for_each(|(index, of)| of.is_ambiguous = ambiguous.contains(&index));
+    Ok(types)
 }
 
 fn entry(this: &Raw, next: &Raw, names: &[u8]) -> Result<TypeEntry, Error> {
@@ -46,5 +60,5 @@ fn entry(this: &Raw, next: &Raw, names: &[u8]) -> Result<TypeEntry, Error> {
         Ok(String::from_utf8_lossy(bytes).into_owned())
     };
     let (name, assembly) = (text(name, assembly)?, text(assembly, next.numbers[1])?);
-    Ok(TypeEntry { name, assembly, count, own, retained, first: (first, next.numbers[0]) })
+    Ok(TypeEntry { name, assembly, count, own, retained, first: (first, next.numbers[0]), is_ambiguous: false })
 }

@@ -21,6 +21,11 @@ pub const ORPHAN: u64 = 0x50000;
 pub const HOSTILE_NAME: &str =
     "Evil.<img src=x onerror=\"window.hurt=1\">\u{202e}</script><script>window.hurt=1</script>&amp;\n";
 
+/// A name that is written from right to left.
+pub const HEBREW: &str = "\u{5e9}\u{5dc}\u{5d5}\u{5dd}";
+/// The type of the links of [`chain`].
+pub const LINK_NAME: &str = "Shop.\u{5d7}\u{5d5}\u{5dc}\u{5d9}\u{5d4}";
+
 /// A cache (40 bytes) keeps an array (824), that keeps 100 orders (48 each), each of which refers to a text (22, 24, 26, …).
 /// Something hostile (64) keeps one more (24), and refers to the first text, too, which therefore neither of the two keeps.
 /// The cache is static, the root of the hostile one inferred; no root reaches an orphan (100) with a text of its own (30).
@@ -87,6 +92,49 @@ pub fn ring(count: u64) -> HeapGraph {
         builder.add_type(known).expect("there is room");
     }
     builder.add_root(at(0), RootKind::Handle).expect("there is room");
+    builder.finish().expect("there is room")
+}
+
+/// A linked list: so many links of 32 bytes, each with an array of 40 bytes. A static field refers to the first one.
+pub fn chain(links: u64) -> HeapGraph {
+    let mut builder = Builder::new();
+    let [link, array] = [LINK_NAME, "byte[]"].map(|name| {
+        let known = Type { name: name.into(), assembly: "Shop".into(), flags: TypeFlags::default() };
+        builder.add_type(known).expect("there is room")
+    });
+    let at = |index: u64| 0x10_0000 + index * 0x80;
+    for index in 0..links {
+        let next = Some(at(index + 1)).filter(|_| index + 1 < links);
+        let to = [Some(at(index) + 0x40), next];
+        let object = Object { address: at(index), type_ix: link, bytes: 32 };
+        builder.add_object(object, to.into_iter().flatten()).expect("there is room");
+        let object = Object { address: at(index) + 0x40, type_ix: array, bytes: 40 };
+        builder.add_object(object, []).expect("there is room");
+    }
+    builder.add_root(at(0), RootKind::Static).expect("there is room");
+    let mut graph = builder.finish().expect("there is room");
+    let first = graph.object_at(at(0)).expect("it was added");
+    graph.note_root(first, RootKind::Static, format!("Shop.{HEBREW}"));
+    graph
+}
+
+/// An array with so many objects of 32 bytes, each with an array of 40 bytes.
+pub fn wide(objects: u64) -> HeapGraph {
+    let mut builder = Builder::new();
+    let [list, link, array] = ["object[]", LINK_NAME, "byte[]"].map(|name| {
+        let known = Type { name: name.into(), assembly: "Shop".into(), flags: TypeFlags::default() };
+        builder.add_type(known).expect("there is room")
+    });
+    let at = |index: u64| 0x10_0000 + index * 0x80;
+    let root = Object { address: 0x1000, type_ix: list, bytes: 24 + 8 * objects };
+    builder.add_object(root, (0..objects).map(at)).expect("there is room");
+    for index in 0..objects {
+        let object = Object { address: at(index), type_ix: link, bytes: 32 };
+        builder.add_object(object, [at(index) + 0x40]).expect("there is room");
+        let object = Object { address: at(index) + 0x40, type_ix: array, bytes: 40 };
+        builder.add_object(object, []).expect("there is room");
+    }
+    builder.add_root(0x1000, RootKind::Handle).expect("there is room");
     builder.finish().expect("there is room")
 }
 

@@ -6,7 +6,7 @@ use crate::types::TypeIx;
 use crate::values::integer;
 use std::collections::HashMap;
 
-/// Reads the wanted number fields from objects' bytes.
+/// Reads the wanted fields from objects' bytes: numbers, and references as addresses.
 #[derive(Debug, Clone, Default)]
 pub struct WantedFields {
     of_type: HashMap<TypeIx, Vec<Place>>,
@@ -67,7 +67,8 @@ fn place(
         line.push(at);
         let Some(Layout { shape: Shape::Class { base, fields }, .. }) = layouts.at(at) else { break };
         if let Some(field) = fields.iter().find(|field| field.name == wish.field) {
-            found = field.slot.kind.is_integer().then_some((field.offset as usize, field.slot.kind));
+            let is_read = field.slot.kind.is_integer() || field.slot.kind.is_reference();
+            found = is_read.then_some((field.offset as usize, field.slot.kind));
             break;
         }
         next = *base;
@@ -105,11 +106,15 @@ mod tests {
     #[test]
     fn a_field_is_found_in_what_its_class_derives_from_and_read_with_its_sign() {
         let mut layouts = Layouts::default();
-        let own = Shape::Class { base: Some(LayoutIx(1)), fields: vec![field("b", 12, 0x05), field("r", 0, 0x12)] };
+        let own = Shape::Class {
+            base: Some(LayoutIx(1)),
+            fields: vec![field("b", 12, 0x05), field("r", 0, 0x12), field("v", 0, 0x11)],
+        };
         layouts.add(layout(0, own));
         layouts.add(layout(1, Shape::Class { base: Some(LayoutIx(1)), fields: vec![field("a", 8, 0x08)] }));
         let wish = |type_ix, field| Wanted { type_ix: TypeIx(type_ix), field };
-        let wanted = [wish(0, "a"), wish(0, "b"), wish(0, "r"), wish(0, "none"), wish(7, "a"), wish(1, "a")];
+        let wanted =
+            [wish(0, "a"), wish(0, "b"), wish(0, "v"), wish(0, "none"), wish(7, "a"), wish(1, "a"), wish(0, "r")];
         let fields = WantedFields::of(&layouts, &wanted);
         let read = |type_ix, bytes: &[u8]| {
             let mut all = Vec::new();
@@ -117,8 +122,8 @@ mod tests {
             all
         };
         let bytes = [1, 1, 1, 1, 1, 1, 1, 1, 0xfe, 0xff, 0xff, 0xff, 0xfe];
-        assert_eq!(read(0, &bytes), [(0, -2), (1, 254)]);
-        assert_eq!(read(0, &bytes[..12]), [(0, -2)], "what was not kept is not made up");
+        assert_eq!(read(0, &bytes), [(0, -2), (1, 254), (6, 0x0101_0101_0101_0101)]);
+        assert_eq!(read(0, &bytes[..12]), [(0, -2), (6, 0x0101_0101_0101_0101)], "what was not kept is not made up");
         assert_eq!(read(1, &bytes), [(5, -2)]);
         assert_eq!(read(7, &bytes), []);
     }

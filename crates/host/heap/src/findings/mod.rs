@@ -6,6 +6,7 @@
 //! Names of the runtime's types and fields differ between versions. Each has its file of dotnet/runtime beside it.
 
 mod arrays;
+mod awaits;
 mod collections;
 mod declared;
 mod delegates;
@@ -80,12 +81,15 @@ impl Findings {
         let mut theirs = Bits::new(graph.object_count());
         let collections = Collections::of(kinds, graph, &in_collections, &numbers, &mut theirs);
         let delegates = Delegates::of(graph, kinds);
+        let awaits = awaits::awaits(graph, kinds, &delegates, &in_tasks, &numbers);
+        let mut tasks = Tasks { awaits, ..Tasks::of(looked, kinds, &in_tasks, &numbers) };
+        tasks.others = awaits::others(graph, kinds, &in_tasks, &numbers, &tasks);
         Findings {
             had_values: looked.values.are_known(),
             arrays: arrays::empty_arrays(graph, kinds, &theirs),
             collections,
             subscriptions: Subscriptions::of(looked, kinds, &delegates),
-            tasks: Tasks::of(looked, kinds, &in_tasks, &numbers),
+            tasks,
             timers: Timers::of(graph, kinds, &delegates),
             finalizers: Finalizers::of(looked),
         }

@@ -3,7 +3,7 @@
 use crate::object_ix::ObjectIx;
 use crate::types::TypeIx;
 
-/// A number field wanted of all objects of a type.
+/// A field wanted of all objects of a type: a number, or a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// The type of the objects.
@@ -12,7 +12,7 @@ pub struct Wanted {
     pub field: &'static str,
 }
 
-/// Source of number fields, see [`crate::findings::WantedFields`]. An implementation over a file reads it once for all wanted fields.
+/// Source of fields, see [`crate::findings::WantedFields`]. An implementation over a file reads it once for all wanted fields.
 pub trait FieldValues {
     /// Whether values are known.
     fn are_known(&self) -> bool;
@@ -20,7 +20,8 @@ pub trait FieldValues {
     /// Element size of an array of this type, if the elements are values whose size the graph lacks.
     fn place_bytes(&self, array: TypeIx) -> Option<u32>;
 
-    /// Passes each wanted number to `found`: index in `wanted`, object, number. Fields that are missing or no integers are skipped.
+    /// Passes each wanted number to `found`: index in `wanted`, object, number. A reference is an address. Fields that are missing or neither
+    /// are skipped.
     fn integers(&self, wanted: &[Wanted], found: &mut dyn FnMut(usize, ObjectIx, i64));
 }
 

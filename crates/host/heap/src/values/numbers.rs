@@ -32,9 +32,9 @@ pub(super) fn number(kind: SlotKind, bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// The integer in a slot. A 64-bit unsigned number beyond the range becomes negative.
+/// The integer in a slot, or the address in a reference. A 64-bit unsigned number beyond the range becomes negative.
 pub(crate) fn integer(kind: SlotKind, bytes: &[u8]) -> Option<i64> {
-    let value = bits(bytes, kind.bytes().filter(|_| kind.is_integer())?)?;
+    let value = bits(bytes, kind.bytes().filter(|_| kind.is_integer() || kind.is_reference())?)?;
     Some(if kind.is_signed() { extended(kind, value) } else { value.cast_signed() })
 }
 

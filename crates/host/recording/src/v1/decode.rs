@@ -1,11 +1,11 @@
 //! Decodes chunks to a profile. Input is untrusted: each index must be of an earlier row, and sums must not overflow.
 
-use super::{END, ROWS, SCALES, STATE, frame_kind, state::State};
+use super::{END, ROWS, SCALES, STATE, THROWN, frame_kind, state::State};
 use crate::bytes::Reader;
 use crate::error::Fault;
 use crate::{Recording, limits};
 use remora_profile::{
-    Frame, FrameIx, LARGEST_SCALE, LossCause, Profile, Sample, StackIx, StringIx, Thread, ThreadIx, Watermark,
+    Frame, FrameIx, LARGEST_SCALE, LossCause, Profile, Sample, StackIx, StringIx, Thread, ThreadIx, Thrown, Watermark,
 };
 
 /// A profile being read.
@@ -44,6 +44,7 @@ impl Decoder {
                 Ok(())
             }
             SCALES => self.scale(plain),
+            THROWN => self.thrown(plain),
             END => self.end(plain),
             _ => {
                 self.unknown_chunks += 1;
@@ -151,6 +152,20 @@ impl Decoder {
             self.profile.add_sample(Sample { time, thread, stack, weight, state });
         }
         Ok(())
+    }
+
+    fn thrown(&mut self, plain: &[u8]) -> Result<(), Fault> {
+        let mut reader = Reader::new(plain);
+        let mut before = 0;
+        for _ in 0..room(reader.count()?, self.profile.thrown().len(), "exceptions", limits::THROWN)? {
+            let time = nanoseconds(reader.step(before)?)?;
+            before = time;
+            let thread = self.thread_index(reader.number()?)?;
+            let exception = self.string(reader.number()?)?;
+            let stack = *self.stacks.get(reader.number()? as usize).ok_or("the stack of an exception is not there")?;
+            self.profile.add_thrown(Thrown { time, thread, exception, stack });
+        }
+        if reader.is_empty() { Ok(()) } else { Err(Fault::Damaged("a chunk of exceptions has more after them")) }
     }
 
     fn scale(&mut self, plain: &[u8]) -> Result<(), Fault> {

@@ -1,11 +1,11 @@
 //! Encodes a profile to chunks.
 
-use super::{END, ROWS, SCALES, STATE, frame_kind_id, state::State};
+use super::{END, ROWS, SCALES, STATE, THROWN, frame_kind_id, state::State};
 use crate::bytes::{put, put_step, put_text};
 use crate::limits::{self, fitting};
 use crate::{Error, FORMAT};
 use remora_chunks::Unpacked;
-use remora_profile::{Profile, Sample, Thread, Watermark};
+use remora_profile::{Profile, Sample, Thread, Thrown, Watermark};
 
 /// The progress of writing a profile.
 #[derive(Debug, Default)]
@@ -38,6 +38,10 @@ impl Encoder {
             }
             self.rows(profile, until, &renamed, out)?;
         }
+        for exceptions in profile.thrown()[self.written.thrown..].chunks(limits::CHUNK_ITEMS) {
+            FORMAT.put(out, THROWN, &thrown(exceptions), &mut self.unpacked);
+        }
+        self.written.thrown = profile.thrown().len();
         FORMAT.put(out, STATE, &State::of(profile).json(), &mut self.unpacked);
         Ok(())
     }
@@ -57,7 +61,7 @@ impl Encoder {
     /// Appends the end chunk.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
         let mut plain = Vec::new();
-        let Watermark { strings, frames, stacks, threads, samples } = self.written;
+        let Watermark { strings, frames, stacks, threads, samples, .. } = self.written;
         for count in [strings, frames, stacks, threads, samples] {
             put(&mut plain, count as u64);
         }
@@ -171,19 +175,35 @@ fn samples(samples: &[Sample], plain: &mut Vec<u8>) {
     }
 }
 
+fn thrown(exceptions: &[Thrown]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    put(&mut plain, exceptions.len() as u64);
+    let mut before = 0;
+    for thrown in exceptions {
+        let time = thrown.time.min(limits::NANOSECONDS);
+        put_step(&mut plain, before, time);
+        before = time;
+        put(&mut plain, u64::from(thrown.thread.0));
+        put(&mut plain, u64::from(thrown.exception.0));
+        put(&mut plain, u64::from(thrown.stack.0));
+    }
+    plain
+}
+
 fn put_thread(thread: &Thread, plain: &mut Vec<u8>) {
     put(plain, u64::from(thread.id));
     put_text(plain, &fitting(&thread.name));
 }
 
 fn check_sizes(profile: &Profile) -> Result<(), Error> {
-    let Watermark { strings, frames, stacks, threads, samples } = profile.watermark();
+    let Watermark { strings, frames, stacks, threads, samples, thrown } = profile.watermark();
     let sizes = [
         ("texts", strings, limits::STRINGS),
         ("frames", frames, limits::FRAMES),
         ("stacks", stacks, limits::STACKS),
         ("threads", threads, limits::THREADS),
         ("samples", samples, limits::SAMPLES),
+        ("exceptions", thrown, limits::THROWN),
     ];
     match sizes.into_iter().find(|(_, size, limit)| size > limit) {
         Some((what, _, limit)) => Err(Error::TooLarge { what, limit: limit as u64 }),

@@ -3,7 +3,7 @@
 //! A field of a later Remora is ignored; a missing field is its default. So the format need not change for new fields.
 
 use crate::limits::{self, fitting};
-use remora_profile::{Event, Loss, LossCause, Meta, Profile};
+use remora_profile::{Event, Loss, LossCause, Meta, Profile, Unit};
 use serde::{Deserialize, Serialize};
 
 /// The content of a state chunk.
@@ -27,6 +27,7 @@ struct MetaState {
     command_line: String,
     runtime: String,
     target_cpu: Option<u64>,
+    exceptions: Option<u64>,
     notes: Vec<String>,
 }
 
@@ -92,6 +93,7 @@ impl MetaState {
             command_line: fitting(&meta.command_line).into_owned(),
             runtime: fitting(&meta.runtime).into_owned(),
             target_cpu: meta.target_cpu,
+            exceptions: meta.exceptions,
             notes: meta.notes.iter().take(limits::NOTES).map(|note| fitting(note).into_owned()).collect(),
         }
     }
@@ -99,6 +101,8 @@ impl MetaState {
     fn into_domain(self) -> Meta {
         Meta {
             event: Event::from_name(&self.event).unwrap_or(Event::Cpu),
+            // Only samples of time are recorded.
+            unit: Unit::Nanoseconds,
             engine: self.engine,
             frequency: self.frequency,
             started_unix_nanoseconds: self.started_unix_nanoseconds,
@@ -108,6 +112,7 @@ impl MetaState {
             command_line: self.command_line,
             runtime: self.runtime,
             target_cpu: self.target_cpu,
+            exceptions: self.exceptions,
             notes: self.notes,
         }
     }

@@ -3,12 +3,13 @@
 //! Recipe of `v1.remora`: `cargo run -p remora-recording --example golden -- crates/host/recording/tests/golden/v1.remora`.
 //! A golden file is never made again once its version has been released: it is what old Remoras wrote.
 
-use remora_profile::{Event, Frame, FrameKind, LossCause, Meta, Profile, Sample, State, Thread};
+use remora_profile::{Event, Frame, FrameKind, LossCause, Meta, Profile, Sample, State, Thread, Unit};
 
 /// Builds it.
 pub fn golden() -> Profile {
     let mut profile = Profile::new(Meta {
         event: Event::Cpu,
+        unit: Unit::Nanoseconds,
         engine: "agent (timers)".into(),
         frequency: 99,
         started_unix_nanoseconds: 1_700_000_000_000_000_000,
@@ -18,6 +19,7 @@ pub fn golden() -> Profile {
         command_line: "dotnet Orders.dll --urls http://*:8080".into(),
         runtime: ".NET 8.0.4".into(),
         target_cpu: Some(1_900_000_000),
+        exceptions: None,
         notes: vec!["native frames have no names where a file has no symbols".into()],
     });
     let main = row(&mut profile, FrameKind::Managed, "Orders.Program.Main(string[])", Some("Orders.dll"), Some(12));

@@ -1,6 +1,8 @@
 //! Seeded numbers, profiles and mutations: one seed, one run.
 
-use remora_profile::{Event, Frame, FrameKind, LossCause, Profile, Sample, StackIx, State, Thread, ThreadIx};
+use remora_profile::{
+    Event, Frame, FrameKind, LossCause, Profile, Sample, StackIx, State, StringIx, Thread, ThreadIx, Thrown,
+};
 
 /// A generator (xorshift64*), for tests only.
 pub struct Random(u64);
@@ -40,6 +42,7 @@ impl Random {
             profile.thread_mut(thread).name = format!("{text} {}", self.next());
         }
         self.samples(profile);
+        self.exceptions(profile);
         let cause = LossCause::ALL[self.below(LossCause::ALL.len())];
         let lost = self.next() >> 40;
         profile.loss.lose(cause, lost);
@@ -74,6 +77,22 @@ impl Random {
                 state: if self.below(2) == 0 { State::Running } else { State::Blocked },
             };
             profile.add_sample(sample);
+        }
+    }
+
+    fn exceptions(&mut self, profile: &mut Profile) {
+        profile.meta.exceptions = (self.below(2) == 0).then(|| self.next());
+        if profile.stacks().is_empty() {
+            return;
+        }
+        for _ in 0..self.below(30) {
+            let thrown = Thrown {
+                time: self.next() >> 2,
+                thread: ThreadIx(self.below(profile.threads().len()) as u32),
+                exception: StringIx(self.below(profile.strings().len()) as u32),
+                stack: StackIx(self.below(profile.stacks().len()) as u32),
+            };
+            profile.add_thrown(thrown);
         }
     }
 

@@ -20,6 +20,7 @@ pub const NEEDS_TRIGGER: &[&str] = &[
     "GetReJITIDs",
     "RequestReJIT",
     "RequestReJITWithInliners",
+    "RequestRevert",
     "ResumeRuntime",
     "SuspendRuntime",
 ];
@@ -166,6 +167,7 @@ pub const CALLBACKS_WITH_DATA: &[&str] = &[
     "FinalizeableObjectQueued",
     "HandleCreated",
     "HandleDestroyed",
+    "GetReJITParameters",
     "ReJITCompilationFinished",
     "ReJITError",
     "EventPipeEventDelivered",

@@ -7,8 +7,9 @@ use corprof::detach::RunningCallbacks;
 use corprof::{AttachMask, HeapView, HighAttachMask};
 use remora_sampler::{HeapRange, HeapReader};
 use remora_session::{
-    Child, CodeKind, HostedPlatform, Platform, Received, ResourceKind, ResourceRegistry, Started, Words, words,
+    Child, CodeKind, HostedPlatform, Platform, ResourceKind, ResourceRegistry, Started, Words, words,
 };
+use remora_wire::Received;
 use remora_wire::{AgentError, Config, FromAgent, Task, ToAgent, layout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

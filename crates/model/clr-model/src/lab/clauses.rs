@@ -55,7 +55,7 @@ const fn clause(id: &'static str, honoured: &'static str, exercise: &'static str
 }
 
 /// All clauses.
-pub const CLAUSES: [Clause; 20] = [
+pub const CLAUSES: [Clause; 21] = [
     clause("ATT-06", "the library is opened and mapped", "the library must be loaded"),
     clause("ATT-09", "the object has ICorProfilerCallback3", "an object must be made"),
     clause("ATT-10", "a profiler that refuses its attach is released and unloaded", "InitializeForAttach must refuse"),
@@ -100,6 +100,11 @@ pub const CLAUSES: [Clause; 20] = [
         "MONITOR_GC must be asked for",
     ),
     clause("MOD-01", "no run crashes, exits by itself or corrupts the process", "a run must come to its end"),
+    clause(
+        "RJT-01",
+        "each new body is whole, is given once and inside GetReJITParameters, and is requested where that is allowed",
+        "ReJIT must be enabled (COR_PRF_ENABLE_REJIT), and a method be given a body",
+    ),
 ];
 
 /// The row of a clause.

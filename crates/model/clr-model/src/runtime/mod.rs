@@ -10,6 +10,7 @@ mod collector;
 mod detach;
 mod event_pipe;
 mod exceptions;
+mod function_control;
 mod gc_mode;
 mod heap;
 mod hooks;

@@ -68,7 +68,8 @@ impl<L: Loading> Info<L, Alive> {
 /// A view of the heap.
 ///
 /// # Safety
-/// Call its methods only in a GC callback, or in a copy of the process that was forked in one. Never call them after a detach was accepted.
+/// Call its methods only in a GC callback, or in a copy of the process that was forked in one; [`HeapView::class_of`] also in
+/// ExceptionThrown, for its exception. Never call them after a detach was accepted.
 /// All ids and addresses must be from this very heap.
 #[derive(Debug, Clone, Copy)]
 pub struct HeapView {

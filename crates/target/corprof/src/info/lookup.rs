@@ -317,6 +317,15 @@ impl<L: Loading> Info<L, Alive> {
         Ok(ClassId(class))
     }
 
+    /// The size of an object in bytes, with its header, but without the padding to a multiple of eight. Valid inside a callback about it, or while the runtime is suspended.
+    pub fn get_object_size2(&self, object: ObjectId) -> Result<usize, HResult> {
+        let raw = self.at(4)?;
+        let mut size = 0;
+        // SAFETY: this `Info` is `Alive`, so its object is valid; the out-pointer is a live local.
+        HResult(unsafe { sys::ICorProfilerInfo4::GetObjectSize2(raw, object.0, &mut size) }).ok()?;
+        Ok(size)
+    }
+
     /// Forces a GC, and returns when it has ended. On a native thread only, which then counts as a runtime thread.
     pub fn force_gc(&self) -> Result<(), HResult> {
         // SAFETY: this `Info` is `Alive`, so its object is valid.

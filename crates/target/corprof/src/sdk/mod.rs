@@ -92,6 +92,7 @@
 //!
 //! # Rejected
 //! - A call for authors that requests the detach: [`Session::request_detach`] takes the session by value, and authors only borrow it.
+//!   Inside a callback, [`Runtime::detach`] leaves the request to the detach thread: .NET Core 3.1 refuses it in callbacks of a GC.
 //! - Reporting ProfilerDetachSucceeded to the author: the author's profiler is gone by then.
 //! - Sharing state between two runtimes: each has its own detach thread, callback guard and resource registry.
 //!

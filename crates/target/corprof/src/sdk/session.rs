@@ -119,6 +119,9 @@ impl<'rt> Runtime<'rt> {
     }
 
     /// Requests the detach: `run` sees it, and the profiler detaches when `run` returns.
+    ///
+    /// Any callback may call it, also those of a GC, in which the runtime itself may refuse the request (contract DET-19).
+    /// The detach then waits until that callback has returned.
     pub fn detach(&self) {
         self.common.change(|state| state.detaching = true);
     }

@@ -2,10 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use remora_sampler::WINDOW_WORDS;
-use remora_session::{
-    CodeBody, CodeKind, CpuTimes, FunctionFacts, ModuleFacts, Platform, Received, Runtime, Started, TypeFacts,
-};
-use remora_wire::{AgentError, AgentErrorCode, FromAgent, Message, Sampling, Task, ToAgent};
+use remora_session::{CodeBody, CodeKind, CpuTimes, FunctionFacts, ModuleFacts, Platform, Runtime, Started, TypeFacts};
+use remora_wire::{AgentError, AgentErrorCode, FromAgent, Message, Received, Sampling, Task, ToAgent};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -299,6 +297,7 @@ pub enum Question {
     Silence,
     Collect,
     KeepWatch(bool),
+    WatchExceptions(bool),
 }
 
 /// The runtime: functions 1, 2, ... at 0x1000, 0x2000, ...; each 0x100 bytes of code.
@@ -448,6 +447,10 @@ impl Runtime for Clr {
         self.asked(Question::KeepWatch(keeps))
     }
 
+    fn watch_exceptions(&self, watches: bool) -> Result<(), u32> {
+        self.asked(Question::WatchExceptions(watches))
+    }
+
     fn callbacks_arrive(&self) -> bool {
         self.questions.borrow_mut().push(Question::CallbacksArrive);
         self.callbacks_arrive
@@ -471,6 +474,14 @@ pub fn raw(thread: u32, flags: u8, addresses: &[u64], window: &[u64]) -> Vec<u64
     ];
     words.extend_from_slice(addresses);
     words.extend_from_slice(window);
+    words
+}
+
+/// A thrown exception of a class.
+pub fn thrown(thread: u32, class: u64, addresses: &[u64]) -> Vec<u64> {
+    let mut words = raw(thread, 0, addresses, &[]);
+    words[1] |= u64::from(u32::MAX) << 32;
+    words[3] = class;
     words
 }
 

@@ -158,12 +158,16 @@ fn a_hostile_debug_file_costs_no_more_than_any_other_file_and_waits_for_nobody()
     let folder = library_beside(&[("lib/native.so.dbg", damaged), ("symbols/native.debug", damaged)]);
     let sparse = File::create(folder.path().join("lib/native.debug")).expect("a file");
     sparse.set_len(LARGEST_FILE + 1).expect("room for nothing");
+    // One without the first bytes of such a file is not read at all.
+    sparse.write_all_at(b"\x7fELF", 0).expect("room for four bytes");
     let nowhere = folder.path().join("symbols/native.so.dbg");
     std::os::unix::fs::symlink("native.so.dbg", &nowhere).expect("a link to itself");
     let pipe = folder.path().join("symbols/native.so.debug");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
-    assert_eq!(hidden_name(&folder, &["symbols", "lib"]), (None, None));
+    let (name, note) = hidden_name(&folder, &["symbols", "lib"]);
+    assert_eq!(name, None);
+    assert!(note.is_some_and(|note| note.contains("native.so.dbg may not be opened")));
     let mut files = Files::of_ourselves();
     let line = format!("1000-9000 r-xp 00000000 08:01 7   {}/lib/native.so\n", folder.path().display());
     assert!(files.native(&parse_maps(line.as_bytes()).remove(0)).is_some());
@@ -173,22 +177,36 @@ fn a_hostile_debug_file_costs_no_more_than_any_other_file_and_waits_for_nobody()
 }
 
 #[test]
-fn a_pdb_is_found_in_a_directory_with_symbols_by_its_id() {
+fn a_pdb_is_found_in_a_directory_with_symbols_by_its_id_else_it_is_known_why_not() {
     let dll: &[u8] = include_bytes!("../../../../symbols/fixtures/toplevel.dll");
     let pdb: &[u8] = include_bytes!("../../../../symbols/fixtures/toplevel.pdb");
     let other: &[u8] = include_bytes!("../../../../symbols/fixtures/names.pdb");
     let id = ManagedImage::parse(dll).expect("a module").code_view().expect("a PDB").guid.to_string();
     let in_store = format!("symbols/toplevel.pdb/{}FFFFFFFF/toplevel.pdb", id.replace('-', ""));
-    let has_pdb = |extra: &[(&str, &[u8])]| {
+    let why_none = |extra: &[(&str, &[u8])]| {
         let folder = library_beside(&[&[("app/toplevel.dll", dll)], extra].concat());
         let mut files = Files::of_ourselves().with_symbols(vec![folder.path().join("symbols")]);
         let path = folder.path().join("app/toplevel.dll").into_os_string().into();
         let image = files.managed(&path, None).expect("a module");
-        (image.pdb().is_some(), files.notes_on_symbols().next().is_some())
+        let without_lines = files.without_lines();
+        assert_eq!(image.pdb().is_some(), without_lines.is_empty());
+        without_lines.first().map(|(assembly, why)| {
+            assert_eq!(assembly, "toplevel.dll");
+            *why
+        })
     };
-    assert_eq!(has_pdb(&[]), (false, false));
-    assert_eq!(has_pdb(&[(&in_store, pdb)]), (true, false));
-    assert_eq!(has_pdb(&[("symbols/toplevel.pdb", pdb)]), (true, false));
-    assert_eq!(has_pdb(&[("symbols/toplevel.pdb", other)]), (false, true));
-    assert_eq!(has_pdb(&[("symbols/toplevel.pdb", other), ("app/toplevel.pdb", pdb)]), (true, false));
+    assert_eq!(why_none(&[]), Some(NoSymbols::Missing));
+    assert_eq!(why_none(&[(&in_store, pdb)]), None);
+    assert_eq!(why_none(&[("symbols/toplevel.pdb", pdb)]), None);
+    assert_eq!(why_none(&[("symbols/toplevel.pdb", other)]), Some(NoSymbols::OtherBuild));
+    assert_eq!(why_none(&[("symbols/toplevel.pdb", other), ("app/toplevel.pdb", pdb)]), None);
+    let beside = |bytes: &[u8]| why_none(&[("app/toplevel.pdb", bytes)]);
+    assert_eq!(beside(&[]), Some(NoSymbols::Damaged), "empty");
+    assert_eq!(beside(&pdb[..pdb.len() / 2]), Some(NoSymbols::Damaged), "truncated");
+    assert_eq!(beside(b"Microsoft C/C++ MSF 7.00\r\n"), Some(NoSymbols::NotPortable));
+    let folder = library_beside(&[("app/toplevel.dll", dll), ("app/toplevel.pdb", pdb)]);
+    let mut files = Files::of_ourselves();
+    files.budget.left.set(dll.len() as u64);
+    files.managed(&folder.path().join("app/toplevel.dll").into_os_string().into(), None).expect("a module");
+    assert_eq!(files.without_lines(), [("toplevel.dll".to_owned(), NoSymbols::TooLarge)]);
 }

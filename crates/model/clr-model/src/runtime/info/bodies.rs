@@ -42,7 +42,7 @@ impl Server {
         // SAFETY: the API requires lists that are null or have the stated length.
         let methods = unsafe { methods(args.cFunctions, args.moduleIds, args.methodIds) };
         let (runtime, profiler) = self.both()?;
-        let codes = runtime.request_revert(&profiler, &methods).into_iter().map(|code| code.0);
+        let codes = runtime.request_revert(&profiler, &methods)?.into_iter().map(|code| code.0);
         let codes: Vec<sys::HRESULT> = codes.collect();
         // SAFETY: the API requires a list that is null or has a place for each method.
         unsafe { answer_list(&codes, args.cFunctions, null_mut(), args.status) }

@@ -9,6 +9,9 @@ use corprof::HResult;
 use remora_clr_abi::Slot;
 use remora_clr_abi::slot_lists::{NEEDS_TRIGGER, SYNCHRONOUS};
 
+/// Requests to change methods.
+const REJIT: [&str; 3] = ["RequestReJIT", "RequestReJITWithInliners", "RequestRevert"];
+
 impl Server {
     /// Whether the call is allowed here and now. Reports a call that is a fault in any case.
     pub(super) fn admit(&self, slot: Slot) -> Result<(), HResult> {
@@ -52,6 +55,12 @@ impl Server {
             }
             _ if mutation::is("DET-19/3") => Ok(()),
             _ if NEEDS_TRIGGER.contains(&slot.name) && !runtime.may_trigger(&profiler) => {
+                if REJIT.contains(&slot.name) && !mutation::is("RJT-01/9") {
+                    report(
+                        "RJT-01",
+                        "where the runtime refuses it (CORPROF_E_UNSUPPORTED_CALL_SEQUENCE), and changes no method",
+                    );
+                }
                 Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE)
             }
             _ if SYNCHRONOUS.contains(&slot.name) && !runtime.may_ask(&profiler) => {

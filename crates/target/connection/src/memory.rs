@@ -35,10 +35,15 @@ impl Mapping {
         })
     }
 
+    /// Maps the whole shared memory behind `descriptor`, for the same demands.
+    pub fn whole(descriptor: i32) -> Result<Mapping, i32> {
+        Mapping::shared(descriptor, size_of_sealed(descriptor, libc::F_SEAL_SHRINK)?)
+    }
+
     /// Maps the memory behind `descriptor` read-only: sealed against writes, at most `most` bytes.
     ///
     /// No page is read yet. Reading all of them takes milliseconds, and a child forked meanwhile would keep the mapping: see
-    /// [`ForkGuard::keep`](crate::fork_guard::ForkGuard::keep).
+    /// `ForkGuard::keep` of the agent.
     pub fn read_only(descriptor: i32, most: usize) -> Result<Mapping, i32> {
         let bytes = size_of_sealed(descriptor, libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE)?;
         if bytes == 0 || bytes > most {
@@ -67,7 +72,8 @@ impl Mapping {
     /// # Errors
     /// The system's error number.
     pub fn advise(&self, advice: i32) -> Result<(), i32> {
-        advise(self.address, self.bytes, advice)
+        // SAFETY: the mapping is this value's. The advice is about forks only.
+        unsafe { advise(self.address, self.bytes, advice) }
     }
 
     /// The mapping as words. The caller keeps it mapped.
@@ -109,12 +115,15 @@ impl Mapping {
     }
 }
 
-/// Gives the kernel advice on a mapping. The advice must not change its content.
+/// Gives the kernel advice on a mapping.
 ///
 /// # Errors
 /// The system's error number.
-pub fn advise(address: *mut libc::c_void, bytes: usize, advice: i32) -> Result<(), i32> {
-    // SAFETY: no advice given by this crate changes the memory of this process.
+///
+/// # Safety
+/// The advice does not change the content of memory that is in use.
+pub unsafe fn advise(address: *mut libc::c_void, bytes: usize, advice: i32) -> Result<(), i32> {
+    // SAFETY: the caller ensures that the memory keeps its content.
     if unsafe { libc::madvise(address, bytes, advice) } == 0 {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Thread-local storage without the C library: a table of this library has the data of each thread.
+//! Thread-local storage without the C library: a table of the library that contains this crate has the data of each thread.
 //!
 //! # Purpose
 //! The C library notes when a library with thread-local storage is loaded or unloaded. Every thread then updates a record at its next use
@@ -19,12 +19,14 @@
 //! Avoiding the parts of `std` with thread-locals: panics count themselves in one, and a panic must be caught.
 //! `pthread_getspecific`: it needs memory for each thread, which must be freed when the thread ends.
 
+mod backtrace;
+
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Words of a block, the same number as in `crates/remora/build.rs`. std's data of a thread takes five.
 const WORDS: usize = 8;
-/// Threads that may have a block. Each attach has three threads; a thread of the application has a block only if a callback panicked on it.
+/// Threads that may have a block. Each attach has up to three threads; a thread of the application has a block only if a callback panicked on it.
 const BLOCKS: usize = 256;
 
 /// The data of one thread.

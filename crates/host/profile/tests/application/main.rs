@@ -1,62 +1,15 @@
 //! Time by application method, on stacks like those of real programs.
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_profile::{
-    ApplicationRule, ApplicationTime, Entry, Finding, Frame, FrameIx, FrameKind, Meta, Profile, Sample, State, Thread,
-    ThreadIx, Wait,
-};
+use remora_profile::{ApplicationRule, Cost, Entry, Finding, Frame, FrameKind, State, Wait};
 
-const CORE: &str = "System.Private.CoreLib.dll";
+mod idle;
+mod made;
+mod waits;
+
+use made::{CORE, DISPATCH, Made};
+
 const KESTREL: &str = "Microsoft.AspNetCore.Server.Kestrel.Core.dll";
-
-struct Made {
-    profile: Profile,
-    thread: ThreadIx,
-}
-
-impl Made {
-    fn new() -> Made {
-        let mut profile = Profile::new(Meta::default());
-        let thread = profile.add_thread(Thread { id: 7, name: ".NET TP Worker".into() });
-        Made { profile, thread }
-    }
-
-    /// A frame: `name|module`, `name|module|line`, `[mark]`, or the name of a dynamic method. A module without `.dll` is native.
-    fn frame(&mut self, text: &str) -> FrameIx {
-        let mut parts = text.split('|');
-        let name = self.profile.string(parts.next().unwrap());
-        let module = parts.next();
-        let kind = match module {
-            None if text.starts_with("lambda_method") => FrameKind::Managed,
-            None => FrameKind::Synthetic,
-            Some(module) if module.ends_with(".dll") => FrameKind::Managed,
-            Some(_) => FrameKind::Native,
-        };
-        let module = module.map(|module| self.profile.string(module));
-        let line = parts.next().map(|line| line.parse().unwrap());
-        let file = line.map(|_| self.profile.string("Orders.cs"));
-        self.profile.frame(Frame { kind, name, module, file, line })
-    }
-
-    /// Adds a sample: frames from the root to the leaf.
-    fn sample(&mut self, weight: u64, state: State, frames: &[&str]) {
-        self.sample_at(0, weight, state, frames);
-    }
-
-    fn sample_at(&mut self, time: u64, weight: u64, state: State, frames: &[&str]) {
-        let frames: Vec<FrameIx> = frames.iter().map(|frame| self.frame(frame)).collect();
-        let stack = self.profile.stack_from_root(frames).unwrap();
-        self.profile.add_sample(Sample { time, thread: self.thread, stack, weight, state });
-    }
-
-    fn times(&self) -> ApplicationTime {
-        ApplicationTime::of(&self.profile, &ApplicationRule::default(), None)
-    }
-
-    fn name(&self, frame: FrameIx) -> &str {
-        self.profile.text(self.profile.frame_at(frame).name)
-    }
-}
 
 #[test]
 fn a_method_has_its_own_time_and_what_it_causes_up_to_the_next_application_method() {
@@ -149,6 +102,42 @@ fn entry_points_are_known_by_what_calls_the_outermost_application_method() {
 }
 
 #[test]
+fn a_stack_without_its_outer_frames_has_no_entry_point_unless_it_shows_where_the_thread_begins() {
+    let core = |name: &str| format!("{name}|{CORE}");
+    let kestrel = format!("Microsoft.AspNetCore.Server.Kestrel.Core.Internal.Http.HttpProtocol.Start()|{KESTREL}");
+    let start = core("System.Threading.Thread.StartCallback()");
+    let worker = core("System.Threading.PortableThreadPool.WorkerThread.WorkerThreadStart()");
+    let service = "Microsoft.Extensions.Hosting.BackgroundService.StartAsync()|Microsoft.Extensions.Hosting.dll";
+    let (outer, inner) = ("Shop.Work()|Shop.dll|3", "Shop.Price()|Shop.dll|5");
+    let main = "Shop.Main(string[])|Shop.dll|1";
+    for mark in ["[truncated]", "[incomplete stack]"] {
+        let cases: [(&[&str], Entry, &str); 7] = [
+            (&[mark, outer, inner], Entry::Unknown, mark),
+            (&[mark, "poll|libc.so.6", &core("System.Array.Sort()"), outer, inner], Entry::Unknown, mark),
+            // An application method between the requests of the framework may be missing.
+            (&[mark, &kestrel, outer, inner], Entry::Unknown, mark),
+            (&[mark, &worker, &kestrel, outer, inner], Entry::Request, "Shop.Work()"),
+            (&[mark, &start, outer, inner], Entry::Thread, "Shop.Work()"),
+            (&[mark, main, outer, inner], Entry::Thread, "Shop.Main(string[])"),
+            (&[mark, service, outer, inner], Entry::HostedService, "Shop.Work()"),
+        ];
+        for (stack, entry, outermost) in cases {
+            let mut made = Made::new();
+            made.sample(1, State::Running, stack);
+            let times = made.times();
+            let point = &times.entry_points[0];
+            assert_eq!((point.entry, made.name(point.frame)), (entry, outermost), "{stack:?}");
+            assert_eq!(made.name(times.methods[0].frame), "Shop.Price()", "the nearest method is known");
+        }
+    }
+    // Without an application method, the mark is not the work.
+    let mut made = Made::new();
+    made.sample(1, State::Running, &["[incomplete stack]", "libssl.so+0x1|libssl.so"]);
+    let times = made.times();
+    assert_eq!((times.entry_points.len(), made.name(times.outside[0].frame)), (0, "libssl.so+0x1"));
+}
+
+#[test]
 fn a_wait_is_what_the_application_asked_for_not_how_the_framework_waits() {
     let mut made = Made::new();
     let core = |name: &str| format!("{name}|{CORE}");
@@ -172,6 +161,8 @@ fn a_wait_is_what_the_application_asked_for_not_how_the_framework_waits() {
     made.sample(3, State::Blocked, &[&worker, &lifo, futex]);
     made.sample(2, State::Blocked, &["libcoreclr.so+0x2|libcoreclr.so", futex]);
     made.sample(1, State::Blocked, &[&worker, &lifo, ready[0], ready[1]]);
+    // The semaphore is inlined.
+    made.sample(1, State::Blocked, &[&worker, "[runtime]", ready[0], ready[1]]);
     // A thread that is ready to run is not idle.
     made.sample(1, State::Blocked, &["libcoreclr.so+0x2|libcoreclr.so", "[waiting for a CPU]"]);
     made.sample(100, State::Running, &["Shop.Get()|Shop.dll|5", &enter]);
@@ -186,15 +177,15 @@ fn a_wait_is_what_the_application_asked_for_not_how_the_framework_waits() {
         (Some(5), Wait::Lock, 8),
         (Some(6), Wait::Sleep, 7),
         (Some(7), Wait::Io, 6),
+        (None, Wait::IdlePool, 5),
         (Some(8), Wait::Cpu, 5),
-        (None, Wait::IdlePool, 4),
         (Some(9), Wait::Runtime, 4),
         (None, Wait::IdleRuntime, 2),
         (None, Wait::Cpu, 1),
     ];
     assert_eq!(rows, expected);
     let times = made.times();
-    assert_eq!((times.idle, times.idle_threads, times.busy()), (6, 1, 141));
+    assert_eq!((times.idle, times.idle_threads, times.busy()), (7, 1, 141));
 }
 
 #[test]
@@ -207,6 +198,15 @@ fn patterns_of_assemblies_replace_the_rule_and_dynamic_methods_belong_to_none() 
         "lambda_method3(Closure)",
     ];
     let frames = frames.map(|frame| made.frame(frame));
+    let generated =
+        ["lambda_method1|RefEmit_InMemoryManifestModule", "Proxies.Cart.Add()|RefEmit_InMemoryManifestModule"];
+    let generated = generated.map(|name| {
+        let (name, module) = name.split_once('|').unwrap();
+        let (name, module) = (made.profile.string(name), Some(made.profile.string(module)));
+        Frame { kind: FrameKind::Managed, name, module, file: None, line: None }
+    });
+    let rule = ApplicationRule::default();
+    assert_eq!(generated.map(|frame| rule.includes(&made.profile, &frame)), [false, true]);
     let includes = |patterns: &[&str]| {
         let rule = ApplicationRule { assemblies: patterns.iter().map(|&pattern| pattern.to_owned()).collect() };
         frames.map(|frame| rule.includes(&made.profile, made.profile.frame_at(frame)))
@@ -221,25 +221,6 @@ fn patterns_of_assemblies_replace_the_rule_and_dynamic_methods_belong_to_none() 
     let frame = made.frame(&format!("Shop.Main()|Shop.{}.dll", "n".repeat(300)));
     let rule = ApplicationRule { assemblies: vec!["Shop.*".to_owned()] };
     assert!(!rule.includes(&made.profile, made.profile.frame_at(frame)), "no file has such a name");
-}
-
-const DISPATCH: &str = "System.Threading.ThreadPoolWorkQueue.Dispatch()|System.Private.CoreLib.dll";
-
-impl Made {
-    /// Another thread of the pool: all following samples are its.
-    fn another(&mut self, id: u32) {
-        self.thread = self.profile.add_thread(Thread { id, name: ".NET TP Worker".into() });
-    }
-
-    /// The problems: code, method, threads, extent in percent.
-    fn problems(&self) -> Vec<(&'static str, &str, usize, u64)> {
-        let found = Finding::all(&self.profile, &self.times());
-        let row = |finding: Finding| {
-            let method = finding.frame.map(|frame| self.name(frame)).unwrap_or_default();
-            (finding.problem.code(), method, finding.threads, (finding.extent * 100.0).round() as u64)
-        };
-        found.into_iter().map(row).collect()
-    }
 }
 
 #[test]
@@ -311,10 +292,18 @@ fn tasks_and_locks_that_pool_threads_wait_for_are_known_problems_from_a_part_of_
 #[test]
 fn threads_that_spin_are_a_known_problem_in_the_application_and_in_the_idle_pool() {
     let wait = format!("System.Threading.SpinWait.SpinOnce(int)|{CORE}");
+    let yields = format!("System.Threading.Thread.Yield()|{CORE}");
+    let sleeps = format!("System.Threading.Thread.Sleep(int)|{CORE}");
+    let awaits = format!(
+        "System.Runtime.CompilerServices.YieldAwaitable.YieldAwaiter.IStateMachineBoxAwareAwaiter.AwaitUnsafeOnCompleted(IAsyncStateMachineBox)|{CORE}"
+    );
     let worker = format!("System.Threading.PortableThreadPool.WorkerThread.WorkerThreadStart()|{CORE}");
     let of_the_runtime = ["libcoreclr.so+0x1|libcoreclr.so", "sched_yield|libc.so.6"];
-    let stacks: [(&[&str], Option<&str>); 3] = [
+    let stacks: [(&[&str], Option<&str>); 6] = [
         (&["Shop.Poll()|Shop.dll|3", &wait], Some("Shop.Poll()")),
+        (&["Shop.Poll()|Shop.dll|3", &yields, "[runtime]"], Some("Shop.Poll()")),
+        (&["Shop.Poll()|Shop.dll|3", &sleeps, "[runtime]", "sched_yield|libc.so.6"], Some("Shop.Poll()")),
+        (&["Shop.Poll()|Shop.dll|3", &awaits], Some("Shop.Poll()")),
         (&[&worker, "sched_yield|libc.so.6"], Some("")),
         // A GC thread, for one: nobody knows why it spins.
         (&of_the_runtime, None),
@@ -341,7 +330,8 @@ fn cpu_time_that_goes_to_exceptions_or_collections_is_a_known_problem() {
         (&["Shop.Parse()|Shop.dll|3", &throws, "libcoreclr.so+0x1|libcoreclr.so"], "exceptions", "Shop.Parse()"),
         (&["Shop.Parse()|Shop.dll|3", "_Unwind_RaiseException|libgcc_s.so.1"], "exceptions", "Shop.Parse()"),
         (&["Shop.Add()|Shop.dll|5", &allocates, "[GC]"], "garbage-collection", "Shop.Add()"),
-        (&["clone3|libc.so.6", "[GC]"], "garbage-collection", ""),
+        // Threads of the GC collect, and the stacks of others show who allocates.
+        (&["clone3|libc.so.6", "[GC]"], "garbage-collection", "Shop.Other()"),
     ];
     for (stack, problem, method) in stacks {
         let mut made = Made::new();
@@ -356,15 +346,182 @@ fn cpu_time_that_goes_to_exceptions_or_collections_is_a_known_problem() {
 }
 
 #[test]
-fn threads_that_are_ready_to_run_and_get_no_cpu_are_a_known_problem() {
+fn threads_that_are_ready_to_run_and_get_no_cpu_are_a_known_problem_if_half_a_thread_lacks_one() {
     let mut made = Made::new();
-    made.profile.meta.duration = 100;
+    made.profile.meta.duration = 60;
     made.sample(70, State::Running, &["Shop.Work()|Shop.dll|4"]);
     made.sample(30, State::Blocked, &["Shop.Work()|Shop.dll|4", "[waiting for a CPU]"]);
-    assert_eq!(made.problems(), [("cpu-shortage", "", 1, 30)]);
+    assert_eq!(made.problems(), [("cpu-shortage", "Shop.Work()", 1, 30)]);
+    // A service that is nearly idle loses little.
+    made.profile.meta.duration = 61;
+    assert_eq!(made.problems(), []);
+    made.profile.meta.duration = 60;
     // Threads that hardly run lose little.
     made.sample(200, State::Blocked, &["Shop.Ask()|Shop.dll|6", &format!("System.IO.Stream.Read()|{CORE}")]);
-    assert_eq!(made.problems(), [("cpu-shortage", "", 1, 30)]);
+    assert_eq!(made.problems(), [("cpu-shortage", "Shop.Work()", 1, 30)]);
     made.sample(1, State::Blocked, &["Shop.Ask()|Shop.dll|6", &format!("System.IO.Stream.Read()|{CORE}")]);
     assert_eq!(made.problems(), []);
+}
+
+/// The frames of a parallel loop whose body the JIT inlined into the framework.
+fn parallel(made: &mut Made, weight: u64, state: State, below: &[&str]) {
+    let core = |name: &str| format!("{name}|{CORE}");
+    let frames = [
+        "clone3|libc.so.6".to_owned(),
+        "[thread start]".to_owned(),
+        core("System.Threading.PortableThreadPool.WorkerThread.WorkerThreadStart()"),
+        DISPATCH.to_owned(),
+        core("System.Threading.Tasks.Task.ExecuteWithThreadLocal(ref Task, Thread)"),
+        core("System.Threading.ExecutionContext.RunFromThreadPoolDispatchLoop(Thread, ExecutionContext)"),
+        core("System.Threading.Tasks.TaskReplicator.Replica.Execute()"),
+        core("System.Threading.Tasks.Parallel.ForWorker<TLocal, int>.lambda#1(ref RangeWorker, long, out bool)"),
+    ];
+    let frames: Vec<&str> = frames.iter().map(String::as_str).chain(below.iter().copied()).collect();
+    made.sample(weight, state, &frames);
+}
+
+#[test]
+fn a_wait_for_a_lock_is_never_idle_and_a_convoy_needs_no_application_method() {
+    const BODY: &str =
+        "System.Threading.Tasks.Parallel.ForWorker<TLocal, int>.lambda#1(ref RangeWorker, long, out bool)";
+    let core = |name: &str| format!("{name}|{CORE}");
+    let enter = core("System.Threading.Monitor.Enter_Slowpath(object)");
+    let dictionary =
+        core("System.Collections.Concurrent.ConcurrentDictionary<TKey, decimal>.AddOrUpdate(TKey, decimal)");
+    let futex = "__futex_abstimed_wait_common|libc.so.6";
+    let mut made = Made::new();
+    made.profile.meta.duration = 100;
+    for id in [1, 2] {
+        made.another(id);
+        parallel(&mut made, 60, State::Blocked, &[&enter, "[lock wait]", futex]);
+        parallel(&mut made, 5, State::Blocked, &[&dictionary, &enter, "[lock wait]", futex]);
+        parallel(&mut made, 10, State::Blocked, &["[waiting for a CPU]"]);
+        parallel(
+            &mut made,
+            20,
+            State::Running,
+            &[&core("System.SpanHelpers.SequenceEqual(ref byte, ref byte, nuint)")],
+        );
+        parallel(&mut made, 5, State::Blocked, &[futex]);
+    }
+    // The same lock, on the thread that started the loop: neither its wait for the others nor that for the task counts.
+    made.another(3);
+    let begin =
+        ["Shop.Main()|Shop.dll|2".to_owned(), core("System.Threading.Tasks.Parallel.ForWorker<TLocal, int>(int)")];
+    let inner = [
+        core("System.Threading.Tasks.Task.InternalRunSynchronously(TaskScheduler, bool)"),
+        core("System.Threading.Tasks.Task.ExecuteWithThreadLocal(ref Task, Thread)"),
+        core("System.Threading.Tasks.TaskReplicator.Replica.Execute()"),
+        core(BODY),
+    ];
+    let frames: Vec<&str> =
+        begin.iter().chain(&inner).map(String::as_str).chain([&enter[..], "[lock wait]", futex]).collect();
+    made.sample(40, State::Blocked, &frames);
+    let times = made.times();
+    let rows: Vec<_> = times
+        .blocked
+        .iter()
+        .map(|row| {
+            (row.frame.map(|at| made.name(at)), row.via.map(|at| made.name(at)), row.wait, row.is_idle, row.weight)
+        })
+        .collect();
+    let expected = [
+        (None, Some(BODY), Wait::Lock, false, 130),
+        (Some("Shop.Main()"), None, Wait::Lock, false, 40),
+        (None, Some(BODY), Wait::Cpu, false, 20),
+        (None, None, Wait::IdleRuntime, true, 10),
+    ];
+    assert_eq!(rows, expected);
+    assert_eq!((times.idle, times.busy()), (10, 230));
+    let outside: Vec<_> = times.outside.iter().map(|callee| (made.name(callee.frame), callee.weight)).collect();
+    assert_eq!(outside, [(BODY, 190)], "the same work, whatever it calls");
+    let blocked: u64 = times.blocked.iter().map(|row| row.weight).sum();
+    assert_eq!(blocked + times.running, made.profile.total_weight());
+    assert_eq!(made.problems(), [("lock-convoy", "", 3, 170)]);
+    let finding = &Finding::all(&made.profile, &times)[0];
+    assert_eq!(finding.callee.map(|frame| made.name(frame)), Some(BODY));
+}
+
+#[test]
+fn the_main_thread_that_waits_for_the_end_of_the_program_is_idle() {
+    let core = |name: &str| format!("{name}|{CORE}");
+    let run = "Microsoft.Extensions.Hosting.HostingAbstractionsHostExtensions.Run(IHost)|Microsoft.Extensions.Hosting.Abstractions.dll";
+    let awaiter = core("System.Runtime.CompilerServices.TaskAwaiter.HandleNonSuccessAndDebuggerNotification(Task)");
+    let task = core("System.Threading.Tasks.Task.InternalWaitCore(int, CancellationToken)");
+    let start = "Microsoft.Extensions.Hosting.Internal.Host.StartAsync()|Microsoft.Extensions.Hosting.dll";
+    let main = "Program.Main(string[])|Shop.dll|7";
+    // The compiler makes this one for an async `Main`: it has no line, and other methods of the assembly have some.
+    let made_by_compiler = "Program.Main(string[])|Shop.dll";
+    let other = "Shop.Load()|Shop.dll|9";
+    let cases: [(&[&str], bool); 8] = [
+        (&[main, run, &awaiter, &task, "futex|libc.so.6"], true),
+        (&[made_by_compiler, &awaiter, &task, "futex|libc.so.6"], true),
+        (&["Program.Main()|Shop.dll", &task], true),
+        // What the host starts waits, too.
+        (&[main, run, start, &task], false),
+        (&[main, run, start, other, &task], false),
+        (&[main, &awaiter, &task], false),
+        (&["Shop.Load()|Shop.dll", &task], false),
+        // An idle program has no other method on any stack, and a program without a PDB no lines.
+        (&["Program.Main(string[])|Bare.dll", &task], true),
+    ];
+    for (stack, is_idle) in cases {
+        let mut made = Made::new();
+        made.sample(1, State::Running, &[other]);
+        made.sample(8, State::Blocked, stack);
+        made.sample(2, State::Running, stack);
+        let times = made.times();
+        let idle = if is_idle { 8 } else { 0 };
+        assert_eq!((times.idle, times.busy()), (idle, 11 - idle), "{stack:?}");
+        let entries: u64 = times.entry_points.iter().map(|point| point.weight).sum();
+        assert_eq!(entries, 11 - idle, "{stack:?}");
+        let row = &times.blocked[0];
+        assert_eq!((row.frame.is_none(), row.wait == Wait::IdleMain), (is_idle, is_idle), "{stack:?}");
+    }
+}
+
+#[test]
+fn one_call_that_compiles_methods_again_and_again_is_a_known_problem() {
+    let regex = "System.Text.RegularExpressions.Regex.IsMatch(string)|System.Text.RegularExpressions.dll";
+    let made = |late: u64, of_others: u64| {
+        let mut made = Made::new();
+        made.profile.meta.duration = 100;
+        made.sample_at(10, 10, State::Running, &["Shop.Find()|Shop.dll|3", regex, "[JIT]"]);
+        made.sample_at(90, late, State::Running, &["Shop.Find()|Shop.dll|3", regex, "[JIT]"]);
+        made.sample_at(90, 2, State::Running, &["Shop.Find()|Shop.dll|3", regex]);
+        made.sample_at(90, of_others, State::Running, &["clone3|libc.so.6", "[JIT]"]);
+        made.sample_at(90, 50, State::Running, &["Shop.Work()|Shop.dll|4"]);
+        made
+    };
+    let steady = made(10, 20);
+    assert_eq!(steady.problems(), [("jit", "Shop.Find()", 0, 43)]);
+    let finding = &Finding::all(&steady.profile, &steady.times())[0];
+    assert_eq!(
+        finding.callee.map(|frame| steady.name(frame)),
+        Some("System.Text.RegularExpressions.Regex.IsMatch(string)")
+    );
+    let times = steady.times();
+    let find = times.methods.iter().find(|method| steady.name(method.frame) == "Shop.Find()").unwrap();
+    assert_eq!((find.callees[0].weight, find.callees[0].cost), (22, Some((Cost::Jit, 20))));
+    assert_eq!(made(4, 14).problems(), [], "a program that starts compiles less and less");
+    assert_eq!(made(10, 21).problems(), [], "many methods compile, or the background does");
+}
+
+#[test]
+fn without_a_stack_that_collects_the_method_with_most_time_in_the_runtime_allocates() {
+    let mut made = Made::new();
+    made.profile.meta.duration = 100;
+    made.sample(50, State::Running, &["clone3|libc.so.6", "[GC]"]);
+    made.sample(4, State::Running, &["Shop.Keep()|Shop.dll|3", "[runtime]", "memset|libc.so.6"]);
+    made.sample(46, State::Running, &["Shop.Work()|Shop.dll|4"]);
+    assert_eq!(made.problems(), [("garbage-collection", "", 0, 50)]);
+    made.sample(1, State::Running, &["Shop.Keep()|Shop.dll|3", "[runtime]", "memset|libc.so.6"]);
+    assert_eq!(made.problems(), [("garbage-collection", "Shop.Keep()", 0, 50)]);
+    let frame = made.profile.frame_at(Finding::all(&made.profile, &made.times())[0].frame.unwrap());
+    assert_eq!(frame.line, Some(3));
+    made.sample(1, State::Running, &["Shop.Keep()|Shop.dll|3", "[runtime]", "memset|libc.so.6"]);
+    made.sample(5, State::Running, &["Shop.Text()|Shop.dll|9", "[allocation]", "[GC]"]);
+    assert_eq!(made.problems(), [("garbage-collection", "Shop.Keep()", 0, 51)], "less than a tenth of the GC");
+    made.sample(2, State::Running, &["Shop.Text()|Shop.dll|9", "[allocation]"]);
+    assert_eq!(made.problems(), [("garbage-collection", "Shop.Text()", 0, 50)]);
 }

@@ -1,7 +1,6 @@
-//! The agent's end of the control channel: a Unix socket to the recorder.
+//! The target's end of the control channel: a Unix socket to the recorder.
 
-use remora_session::Received;
-use remora_wire::{AgentError, Frame, FromAgent, ToAgent};
+use remora_wire::{AgentError, Frame, FromAgent, Received, ToAgent};
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -19,21 +18,12 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Connects, and checks that the recorder may command us: root, or this process's user.
+    /// Connects as [`connect`] does, and never waits for data.
     ///
     /// # Errors
-    /// A system error; `EACCES` if the socket belongs to somebody else.
+    /// As there.
     pub fn connect(path: &str) -> Result<Channel, AgentError> {
-        let stream = UnixStream::connect(path)?;
-        let owner = peer(&stream)?;
-        // SAFETY: takes no arguments.
-        let own = unsafe { libc::geteuid() };
-        // Inside a user namespace, root from outside shows as the overflow user. Elsewhere that is an ordinary user.
-        const OVERFLOW_USER: u32 = 65534;
-        let is_root_from_outside = || owner == OVERFLOW_USER && !is_whole(&read_map());
-        if owner != 0 && owner != own && !is_root_from_outside() {
-            return Err(AgentError::system(libc::EACCES));
-        }
+        let stream = connect(path)?;
         stream.set_nonblocking(true)?;
         Ok(Channel { stream, frame: Frame::default(), hung_up: false, received: None })
     }
@@ -134,6 +124,24 @@ impl Drop for Channel {
     }
 }
 
+/// Connects, and checks that the recorder may command us: root, or this process's user.
+///
+/// # Errors
+/// A system error; `EACCES` if the socket belongs to somebody else.
+pub fn connect(path: &str) -> Result<UnixStream, AgentError> {
+    let stream = UnixStream::connect(path)?;
+    let owner = peer(&stream)?;
+    // SAFETY: takes no arguments.
+    let own = unsafe { libc::geteuid() };
+    // Inside a user namespace, root from outside shows as the overflow user. Elsewhere that is an ordinary user.
+    const OVERFLOW_USER: u32 = 65534;
+    let is_root_from_outside = || owner == OVERFLOW_USER && !is_whole(&read_map());
+    if owner != 0 && owner != own && !is_root_from_outside() {
+        return Err(AgentError::system(libc::EACCES));
+    }
+    Ok(stream)
+}
+
 /// The user ids of this user namespace, and those outside that they stand for. Empty if unreadable.
 fn read_map() -> String {
     std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default()
@@ -160,8 +168,8 @@ fn peer(stream: &UnixStream) -> Result<u32, AgentError> {
     if answer == 0 { Ok(credentials.uid) } else { Err(std::io::Error::last_os_error().into()) }
 }
 
-/// One `recvmsg` with room for one descriptor, which arrives closed-on-exec.
-fn receive_with_descriptor(socket: i32, bytes: &mut [u8]) -> (isize, Option<OwnedFd>) {
+/// One `recvmsg` that does not wait, with room for one descriptor, which arrives closed-on-exec. Returns what `recvmsg` returns.
+pub fn receive_with_descriptor(socket: i32, bytes: &mut [u8]) -> (isize, Option<OwnedFd>) {
     #[repr(align(8))]
     struct Control([u8; 64]);
     let mut control = Control([0; 64]);

@@ -1,7 +1,7 @@
 //! No backtraces: their code would be a third of the library.
 //!
 //! The standard library's own panic hook prints a backtrace. For it, the library would contain a reader of debug information, of compressed
-//! sections and of mangled names: 180 KiB. The agent replaces that hook before anything can panic (`host.rs`), so this code never runs.
+//! sections and of mangled names: 180 KiB. The libraries replace that hook before anything can panic, so this code never runs.
 //! The hook reaches the reader only through `_Unwind_Backtrace`, which calls a function for each frame. This file defines that name, and
 //! calls nothing. The link-time optimisation sees that and drops the reader. Panics unwind by other functions, which stay those of the C++
 //! runtime.

@@ -1,0 +1,71 @@
+//! A recorded call in words.
+
+use remora_calls::{arguments, described, result};
+use remora_collector::{MethodTrace, TracedMethod};
+use remora_wire::method_trace::TraceRecord;
+use serde_json::{Value, json};
+
+/// Callers shown of a call.
+const CALLERS: usize = 4;
+
+/// Methods by which .NET continues asynchronous ones: between callers they say nothing.
+const PLUMBING: [&str; 3] = [
+    "System.Runtime.CompilerServices.Async",
+    "System.Threading.ExecutionContext.",
+    "System.Threading.Tasks.AwaitTaskContinuation.",
+];
+
+/// `Shop.Orders.Pay(17, "cash") = true`.
+pub(super) fn shown(trace: &MethodTrace, record: &TraceRecord, with_values: bool) -> String {
+    let method = trace.methods().get(&record.method);
+    let name = method.map_or_else(|| format!("method {}", record.method), name);
+    if !with_values {
+        return name;
+    }
+    let parameters = method.map(|method| method.parameters.as_slice()).unwrap_or_default();
+    described(&name, &record.values, parameters)
+}
+
+/// A method's name; that of steps says so.
+pub(super) fn name(method: &TracedMethod) -> String {
+    if method.steps_of.is_some() { format!("{} (steps)", method.name) } else { method.name.clone() }
+}
+
+/// The callers, innermost first.
+pub(super) fn callers(trace: &MethodTrace, record: &TraceRecord) -> Vec<String> {
+    let name = |function: &u64| trace.name(*function).map_or_else(|| "?".to_owned(), str::to_owned);
+    let stack: Vec<String> = record.stack.iter().map(name).collect();
+    // The first step of an asynchronous method runs below the method itself, and the runtime's builder is between them.
+    let method = trace.methods().get(&record.method).filter(|method| method.is_async);
+    let own = method.and_then(|method| stack.iter().position(|name| *name == method.name)).unwrap_or(0);
+    stack.into_iter().skip(own + 1).collect()
+}
+
+/// The nearest callers on a line.
+pub(super) fn nearest(trace: &MethodTrace, record: &TraceRecord) -> Option<String> {
+    let callers = callers(trace, record);
+    let is_of_the_application = |name: &&String| !PLUMBING.iter().any(|start| name.starts_with(start));
+    let callers: Vec<String> = callers.iter().filter(is_of_the_application).take(CALLERS).cloned().collect();
+    let shown = callers.join(" < ");
+    (!shown.is_empty()).then_some(shown)
+}
+
+/// A call as JSON.
+pub(super) fn as_json(trace: &MethodTrace, record: &TraceRecord) -> Value {
+    let method = trace.methods().get(&record.method);
+    let parameters = method.map(|method| method.parameters.as_slice()).unwrap_or_default();
+    let mut call = json!({
+        "method": method.map(|method| method.name.as_str()),
+        "thread": record.thread,
+        "begin_nanoseconds": record.begin,
+        "duration_nanoseconds": record.duration,
+        "exception": record.is_thrown,
+        "callers": callers(trace, record),
+        "arguments": arguments(&record.values, parameters),
+    });
+    // Left out if it was not recorded; null is a null string.
+    if let (Some(result), Some(call)) = (result(&record.values), call.as_object_mut()) {
+        call.insert("result".to_owned(), result);
+    }
+    call
+}

@@ -1,0 +1,543 @@
+//! A module's metadata: the parts that a search and a rewrite need beyond those of `corprof`.
+
+use corprof::buffer::{text_of, units_of};
+use corprof::{Alive, Attached, Guid, HResult, Info, Loading, ModuleId, sys};
+use std::ffi::c_void;
+use std::ptr::{NonNull, null, null_mut};
+
+/// `IMetaDataEmit`: cor.h of dotnet/runtime.
+const IID_EMIT: Guid = Guid::from_u128(0xBA3F_EE4C_ECB9_4E41_83B7_183F_A41C_D859);
+/// Slots of its functions.
+const DEFINE_TYPE_REF_BY_NAME: usize = 12;
+const DEFINE_MEMBER_REF: usize = 14;
+const GET_TOKEN_FROM_SIG: usize = 23;
+const GET_TOKEN_FROM_TYPE_SPEC: usize = 26;
+/// Types or methods fetched at a time.
+const BLOCK: usize = 64;
+/// Types inside types, deeper than any compiler writes.
+const DEEPEST: usize = 16;
+/// Longest name that is read, UTF-16 units.
+const LONGEST_NAME: usize = 1024;
+
+/// A method's row.
+#[derive(Debug, Clone)]
+pub(crate) struct Method {
+    pub(crate) token: u32,
+    pub(crate) class: u32,
+    pub(crate) name: String,
+    pub(crate) attributes: u32,
+    pub(crate) signature: Vec<u8>,
+    pub(crate) implementation: u32,
+}
+
+/// Open metadata of a module.
+pub(crate) struct Metadata {
+    raw: NonNull<sys::IMetaDataImport>,
+}
+
+impl Drop for Metadata {
+    fn drop(&mut self) {
+        // SAFETY: releases the one reference that the runtime handed over.
+        unsafe { sys::IUnknown::Release(self.raw.as_ptr().cast()) };
+    }
+}
+
+fn open<L: Loading>(
+    info: &Info<L, Alive>,
+    module: ModuleId,
+    flags: u32,
+    iid: &Guid,
+) -> Result<NonNull<c_void>, HResult> {
+    let mut made = null_mut();
+    // SAFETY: the object is valid; the identifier and the out-pointer are live.
+    HResult(unsafe { sys::ICorProfilerInfo::GetModuleMetaData(info.as_raw(), module.0, flags, iid, &mut made) })
+        .ok()?;
+    NonNull::new(made.cast()).ok_or(HResult::E_NOINTERFACE)
+}
+
+impl Metadata {
+    /// Opens the metadata of a module.
+    pub(crate) fn of<L: Loading>(info: &Info<L, Alive>, module: ModuleId) -> Result<Metadata, HResult> {
+        Ok(Metadata { raw: open(info, module, sys::ofRead, &sys::IID_IMetaDataImport2)?.cast() })
+    }
+
+    fn raw(&self) -> *mut sys::IMetaDataImport {
+        self.raw.as_ptr()
+    }
+
+    /// All type definitions, `<Module>` included.
+    pub(crate) fn types(&self) -> Vec<u32> {
+        // The module's own type, which is not enumerated, has global methods.
+        let mut types = vec![0x0200_0001];
+        self.enumerate(&mut types, |cursor, block, fetched| {
+            // SAFETY: this value keeps the object alive; the block has room for its length.
+            unsafe { sys::IMetaDataImport::EnumTypeDefs(self.raw(), cursor, block, BLOCK as u32, fetched) }
+        });
+        types
+    }
+
+    /// The methods of a type.
+    pub(crate) fn methods(&self, class: u32) -> Vec<u32> {
+        let mut methods = Vec::new();
+        self.enumerate(&mut methods, |cursor, block, fetched| {
+            // SAFETY: this value keeps the object alive; the block has room for its length.
+            unsafe { sys::IMetaDataImport::EnumMethods(self.raw(), cursor, class, block, BLOCK as u32, fetched) }
+        });
+        methods
+    }
+
+    fn enumerate(&self, into: &mut Vec<u32>, next: impl Fn(*mut *mut c_void, *mut u32, *mut u32) -> i32) {
+        let mut cursor = null_mut();
+        loop {
+            let (mut block, mut fetched) = ([0_u32; BLOCK], 0);
+            let answer = HResult(next(&mut cursor, block.as_mut_ptr(), &mut fetched));
+            into.extend_from_slice(&block[..(fetched as usize).min(BLOCK)]);
+            if !answer.is_success() || fetched == 0 {
+                break;
+            }
+        }
+        if !cursor.is_null() {
+            // SAFETY: this value keeps the object alive; the cursor is not used again.
+            unsafe { sys::IMetaDataImport::CloseEnum(self.raw(), cursor) };
+        }
+    }
+
+    /// A method's row.
+    pub(crate) fn method(&self, method: u32) -> Result<Method, HResult> {
+        let (mut class, mut attributes, mut length) = (0, 0, 0);
+        let (mut signature, mut bytes, mut address, mut implementation) = (null(), 0, 0, 0);
+        let mut name = [0_u16; LONGEST_NAME];
+        // SAFETY: this value keeps the object alive; the out-pointers are live, and the buffer has room for its length.
+        HResult(unsafe {
+            sys::IMetaDataImport::GetMethodProps(
+                self.raw(),
+                method,
+                &mut class,
+                name.as_mut_ptr(),
+                LONGEST_NAME as u32,
+                &mut length,
+                &mut attributes,
+                &mut signature,
+                &mut bytes,
+                &mut address,
+                &mut implementation,
+            )
+        })
+        .ok()?;
+        // SAFETY: the runtime's own copy, valid while the metadata is open.
+        let signature = unsafe { copied(signature, bytes) };
+        let name = text_of(&name[..(length as usize).min(LONGEST_NAME)]);
+        Ok(Method { token: method, class, name, attributes, signature, implementation })
+    }
+
+    /// A type's own name, with its namespace, and its base type.
+    fn type_row(&self, class: u32) -> Option<(String, u32)> {
+        let (mut length, mut flags, mut extends) = (0, 0, 0);
+        let mut name = [0_u16; LONGEST_NAME];
+        // SAFETY: this value keeps the object alive; the out-pointers are live, and the buffer has room for its length.
+        let answer = HResult(unsafe {
+            sys::IMetaDataImport::GetTypeDefProps(
+                self.raw(),
+                class,
+                name.as_mut_ptr(),
+                LONGEST_NAME as u32,
+                &mut length,
+                &mut flags,
+                &mut extends,
+            )
+        });
+        answer.is_success().then(|| (text_of(&name[..(length as usize).min(LONGEST_NAME)]), extends))
+    }
+
+    /// A type's full name in the form `Namespace.Outer+Inner`, with the numbers of type parameters.
+    pub(crate) fn metadata_name(&self, class: u32) -> Option<String> {
+        let (mut name, _) = self.type_row(class)?;
+        let mut inner = class;
+        for _ in 0..DEEPEST {
+            let mut outer = 0;
+            // SAFETY: this value keeps the object alive; the out-pointer is live.
+            let answer = HResult(unsafe { sys::IMetaDataImport::GetNestedClassProps(self.raw(), inner, &mut outer) });
+            if !answer.is_success() || outer & 0x00FF_FFFF == 0 {
+                break;
+            }
+            name = format!("{}+{name}", self.type_row(outer)?.0);
+            inner = outer;
+        }
+        Some(name)
+    }
+
+    /// A type's full name, as shown: without the numbers of type parameters.
+    pub(crate) fn type_name(&self, class: u32) -> Option<String> {
+        self.metadata_name(class).map(|name| without_arity(&name))
+    }
+
+    /// A method's full name.
+    pub(crate) fn full_name(&self, method: u32) -> Option<String> {
+        let row = self.method(method).ok()?;
+        Some(format!("{}.{}", self.type_name(row.class)?, row.name))
+    }
+
+    /// The signature of locals with this token; empty for none.
+    pub(crate) fn signature(&self, token: u32) -> Result<Vec<u8>, HResult> {
+        if token & 0x00FF_FFFF == 0 {
+            return Ok(Vec::new());
+        }
+        let (mut signature, mut bytes) = (null(), 0);
+        // SAFETY: this value keeps the object alive; the out-pointers are live.
+        HResult(unsafe { sys::IMetaDataImport::GetSigFromToken(self.raw(), token, &mut signature, &mut bytes) })
+            .ok()?;
+        // SAFETY: the runtime's own copy, valid while the metadata is open.
+        Ok(unsafe { copied(signature, bytes) })
+    }
+
+    /// The value of an attribute.
+    pub(crate) fn attribute(&self, owner: u32, name: &str) -> Option<Vec<u8>> {
+        let (name, mut data, mut bytes) = (units_of(name), null(), 0);
+        // SAFETY: this value keeps the object alive; the name ends with a zero, and the out-pointers are live.
+        let answer = HResult(unsafe {
+            sys::IMetaDataImport::GetCustomAttributeByName(self.raw(), owner, name.as_ptr(), &mut data, &mut bytes)
+        });
+        // SAFETY: the runtime's own copy, valid while the metadata is open.
+        (answer == HResult::S_OK).then(|| unsafe { copied(data.cast(), bytes) })
+    }
+
+    /// The name of a parameter, from 1.
+    pub(crate) fn parameter(&self, method: u32, number: u32) -> Option<String> {
+        let mut token = 0;
+        // SAFETY: this value keeps the object alive; the out-pointer is live.
+        let answer =
+            HResult(unsafe { sys::IMetaDataImport::GetParamForMethodIndex(self.raw(), method, number, &mut token) });
+        if answer != HResult::S_OK {
+            return None;
+        }
+        let mut name = [0_u16; LONGEST_NAME];
+        let mut length = 0;
+        // SAFETY: this value keeps the object alive. The buffer has room for its length, and null out-pointers are allowed.
+        let answer = HResult(unsafe {
+            sys::IMetaDataImport::GetParamProps(
+                self.raw(),
+                token,
+                null_mut(),
+                null_mut(),
+                name.as_mut_ptr(),
+                LONGEST_NAME as u32,
+                &mut length,
+                null_mut(),
+                null_mut(),
+                null_mut(),
+                null_mut(),
+            )
+        });
+        answer.is_success().then(|| text_of(&name[..(length as usize).min(LONGEST_NAME)]))
+    }
+
+    /// The type below an enum that this module defines: one byte of a signature.
+    pub(crate) fn enum_type(&self, class: u32) -> Option<u8> {
+        let (_, extends) = self.type_row(class)?;
+        if self.name_of(extends)? != "System.Enum" {
+            return None;
+        }
+        let (name, mut cursor, mut field, mut fetched) = (units_of("value__"), null_mut(), 0, 0);
+        // SAFETY: this value keeps the object alive; the name ends with a zero, and there is room for one field.
+        unsafe {
+            sys::IMetaDataImport::EnumFieldsWithName(
+                self.raw(),
+                &mut cursor,
+                class,
+                name.as_ptr(),
+                &mut field,
+                1,
+                &mut fetched,
+            );
+            sys::IMetaDataImport::CloseEnum(self.raw(), cursor);
+        }
+        let (mut signature, mut bytes) = (null(), 0);
+        // SAFETY: this value keeps the object alive; null out-pointers are allowed, the others are live.
+        let answer = HResult(unsafe {
+            sys::IMetaDataImport::GetFieldProps(
+                self.raw(),
+                field,
+                null_mut(),
+                null_mut(),
+                0,
+                null_mut(),
+                null_mut(),
+                &mut signature,
+                &mut bytes,
+                null_mut(),
+                null_mut(),
+                null_mut(),
+            )
+        });
+        if fetched != 1 || !answer.is_success() {
+            return None;
+        }
+        // SAFETY: the runtime's own copy, valid while the metadata is open.
+        match unsafe { copied(signature, bytes) }.as_slice() {
+            [6, element] => Some(*element),
+            _ => None,
+        }
+    }
+
+    /// The name of a type definition or reference.
+    pub(crate) fn name_of(&self, token: u32) -> Option<String> {
+        if token >> 24 == 2 {
+            return self.type_row(token).map(|(name, _)| name);
+        }
+        self.type_reference(token).map(|(name, _)| name)
+    }
+
+    /// The name of a type reference, and the token of the assembly, module or type that has the type.
+    pub(crate) fn type_reference(&self, token: u32) -> Option<(String, u32)> {
+        let (mut scope, mut length) = (0, 0);
+        let mut name = [0_u16; LONGEST_NAME];
+        // SAFETY: this value keeps the object alive; the out-pointers are live, and the buffer has room for its length.
+        let answer = HResult(unsafe {
+            sys::IMetaDataImport::GetTypeRefProps(
+                self.raw(),
+                token,
+                &mut scope,
+                name.as_mut_ptr(),
+                LONGEST_NAME as u32,
+                &mut length,
+            )
+        });
+        answer.is_success().then(|| (text_of(&name[..(length as usize).min(LONGEST_NAME)]), scope))
+    }
+
+    /// The name of a referenced member, and the token of its type.
+    fn member_reference(&self, token: u32) -> Option<(String, u32)> {
+        let (mut class, mut length, mut signature, mut bytes) = (0, 0, null(), 0);
+        let mut name = [0_u16; LONGEST_NAME];
+        // SAFETY: this value keeps the object alive; the out-pointers are live, and the buffer has room for its length.
+        let answer = HResult(unsafe {
+            sys::IMetaDataImport::GetMemberRefProps(
+                self.raw(),
+                token,
+                &mut class,
+                name.as_mut_ptr(),
+                LONGEST_NAME as u32,
+                &mut length,
+                &mut signature,
+                &mut bytes,
+            )
+        });
+        answer.is_success().then(|| (text_of(&name[..(length as usize).min(LONGEST_NAME)]), class))
+    }
+
+    /// The name of a field that this module defines, and the token of its type.
+    fn field(&self, token: u32) -> Option<(String, u32)> {
+        let (mut class, mut length) = (0, 0);
+        let mut name = [0_u16; LONGEST_NAME];
+        // SAFETY: this value keeps the object alive. The buffer has room for its length, and null out-pointers are allowed.
+        let answer = HResult(unsafe {
+            sys::IMetaDataImport::GetFieldProps(
+                self.raw(),
+                token,
+                &mut class,
+                name.as_mut_ptr(),
+                LONGEST_NAME as u32,
+                &mut length,
+                null_mut(),
+                null_mut(),
+                null_mut(),
+                null_mut(),
+                null_mut(),
+                null_mut(),
+            )
+        });
+        answer.is_success().then(|| (text_of(&name[..(length as usize).min(LONGEST_NAME)]), class))
+    }
+
+    /// The name of a field or method in IL, and the token of its type.
+    pub(crate) fn member(&self, token: u32) -> Option<(String, u32)> {
+        match token >> 24 {
+            0x04 => self.field(token),
+            0x06 => self.method(token).ok().map(|row| (row.name, row.class)),
+            0x0A => self.member_reference(token),
+            _ => None,
+        }
+    }
+
+    /// The signature of a type that a token stands for.
+    pub(crate) fn type_signature(&self, token: u32) -> Option<Vec<u8>> {
+        let (mut signature, mut bytes) = (null(), 0);
+        // SAFETY: this value keeps the object alive; the out-pointers are live.
+        let answer = HResult(unsafe {
+            sys::IMetaDataImport::GetTypeSpecFromToken(self.raw(), token, &mut signature, &mut bytes)
+        });
+        // SAFETY: the runtime's own copy, valid while the metadata is open.
+        answer.is_success().then(|| unsafe { copied(signature, bytes) })
+    }
+
+    /// The name of a referenced assembly.
+    pub(crate) fn assembly_reference(&self, token: u32) -> Option<String> {
+        let assemblies = self.assemblies()?;
+        let mut length = 0;
+        let mut name = [0_u16; LONGEST_NAME];
+        // SAFETY: `assemblies` keeps the object alive. The buffer has room for its length, and null out-pointers are allowed.
+        let answer = HResult(unsafe {
+            sys::IMetaDataAssemblyImport::GetAssemblyRefProps(
+                assemblies.as_ptr(),
+                token,
+                null_mut(),
+                null_mut(),
+                name.as_mut_ptr(),
+                LONGEST_NAME as u32,
+                &mut length,
+                null_mut(),
+                null_mut(),
+                null_mut(),
+                null_mut(),
+            )
+        });
+        // SAFETY: releases the one reference that `assemblies` handed over.
+        unsafe { sys::IUnknown::Release(assemblies.as_ptr().cast()) };
+        answer.is_success().then(|| text_of(&name[..(length as usize).min(LONGEST_NAME)]))
+    }
+
+    /// The same metadata by its other interface; the caller releases it.
+    fn assemblies(&self) -> Option<NonNull<sys::IMetaDataAssemblyImport>> {
+        let mut made = null_mut();
+        // SAFETY: this value keeps the object alive; the identifier and the out-pointer are live.
+        let answer = HResult(unsafe {
+            sys::IUnknown::QueryInterface(self.raw().cast(), &sys::IID_IMetaDataAssemblyImport, &mut made)
+        });
+        NonNull::new(made.cast()).filter(|_| answer.is_success())
+    }
+
+    /// Whether this module defines a type with a method of this name.
+    pub(crate) fn defines(&self, class: &str, method: &str) -> bool {
+        let (class, mut token) = (units_of(class), 0);
+        // SAFETY: this value keeps the object alive; the name ends with a zero, and the out-pointer is live.
+        let answer =
+            HResult(unsafe { sys::IMetaDataImport::FindTypeDefByName(self.raw(), class.as_ptr(), 0, &mut token) });
+        let is_it = |found: u32| self.method(found).is_ok_and(|row| row.name == method);
+        answer == HResult::S_OK && self.methods(token).into_iter().any(is_it)
+    }
+}
+
+/// `List`1` as `List`.
+fn without_arity(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    let mut rest = name.chars().peekable();
+    while let Some(character) = rest.next() {
+        if character == '`' && rest.peek().is_some_and(char::is_ascii_digit) {
+            while rest.next_if(char::is_ascii_digit).is_some() {}
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// Makes tokens in a module.
+pub(crate) struct Emitter {
+    raw: NonNull<c_void>,
+}
+
+impl Drop for Emitter {
+    fn drop(&mut self) {
+        // SAFETY: releases the one reference that the runtime handed over.
+        unsafe { sys::IUnknown::Release(self.raw.as_ptr().cast()) };
+    }
+}
+
+impl Emitter {
+    /// Opens the metadata of a module for additions. They stay: a few bytes for each signature.
+    pub(crate) fn of(info: &Info<Attached, Alive>, module: ModuleId) -> Result<Emitter, HResult> {
+        Ok(Emitter { raw: open(info, module, sys::ofRead | sys::ofWrite, &IID_EMIT)? })
+    }
+
+    /// The token of a signature; the same one for the same signature.
+    pub(crate) fn signature(&self, signature: &[u8]) -> Result<u32, HResult> {
+        self.of_bytes(GET_TOKEN_FROM_SIG, signature)
+    }
+
+    /// The token of a type by its signature; the same one for the same signature.
+    pub(crate) fn type_spec(&self, signature: &[u8]) -> Result<u32, HResult> {
+        self.of_bytes(GET_TOKEN_FROM_TYPE_SPEC, signature)
+    }
+
+    fn of_bytes(&self, slot: usize, bytes: &[u8]) -> Result<u32, HResult> {
+        type Of = unsafe extern "system" fn(*mut c_void, *const u8, u32, *mut u32) -> i32;
+        let mut token = 0;
+        // SAFETY: both slots have functions of this type. This value keeps the object alive; the bytes and the out-pointer are live.
+        HResult(unsafe {
+            std::mem::transmute::<usize, Of>(self.function(slot))(
+                self.raw.as_ptr(),
+                bytes.as_ptr(),
+                bytes.len() as u32,
+                &mut token,
+            )
+        })
+        .ok()?;
+        Ok(token)
+    }
+
+    /// The token of a type in another assembly; the same one for the same type.
+    pub(crate) fn type_reference(&self, scope: u32, name: &str) -> Result<u32, HResult> {
+        type Define = unsafe extern "system" fn(*mut c_void, u32, *const u16, *mut u32) -> i32;
+        let (name, mut token) = (units_of(name), 0);
+        // SAFETY: the slot has a function of this type. This value keeps the object alive; the name ends with a zero.
+        HResult(unsafe {
+            std::mem::transmute::<usize, Define>(self.function(DEFINE_TYPE_REF_BY_NAME))(
+                self.raw.as_ptr(),
+                scope,
+                name.as_ptr(),
+                &mut token,
+            )
+        })
+        .ok()?;
+        Ok(token)
+    }
+
+    /// The token of a member of a referenced type; the same one for the same member.
+    pub(crate) fn member_reference(&self, class: u32, name: &str, signature: &[u8]) -> Result<u32, HResult> {
+        type Define = unsafe extern "system" fn(*mut c_void, u32, *const u16, *const u8, u32, *mut u32) -> i32;
+        let (name, mut token) = (units_of(name), 0);
+        // SAFETY: the slot has a function of this type. This value keeps the object alive; the name ends with a zero.
+        HResult(unsafe {
+            std::mem::transmute::<usize, Define>(self.function(DEFINE_MEMBER_REF))(
+                self.raw.as_ptr(),
+                class,
+                name.as_ptr(),
+                signature.as_ptr(),
+                signature.len() as u32,
+                &mut token,
+            )
+        })
+        .ok()?;
+        Ok(token)
+    }
+
+    /// The address of a function of the interface.
+    fn function(&self, slot: usize) -> usize {
+        // SAFETY: a COM object begins with the address of its vtable, which has all slots of this interface.
+        unsafe { self.raw.as_ptr().cast::<*const usize>().read().add(slot).read() }
+    }
+}
+
+/// A copy of the runtime's bytes.
+///
+/// # Safety
+/// `data` is null or `length` readable bytes.
+unsafe fn copied(data: *const u8, length: u32) -> Vec<u8> {
+    if data.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: `data` is not null, so the caller guarantees `length` readable bytes.
+    unsafe { std::slice::from_raw_parts(data, length as usize) }.to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_arity;
+
+    #[test]
+    fn names_are_shown_without_the_number_of_type_parameters() {
+        assert_eq!(without_arity("A.List`1+Enumerator"), "A.List+Enumerator");
+        assert_eq!(without_arity("A.`x"), "A.`x");
+        assert_eq!(without_arity("A.Map`12"), "A.Map");
+    }
+}
