@@ -2,6 +2,7 @@
 //
 // arguments [values | deep | slow]
 // values (the default): each case, with one line for each argument and result: `value METHOD NAME JSON`, where NAME `result` is the result.
+// For the value of an enum that has a name, there is another line: `enum METHOD NAME TEXT`.
 // The exit code is 7, or 8 if a method got or gave other values than it should: a hook has changed a register.
 // deep: 20,000 calls of 6,000 paths.
 // slow: one call that takes 30 ms among 1,000 that do not.
@@ -17,6 +18,7 @@ namespace Passed
     enum Mood { Calm = 1, Angry = -7 }
     enum Small : byte { Least, Most = 255 }
     enum Huge : ulong { All = ulong.MaxValue }
+    [Flags] enum Rights : short { None = 0, Read = 1, Write = 2, Both = 3, Share = 4 }
 
     struct Pair { public long First; public double Second; }
     struct Tiny { public byte One; public byte Two; }
@@ -55,6 +57,17 @@ namespace Passed
         public static void Arguments(string method, params (string, object)[] values)
         {
             foreach (var (name, value) in values) lines.Add($"value {method} {name} {Json(value)}");
+        }
+
+        // The values of enums, as numbers and by their names.
+        public static void Enums(string method, params (string, Enum)[] values)
+        {
+            foreach (var (name, value) in values)
+            {
+                lines.Add($"value {method} {name} {value:D}");
+                string text = value.ToString().Replace(", ", "|");
+                if (text != value.ToString("D")) lines.Add($"enum {method} {name} {text}");
+            }
         }
 
         public static void Expect<T>(T expected, T found)
@@ -99,7 +112,16 @@ namespace Passed
         static char Char(char letter) { Told.Arguments("Passed.Cases.Char", ("letter", letter), ("result", letter)); return letter; }
         static float Float(float one) { Told.Arguments("Passed.Cases.Float", ("one", one), ("result", one)); return one; }
         static double Double(double one) { Told.Arguments("Passed.Cases.Double", ("one", one), ("result", one)); return one; }
-        static Mood Enums(Mood mood, Small small, Huge huge) { Told.Arguments("Passed.Cases.Enums", ("mood", (int)mood), ("small", (byte)small), ("huge", (ulong)huge), ("result", (int)mood)); return mood; }
+        static Mood Enums(Mood mood, Small small, Huge huge) { Told.Enums("Passed.Cases.Enums", ("mood", mood), ("small", small), ("huge", huge), ("result", mood)); return mood; }
+        static Mood Unnamed(Mood mood, Rights rights) { Told.Enums("Passed.Cases.Unnamed", ("mood", mood), ("rights", rights), ("result", mood)); return mood; }
+        static Rights Sets(Rights one, Rights two, Rights none) { Told.Enums("Passed.Cases.Sets", ("one", one), ("two", two), ("none", none), ("result", one)); return one; }
+        // Of another assembly, one of them inside of a class.
+        static DayOfWeek Elsewhere(DayOfWeek day, System.IO.FileAccess access, Environment.SpecialFolder folder)
+        {
+            Told.Enums("Passed.Cases.Elsewhere", ("day", day), ("access", access), ("folder", folder), ("result", day));
+            return day;
+        }
+
         static string Text(string text, string none, string empty) { Told.Arguments("Passed.Cases.Text", ("text", text), ("none", none), ("empty", empty), ("result", text)); return text; }
         static string Nothing(string text) { Told.Arguments("Passed.Cases.Nothing", ("text", text), ("result", null)); return null; }
 
@@ -203,6 +225,9 @@ namespace Passed
             Told.Expect(-1.25f, Float(-1.25f));
             Told.Expect(Math.PI, Double(Math.PI));
             Told.Expect(Mood.Angry, Enums(Mood.Angry, Small.Most, Huge.All));
+            Told.Expect((Mood)5, Unnamed((Mood)5, (Rights)12));
+            Told.Expect(Rights.Read | Rights.Share, Sets(Rights.Read | Rights.Share, Rights.Both | Rights.Share, Rights.None));
+            Told.Expect(DayOfWeek.Friday, Elsewhere(DayOfWeek.Friday, System.IO.FileAccess.ReadWrite, Environment.SpecialFolder.System));
             Told.Expect("tëxt", Text("tëxt", null, ""));
             Told.Expect<string>(null, Nothing("a"));
             Told.Expect(19.75, Many(1, 2.5, 3, 4.5f, "five", 6.5, 7, 8.5, 9, 10.5, 11, 12.5, 'm', 14.5, true, 16.5, -17, 17.25));

@@ -10,7 +10,7 @@ use crate::args::trace::TraceArgs;
 use crate::console::{StatusLine, counted, note};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::instance_lock::InstanceLock;
+use crate::instance_lock::{InstanceLock, is_held_by_the_parent};
 use crate::library;
 use crate::preconditions::{examine, obstacle};
 use crate::stop::{Input, Stop};
@@ -20,6 +20,7 @@ use remora_attach::{Process, Slot, Subject};
 use remora_collector::{MethodTrace, has_inert_tracer};
 use remora_wire::method_trace::{Ended, TraceRequest, memory::MOST_METHODS};
 use result::{EndReason, Outcome};
+use rustix::process::{Pid, getppid};
 use std::io::{self, BufRead, IsTerminal};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,9 @@ const STEP: Duration = Duration::from_millis(50);
 const FEW_METHODS: u32 = 100;
 /// Calls slower than this are recorded if nothing else is said.
 const SLOW: Duration = Duration::from_millis(10);
+/// What the user must know first.
+pub(crate) const STAYS: &str = "Remora's agent for traces will stay in the process until that ends: .NET does not detach a profiler that has \
+                                changed methods. After the trace it does nothing, and has no thread";
 
 /// Runs the command.
 pub(crate) fn run(args: &TraceArgs) -> Result<Exit, Failure> {
@@ -38,17 +42,19 @@ pub(crate) fn run(args: &TraceArgs) -> Result<Exit, Failure> {
     let process = choose(&args.target, &args.unseen)?;
     let is_there = has_inert_tracer(process.pid);
     check(&process, is_there)?;
-    if !is_there {
+    // A recording has asked already, and shows the status line.
+    let recorder = is_held_by_the_parent(&process).then(getppid).flatten();
+    if !is_there && recorder.is_none() {
         confirm(args, &process)?;
     }
     let mut stop = Stop::listen(input).map_err(Failure::Signals)?;
     let _hold = InstanceLock::take(&process)?;
     stop.attach_begins()?;
-    let traced = trace(args, &process, &mut stop);
+    let traced = trace(args, &process, &mut stop, recorder);
     traced.map_err(|failure| unless_it_ended(&process, failure))
 }
 
-fn trace(args: &TraceArgs, process: &Process, stop: &mut Stop) -> Result<Exit, Failure> {
+fn trace(args: &TraceArgs, process: &Process, stop: &mut Stop, recorder: Option<Pid>) -> Result<Exit, Failure> {
     let mut trace = MethodTrace::attach(process, library::FOR_TRACES, &request(args), ATTACH_TIME_LIMIT)?;
     let (methods, found) = trace.matched()?;
     if methods == 0 {
@@ -59,14 +65,16 @@ fn trace(args: &TraceArgs, process: &Process, stop: &mut Stop) -> Result<Exit, F
     }
     trace.begin()?;
     let begun = Instant::now();
-    let ends_by = if stop.by_enter() {
+    let ends_by = if recorder.is_some() {
+        "t and Enter end it"
+    } else if stop.by_enter() {
         "Enter or Ctrl-C ends it; before Enter, +PATTERN adds methods, -PATTERN takes them out, a time sets --slower-than"
     } else {
         "Ctrl-C ends it"
     };
     note(&format!("tracing {} of {}; {ends_by}", counted(methods.into(), "method"), label(process)));
     let mut controls = Controls::new(if args.unseen.yes { u32::MAX } else { FEW_METHODS });
-    let why = watch(args, &mut trace, (stop, &mut controls), begun)?;
+    let why = watch(args, &mut trace, (stop, &mut controls), (begun, recorder))?;
     let lasted = begun.elapsed();
     let ended = trace.end()?;
     // A change and the end can come together.
@@ -92,9 +100,9 @@ fn watch(
     args: &TraceArgs,
     trace: &mut MethodTrace,
     (stop, controls): (&mut Stop, &mut Controls),
-    begun: Instant,
+    (begun, recorder): (Instant, Option<Pid>),
 ) -> Result<EndReason, Failure> {
-    let mut status = StatusLine::new();
+    let mut status = if recorder.is_some() { StatusLine::hidden() } else { StatusLine::new() };
     loop {
         let goes_on = trace.poll(STEP)?;
         let later = trace.take_later();
@@ -102,7 +110,9 @@ fn watch(
             status.clear();
             note(&format!("tracing {} more, of an assembly that was loaded now", counted(later.into(), "method")));
         }
-        if controls.look(trace, stop, &mut status) {
+        // A killed recorder cannot end it.
+        let is_alone = recorder.is_some() && getppid() != recorder;
+        if is_alone || controls.look(trace, stop, &mut status) {
             return Ok(EndReason::Asked);
         }
         if trace.stopped() == Some(Ended::TooManyCalls) {
@@ -163,11 +173,7 @@ fn beside_another(mut failure: Failure) -> Failure {
 
 /// Says that the agent stays, and asks.
 fn confirm(args: &TraceArgs, process: &Process) -> Result<(), Failure> {
-    note(&format!(
-        "Remora's agent will stay in {} until that ends: .NET does not detach a profiler that has changed methods. \
-         After the trace it does nothing, and has no thread",
-        label(process)
-    ));
+    note(&format!("{STAYS}; the process is {}", label(process)));
     if args.unseen.yes {
         return Ok(());
     }

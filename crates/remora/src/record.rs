@@ -13,6 +13,7 @@ mod processor;
 mod progress;
 mod result;
 mod snapshots;
+mod traces;
 mod without_lines;
 
 use crate::args::{EngineChoice, RecordArgs};
@@ -40,6 +41,7 @@ use remora_receipt::Facts;
 use snapshots::Snapshots;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use traces::Traces;
 
 /// Wait for samples between two checks whether the recording should end.
 const STEP: Duration = Duration::from_millis(50);
@@ -108,7 +110,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
         (false, _) => "Ctrl-C ends it",
         (true, Engine::EventPipe(_)) => "Enter or Ctrl-C ends it",
         (true, Engine::Agent(..)) => {
-            "Enter or Ctrl-C ends it; before Enter, a number sets the frequency, x switches exceptions, h shows the heap"
+            "Enter or Ctrl-C ends it; before Enter, a number sets the frequency, x switches exceptions, h shows the heap, +PATTERN traces methods"
         }
     };
     note(&format!(
@@ -122,14 +124,21 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     }
     // A command prints to the same terminal: a line that is overwritten in place would end up in its output.
     let progress = Progress::new(plan.duration, child.is_none());
-    let mut snapshots = Snapshots::default();
-    let why = sample(&mut engine, &plan, &mut stop, (&mut processor, progress), (&process, &mut snapshots));
+    let mut beside = Beside::default();
+    let why = sample(&mut engine, &plan, &mut stop, (&mut processor, progress), (&process, &mut beside));
     // Ctrl-C goes to the command, too, and may end it first.
     let why = match why {
         EndReason::TargetEnded(_) if child.is_some() && stop.is_signalled() => EndReason::Asked,
         why => why,
     };
-    finish.run(engine, End { why, processor, child, unrecorded, snapshots }, stop.hurried())
+    finish.run(engine, End { why, processor, child, unrecorded, beside }, stop.hurried())
+}
+
+/// What the user has asked for while the recording goes on.
+#[derive(Debug, Default)]
+struct Beside {
+    snapshots: Snapshots,
+    traces: Traces,
 }
 
 /// Chooses the engine, before the target is contacted.
@@ -193,7 +202,7 @@ fn sample(
     plan: &Plan,
     stop: &mut Stop,
     (processor, mut progress): (&mut Processor, Progress),
-    (process, snapshots): (&Process, &mut Snapshots),
+    (process, beside): (&Process, &mut Beside),
 ) -> EndReason {
     let begun = Instant::now();
     let mut spooled = begun;
@@ -226,7 +235,9 @@ fn sample(
             Some(StopRequest::End) => return EndReason::Asked,
             Some(StopRequest::Frequency(hertz)) => progress.note(&engine.set_frequency(hertz)),
             Some(StopRequest::Exceptions) => engine.switch_exceptions().iter().for_each(|why| progress.note(why)),
-            Some(StopRequest::Heap) => progress.note(&snapshots.take(process)),
+            Some(StopRequest::Heap) => progress.note(&beside.snapshots.take(process)),
+            Some(StopRequest::Trace(line)) => progress.note(&beside.traces.take(process, &line)),
+            Some(StopRequest::EndTrace) => progress.note(beside.traces.end()),
             None => {}
         }
     }

@@ -1,10 +1,11 @@
 //! Ends a recording or a snapshot: on Enter, Ctrl-C, SIGTERM or SIGHUP. Each ends it properly; a second signal exits at once. A number
-//! before Enter sets a new frequency instead, `x` switches the recording of
-//! exceptions, and `h` shows the heap. A trace has lines of its own: `method_trace/controls.rs`.
+//! before Enter sets a new frequency instead, `x` switches the recording of exceptions, `h` shows the heap, and `+PATTERN` traces methods.
+//! A trace has lines of its own: `method_trace/controls.rs`.
 
 use crate::args::MOST_HERTZ;
 use crate::console::note_at_once;
 use crate::failure::Failure;
+use remora_terminal::duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -43,7 +44,7 @@ impl Input {
 }
 
 /// A user's request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StopRequest {
     /// End the recording.
     End,
@@ -53,6 +54,10 @@ pub(crate) enum StopRequest {
     Exceptions,
     /// Take a snapshot of the heap, and show it.
     Heap,
+    /// A line for the trace of methods: `+PATTERN` begins it.
+    Trace(String),
+    /// End that trace, and show it.
+    EndTrace,
 }
 
 /// Bytes of the longest line that is parsed.
@@ -203,13 +208,16 @@ fn failure_of_the_second(attaching: bool) -> Failure {
     if attaching { Failure::InterruptedTwice } else { Failure::Interrupted }
 }
 
-/// A number is a frequency, `x` switches exceptions, `h` shows the heap; any other line, even an empty one, ends the recording.
+/// A number is a frequency. `x` switches exceptions, `h` shows the heap. A pattern with its sign, a time and `t` are for the trace of methods.
+/// Any other line, even an empty one, ends the recording.
 fn meaning(line: &[u8]) -> StopRequest {
     let text = std::str::from_utf8(line).unwrap_or_default().trim();
     match text.parse() {
         Ok(hertz @ 1..=MOST_HERTZ) => StopRequest::Frequency(hertz),
         _ if text == "x" => StopRequest::Exceptions,
         _ if text == "h" => StopRequest::Heap,
+        _ if text == "t" => StopRequest::EndTrace,
+        _ if text.starts_with(['+', '-']) || duration::parse(text).is_ok() => StopRequest::Trace(text.to_owned()),
         _ => StopRequest::End,
     }
 }
@@ -328,7 +336,11 @@ mod tests {
         assert_eq!(meaning(b"250\n"), StopRequest::Frequency(250));
         assert_eq!(meaning(b"  1 \r\n"), StopRequest::Frequency(1));
         assert_eq!((meaning(b"x\n"), meaning(b" h\n")), (StopRequest::Exceptions, StopRequest::Heap));
-        for line in [&b"\n"[..], b"q\n", b"0\n", b"10001\n", b"-5\n", b"\xff\n", b"99 99\n"] {
+        for line in ["+Shop.Pay", "-Shop.*", "50ms", "-5"] {
+            assert_eq!(meaning(line.as_bytes()), StopRequest::Trace(line.to_owned()));
+        }
+        assert_eq!(meaning(b"t\n"), StopRequest::EndTrace);
+        for line in [&b"\n"[..], b"q\n", b"0\n", b"10001\n", b"\xff\n", b"99 99\n"] {
             assert_eq!(meaning(line), StopRequest::End, "{line:?}");
         }
     }

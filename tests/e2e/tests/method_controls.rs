@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_e2e::{Remora, Runtime, Target, on_every_runtime, on_runtimes, remora, until};
+use remora_e2e::{Facts, Recording, Remora, Runtime, Target, on_every_runtime, on_runtimes, remora, until};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
@@ -240,4 +241,73 @@ fn ctl_01_a_method_that_is_called_all_the_time_is_added_and_taken_out_again_and_
         assert_eq!(result["runtime_errors"], 0);
         assert!(target.quit().success());
     });
+}
+
+/// The calls of a method in the tables that a recording has printed, summed over its traces.
+fn calls_in_tables(text: &str, method: &str) -> u64 {
+    let rows = text.lines().filter_map(|line| line.strip_prefix(method)?.split_whitespace().next());
+    rows.filter_map(|cell| cell.replace(',', "").parse::<u64>().ok()).sum()
+}
+
+#[test]
+fn ctl_01_methods_are_traced_while_a_recording_runs_and_the_receipt_is_clean() {
+    on_runtimes(&Runtime::from_major(FIRST_WITH_ROOM_BESIDE), |runtime| {
+        let mut target = Target::start(runtime, "traced", &[]);
+        // What is recorded must run.
+        target.ask("spin");
+        let mut recording = Recording::begun(&target, &[]);
+        let plain = "+Traced.Cases.Plain";
+        changed(recording.remora(), "t", "no trace of methods runs");
+        changed(recording.remora(), "-Traced.Cases.Plain", "no trace of methods runs");
+        changed(recording.remora(), plain, &format!("Type {plain} again to trace"));
+        assert!(!Facts::of(target.pid()).remora().iter().any(|what| what.contains("tracer")), "not asked for yet");
+        changed(recording.remora(), plain, "tracing 1 method of ");
+        let first = run(&mut target, 3);
+        changed(recording.remora(), "+Traced.Cases.Throws", "tracing 1 method more, 2 in all");
+        let second = run(&mut target, 5);
+        changed(recording.remora(), "t", "ending the trace of methods");
+        recording.remora().wait_until_it_says("the probes took at least");
+        run(&mut target, 7);
+        // The agent is there already: nothing to confirm.
+        changed(recording.remora(), plain, "tracing 1 method of ");
+        let third = run(&mut target, 2);
+        recording.remora().press_enter();
+        let recorded = recording.finish();
+        recorded.is_clean();
+        let text = &recorded.finished.stderr;
+        let own = first["plain"] + second["plain"] + third["plain"];
+        assert_eq!(calls_in_tables(text, "Traced.Cases.Plain"), own, "{text}");
+        assert_eq!(calls_in_tables(text, "Traced.Cases.Throws"), second["throws"], "{text}");
+        assert!(target.quit().success());
+    });
+}
+
+#[test]
+fn ctl_01_before_dotnet_6_a_recording_says_that_there_is_no_place_for_a_trace() {
+    let older: Vec<_> = Runtime::all().into_iter().filter(|one| one.major() < FIRST_WITH_ROOM_BESIDE).collect();
+    on_runtimes(&older, |runtime| {
+        let mut target = Target::start(runtime, "traced", &[]);
+        target.ask("spin");
+        let mut recording = Recording::begun(&target, &[]);
+        changed(recording.remora(), "+Traced.Cases.Plain", "before .NET 6 a process has one profiler");
+        recording.remora().press_enter();
+        recording.finish().is_clean();
+    });
+}
+
+/// The recorder dies; nobody could end the trace then.
+#[test]
+fn regression_a_trace_of_a_killed_recording_ends_by_itself() {
+    let mut target = Target::start(&Runtime::newest(), "traced", &[]);
+    target.ask("spin");
+    let mut recording = Recording::begun(&target, &[]);
+    for effect in ["again to trace", "tracing 1 method of "] {
+        changed(recording.remora(), "+Traced.Cases.Plain", effect);
+    }
+    run(&mut target, 1);
+    recording.remora().signal(Signal::KILL);
+    let at_work = |what: &String| what.starts_with("thread") || what.starts_with("descriptor");
+    until("both agents have ended", || !Facts::of(target.pid()).remora().iter().any(at_work));
+    assert_eq!(run(&mut target, 2)["plain"], 2);
+    assert!(target.quit().success());
 }

@@ -150,7 +150,7 @@ fn a_record_has_arguments_result_exception_and_callers() {
         assert_eq!(argument("ratio"), 0.5);
         assert_eq!(argument("flag"), true);
         assert_eq!(argument("letter"), "x");
-        assert_eq!(argument("mood"), 7);
+        assert_eq!((argument("mood"), argument("day")), (7.into(), 5.into()));
         assert_eq!(argument("large"), u64::MAX);
         assert_eq!(values["result"], "text0");
         assert_eq!(values["callers"][0], "Traced.Program.Once");

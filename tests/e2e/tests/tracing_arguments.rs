@@ -40,6 +40,28 @@ fn passed(text: &str) -> Vec<Passed> {
     parsed.collect()
 }
 
+/// The program's own list of the values of enums that have names, sorted.
+fn named(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> =
+        text.lines().filter_map(|line| line.strip_prefix("enum ")).map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// The same, as recorded.
+fn recorded_names(calls: &[(String, &Value)]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (method, call) in calls {
+        let arguments = call["arguments"].as_array().unwrap().iter();
+        found.extend(
+            arguments.filter_map(|one| Some(format!("{method} {} {}", one["name"].as_str()?, one["enum"].as_str()?))),
+        );
+        found.extend(call["result_enum"].as_str().map(|name| format!("{method} result {name}")));
+    }
+    found.sort();
+    found
+}
+
 /// The recorded calls with the names of their methods.
 fn calls(tree: &Value) -> Vec<(String, &Value)> {
     let methods = tree["methods"].as_array().unwrap();
@@ -108,6 +130,9 @@ fn elt_01_arguments_and_results_are_those_that_the_program_passed() {
         let is_long = |(_, _, value): &Passed| value.as_str().is_some_and(|text| text.len() > LONGEST_TEXT);
         let of_long = passed.iter().position(is_long).unwrap();
         assert_eq!(sorted(recorded(&short, &passed)), sorted(passed[..of_long].to_vec()), "{}", runtime.name());
+        let names = named(&finished.text());
+        assert!(names.len() > 8, "{names:?}");
+        assert_eq!(recorded_names(&calls(&tree)), names, "{}", runtime.name());
         // The last call: its strings are cut, the second one where the room for a call's arguments ends.
         let [(_, long)] = &long[..] else { panic!("{long:?}") };
         let whole = &cut(passed[of_long].clone()).2;

@@ -4,7 +4,7 @@ use crate::allocated::by_type;
 use crate::model::{Calls, NodeIx};
 use crate::profile::About;
 use crate::totals::method_totals;
-use crate::values::{Argument, arguments, result};
+use crate::values::{Argument, arguments, constant_of_result, result};
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -112,17 +112,23 @@ struct Recorded<'a> {
     exception: bool,
     arguments: Vec<Argument<'a>>,
     result: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_enum: Option<String>,
 }
 
 fn recorded(calls: &Calls) -> Vec<Recorded<'_>> {
     let all = calls.long.iter();
-    all.map(|call| Recorded {
-        node: call.node.0,
-        begin_nanoseconds: call.start,
-        duration_nanoseconds: call.duration,
-        exception: call.threw,
-        arguments: arguments(&call.values, &calls.method(&calls.nodes[call.node.0 as usize]).parameters),
-        result: result(&call.values),
+    all.map(|call| {
+        let parameters = &calls.method(&calls.nodes[call.node.0 as usize]).parameters;
+        Recorded {
+            node: call.node.0,
+            begin_nanoseconds: call.start,
+            duration_nanoseconds: call.duration,
+            exception: call.threw,
+            arguments: arguments(&call.values, parameters),
+            result: result(&call.values),
+            result_enum: constant_of_result(&call.values, parameters),
+        }
     })
     .collect()
 }

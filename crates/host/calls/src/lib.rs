@@ -27,4 +27,4 @@ pub use profile::{About, profile};
 pub use read::Instant;
 pub use timeline::write_timeline;
 pub use totals::{MethodTotals, method_totals};
-pub use values::{Argument, arguments, described, result};
+pub use values::{Argument, arguments, constant_of_result, described, result};

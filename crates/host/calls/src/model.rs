@@ -1,6 +1,6 @@
 //! The checked content of a trace. All times are nanoseconds.
 
-use remora_wire::method_trace::TraceValue;
+use remora_wire::method_trace::{Parameter, TraceValue};
 
 /// The index of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,8 +25,8 @@ pub struct Method {
     pub token: u32,
     /// Calls without a place in a tree.
     pub lost: u64,
-    /// Names of its parameters, if arguments were wanted.
-    pub parameters: Vec<String>,
+    /// Its parameters, if arguments were wanted; and its result, if that is an enum.
+    pub parameters: Vec<Parameter>,
 }
 
 /// A method, called on one path.

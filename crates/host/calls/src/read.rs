@@ -2,7 +2,7 @@
 
 use crate::model::{Allocation, Calls, Cost, LongCall, Losses, Method, MethodIx, Node, NodeIx, Thread, ThreadIx};
 use remora_call_table::{Kind, NodeId, Table, Text, Value, ValuesPlace, layout};
-use remora_wire::method_trace::TraceValue;
+use remora_wire::method_trace::{Parameter, TraceValue};
 use std::collections::HashMap;
 
 /// Bytes of a name, at most: a hostile table may name each of its methods by the same long text.
@@ -123,7 +123,7 @@ fn methods(table: &Table<'_>, calls: &mut Calls) -> HashMap<u32, Leaf> {
         }
         let index = *known.entry((module.clone(), name.clone(), method.token)).or_insert_with(|| {
             let parameters = text(table, method.parameters);
-            let parameters = parameters.lines().map(str::to_owned).collect();
+            let parameters = parameters.lines().map(Parameter::of_text).collect();
             calls.methods.push(Method { name, module, token: method.token, lost: 0, parameters });
             MethodIx(calls.methods.len() as u32 - 1)
         });

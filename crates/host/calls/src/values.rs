@@ -1,6 +1,6 @@
 //! Arguments and results of calls, in words and as JSON.
 
-use remora_wire::method_trace::{RESULT, TraceValue};
+use remora_wire::method_trace::{Parameter, RESULT, RESULT_NAME, TraceValue};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -13,15 +13,19 @@ pub struct Argument<'a> {
     position: u8,
     name: Option<&'a str>,
     value: Value,
+    /// The constant of its enum.
+    #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
+    constant: Option<String>,
 }
 
 /// The arguments among the values of a call.
-pub fn arguments<'a>(values: &[(u8, TraceValue)], parameters: &'a [String]) -> Vec<Argument<'a>> {
+pub fn arguments<'a>(values: &[(u8, TraceValue)], parameters: &'a [Parameter]) -> Vec<Argument<'a>> {
     let arguments = values.iter().filter(|(position, _)| *position != RESULT);
     arguments
         .map(|(position, value)| {
-            let name = parameters.get(usize::from(*position)).map(String::as_str);
-            Argument { position: *position, name, value: as_json(value) }
+            let parameter = parameters.get(usize::from(*position));
+            let name = parameter.map(|parameter| parameter.name.as_str());
+            Argument { position: *position, name, value: as_json(value), constant: constant(value, parameter) }
         })
         .collect()
 }
@@ -31,16 +35,37 @@ pub fn result(values: &[(u8, TraceValue)]) -> Option<Value> {
     at(values, RESULT).map(as_json)
 }
 
+/// The constant of the result's enum.
+pub fn constant_of_result(values: &[(u8, TraceValue)], parameters: &[Parameter]) -> Option<String> {
+    constant(at(values, RESULT)?, of_result(parameters))
+}
+
+fn of_result(parameters: &[Parameter]) -> Option<&Parameter> {
+    parameters.iter().find(|parameter| parameter.name == RESULT_NAME)
+}
+
+/// The name of an enum's value.
+fn constant(value: &TraceValue, parameter: Option<&Parameter>) -> Option<String> {
+    match value {
+        TraceValue::Signed(bits) => parameter?.name_of(*bits),
+        TraceValue::Unsigned(bits) => parameter?.name_of(*bits as i64),
+        _ => None,
+    }
+}
+
 /// `Shop.Orders.Pay(number=17, means="cash") = true`.
-pub fn described(method: &str, values: &[(u8, TraceValue)], parameters: &[String]) -> String {
+pub fn described(method: &str, values: &[(u8, TraceValue)], parameters: &[Parameter]) -> String {
+    let shown = |value, parameter| constant(value, parameter).unwrap_or_else(|| in_words(value));
     let arguments: Vec<String> = (0..RESULT)
         .zip(parameters)
-        .map(|(position, name)| match at(values, position) {
-            Some(value) => format!("{name}={}", in_words(value)),
-            None => name.clone(),
+        .filter(|(_, parameter)| parameter.name != RESULT_NAME)
+        .map(|(position, parameter)| match at(values, position) {
+            Some(value) => format!("{}={}", parameter.name, shown(value, Some(parameter))),
+            None => parameter.name.clone(),
         })
         .collect();
-    let result = at(values, RESULT).map_or(String::new(), |value| format!(" = {}", in_words(value)));
+    let result = at(values, RESULT).map(|value| format!(" = {}", shown(value, of_result(parameters))));
+    let result = result.unwrap_or_default();
     format!("{method}({}){result}", arguments.join(", "))
 }
 

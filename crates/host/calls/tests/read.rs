@@ -218,7 +218,14 @@ fn with_values(words: &[AtomicU64]) -> Table<'_> {
     words[layout::HAS_VALUES].store(1, Ordering::Relaxed);
     let table = Table::new(words).unwrap();
     table.add_method(0, 0, "").unwrap();
-    table.add_method_with(0, 7, "App.Pay", "number\nmeans\nthing\nnothing").unwrap();
+    table
+        .add_method_with(
+            0,
+            7,
+            "App.Pay",
+            "number\nmeans\nthing\nnothing\nmood\tenum\t7=Angry\n<result>\tflags\t1=Ready",
+        )
+        .unwrap();
     table.add_module("").unwrap();
     table.set_header(layout::VALUES_LEFT, 10);
     table.set_header(layout::STARTED_MONOTONIC, 500);
@@ -227,9 +234,10 @@ fn with_values(words: &[AtomicU64]) -> Table<'_> {
     values.add_number(0, Kind::Signed, -17_i64 as u64);
     values.add_text(1, 1000, "caf\u{e9}".encode_utf16());
     values.add_null(3);
+    values.add_number(4, Kind::Unsigned, 7);
     let call = Call { method: 1, frame: 900 };
     table.enter_with(thread, call, Some(&values), &|| 1000);
-    table.leave_with(thread, call, &|| 1100, |values| values.add_number(RESULT, Kind::Bool, 1));
+    table.leave_with(thread, call, &|| 1100, |values| values.add_number(RESULT, Kind::Signed, 1));
     table
 }
 
@@ -240,7 +248,7 @@ fn a_call_is_described_by_its_arguments_and_result() {
     let calls = read(&table);
     let call = &calls.long[0];
     let text = described("App.Pay", &call.values, &calls.methods[0].parameters);
-    assert_eq!(text, "App.Pay(number=-17, means=\"caf\u{e9}\"\u{2026}, thing, nothing=null) = true");
+    assert_eq!(text, "App.Pay(number=-17, means=\"caf\u{e9}\"\u{2026}, thing, nothing=null, mood=Angry) = Ready");
     let mut json = Vec::new();
     write_json(&calls, &About::default(), &mut json).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
@@ -249,6 +257,6 @@ fn a_call_is_described_by_its_arguments_and_result() {
         (&recorded["arguments"][1]["name"], &recorded["arguments"][1]["value"]),
         (&"means".into(), &"caf\u{e9}".into())
     );
-    assert_eq!((&recorded["arguments"][2]["name"], &recorded["result"]), (&"nothing".into(), &true.into()));
+    assert_eq!((&recorded["arguments"][2]["name"], &recorded["result"]), (&"nothing".into(), &1.into()));
     assert_eq!(json["hook_nanoseconds_a_call"], serde_json::Value::Null);
 }

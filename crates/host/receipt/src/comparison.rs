@@ -334,9 +334,12 @@ impl Case<'_> {
         [self.before, self.after].iter().any(|when| when.mappings.ours.iter().any(|known| known.path == path))
     }
 
-    /// Whether a library was mapped before and was inert. Mostly its name shows that. A library in memory and one on musl keep their names:
-    /// there the agent's threads decide.
+    /// Whether a library was mapped before and was inert, or came with a trace meanwhile. Mostly its name shows that. A library in memory and
+    /// one on musl keep their names: there the agent's threads decide.
     fn was_inert(&self, path: &str) -> bool {
+        if self.facts.traced && is_tracers(path) {
+            return true;
+        }
         let earlier = self.before.mappings.ours.iter().any(|known| known.path == path);
         let runs = || self.before.threads.iter().any(|thread| is_agents(thread, self.before));
         let may_be_inert = stays_on_purpose(path) || has_no_file(path) || (stays_on_musl(path) && !self.is_own(path));
@@ -392,7 +395,7 @@ const KEPT: &str = "the file of the library that musl keeps mapped: the next att
 
 /// For the tracer of an earlier trace.
 const INERT_TRACER: &str =
-    "inert: an earlier trace left it, and .NET does not detach a profiler that has changed methods";
+    "inert: a trace of methods left it, and .NET does not detach a profiler that has changed methods";
 
 /// For an inert library from before the attach.
 const INERT: &str = "inert: it was there before, and sets right what the runtime counts since a main profiler has left";

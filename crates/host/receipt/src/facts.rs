@@ -117,6 +117,8 @@ pub struct Facts {
     pub refused: Vec<String>,
     /// Whether a recording goes on beside: what was there before is its own.
     pub beside: bool,
+    /// Whether a trace of methods ran meanwhile, as asked: its agent is in the process now.
+    pub traced: bool,
     /// Whether the agent got ProfilerAttachComplete.
     pub attach_completed: bool,
     /// Whether the runtime confirmed the end of the detach (ProfilerDetachSucceeded).

@@ -48,7 +48,7 @@ pub struct Method {
     pub name: Text,
     /// Calls without a place in a tree.
     pub lost: u64,
-    /// Names of its parameters, one on each line; empty without arguments.
+    /// The texts of its parameters, one on each line; empty without arguments.
     pub parameters: Text,
 }
 
@@ -114,7 +114,7 @@ impl Table<'_> {
         self.add_method_with(module, token, name, "")
     }
 
-    /// The same, with the names of its parameters, one on each line.
+    /// The same, with the texts of its parameters, one on each line.
     pub fn add_method_with(&self, module: u32, token: u32, name: &str, parameters: &str) -> Option<MethodIndex> {
         let index = usize::try_from(self.take(METHODS_TAKEN, 1)).ok()?;
         let [head, place, _, names, ..] = self.method_records().get(index)?;

@@ -7,11 +7,13 @@
 
 mod changes;
 mod config;
+mod parameter;
 mod records;
 pub mod rendezvous;
 
 pub use changes::{Change, ChangeOutcome, Changed};
 pub use config::TraceConfig;
+pub use parameter::{Parameter, RESULT_NAME};
 pub use records::{LONGEST_TEXT, MOST_FRAMES, MOST_VALUES, RESULT, TraceRecord, TraceValue};
 
 use crate::Foreign;
@@ -213,7 +215,7 @@ pub enum FromTracer {
         steps_of: Option<u32>,
         /// Whether a call of it is all its asynchronous steps.
         is_async: bool,
-        /// Names of the parameters.
+        /// The texts of its parameters ([`Parameter`]), and of its result if that is an enum.
         parameters: Vec<String>,
     },
     /// All matching methods of the loaded modules were named. Sent again once those of a module that was loaded later are traced.

@@ -1,6 +1,6 @@
 //! A recorded call in words.
 
-use remora_calls::{arguments, described, result};
+use remora_calls::{arguments, constant_of_result, described, result};
 use remora_collector::{MethodTrace, TracedMethod};
 use remora_wire::method_trace::TraceRecord;
 use serde_json::{Value, json};
@@ -66,6 +66,7 @@ pub(super) fn as_json(trace: &MethodTrace, record: &TraceRecord) -> Value {
     // Left out if it was not recorded; null is a null string.
     if let (Some(result), Some(call)) = (result(&record.values), call.as_object_mut()) {
         call.insert("result".to_owned(), result);
+        call.extend(constant_of_result(&record.values, parameters).map(|name| ("result_enum".to_owned(), json!(name))));
     }
     call
 }

@@ -1,12 +1,12 @@
 //! The end of a recording: detach, verify, write, report.
 
+use super::Beside;
 use super::child::{COMMAND_TIMEOUT, Child};
 use super::engine::Engine;
 use super::engine_step::{EndReason, Ended, Kept};
 use super::plan::Plan;
 use super::processor::Processor;
 use super::result::{Outcome, tell_of_nothing};
-use super::snapshots::Snapshots;
 use super::without_lines::WithoutLines;
 use crate::baseline::{Baseline, verdict, write_receipt};
 use crate::console::note;
@@ -35,19 +35,22 @@ pub(crate) struct End {
     pub(crate) child: Option<Child>,
     /// For a started command: how long it ran unrecorded.
     pub(crate) unrecorded: Option<String>,
-    /// The heap snapshots that the user wanted.
-    pub(crate) snapshots: Snapshots,
+    /// The heap snapshots and the trace that the user wanted.
+    pub(super) beside: Beside,
 }
 
 impl Finish<'_> {
     /// Ends a recording.
     pub(crate) fn run(self, engine: Engine, mut end: End, hurried: impl Fn() -> bool) -> Result<ExitCode, Failure> {
-        let Ended { mut profile, facts, kept, managed_frames, without_lines, first_sample, target_ended, failure } =
+        // What they print comes before the result.
+        end.beside.traces.finish();
+        let Ended { mut profile, mut facts, kept, managed_frames, without_lines, first_sample, target_ended, failure } =
             engine.end(&hurried);
         let without_lines = WithoutLines::of(&profile, &self.plan.rule, without_lines);
         profile.meta.notes.extend(without_lines.note());
         // The receipt must not see their agent.
-        end.snapshots.finish();
+        end.beside.snapshots.finish();
+        facts.traced = end.beside.traces.were_there();
         if let (Some(failure), false) = (failure, matches!(end.why, EndReason::Failed(_))) {
             end.why = EndReason::Failed(failure);
         }

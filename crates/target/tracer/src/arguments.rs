@@ -3,11 +3,13 @@
 //! When the runtime compiles a method, its types decide about its values. The hooks then read numbers of known sizes, and strings, where the
 //! runtime finds them. The thread is in cooperative mode there, so no object moves.
 
+use crate::fixed_modules::fixed;
+use crate::parameters::Types;
 use crate::rejit::metadata::Metadata;
 use crate::state::{RUNNING, Running, State};
 use corprof::{Alive, ArgumentRoom, FunctionId, Info, MethodToken, ModuleId, Startup, sys};
 use remora_call_table::{Kind, MethodIndex, RESULT, Values, layout};
-use remora_il::{MethodSignature, Value};
+use remora_il::MethodSignature;
 use remora_wire::method_trace::MOST_VALUES;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -40,14 +42,9 @@ enum Reading {
 }
 
 impl Reading {
-    /// How to read a type: ECMA-335 II.23.1.16. An enum of the method's own module is read as its number.
-    fn of(of_type: &[u8], metadata: &Metadata) -> Option<Reading> {
-        let element = match (of_type, Value::of(of_type)) {
-            ([element], _) => *element,
-            (_, Value::ValueType(token)) if token >> 24 == 2 => metadata.enum_type(token)?,
-            _ => return None,
-        };
-        Some(match element {
+    /// How to read a type: ECMA-335 II.23.1.16. An enum is read as its number.
+    fn of(of_type: &[u8], types: &Types<'_, Startup>) -> Option<Reading> {
+        Some(match types.element(of_type)? {
             0x02 => Reading::Number(Kind::Bool, 1),
             0x03 => Reading::Number(Kind::Char, 2),
             0x04 => Reading::Number(Kind::Signed, 1),
@@ -67,10 +64,10 @@ impl Reading {
 }
 
 /// Whether a type can be that of a structure; not an enum whose numbers are read.
-fn may_be_structure(of_type: &[u8], metadata: &Metadata) -> bool {
+fn may_be_structure(of_type: &[u8], types: &Types<'_, Startup>) -> bool {
     // Value types, type parameters, instantiations, typed references.
     let [0x11 | 0x13 | 0x15 | 0x16 | 0x1E, ..] = of_type else { return false };
-    Reading::of(of_type, metadata).is_none()
+    Reading::of(of_type, types).is_none()
 }
 
 /// The values of a method.
@@ -80,7 +77,7 @@ pub struct Shape {
     has_this: bool,
     arguments: Vec<(u8, Reading)>,
     result: Option<Reading>,
-    /// Names of all parameters, one on each line.
+    /// Texts of all parameters, one on each line.
     pub parameters: String,
 }
 
@@ -91,24 +88,21 @@ impl Shape {
         (function, module, token): (FunctionId, ModuleId, MethodToken),
         signature: &[u8],
     ) -> Option<Shape> {
-        let metadata = Metadata::of(info, module).ok()?;
+        let (metadata, others) = (Metadata::of(info, module).ok()?, fixed());
+        let types = Types::of(info, &metadata, &others);
         let signature = MethodSignature::read(signature).ok()?;
         let may_ask = info.version() >= FIRST_WITH_STRUCTURES
-            || !signature.parameters.iter().any(|of_type| may_be_structure(of_type, &metadata));
+            || !signature.parameters.iter().any(|of_type| may_be_structure(of_type, &types));
         let most = if may_ask { MOST_VALUES - 1 } else { 0 };
         let arguments = (0..).zip(signature.parameters.iter().take(most));
-        let names = 1..=signature.parameters.len() as u32;
         Some(Shape {
             function,
             has_this: signature.has_this,
             arguments: arguments
-                .filter_map(|(position, of_type)| Some((position, Reading::of(of_type, &metadata)?)))
+                .filter_map(|(position, of_type)| Some((position, Reading::of(of_type, &types)?)))
                 .collect(),
-            result: signature.result.and_then(|result| Reading::of(result, &metadata)),
-            parameters: names
-                .map(|number| metadata.parameter(token.0, number).unwrap_or_default())
-                .collect::<Vec<_>>()
-                .join("\n"),
+            result: signature.result.and_then(|result| Reading::of(result, &types)),
+            parameters: types.parameters(token.0, &signature).join("\n"),
         })
     }
 

@@ -4,10 +4,10 @@ use crate::application::Choice;
 use crate::calibration::calibrate;
 use crate::clock::{HookClock, monotonic};
 use crate::state::{RUNNING, Running, STATE, State};
-use crate::{allocations, arguments, functions, hooks, threads};
+use crate::{allocations, arguments, fixed_modules, functions, hooks, threads};
 use corprof::{
-    Alive, ClassId, EnterLeave3, EnterLeave3WithInfo, FunctionId, HResult, HighStartupMask, Info, ModuleId, ObjectId,
-    ProfilerCallback, Startup, StartupMask, ThreadId, sys,
+    Alive, ClassId, EnterLeave3, EnterLeave3WithInfo, FunctionId, HResult, HighStartupMask, Info, ModuleFlags,
+    ModuleId, ObjectId, ProfilerCallback, Startup, StartupMask, ThreadId, sys,
 };
 use remora_call_table::{Clock, Table, Text, layout};
 use remora_connection::{Channel, Mapping, remove_abandoned, set_back_in_runtime, take_order};
@@ -92,6 +92,14 @@ impl ProfilerCallback for Tracer {
 
     fn function_unload_started(&self, function: FunctionId) {
         functions::forget(function);
+    }
+
+    fn module_load_finished(&self, module: ModuleId, _status: HResult) {
+        if let Some(running) = RUNNING.get()
+            && running.info.get_module_info2(module).is_ok_and(|facts| !facts.flags.contains(ModuleFlags::COLLECTIBLE))
+        {
+            fixed_modules::add(module);
+        }
     }
 
     fn module_unload_started(&self, module: ModuleId) {

@@ -11,8 +11,8 @@ use counters::Memory;
 use remora_attach::proc::Proc;
 use remora_attach::{Attach, Guid, HResult, Placed, Process};
 use remora_wire::method_trace::{
-    CLSID_HANDOVER, CLSID_TRACE, Change, Changed, Ended, FromTracer, HANDED_OVER, RENDEZVOUS_NAME, RETURNS_TASK,
-    ToTracer, TraceConfig, TraceRecord, TraceRequest, memory,
+    CLSID_HANDOVER, CLSID_TRACE, Change, Changed, Ended, FromTracer, HANDED_OVER, Parameter, RENDEZVOUS_NAME,
+    RETURNS_TASK, ToTracer, TraceConfig, TraceRecord, TraceRequest, memory,
 };
 use std::collections::HashMap;
 use std::os::unix::net::UnixListener;
@@ -36,8 +36,8 @@ const MOST_NAMED: usize = 4096;
 pub struct TracedMethod {
     /// Its full name.
     pub name: String,
-    /// Names of its parameters.
-    pub parameters: Vec<String>,
+    /// Its parameters, and its result if that is an enum.
+    pub parameters: Vec<Parameter>,
     /// For the steps of an asynchronous method: the number of that method.
     pub steps_of: Option<u32>,
     /// Whether a call of it is all its asynchronous steps.
@@ -324,6 +324,7 @@ impl MethodTrace {
         match message {
             FromTracer::Method { index: Some(index), name, remark, steps_of, is_async, parameters } => {
                 let returns_task = remark == RETURNS_TASK;
+                let parameters = parameters.iter().map(|text| Parameter::of_text(text)).collect();
                 let method =
                     TracedMethod { name, parameters, steps_of, is_async, returns_task, ..TracedMethod::default() };
                 self.methods.insert(index, method);

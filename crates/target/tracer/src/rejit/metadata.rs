@@ -1,17 +1,16 @@
 //! A module's metadata: the parts that a search and a rewrite need beyond those of `corprof`.
 
+mod emitter;
+mod enums;
+
 use corprof::buffer::{text_of, units_of};
-use corprof::{Alive, Attached, Guid, HResult, Info, Loading, ModuleId, sys};
+use corprof::{Alive, Guid, HResult, Info, Loading, ModuleId, sys};
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
 
-/// `IMetaDataEmit`: cor.h of dotnet/runtime.
-const IID_EMIT: Guid = Guid::from_u128(0xBA3F_EE4C_ECB9_4E41_83B7_183F_A41C_D859);
-/// Slots of its functions.
-const DEFINE_TYPE_REF_BY_NAME: usize = 12;
-const DEFINE_MEMBER_REF: usize = 14;
-const GET_TOKEN_FROM_SIG: usize = 23;
-const GET_TOKEN_FROM_TYPE_SPEC: usize = 26;
+pub(crate) use emitter::Emitter;
+pub(crate) use enums::Enumeration;
+
 /// Types or methods fetched at a time.
 const BLOCK: usize = 64;
 /// Types inside types, deeper than any compiler writes.
@@ -231,54 +230,6 @@ impl Metadata {
         answer.is_success().then(|| text_of(&name[..(length as usize).min(LONGEST_NAME)]))
     }
 
-    /// The type below an enum that this module defines: one byte of a signature.
-    pub(crate) fn enum_type(&self, class: u32) -> Option<u8> {
-        let (_, extends) = self.type_row(class)?;
-        if self.name_of(extends)? != "System.Enum" {
-            return None;
-        }
-        let (name, mut cursor, mut field, mut fetched) = (units_of("value__"), null_mut(), 0, 0);
-        // SAFETY: this value keeps the object alive; the name ends with a zero, and there is room for one field.
-        unsafe {
-            sys::IMetaDataImport::EnumFieldsWithName(
-                self.raw(),
-                &mut cursor,
-                class,
-                name.as_ptr(),
-                &mut field,
-                1,
-                &mut fetched,
-            );
-            sys::IMetaDataImport::CloseEnum(self.raw(), cursor);
-        }
-        let (mut signature, mut bytes) = (null(), 0);
-        // SAFETY: this value keeps the object alive; null out-pointers are allowed, the others are live.
-        let answer = HResult(unsafe {
-            sys::IMetaDataImport::GetFieldProps(
-                self.raw(),
-                field,
-                null_mut(),
-                null_mut(),
-                0,
-                null_mut(),
-                null_mut(),
-                &mut signature,
-                &mut bytes,
-                null_mut(),
-                null_mut(),
-                null_mut(),
-            )
-        });
-        if fetched != 1 || !answer.is_success() {
-            return None;
-        }
-        // SAFETY: the runtime's own copy, valid while the metadata is open.
-        match unsafe { copied(signature, bytes) }.as_slice() {
-            [6, element] => Some(*element),
-            _ => None,
-        }
-    }
-
     /// The name of a type definition or reference.
     pub(crate) fn name_of(&self, token: u32) -> Option<String> {
         if token >> 24 == 2 {
@@ -325,34 +276,10 @@ impl Metadata {
         answer.is_success().then(|| (text_of(&name[..(length as usize).min(LONGEST_NAME)]), class))
     }
 
-    /// The name of a field that this module defines, and the token of its type.
-    fn field(&self, token: u32) -> Option<(String, u32)> {
-        let (mut class, mut length) = (0, 0);
-        let mut name = [0_u16; LONGEST_NAME];
-        // SAFETY: this value keeps the object alive. The buffer has room for its length, and null out-pointers are allowed.
-        let answer = HResult(unsafe {
-            sys::IMetaDataImport::GetFieldProps(
-                self.raw(),
-                token,
-                &mut class,
-                name.as_mut_ptr(),
-                LONGEST_NAME as u32,
-                &mut length,
-                null_mut(),
-                null_mut(),
-                null_mut(),
-                null_mut(),
-                null_mut(),
-                null_mut(),
-            )
-        });
-        answer.is_success().then(|| (text_of(&name[..(length as usize).min(LONGEST_NAME)]), class))
-    }
-
     /// The name of a field or method in IL, and the token of its type.
     pub(crate) fn member(&self, token: u32) -> Option<(String, u32)> {
         match token >> 24 {
-            0x04 => self.field(token),
+            0x04 => self.field_row(token).map(|row| (row.name, row.class)),
             0x06 => self.method(token).ok().map(|row| (row.name, row.class)),
             0x0A => self.member_reference(token),
             _ => None,
@@ -408,12 +335,17 @@ impl Metadata {
 
     /// Whether this module defines a type with a method of this name.
     pub(crate) fn defines(&self, class: &str, method: &str) -> bool {
-        let (class, mut token) = (units_of(class), 0);
+        let is_it = |found: u32| self.method(found).is_ok_and(|row| row.name == method);
+        self.find_type(class, 0).is_some_and(|class| self.methods(class).into_iter().any(is_it))
+    }
+
+    /// The type definition of this name, inside of another one if `outer` is not 0.
+    fn find_type(&self, name: &str, outer: u32) -> Option<u32> {
+        let (name, mut token) = (units_of(name), 0);
         // SAFETY: this value keeps the object alive; the name ends with a zero, and the out-pointer is live.
         let answer =
-            HResult(unsafe { sys::IMetaDataImport::FindTypeDefByName(self.raw(), class.as_ptr(), 0, &mut token) });
-        let is_it = |found: u32| self.method(found).is_ok_and(|row| row.name == method);
-        answer == HResult::S_OK && self.methods(token).into_iter().any(is_it)
+            HResult(unsafe { sys::IMetaDataImport::FindTypeDefByName(self.raw(), name.as_ptr(), outer, &mut token) });
+        (answer == HResult::S_OK).then_some(token)
     }
 }
 
@@ -429,93 +361,6 @@ fn without_arity(name: &str) -> String {
         }
     }
     shown
-}
-
-/// Makes tokens in a module.
-pub(crate) struct Emitter {
-    raw: NonNull<c_void>,
-}
-
-impl Drop for Emitter {
-    fn drop(&mut self) {
-        // SAFETY: releases the one reference that the runtime handed over.
-        unsafe { sys::IUnknown::Release(self.raw.as_ptr().cast()) };
-    }
-}
-
-impl Emitter {
-    /// Opens the metadata of a module for additions. They stay: a few bytes for each signature.
-    pub(crate) fn of(info: &Info<Attached, Alive>, module: ModuleId) -> Result<Emitter, HResult> {
-        Ok(Emitter { raw: open(info, module, sys::ofRead | sys::ofWrite, &IID_EMIT)? })
-    }
-
-    /// The token of a signature; the same one for the same signature.
-    pub(crate) fn signature(&self, signature: &[u8]) -> Result<u32, HResult> {
-        self.of_bytes(GET_TOKEN_FROM_SIG, signature)
-    }
-
-    /// The token of a type by its signature; the same one for the same signature.
-    pub(crate) fn type_spec(&self, signature: &[u8]) -> Result<u32, HResult> {
-        self.of_bytes(GET_TOKEN_FROM_TYPE_SPEC, signature)
-    }
-
-    fn of_bytes(&self, slot: usize, bytes: &[u8]) -> Result<u32, HResult> {
-        type Of = unsafe extern "system" fn(*mut c_void, *const u8, u32, *mut u32) -> i32;
-        let mut token = 0;
-        // SAFETY: both slots have functions of this type. This value keeps the object alive; the bytes and the out-pointer are live.
-        HResult(unsafe {
-            std::mem::transmute::<usize, Of>(self.function(slot))(
-                self.raw.as_ptr(),
-                bytes.as_ptr(),
-                bytes.len() as u32,
-                &mut token,
-            )
-        })
-        .ok()?;
-        Ok(token)
-    }
-
-    /// The token of a type in another assembly; the same one for the same type.
-    pub(crate) fn type_reference(&self, scope: u32, name: &str) -> Result<u32, HResult> {
-        type Define = unsafe extern "system" fn(*mut c_void, u32, *const u16, *mut u32) -> i32;
-        let (name, mut token) = (units_of(name), 0);
-        // SAFETY: the slot has a function of this type. This value keeps the object alive; the name ends with a zero.
-        HResult(unsafe {
-            std::mem::transmute::<usize, Define>(self.function(DEFINE_TYPE_REF_BY_NAME))(
-                self.raw.as_ptr(),
-                scope,
-                name.as_ptr(),
-                &mut token,
-            )
-        })
-        .ok()?;
-        Ok(token)
-    }
-
-    /// The token of a member of a referenced type; the same one for the same member.
-    pub(crate) fn member_reference(&self, class: u32, name: &str, signature: &[u8]) -> Result<u32, HResult> {
-        type Define = unsafe extern "system" fn(*mut c_void, u32, *const u16, *const u8, u32, *mut u32) -> i32;
-        let (name, mut token) = (units_of(name), 0);
-        // SAFETY: the slot has a function of this type. This value keeps the object alive; the name ends with a zero.
-        HResult(unsafe {
-            std::mem::transmute::<usize, Define>(self.function(DEFINE_MEMBER_REF))(
-                self.raw.as_ptr(),
-                class,
-                name.as_ptr(),
-                signature.as_ptr(),
-                signature.len() as u32,
-                &mut token,
-            )
-        })
-        .ok()?;
-        Ok(token)
-    }
-
-    /// The address of a function of the interface.
-    fn function(&self, slot: usize) -> usize {
-        // SAFETY: a COM object begins with the address of its vtable, which has all slots of this interface.
-        unsafe { self.raw.as_ptr().cast::<*const usize>().read().add(slot).read() }
-    }
 }
 
 /// A copy of the runtime's bytes.

@@ -3,6 +3,7 @@
 use super::machine::Machine;
 use super::metadata::{Emitter, Metadata, Method};
 use super::{probes, records};
+use crate::parameters::Types;
 use corprof::{Alive, Attached, HResult, Info, MethodToken, ModuleId, sys};
 use remora_il::{Assembler, Body, Error, Instructions, MethodSignature, Operand, Probes, Value, locals_with, wrap};
 use remora_wire::method_trace::{MOST_VALUES, RESULT};
@@ -114,6 +115,7 @@ pub(crate) fn original(
 /// Wraps a method.
 pub(crate) struct Wrapping<'a> {
     pub(crate) metadata: &'a Metadata,
+    pub(crate) types: Types<'a, Attached>,
     pub(crate) emitter: &'a Emitter,
     /// What its probes pass: [`probes::id`].
     pub(crate) id: u32,
@@ -277,13 +279,10 @@ impl Wrapping<'_> {
         Ok(())
     }
 
-    /// How to read a value: an enum of this module as its number.
+    /// How to read a value: an enum as its number.
     fn readable(&self, of_type: &[u8]) -> Value {
         match Value::of(of_type) {
-            Value::ValueType(token) if token >> 24 == 2 => {
-                self.metadata.enum_type(token).map_or(Value::Other, |element| Value::of(&[element]))
-            }
-            Value::ValueType(_) => Value::Other,
+            Value::ValueType(_) => self.types.element(of_type).map_or(Value::Other, |element| Value::of(&[element])),
             value => value,
         }
     }

@@ -9,6 +9,7 @@ use super::rewriting::{Untraceable, Wrapping, check, original};
 use super::search::{Match, search};
 use super::threads::start_thread;
 use super::{names, origins, probes, replacements, requests, runtime, shared};
+use crate::parameters::Types;
 use corprof::{
     Alive, AttachMask, Attached, HResult, HighAttachMask, Info, MethodToken, ModuleFlags, ModuleId, irreversible,
 };
@@ -96,6 +97,7 @@ fn run(info: &'static Info<Attached, Alive>, config: &TraceConfig) {
         has_task_ids: false,
         outbox: Vec::new(),
         not_traced: BTreeSet::new(),
+        fixed: Vec::new(),
     };
     session.trace();
     session.end();
@@ -144,6 +146,8 @@ struct Session {
     outbox: Vec<FromTracer>,
     /// Names of methods that were reported as not traced.
     not_traced: BTreeSet<String>,
+    /// Modules that cannot unload, the core library first.
+    fixed: Vec<ModuleId>,
 }
 
 impl Session {
@@ -159,6 +163,7 @@ impl Session {
             Ok(modules) => modules,
             Err(code) => return self.refused("EnumModules", code),
         };
+        modules.iter().for_each(|loaded| self.keep_if_fixed(*loaded));
         for loaded in modules {
             self.look_at(loaded, None);
         }
@@ -230,6 +235,7 @@ impl Session {
             for (index, code) in left.failed {
                 self.connection.send(&FromTracer::Failed { index, code: code.0 as u32 });
             }
+            left.came.iter().for_each(|loaded| self.keep_if_fixed(*loaded));
             for loaded in left.came {
                 let before = self.methods.len();
                 self.look_at(loaded, None);
@@ -382,6 +388,17 @@ impl Session {
         self.info.get_module_info2(module).is_ok_and(|info| info.flags.contains(ModuleFlags::COLLECTIBLE))
     }
 
+    /// Keeps a module for the search of enums.
+    fn keep_if_fixed(&mut self, loaded: Loaded) {
+        let module = loaded.module;
+        if self.request.arguments
+            && !self.fixed.contains(&module)
+            && with_module(loaded, || !self.can_unload(module)) == Some(true)
+        {
+            self.fixed.push(module);
+        }
+    }
+
     /// Reports a method that is not traced, once.
     fn not_traced(&mut self, name: &str, why: &str) {
         if self.not_traced.len() < MOST_NOT_TRACED && self.not_traced.insert(name.to_owned()) {
@@ -398,9 +415,9 @@ impl Session {
     }
 
     fn add(&mut self, module: ModuleId, metadata: &Metadata, emitter: &Result<Emitter, HResult>, method: Match) {
-        let count = remora_il::MethodSignature::read(&method.row.signature).map_or(0, |read| read.parameters.len());
-        let parameters =
-            (1..=count as u32).map(|number| metadata.parameter(method.token, number).unwrap_or_default()).collect();
+        let types = Types::of(self.info, metadata, &self.fixed);
+        let signature = remora_il::MethodSignature::read(&method.row.signature).ok();
+        let parameters = signature.map_or_else(Vec::new, |signature| types.parameters(method.token, &signature));
         if let Some(index) = self.wrap_machine(module, metadata, emitter, &method) {
             self.name(Some(index), &method.name, false);
             let (index, name, remark) = (Some(index), method.name, String::new());
@@ -493,7 +510,8 @@ impl Session {
         }
         let index = self.methods.len() as u32;
         let id = probes::id(self.number, index);
-        let body = body(&Wrapping { metadata, emitter, id, has_arguments: self.request.arguments })?;
+        let types = Types::of(self.info, metadata, &self.fixed);
+        let body = body(&Wrapping { metadata, types, emitter, id, has_arguments: self.request.arguments })?;
         replacements::add(module, token, replacements::Replacement { index, body, is_out: false });
         self.methods.push(Traced { module, token, name: String::new(), is_steps: false, is_out: false });
         Ok(index)

@@ -1,0 +1,122 @@
+//! Parameters of a traced method, as a text each: the name, and for an enum its constants.
+//!
+//! `status` has no constants. `status<TAB>enum<TAB>0=Open<TAB>1=Paid` has two; with `flags` in the place of `enum`, a value is a set of them.
+
+use std::fmt::Write;
+
+/// The name of a result among the parameters: no parameter can have it.
+pub const RESULT_NAME: &str = "<result>";
+/// Bytes of a parameter's text.
+const LONGEST: usize = 2048;
+
+/// A parameter, or the result.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// The constants of its enum, by their bits; empty for other types.
+    pub constants: Vec<(i64, String)>,
+    /// Whether a value is a set of constants.
+    pub is_flags: bool,
+}
+
+impl Parameter {
+    /// One that is no enum.
+    pub fn named(name: &str) -> Parameter {
+        Parameter { name: name.to_owned(), ..Parameter::default() }
+    }
+
+    /// Its text, on one line. Constants without room are left out.
+    pub fn to_text(&self) -> String {
+        let mut text = plain(&self.name);
+        if !self.constants.is_empty() {
+            text += if self.is_flags { "\tflags" } else { "\tenum" };
+        }
+        for (number, name) in &self.constants {
+            let before = text.len();
+            // A string takes everything.
+            let _ = write!(text, "\t{number}={}", plain(name));
+            if text.len() > LONGEST {
+                text.truncate(before);
+                break;
+            }
+        }
+        text
+    }
+
+    /// Reads a text. What is not of this form is left out.
+    pub fn of_text(text: &str) -> Parameter {
+        let mut cells = text.split('\t');
+        let name = cells.next().unwrap_or_default().to_owned();
+        let is_flags = cells.next() == Some("flags");
+        let constant = |cell: &str| {
+            let (number, name) = cell.split_once('=')?;
+            Some((number.parse().ok()?, name.to_owned()))
+        };
+        Parameter { name, constants: cells.filter_map(constant).collect(), is_flags }
+    }
+
+    /// The name of a value: that of a constant, or of several with `|` between them.
+    pub fn name_of(&self, bits: i64) -> Option<String> {
+        if let Some((_, name)) = self.constants.iter().find(|(number, _)| *number == bits) {
+            return Some(name.clone());
+        }
+        if !self.is_flags {
+            return None;
+        }
+        let (mut left, mut names) = (bits as u64, Vec::new());
+        let mut constants: Vec<_> = self.constants.iter().filter(|(number, _)| *number != 0).collect();
+        constants.sort_by_key(|(number, _)| std::cmp::Reverse(*number as u64));
+        for (number, name) in constants {
+            if left & *number as u64 == *number as u64 {
+                left &= !(*number as u64);
+                names.push(name.as_str());
+            }
+        }
+        names.reverse();
+        (left == 0 && !names.is_empty()).then(|| names.join("|"))
+    }
+}
+
+/// A name without characters that end a cell or a line.
+fn plain(name: &str) -> String {
+    name.chars().map(|character| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mood(is_flags: bool) -> Parameter {
+        let constants = [(0, "None"), (1, "Calm"), (2, "Angry"), (3, "Both"), (4, "Tired")];
+        let constants = constants.map(|(number, name)| (number, name.to_owned())).to_vec();
+        Parameter { name: "mood".to_owned(), constants, is_flags }
+    }
+
+    #[test]
+    fn a_text_is_read_as_it_was_written_and_stays_on_one_line() {
+        for parameter in [mood(false), mood(true), Parameter::named("count"), Parameter::named("")] {
+            assert_eq!(Parameter::of_text(&parameter.to_text()), parameter);
+        }
+        let hostile = Parameter { name: "a\tenum\n".to_owned(), ..mood(false) };
+        assert_eq!(Parameter::of_text(&hostile.to_text()).constants, hostile.constants);
+        assert_eq!(hostile.to_text().lines().count(), 1);
+        let long = Parameter { constants: vec![(1, "x".repeat(LONGEST)), (2, "y".to_owned())], ..mood(false) };
+        assert_eq!(long.to_text(), "mood\tenum");
+        for text in ["mood\tenum\t1", "mood\tflags\tx=y", "mood\tother\t="] {
+            assert_eq!(Parameter::of_text(text).constants, []);
+        }
+    }
+
+    #[test]
+    fn a_value_has_the_name_of_its_constant_and_a_set_those_of_all() {
+        let names =
+            |parameter: Parameter, bits: &[i64]| bits.iter().map(|bits| parameter.name_of(*bits)).collect::<Vec<_>>();
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(names(mood(false), &[0, 2, 5, -1]), [some("None"), some("Angry"), None, None]);
+        assert_eq!(
+            names(mood(true), &[0, 3, 5, 7, 8, 12]),
+            [some("None"), some("Both"), some("Calm|Tired"), some("Both|Tired"), None, None]
+        );
+    }
+}

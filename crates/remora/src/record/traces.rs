@@ -1,0 +1,103 @@
+//! A trace of methods on request while a recording runs: `remora trace -p`, started beside it. Lines that the user types go to it.
+
+use crate::method_trace::STAYS;
+use remora_attach::Process;
+use remora_collector::has_inert_tracer;
+use std::io::{self, Write};
+use std::process::{Child, Command, Stdio};
+
+/// Notification-only profilers came with this version.
+const FIRST_WITH_SEVERAL: u32 = 6;
+
+/// The trace that a recording was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Traces {
+    running: Option<Child>,
+    /// The line that has to be typed again, since an agent will stay.
+    unconfirmed: Option<String>,
+    were_there: bool,
+}
+
+impl Traces {
+    /// Takes a line: `+PATTERN` begins a trace, and every line changes one that runs. Returns the effect.
+    pub(super) fn take(&mut self, process: &Process, line: &str) -> String {
+        if self.runs() {
+            return self.pass_on(line);
+        }
+        let Some(pattern) = line.strip_prefix('+').map(str::trim).filter(|pattern| !pattern.is_empty()) else {
+            return "no trace of methods runs: +PATTERN begins one, like +Shop.Orders.*".to_owned();
+        };
+        let version = process.runtime().and_then(|runtime| runtime.version);
+        if version.is_some_and(|version| version.major < FIRST_WITH_SEVERAL) {
+            return format!(
+                "no trace: before .NET {FIRST_WITH_SEVERAL} a process has one profiler, and this recording is it; \
+                 end the recording, then use `remora trace`"
+            );
+        }
+        if self.unconfirmed.as_deref() != Some(line) && !has_inert_tracer(process.pid) {
+            self.unconfirmed = Some(line.to_owned());
+            return format!("{STAYS}. Type {line} again to trace");
+        }
+        self.unconfirmed = None;
+        match start(process.pid, pattern) {
+            Ok(child) => {
+                self.running = Some(child);
+                self.were_there = true;
+                "beginning a trace of methods: +PATTERN adds, -PATTERN takes out, a time like 50ms sets --slower-than, t ends it"
+                    .to_owned()
+            }
+            Err(error) => format!("`remora trace` cannot be started: {error}"),
+        }
+    }
+
+    /// Asks the trace to end. Returns the effect; the result is printed by the trace itself.
+    pub(super) fn end(&mut self) -> &'static str {
+        if !self.runs() {
+            return "no trace of methods runs";
+        }
+        self.ask_to_end();
+        "ending the trace of methods"
+    }
+
+    /// Ends it, and waits for what it prints.
+    pub(super) fn finish(&mut self) {
+        self.ask_to_end();
+        if let Some(mut child) = self.running.take() {
+            // An error means that it is not there any more.
+            let _ = child.wait();
+        }
+    }
+
+    /// Whether there was one, so that its agent may be in the process.
+    pub(super) fn were_there(&self) -> bool {
+        self.were_there
+    }
+
+    /// Whether it runs. Its result and errors are its own.
+    fn runs(&mut self) -> bool {
+        self.running.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    fn pass_on(&mut self, line: &str) -> String {
+        let written =
+            self.running.as_mut().and_then(|child| child.stdin.as_mut()).map(|input| writeln!(input, "{line}"));
+        match written {
+            Some(Ok(())) => format!("asked the trace for {line}"),
+            _ => "the trace of methods is ending".to_owned(),
+        }
+    }
+
+    /// An empty line ends it.
+    fn ask_to_end(&mut self) {
+        if let Some(mut input) = self.running.as_mut().and_then(|child| child.stdin.take()) {
+            // If it does not read any more, it is ending.
+            let _ = writeln!(input);
+        }
+    }
+}
+
+fn start(process_id: u32, pattern: &str) -> io::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["trace", "-p", &process_id.to_string(), &format!("--methods={pattern}")]);
+    command.stdin(Stdio::piped()).stdout(io::stderr()).spawn()
+}
