@@ -87,6 +87,10 @@ namespace Passed
                 case string text: return Text(text);
                 case float number: return ((double)number).ToString("R", System.Globalization.CultureInfo.InvariantCulture);
                 case double number: return number.ToString("R", System.Globalization.CultureInfo.InvariantCulture);
+                case decimal number: return Text(number.ToString(System.Globalization.CultureInfo.InvariantCulture));
+                case Guid identifier: return Text(identifier.ToString("D"));
+                case DateTime date: return Text(date.ToString("yyyy-MM-dd'T'HH:mm:ss.FFFFFFF", System.Globalization.CultureInfo.InvariantCulture) + (date.Kind == DateTimeKind.Utc ? "Z" : ""));
+                case TimeSpan span: return Text(span.Ticks % TimeSpan.TicksPerSecond == 0 ? span.ToString("c") : span.ToString("c").TrimEnd('0'));
                 default: return Convert.ToString(value, System.Globalization.CultureInfo.InvariantCulture);
             }
         }
@@ -121,6 +125,17 @@ namespace Passed
             Told.Enums("Passed.Cases.Elsewhere", ("day", day), ("access", access), ("folder", folder), ("result", day));
             return day;
         }
+
+        // Structures of the core library, which are shown, in registers and on the stack.
+        static decimal Money(int a, decimal price, string b, decimal other, decimal third, decimal fourth, double c)
+        {
+            Told.Arguments("Passed.Cases.Money", ("a", a), ("price", price), ("b", b), ("other", other), ("third", third), ("fourth", fourth), ("c", c), ("result", price));
+            return price;
+        }
+
+        static Guid Named(Guid id, Guid? none, long last) { Told.Arguments("Passed.Cases.Named", ("id", id), ("last", last), ("result", id)); return id; }
+        static DateTime Dated(DateTime date, DateTime utc) { Told.Arguments("Passed.Cases.Dated", ("date", date), ("utc", utc), ("result", date)); return date; }
+        static TimeSpan Lasting(TimeSpan span, TimeSpan other) { Told.Arguments("Passed.Cases.Lasting", ("span", span), ("other", other), ("result", span)); return span; }
 
         static string Text(string text, string none, string empty) { Told.Arguments("Passed.Cases.Text", ("text", text), ("none", none), ("empty", empty), ("result", text)); return text; }
         static string Nothing(string text) { Told.Arguments("Passed.Cases.Nothing", ("text", text), ("result", null)); return null; }
@@ -228,6 +243,12 @@ namespace Passed
             Told.Expect((Mood)5, Unnamed((Mood)5, (Rights)12));
             Told.Expect(Rights.Read | Rights.Share, Sets(Rights.Read | Rights.Share, Rights.Both | Rights.Share, Rights.None));
             Told.Expect(DayOfWeek.Friday, Elsewhere(DayOfWeek.Friday, System.IO.FileAccess.ReadWrite, Environment.SpecialFolder.System));
+            Told.Expect(12.50m, Money(1, 12.50m, "b", decimal.MinValue, -0.005m, decimal.MaxValue, 0.5));
+            var id = new Guid("0f8fad5b-d9cb-469f-a165-70867728950e");
+            Told.Expect(id, Named(id, null, 3));
+            var date = new DateTime(2026, 11, 29, 17, 6, 35, 120);
+            Told.Expect(date, Dated(date, new DateTime(1970, 1, 1, 0, 0, 0, DateTimeKind.Utc)));
+            Told.Expect(TimeSpan.FromDays(-1.5), Lasting(TimeSpan.FromDays(-1.5), TimeSpan.FromMilliseconds(1500)));
             Told.Expect("tëxt", Text("tëxt", null, ""));
             Told.Expect<string>(null, Nothing("a"));
             Told.Expect(19.75, Many(1, 2.5, 3, 4.5f, "five", 6.5, 7, 8.5, 9, 10.5, 11, 12.5, 'm', 14.5, true, 16.5, -17, 17.25));

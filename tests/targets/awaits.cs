@@ -213,7 +213,7 @@ namespace Awaits
             done.SetResult(true);
         }
 
-        public static async Task<string> Values(int number, string text, double ratio, bool flag, Mood mood, DayOfWeek day, long changed)
+        public static async Task<string> Values(int number, string text, double ratio, bool flag, Mood mood, DayOfWeek day, decimal price, long changed)
         {
             await Task.Delay(number);
             changed += flag ? 1 : 0;
@@ -280,7 +280,7 @@ namespace Awaits
                 case "run": Run(number); return "done";
                 case "counts": return Cases.Take();
                 case "named": return Cases.Named(new Order(), 12, "name").Result + (new Holder<string>("s").Take(true).Result.Length);
-                case "values": return Cases.Values(20, "text", 0.5, true, Mood.Angry, DayOfWeek.Friday, 5).Result;
+                case "values": return Cases.Values(20, "text", 0.5, true, Mood.Angry, DayOfWeek.Friday, 12.50m, 5).Result;
                 case "timed": Task.WhenAll(Enumerable.Range(0, number).Select(_ => Cases.Timed(5))).Wait(); return "done";
                 case "times": return (long)(Cases.Ticks * (1e9 / Stopwatch.Frequency));
                 case "inner": for (int i = 0; i < number; i++) Cases.Outer().Wait(); return "done";

@@ -103,7 +103,7 @@ namespace Traced
             return Tiny(number);
         }
 
-        public static string Values(int number, string text, double ratio, bool flag, char letter, Mood mood, ulong large, DayOfWeek day)
+        public static string Values(int number, string text, double ratio, bool flag, char letter, Mood mood, ulong large, DayOfWeek day, decimal price, TimeSpan span)
         {
             Count("values");
             return text + number;
@@ -316,7 +316,7 @@ namespace Traced
                 Cases.Plain(i);
                 Cases.CallsTiny(i);
                 Cases.CallsSmall(i);
-                Cases.Values(i, "text", 0.5, true, 'x', Mood.Angry, ulong.MaxValue, DayOfWeek.Friday);
+                Cases.Values(i, "text", 0.5, true, 'x', Mood.Angry, ulong.MaxValue, DayOfWeek.Friday, 12.50m, TimeSpan.FromSeconds(1.5));
                 Cases.Changes(i, "before");
                 Cases.Recursive(5);
                 Tried(() => Cases.Throws(i));

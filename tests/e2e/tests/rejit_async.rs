@@ -218,10 +218,13 @@ fn a_record_of_an_asynchronous_call_has_arguments_result_and_callers() {
             let arguments = values["arguments"].as_array().unwrap();
             let names: Vec<&str> = arguments.iter().map(|argument| argument["name"].as_str().unwrap()).collect();
             // The last one changes during the call, so nobody knows what it was.
-            assert_eq!(names, ["number", "text", "ratio", "flag", "mood", "day"], "{values}");
+            assert_eq!(names, ["number", "text", "ratio", "flag", "mood", "day", "price"], "{values}");
             let all: Vec<&Value> = arguments.iter().map(|argument| &argument["value"]).collect();
-            assert_eq!(all, [&Value::from(20), &"text".into(), &0.5.into(), &true.into(), &7.into(), &5.into()]);
-            let constants: Vec<&Value> = arguments[4..].iter().map(|argument| &argument["enum"]).collect();
+            assert_eq!(
+                all,
+                [&Value::from(20), &"text".into(), &0.5.into(), &true.into(), &7.into(), &5.into(), &"12.50".into()]
+            );
+            let constants: Vec<&Value> = arguments[4..6].iter().map(|argument| &argument["enum"]).collect();
             assert_eq!(constants, ["Angry", "Friday"], "{values}");
             assert_eq!(values["result"], "text0.5Angry6");
             assert!(number(values, "duration_nanoseconds") >= 20_000_000, "{values}");

@@ -151,6 +151,7 @@ fn a_record_has_arguments_result_exception_and_callers() {
         assert_eq!(argument("flag"), true);
         assert_eq!(argument("letter"), "x");
         assert_eq!((argument("mood"), argument("day")), (7.into(), 5.into()));
+        assert_eq!((argument("price"), argument("span")), ("12.50".into(), "00:00:01.5".into()));
         assert_eq!(argument("large"), u64::MAX);
         assert_eq!(values["result"], "text0");
         assert_eq!(values["callers"][0], "Traced.Program.Once");

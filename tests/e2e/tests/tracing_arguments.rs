@@ -12,8 +12,16 @@ const LONGEST_TEXT: usize = 256;
 /// The first version that does not damage registers when a method with a structure is asked for its arguments.
 const FIRST_WITH_STRUCTURES: u32 = 8;
 /// Methods with a structure, or a type that can be one, among their parameters.
-const WITH_STRUCTURES: [&str; 4] =
-    ["Passed.Cases.Structures", "Passed.Cases.ByBufferGeneric", "Passed.Shelf..ctor", "Passed.Shelf.Count"];
+const WITH_STRUCTURES: [&str; 8] = [
+    "Passed.Cases.Money",
+    "Passed.Cases.Named",
+    "Passed.Cases.Dated",
+    "Passed.Cases.Lasting",
+    "Passed.Cases.Structures",
+    "Passed.Cases.ByBufferGeneric",
+    "Passed.Shelf..ctor",
+    "Passed.Shelf.Count",
+];
 /// The exit code of `remora` for wrong options, from docs/reference/exit-codes.md.
 const USAGE: i32 = 2;
 

@@ -126,7 +126,7 @@ fn recorded(calls: &Calls) -> Vec<Recorded<'_>> {
             duration_nanoseconds: call.duration,
             exception: call.threw,
             arguments: arguments(&call.values, parameters),
-            result: result(&call.values),
+            result: result(&call.values, parameters),
             result_enum: constant_of_result(&call.values, parameters),
         }
     })

@@ -16,6 +16,7 @@ mod json;
 mod model;
 mod profile;
 mod read;
+mod structures;
 mod timeline;
 mod totals;
 mod values;

@@ -270,10 +270,11 @@ fn read(value: &Value<'_>) -> TraceValue {
         Kind::Bool => TraceValue::Bool(value.bits != 0),
         Kind::Char => TraceValue::Char(value.bits as u16),
         Kind::Signed => TraceValue::Signed(value.bits as i64),
-        Kind::Unsigned => TraceValue::Unsigned(value.bits),
-        Kind::Float => TraceValue::Float(f64::from_bits(value.bits)),
+        Kind::Unsigned => TraceValue::Unsigned(value.bits as u64),
+        Kind::Float => TraceValue::Float(f64::from_bits(value.bits as u64)),
         Kind::Text => TraceValue::Text(String::from_utf16_lossy(&value.units().collect::<Vec<_>>()), value.length),
         Kind::Null => TraceValue::Null,
+        Kind::Wide => TraceValue::Wide(value.bits),
     }
 }
 

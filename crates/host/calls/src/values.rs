@@ -1,5 +1,6 @@
 //! Arguments and results of calls, in words and as JSON.
 
+use crate::structures::shown;
 use remora_wire::method_trace::{Parameter, RESULT, RESULT_NAME, TraceValue};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -25,14 +26,19 @@ pub fn arguments<'a>(values: &[(u8, TraceValue)], parameters: &'a [Parameter]) -
         .map(|(position, value)| {
             let parameter = parameters.get(usize::from(*position));
             let name = parameter.map(|parameter| parameter.name.as_str());
-            Argument { position: *position, name, value: as_json(value), constant: constant(value, parameter) }
+            Argument {
+                position: *position,
+                name,
+                value: as_json(value, parameter),
+                constant: constant(value, parameter),
+            }
         })
         .collect()
 }
 
 /// The result among the values of a call.
-pub fn result(values: &[(u8, TraceValue)]) -> Option<Value> {
-    at(values, RESULT).map(as_json)
+pub fn result(values: &[(u8, TraceValue)], parameters: &[Parameter]) -> Option<Value> {
+    at(values, RESULT).map(|value| as_json(value, of_result(parameters)))
 }
 
 /// The constant of the result's enum.
@@ -55,7 +61,7 @@ fn constant(value: &TraceValue, parameter: Option<&Parameter>) -> Option<String>
 
 /// `Shop.Orders.Pay(number=17, means="cash") = true`.
 pub fn described(method: &str, values: &[(u8, TraceValue)], parameters: &[Parameter]) -> String {
-    let shown = |value, parameter| constant(value, parameter).unwrap_or_else(|| in_words(value));
+    let shown = |value, parameter| constant(value, parameter).unwrap_or_else(|| in_words(value, parameter));
     let arguments: Vec<String> = (0..RESULT)
         .zip(parameters)
         .filter(|(_, parameter)| parameter.name != RESULT_NAME)
@@ -73,7 +79,10 @@ fn at(values: &[(u8, TraceValue)], position: u8) -> Option<&TraceValue> {
     values.iter().find(|(place, _)| *place == position).map(|(_, value)| value)
 }
 
-fn in_words(value: &TraceValue) -> String {
+fn in_words(value: &TraceValue, parameter: Option<&Parameter>) -> String {
+    if let Some(text) = structure(value, parameter) {
+        return text;
+    }
     match value {
         TraceValue::Bool(value) => value.to_string(),
         TraceValue::Char(unit) => format!("{:?}", char::from_u32(u32::from(*unit)).unwrap_or('\u{FFFD}')),
@@ -81,6 +90,7 @@ fn in_words(value: &TraceValue) -> String {
         TraceValue::Unsigned(value) => value.to_string(),
         TraceValue::Float(value) => value.to_string(),
         TraceValue::Null => "null".into(),
+        TraceValue::Wide(bits) => format!("{bits:#x}"),
         TraceValue::Text(text, length) => {
             let kept: String = text.chars().take(LONGEST_TEXT).collect();
             let rest = if kept.encode_utf16().count() < *length as usize { "…" } else { "" };
@@ -89,7 +99,19 @@ fn in_words(value: &TraceValue) -> String {
     }
 }
 
-fn as_json(value: &TraceValue) -> Value {
+fn structure(value: &TraceValue, parameter: Option<&Parameter>) -> Option<String> {
+    let structure = parameter?.structure?;
+    match value {
+        TraceValue::Unsigned(bits) if structure.bytes() == 8 => Some(shown(structure, u128::from(*bits))),
+        TraceValue::Wide(bits) if structure.bytes() == 16 => Some(shown(structure, *bits)),
+        _ => None,
+    }
+}
+
+fn as_json(value: &TraceValue, parameter: Option<&Parameter>) -> Value {
+    if let Some(text) = structure(value, parameter) {
+        return json!(text);
+    }
     match value {
         TraceValue::Bool(value) => json!(value),
         TraceValue::Char(unit) => json!(String::from_utf16_lossy(&[*unit])),
@@ -101,5 +123,6 @@ fn as_json(value: &TraceValue) -> Value {
         TraceValue::Float(value) => json!(value),
         TraceValue::Text(text, _) => json!(text),
         TraceValue::Null => Value::Null,
+        TraceValue::Wide(bits) => json!(format!("{bits:#x}")),
     }
 }

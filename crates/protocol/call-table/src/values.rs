@@ -36,12 +36,14 @@ pub enum Kind {
     Text = 5,
     /// A null string.
     Null = 6,
+    /// The 16 bytes of a structure.
+    Wide = 7,
 }
 
 impl Kind {
     fn of(number: u8) -> Option<Kind> {
-        use Kind::{Bool, Char, Float, Null, Signed, Text, Unsigned};
-        [Bool, Char, Signed, Unsigned, Float, Text, Null].into_iter().find(|kind| *kind as u8 == number)
+        use Kind::{Bool, Char, Float, Null, Signed, Text, Unsigned, Wide};
+        [Bool, Char, Signed, Unsigned, Float, Text, Null, Wide].into_iter().find(|kind| *kind as u8 == number)
     }
 }
 
@@ -66,6 +68,14 @@ impl Values {
         if let Some([head, number, ..]) = self.free() {
             (*head, *number) = (packed(position, kind, 0, 0), bits);
             self.used += 2;
+        }
+    }
+
+    /// Adds 16 bytes, the low ones first; without room they are left out.
+    pub fn add_wide(&mut self, position: u8, bits: u128) {
+        if let Some([head, low, high, ..]) = self.free() {
+            (*head, *low, *high) = (packed(position, Kind::Wide, 0, 0), bits as u64, (bits >> 64) as u64);
+            self.used += 3;
         }
     }
 
@@ -111,8 +121,8 @@ pub struct Value<'a> {
     pub position: u8,
     /// What it is.
     pub kind: Kind,
-    /// The number.
-    pub bits: u64,
+    /// The number; of a structure, all bytes.
+    pub bits: u128,
     /// UTF-16 units of the whole string.
     pub length: u32,
     units: &'a [u64],
@@ -135,10 +145,12 @@ pub fn read_values(words: &[u64], mut each: impl FnMut(Value<'_>)) {
         let words = match kind {
             Kind::Text => kept.div_ceil(4),
             Kind::Null => 0,
+            Kind::Wide => 2,
             _ => 1,
         };
         let Some((own, after)) = after.split_at_checked(words) else { return };
-        let bits = own.first().copied().unwrap_or_default();
+        let word = |index: usize| own.get(index).copied().map_or(0, u128::from);
+        let bits = if kind == Kind::Wide { word(0) | word(1) << 64 } else { word(0) };
         let (position, length) = (*head as u8, (head >> 32) as u32);
         each(Value { position, kind, bits, length, units: own, kept });
         rest = after;

@@ -13,7 +13,7 @@ pub mod rendezvous;
 
 pub use changes::{Change, ChangeOutcome, Changed};
 pub use config::TraceConfig;
-pub use parameter::{Parameter, RESULT_NAME};
+pub use parameter::{Parameter, RESULT_NAME, Structure};
 pub use records::{LONGEST_TEXT, MOST_FRAMES, MOST_VALUES, RESULT, TraceRecord, TraceValue};
 
 use crate::Foreign;

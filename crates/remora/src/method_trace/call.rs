@@ -64,7 +64,7 @@ pub(super) fn as_json(trace: &MethodTrace, record: &TraceRecord) -> Value {
         "arguments": arguments(&record.values, parameters),
     });
     // Left out if it was not recorded; null is a null string.
-    if let (Some(result), Some(call)) = (result(&record.values), call.as_object_mut()) {
+    if let (Some(result), Some(call)) = (result(&record.values, parameters), call.as_object_mut()) {
         call.insert("result".to_owned(), result);
         call.extend(constant_of_result(&record.values, parameters).map(|name| ("result_enum".to_owned(), json!(name))));
     }

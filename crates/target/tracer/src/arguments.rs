@@ -39,11 +39,16 @@ enum Reading {
     Number(Kind, usize),
     /// A reference to a string.
     Text,
+    /// A structure of 16 bytes.
+    Wide,
 }
 
 impl Reading {
     /// How to read a type: ECMA-335 II.23.1.16. An enum is read as its number.
     fn of(of_type: &[u8], types: &Types<'_, Startup>) -> Option<Reading> {
+        if let Some(structure) = types.structure(of_type) {
+            return Some(if structure.bytes() == 16 { Reading::Wide } else { Reading::Number(Kind::Unsigned, 8) });
+        }
         Some(match types.element(of_type)? {
             0x02 => Reading::Number(Kind::Bool, 1),
             0x03 => Reading::Number(Kind::Char, 2),
@@ -67,7 +72,7 @@ impl Reading {
 fn may_be_structure(of_type: &[u8], types: &Types<'_, Startup>) -> bool {
     // Value types, type parameters, instantiations, typed references.
     let [0x11 | 0x13 | 0x15 | 0x16 | 0x1E, ..] = of_type else { return false };
-    Reading::of(of_type, types).is_none()
+    types.element(of_type).is_none()
 }
 
 /// The values of a method.
@@ -169,16 +174,19 @@ unsafe fn add(values: &mut Values, position: u8, reading: Reading, place: &sys::
     let bytes = match reading {
         Reading::Number(_, bytes) => bytes,
         Reading::Text => 8,
+        Reading::Wide => 16,
     };
     if place.startAddress == 0 || (place.length as usize) < bytes {
         return;
     }
-    let mut word = [0_u8; 8];
-    // SAFETY: the place has at least `bytes` bytes, and `word` has at most eight.
+    let mut word = [0_u8; 16];
+    // SAFETY: the place has at least `bytes` bytes, and `word` has no fewer.
     unsafe { std::ptr::copy_nonoverlapping(place.startAddress as *const u8, word.as_mut_ptr(), bytes) };
-    let bits = u64::from_le_bytes(word);
+    let all = u128::from_le_bytes(word);
+    let bits = all as u64;
     match reading {
         Reading::Number(kind, bytes) => values.add_number(position, kind, widened(kind, bytes, bits)),
+        Reading::Wide => values.add_wide(position, all),
         Reading::Text if bits == 0 => values.add_null(position),
         // SAFETY: a reference that is not null, so a string.
         Reading::Text => unsafe { add_text(values, position, bits as usize) },

@@ -1,6 +1,7 @@
-//! Parameters of a traced method, as a text each: the name, and for an enum its constants.
+//! Parameters of a traced method, as a text each: the name, and what its type says about the numbers.
 //!
-//! `status` has no constants. `status<TAB>enum<TAB>0=Open<TAB>1=Paid` has two; with `flags` in the place of `enum`, a value is a set of them.
+//! `count` says nothing. `status<TAB>enum<TAB>0=Open<TAB>1=Paid` has two constants; with `flags` in the place of `enum`, a value is a set of
+//! them. `price<TAB>decimal` is a structure.
 
 use std::fmt::Write;
 
@@ -8,6 +9,45 @@ use std::fmt::Write;
 pub const RESULT_NAME: &str = "<result>";
 /// Bytes of a parameter's text.
 const LONGEST: usize = 2048;
+
+/// A structure of the core library whose bytes are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Structure {
+    /// `System.Decimal`.
+    Decimal,
+    /// `System.Guid`.
+    Guid,
+    /// `System.DateTime`.
+    DateTime,
+    /// `System.TimeSpan`.
+    TimeSpan,
+}
+
+impl Structure {
+    const ALL: [(&str, Structure); 4] = [
+        ("Decimal", Structure::Decimal),
+        ("Guid", Structure::Guid),
+        ("DateTime", Structure::DateTime),
+        ("TimeSpan", Structure::TimeSpan),
+    ];
+
+    /// By its name in the namespace `System`.
+    pub fn named(name: &str) -> Option<Structure> {
+        Structure::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, structure)| structure)
+    }
+
+    fn name(self) -> &'static str {
+        Structure::ALL.into_iter().find(|(_, structure)| *structure == self).map_or("", |(name, _)| name)
+    }
+
+    /// Its size: 8 or 16.
+    pub fn bytes(self) -> usize {
+        match self {
+            Structure::Decimal | Structure::Guid => 16,
+            Structure::DateTime | Structure::TimeSpan => 8,
+        }
+    }
+}
 
 /// A parameter, or the result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,6 +58,8 @@ pub struct Parameter {
     pub constants: Vec<(i64, String)>,
     /// Whether a value is a set of constants.
     pub is_flags: bool,
+    /// The structure that its type is.
+    pub structure: Option<Structure>,
 }
 
 impl Parameter {
@@ -29,7 +71,9 @@ impl Parameter {
     /// Its text, on one line. Constants without room are left out.
     pub fn to_text(&self) -> String {
         let mut text = plain(&self.name);
-        if !self.constants.is_empty() {
+        if let Some(structure) = self.structure {
+            text = text + "\t" + structure.name();
+        } else if !self.constants.is_empty() {
             text += if self.is_flags { "\tflags" } else { "\tenum" };
         }
         for (number, name) in &self.constants {
@@ -48,12 +92,13 @@ impl Parameter {
     pub fn of_text(text: &str) -> Parameter {
         let mut cells = text.split('\t');
         let name = cells.next().unwrap_or_default().to_owned();
-        let is_flags = cells.next() == Some("flags");
+        let what = cells.next().unwrap_or_default();
+        let (is_flags, structure) = (what == "flags", Structure::named(what));
         let constant = |cell: &str| {
             let (number, name) = cell.split_once('=')?;
             Some((number.parse().ok()?, name.to_owned()))
         };
-        Parameter { name, constants: cells.filter_map(constant).collect(), is_flags }
+        Parameter { name, constants: cells.filter_map(constant).collect(), is_flags, structure }
     }
 
     /// The name of a value: that of a constant, or of several with `|` between them.
@@ -90,12 +135,13 @@ mod tests {
     fn mood(is_flags: bool) -> Parameter {
         let constants = [(0, "None"), (1, "Calm"), (2, "Angry"), (3, "Both"), (4, "Tired")];
         let constants = constants.map(|(number, name)| (number, name.to_owned())).to_vec();
-        Parameter { name: "mood".to_owned(), constants, is_flags }
+        Parameter { name: "mood".to_owned(), constants, is_flags, structure: None }
     }
 
     #[test]
     fn a_text_is_read_as_it_was_written_and_stays_on_one_line() {
-        for parameter in [mood(false), mood(true), Parameter::named("count"), Parameter::named("")] {
+        let price = Parameter { structure: Some(Structure::Decimal), ..Parameter::named("price") };
+        for parameter in [mood(false), mood(true), Parameter::named("count"), Parameter::named(""), price] {
             assert_eq!(Parameter::of_text(&parameter.to_text()), parameter);
         }
         let hostile = Parameter { name: "a\tenum\n".to_owned(), ..mood(false) };

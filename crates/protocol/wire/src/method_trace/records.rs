@@ -21,6 +21,8 @@ pub enum TraceValue {
     Text(String, u32),
     /// A null string.
     Null,
+    /// The 16 bytes of a structure, in little-endian order.
+    Wide(u128),
 }
 
 /// A recorded call.
@@ -75,6 +77,7 @@ impl TraceRecord {
                     writer.u8(5).u32(*length).text(&text[..kept])
                 }
                 TraceValue::Null => writer.u8(6),
+                TraceValue::Wide(bits) => writer.u8(7).u64(*bits as u64).u64((bits >> 64) as u64),
             };
         }
         writer.bytes
@@ -120,6 +123,7 @@ fn value(reader: &mut Reader<'_>) -> Result<TraceValue, Malformed> {
             TraceValue::Text(text, length)
         }
         6 => TraceValue::Null,
+        7 => TraceValue::Wide(u128::from(reader.u64()?) | u128::from(reader.u64()?) << 64),
         _ => return Err(Malformed),
     })
 }

@@ -107,6 +107,18 @@ pub(crate) extern "C" fn text(slot: usize, position: u32, text: *const u8) {
     });
 }
 
+/// Adds a structure of 16 bytes in a local.
+pub(crate) extern "C" fn wide(slot: usize, position: u32, place: *const u8) {
+    // SAFETY: the IL passes the address of a local of that size.
+    add(slot, position, || TraceValue::Wide(u128::from_le_bytes(unsafe { place.cast::<[u8; 16]>().read() })));
+}
+
+/// Adds a structure of 8 bytes in a local.
+pub(crate) extern "C" fn ticks(slot: usize, position: u32, place: *const u8) {
+    // SAFETY: the IL passes the address of a local of that size.
+    add(slot, position, || TraceValue::Unsigned(u64::from_le_bytes(unsafe { place.cast::<[u8; 8]>().read() })));
+}
+
 /// Ends a record, and sends it.
 pub(crate) extern "C" fn commit(slot: usize) {
     let _ = catch_unwind(AssertUnwindSafe(|| {

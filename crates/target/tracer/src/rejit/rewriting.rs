@@ -6,7 +6,7 @@ use super::{probes, records};
 use crate::parameters::Types;
 use corprof::{Alive, Attached, HResult, Info, MethodToken, ModuleId, sys};
 use remora_il::{Assembler, Body, Error, Instructions, MethodSignature, Operand, Probes, Value, locals_with, wrap};
-use remora_wire::method_trace::{MOST_VALUES, RESULT};
+use remora_wire::method_trace::{MOST_VALUES, RESULT, Structure};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -143,15 +143,23 @@ struct Parts {
 struct Source {
     position: u8,
     place: Place,
-    value: Value,
+    form: Form,
+}
+
+/// How to read a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Value(Value),
+    /// By its bytes. It is in a local then, whose address is fixed.
+    Structure(Structure),
 }
 
 #[derive(Clone, Copy)]
 enum Place {
     Argument(u16),
     Local(u16),
-    /// A field of the first argument.
-    Field(u32),
+    /// A field of the first argument; a structure is copied to the local first.
+    Field(u32, Option<u16>),
 }
 
 impl Wrapping<'_> {
@@ -186,8 +194,8 @@ impl Wrapping<'_> {
             .stloc(parts.begin);
         let on_exception = self.end(&parts, &sources, true);
         if let (Some(place), Some(result), true) = (parts.result, signature.result, self.has_arguments) {
-            let value = self.readable(result);
-            sources.push(Source { position: RESULT, place: Place::Local(place), value });
+            let form = self.readable(result);
+            sources.extend(form.map(|form| Source { position: RESULT, place: Place::Local(place), form }));
         }
         let after = self.end(&parts, &sources, false);
         let locals = self.emitter.signature(&locals)?;
@@ -216,7 +224,13 @@ impl Wrapping<'_> {
             types.push(result);
             types.len() as u16 - 1
         });
+        let mut sources = if self.has_arguments { self.fields(method, machine, &mut types)? } else { Vec::new() };
         let (locals, first) = locals_with(&self.metadata.signature(body.locals)?, &types)?;
+        for source in &mut sources {
+            if let Place::Field(_, Some(copy)) = &mut source.place {
+                *copy += first;
+            }
+        }
         let steps = Steps {
             parts: self.parts(first, result)?,
             machine,
@@ -229,10 +243,9 @@ impl Wrapping<'_> {
             origin: self.emitter.signature(signatures::ORIGIN)?,
             id: self.id,
         };
-        let sources = if self.has_arguments { self.fields(method, machine)? } else { Vec::new() };
-        let result = steps.parts.result.zip(machine.result.as_deref()).map(|(place, of_type)| {
-            let value = self.readable(of_type);
-            Source { position: RESULT, place: Place::Local(place), value }
+        let result = steps.parts.result.zip(machine.result.as_deref()).and_then(|(place, of_type)| {
+            let form = self.readable(of_type)?;
+            Some(Source { position: RESULT, place: Place::Local(place), form })
         });
         let sources = (&sources[..], result.as_ref());
         let marks = machine.ends.iter().map(|(at, is_exception)| (*at, steps.completion(*is_exception))).collect();
@@ -242,13 +255,22 @@ impl Wrapping<'_> {
     }
 
     /// The parameters of an asynchronous method that are in fields of its machine, and that no step changes.
-    fn fields(&self, method: &Method, machine: &Machine) -> Result<Vec<Source>, Untraceable> {
+    fn fields<'s>(
+        &self,
+        method: &'s Method,
+        machine: &Machine,
+        types: &mut Vec<&'s [u8]>,
+    ) -> Result<Vec<Source>, Untraceable> {
         let signature = MethodSignature::read(&method.signature)?;
-        let source = |(position, of_type): (usize, &&[u8])| {
+        let source = |(position, of_type): (usize, &&'s [u8])| {
             let name = self.metadata.parameter(method.token, position as u32 + 1)?;
             let field = machine.parameter(&name)?;
-            let value = self.readable(of_type);
-            (value != Value::Other).then_some(Source { position: position as u8, place: Place::Field(field), value })
+            let form = self.readable(of_type)?;
+            let copy = matches!(form, Form::Structure(_)).then(|| {
+                types.push(of_type);
+                types.len() as u16 - 1
+            });
+            Some(Source { position: position as u8, place: Place::Field(field, copy), form })
         };
         Ok(signature.parameters.iter().enumerate().take(MOST_VALUES - 1).filter_map(source).collect())
     }
@@ -263,28 +285,29 @@ impl Wrapping<'_> {
     ) -> Result<(), Untraceable> {
         let changed = changed_arguments(body)?;
         for (position, of_type) in signature.parameters.iter().enumerate().take(MOST_VALUES - 1) {
-            let value = self.readable(of_type);
-            if value == Value::Other {
-                continue;
-            }
+            let Some(form) = self.readable(of_type) else { continue };
             let argument = position as u16 + u16::from(signature.has_this);
-            let place = if changed.contains(&argument) {
+            let place = if changed.contains(&argument) || matches!(form, Form::Structure(_)) {
                 types.push(of_type);
                 Place::Local(types.len() as u16 - 1)
             } else {
                 Place::Argument(argument)
             };
-            sources.push(Source { position: position as u8, place, value });
+            sources.push(Source { position: position as u8, place, form });
         }
         Ok(())
     }
 
-    /// How to read a value: an enum as its number.
-    fn readable(&self, of_type: &[u8]) -> Value {
-        match Value::of(of_type) {
-            Value::ValueType(_) => self.types.element(of_type).map_or(Value::Other, |element| Value::of(&[element])),
+    /// How to read a value, if that is possible: an enum as its number.
+    fn readable(&self, of_type: &[u8]) -> Option<Form> {
+        let value = match Value::of(of_type) {
+            Value::ValueType(_) => match self.types.structure(of_type) {
+                Some(structure) => return Some(Form::Structure(structure)),
+                None => Value::of(&[self.types.element(of_type)?]),
+            },
             value => value,
-        }
+        };
+        (!matches!(value, Value::ValueType(_) | Value::Other)).then_some(Form::Value(value))
     }
 
     fn parts(&self, first: u16, result: Option<u16>) -> Result<Parts, Untraceable> {
@@ -459,31 +482,46 @@ fn read(source: &Source, parts: &Parts, code: &mut Assembler) {
     let load = |code: &mut Assembler| match source.place {
         Place::Argument(argument) => _ = code.ldarg(argument),
         Place::Local(local) => _ = code.ldloc(local),
-        Place::Field(field) => _ = code.ldarg(0).ldfld(field),
+        Place::Field(field, _) => _ = code.ldarg(0).ldfld(field),
     };
-    let kind = match source.value {
-        Value::Bool => 0,
-        Value::Char => 1,
-        Value::Signed => 2,
-        Value::Unsigned => 3,
-        Value::Float => {
+    let kind = match source.form {
+        Form::Value(Value::Bool) => 0,
+        Form::Value(Value::Char) => 1,
+        Form::Value(Value::Signed) => 2,
+        Form::Value(Value::Unsigned) => 3,
+        Form::Value(Value::Float) => {
             code.ldloc(parts.slot).ldc_i4(source.position.into());
             load(code);
             code.conv_r8().address(records::float as *const () as usize).calli(parts.float);
             return;
         }
-        Value::Text => {
+        Form::Structure(structure) => {
+            let local = match source.place {
+                Place::Local(local) => local,
+                Place::Field(_, Some(copy)) => {
+                    load(code);
+                    code.stloc(copy);
+                    copy
+                }
+                Place::Argument(_) | Place::Field(_, None) => return,
+            };
+            let read = if structure.bytes() == 16 { records::wide } else { records::ticks };
+            code.ldloc(parts.slot).ldc_i4(source.position.into()).ldloca(local).conv_i();
+            code.address(read as *const () as usize).calli(parts.text_signature);
+            return;
+        }
+        Form::Value(Value::Text) => {
             load(code);
             code.stloc(parts.text).ldloc(parts.slot).ldc_i4(source.position.into()).ldloc(parts.text).conv_i();
             code.address(records::text as *const () as usize).calli(parts.text_signature);
             code.ldnull().stloc(parts.text);
             return;
         }
-        Value::ValueType(_) | Value::Other => return,
+        Form::Value(Value::ValueType(_) | Value::Other) => return,
     };
     code.ldloc(parts.slot).ldc_i4(source.position.into()).ldc_i4(kind);
     load(code);
-    if source.value == Value::Signed {
+    if source.form == Form::Value(Value::Signed) {
         code.conv_i8()
     } else {
         code.conv_u8()
