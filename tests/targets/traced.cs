@@ -109,6 +109,19 @@ namespace Traced
             return text + number;
         }
 
+        // Two of one name.
+        public static int Twice(int number)
+        {
+            Count("twice_number");
+            return 2 * number;
+        }
+
+        public static string Twice(string text, List<int> numbers)
+        {
+            Count("twice_text");
+            return text + text;
+        }
+
         // The arguments change before the end.
         public static long Changes(long number, string text)
         {
@@ -317,6 +330,8 @@ namespace Traced
                 Cases.CallsTiny(i);
                 Cases.CallsSmall(i);
                 Cases.Values(i, "text", 0.5, true, 'x', Mood.Angry, ulong.MaxValue, DayOfWeek.Friday, 12.50m, TimeSpan.FromSeconds(1.5));
+                for (int one = 0; one < 3; one++) Cases.Twice(i);
+                Cases.Twice("text", null);
                 Cases.Changes(i, "before");
                 Cases.Recursive(5);
                 Tried(() => Cases.Throws(i));

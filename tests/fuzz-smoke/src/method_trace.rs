@@ -1,6 +1,6 @@
 //! Method bodies of the target's files, and what the tracer and its recorder send each other.
 
-use remora_il::{Assembler, Body, MethodSignature, Probes, locals_with, wrap};
+use remora_il::{Assembler, Body, MethodSignature, Probes, locals_with, type_text, wrap};
 use remora_wire::Foreign;
 use remora_wire::method_trace::{
     Change, Changed, Ended, FromTracer, RESULT, ToTracer, TraceConfig, TraceRecord, TraceRequest, TraceValue,
@@ -32,6 +32,7 @@ pub(crate) fn il_signature(bytes: &[u8]) -> bool {
     if let Ok(signature) = MethodSignature::read(bytes) {
         let types: Vec<&[u8]> = signature.result.into_iter().chain(signature.parameters).collect();
         let _ = locals_with(&[], &types);
+        assert!(types.iter().all(|of_type| type_text(of_type, &|_| None).is_ok()));
         return true;
     }
     locals_with(bytes, &[&[0x0B]]).is_ok()

@@ -31,13 +31,19 @@ pub(super) fn name(method: &TracedMethod) -> String {
     if method.steps_of.is_some() { format!("{} (steps)", method.name) } else { method.name.clone() }
 }
 
+/// `Shop.Orders.Pay(int)` as `Shop.Orders.Pay`: only an overloaded method has parameters in its name.
+fn without_parameters(name: &str) -> &str {
+    name.split_once('(').map_or(name, |(name, _)| name)
+}
+
 /// The callers, innermost first.
 pub(super) fn callers(trace: &MethodTrace, record: &TraceRecord) -> Vec<String> {
     let name = |function: &u64| trace.name(*function).map_or_else(|| "?".to_owned(), str::to_owned);
     let stack: Vec<String> = record.stack.iter().map(name).collect();
     // The first step of an asynchronous method runs below the method itself, and the runtime's builder is between them.
     let method = trace.methods().get(&record.method).filter(|method| method.is_async);
-    let own = method.and_then(|method| stack.iter().position(|name| *name == method.name)).unwrap_or(0);
+    let own =
+        method.and_then(|method| stack.iter().position(|name| name == without_parameters(&method.name))).unwrap_or(0);
     stack.into_iter().skip(own + 1).collect()
 }
 

@@ -32,5 +32,5 @@ pub use assembler::Assembler;
 pub use body::{Body, Clause, Handler};
 pub use error::Error;
 pub use instructions::{Instruction, Instructions, Operand};
-pub use signature::{MethodSignature, NamedType, Value, locals_with};
+pub use signature::{MethodSignature, NamedType, Value, locals_with, type_text};
 pub use wrap::{Probes, wrap};

@@ -1,6 +1,8 @@
 //! Signatures of methods and of locals: ECMA-335 II.23.2.
 
 use crate::Error;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// A signature of locals begins with this.
@@ -18,6 +20,8 @@ const VOID: u8 = 0x01;
 const REQUIRED_MODIFIER: u8 = 0x1F;
 const OPTIONAL_MODIFIER: u8 = 0x20;
 const SENTINEL: u8 = 0x41;
+/// The text of a type without a short form.
+const UNKNOWN: &str = "?";
 
 /// The signature of a method; its types are slices of the signature, without modifiers before them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +70,64 @@ impl Value {
             }
             _ => Value::Other,
         }
+    }
+}
+
+/// A type as C# writes it, by the names that `name` gives to tokens: `int`, `List<string>[]`. A type parameter is a `T` with its number, and
+/// what has no short form is `?`.
+///
+/// # Errors
+/// [`Error::Truncated`], [`Error::Signature`].
+pub fn type_text(of_type: &[u8], name: &dyn Fn(u32) -> Option<String>) -> Result<String, Error> {
+    text_before(of_type, name, DEEPEST).map(|(text, _)| text)
+}
+
+/// The text of the type at the beginning of `bytes`, and what follows it.
+fn text_before<'a>(
+    bytes: &'a [u8],
+    name: &dyn Fn(u32) -> Option<String>,
+    depth: usize,
+) -> Result<(String, &'a [u8]), Error> {
+    let depth = depth.checked_sub(1).ok_or(Error::Signature)?;
+    let end = after_type(bytes, depth)?;
+    let (&element, rest) = bytes.split_first().ok_or(Error::Truncated)?;
+    let inner = |rest| text_before(rest, name, depth).map(|(text, _)| text);
+    let named = |coded| token(coded).and_then(name).unwrap_or_else(|| UNKNOWN.into());
+    let text = match element {
+        VOID..=0x0E | 0x16 | 0x18 | 0x19 | 0x1C => keyword(element).into(),
+        0x0F => inner(rest)? + "*",
+        0x10 => String::from("ref ") + &inner(rest)?,
+        0x1D => inner(rest)? + "[]",
+        0x14 => inner(rest)? + "[,]",
+        REQUIRED_MODIFIER | OPTIONAL_MODIFIER => inner(number(rest)?.1)?,
+        0x11 | 0x12 => named(number(rest)?.0),
+        0x13 | 0x1E => format!("T{}", number(rest)?.0),
+        0x15 => {
+            let (coded, rest) = number(rest.get(1..).ok_or(Error::Truncated)?)?;
+            let (count, mut rest) = number(rest)?;
+            let mut arguments = Vec::new();
+            for _ in 0..count {
+                let (argument, after) = text_before(rest, name, depth)?;
+                arguments.push(argument);
+                rest = after;
+            }
+            format!("{}<{}>", named(coded), arguments.join(", "))
+        }
+        _ => UNKNOWN.into(),
+    };
+    Ok((text, end))
+}
+
+fn keyword(element: u8) -> &'static str {
+    const KEYWORDS: [&str; 14] = [
+        "void", "bool", "char", "sbyte", "byte", "short", "ushort", "int", "uint", "long", "ulong", "float", "double",
+        "string",
+    ];
+    match element {
+        0x18 => "nint",
+        0x19 => "nuint",
+        0x1C => "object",
+        _ => KEYWORDS.get(usize::from(element.wrapping_sub(1))).copied().unwrap_or(UNKNOWN),
     }
 }
 

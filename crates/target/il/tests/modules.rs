@@ -3,7 +3,7 @@
 
 mod support;
 
-use remora_il::{Body, Error, Handler, MethodSignature, NamedType, Value, locals_with, wrap};
+use remora_il::{Body, Error, Handler, MethodSignature, NamedType, Value, locals_with, type_text, wrap};
 use support::{Method, check, methods, probes};
 
 const MODULES: [&[u8]; 2] = [
@@ -83,6 +83,12 @@ fn signatures_give_result_and_parameters_without_modifiers() {
     assert_eq!(signature.parameters, parameters);
     assert_eq!(Value::of(signature.parameters[0]), Value::ValueType(0x0100_0002));
     assert_eq!(Value::of(signature.parameters[3]), Value::Text);
+    let name = |token| (token == 0x0100_0002).then(|| "Day".to_owned());
+    let texts: Vec<String> = parameters.iter().map(|of_type| type_text(of_type, &name).unwrap()).collect();
+    assert_eq!(texts, ["Day", "ref ?<T0>", "int[,]", "string"]);
+    let pairs = [0x1D, 0x15, 0x11, 0x09, 2, 0x08, 0x0F, 0x01];
+    assert_eq!(type_text(&pairs, &name).unwrap(), "Day<int, void*>[]");
+    assert_eq!(type_text(&pairs[..6], &name), Err(Error::Truncated));
     // A setter of `init` returns a modified void.
     assert_eq!(MethodSignature::read(&[0x20, 1, 0x1F, 0x05, 0x01, 0x08]).unwrap().result, None);
     assert_eq!(MethodSignature::read(&[0x00, 9]), Err(Error::Truncated));

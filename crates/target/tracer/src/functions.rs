@@ -3,6 +3,7 @@
 use crate::application::Choice;
 use crate::arguments::Shape;
 use crate::id_map::IdMap;
+use crate::rejit::metadata::Metadata;
 use crate::state::State;
 use corprof::{Alive, FunctionId, HResult, Info, ModuleId, ModuleMetadata, Startup, TypeToken};
 use remora_call_table::layout;
@@ -66,6 +67,9 @@ fn method_of(
     if !choice.includes(&name) {
         return Ok(None);
     }
+    let full =
+        Metadata::of(info, facts.module).map(|all| all.overload(method.class.0, &method.name, &method.signature));
+    let name = name + &full.unwrap_or_default();
     let place = (function, facts.module, facts.token);
     let shape = if state.has_values { Shape::of(info, place, &method.signature) } else { None };
     let parameters = shape.as_ref().map_or("", |shape| &shape.parameters);

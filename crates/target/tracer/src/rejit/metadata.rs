@@ -5,6 +5,7 @@ mod enums;
 
 use corprof::buffer::{text_of, units_of};
 use corprof::{Alive, Guid, HResult, Info, Loading, ModuleId, sys};
+use remora_il::{MethodSignature, type_text};
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
 
@@ -15,6 +16,8 @@ pub(crate) use enums::Enumeration;
 const BLOCK: usize = 64;
 /// Types inside types, deeper than any compiler writes.
 const DEEPEST: usize = 16;
+/// Bytes of the parameters that tell methods of one name apart.
+const LONGEST_OVERLOAD: usize = 256;
 /// Longest name that is read, UTF-16 units.
 const LONGEST_NAME: usize = 1024;
 
@@ -83,6 +86,37 @@ impl Metadata {
             unsafe { sys::IMetaDataImport::EnumMethods(self.raw(), cursor, class, block, BLOCK as u32, fetched) }
         });
         methods
+    }
+
+    /// Whether a type has several methods of a name.
+    fn has_several(&self, class: u32, method: &str) -> bool {
+        let (name, mut found) = (units_of(method), Vec::new());
+        self.enumerate(&mut found, |cursor, block, fetched| {
+            // SAFETY: this value keeps the object alive; the name ends with a zero, and the block has room for its length.
+            unsafe {
+                sys::IMetaDataImport::EnumMethodsWithName(
+                    self.raw(),
+                    cursor,
+                    class,
+                    name.as_ptr(),
+                    block,
+                    BLOCK as u32,
+                    fetched,
+                )
+            }
+        });
+        found.len() > 1
+    }
+
+    /// The parameters of a method whose type has others of its name, as C# writes them: `(int, Order)`; else nothing.
+    pub(crate) fn overload(&self, class: u32, method: &str, signature: &[u8]) -> String {
+        let signature = MethodSignature::read(signature).ok().filter(|_| self.has_several(class, method));
+        let name = |token| self.name_of(token).map(|name| without_arity(name.rsplit('.').next().unwrap_or(&name)));
+        signature.map_or_else(String::new, |signature| {
+            let texts = signature.parameters.iter().map(|of_type| type_text(of_type, &name).unwrap_or_default());
+            let text = format!("({})", texts.collect::<Vec<_>>().join(", "));
+            if text.len() > LONGEST_OVERLOAD { "(…)".to_owned() } else { text }
+        })
     }
 
     fn enumerate(&self, into: &mut Vec<u32>, next: impl Fn(*mut *mut c_void, *mut u32, *mut u32) -> i32) {

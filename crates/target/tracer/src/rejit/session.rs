@@ -418,9 +418,11 @@ impl Session {
         let types = Types::of(self.info, metadata, &self.fixed);
         let signature = remora_il::MethodSignature::read(&method.row.signature).ok();
         let parameters = signature.map_or_else(Vec::new, |signature| types.parameters(method.token, &signature));
+        // Patterns are for the name alone.
+        let shown = method.name.clone() + &metadata.overload(method.row.class, &method.row.name, &method.row.signature);
         if let Some(index) = self.wrap_machine(module, metadata, emitter, &method) {
             self.name(Some(index), &method.name, false);
-            let (index, name, remark) = (Some(index), method.name, String::new());
+            let (index, name, remark) = (Some(index), shown, String::new());
             let message = FromTracer::Method { index, name, remark, steps_of: None, is_async: true, parameters };
             return self.outbox.push(message);
         }
@@ -433,15 +435,15 @@ impl Session {
             Err(why) => (None, why.to_string()),
         };
         let steps = method.steps.zip(index);
-        let name = method.name.clone();
         let is_async = false;
-        self.name(index, &name, false);
+        self.name(index, &method.name, false);
+        let name = shown.clone();
         self.outbox.push(FromTracer::Method { index, name, remark, steps_of: None, is_async, parameters });
         let Some((token, steps_of)) = steps else { return };
         let Ok(row) = metadata.method(token) else { return };
         if let Ok(index) = self.wrap(module, metadata, emitter, &row) {
             self.name(Some(index), &method.name, true);
-            let (name, remark, parameters) = (method.name, String::new(), Vec::new());
+            let (name, remark, parameters) = (shown, String::new(), Vec::new());
             let (index, steps_of) = (Some(index), Some(steps_of));
             self.outbox.push(FromTracer::Method { index, name, remark, steps_of, is_async, parameters });
         }
