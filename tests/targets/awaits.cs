@@ -217,7 +217,8 @@ namespace Awaits
         {
             await Task.Delay(number);
             changed += flag ? 1 : 0;
-            return text + ratio + mood + changed;
+            // What a method does not use has no field.
+            return text + ratio + mood + changed + (day == DayOfWeek.Friday && price > 0 ? "" : "!");
         }
 
         // Another class has a field with the name of a parameter, which is read first.
