@@ -265,8 +265,14 @@ namespace Traced
 
         public static long Spins => Interlocked.Read(ref spins);
 
+        // .NET Core 3.1 stops a thread in such a loop of calls only while it is in the method, so most of the time must be there.
         [MethodImpl(MethodImplOptions.NoInlining)]
-        static long Spin(long number) => number + 1;
+        static long Spin(long number)
+        {
+            long next = number;
+            for (int turn = 0; turn < 40; turn++) next ^= next << 1;
+            return next == 1 ? number + 2 : number + 1;
+        }
 
         public static void StartToSpin()
         {
