@@ -7,7 +7,8 @@
 
 use remora_e2e::recording::LOST_TRANSPORT_FULL;
 use remora_e2e::{
-    Debugger, Facts, Recording, Remora, Runtime, Target, on_every_runtime, readable, remora, until, until_used,
+    Debugger, Facts, Recording, Remora, Runtime, Target, cpu_time, on_every_runtime, readable, remora, until,
+    until_used,
 };
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -133,6 +134,26 @@ fn det_17_a_target_that_crashes_leaves_a_whole_recording() {
     for order in ["segfault", "abort", "failfast", "throw"] {
         ends_by(order, &["the target ended during the recording"]);
     }
+}
+
+/// The sampler missed instants while others had the CPUs, and nobody could ask the clocks of a process that is gone.
+#[test]
+fn regression_the_time_of_a_target_that_ended_by_itself_was_too_small_on_a_busy_machine() {
+    on_every_runtime(|runtime| {
+        let _rival = Target::start(runtime, "busy", &["4"]);
+        let mut target = Target::start(runtime, "busy", &["2"]);
+        let recording = Recording::begun(&target, &[]);
+        let begin = cpu_time(target.pid());
+        until_used(target.pid(), Duration::from_secs(4));
+        let used = cpu_time(target.pid());
+        assert!(target.quit().success());
+        let recorded = recording.finish();
+        recorded.ended_with(TARGET_ENDED);
+        let weight = recorded.finished.json()["recording"]["weight_nanoseconds"].as_u64().unwrap();
+        let (least, most) = ((used - begin).as_nanos() as u64, used.as_nanos() as u64);
+        assert!(weight > least / 20 * 19 && weight < most / 20 * 21, "{weight} of {least} to {most}");
+        assert!(recorded.finished.text().contains("could be read again"), "{}", recorded.finished);
+    });
 }
 
 #[test]

@@ -94,7 +94,16 @@ pub fn missed_runs(profile: &Profile, missed: u64) -> Option<String> {
     })
 }
 
-/// The note for a recording without CPU clocks at its end.
+/// The note for a target that ended after the last reading of its CPU clocks.
+pub fn ended_early(profile: &Profile, used: &Used) -> String {
+    let last = profile.samples().iter().map(|sample| sample.time).max().unwrap_or(used.until);
+    format!(
+        "the target ended before its CPU clocks could be read again: the times of its last {} are scaled as those before",
+        shown(last.saturating_sub(used.until))
+    )
+}
+
+/// The note for a recording without CPU clocks.
 pub const NOT_SCALED: &str = "the CPU clocks of the target could not be read at the end: times are the number of samples by the \
      mean distance of instants, and are too small where instants were missed";
 

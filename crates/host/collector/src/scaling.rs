@@ -3,7 +3,7 @@
 //! A sample weighs the mean distance of two instants. Chance decides how many samples a thread really gets, and some instants give none:
 //! the machine was late, or the thread had moved on. Each thread's own CPU clock gives the true sum.
 
-use remora_profile::{LARGEST_SCALE, Profile, State, ThreadIx, UNSCALED};
+use remora_profile::{LARGEST_SCALE, Profile, Sample, State, ThreadIx, UNSCALED};
 use std::collections::HashMap;
 
 /// A thread with this many samples is scaled to its own clock. With fewer, chance decides whether it has any: such threads are scaled
@@ -17,10 +17,12 @@ const MOST_TOGETHER: f64 = 4.0;
 /// includes it, and a note reports it.
 const CHANCE: f64 = 3.0;
 
-/// CPU time by the agent's clocks at the end, nanoseconds.
+/// CPU time by the agent's clocks at their last reading, nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Used {
-    /// By each thread followed at the end.
+    /// When they were read, in the time of samples.
+    pub until: u64,
+    /// By each thread that was followed.
     pub threads: HashMap<ThreadIx, u64>,
     /// By the process, without the agent's own threads.
     pub process: u64,
@@ -28,10 +30,18 @@ pub struct Used {
     pub unfollowed: u64,
 }
 
-/// Scales the running samples. If the sum would exceed `most` nanoseconds, the clocks make no sense: scales nothing, and returns false.
+impl Used {
+    /// Whether samples follow: the target ended before its clocks could be read again.
+    pub fn is_early(&self, profile: &Profile) -> bool {
+        profile.samples().iter().any(|sample| sample.time > self.until)
+    }
+}
+
+/// Scales the running samples; those after the reading of the clocks like those before. If the sum would exceed `most` nanoseconds, the clocks make no sense: scales nothing, and returns false.
 pub fn scale(profile: &mut Profile, used: &Used, most: u64) -> bool {
     let mut sampled = vec![(0_u64, 0_u64); profile.threads().len()];
-    for sample in profile.samples().iter().filter(|sample| sample.state == State::Running) {
+    let before = |sample: &&Sample| sample.state == State::Running && sample.time <= used.until;
+    for sample in profile.samples().iter().filter(before) {
         let (count, weight) = &mut sampled[sample.thread.0 as usize];
         *count += 1;
         *weight += sample.weight;
@@ -88,7 +98,7 @@ fn factor(used: u64, weight: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_profile::{Frame, Meta, Sample, Thread};
+    use remora_profile::{Frame, Meta, Thread};
 
     /// Threads with these numbers of samples, of weight 10 each.
     fn profile(samples: &[u64]) -> Profile {
@@ -122,7 +132,7 @@ mod tests {
 
     fn used(threads: &[(u32, u64)], process: u64, unfollowed: u64) -> Used {
         let threads = threads.iter().map(|(index, used)| (ThreadIx(*index), *used)).collect();
-        Used { threads, process, unfollowed }
+        Used { until: 1_000, threads, process, unfollowed }
     }
 
     #[test]
@@ -132,6 +142,18 @@ mod tests {
         assert!(scale(&mut profile, &used(&[(0, 1_500), (1, 100), (2, 20)], 1_700, 0), u64::MAX));
         assert_eq!(weights(&profile), [1_500, 100, 60, 40]);
         assert_eq!(profile.total_weight(), 1_700);
+    }
+
+    #[test]
+    fn samples_after_the_last_reading_are_scaled_as_those_before() {
+        let mut profile = profile(&[20, 20]);
+        let (thread, stack) = (ThreadIx(0), profile.samples()[0].stack);
+        for time in [1_001, 1_002] {
+            profile.add_sample(Sample { time, thread, stack, weight: 10, state: State::Running });
+        }
+        let used = used(&[(0, 400), (1, 100)], 500, 0);
+        assert!(used.is_early(&profile) && scale(&mut profile, &used, u64::MAX));
+        assert_eq!(weights(&profile), [440, 100]);
     }
 
     #[test]

@@ -281,7 +281,8 @@ impl Session {
         let profile = &mut self.assembler.profile;
         // Ignore clocks whose values make no sense.
         let used = used.filter(|used| scale(profile, used, MOST_TIME));
-        if let Some(used) = &used {
+        let is_early = self.agent.target_ended && used.as_ref().is_some_and(|used| used.is_early(profile));
+        if let Some(used) = used.as_ref().filter(|_| !is_early) {
             profile.meta.target_cpu = Some(used.process);
         }
         let early_end = match (self.agent.target_ended, self.agent.ended_before_its_time()) {
@@ -297,6 +298,7 @@ impl Session {
             notes.extend(rate::notes(profile, counter));
         }
         notes.extend(match &used {
+            Some(used) if is_early => Some(account::ended_early(profile, used)),
             Some(used) => account::unsampled(profile, used),
             None => (profile.loss.delivered > 0).then(|| account::NOT_SCALED.to_owned()),
         });

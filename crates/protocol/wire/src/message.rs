@@ -138,15 +138,17 @@ pub enum Message {
         /// Its name.
         name: String,
     },
-    /// CPU time of a followed thread while it was recorded, by its own clock. Sent at the end of a recording.
+    /// CPU time of a followed thread while it was recorded, by its own clock. Sent when it has ended, and before a [`Message::ProcessTime`].
     ThreadTime {
         /// Thread id in the target's namespace.
         thread: u32,
         /// Nanoseconds.
         used: u64,
     },
-    /// CPU time used during the recording. Sent at its end.
+    /// CPU time used during the recording. Sent at its end, and now and then before: a target can end by itself.
     ProcessTime {
+        /// Monotonic time, nanoseconds.
+        time: u64,
         /// By the process, nanoseconds, including ended threads, the agent's threads and threads not followed.
         process: u64,
         /// By the agent's own threads, nanoseconds.
@@ -314,8 +316,8 @@ impl Message {
             Message::ThreadTime { thread, used } => {
                 writer.u32(*thread).u64(*used);
             }
-            Message::ProcessTime { process, agent, unfollowed } => {
-                writer.u64(*process).u64(*agent).u64(*unfollowed);
+            Message::ProcessTime { time, process, agent, unfollowed } => {
+                writer.u64(*time).u64(*process).u64(*agent).u64(*unfollowed);
             }
             Message::Sample { .. } | Message::Thrown { .. } => {}
         }
@@ -339,7 +341,12 @@ impl Message {
             9 => Message::ModuleId { id: reader.u64()?, since: reader.u64()?, index: some(reader.u32()?) },
             10 => Message::FunctionId { id: reader.u64()?, method: reader.u32()? },
             11 => Message::ThreadTime { thread: reader.at_most(HIGHEST_ID)?, used: reader.u64()? },
-            12 => Message::ProcessTime { process: reader.u64()?, agent: reader.u64()?, unfollowed: reader.u64()? },
+            12 => Message::ProcessTime {
+                time: reader.u64()?,
+                process: reader.u64()?,
+                agent: reader.u64()?,
+                unfollowed: reader.u64()?,
+            },
             7 => Message::Repeat { thread: reader.at_most(HIGHEST_ID)?, time: reader.u64()?, weight: reader.u64()? },
             _ => return Err(Malformed),
         })
@@ -471,7 +478,7 @@ mod tests {
             Message::Thrown { thread: 99, time: 5, class: Some(2), flags: 9, addresses: vec![1, 2, 3] },
             Message::Thrown { thread: 99, time: 5, class: None, flags: 0, addresses: vec![] },
             Message::ThreadTime { thread: 99, used: 7 },
-            Message::ProcessTime { process: 9, agent: 1, unfollowed: 2 },
+            Message::ProcessTime { time: 3, process: 9, agent: 1, unfollowed: 2 },
         ]
     }
 

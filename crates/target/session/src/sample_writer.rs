@@ -47,17 +47,20 @@ impl SampleHead {
 pub(crate) struct FinalMessages {
     /// The threads' current names: many threads are renamed after they start.
     pub(crate) names: Vec<(u32, String)>,
-    /// CPU time used, if known.
-    pub(crate) times: Option<CpuTimes>,
+    /// CPU time used, if known, at this monotonic time.
+    pub(crate) times: Option<(u64, CpuTimes)>,
+}
+
+fn time_messages(time: u64, times: CpuTimes) -> impl Iterator<Item = Message> {
+    let CpuTimes { threads, process, agent, unfollowed } = times;
+    let of_threads = threads.into_iter().map(|(thread, used)| Message::ThreadTime { thread, used });
+    of_threads.chain([Message::ProcessTime { time, process, agent, unfollowed }])
 }
 
 impl FinalMessages {
     fn messages(self) -> impl Iterator<Item = Message> {
         let names = self.names.into_iter().map(|(thread, name)| Message::ThreadName { thread, name });
-        names.chain(self.times.into_iter().flat_map(|CpuTimes { threads, process, agent, unfollowed }| {
-            let times = threads.into_iter().map(|(thread, used)| Message::ThreadTime { thread, used });
-            times.chain([Message::ProcessTime { process, agent, unfollowed }])
-        }))
+        names.chain(self.times.into_iter().flat_map(|(time, times)| time_messages(time, times)))
     }
 }
 
@@ -70,6 +73,11 @@ impl SampleWriter {
     /// Queues the CPU time of ended threads.
     pub(crate) fn queue_thread_times(&mut self, platform: &impl Platform, threads: Vec<(u32, u64)>) {
         threads.into_iter().for_each(|(thread, used)| self.queue(platform, Message::ThreadTime { thread, used }));
+    }
+
+    /// Queues the CPU time used until now.
+    pub(crate) fn queue_times(&mut self, platform: &impl Platform, time: u64, times: CpuTimes) {
+        time_messages(time, times).for_each(|message| self.queue(platform, message));
     }
 
     fn queue(&mut self, platform: &impl Platform, message: Message) {

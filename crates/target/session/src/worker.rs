@@ -171,12 +171,18 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         self.more = count == BATCH * BATCHES;
         self.calm = if count < BATCH { self.calm.saturating_add(1) } else { 0 };
         let now = platform.now();
-        if self.shared.threads_changed.swap(false, Ordering::SeqCst) || now - self.scanned >= SCAN {
+        let is_time = now - self.scanned >= SCAN;
+        if self.shared.threads_changed.swap(false, Ordering::SeqCst) || is_time {
             let new = platform.follow_threads();
             // Before the new threads: one of them may reuse an ended thread's id.
             self.samples.writer.queue_thread_times(platform, platform.ended_threads());
             self.samples.writer.queue_new_threads(platform, new);
+        }
+        if is_time {
             self.scanned = now;
+            if let Some(times) = platform.cpu_times() {
+                self.samples.writer.queue_times(platform, now, times);
+            }
         }
         true
     }
@@ -193,7 +199,10 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     fn leave(&mut self) -> Outcome {
         let platform = &self.shared.platform;
         self.samples.writer.transport.grant_wait(LAST_ROOM_TIMEOUT);
-        let last = FinalMessages { names: platform.thread_names(), times: platform.cpu_times() };
+        let last = FinalMessages {
+            names: platform.thread_names(),
+            times: platform.cpu_times().map(|times| (platform.now(), times)),
+        };
         let stopped = platform.stop_sampling();
         self.samples.last(self.shared, self.runtime, last);
         platform.count(layout::FAILED_LOOKUPS, self.samples.method_cache.failed);
