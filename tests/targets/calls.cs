@@ -404,9 +404,10 @@ static class Timed
     // Time of the process in this method, and in those that it calls.
     public static readonly Dictionary<string, long> Spent = new Dictionary<string, long>();
 
-    static void Add(string name, long begun)
+    // The caller reads the clock: it may have ended by a tail call when this begins.
+    static void Add(string name, long ticks)
     {
-        long time = (long)((Stopwatch.GetTimestamp() - begun) * Nanoseconds);
+        long time = (long)(ticks * Nanoseconds);
         lock (Spent) Spent[name] = (Spent.TryGetValue(name, out long before) ? before : 0) + time;
     }
 
@@ -415,28 +416,28 @@ static class Timed
         long begun = Stopwatch.GetTimestamp();
         for (int round = 0; round < 20; round++) { Inner(5); Sleep(2); }
         try { Fail(10); } catch (InvalidOperationException) { Inner(10); }
-        Add("Timed.Outer", begun);
+        Add("Timed.Outer", Stopwatch.GetTimestamp() - begun);
     }
 
     static void Inner(int milliseconds)
     {
         long begun = Stopwatch.GetTimestamp();
         while ((Stopwatch.GetTimestamp() - begun) * Nanoseconds < milliseconds * 1e6) { }
-        Add("Timed.Inner", begun);
+        Add("Timed.Inner", Stopwatch.GetTimestamp() - begun);
     }
 
     static void Sleep(int milliseconds)
     {
         long begun = Stopwatch.GetTimestamp();
         Thread.Sleep(milliseconds);
-        Add("Timed.Sleep", begun);
+        Add("Timed.Sleep", Stopwatch.GetTimestamp() - begun);
     }
 
     static void Fail(int milliseconds)
     {
         long begun = Stopwatch.GetTimestamp();
         Thread.Sleep(milliseconds);
-        Add("Timed.Fail", begun);
+        Add("Timed.Fail", Stopwatch.GetTimestamp() - begun);
         throw new InvalidOperationException("after a while");
     }
 

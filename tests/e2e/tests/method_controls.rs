@@ -208,8 +208,8 @@ fn ctl_01_methods_of_an_assembly_that_is_loaded_later_follow_the_last_change() {
         assert_eq!(row(&result, "Traced.Cases.Encode")["calls"], 6);
         let names: Vec<&str> =
             result["methods"].as_array().unwrap().iter().map(|row| row["method"].as_str().unwrap()).collect();
-        assert!(names.contains(&"System.Web.HttpUtility.UrlEncode"), "{names:?}");
-        assert!(!names.contains(&"System.Web.HttpUtility.UrlDecode"), "{names:?}");
+        assert!(names.contains(&"System.Web.HttpUtility.UrlEncode(string)"), "{names:?}");
+        assert!(!names.iter().any(|name| name.starts_with("System.Web.HttpUtility.UrlDecode")), "{names:?}");
     });
 }
 

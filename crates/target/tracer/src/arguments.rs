@@ -98,6 +98,8 @@ impl Shape {
         let signature = MethodSignature::read(signature).ok()?;
         let may_ask = info.version() >= FIRST_WITH_STRUCTURES
             || !signature.parameters.iter().any(|of_type| may_be_structure(of_type, &types));
+        // .NET Core 3.1 gives the first 8 bytes of a result, and zeros.
+        let is_whole = |reading: &Reading| *reading != Reading::Wide || info.version() >= FIRST_WITH_STRUCTURES;
         let most = if may_ask { MOST_VALUES - 1 } else { 0 };
         let arguments = (0..).zip(signature.parameters.iter().take(most));
         Some(Shape {
@@ -106,7 +108,7 @@ impl Shape {
             arguments: arguments
                 .filter_map(|(position, of_type)| Some((position, Reading::of(of_type, &types)?)))
                 .collect(),
-            result: signature.result.and_then(|result| Reading::of(result, &types)),
+            result: signature.result.and_then(|result| Reading::of(result, &types)).filter(is_whole),
             parameters: types.parameters(token.0, &signature).join("\n"),
         })
     }
