@@ -262,7 +262,7 @@ impl World {
     }
 
     /// Of each listed call, its values by position.
-    fn listed(&self) -> Vec<Vec<(u8, u64)>> {
+    fn listed(&self) -> Vec<Vec<(u8, u128)>> {
         let table = self.table();
         let values = |call: remora_call_table::LongCall| {
             let mut found = Vec::new();
@@ -285,6 +285,11 @@ fn a_listed_call_has_its_own_arguments_and_result() {
     world.leave_with(thread, 1, 800, 21);
     world.enter_with(thread, 1, 800, 13);
     world.leave_with(thread, 1, 800, 23);
+    let mut wide = Values::default();
+    wide.add_wide(2, u128::MAX - 1);
+    wide.add_number(3, Kind::Unsigned, 14);
+    world.enter_values(thread, 1, 800, &wide);
+    world.leave_with(thread, 1, 800, 25);
     // Nobody has read its arguments: those of the call before are not its own.
     world.enter_values(thread, 1, 800, &Values::default());
     world.leave_with(thread, 1, 800, 24);
@@ -293,6 +298,7 @@ fn a_listed_call_has_its_own_arguments_and_result() {
         vec![(0, 12)],
         vec![(0, 11), (RESULT, 21)],
         vec![(0, 13), (RESULT, 23)],
+        vec![(2, u128::MAX - 1), (3, 14), (RESULT, 25)],
         vec![(RESULT, 24)],
         vec![(0, 10), (RESULT, 20)],
     ];
