@@ -303,7 +303,7 @@ fn a_listed_call_has_its_own_arguments_and_result() {
         vec![(0, 10), (RESULT, 20)],
     ];
     assert_eq!(world.listed(), expected);
-    let expected = [(vec![1], 1), (vec![1, 1], 3), (vec![1, 1, 2], 1)];
+    let expected = [(vec![1], 1), (vec![1, 1], 4), (vec![1, 1, 2], 1)];
     assert_eq!(world.tree().into_iter().map(|(path, calls, ..)| (path, calls)).collect::<Vec<_>>(), expected);
 }
 
