@@ -141,7 +141,7 @@ fn det_17_a_target_that_crashes_leaves_a_whole_recording() {
 fn regression_the_time_of_a_target_that_ended_by_itself_was_too_small_on_a_busy_machine() {
     on_every_runtime(|runtime| {
         let _rival = Target::start(runtime, "busy", &["4"]);
-        let mut target = Target::start(runtime, "busy", &["2"]);
+        let target = Target::start(runtime, "busy", &["2"]);
         let recording = Recording::begun(&target, &[]);
         let begin = cpu_time(target.pid());
         until_used(target.pid(), Duration::from_secs(4));
