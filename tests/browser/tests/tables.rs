@@ -73,7 +73,7 @@ fn regression_the_self_column_of_allocations_had_the_objects_of_types_only() {
                 .replaceAll(/[\\u202f\\u00a0]/g, ' ')";
     assert_eq!(browser.text(rows), "Orders.Load 300 B 300 B; Program.Main 100 B 400 B");
     let lines = browser.text("return document.querySelector('#rows tr').textContent.replaceAll('\\u202f', ' ')");
-    assert!(lines.contains("makes new Shop.Order 75.0 %"), "{lines}");
+    assert!(lines.contains("Shop.dllnew Shop.Order 75.0 %"), "{lines}");
     browser.click("#tab-methods");
     assert_eq!(browser.text(rows), "new Shop.Order 400 B 400 B; Orders.Load 300 B 300 B; Program.Main 100 B 400 B");
     assert_eq!(browser.complaints(), Vec::<serde_json::Value>::new());

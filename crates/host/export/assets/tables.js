@@ -85,7 +85,7 @@ const calleeLine = ({ method, names, total, costs }, verb, weight) => {
   const [[cost, time]] = [...[...costs].sort(([, one], [, other]) => other - one), ["", 0]];
   const isNamed = time * 2 >= total && time > 0 && !method.name.startsWith("[");
   const part = isNamed ? ` (${Math.round((100 * time) / total)}% ${cost})` : "";
-  return element("span", { className: "where parts", title: names.join("\n") }, kept(`${verb} `), ...callParts(method), kept(`${part} ${percent(total, weight)}`));
+  return element("span", { className: "where parts", title: names.join("\n") }, verb === "" ? null : kept(`${verb} `), ...callParts(method), kept(`${part} ${percent(total, weight)}`));
 };
 
 const NO_METHOD = "No application method on the stack";
@@ -235,7 +235,7 @@ class Tables {
     const parts = [isolated(place), isolated(method.space), isolated(method.module)].filter((part) => part !== "");
     const rest = (place === "" ? parts : ["", ...parts.slice(1)]).join(" · ");
     const lines = [element("span", { className: "where parts" }, element("bdi", { className: "kept" }, place), element("span", {}, parts.length === 0 ? this.model.kinds[method.kind] : rest))];
-    for (const callee of called(this.model, callees).slice(0, CALLEES)) lines.push(calleeLine(callee, inBytes ? "makes" : "calls", this.selection.weight));
+    for (const callee of called(this.model, callees).slice(0, CALLEES)) lines.push(calleeLine(callee, inBytes ? "" : "calls", this.selection.weight));
     for (const { place: line, share } of at) lines.push(element("span", { className: "where parts" }, element("span", {}, "in ", element("bdi", {}, line)), kept(` ${share}`)));
     const title = [method.name, this.model.place(frame, true), method.module].filter((part) => part !== "").join("\n");
     const name = element(
