@@ -41,6 +41,24 @@ impl fmt::Display for Cut {
     }
 }
 
+/// What a command ended before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// A start of a runtime, which would have loaded the agent.
+    Runtime,
+    /// An attach to its runtime, if it has one.
+    Attach,
+}
+
+impl fmt::Display for Before {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Before::Runtime => "a .NET runtime started in it",
+            Before::Attach => "Remora could attach to a .NET runtime in it",
+        })
+    }
+}
+
 /// Why the command failed.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
@@ -144,13 +162,15 @@ pub(crate) enum Failure {
         /// Why not.
         error: io::Error,
     },
-    /// The command to record ended before a runtime started in it.
-    #[error("{name} ended ({status}) before a .NET runtime started in it")]
+    /// The command ended before anything of it was recorded or traced.
+    #[error("{name} ended ({status}) before {before}")]
     CommandEnded {
         /// The program.
         name: String,
         /// How.
         status: std::process::ExitStatus,
+        /// What did not happen any more.
+        before: Before,
     },
     /// No runtime started in the command.
     #[error("no .NET runtime started in {name} (process {process_id}, which still runs) within {seconds} seconds")]

@@ -4,6 +4,8 @@
 
 mod call;
 mod controls;
+mod nesting;
+mod recent_rate;
 mod result;
 
 use crate::args::trace::TraceArgs;
@@ -16,6 +18,7 @@ use crate::preconditions::{examine, obstacle};
 use crate::stop::{Input, Stop};
 use crate::target::{choose, label, unless_it_ended};
 use controls::Controls;
+use recent_rate::RecentRate;
 use remora_attach::{Process, Slot, Subject};
 use remora_collector::{MethodTrace, has_inert_tracer};
 use remora_wire::method_trace::{Ended, TraceRequest, memory::MOST_METHODS};
@@ -103,6 +106,7 @@ fn watch(
     (begun, recorder): (Instant, Option<Pid>),
 ) -> Result<EndReason, Failure> {
     let mut status = if recorder.is_some() { StatusLine::hidden() } else { StatusLine::new() };
+    let mut rate = RecentRate::new();
     loop {
         let goes_on = trace.poll(STEP)?;
         let later = trace.take_later();
@@ -128,7 +132,7 @@ fn watch(
             return Ok(EndReason::Limit);
         }
         if !controls.is_open() {
-            status.show(&result::status(trace, begun.elapsed()));
+            status.show(&result::status(trace, &mut rate, begun.elapsed()));
         }
     }
 }

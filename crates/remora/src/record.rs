@@ -27,7 +27,7 @@ use crate::output::Destination;
 use crate::preconditions::{Obstacle, examine, obstacle};
 use crate::stop::{Input, Stop, StopRequest};
 use crate::target::{choose, unless_it_ended};
-use child::Child;
+use child::{Child, Missed};
 use engine::Engine;
 use engine_step::{EndReason, NotStarted, Step};
 use event_pipe::{EventPipe, InPlaceOf};
@@ -61,49 +61,14 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     if !args.command.is_empty() {
         plan.check_unnamed()?;
     }
-    let mut startup = plan.from_start.then(|| Engine::prepare(&plan, &args.target)).transpose()?;
+    let startup = plan.from_start.then(|| Engine::prepare(&plan, &args.target)).transpose()?;
     let variables = startup.as_ref().map(Startup::variables).unwrap_or_default();
     let mut child = Child::start(&args.command, plan.command_prints(), variables)?;
-    let process = match (&mut child, &mut startup) {
-        (Some(child), Some(startup)) => child.process_of(startup, &mut stop)?,
-        (Some(child), None) => {
-            let mut process = child.process(&mut stop)?;
-            process.library_directory = args.target.library_directory.clone().map(TargetPath::from);
-            process
-        }
-        (None, _) => {
-            let process = choose(&args.target, &args.unseen)?;
-            wait_for_an_earlier_one(&process, &mut stop)?;
-            process
-        }
-    };
-    let way = match startup {
-        Some(startup) => Way::Startup(Box::new(startup)),
-        None => Way::Attach(choose_engine(&plan, &process).map_err(|failure| unless_it_ended(&process, failure))?),
-    };
-    let output = plan.output_for(&process)?;
-    let _hold = InstanceLock::take(&process)?;
-    let before = match way {
-        Way::Startup(_) => Baseline::of_a_starting(&process),
-        Way::Attach(_) => Baseline::of(&process),
-    }?;
-    stop.attach_begins()?;
-    let mut processor = Processor::watch(process.pid);
-    let (attached, unrecorded) = match way {
-        Way::Startup(startup) => (Engine::at_startup(&process, *startup, &plan, &output.destination), None),
-        Way::Attach(choice) => {
-            let attached = attach(&process, &plan, choice, &output.destination);
-            (attached, child.as_ref().map(Child::unrecorded))
-        }
-    };
-    let finish = Finish { plan: &plan, output, before };
-    let mut engine = match attached {
-        Ok(engine) => engine,
-        Err(NotStarted { failure, facts }) => {
-            // Ctrl-C in a terminal ends the command, too.
-            let failure = if stop.is_signalled() { Failure::Interrupted } else { failure };
-            return Err(finish.of_nothing(unless_it_ended(&process, failure), facts));
-        }
+    let begun = begin(args, &plan, (&mut child, startup), &mut stop);
+    let Begun { process, finish, mut engine, mut processor, unrecorded, _hold } = match (begun, child.as_mut()) {
+        (Ok(begun), _) => begun,
+        (Err(failure), Some(child)) => return Err(child.without_us(failure, Missed::Recording, || stop.is_signalled())),
+        (Err(failure), None) => return Err(failure),
     };
     let ends_by = match (stop.by_enter(), &engine) {
         _ if child.is_some() => "Ctrl-C ends it and the command",
@@ -139,6 +104,67 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
 struct Beside {
     snapshots: Snapshots,
     traces: Traces,
+}
+
+/// A recording that has begun.
+struct Begun<'a> {
+    process: Process,
+    finish: Finish<'a>,
+    engine: Engine,
+    processor: Processor,
+    /// For a started command: how long it ran unrecorded.
+    unrecorded: Option<String>,
+    _hold: InstanceLock,
+}
+
+/// Chooses the process, or waits for that of the command, and attaches.
+fn begin<'a>(
+    args: &RecordArgs,
+    plan: &'a Plan,
+    (child, mut startup): (&mut Option<Child>, Option<Startup>),
+    stop: &mut Stop,
+) -> Result<Begun<'a>, Failure> {
+    let process = match (child.as_mut(), &mut startup) {
+        (Some(child), Some(startup)) => child.process_of(startup, stop)?,
+        (Some(child), None) => {
+            let mut process = child.process(stop)?;
+            process.library_directory = args.target.library_directory.clone().map(TargetPath::from);
+            process
+        }
+        (None, _) => {
+            let process = choose(&args.target, &args.unseen)?;
+            wait_for_an_earlier_one(&process, stop)?;
+            process
+        }
+    };
+    let way = match startup {
+        Some(startup) => Way::Startup(Box::new(startup)),
+        None => Way::Attach(choose_engine(plan, &process).map_err(|failure| unless_it_ended(&process, failure))?),
+    };
+    let output = plan.output_for(&process)?;
+    let hold = InstanceLock::take(&process)?;
+    let before = match way {
+        Way::Startup(_) => Baseline::of_a_starting(&process),
+        Way::Attach(_) => Baseline::of(&process),
+    }?;
+    stop.attach_begins()?;
+    let processor = Processor::watch(process.pid);
+    let (attached, unrecorded) = match way {
+        Way::Startup(startup) => (Engine::at_startup(&process, *startup, plan, &output.destination), None),
+        Way::Attach(choice) => {
+            let attached = attach(&process, plan, choice, &output.destination);
+            (attached, child.as_ref().map(Child::unrecorded))
+        }
+    };
+    let finish = Finish { plan, output, before };
+    match attached {
+        Ok(engine) => Ok(Begun { process, finish, engine, processor, unrecorded, _hold: hold }),
+        Err(NotStarted { failure, facts }) => {
+            // Ctrl-C in a terminal ends the command, too.
+            let failure = if stop.is_signalled() { Failure::Interrupted } else { failure };
+            Err(finish.of_nothing(unless_it_ended(&process, failure), facts))
+        }
+    }
 }
 
 /// Chooses the engine, before the target is contacted.

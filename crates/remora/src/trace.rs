@@ -14,9 +14,9 @@ use crate::console::note;
 use crate::exit::{Exit, of_command};
 use crate::failure::Failure;
 use crate::library;
-use crate::record::child::Child;
+use crate::record::child::{Child, Missed};
 use crate::stop::{Input, Stop};
-use plan::Plan;
+use plan::{Plan, TraceOutput};
 use remora_attach::{Process, TargetPath};
 use remora_calls::{About, Calls, Losses};
 use remora_collector::{Startup, Tracing, shown_runtime};
@@ -40,12 +40,13 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
     ourselves.library_directory = args.target.library_directory.clone().map(TargetPath::from);
     let known = |name: &str| std::env::var_os(name);
     note("the hooks stay in the process until it ends: .NET lets no profiler with hooks detach");
-    let mut startup = Startup::prepare_tracing(&ourselves, library::FOR_TRACES, &plan.order, known)?;
+    let startup = Startup::prepare_tracing(&ourselves, library::FOR_TRACES, &plan.order, known)?;
     let mut child = Child::start(&args.command, plan.command_prints(), startup.variables())?.ok_or(no_command())?;
-    let process = child.process_of(&mut startup, &mut stop)?;
-    let outputs = plan.outputs_for(&process)?;
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let tracing = startup.begin_tracing(&process)?;
+    let begun = begin(&plan, &mut child, startup, &mut stop);
+    let Begun { process, outputs, started, tracing } = match begun {
+        Ok(begun) => begun,
+        Err(failure) => return Err(child.without_us(failure, Missed::Trace, || stop.is_signalled())),
+    };
     note(&format!("tracing {} (process {}) until it ends", process.name(), process.pid));
     let ended = wait(&tracing, &stop);
     if !ended {
@@ -77,6 +78,24 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
     }
     // Ctrl-C asks for the result, however the command takes it.
     Ok(of_command(Exit::Done, status.filter(|_| !stop.is_signalled())))
+}
+
+/// A trace that has begun.
+struct Begun {
+    process: Process,
+    outputs: Vec<TraceOutput>,
+    /// Since 1970.
+    started: Duration,
+    tracing: Tracing,
+}
+
+/// Waits for the command's runtime, and begins the trace.
+fn begin(plan: &Plan, child: &mut Child, mut startup: Startup, stop: &mut Stop) -> Result<Begun, Failure> {
+    let process = child.process_of(&mut startup, stop)?;
+    let outputs = plan.outputs_for(&process)?;
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let tracing = startup.begin_tracing(&process)?;
+    Ok(Begun { process, outputs, started, tracing })
 }
 
 fn no_command() -> Failure {

@@ -411,7 +411,7 @@ fn a_command_that_cannot_be_started_or_has_no_runtime() {
     refused(
         &remora(["record", "--", "true"]),
         NO_PROCESS,
-        &["ended", "before a .NET runtime started in it", "check the command"],
+        &["ended", "before Remora could attach to a .NET runtime in it", "--from-start", "check the command"],
     );
 }
 
@@ -420,7 +420,7 @@ fn a_command_that_cannot_be_started_or_has_no_runtime() {
 fn regression_a_command_that_ended_was_waited_for_where_sigchld_is_ignored() {
     let mut command = Command::new("env");
     command.arg("--ignore-signal=CHLD").arg(Remora::command().get_program()).args(["record", "--", "true"]);
-    let words = ["ended", "before a .NET runtime started in it", "check the command"];
+    let words = ["ended", "before Remora could attach to a .NET runtime in it", "check the command"];
     refused(&Remora::spawn(command).finish(), NO_PROCESS, &words);
 }
 

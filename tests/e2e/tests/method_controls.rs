@@ -87,6 +87,15 @@ fn ctl_01_methods_are_added_and_taken_out_while_a_trace_runs_and_their_counts_ar
             assert_eq!((&row["calls"], &row["calls_begun"]), (&json!(own), &json!(own)), "{method}");
             assert_eq!(row["is_taken_out"], is_taken_out, "{method}");
         }
+        let time = |method: &str, what: &str| row(&result, method)[format!("{what}_nanoseconds")].as_u64().unwrap();
+        let since = |method: &str| time(method, "since");
+        assert_eq!(since("Traced.Cases.Plain"), 0);
+        let order =
+            ["Traced.Cases.Later", "Traced.Generic.Same", "Traced.Cases.Throws", "Traced.Cases.Values"].map(since);
+        assert!(order.is_sorted_by(|one, next| one < next), "{order:?}");
+        let lasted = result["lasted_nanoseconds"].as_u64().unwrap();
+        assert_eq!(time("Traced.Cases.Values", "traced") + since("Traced.Cases.Values"), lasted);
+        assert!(time("Traced.Cases.Later", "traced") < time("Traced.Cases.Plain", "traced"));
         let changes = result["changes"].as_array().unwrap();
         let kinds: Vec<&str> = changes.iter().map(|change| change["change"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["add", "add", "remove", "remove", "add", "add", "remove", "add"]);

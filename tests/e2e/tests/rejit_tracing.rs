@@ -9,6 +9,7 @@ use remora_e2e::{
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::HashMap;
+use std::process::Command;
 use std::time::Duration;
 
 /// Exit codes of `remora`, from docs/reference/exit-codes.md.
@@ -172,6 +173,35 @@ fn a_record_has_arguments_result_exception_and_callers() {
         let alone = calls.iter().filter(|call| call["callers"].as_array().unwrap().is_empty());
         assert_eq!(alone.filter(|call| call["method"] != "Traced.Cases.Later").count(), 0);
         assert_eq!(result["callers_without_name"], 0);
+    });
+}
+
+#[test]
+fn a_recorded_call_has_a_time_of_day_and_the_call_that_it_ran_within() {
+    on_every_runtime(|runtime| {
+        let now = || {
+            let date = Command::new("date").args(["-u", "+%FT%T.%6NZ"]).output().unwrap();
+            String::from_utf8(date.stdout).unwrap().trim().to_owned()
+        };
+        let mut target = Target::start(runtime, "traced", &[]);
+        let trace = begun(&target, &["-m", "Traced.Cases.Plain", "-m", "Traced.Cases.Count", "--slower-than", "0"]);
+        let before = now();
+        target.ask("run 2");
+        let after = now();
+        let result = ended(trace);
+        let calls = result["calls"].as_array().unwrap();
+        let within = |call: &Value| call["within"].as_u64().map(|index| calls[index as usize]["method"].clone());
+        let of = |method: &str| calls.iter().filter(|call| call["method"] == method).collect::<Vec<_>>();
+        let plain = of("Traced.Cases.Plain");
+        assert!(!plain.is_empty() && plain.iter().all(|call| within(call).is_none()), "{result:#}");
+        let counts = of("Traced.Cases.Count");
+        let inside = counts.iter().filter(|call| within(call) == Some("Traced.Cases.Plain".into())).count();
+        assert!(inside == plain.len() && inside < counts.len(), "other cases call it, too: {result:#}");
+        for call in calls {
+            let time = call["begin_time"].as_str().unwrap();
+            assert!(*before <= *time && *time <= *after, "{before} {time} {after}");
+        }
+        assert!(target.quit().success());
     });
 }
 

@@ -4,7 +4,7 @@
 //! mistaken for it. Nothing connects here: `/proc/PID/net/unix` lists the listening sockets.
 
 use crate::error::Reason;
-use crate::proc::{ListeningSocket, Proc, Stat, Status, own_link};
+use crate::proc::{ListeningSocket, Proc, Stat, Status};
 use crate::rights::Rights;
 use crate::survey::Survey;
 use crate::view::{Directory, distinct};
@@ -133,14 +133,10 @@ struct Name {
 impl Name {
     fn of(proc: &Proc, pid: u32, (stat, status): (&Stat, &Status)) -> Name {
         let own_pid = status.namespaced_pid.unwrap_or(pid);
-        let same_clock = match (proc.link(pid, "ns/time"), own_link("ns/time")) {
-            (Ok(theirs), Ok(ours)) => theirs == ours,
-            _ => true,
-        };
         Name {
             listener: pid,
             start: format!("dotnet-diagnostic-{own_pid}-"),
-            start_time: same_clock.then(|| stat.start_time.to_string()),
+            start_time: proc.shares_clock(pid).then(|| stat.start_time.to_string()),
             owners: [0, status.effective_uid, proc.root_user(pid)],
             rights: Rights::of(status),
         }

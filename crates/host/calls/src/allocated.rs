@@ -1,6 +1,7 @@
 //! Sums of allocations by type and by method.
 
 use crate::model::{Calls, MethodIx};
+use crate::totals::outermost;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -43,6 +44,49 @@ pub fn by_type(calls: &Calls) -> Vec<AllocatedBy<usize>> {
 /// Sums by the method that allocates, most bytes first. `most` is the index of a type.
 pub fn by_method(calls: &Calls) -> Vec<AllocatedBy<Option<MethodIx>>> {
     sums(calls, |ty, by| (by, ty))
+}
+
+/// What a method allocates, on all paths and threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MethodAllocations {
+    /// The method.
+    pub method: MethodIx,
+    /// By itself.
+    pub own: Allocated,
+    /// With all that it calls, each object once, however deep it calls itself.
+    pub total: Allocated,
+}
+
+/// Sums by method with all that it calls, most bytes first. Methods that allocate nothing are left out.
+pub fn with_callees(calls: &Calls) -> Vec<MethodAllocations> {
+    let empty = |index: usize| MethodAllocations {
+        method: MethodIx(index as u32),
+        own: Allocated::default(),
+        total: Allocated::default(),
+    };
+    let mut all: Vec<MethodAllocations> = (0..calls.methods.len()).map(empty).collect();
+    let mut totals = vec![Allocated::default(); calls.nodes.len()];
+    for one in &calls.allocations {
+        let Some(node) = one.by.map(|node| node.0 as usize) else { continue };
+        let sum = Allocated { bytes: one.bytes, objects: one.objects };
+        totals[node] = totals[node].with(sum);
+        let own = &mut all[calls.nodes[node].method.0 as usize].own;
+        *own = own.with(sum);
+    }
+    // Callees come after their callers.
+    let outermost = outermost(calls);
+    for (index, node) in calls.nodes.iter().enumerate().rev() {
+        if let Some(parent) = node.parent.map(|parent| parent.0 as usize) {
+            totals[parent] = totals[parent].with(totals[index]);
+        }
+        if outermost[index] {
+            let total = &mut all[node.method.0 as usize].total;
+            *total = total.with(totals[index]);
+        }
+    }
+    all.retain(|one| one.total.objects > 0);
+    all.sort_by_key(|one| (Reverse(one.total), one.method));
+    all
 }
 
 fn sums<T: Copy + Ord + std::hash::Hash>(

@@ -1,12 +1,13 @@
 //! A trace as JSON: methods, threads, and one tree for each thread. A field keeps its name and meaning; new ones may be added.
 
-use crate::allocated::by_type;
+use crate::allocated::{self, by_type, with_callees};
 use crate::model::{Calls, NodeIx};
 use crate::profile::About;
 use crate::totals::method_totals;
 use crate::values::{Argument, arguments, constant_of_result, result};
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 #[derive(Serialize)]
@@ -79,6 +80,22 @@ struct Method<'a> {
     longest_nanoseconds: u64,
     exceptions: u64,
     active: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocated: Option<MethodAllocated>,
+}
+
+/// What a method allocates: with all that it calls, and by itself.
+#[derive(Serialize)]
+struct MethodAllocated {
+    total_objects: u64,
+    total_bytes: u64,
+    self_objects: u64,
+    self_bytes: u64,
+}
+
+/// By method, if objects were counted.
+fn allocated_by_methods(calls: &Calls) -> HashMap<u32, allocated::MethodAllocations> {
+    with_callees(calls).into_iter().map(|one| (one.method.0, one)).collect()
 }
 
 #[derive(Serialize)]
@@ -139,6 +156,7 @@ fn recorded(calls: &Calls) -> Vec<Recorded<'_>> {
 /// Those of `out`.
 pub fn write_json(calls: &Calls, about: &About, out: &mut dyn Write) -> io::Result<()> {
     let losses = &calls.losses;
+    let allocated = allocated_by_methods(calls);
     let document = Document {
         remora_calls: 1,
         command: &about.command_line,
@@ -176,6 +194,12 @@ pub fn write_json(calls: &Calls, about: &About, out: &mut dyn Write) -> io::Resu
                     longest_nanoseconds: sum.longest,
                     exceptions: sum.exceptions,
                     active: sum.active,
+                    allocated: allocated.get(&sum.method.0).map(|one| MethodAllocated {
+                        total_objects: one.total.objects,
+                        total_bytes: one.total.bytes,
+                        self_objects: one.own.objects,
+                        self_bytes: one.own.bytes,
+                    }),
                 }
             })
             .collect(),

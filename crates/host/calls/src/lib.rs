@@ -21,7 +21,7 @@ mod timeline;
 mod totals;
 mod values;
 
-pub use allocated::{Allocated, AllocatedBy, by_method, by_type};
+pub use allocated::{Allocated, AllocatedBy, MethodAllocations, by_method, by_type, with_callees};
 pub use json::write_json;
 pub use model::{Allocation, Calls, Cost, LongCall, Losses, Method, MethodIx, Node, NodeIx, Thread, ThreadIx};
 pub use profile::{About, profile};

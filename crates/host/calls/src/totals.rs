@@ -55,7 +55,7 @@ pub fn method_totals(calls: &Calls) -> Vec<MethodTotals> {
 }
 
 /// For each node, whether none of its callers is of the same method.
-fn outermost(calls: &Calls) -> Vec<bool> {
+pub(crate) fn outermost(calls: &Calls) -> Vec<bool> {
     // A walk in depth-first order: the path to a node is what was not left again.
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); calls.nodes.len()];
     let mut pending = Vec::new();

@@ -4,7 +4,8 @@
 
 use remora_call_table::{Call, Kind, RESULT, Table, Values, layout};
 use remora_calls::{
-    About, Calls, Instant, by_method, by_type, described, method_totals, profile, write_json, write_timeline,
+    About, Calls, Instant, by_method, by_type, described, method_totals, profile, with_callees, write_json,
+    write_timeline,
 };
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -164,6 +165,29 @@ fn objects_are_leaves_below_the_call_that_allocates_them_and_have_no_time() {
     let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(json["types"][0]["name"], "System.String");
     assert_eq!(json["allocations"].as_array().unwrap().len(), 4);
+    let of = |name: &str| json["methods"].as_array().unwrap().iter().find(|method| method["name"] == name).unwrap();
+    assert_eq!(of("App.Main")["allocated"]["total_bytes"], 257);
+    assert_eq!(of("App.Leaf")["allocated"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_method_has_the_objects_of_its_callees_and_each_once_if_it_calls_itself() {
+    let words = words();
+    let table = filled(&words);
+    table.set_header(layout::ALLOCATIONS, 1);
+    let order = table.add_type("Shop.Order").unwrap().0;
+    let thread = table.thread(table.threads().next().unwrap().0).unwrap();
+    let clock = || 1500;
+    // `Main` calls `Twice`, which calls itself.
+    for (frame, bytes) in [(800, 24), (700, 32)] {
+        table.enter(thread, Call { method: 2, frame }, &clock);
+        table.allocate(thread, order, bytes, frame - 100, &clock);
+    }
+    let calls = read(&table);
+    let sums = with_callees(&calls);
+    let name = |index: usize| calls.methods[sums[index].method.0 as usize].name.as_str();
+    let bytes = |index: usize| (name(index), sums[index].total.bytes, sums[index].own.bytes);
+    assert_eq!((sums.len(), bytes(0), bytes(1)), (2, ("App.Main", 56, 0), ("App.Twice", 56, 56)));
 }
 
 /// Numbers without a seed of the system (Marsaglia, "Xorshift RNGs").
@@ -210,6 +234,7 @@ fn a_table_with_any_content_is_read_without_harm() {
         profile(&calls, About::default());
         by_type(&calls);
         by_method(&calls);
+        with_callees(&calls);
     }
 }
 

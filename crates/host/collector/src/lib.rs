@@ -51,7 +51,7 @@ pub use error::{Error, NotAttached};
 pub use heap::{HeapAbout, HeapFinished, HeapProgress, HeapSession, HeapWait};
 pub use layouts::LaidOut;
 pub use limits::MemoryLimit;
-pub use method_trace::{Calls, MadeChange, MethodTrace, TraceCounts, TracedMethod, has_inert_tracer};
+pub use method_trace::{Calls, MadeChange, MethodTrace, TraceCounts, TracedMethod, TracedTime, has_inert_tracer};
 pub use naming_budget::NamingBudget;
 pub use profiler_count::{has_places_for_a_main_one, set_count_right};
 pub use session::{CPU_BUDGET, Finished, Options, Progress, Session, WALL_BUDGET, WatchesExceptions};

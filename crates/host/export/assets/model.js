@@ -270,6 +270,7 @@ class Selection {
     this.count = 0;
     this.addSelf();
     this.addCallees();
+    this.own = inBytes ? this.withObjects() : this.self;
     this.addMethods();
   }
 
@@ -299,14 +300,23 @@ class Selection {
     this.total = total;
   }
 
+  /** Of allocations, the leaves are types: their bytes are those of the method that allocates, too. */
+  withObjects() {
+    const own = this.self.slice();
+    this.self.forEach((weight, node) => {
+      if (this.model.parent[node] >= 0) own[this.model.parent[node]] += weight;
+    });
+    return own;
+  }
+
   addMethods() {
     const { methods, methodOfNode, outermost } = this.model;
-    const { self, total } = this;
+    const { own, total } = this;
     const methodSelf = new Float64Array(methods.length);
     const methodTotal = new Float64Array(methods.length);
     for (let node = 0; node < methodOfNode.length; node++) {
       const method = methodOfNode[node];
-      methodSelf[method] += self[node];
+      methodSelf[method] += own[node];
       if (outermost[node] === 1) methodTotal[method] += total[node];
     }
     Object.assign(this, { methodSelf, methodTotal, kindSelf: new Float64Array(this.model.kinds.length) });

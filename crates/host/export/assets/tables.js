@@ -11,20 +11,24 @@ const WORDS = new Intl.Collator();
 const NAME = { by: "name", label: "Method" };
 const SELF = { by: "self", label: "Self", title: "In the method itself" };
 const TOTAL = { by: "total", label: "Total", title: "In the method and all it calls, recursion counted once" };
+/** Columns of allocations; `title` says what is a method's own. */
+const allocated = (title) => ({ columns: [NAME, { ...SELF, title }, { ...TOTAL, title: "Objects of the method and all it calls, recursion counted once" }], sorted: "self" });
 
-/** `rows(selection)` gives rows: a method or `null` for a last row of `text`, lines below its name, and what the columns show. */
+/** `ofBytes` is for allocations. `rows(selection)` gives rows: a method or `null` for a last row of `text`, lines below its name, and what the columns show. */
 const TABLES = {
   application: {
     tab: "Application",
     title: "Time by application method",
     columns: [NAME, SELF, { by: "total", label: "Time", title: "Self, and all that the method causes outside of the application, up to the next application method" }],
+    ofBytes: allocated("Objects that the method allocates, itself or outside of the application, up to the next application method"),
     sorted: "total",
-    rows: ({ model, application, weight }) => [
+    rows: ({ model, application, weight, methodTotal }) => [
       ...application.methods.map(({ method, self, total, lines, callees }) => {
         const known = lines.heaviest().filter(([frame]) => model.place(frame) !== "");
         const hot = known.filter(([, time]) => time * HOT_LINE >= weight);
         const at = hot.slice(0, hot.length > 1 ? LINES : 0).map(([frame, time]) => ({ place: model.place(frame), share: percent(time, weight) }));
-        return { method, frame: known[0]?.[0] ?? -1, callees, at, self, total };
+        const sums = inBytes ? { self: total, total: methodTotal[method] } : { self, total };
+        return { method, frame: known[0]?.[0] ?? -1, callees, at, ...sums };
       }),
       elsewhereRow(application),
       idleRow(application, ["self", "total"]),
@@ -51,10 +55,13 @@ const TABLES = {
     tab: "All methods",
     title: "Time by method",
     columns: [NAME, SELF, TOTAL],
+    ofBytes: allocated("Objects that the method itself allocates, or objects of the type"),
     sorted: "self",
     rows: ({ methodSelf, methodTotal }) => Array.from(methodTotal, (total, method) => (total > 0 ? { method, self: methodSelf[method], total } : null)),
   },
 };
+
+const tableOf = (id) => (inBytes ? { ...TABLES[id], ...TABLES[id].ofBytes } : TABLES[id]);
 
 /** The heaviest first. Overloads are one: a row has no room for what their arguments tell. */
 const called = (model, callees) => {
@@ -78,7 +85,7 @@ const calleeLine = ({ method, names, total, costs }, verb, weight) => {
   const [[cost, time]] = [...[...costs].sort(([, one], [, other]) => other - one), ["", 0]];
   const isNamed = time * 2 >= total && time > 0 && !method.name.startsWith("[");
   const part = isNamed ? ` (${Math.round((100 * time) / total)}% ${cost})` : "";
-  return element("span", { className: "where parts", title: names.join("\n") }, kept(`${verb} `), ...callParts(method), kept(`${part} ${percent(total, weight)}`));
+  return element("span", { className: "where parts", title: names.join("\n") }, verb === "" ? null : kept(`${verb} `), ...callParts(method), kept(`${part} ${percent(total, weight)}`));
 };
 
 const NO_METHOD = "No application method on the stack";
@@ -130,7 +137,7 @@ class Tables {
   }
 
   turnTo(id) {
-    const { columns, sorted, title } = TABLES[id];
+    const { columns, sorted, title } = tableOf(id);
     this.shown = id;
     this.by = sorted;
     this.falling = true;
@@ -160,14 +167,14 @@ class Tables {
   }
 
   sortBy(column) {
-    const words = TABLES[this.shown].columns.find(({ by }) => by === column).kind === "word" || column === "name";
+    const words = tableOf(this.shown).columns.find(({ by }) => by === column).kind === "word" || column === "name";
     this.falling = column === this.by ? !this.falling : !words;
     this.by = column;
     this.fill();
   }
 
   fill() {
-    const { columns, rows } = TABLES[this.shown];
+    const { columns, rows } = tableOf(this.shown);
     const all = rows(this.selection).filter((row) => row !== null && (this.only === null || this.only[row.method] === 1));
     const of = (one) => Number(one.method === null);
     const order = this.order(columns);
@@ -228,7 +235,7 @@ class Tables {
     const parts = [isolated(place), isolated(method.space), isolated(method.module)].filter((part) => part !== "");
     const rest = (place === "" ? parts : ["", ...parts.slice(1)]).join(" · ");
     const lines = [element("span", { className: "where parts" }, element("bdi", { className: "kept" }, place), element("span", {}, parts.length === 0 ? this.model.kinds[method.kind] : rest))];
-    for (const callee of called(this.model, callees).slice(0, CALLEES)) lines.push(calleeLine(callee, "calls", this.selection.weight));
+    for (const callee of called(this.model, callees).slice(0, CALLEES)) lines.push(calleeLine(callee, inBytes ? "" : "calls", this.selection.weight));
     for (const { place: line, share } of at) lines.push(element("span", { className: "where parts" }, element("span", {}, "in ", element("bdi", {}, line)), kept(` ${share}`)));
     const title = [method.name, this.model.place(frame, true), method.module].filter((part) => part !== "").join("\n");
     const name = element(

@@ -46,7 +46,7 @@ class CalleeTree {
   }
 
   self(id) {
-    return id === 0 ? 0 : this.selection.self[id - 1];
+    return id === 0 ? 0 : this.selection.own[id - 1];
   }
 
   samples(id) {
@@ -220,7 +220,7 @@ class CalleesOf extends MergedTree {
   }
 
   self(id) {
-    return this.merged[id].reduce((sum, node, at) => (at % 2 === 0 ? sum + this.selection.self[node] : sum), 0);
+    return this.merged[id].reduce((sum, node, at) => (at % 2 === 0 ? sum + this.selection.own[node] : sum), 0);
   }
 
   frames(id) {

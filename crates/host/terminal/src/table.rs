@@ -77,7 +77,8 @@ impl Table {
         self.rendered(width.filter(|width| *width > 0))
     }
 
-    fn rendered(&self, edge: Option<usize>) -> Page {
+    /// The text for lines of `edge` characters, or for lines of any length.
+    pub fn rendered(&self, edge: Option<usize>) -> Page {
         let columns = self.right.len();
         let Some(edge) = edge else { return self.lines(&self.natural(columns)) };
         let beside = self.fitted(columns, edge);

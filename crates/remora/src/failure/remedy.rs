@@ -1,6 +1,6 @@
 //! Remedies in words: the only module that knows which flag or command fixes which failure.
 
-use super::Failure;
+use super::{Before, Failure};
 use remora_attach::{ProfilerFix, Remedy};
 use std::path::Path;
 
@@ -191,6 +191,9 @@ impl Failure {
             Failure::Snapshot(_) => "run remora as its user or as root, with /proc mounted",
             Failure::Signals(_) => "run remora where it may handle signals: a sandbox forbids that here",
             Failure::InterruptedTwice => "`remora detach -p PID` shows whether the agent has left",
+            Failure::CommandEnded { before: Before::Attach, .. } => {
+                "add --from-start, which records short programs, too, or check the command after `--`"
+            }
             Failure::Command { .. } | Failure::CommandEnded { .. } => "check the command after `--`",
             Failure::NoRuntime { .. } => "record it with -p once it has one",
             Failure::NotLoadedAtStart { .. } => {

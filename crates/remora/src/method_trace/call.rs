@@ -1,5 +1,8 @@
 //! A recorded call in words.
 
+use super::nesting;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use remora_calls::{arguments, constant_of_result, described, result};
 use remora_collector::{MethodTrace, TracedMethod};
 use remora_wire::method_trace::TraceRecord;
@@ -56,16 +59,46 @@ pub(super) fn nearest(trace: &MethodTrace, record: &TraceRecord) -> Option<Strin
     (!shown.is_empty()).then_some(shown)
 }
 
-/// A call as JSON.
-pub(super) fn as_json(trace: &MethodTrace, record: &TraceRecord) -> Value {
+/// For each record, the index of the one that it ran within.
+pub(super) fn within(trace: &MethodTrace) -> Vec<Option<usize>> {
+    let method = |record: &TraceRecord| trace.methods().get(&record.method);
+    let is_async = |record: &TraceRecord| method(record).is_some_and(|method| method.is_async);
+    let is_below = |record: &TraceRecord, outer: &TraceRecord| {
+        method(outer).is_some_and(|outer| callers(trace, record).contains(&outer.name))
+    };
+    nesting::within(trace.records(), is_async, is_below)
+}
+
+fn begin(trace: &MethodTrace, record: &TraceRecord) -> Option<Timestamp> {
+    Timestamp::from_nanosecond(trace.unix_time(record)?.into()).ok()
+}
+
+/// The time of day of its beginning, in this time zone.
+pub(super) fn time_of_day(trace: &MethodTrace, record: &TraceRecord) -> String {
+    begin(trace, record).map_or_else(|| "?".to_owned(), |begin| time_in(begin, TimeZone::system()))
+}
+
+fn time_in(time: Timestamp, zone: TimeZone) -> String {
+    time.to_zoned(zone).strftime("%H:%M:%S%.3f").to_string()
+}
+
+/// As ISO 8601 has it, in UTC.
+fn iso(time: Timestamp) -> String {
+    format!("{time:.6}")
+}
+
+/// A call as JSON; `within` is the index of another one.
+pub(super) fn as_json(trace: &MethodTrace, record: &TraceRecord, within: Option<usize>) -> Value {
     let method = trace.methods().get(&record.method);
     let parameters = method.map(|method| method.parameters.as_slice()).unwrap_or_default();
     let mut call = json!({
         "method": method.map(|method| method.name.as_str()),
         "thread": record.thread,
         "begin_nanoseconds": record.begin,
+        "begin_time": begin(trace, record).map(iso),
         "duration_nanoseconds": record.duration,
         "exception": record.is_thrown,
+        "within": within,
         "callers": callers(trace, record),
         "arguments": arguments(&record.values, parameters),
     });
@@ -75,4 +108,16 @@ pub(super) fn as_json(trace: &MethodTrace, record: &TraceRecord) -> Value {
         call.extend(constant_of_result(&record.values, parameters).map(|name| ("result_enum".to_owned(), json!(name))));
     }
     call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_local_with_milliseconds_and_in_utc_with_microseconds() {
+        let time = Timestamp::from_nanosecond(1_700_000_000_012_345_678).expect("in range");
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!((time_in(time, zone), iso(time)), ("00:13:20.012".into(), "2023-11-14T22:13:20.012345Z".into()));
+    }
 }

@@ -1,6 +1,7 @@
 //! The result of a trace: a table of methods, then the slowest calls.
 
 use super::call;
+use super::recent_rate::{Counted, RecentRate};
 use crate::args::trace::TraceArgs;
 use crate::console::{Page, counted, grouped, line, out};
 use crate::failure::Failure;
@@ -61,6 +62,10 @@ struct Row {
     is_taken_out: bool,
     is_async: bool,
     returns_task: bool,
+    /// Since when it was traced, after the begin of the trace.
+    since: Option<Duration>,
+    /// How long it was.
+    traced: Duration,
 }
 
 impl Outcome<'_> {
@@ -82,6 +87,8 @@ impl Outcome<'_> {
                 is_taken_out: method.is_taken_out,
                 is_async: method.is_async,
                 returns_task: method.returns_task,
+                since: method.time.since(),
+                traced: method.time.lasted(self.lasted),
             })
             .collect();
         rows.sort_by(|one, other| other.calls.total.cmp(&one.calls.total).then_with(|| one.name.cmp(&other.name)));
@@ -105,6 +112,9 @@ impl Outcome<'_> {
         }
         if called.iter().take(top).any(|row| row.is_taken_out) {
             text += line("(out): taken out during the trace, with the calls until then");
+        }
+        if called.iter().take(top).any(|row| row.added().is_some()) {
+            text += line("since: added so long after the begin of the trace");
         }
         let known = rows.iter().filter(|row| row.steps_of.is_none()).count() + self.trace.untraceable().len();
         let beyond = (self.found as usize).saturating_sub(known);
@@ -177,14 +187,20 @@ impl Outcome<'_> {
         }
         let mut text = line("") + line("slowest recorded calls");
         let without_callers = records.iter().filter(|record| record.stack.is_empty()).count();
-        for record in records.iter().take(self.args.top as usize) {
+        let within = call::within(self.trace);
+        for (record, within) in records.iter().zip(within).take(self.args.top as usize) {
             let thrown = if record.is_thrown { ", exception" } else { "" };
             text += line(format!(
-                "  {:>8}  {} [thread {}{thrown}]",
+                "  {:>8}  {}  {} [thread {}{thrown}]",
                 short(record.duration),
+                call::time_of_day(self.trace, record),
                 call::shown(self.trace, record, self.args.arguments),
                 record.thread
             ));
+            if let Some(outer) = within.and_then(|index| records.get(index)) {
+                let name = call::shown(self.trace, outer, false);
+                text += line(format!("            in {name} ({})", short(outer.duration)));
+            }
             text += call::nearest(self.trace, record)
                 .map(|callers| line(format!("            by {callers}")))
                 .into_iter()
@@ -217,7 +233,9 @@ impl Outcome<'_> {
     fn json(&self) -> Page {
         let rows = self.rows();
         let methods: Vec<_> = rows.iter().map(Row::json).collect();
-        let records: Vec<_> = self.trace.records().iter().map(|record| call::as_json(self.trace, record)).collect();
+        let within = call::within(self.trace);
+        let records = self.trace.records().iter().zip(within);
+        let records: Vec<_> = records.map(|(record, within)| call::as_json(self.trace, record, within)).collect();
         let untraceable: Vec<_> =
             self.trace.untraceable().iter().map(|(name, why)| json!({ "method": name, "why": why })).collect();
         let counts = self.trace.counts();
@@ -257,16 +275,24 @@ impl Row {
         let steps = calls.steps as f64 / calls.entered.max(1) as f64;
         let open = calls.entered.saturating_sub(calls.ended);
         let detail = match running {
-            Some(running) => line(format!("    of each call {} on a thread, in {steps:.1} steps", short(running))),
+            Some(running) => Some(format!("of each call {} on a thread, in {steps:.1} steps", short(running))),
             None if open > 0 => {
-                line(format!("    {} of {} calls had no end in the trace", grouped(open), grouped(calls.entered)))
+                Some(format!("{} of {} calls had no end in the trace", grouped(open), grouped(calls.entered)))
             }
             None if self.is_async => {
-                line(format!("    {} of calls that began before the trace", counted(calls.steps, "step")))
+                Some(format!("{} of calls that began before the trace", counted(calls.steps, "step")))
             }
-            None => Page::default(),
+            None => None,
         };
-        line(self.text()) + detail
+        let since = self.added().map(|since| format!("since {}", short(since.as_nanos() as u64)));
+        let details: Vec<String> = since.into_iter().chain(detail).collect();
+        let below = if details.is_empty() { Page::default() } else { line(format!("    {}", details.join("; "))) };
+        line(self.text()) + below
+    }
+
+    /// After the begin of the trace, if it was added later.
+    fn added(&self) -> Option<Duration> {
+        self.since.filter(|since| !since.is_zero())
     }
 
     fn text(&self) -> String {
@@ -306,6 +332,8 @@ impl Row {
             "p90_nanoseconds": calls.percentile(0.9),
             "p99_nanoseconds": calls.percentile(0.99),
             "longest_nanoseconds": ended(calls.longest),
+            "since_nanoseconds": self.since.map(|since| since.as_nanos() as u64),
+            "traced_nanoseconds": self.traced.as_nanos() as u64,
             "refused": self.failed,
         })
     }
@@ -341,17 +369,15 @@ fn short(nanoseconds: u64) -> String {
 }
 
 /// The line that is overwritten while the trace runs.
-pub(super) fn status(trace: &MethodTrace, lasted: Duration) -> String {
-    let all: Vec<Calls> = trace.methods().keys().map(|number| trace.calls(*number)).collect();
-    let (calls, probed): (u64, u64) = all
-        .iter()
-        .map(|calls| (calls.ended, calls.probed()))
-        .fold((0, 0), |(calls, probed), (more_calls, more_probed)| (calls + more_calls, probed + more_probed));
-    let seconds = lasted.as_secs_f64().max(1e-9);
-    let (rate, share) = (calls as f64 / seconds, probed as f64 / seconds * trace.counts().probe_cost as f64 / 1e10);
+pub(super) fn status(trace: &MethodTrace, recent: &mut RecentRate, lasted: Duration) -> String {
+    let counted = trace.methods().keys().map(|number| trace.calls(*number)).fold(Counted::default(), |sum, calls| {
+        Counted { calls: sum.calls + calls.ended, probed: sum.probed + calls.probed() }
+    });
+    let (rate, probes) = recent.take(lasted, counted);
+    let share = probes * trace.counts().probe_cost as f64 / 1e10;
     format!(
         "{} calls ({rate:.0} a second), {} recorded, probes {share:.2} % of a CPU",
-        grouped(calls),
+        grouped(counted.calls),
         grouped(trace.records_seen())
     )
 }
@@ -371,5 +397,26 @@ mod tests {
         for nanoseconds in [0, 999, 9_999, 999_999, 9_999_999, 999_999_999, 59_999_999_999, 3_600_000_000_000] {
             assert!(short(nanoseconds).chars().count() <= 7, "{}", short(nanoseconds));
         }
+    }
+
+    #[test]
+    fn a_row_says_since_when_only_if_its_method_was_added_during_the_trace() {
+        let mut calls = Calls::default();
+        (calls.entered, calls.ended) = (3, 2);
+        let row = |since: u64| Row {
+            name: "Shop.Cart.Add".into(),
+            calls: calls.clone(),
+            failed: None,
+            steps_of: None,
+            is_taken_out: false,
+            is_async: false,
+            returns_task: false,
+            since: Some(Duration::from_secs(since)),
+            traced: Duration::from_secs(5),
+        };
+        let below = |since| row(since).lines().lines().nth(1).map(str::to_owned);
+        assert_eq!(below(12).as_deref(), Some("    since 12.0 s; 1 of 3 calls had no end in the trace"));
+        assert_eq!(below(0).as_deref(), Some("    1 of 3 calls had no end in the trace"));
+        assert_eq!(row(12).json()["since_nanoseconds"], 12_000_000_000_u64);
     }
 }

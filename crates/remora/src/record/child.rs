@@ -8,7 +8,8 @@
 //! If the recording ends otherwise (its duration, a signal to us alone), the command continues.
 
 use crate::console::note;
-use crate::failure::Failure;
+use crate::exit::Exit;
+use crate::failure::{Before, Failure};
 use crate::stop::Stop;
 use remora_terminal::duration::show;
 
@@ -53,6 +54,13 @@ impl Printing {
     }
 }
 
+/// What a command that runs on after a failure does without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missed {
+    Recording,
+    Trace,
+}
+
 /// The started command.
 #[derive(Debug)]
 pub(crate) struct Child {
@@ -64,6 +72,8 @@ pub(crate) struct Child {
     for_others: Option<Placed>,
     /// Whether the recorded process is a child of the command: a script, which may have more to do.
     is_script: bool,
+    /// What it must not end before.
+    before: Before,
 }
 
 impl Child {
@@ -82,12 +92,13 @@ impl Child {
         let child =
             printing.stdio().and_then(|stdout| Command::new(program).args(args).envs(variables).stdout(stdout).spawn());
         let child = child.map_err(|error| Failure::Command { name: name.clone(), error })?;
-        Ok(Some(Child { name, child, started, for_others: None, is_script: false }))
+        Ok(Some(Child { name, child, started, for_others: None, is_script: false, before: Before::Runtime }))
     }
 
     /// Waits for a runtime in it that can be attached to.
     pub(crate) fn process(&mut self, stop: &mut Stop) -> Result<Process, Failure> {
         let deadline = Instant::now() + TIMEOUT;
+        self.before = Before::Attach;
         while Instant::now() < deadline {
             if stop.wish().is_some() {
                 return Err(Failure::Interrupted);
@@ -98,7 +109,7 @@ impl Child {
                 return Ok(process);
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(Failure::CommandEnded { name: self.name.clone(), status });
+                return Err(self.ended(status));
             }
             std::thread::sleep(INTERVAL);
         }
@@ -126,7 +137,7 @@ impl Child {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(match begun {
                     Some((process_id, _)) => Failure::NotLoadedAtStart { process_id },
-                    None => Failure::CommandEnded { name: self.name.clone(), status },
+                    None => self.ended(status),
                 });
             }
             if let Some(process) = self.runtimes(stop, deadline).find(|process| !process.runtimes.is_empty()) {
@@ -156,6 +167,26 @@ impl Child {
     /// Its name in messages.
     pub(crate) fn label(&self) -> String {
         format!("{} (process {})", self.name, self.child.id())
+    }
+
+    /// The failure before anything was recorded or traced. Reports whether the command runs on without that, and how to stop it.
+    pub(crate) fn without_us(&mut self, failure: Failure, missed: Missed, is_signalled: impl Fn() -> bool) -> Failure {
+        let is_gone = failure.exit() == Exit::NoProcess;
+        // Ctrl-C goes to the command, too.
+        let patience = if is_gone || is_signalled() { COMMAND_TIMEOUT } else { Duration::ZERO };
+        match self.status_within(patience) {
+            Some(status) if is_gone && self.before == Before::Attach => self.ended(status),
+            Some(_) => failure,
+            None => {
+                let how = if missed == Missed::Trace { "untraced" } else { "unrecorded" };
+                note(&format!("{} runs on {how}; stop it with: kill {}", self.label(), self.child.id()));
+                failure
+            }
+        }
+    }
+
+    fn ended(&self, status: process::ExitStatus) -> Failure {
+        Failure::CommandEnded { name: self.name.clone(), status, before: self.before }
     }
 
     /// Its exit status after its recorded process has ended. Waits for a script, whose next .NET process needs the library's file.
@@ -196,6 +227,19 @@ fn unrecorded_note(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_that_ended_before_the_attach_is_named_with_the_way_to_record_it_from_its_start() {
+        let gone = || Failure::Attach(remora_attach::Error::Changed { pid: 7, what: "has ended" });
+        for (before, code) in [(Before::Attach, "command-ended"), (Before::Runtime, gone().code())] {
+            let command = ["sh", "-c", "exit 3"].map(OsString::from);
+            let mut child = Child::start(&command, Printing::ToError, &[]).expect("it starts").expect("a command");
+            child.before = before;
+            let failure = child.without_us(gone(), Missed::Recording, || false);
+            assert_eq!((failure.code(), failure.exit()), (code, Exit::NoProcess));
+            assert_eq!(failure.line().contains("--from-start"), before == Before::Attach, "{}", failure.line());
+        }
+    }
 
     #[test]
     fn how_long_a_command_ran_before_its_recording_is_reported() {

@@ -67,7 +67,7 @@ impl Outcome<'_> {
         text += notes.iter().map(|note| line(format!("note: {note}"))).sum();
         text += line("");
         text += match self.calls.counts_objects {
-            true => allocated::tables(self.calls, self.top),
+            true => allocated::tables(self.calls, self.top, Table::render),
             false => table(self.calls, &totals, self.top),
         };
         text + if self.calls.has_values { slowest(self.calls, self.top) } else { Page::default() }

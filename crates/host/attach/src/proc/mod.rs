@@ -173,6 +173,15 @@ impl Proc {
         Ok(status)
     }
 
+    /// Whether the monotonic clock of a process is ours. In a time namespace of its own it has another zero.
+    pub fn shares_clock(&self, pid: u32) -> bool {
+        match (self.link(pid, "ns/time"), own_link("ns/time")) {
+            (Ok(theirs), Ok(ours)) => theirs == ours,
+            // Before Linux 5.6 there are no such namespaces.
+            _ => true,
+        }
+    }
+
     /// The process's mappings, with paths in its own view.
     pub fn maps(&self, pid: u32) -> io::Result<Vec<MapEntry>> {
         let mut maps = self.read(pid, "maps").map(|bytes| parse_maps(&bytes))?;

@@ -1,11 +1,15 @@
 //! A trace of single methods: attaches the tracer, or reaches an inert one, and takes its messages.
 
+mod clock;
 mod connection;
 mod counters;
+mod traced_time;
 
 pub use counters::Calls;
+pub use traced_time::TracedTime;
 
 use crate::Error;
+use clock::WallClock;
 use connection::{Connection, Received};
 use counters::Memory;
 use remora_attach::proc::Proc;
@@ -48,6 +52,8 @@ pub struct TracedMethod {
     pub failed: Option<u32>,
     /// Whether the user took it out. Its calls until then stay.
     pub is_taken_out: bool,
+    /// When it was traced.
+    pub time: TracedTime,
 }
 
 /// A change of what is traced, and its effect.
@@ -90,7 +96,10 @@ pub struct MethodTrace {
     records: Vec<TraceRecord>,
     records_seen: u64,
     damaged: u64,
-    started: Option<u64>,
+    process_id: u32,
+    /// When the probes were in.
+    begun: Option<Instant>,
+    clock: Option<WallClock>,
     matched: Option<(u32, u32)>,
     /// Methods of assemblies that were loaded since the last question about them.
     came_later: u32,
@@ -149,7 +158,9 @@ impl MethodTrace {
             records: Vec::new(),
             records_seen: 0,
             damaged: 0,
-            started: None,
+            process_id: process.pid,
+            begun: None,
+            clock: None,
             matched: None,
             came_later: 0,
             asked: None,
@@ -203,8 +214,8 @@ impl MethodTrace {
     /// [`Error`]: no method is changed.
     pub fn begin(&mut self) -> Result<(), Error> {
         self.connection.send(&ToTracer::Go);
-        self.until(PATIENCE, |trace| trace.started.is_some())?;
-        self.started.map(|_| ()).ok_or_else(|| self.failure())
+        self.until(PATIENCE, |trace| trace.begun.is_some())?;
+        self.begun.map(|_| ()).ok_or_else(|| self.failure())
     }
 
     /// Takes what has come; waits at most `timeout` for a message. Returns false once no more comes.
@@ -248,6 +259,11 @@ impl MethodTrace {
     /// The slowest recorded calls, slowest first.
     pub fn records(&self) -> &[TraceRecord] {
         &self.records
+    }
+
+    /// The wall-clock time of a record's beginning, nanoseconds since 1970.
+    pub fn unix_time(&self, record: &TraceRecord) -> Option<u64> {
+        self.clock?.at(record.begin)
     }
 
     /// All recorded calls, also those that were not kept.
@@ -333,19 +349,29 @@ impl MethodTrace {
             FromTracer::Matched { methods, found } => {
                 let before = self.matched.replace((methods, found)).map_or(methods, |(before, _)| before);
                 self.came_later = self.came_later.saturating_add(methods.saturating_sub(before));
+                self.new_methods_are_traced(self.lasted());
             }
             FromTracer::Switched { index, is_traced } => {
+                let now = self.lasted();
                 if let Some(method) = self.methods.get_mut(&index) {
                     method.is_taken_out = !is_traced;
                     method.failed = method.failed.filter(|_| !is_traced);
+                    if !is_traced {
+                        method.time.end(now);
+                    }
                 }
             }
             FromTracer::Changed(effect) => {
                 self.matched = self.matched.map(|(_, found)| (effect.traced, found));
                 let answered = self.asked.take();
                 self.made = answered.map(|(change, untraceable)| MadeChange { change, effect, untraceable });
+                self.new_methods_are_traced(self.lasted());
             }
-            FromTracer::Started { time } => self.started = Some(time),
+            FromTracer::Started { time } => {
+                self.begun = Some(Instant::now());
+                self.clock = Some(WallClock::read(self.process_id, time));
+                self.new_methods_are_traced(Duration::ZERO);
+            }
             FromTracer::Name { function, name } => {
                 if self.names.len() < MOST_NAMES {
                     self.names.insert(function, name);
@@ -359,6 +385,18 @@ impl MethodTrace {
             FromTracer::Refused { call, code } => self.refused = Some((call, code)),
             FromTracer::Stopped { why, code } => self.stopped = Some((why, code)),
             FromTracer::Hello { .. } => {}
+        }
+    }
+
+    fn lasted(&self) -> Duration {
+        self.begun.map_or(Duration::ZERO, |begun| begun.elapsed())
+    }
+
+    /// The runtime replaces all methods that were named until now: their next calls have probes.
+    fn new_methods_are_traced(&mut self, now: Duration) {
+        if self.begun.is_some() {
+            let traced = self.methods.values_mut().filter(|method| !method.is_taken_out);
+            traced.for_each(|method| method.time.begin(now));
         }
     }
 
