@@ -67,6 +67,8 @@ pub mod memory {
     pub const CALLS_LOST: usize = 28;
     /// What a call of a probe pair costs, as measured in the target at the start, picoseconds.
     pub const PROBE_COST: usize = 29;
+    /// Time that walks of stacks took, nanoseconds: those of recorded calls, and those of asynchronous calls that began to wait.
+    pub const STACK_TIME: usize = 30;
 
     /// Methods that a session can trace.
     pub const MOST_METHODS: usize = 512;

@@ -6,7 +6,7 @@ use crate::args::trace::TraceArgs;
 use crate::console::{Page, counted, grouped, line, out};
 use crate::failure::Failure;
 use remora_attach::Process;
-use remora_collector::{Calls, MethodTrace};
+use remora_collector::{Calls, MethodTrace, TraceCounts};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -160,13 +160,14 @@ impl Outcome<'_> {
             remora_terminal::duration::show(self.lasted.as_nanos() as u64),
             counted(calls, "call"),
         ));
-        let cost = self.trace.counts().probe_cost;
+        let TraceCounts { probe_cost: cost, stack_time, .. } = self.trace.counts();
         let probed: u64 = rows.iter().map(|row| row.calls.probed()).sum();
         let share = probed as f64 * cost as f64 / 1e12 / self.lasted.as_secs_f64().max(1e-9);
         text += line(format!(
-            "the probes took at least {:.0} ns a call or step, {:.2} % of a CPU",
+            "the probes took at least {:.0} ns a call or step, {:.2} % of a CPU; the callers of slow and waiting calls {:.2} %",
             cost as f64 / 1e3,
-            share * 100.0
+            share * 100.0,
+            stack_time as f64 / 1e7 / self.lasted.as_secs_f64().max(1e-9)
         ));
         if self.why == EndReason::Limit {
             text += line(format!("ended by --limit: {} recorded", counted(self.trace.records_seen(), "call")));
@@ -255,6 +256,7 @@ impl Outcome<'_> {
             "callers_without_name": counts.names_lost,
             "runtime_errors": counts.rejit_errors,
             "probe_cost_picoseconds": counts.probe_cost,
+            "stack_nanoseconds": counts.stack_time,
             "agent_was_there": self.trace.was_reused(),
             "stays": [self.trace.library()],
         }))

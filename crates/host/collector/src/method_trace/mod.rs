@@ -82,6 +82,8 @@ pub struct TraceCounts {
     pub rejit_errors: u64,
     /// What a pair of probes costs, picoseconds.
     pub probe_cost: u64,
+    /// Time that walks of stacks took, nanoseconds.
+    pub stack_time: u64,
 }
 
 /// A trace.
@@ -286,6 +288,7 @@ impl MethodTrace {
             names_lost: counter(memory::NAMES_LOST),
             rejit_errors: counter(memory::REJIT_ERRORS),
             probe_cost: counter(memory::PROBE_COST),
+            stack_time: counter(memory::STACK_TIME),
         }
     }
 

@@ -4,9 +4,9 @@
 //! allocate and walk the stack. A record is put together in a slot of a fixed pool.
 
 use super::shared::{count, ring};
-use super::{names, origins, probes, runtime};
+use super::{names, origins, probes, runtime, shared};
 use corprof::{HResult, sys};
-use remora_wire::method_trace::memory::{RECORDS_LOST, STACKS_FAILED};
+use remora_wire::method_trace::memory::{RECORDS_LOST, STACK_TIME, STACKS_FAILED};
 use remora_wire::method_trace::{LONGEST_TEXT, MOST_FRAMES, MOST_VALUES, TraceRecord, TraceValue};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -148,6 +148,13 @@ fn add(slot: usize, position: u32, value: impl FnOnce() -> TraceValue) {
 
 /// The managed functions on the calling thread's stack, innermost first.
 fn stack() -> Vec<u64> {
+    let begin = probes::now();
+    let functions = walked();
+    shared::add(STACK_TIME, probes::now().saturating_sub(begin));
+    functions
+}
+
+fn walked() -> Vec<u64> {
     let mut functions: Vec<u64> = Vec::with_capacity(MOST_FRAMES);
     let Some(info) = runtime::info() else { return functions };
     // SAFETY: the object is valid; null stands for the calling thread; the callback only uses `functions`, which outlives the call.

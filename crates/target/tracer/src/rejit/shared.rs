@@ -26,8 +26,13 @@ pub(crate) fn words() -> &'static [AtomicU64] {
 
 /// A counter of the header.
 pub(crate) fn count(which: usize) {
+    add(which, 1);
+}
+
+/// Adds to a word of the header.
+pub(crate) fn add(which: usize, more: u64) {
     if let Some(word) = words().get(which) {
-        word.fetch_add(1, Ordering::Relaxed);
+        word.fetch_add(more, Ordering::Relaxed);
     }
 }
 
