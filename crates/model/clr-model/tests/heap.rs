@@ -160,7 +160,7 @@ fn gch_02_a_catch_up_collection_builds_the_mirror_from_nothing_with_its_roots() 
             let Some(CallbackData::CollectionBegins(generations, reason)) = callback_data.first() else {
                 panic!("{callback_data:?}")
             };
-            assert_eq!((generations.as_slice(), *reason), (&[true; 4][..], 1), "full, and induced");
+            assert_eq!((generations.contains(&false), *reason), (false, 1), "full, and induced");
             assert_eq!(Reader::read(&callback_data).picture, truth(&world.runtime));
             let roots = callback_data
                 .iter()

@@ -15,8 +15,10 @@ impl Runtime {
         let class = self.define_class(None, None);
         let exception = self.allocate(class, Shape { size: SIZE, ..Shape::default() });
         self.write_event(EXCEPTION_THROWN, &[]);
-        let id = self.object(exception).map_or(0, |object| object.0);
-        call_all!(self, low(sys::COR_PRF_MONITOR_EXCEPTIONS), exception_thrown(id));
+        self.in_cooperative_mode(|| {
+            let id = self.object(exception).map_or(0, |object| object.0);
+            call_all!(self, low(sys::COR_PRF_MONITOR_EXCEPTIONS), exception_thrown(id));
+        });
         self.forget(exception);
     }
 }
