@@ -24,6 +24,7 @@ const INSUFFICIENT_BUFFER: u64 = 0x8007_007A;
 const NOT_MANAGED: u64 = 0x8013_1355;
 const NOT_COMPILED: u64 = 0x8013_1350;
 const CALL_SEQUENCE: u64 = 0x8013_1363;
+const NOT_GC_OBJECT: u64 = 0x8013_1389;
 const SUSPENSION_IN_PROGRESS: u64 = 0x8013_1388;
 
 fn code(seat: &mut Seat, question: &str) -> u64 {
@@ -325,4 +326,48 @@ fn since_dotnet_8_a_thread_that_begins_a_session_is_one_of_the_runtimes_from_the
     };
     // 6 has no live runtime here.
     on_runtimes(&worlds(|world| world.major() >= 8), known);
+}
+
+#[test]
+fn a_runtime_reports_its_version_since_dotnet_5_and_the_desktops_before() {
+    in_every_world(|runtime| {
+        let stage = Stage::start(runtime);
+        let mut own = stage.attached(0, 0);
+        let version = ask(&mut own, "version 64");
+        let expected = if runtime.major() < 5 {
+            (vec![DONE, 11, 4, 0, 30319], "v4.0.30319".to_owned())
+        } else {
+            let text = runtime.version_text();
+            let parts = text.split('.').map(|part| part.parse().unwrap_or_default());
+            ([DONE, text.len() as u64 + 1].into_iter().chain(parts).collect(), text.to_owned())
+        };
+        assert_eq!((version.numbers, version.text), expected);
+    });
+}
+
+#[test]
+fn a_generation_is_known_by_the_address_whatever_lies_there() {
+    in_every_world(|runtime| {
+        let mut stage = Stage::start(runtime);
+        // The first throw also loads its own dependencies.
+        stage.act("a throw");
+        let mut own = stage.attached(EXCEPTIONS, BASIC_GC);
+        assert_eq!(code(&mut own, "object-generation 0x10"), FAIL, "no collection was reported yet");
+        own.done("hold ExceptionThrown");
+        stage.act("start a throw");
+        let mut held = stage.seat("ExceptionThrown");
+        let object = held.id().to_owned();
+        own.done("let ExceptionThrown");
+        held.leave(0);
+        stage.act("finish a");
+        own.done("gc");
+        own.done("gc");
+        let old = u64::from_str_radix(object.trim_start_matches("0x"), 16).unwrap_or_default();
+        for address in [old, old + 8] {
+            assert_eq!(code(&mut own, &format!("object-generation {address:#x}")), DONE);
+        }
+        let outside = if runtime.major() >= 8 { NOT_GC_OBJECT } else { FAIL };
+        assert_eq!(code(&mut own, "object-generation 0x10"), outside);
+        assert_eq!(code(&mut own, "object-generation 0"), INVALID);
+    });
 }

@@ -125,6 +125,10 @@ differences! {
     answers_after_attach_complete: bool = [false, true, true, true, true, true] "seed 001; live: att_20";
     /// The runtime's own version number.
     release: Release = [Release(4, 0, 30319), Release(3, 1, 23), Release(6, 0, 0), Release(8, 0, 4), Release(9, 0, 7), Release(10, 0, 12)] "seed 001, the version string; live: the versions that were run (6 assumed)";
+    /// The version that GetRuntimeInformation reports, if it is not the runtime's own.
+    reported_release: Option<Release> = [None, Some(Release(4, 0, 30319)), None, None, None, None] "live: tests/conformance/tests/info_calls.rs (6 assumed)";
+    /// Whether its text begins with `v`.
+    reported_with_v: bool = [true, true, false, false, false, false] "live: tests/conformance/tests/info_calls.rs (6 assumed)";
     /// The newest ICorProfilerCallback that the runtime asks for.
     callback_version: u8 = [3, 9, 11, 11, 11, 11] "seed 001; source: eetoprofinterfaceimpl.cpp, CreateProfiler";
     /// The methods of Info that an attached profiler may not call.
