@@ -8,7 +8,7 @@ use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
 use crate::library::Library;
-use crate::runtime::{AttachRequest, GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory};
+use crate::runtime::{AttachRequest, Called, GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory};
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
@@ -76,6 +76,11 @@ const PACE: u64 = 5_000_000;
 const LATEST_EXIT: usize = 20;
 /// A class of no particular profiler.
 const ANY_CLASS: u128 = 0x4C61_6221_0000_4000_8000_0000_0000_0001;
+/// The modules that every program has: the framework's, and its own.
+const MODULES: [Called; 2] = [
+    Called { module: "System.Private.CoreLib", class: "System.Object" },
+    Called { module: "Application", class: "Program" },
+];
 /// Number of run kinds.
 const LIVES: u64 = 4;
 
@@ -154,6 +159,9 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
         random: Random::new(order.seed),
         others,
     };
+    for called in MODULES {
+        run.runtime.load_module_called(called);
+    }
     let interrupt: Interrupt = Arc::new(|| schedule::sleep(PACE));
     application::start(&run.runtime, &interrupt, &mut run.random, (2, usize::MAX));
     monitor::begin();

@@ -12,7 +12,7 @@ const SIZE: usize = 152;
 impl Runtime {
     /// The running thread throws an exception and catches it in the same method. Sessions get the event, profilers the callback.
     pub fn throw_and_catch(&self) {
-        let class = self.define_class(None, None);
+        let class = self.framework_class();
         let exception = self.allocate(class, Shape { size: SIZE, ..Shape::default() });
         self.write_event(EXCEPTION_THROWN, &[]);
         self.in_cooperative_mode(|| {

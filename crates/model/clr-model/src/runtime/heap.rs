@@ -5,6 +5,7 @@
 use super::calls::{call_all, high, low};
 use super::code::ModuleId;
 use super::gc_mode::GcMode;
+use super::objects::class_of;
 use super::threads::ThreadId;
 use super::{Runtime, State};
 use crate::mutation;
@@ -103,6 +104,8 @@ pub(super) struct Heap {
     /// Objects that are never collected and never move, by address: the non-GC heap.
     pub(super) frozen: BTreeMap<usize, Object>,
     frozen_used: usize,
+    /// See [`Runtime::framework_class`].
+    of_framework: Option<ClassId>,
     made: usize,
     used: usize,
 }
@@ -182,23 +185,24 @@ impl Heap {
         ranges
     }
 
-    /// The range with an address, as of the last reported GC. Addresses that no range has are of the youngest generation.
+    /// The range with an address, of the last reported GC or, with `is_of_gc`, of now. Addresses that no range has are of the youngest
+    /// generation.
     pub(super) fn generation_at(
         &self,
         address: usize,
-        outside: HResult,
+        is_of_gc: bool,
     ) -> Result<sys::COR_PRF_GC_GENERATION_RANGE, HResult> {
-        if (FIRST_FROZEN..FIRST_FROZEN + self.frozen_used).contains(&address) {
-            return Err(HResult::CORPROF_E_NOT_GC_OBJECT);
+        let whole = FIRST_OBJECT..FIRST_OBJECT + self.used;
+        if !whole.contains(&address) {
+            return Err(if is_of_gc { HResult::CORPROF_E_NOT_GC_OBJECT } else { HResult::E_FAIL });
         }
-        let bounds = self.gc.bounds.as_ref().ok_or(HResult::E_FAIL)?;
+        let bounds = self.gc.bounds.as_deref();
+        let bounds = if is_of_gc { bounds.unwrap_or_default() } else { bounds.ok_or(HResult::E_FAIL)? };
         let holds = |one: &&sys::COR_PRF_GC_GENERATION_RANGE| {
             (one.rangeStart..one.rangeStart + one.rangeLengthReserved).contains(&address)
         };
-        let whole = FIRST_OBJECT..FIRST_OBJECT + self.used;
         let own = || self.object_at(ObjectId(address)).map(Object::own_range);
-        let rest = || whole.contains(&address).then(|| range(0, whole.start, self.used));
-        bounds.iter().find(holds).copied().or_else(own).or_else(rest).ok_or(outside)
+        Ok(bounds.iter().find(holds).copied().or_else(own).unwrap_or_else(|| range(0, whole.start, self.used)))
     }
 
     pub(super) fn id_of(&self, key: ObjectKey) -> Option<usize> {
@@ -239,6 +243,20 @@ impl Runtime {
     /// Loads a class with its parent. Without a module it is one of the runtime's own.
     pub fn define_class(&self, module: Option<ModuleId>, parent: Option<ClassId>) -> ClassId {
         self.add_class(module, parent, None)
+    }
+
+    /// A class of the framework's module, derived from its `System.Object`, for objects whose class does not matter. Without a framework it is
+    /// one of the runtime's own.
+    pub fn framework_class(&self) -> ClassId {
+        let (known, framework) = {
+            let state = self.lock();
+            (state.heap.of_framework, state.code.framework())
+        };
+        known.unwrap_or_else(|| {
+            let class = self.define_class(framework, framework.map(class_of));
+            self.lock().heap.of_framework = framework.map(|_| class);
+            class
+        })
     }
 
     /// The class of arrays of a class.

@@ -1,6 +1,6 @@
 //! The heap as a whole: generation bounds, objects, forced GC, suspension.
 
-use super::{Answer, DONE, Server, answer_list, answered, args, has_place, invalid_if, named, refuse_if};
+use super::{Answer, DONE, Server, answer_list, answered, args, has_place, invalid_if, refuse_if};
 use crate::runtime::LARGE;
 use crate::runtime::leftovers::address_of;
 use crate::schedule;
@@ -17,13 +17,12 @@ impl Server {
         unsafe { answer_list(&known, args.cObjectRanges, args.pcObjectRanges, args.ranges) }
     }
 
-    /// From the same table. The runtime looks at no object: it compares the address with the ranges. So an old address and one inside an
-    /// object are answered, too (live: info_calls.rs).
+    /// The runtime looks at no object: it compares the address with ranges. So an old address and one inside an object are answered, too
+    /// (live: info_calls.rs).
     pub(super) unsafe fn get_object_generation(&self, args: args::GetObjectGeneration) -> Answer {
-        named(args.objectId)?;
         let runtime = self.runtime()?;
-        let outside = HResult(runtime.differences().no_generation as i32);
-        answered! { args.range => runtime.lock().heap.generation_at(args.objectId, outside)? }
+        let is_of_gc = runtime.differences().generation_is_of_gc;
+        answered! { args.range => runtime.lock().heap.generation_at(args.objectId, is_of_gc)? }
     }
 
     /// The default.
