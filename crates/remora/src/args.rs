@@ -27,6 +27,7 @@ Exit status:
    0  done; for `record`: and nothing was left in the process
    1  for `lab`: the profiler broke a clause
    2  the flags make no sense
+   3  for `lab`: the profiler attached and did nothing
   1x  the process cannot be recorded
   2x  the output cannot be written
   3x  the recording file cannot be read
@@ -534,8 +535,8 @@ pub(crate) struct LabArgs {
     /// The profiler's class [default: any: one that is nobody's, then Remora's own]
     #[arg(long, value_name = "GUID", value_parser = class)]
     pub(crate) clsid: Option<u128>,
-    /// What InitializeForAttach is handed, as it is: for many, the path of a socket [default: nothing]
-    #[arg(long, value_name = "TEXT")]
+    /// What InitializeForAttach gets: a text, where {pid} becomes the process's number, or a file's bytes [default: nothing]
+    #[arg(long, value_name = "TEXT|@FILE")]
     pub(crate) client_data: Option<String>,
     /// The runtime: desktop4, core3.1, core6, core8, core9 or core10; may be given again [default: every core]
     #[arg(long, alias = "personality", value_name = "RUNTIME", value_parser = runtime_version)]
@@ -552,7 +553,8 @@ const LAB_NOTES: &str = "\
 Each run is a process of its own: a profiler that crashes, hangs or exits is a finding. Only the
 runtime's side follows the seed, the profiler's threads are its own: a run may not repeat exactly.
 
-Exit status: 0 nothing was broken, 1 something was, 2 the laboratory itself failed.
+Exit status: 0 nothing was broken, 1 something was, 2 the laboratory itself failed, 3 the profiler
+attached and did nothing.
 docs/authors/lab.md says what the verdicts mean, and how to have nearly every clause exercised.
 
 Examples:

@@ -13,6 +13,8 @@ pub(crate) enum Exit {
     Unexpected = 1,
     /// Invalid flags. `lab`: the laboratory itself failed.
     Usage = 2,
+    /// `lab`: the profiler attached and did nothing.
+    DidNothing = 3,
     /// No such process, or several.
     NoProcess = 10,
     /// Not a .NET process.
@@ -66,10 +68,11 @@ impl Exit {
     pub(crate) const BROKEN: Exit = Exit::Unexpected;
     /// Every status.
     #[cfg(test)]
-    pub(crate) const ALL: [Exit; 26] = [
+    pub(crate) const ALL: [Exit; 27] = [
         Exit::Done,
         Exit::Unexpected,
         Exit::Usage,
+        Exit::DidNothing,
         Exit::NoProcess,
         Exit::NotDotnet,
         Exit::Unsupported,

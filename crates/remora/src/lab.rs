@@ -8,7 +8,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::library::{FOR_HEAPS, FOR_RECORDINGS};
 use remora_clr_model::differences::RuntimeVersion;
-use remora_clr_model::lab::{Finding, Laboratory, Report, RunSpec, Verdict, run::run as run_in_model};
+use remora_clr_model::lab::{
+    ClientData, Finding, Laboratory, RefusedCall, Report, RunSpec, Verdict, run::run as run_in_model,
+};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -26,9 +28,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Serialize)]
 struct LabOutput<'a> {
     findings: &'a [Finding],
+    refused: &'a [RefusedCall],
+    did_nothing: bool,
     runs: u64,
     left_out: u64,
 }
+
+/// Why the verdicts on such a profiler are no praise.
+const DID_NOTHING: &str = "remora: the profiler attached and did nothing: it set no event mask and asked the runtime for nothing; profilers that only work from startup do so";
 
 /// Runs the command.
 pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
@@ -58,7 +65,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         library,
         library_for_heaps,
         class: args.clsid,
-        client_data: args.client_data.clone(),
+        client_data: args.client_data.as_deref().map(client_data).transpose()?,
         runtime_versions: runtime_versions(&args.runtime_version),
         seeds: u64::from(args.seeds),
         command: &command,
@@ -74,7 +81,14 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         let why: Vec<&str> = report.failures.iter().map(String::as_str).collect();
         return Err(Failure::Laboratory(why.join("; ")));
     }
-    Ok(if report.has_broken() { Exit::BROKEN } else { Exit::Done })
+    if report.has_broken() {
+        return Ok(Exit::BROKEN);
+    }
+    if report.did_nothing {
+        note(DID_NOTHING);
+        return Ok(Exit::DidNothing);
+    }
+    Ok(Exit::Done)
 }
 
 /// Runs the hidden command: one run. This process exits right after it, with everything that the profiler left.
@@ -99,6 +113,15 @@ fn path_of(agent: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), agent.as_raw_fd())
 }
 
+/// The value of `--client-data`: a text, or `@` and a file.
+fn client_data(value: &str) -> Result<ClientData, Failure> {
+    let Some(file) = value.strip_prefix('@') else { return Ok(ClientData::Text(value.to_owned())) };
+    let whole = File::open(file).and_then(|_| Path::new(file).canonicalize());
+    let whole = whole
+        .map_err(|error| Failure::Usage(format!("the file of `--client-data @{file}` cannot be read: {error}")))?;
+    Ok(ClientData::File(whole))
+}
+
 /// The absolute path of a readable file; the runs find out whether it is a library.
 fn opened(file: &Path) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::Library { file: file.to_owned(), error };
@@ -119,6 +142,8 @@ fn show(report: &Report, json: bool) -> Result<(), Failure> {
     if json {
         return out(&Page::json(&LabOutput {
             findings: &report.findings,
+            refused: &report.refused,
+            did_nothing: report.did_nothing,
             runs: report.runs,
             left_out: report.left_out,
         }));
@@ -140,7 +165,11 @@ fn summary(report: &Report) -> String {
         with_it.map(|finding| &finding.clause).collect::<BTreeSet<_>>().len()
     };
     let [broken, honoured, rest] = [Verdict::Broken, Verdict::Honoured, Verdict::NotExercised].map(count);
-    format!("{broken} broken, {honoured} honoured, {rest} not exercised")
+    let remarks = match count(Verdict::Remark) {
+        0 => String::new(),
+        remarks => format!(", {remarks} with a remark"),
+    };
+    format!("{broken} broken, {honoured} honoured, {rest} not exercised{remarks}")
 }
 
 fn text(report: &Report) -> Page {
@@ -149,16 +178,24 @@ fn text(report: &Report) -> Page {
         let verdict = match finding.verdict {
             Verdict::Honoured => "honoured      ",
             Verdict::Broken => "BROKEN        ",
+            Verdict::Remark => "remark        ",
             Verdict::NotExercised => "not exercised ",
         };
         let place = [
             finding.callback.as_deref().map(|callback| format!("in {callback}")),
             finding.runtime_version.as_deref().map(|runtime_version| format!("on {runtime_version}")),
             finding.seed.map(|seed| format!("seed {seed}")),
+            finding.runs.map(|runs| format!("{runs} of {}", counted(report.runs, "run"))),
         ];
         let place: Vec<String> = place.into_iter().flatten().collect();
         let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
         text += line(format!("{}  {verdict} {}{place}", finding.clause, finding.message));
+    }
+    if !report.refused.is_empty() {
+        text += line("The model refused these calls:");
+    }
+    for refused in &report.refused {
+        text += line(format!("{} {} ({})", refused.call, refused.code, counted(refused.runs, "run")));
     }
     text
 }

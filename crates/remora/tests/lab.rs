@@ -235,6 +235,86 @@ fn det_10_a_reference_that_is_kept_is_found() {
 }
 
 #[test]
+fn det_10_a_static_object_that_stays_counted_is_a_remark() {
+    let result = run_fault("static-object");
+    result.is_clean();
+    assert_eq!(result.verdict("DET-10"), "remark");
+}
+
+#[test]
+fn cat_09_the_class_of_an_exception_may_be_asked_for_where_it_is_thrown() {
+    let result = run_fault_with("honest-exceptions", &["--seeds", "12"]);
+    result.is_clean();
+    assert_eq!(result.verdict("CAT-09"), "honoured");
+}
+
+#[test]
+fn mod_01_a_crash_on_a_list_that_does_not_exist_is_found() {
+    run_fault("wants-list").breaks("MOD-01", "ObjectReferences");
+}
+
+#[test]
+fn mod_01_a_session_that_is_started_where_an_exception_is_thrown_is_found() {
+    run_fault("starts-session-in-exception").breaks("MOD-01", "ExceptionThrown");
+}
+
+#[test]
+fn a_profiler_that_does_nothing_is_not_praised() {
+    let result = run_fault("does-nothing");
+    assert_eq!((result.broken(), result.code), (Vec::new(), 3));
+    assert!(result.stderr.starts_with("remora: the profiler attached and did nothing"), "{}", result.stderr);
+    assert!(run_fault("stays").stderr.is_empty());
+}
+
+#[test]
+fn a_profiler_sees_the_environment_of_the_command() {
+    let folder = Directory::new();
+    let library = folder.path("wants-variable.so");
+    std::fs::copy(broken_profilers(), &library).expect("copied");
+    let refuses = run_lab(&library, &["--runtime-version", "core8"]);
+    assert_eq!(refuses.verdict("ATT-20"), "not_exercised");
+    let mut with_variable = std::process::Command::new(env!("CARGO_BIN_EXE_remora"));
+    with_variable.args(["lab", &library, "--seeds", SEEDS, "--json", "--runtime-version", "core8"]);
+    let accepts = LabResult::of(Ran::of(with_variable.env("REMORA_TEST_OF_THE_LAB", "1")));
+    accepts.is_clean();
+    assert_eq!(accepts.verdict("ATT-20"), "honoured");
+}
+
+#[test]
+fn client_data_may_have_the_number_of_the_process_and_may_be_a_file() {
+    let folder = Directory::new();
+    let (library, file) = (folder.path("wants-client-data.so"), folder.path("data"));
+    std::fs::copy(broken_profilers(), &library).expect("copied");
+    std::fs::write(&file, [0xFF, 0, 0xFE]).expect("written");
+    let verdict = |data: &str| {
+        let result = run_lab(&library, &["--runtime-version", "core8", "--client-data", data]);
+        result.verdict("ATT-20").to_owned()
+    };
+    assert_eq!(verdict("{pid}"), "honoured");
+    assert_eq!(verdict(&format!("@{file}")), "honoured");
+    assert_eq!(verdict("pid"), "not_exercised");
+    let message = remora(["lab", &library, "--client-data", "@/nowhere"]).fails(2);
+    assert!(message.contains("`--client-data @/nowhere` cannot be read"), "{message}");
+}
+
+#[test]
+fn a_finding_has_the_number_of_its_runs_and_refused_calls_are_listed() {
+    let folder = Directory::new();
+    let library = folder.path("enumerates-early.so");
+    std::fs::copy(broken_profilers(), &library).expect("copied");
+    let result = run_lab(&library, &["--runtime-version", "core8"]);
+    let broken = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+    assert_eq!(broken["runs"], 4, "{broken:#?}");
+    let ran = remora(["lab", &library, "--seeds", SEEDS, "--runtime-version", "core8"]);
+    assert!(ran.stdout.contains("(in InitializeForAttach, on core8, seed 0, 4 of 4 runs)"), "{}", ran.stdout);
+    let library = folder.path("forbidden-flags.so");
+    std::fs::copy(broken_profilers(), &library).expect("copied");
+    let ran = remora(["lab", &library, "--seeds", SEEDS, "--runtime-version", "core8"]);
+    let list = "The model refused these calls:\nSetEventMask 0x8013136f (4 runs)\n";
+    assert!(ran.stdout.ends_with(list), "{}", ran.stdout);
+}
+
+#[test]
 fn cat_02_an_enumeration_that_comes_too_early_is_found() {
     run_fault("enumerates-early").breaks("CAT-02", "InitializeForAttach");
 }

@@ -118,6 +118,20 @@ faults! {
     PinsLibrary = "pins-library",
     /// It calls the runtime after the detach was accepted.
     CallsAfterSealing = "calls-after-sealing",
+    /// It sets no event mask, asks nothing, and stays.
+    DoesNothing = "does-nothing",
+    /// Its object is static, and its count never becomes 0: harmless, as the object goes with the library.
+    StaticObject = "static-object",
+    /// It ends the process if ObjectReferences passes no list, and stays.
+    WantsList = "wants-list",
+    /// None; it asks for the class of each exception that is thrown, and stays.
+    WatchesExceptions = "honest-exceptions",
+    /// It starts an EventPipe session where an exception is thrown, and stays.
+    StartsSessionInException = "starts-session-in-exception",
+    /// None; it refuses its attach unless an environment variable is set.
+    WantsVariable = "wants-variable",
+    /// None; it refuses its attach unless the client data is the number of its process, or some bytes that are no text.
+    WantsClientData = "wants-client-data",
     /// Its own thread calls the runtime without a reference on the library.
     AsksWithoutReference = "asks-without-reference",
 }

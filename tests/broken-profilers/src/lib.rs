@@ -11,6 +11,7 @@
 //! # Rejected
 //! A crate for each: fourteen libraries with the same frame.
 
+mod altered;
 mod before_attach;
 mod fault;
 mod own_thread;
@@ -35,7 +36,14 @@ fn make(_class: &Guid) -> Option<*mut sys::IUnknown> {
         // SAFETY: the object was just created, with a valid vtable.
         unsafe { sys::IUnknown::AddRef(object) };
     }
-    Some(object)
+    match fault() {
+        Fault::StaticObject => Some(altered::make_static(object)),
+        Fault::WantsList => {
+            altered::want_every_list(object);
+            Some(object)
+        }
+        _ => Some(object),
+    }
 }
 
 /// The entry point that the runtime looks for.

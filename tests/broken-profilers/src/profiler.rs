@@ -3,7 +3,9 @@
 use crate::fault::{Fault, fault};
 use crate::shared::Shared;
 use crate::{own_thread, rejit};
-use corprof::{Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ProfilerCallback, RejitId, sys};
+use corprof::{
+    Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ObjectId, ProfilerCallback, RejitId, sys,
+};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -17,6 +19,12 @@ const ENTER_LEAVE: u32 = 0x1000;
 const COLLECTIONS: u32 = 0x80;
 /// COR_PRF_ENABLE_REJIT.
 const REJIT: u32 = 0x4_0000;
+/// COR_PRF_MONITOR_EXCEPTIONS.
+const EXCEPTIONS: u32 = 0x40;
+/// The variable of [`Fault::WantsVariable`].
+const VARIABLE: &str = "REMORA_TEST_OF_THE_LAB";
+/// Client data that no command line can pass.
+const NO_TEXT: &[u8] = &[0xFF, 0, 0xFE];
 /// Microseconds.
 const BETWEEN_QUESTIONS: u32 = 200;
 /// A time that a timer never reaches in a test, seconds.
@@ -45,6 +53,9 @@ impl Profiler {
                 | Fault::AsksWithoutReference
                 | Fault::NeverReturns
                 | Fault::WaitsAfterRefusal
+                | Fault::WantsList
+                | Fault::WatchesExceptions
+                | Fault::StartsSessionInException
         );
         if !stays
             && !rejit::is_wanted()
@@ -64,8 +75,11 @@ impl ProfilerCallback for Profiler {
         matches!(fault(), Fault::OnlyNotified | Fault::DetachesUnheard)
     }
 
-    fn initialize_for_attach(&self, info: Info<Attached, Alive>, _: &[u8]) -> Result<(), HResult> {
+    fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {
         let raw = info.as_raw();
+        if fault() == Fault::DoesNothing {
+            return Ok(());
+        }
         self.0.info.store(raw, Ordering::SeqCst);
         // SAFETY: the runtime keeps Info valid until it accepts a detach.
         unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw.cast(), MODULE_LOADS, 0) };
@@ -86,10 +100,20 @@ impl ProfilerCallback for Profiler {
                 unsafe { sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | REJIT) };
             }
             // SAFETY: the runtime keeps Info valid until it accepts a detach.
-            Fault::WatchesCollections => unsafe {
+            Fault::WatchesCollections | Fault::WantsList => unsafe {
                 let answer = sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | COLLECTIONS);
                 return HResult(answer).ok();
             },
+            // SAFETY: the runtime keeps Info valid until it accepts a detach.
+            Fault::WatchesExceptions | Fault::StartsSessionInException => unsafe {
+                let answer = sys::ICorProfilerInfo::SetEventMask(raw, MODULE_LOADS | EXCEPTIONS);
+                return HResult(answer).ok();
+            },
+            Fault::WantsVariable if !has_variable(raw) => return Err(HResult::E_FAIL),
+            Fault::WantsClientData => {
+                let is_own = client_data == std::process::id().to_string().as_bytes();
+                return if is_own || client_data == NO_TEXT { Ok(()) } else { Err(HResult::E_INVALIDARG) };
+            }
             Fault::DetachesUnheard => own_thread::start(&self.0),
             Fault::LeavesThread => leave_thread(),
             Fault::HidesThread => {
@@ -119,20 +143,7 @@ impl ProfilerCallback for Profiler {
             }
             // SAFETY: the runtime keeps Info valid until it accepts a detach; every Core has the slot.
             Fault::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
-            Fault::LeavesSession => {
-                let mut session = 0;
-                let name: Vec<u16> = "Microsoft-Windows-DotNETRuntime".encode_utf16().chain([0]).collect();
-                let config = sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG {
-                    providerName: name.as_ptr(),
-                    keywords: 0,
-                    loggingLevel: 5,
-                    filterData: std::ptr::null(),
-                };
-                let info = self.info().cast();
-                // SAFETY: the runtime keeps Info valid until it accepts a detach, and has the slot since .NET 6. The list has one entry,
-                // and `session` is valid for writing.
-                unsafe { sys::ICorProfilerInfo12::EventPipeStartSession(info, 1, &config, 0, &mut session) };
-            }
+            Fault::LeavesSession => start_session(self.info()),
             Fault::IgnoresRefusal | Fault::WaitsAfterRefusal => {
                 // SAFETY: the runtime keeps Info valid until it accepts a detach.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(self.info(), MODULE_LOADS | COLLECTIONS) };
@@ -149,6 +160,20 @@ impl ProfilerCallback for Profiler {
             _ => {}
         }
         self.0.completed.store(true, Ordering::SeqCst);
+    }
+
+    fn exception_thrown(&self, exception: ObjectId) {
+        let mut class = 0;
+        match fault() {
+            // SAFETY: the runtime keeps Info valid until it accepts a detach; the exception stays where it is until this callback returns.
+            Fault::WatchesExceptions => unsafe {
+                // As long as a busy machine may interrupt the thread anywhere.
+                libc::usleep(BETWEEN_QUESTIONS);
+                sys::ICorProfilerInfo::GetClassFromObject(self.info(), exception.0, &raw mut class);
+            },
+            Fault::StartsSessionInException => start_session(self.info()),
+            _ => {}
+        }
     }
 
     fn module_load_started(&self, _: ModuleId) {
@@ -240,6 +265,33 @@ pub fn never_return() {
         // SAFETY: takes no arguments.
         unsafe { libc::pause() };
     }
+}
+
+/// Starts an EventPipe session that nobody stops.
+fn start_session(info: *mut sys::ICorProfilerInfo) {
+    let mut session = 0;
+    let name: Vec<u16> = "Microsoft-Windows-DotNETRuntime".encode_utf16().chain([0]).collect();
+    let config = sys::COR_PRF_EVENTPIPE_PROVIDER_CONFIG {
+        providerName: name.as_ptr(),
+        keywords: 0,
+        loggingLevel: 5,
+        filterData: std::ptr::null(),
+    };
+    // SAFETY: the runtime keeps Info valid until it accepts a detach, and has the slot since .NET 6. The list has one entry, and `session`
+    // is valid for writing.
+    unsafe { sys::ICorProfilerInfo12::EventPipeStartSession(info.cast(), 1, &config, 0, &mut session) };
+}
+
+/// Whether the process has the variable.
+fn has_variable(info: *mut sys::ICorProfilerInfo) -> bool {
+    let name: Vec<u16> = VARIABLE.encode_utf16().chain([0]).collect();
+    let mut length = 0;
+    // SAFETY: the runtime keeps Info valid until it accepts a detach, and has the slot since .NET Core 3.0. The name ends with a zero, and
+    // `length` is valid for writing.
+    let answer = unsafe {
+        sys::ICorProfilerInfo11::GetEnvironmentVariable(info.cast(), name.as_ptr(), 0, &mut length, null_mut())
+    };
+    answer == 0 && length > 0
 }
 
 fn leave_thread() {

@@ -14,6 +14,7 @@ use remora_conformance::{in_every_world, on_runtimes, worlds};
 const MODULE_LOADS: u32 = 0x4;
 const JIT: u32 = 0x20;
 const EXCEPTIONS: u32 = 0x40;
+const MONITOR_GC: u32 = 0x80;
 const BASIC_GC: u32 = 0x10;
 
 const DONE: u64 = 0;
@@ -24,6 +25,7 @@ const INSUFFICIENT_BUFFER: u64 = 0x8007_007A;
 const NOT_MANAGED: u64 = 0x8013_1355;
 const NOT_COMPILED: u64 = 0x8013_1350;
 const CALL_SEQUENCE: u64 = 0x8013_1363;
+const NOT_GC_OBJECT: u64 = 0x8013_1389;
 const SUSPENSION_IN_PROGRESS: u64 = 0x8013_1388;
 
 fn code(seat: &mut Seat, question: &str) -> u64 {
@@ -325,4 +327,67 @@ fn since_dotnet_8_a_thread_that_begins_a_session_is_one_of_the_runtimes_from_the
     };
     // 6 has no live runtime here.
     on_runtimes(&worlds(|world| world.major() >= 8), known);
+}
+
+#[test]
+fn a_runtime_reports_its_version_since_dotnet_5_and_the_desktops_before() {
+    in_every_world(|runtime| {
+        let stage = Stage::start(runtime);
+        let mut own = stage.attached(0, 0);
+        let version = ask(&mut own, "version 64");
+        let expected = if runtime.major() < 5 {
+            (vec![DONE, 11, 4, 0, 30319], "v4.0.30319".to_owned())
+        } else {
+            let text = runtime.version_text();
+            let parts = text.split('.').map(|part| part.parse().unwrap_or_default());
+            ([DONE, text.len() as u64 + 1].into_iter().chain(parts).collect(), text.to_owned())
+        };
+        assert_eq!((version.numbers, version.text), expected);
+    });
+}
+
+#[test]
+fn a_generation_is_known_by_the_address_whatever_lies_there() {
+    in_every_world(|runtime| {
+        let mut stage = Stage::start(runtime);
+        // The first throw also loads its own dependencies.
+        stage.act("a throw");
+        let mut own = stage.attached(EXCEPTIONS, BASIC_GC);
+        let outside = if runtime.major() >= 8 { NOT_GC_OBJECT } else { FAIL };
+        assert_eq!(code(&mut own, "object-generation 0x10"), outside);
+        own.done("hold ExceptionThrown");
+        stage.act("start a throw");
+        let mut held = stage.seat("ExceptionThrown");
+        let object = held.id().to_owned();
+        let unreported = code(&mut held, &format!("object-generation {object}"));
+        assert_eq!(unreported, if runtime.major() >= 8 { DONE } else { FAIL });
+        own.done("let ExceptionThrown");
+        held.leave(0);
+        stage.act("finish a");
+        own.done("gc");
+        own.done("gc");
+        let old = u64::from_str_radix(object.trim_start_matches("0x"), 16).unwrap_or_default();
+        for address in [old, old + 8] {
+            assert_eq!(code(&mut own, &format!("object-generation {address:#x}")), DONE);
+        }
+        for address in ["0", "0x10"] {
+            assert_eq!(code(&mut own, &format!("object-generation {address}")), outside, "{address}");
+        }
+    });
+}
+
+#[test]
+fn gch_03_the_first_version_of_a_callback_follows_the_second() {
+    in_every_world(|runtime| {
+        let mut stage = Stage::start(runtime);
+        let mut own = stage.attached(MONITOR_GC, 0);
+        for _ in 0..4 {
+            stage.act("a small");
+            own.done("gc");
+        }
+        let mut counts = |name: &str| (own.count(&format!("{name}2")), own.count(name));
+        let (moved, survived) = (counts("MovedReferences"), counts("SurvivingReferences"));
+        assert_eq!((moved.0, survived.0), (moved.1, survived.1));
+        assert!(moved.0 + survived.0 > 0);
+    });
 }

@@ -263,6 +263,24 @@ unsafe fn of_heap(raw: *mut sys::ICorProfilerInfo, question: &str, rest: &[&str]
                 let code = sys::ICorProfilerInfo15::EnumerateGCHeapObjects(raw.cast(), Some(one_more), state);
                 answer(code, &[seen])
             }
+            "version" => {
+                let mut name = Room::of(rest, 0_u16);
+                let (mut parts, place, many) = ([0_u16; 3], name.place(), name.room);
+                let code = sys::ICorProfilerInfo3::GetRuntimeInformation(
+                    raw.cast(),
+                    null_mut(),
+                    null_mut(),
+                    &raw mut parts[0],
+                    &raw mut parts[1],
+                    &raw mut parts[2],
+                    null_mut(),
+                    many,
+                    &raw mut count,
+                    place,
+                );
+                let parts = parts.map(usize::from);
+                answer_text(code, &[count as usize, parts[0], parts[1], parts[2]], &name)
+            }
             "suspend" => answer(sys::ICorProfilerInfo10::SuspendRuntime(raw.cast()), &[]),
             "resume" => answer(sys::ICorProfilerInfo10::ResumeRuntime(raw.cast()), &[]),
             "provider" => provider(raw, rest),

@@ -61,6 +61,11 @@ impl ProfilerObject {
         self.version
     }
 
+    /// Its address: of the object's oldest interface.
+    pub fn address(&self) -> usize {
+        self.oldest as usize
+    }
+
     /// Releases every reference in order of version. Returns the answer of the last call.
     pub fn release(self) -> u32 {
         // SAFETY: `self` is consumed, so no caller can use it again.

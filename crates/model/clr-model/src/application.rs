@@ -97,7 +97,7 @@ impl Thread {
 
     /// Allocates objects, keeps some of them, and then runs out of memory.
     fn use_memory(&mut self, runtime: &Runtime) {
-        let class = runtime.define_class(None, None);
+        let class = runtime.framework_class();
         let (first, large) = (runtime.allocate(class, Shape { size: 24, ..Shape::default() }), self.random.once_in(4));
         let size = if large { LARGE } else { 64 };
         let second = runtime.allocate(class, Shape { size, references: vec![first], ..Shape::default() });

@@ -23,6 +23,8 @@ pub enum CallbackData {
     References(usize, usize, Vec<usize>),
     /// ObjectAllocated: object, class.
     Allocated(usize, usize),
+    /// ExceptionThrown: the exception.
+    Thrown(usize),
     /// ObjectsAllocatedByClass: class, objects.
     AllocatedByClass(Vec<(usize, u32)>),
     /// ConditionalWeakTableElementReferences: key, value.

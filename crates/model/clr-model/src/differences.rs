@@ -125,6 +125,10 @@ differences! {
     answers_after_attach_complete: bool = [false, true, true, true, true, true] "seed 001; live: att_20";
     /// The runtime's own version number.
     release: Release = [Release(4, 0, 30319), Release(3, 1, 23), Release(6, 0, 0), Release(8, 0, 4), Release(9, 0, 7), Release(10, 0, 12)] "seed 001, the version string; live: the versions that were run (6 assumed)";
+    /// The version that GetRuntimeInformation reports, if it is not the runtime's own.
+    reported_release: Option<Release> = [None, Some(Release(4, 0, 30319)), None, None, None, None] "live: tests/conformance/tests/info_calls.rs (6 assumed)";
+    /// Whether its text begins with `v`.
+    reported_with_v: bool = [true, true, false, false, false, false] "live: tests/conformance/tests/info_calls.rs (6 assumed)";
     /// The newest ICorProfilerCallback that the runtime asks for.
     callback_version: u8 = [3, 9, 11, 11, 11, 11] "seed 001; source: eetoprofinterfaceimpl.cpp, CreateProfiler";
     /// The methods of Info that an attached profiler may not call.
@@ -158,6 +162,11 @@ differences! {
     /// The answer to a search for assemblies by name, which finds none (E_NOTIMPL, or COR_E_NOTSUPPORTED). The desktop's results are not
     /// modelled.
     assemblies_are_not_found: u32 = [0x8000_4001, 0x8013_1515, 0x8013_1515, 0x8013_1515, 0x8013_1515, 0x8000_4001] "source: md/compiler/assemblymd.cpp, FEATURE_METADATA_IN_VM; live: tests/conformance/tests/metadata.rs (6 assumed)";
+    /// Whether GetObjectGeneration asks the GC, and answers CORPROF_E_NOT_GC_OBJECT for an address outside the heap. Otherwise it compares
+    /// with the ranges of the last reported GC, and answers E_FAIL.
+    generation_is_of_gc: bool = [false, false, false, true, true, true] "live: tests/conformance/tests/info_calls.rs (6 and the desktop assumed)";
+    /// Whether Info still answers after Shutdown. Otherwise it refuses every call with CORPROF_E_RUNTIME_UNINITIALIZED.
+    answers_at_exit: bool = [false, true, true, true, true, true] "live: .NET 8 and 10 (3.1, 6 and 9 assumed; the desktop assumed otherwise)";
     /// The answer for a library that the process may not read.
     unreadable_library: u32 = [0x8007_0005, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E, 0x8007_007E] "system error code 5 of Windows; live: att_06";
     /// The answer for a library of another architecture, or for a file that is not a library.

@@ -16,6 +16,11 @@ pub trait Exports: Send + Sync + 'static {
     /// The pointers are those of the COM protocol: two identifiers and a place for an interface pointer.
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult;
 
+    /// Whether an address is in its code or its static data.
+    fn contains(&self, _address: usize) -> bool {
+        false
+    }
+
     /// Its first reference was taken.
     fn load(&self) {}
 

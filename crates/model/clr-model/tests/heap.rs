@@ -160,7 +160,7 @@ fn gch_02_a_catch_up_collection_builds_the_mirror_from_nothing_with_its_roots() 
             let Some(CallbackData::CollectionBegins(generations, reason)) = callback_data.first() else {
                 panic!("{callback_data:?}")
             };
-            assert_eq!((generations.as_slice(), *reason), (&[true; 4][..], 1), "full, and induced");
+            assert_eq!((generations.contains(&false), *reason), (false, 1), "full, and induced");
             assert_eq!(Reader::read(&callback_data).picture, truth(&world.runtime));
             let roots = callback_data
                 .iter()
@@ -177,7 +177,7 @@ fn gch_02_a_catch_up_collection_builds_the_mirror_from_nothing_with_its_roots() 
 #[test]
 fn gch_03_later_collections_keep_the_mirror_true() {
     for mode in MODES {
-        in_worlds(&RuntimeVersion::ALL, move |world| {
+        let both = how_often(&RuntimeVersion::ALL, move |world| {
             world.runtime.set_gc_mode(mode);
             let class = world.runtime.define_class(None, None);
             let runtime = world.runtime.clone();
@@ -214,8 +214,9 @@ fn gch_03_later_collections_keep_the_mirror_true() {
             let threads = [(), ()].map(|()| application(world, move |runtime| churn(runtime, class, 5)));
             join(&threads);
             let (moved, survived) = *moves.lock().unwrap();
-            assert!(moved > 0 && survived > 0, "{moved} {survived}: both kinds of collections");
+            moved > 0 && survived > 0
         });
+        assert!(both.iter().all(|count| *count > 0), "not both kinds of collections: {mode:?} {both:?}");
     }
 }
 

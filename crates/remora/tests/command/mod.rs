@@ -13,7 +13,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(command: &mut Command) -> Ran {
+    pub fn of(command: &mut Command) -> Ran {
         let output = command.stdin(Stdio::null()).output().expect("it starts");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it is text");
         let code = output.status.code().and_then(|code| u8::try_from(code).ok());

@@ -162,6 +162,7 @@ pub const CALLBACKS_WITH_DATA: &[&str] = &[
     "RootReferences2",
     "ObjectReferences",
     "ObjectAllocated",
+    "ExceptionThrown",
     "ObjectsAllocatedByClass",
     "ConditionalWeakTableElementReferences",
     "FinalizeableObjectQueued",

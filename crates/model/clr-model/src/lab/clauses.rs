@@ -10,6 +10,8 @@ pub enum Verdict {
     Honoured,
     /// The profiler broke it.
     Broken,
+    /// The profiler did otherwise, which is harmless in a real process.
+    Remark,
     /// The profiler never exercised it.
     NotExercised,
 }
@@ -21,9 +23,11 @@ pub struct Finding {
     pub clause: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// The first run that broke it.
+    /// The number of runs that broke it in this way.
+    pub runs: Option<u64>,
+    /// The first of them.
     pub seed: Option<u64>,
-    /// The runtime of that run.
+    /// The runtime of the first.
     pub runtime_version: Option<String>,
     /// The callback or runtime call that broke it.
     pub callback: Option<String>,
@@ -35,8 +39,19 @@ impl Finding {
     /// A finding of no particular run.
     pub(super) fn of(clause: &str, verdict: Verdict, message: &str) -> Finding {
         let (clause, message) = (clause.to_owned(), message.to_owned());
-        Finding { clause, verdict, message, seed: None, runtime_version: None, callback: None }
+        Finding { clause, verdict, message, runs: None, seed: None, runtime_version: None, callback: None }
     }
+}
+
+/// A call that the model answered with an error, in the machine-readable form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RefusedCall {
+    /// The method of Info.
+    pub call: String,
+    /// The HRESULT: `0x80070057`.
+    pub code: String,
+    /// The number of runs with such an answer.
+    pub runs: u64,
 }
 
 /// A clause that the laboratory checks.

@@ -1,8 +1,8 @@
 //! Starts runs, several at a time, survives them, and sums up their findings.
 
-use super::clauses::{CLAUSES, Finding, Verdict};
+use super::clauses::{CLAUSES, Finding, RefusedCall, Verdict};
 use super::page::{Crash, Line, Page};
-use super::run::{RunSpec, clause_of_hang, is_of_heap};
+use super::run::{ClientData, RunSpec, clause_of_hang, is_of_heap};
 use super::run_processes::RunProcesses;
 use crate::differences::RuntimeVersion;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -45,7 +45,7 @@ pub struct Laboratory<'a> {
     /// The profiler's class; any class if none is given.
     pub class: Option<u128>,
     /// The data for InitializeForAttach; empty if none is given.
-    pub client_data: Option<String>,
+    pub client_data: Option<ClientData>,
     /// The runtimes.
     pub runtime_versions: Vec<RuntimeVersion>,
     /// Schedules for each runtime.
@@ -61,6 +61,10 @@ pub struct Laboratory<'a> {
 pub struct Report {
     /// A verdict for each clause; for a broken one, each way in which it was broken.
     pub findings: Vec<Finding>,
+    /// The calls that the model answered with an error.
+    pub refused: Vec<RefusedCall>,
+    /// Whether the profiler was attached, and did nothing in any run: no event mask, no call of Info that its work needs.
+    pub did_nothing: bool,
     /// Runs made.
     pub runs: u64,
     /// Runs skipped after too many hangs of the same runtime.
@@ -282,32 +286,44 @@ fn signal_name(signal: i32) -> String {
     name.map_or_else(|| format!("signal {signal}"), str::to_owned)
 }
 
-/// The first seed that shows a fault, and its runtime: by clause, callback and message.
-type Broken<'a> = BTreeMap<(&'a str, Option<&'a str>, &'a str), (u64, &'static str)>;
+/// A run, by its seed and its runtime.
+type Origin = (u64, &'static str);
+
+/// The runs with each event, by clause, callback and message.
+type Events<'a> = BTreeMap<(&'a str, Option<&'a str>, &'a str), BTreeSet<Origin>>;
 
 /// Turns runs into verdicts.
 fn add_up(all: &[Result<RunResult, String>]) -> Report {
     let failures = all.iter().filter_map(|ran| ran.as_ref().err().cloned()).collect();
     let mut report = Report { failures, ..Report::default() };
-    let (mut exercised, mut notes, mut broken) = (BTreeSet::new(), BTreeMap::new(), Broken::new());
+    let (mut exercised, mut notes, mut broken) = (BTreeSet::new(), BTreeMap::new(), Events::new());
+    let (mut remarks, mut refused, mut works) = (Events::new(), BTreeMap::<_, BTreeSet<Origin>>::new(), false);
     for ran in all.iter().flatten() {
         report.runs += 1;
+        let origin = (ran.seed, name(ran.runtime_version));
         for line in &ran.lines {
             match line {
                 Line::Exercised(clause) => _ = exercised.insert(clause.as_str()),
                 Line::Broken { clause, callback, message } => {
-                    let origin = (ran.seed, name(ran.runtime_version));
-                    let first = broken.entry((clause, callback.as_deref(), message)).or_insert(origin);
-                    *first = origin.min(*first);
+                    _ = broken.entry((clause, callback.as_deref(), message)).or_default().insert(origin);
+                }
+                Line::Remark { clause, callback, message } => {
+                    _ = remarks.entry((clause, callback.as_deref(), message)).or_default().insert(origin);
+                }
+                Line::Refused { call, code } => {
+                    _ = refused.entry((call.as_str(), *code)).or_default().insert(origin);
                 }
                 Line::Note { clause, message } => _ = notes.insert(clause.as_str(), message.as_str()),
                 Line::Failed(words) => _ = report.failures.insert(words.clone()),
+                Line::Worked => works = true,
                 Line::AskedForDetach | Line::Done => {}
             }
         }
     }
-    let mut findings = findings_of_broken(&broken);
-    let rest = CLAUSES.iter().filter(|clause| !broken.keys().any(|key| key.0 == clause.id)).map(|clause| {
+    let mut findings = findings_of(&broken, Verdict::Broken);
+    findings.extend(findings_of(&remarks, Verdict::Remark));
+    let is_settled = |clause: &str| broken.keys().chain(remarks.keys()).any(|key| key.0 == clause);
+    let rest = CLAUSES.iter().filter(|clause| !is_settled(clause.id)).map(|clause| {
         if exercised.contains(clause.id) {
             Finding::of(clause.id, Verdict::Honoured, clause.honoured)
         } else {
@@ -317,18 +333,29 @@ fn add_up(all: &[Result<RunResult, String>]) -> Report {
     findings.extend(rest);
     findings.sort_by(|one, other| (&one.clause, one.seed).cmp(&(&other.clause, other.seed)));
     report.findings = findings;
+    report.did_nothing = !works && exercised.contains(ATTACHED);
+    let call = |((call, code), runs): ((&str, u32), BTreeSet<Origin>)| RefusedCall {
+        call: call.to_owned(),
+        code: format!("{code:#010x}"),
+        runs: runs.len() as u64,
+    };
+    report.refused = refused.into_iter().map(call).collect();
     report
 }
 
-fn findings_of_broken(broken: &Broken) -> Vec<Finding> {
+/// The clause that every attached profiler exercises.
+const ATTACHED: &str = "ATT-20";
+
+fn findings_of(events: &Events, verdict: Verdict) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
-    for ((clause, callback, message), (seed, runtime_version)) in broken {
+    for ((clause, callback, message), runs) in events {
         if findings.iter().filter(|known| known.clause == *clause).count() < MOST_OF_A_CLAUSE {
             findings.push(Finding {
-                seed: Some(*seed),
-                runtime_version: Some((*runtime_version).to_owned()),
+                runs: Some(runs.len() as u64),
+                seed: runs.first().map(|(seed, _)| *seed),
+                runtime_version: runs.first().map(|(_, runtime_version)| (*runtime_version).to_owned()),
                 callback: callback.map(str::to_owned),
-                ..Finding::of(clause, Verdict::Broken, message)
+                ..Finding::of(clause, verdict, message)
             });
         }
     }

@@ -61,6 +61,13 @@ impl Exports for LibraryFile {
         answer
     }
 
+    fn contains(&self, address: usize) -> bool {
+        let state = self.state.lock().expect("no panic while locked");
+        let own = state.as_ref().and_then(|opened| opened.symbol(c"DllGetClassObject"));
+        let base = own.and_then(|own| system::library_at(own as usize));
+        base.is_some() && base == system::library_at(address)
+    }
+
     fn load(&self) {
         if self.is_open() {
             return;

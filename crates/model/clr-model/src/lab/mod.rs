@@ -23,6 +23,6 @@ pub mod run;
 mod run_processes;
 mod system;
 
-pub use clauses::{Finding, Verdict};
+pub use clauses::{Finding, RefusedCall, Verdict};
 pub use laboratory::{Laboratory, Report};
-pub use run::RunSpec;
+pub use run::{ClientData, RunSpec};

@@ -16,6 +16,16 @@ use std::time::{Duration, Instant};
 /// How long the thread that requests the detach is kept in its call, unless the library is unmapped earlier; nanoseconds of model time.
 const HELD: u64 = 60_000_000_000;
 
+/// Calls that a profiler makes before it knows whether it has work: they are no work.
+const FIRST_QUESTIONS: [&str; 6] = [
+    "SetEventMask",
+    "SetEventMask2",
+    "GetEventMask",
+    "GetEventMask2",
+    "GetRuntimeInformation",
+    "GetEnvironmentVariable",
+];
+
 static MONITOR: OnceLock<Monitor> = OnceLock::new();
 
 struct Monitor {
@@ -34,6 +44,10 @@ struct Monitor {
 struct State {
     exercised: BTreeSet<&'static str>,
     broken: BTreeSet<(String, String)>,
+    remarks: BTreeSet<(&'static str, String)>,
+    /// Calls that the model answered with an error.
+    refused: BTreeSet<(&'static str, i32)>,
+    works: bool,
     callbacks: HashMap<Task, Vec<(&'static str, Instant)>>,
     /// MONITOR_GC was refused in this callback, and no mask has been granted since.
     refused_collections: Option<Option<&'static str>>,
@@ -117,6 +131,27 @@ pub fn broken_in(clause: &str, callback: Option<&'static str>, message: &str) {
     }
 }
 
+/// The profiler did something harmless that the contract excludes, in the current callback of the running thread.
+pub fn remark(clause: &'static str, message: &str) {
+    let Some(monitor) = MONITOR.get() else { return };
+    if monitor.lock().remarks.insert((clause, message.to_owned())) {
+        let callback = monitor.callback_of(schedule::current()).map(str::to_owned);
+        let (clause, message) = (clause.to_owned(), message.to_owned());
+        monitor.writer.write(&Line::Remark { clause, callback, message });
+    }
+}
+
+/// The runtime has answered a call of the profiler.
+pub fn answered(slot: &'static str, answer: HResult) {
+    let Some(monitor) = MONITOR.get() else { return };
+    if !FIRST_QUESTIONS.contains(&slot) {
+        monitor.works();
+    }
+    if !answer.is_success() && monitor.lock().refused.insert((slot, answer.0)) {
+        monitor.writer.write(&Line::Refused { call: slot.to_owned(), code: answer.0 as u32 });
+    }
+}
+
 /// Whether this run has broken a clause.
 pub fn has_broken(clause: &str) -> bool {
     MONITOR.get().is_some_and(|monitor| monitor.lock().broken.iter().any(|(known, _)| known == clause))
@@ -166,6 +201,9 @@ pub fn mask(low: u32, high: Option<u32>, answer: Result<HResult, HResult>) -> Re
     if let Some(monitor) = MONITOR.get() {
         let answer = answer.unwrap_or_else(|refused| refused);
         exercised("ATT-12");
+        if low | high.unwrap_or(0) != 0 {
+            monitor.works();
+        }
         monitor.check_gc_flags(low, answer);
         let is_forbidden = matches!(
             answer,
@@ -272,6 +310,12 @@ impl Monitor {
         }
         let (clause, message) = (clause.to_owned(), message.to_owned());
         self.writer.write(&Line::Broken { clause, callback: callback.map(str::to_owned), message });
+    }
+
+    fn works(&self) {
+        if !std::mem::replace(&mut self.lock().works, true) {
+            self.writer.write(&Line::Worked);
+        }
     }
 
     fn callback_of(&self, task: Task) -> Option<&'static str> {

@@ -36,6 +36,24 @@ pub enum Line {
         /// The fault, and the correct behaviour.
         message: String,
     },
+    /// Something that is harmless in a real process, and yet not as the contract has it.
+    Remark {
+        /// The clause.
+        clause: String,
+        /// The callback or call.
+        callback: Option<String>,
+        /// The event.
+        message: String,
+    },
+    /// The profiler has set an event mask, or asked the runtime for more than its version and environment.
+    Worked,
+    /// The model answered a call of Info with an error.
+    Refused {
+        /// The call.
+        call: String,
+        /// The answer.
+        code: u32,
+    },
     /// The profiler's detach request was accepted.
     AskedForDetach,
     /// Why a clause could not be exercised.

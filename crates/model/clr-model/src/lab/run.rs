@@ -8,15 +8,36 @@ use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
 use crate::library::Library;
-use crate::runtime::{AttachRequest, GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory};
+use crate::runtime::{AttachRequest, Called, GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory};
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
 use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// The data for InitializeForAttach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientData {
+    /// This text. `{pid}` becomes the number of the run's process.
+    Text(String),
+    /// The bytes of a file.
+    File(PathBuf),
+}
+
+impl ClientData {
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        match self {
+            ClientData::Text(text) => Ok(text.replace("{pid}", &std::process::id().to_string()).into_bytes()),
+            ClientData::File(file) => std::fs::read(file)
+                .map_err(|error| format!("the client data {} cannot be read: {error}", file.display())),
+        }
+    }
+}
 
 /// The specification of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,7 +47,7 @@ pub struct RunSpec {
     /// Its class; any class if none is given.
     pub class: Option<u128>,
     /// The data for InitializeForAttach.
-    pub client_data: Option<String>,
+    pub client_data: Option<ClientData>,
     /// The runtime, by its name.
     pub runtime_version: String,
     /// The schedule.
@@ -55,6 +76,11 @@ const PACE: u64 = 5_000_000;
 const LATEST_EXIT: usize = 20;
 /// A class of no particular profiler.
 const ANY_CLASS: u128 = 0x4C61_6221_0000_4000_8000_0000_0000_0001;
+/// The modules that every program has: the framework's, and its own.
+const MODULES: [Called; 2] = [
+    Called { module: "System.Private.CoreLib", class: "System.Object" },
+    Called { module: "Application", class: "Program" },
+];
 /// Number of run kinds.
 const LIVES: u64 = 4;
 
@@ -72,13 +98,17 @@ enum RunKind {
     AfterAnother,
 }
 
-/// The runtime's environment: only a setting, so that it soon checks a delayed detach again.
-struct ShortDetachSleep;
+/// The environment. The runtime reads only a setting, so that it soon checks a delayed detach again. Profilers see that of `remora lab`.
+struct LabEnvironment;
 
-impl ProcessEnvironment for ShortDetachSleep {
+impl ProcessEnvironment for LabEnvironment {
     /// By default .NET Core 3.1 checks again after ten minutes. This is the default of later versions.
     fn variable(&self, name: &str) -> Option<String> {
         (name == "COMPlus_ProfAPI_DetachMaxSleepMs").then(|| "1388".to_owned())
+    }
+
+    fn variable_for_profiler(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
     }
 }
 
@@ -86,6 +116,7 @@ struct Run {
     runtime: Arc<Runtime>,
     library: Arc<Library>,
     order: RunSpec,
+    client_data: Option<Vec<u8>>,
     refuses_class: Arc<AtomicBool>,
     /// For Remora's own agent.
     recorder: Recorder,
@@ -102,11 +133,12 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     let writer = PageWriter::take().map_err(|error| error.to_string())?;
     let runtime_version = RuntimeVersion::by_name(&order.runtime_version)
         .ok_or_else(|| format!("no runtime is called {}", order.runtime_version))?;
+    let client_data = order.client_data.as_ref().map(ClientData::bytes).transpose()?;
     threads::use_os_threads(order.seed);
     give_the_heap_memory();
     let faults = Arc::new(Faults::default());
     let gc_mode = gc_mode(order.seed);
-    let config = RuntimeConfig { process: Arc::new(ShortDetachSleep), gc_mode, ..RuntimeConfig::of(runtime_version) };
+    let config = RuntimeConfig { process: Arc::new(LabEnvironment), gc_mode, ..RuntimeConfig::of(runtime_version) };
     let runtime = Runtime::start_in(runtime_version, faults.clone(), config);
     let life = life(order.seed);
     if life == RunKind::AfterAnother {
@@ -121,11 +153,15 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
         runtime,
         library,
         order: order.clone(),
+        client_data,
         refuses_class,
         recorder: Recorder::of(order.seed, order.seed / LIVES),
         random: Random::new(order.seed),
         others,
     };
+    for called in MODULES {
+        run.runtime.load_module_called(called);
+    }
     let interrupt: Interrupt = Arc::new(|| schedule::sleep(PACE));
     application::start(&run.runtime, &interrupt, &mut run.random, (2, usize::MAX));
     monitor::begin();
@@ -226,8 +262,7 @@ impl Run {
 
     /// Requests an attach and waits. `None` without an answer, which is reported.
     fn ask(&self, class: u128) -> Option<HResult> {
-        let client_data =
-            self.order.client_data.clone().map_or_else(|| self.own_client_data(class), String::into_bytes);
+        let client_data = self.client_data.clone().unwrap_or_else(|| self.own_client_data(class));
         let request = AttachRequest { class: Guid::from_u128(class), library: Some(self.library.clone()), client_data };
         let answer = self.runtime.ask_for_attach(request);
         if !until(LONGEST, || answer.get().is_some()) {

@@ -56,6 +56,15 @@ impl Opened {
     }
 }
 
+/// Where the library lies to which an address belongs.
+pub fn library_at(address: usize) -> Option<usize> {
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut known: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: the linker compares the address, and does not read there; the place for the answer is a local.
+    let found = unsafe { libc::dladdr(address as *const c_void, &raw mut known) };
+    (found != 0).then_some(known.dli_fbase as usize)
+}
+
 fn last_error() -> String {
     // SAFETY: takes no arguments.
     let words = unsafe { libc::dlerror() };

@@ -15,12 +15,13 @@ use remora_clr_abi::callbacks::slot;
 use remora_clr_abi::slot_lists::NO_TRIGGER;
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::ptr::null;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// This many GCs compact; then one does not.
 const COMPACTING_OF: u32 = 3;
-/// Generations in GarbageCollectionStarted.
+/// Generations in GarbageCollectionStarted: the small objects' and the large objects'. The pinned object heap is one more.
 const GENERATIONS: u8 = 4;
 /// Steps of a background GC beside the program.
 const BACKGROUND_STEPS: u32 = 4;
@@ -180,9 +181,12 @@ impl Runtime {
         self.tells_suspended(reason);
     }
 
-    /// Reports that the managed threads are suspended.
+    /// Reports the suspension, and waits for threads that are not at a safepoint.
     pub(super) fn tells_suspended(&self, reason: u32) {
         call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_suspend_started(reason));
+        if !mutation::is("CAT-09/3") {
+            self.wait_for_cooperative_threads();
+        }
         call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_suspend_finished());
     }
 
@@ -201,8 +205,9 @@ impl Runtime {
         }
         self.note_bounds();
         // Large objects are collected with generation 2.
-        let collected: Vec<i32> = (0..GENERATIONS).map(|one| i32::from(one <= generation || generation == 2)).collect();
-        let (places, count) = (collected.as_ptr(), i32::from(GENERATIONS));
+        let generations = GENERATIONS + u8::from(self.has_pinned_heap() && !mutation::is("GCH-02/4"));
+        let collected: Vec<i32> = (0..generations).map(|one| i32::from(one <= generation || generation == 2)).collect();
+        let (places, count) = (collected.as_ptr(), i32::from(generations));
         call_all!(self, wants_basics, garbage_collection_started(count, places, reason));
     }
 
@@ -241,6 +246,10 @@ impl Runtime {
 
     fn tell_births(&self) {
         let born = std::mem::take(&mut self.lock().heap.allocated);
+        // The runtime never sends an empty list (source: eetoprofinterfaceimpl.cpp, MovedReferences, and its callers; live: .NET 8 and 10).
+        if born.is_empty() {
+            return;
+        }
         let (classes, counts): (Vec<usize>, Vec<u32>) = born.into_iter().map(|(class, count)| (class.0, count)).unzip();
         let all = counts.iter().map(|count| u64::from(*count)).sum::<u64>();
         self.call_all(slot::OBJECTS_ALLOCATED_BY_CLASS.name, monitors_gc, |object| {
@@ -256,8 +265,11 @@ impl Runtime {
         }
     }
 
-    /// In the profiler's newest version. The first version has 32-bit lengths (corprof.idl, MovedReferences2).
+    /// In both versions, the newer one first. The first version has 32-bit lengths (corprof.idl, MovedReferences2).
     fn tell_places(&self, cycle: &Cycle) {
+        if cycle.ranges.is_empty() {
+            return;
+        }
         let (old, new, lengths): (Vec<_>, Vec<_>, Vec<_>) = cycle.ranges.iter().copied().collect();
         let short: Vec<u32> = lengths.iter().map(|length| *length as u32).collect();
         let (count, old, new) = (old.len() as u32, old.as_ptr(), new.as_ptr());
@@ -268,7 +280,7 @@ impl Runtime {
             };
             self.call_all(slot::MOVED_REFERENCES.name, wanted, |object| {
                 // SAFETY: three lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
-                if unsafe { object.moved_references2(count, old, new, lengths.as_ptr()) }.is_none() {
+                if !is_declined(unsafe { object.moved_references2(count, old, new, lengths.as_ptr()) }) {
                     // SAFETY: three lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
                     unsafe { object.moved_references(count, old, new, short.as_ptr()) };
                 }
@@ -276,7 +288,7 @@ impl Runtime {
         } else {
             self.call_all(slot::SURVIVING_REFERENCES.name, monitors_gc, |object| {
                 // SAFETY: two lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
-                if unsafe { object.surviving_references2(count, old, lengths.as_ptr()) }.is_none() {
+                if !is_declined(unsafe { object.surviving_references2(count, old, lengths.as_ptr()) }) {
                     // SAFETY: two lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
                     unsafe { object.surviving_references(count, old, short.as_ptr()) };
                 }
@@ -284,16 +296,22 @@ impl Runtime {
         }
     }
 
-    /// Profilers without the second version get the first.
     fn tell_roots(&self, cycle: &Cycle) {
         let (objects, kinds, flags, ids): (Vec<_>, Vec<_>, Vec<_>, Vec<_>) = cycle.roots.iter().copied().collect();
         let (count, places) = (objects.len() as u32, objects.as_ptr());
-        self.call_all(slot::ROOT_REFERENCES2.name, monitors_gc, |object| {
-            // SAFETY: four lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
-            unsafe { object.root_references2(count, places, kinds.as_ptr(), flags.as_ptr(), ids.as_ptr()) };
-            // SAFETY: a list of that length, which the caller owns; `call_all` keeps the object alive during the call.
-            unsafe { object.root_references(count, places) };
-        });
+        self.call_all(
+            slot::ROOT_REFERENCES2.name,
+            |mask| count > 0 && monitors_gc(mask),
+            |object| {
+                // SAFETY: four lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
+                let answer =
+                    unsafe { object.root_references2(count, places, kinds.as_ptr(), flags.as_ptr(), ids.as_ptr()) };
+                if !is_declined(answer) {
+                    // SAFETY: a list of that length, which the caller owns; `call_all` keeps the object alive during the call.
+                    unsafe { object.root_references(count, places) };
+                }
+            },
+        );
         if !cycle.dependent.is_empty() {
             let (handles, keys, values): (Vec<_>, Vec<_>, Vec<_>) = cycle.dependent.iter().copied().collect();
             let (count, keys, values) = (keys.len() as u32, keys.as_ptr(), values.as_ptr());
@@ -311,16 +329,23 @@ impl Runtime {
         for (id, class, _, references) in self.objects() {
             let references: Vec<usize> = references.iter().map(|object| object.0).collect();
             self.call_all(slot::OBJECT_REFERENCES.name, monitors_gc, |object| {
-                let (count, places) = (references.len() as u32, references.as_ptr());
+                // The runtime passes no list for an object without references (live: .NET 8 and 10).
+                let places = if references.is_empty() { null() } else { references.as_ptr() };
+                let count = references.len() as u32;
                 // SAFETY: the ids are live, and `object` keeps the callback object alive.
                 let answer = unsafe { object.object_references(id.0, class.0, count, places) };
-                has_enough.set(answer.is_some_and(|code| !code.is_success()));
+                has_enough.set(is_declined(answer));
             });
             if has_enough.get() {
                 return;
             }
         }
     }
+}
+
+/// Whether the profiler has answered that it wants no more of this.
+fn is_declined(answer: Option<HResult>) -> bool {
+    answer.is_some_and(|code| !code.is_success())
 }
 
 fn wants_basics(mask: (u32, u32)) -> bool {

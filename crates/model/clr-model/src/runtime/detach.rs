@@ -195,13 +195,13 @@ impl Runtime {
             Ok(object) => {
                 let inside = profiler.library.enter();
                 let _scope = monitor::callback("Release");
+                let is_static = profiler.library.exports().contains(object.address());
                 let left = object.release();
                 drop(inside);
                 profiler.lock().last_release = Some(left);
                 schedule::note("Release is answered {}", u64::from(left));
                 if left != 0 {
-                    let what = format!("the last Release was answered {left}: the profiler keeps references on itself");
-                    self.faults.report("DET-10", what);
+                    self.report_kept_object(left, is_static);
                 }
             }
             Err(object) => {
@@ -214,6 +214,16 @@ impl Runtime {
                     profiler.lock().last_release = Some(left);
                 }
             }
+        }
+    }
+
+    /// A static object goes with its library, whatever its count is.
+    fn report_kept_object(&self, left: u32, is_static: bool) {
+        let what = format!("the last Release was answered {left}");
+        if is_static {
+            monitor::remark("DET-10", &format!("{what}: a static object, which goes with the library"));
+        } else {
+            self.faults.report("DET-10", format!("{what}: the profiler keeps references on itself"));
         }
     }
 }

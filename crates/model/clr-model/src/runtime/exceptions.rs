@@ -12,11 +12,13 @@ const SIZE: usize = 152;
 impl Runtime {
     /// The running thread throws an exception and catches it in the same method. Sessions get the event, profilers the callback.
     pub fn throw_and_catch(&self) {
-        let class = self.define_class(None, None);
+        let class = self.framework_class();
         let exception = self.allocate(class, Shape { size: SIZE, ..Shape::default() });
         self.write_event(EXCEPTION_THROWN, &[]);
-        let id = self.object(exception).map_or(0, |object| object.0);
-        call_all!(self, low(sys::COR_PRF_MONITOR_EXCEPTIONS), exception_thrown(id));
+        self.in_cooperative_mode(|| {
+            let id = self.object(exception).map_or(0, |object| object.0);
+            call_all!(self, low(sys::COR_PRF_MONITOR_EXCEPTIONS), exception_thrown(id));
+        });
         self.forget(exception);
     }
 }

@@ -5,11 +5,12 @@
 use super::calls::{call_all, high, low};
 use super::code::ModuleId;
 use super::gc_mode::GcMode;
+use super::objects::class_of;
 use super::threads::ThreadId;
 use super::{Runtime, State};
 use crate::mutation;
-use corprof::sys;
 pub use corprof::{ClassId, ObjectId};
+use corprof::{HResult, sys};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -103,6 +104,8 @@ pub(super) struct Heap {
     /// Objects that are never collected and never move, by address: the non-GC heap.
     pub(super) frozen: BTreeMap<usize, Object>,
     frozen_used: usize,
+    /// See [`Runtime::framework_class`].
+    of_framework: Option<ClassId>,
     made: usize,
     used: usize,
 }
@@ -182,6 +185,26 @@ impl Heap {
         ranges
     }
 
+    /// The range with an address, of the last reported GC or, with `is_of_gc`, of now. Addresses that no range has are of the youngest
+    /// generation.
+    pub(super) fn generation_at(
+        &self,
+        address: usize,
+        is_of_gc: bool,
+    ) -> Result<sys::COR_PRF_GC_GENERATION_RANGE, HResult> {
+        let whole = FIRST_OBJECT..FIRST_OBJECT + self.used;
+        if !whole.contains(&address) {
+            return Err(if is_of_gc { HResult::CORPROF_E_NOT_GC_OBJECT } else { HResult::E_FAIL });
+        }
+        let bounds = self.gc.bounds.as_deref();
+        let bounds = if is_of_gc { bounds.unwrap_or_default() } else { bounds.ok_or(HResult::E_FAIL)? };
+        let holds = |one: &&sys::COR_PRF_GC_GENERATION_RANGE| {
+            (one.rangeStart..one.rangeStart + one.rangeLengthReserved).contains(&address)
+        };
+        let own = || self.object_at(ObjectId(address)).map(Object::own_range);
+        Ok(bounds.iter().find(holds).copied().or_else(own).unwrap_or_else(|| range(0, whole.start, self.used)))
+    }
+
     pub(super) fn id_of(&self, key: ObjectKey) -> Option<usize> {
         self.objects.get(&key).map(|object| object.address)
     }
@@ -222,6 +245,20 @@ impl Runtime {
         self.add_class(module, parent, None)
     }
 
+    /// A class of the framework's module, derived from its `System.Object`, for objects whose class does not matter. Without a framework it is
+    /// one of the runtime's own.
+    pub fn framework_class(&self) -> ClassId {
+        let (known, framework) = {
+            let state = self.lock();
+            (state.heap.of_framework, state.code.framework())
+        };
+        known.unwrap_or_else(|| {
+            let class = self.define_class(framework, framework.map(class_of));
+            self.lock().heap.of_framework = framework.map(|_| class);
+            class
+        })
+    }
+
     /// The class of arrays of a class.
     pub fn define_array(&self, element: ClassId) -> ClassId {
         self.add_class(None, None, Some(element))
@@ -238,28 +275,35 @@ impl Runtime {
 
     /// Allocates an object on the running thread, whose stack references it.
     pub fn allocate(&self, class: ClassId, shape: Shape) -> ObjectKey {
+        self.safepoint();
+        self.in_cooperative_mode(|| {
+            let (key, address, is_large) = self.add_object(class, shape);
+            let every = low(sys::COR_PRF_MONITOR_OBJECT_ALLOCATED | sys::COR_PRF_ENABLE_OBJECT_ALLOCATED);
+            let large = high(sys::COR_PRF_HIGH_MONITOR_LARGEOBJECT_ALLOCATED);
+            let is_reported = is_large || mutation::is("ATT-14");
+            let wanted = |mask: (u32, u32)| every(mask) || is_reported && large(mask);
+            call_all!(self, wanted, object_allocated(address, class.0));
+            key
+        })
+    }
+
+    /// Returns its address, too, and whether it is a large object.
+    fn add_object(&self, class: ClassId, shape: Shape) -> (ObjectKey, usize, bool) {
         let thread = self.this_thread();
-        let (key, address, is_large) = self.cooperatively(|state| {
-            let heap = &mut state.heap;
-            let key = ObjectKey(heap.next() as u64);
-            let address = heap.place(shape.size);
-            let is_large = shape.size >= LARGE;
-            let generation = if is_large { LARGE_GENERATION } else { 0 };
-            let Shape { size, references, finalizable } = shape;
-            heap.objects.insert(key, Object { class, size, references, generation, address, finalizable });
-            heap.at.insert(address, key);
-            *heap.allocated.entry(class).or_default() += 1;
-            if let Some(thread) = thread {
-                heap.locals.entry(thread).or_default().push(key);
-            }
-            (key, address, is_large)
-        });
-        let every = low(sys::COR_PRF_MONITOR_OBJECT_ALLOCATED | sys::COR_PRF_ENABLE_OBJECT_ALLOCATED);
-        let large = high(sys::COR_PRF_HIGH_MONITOR_LARGEOBJECT_ALLOCATED);
-        let is_reported = is_large || mutation::is("ATT-14");
-        let wanted = |mask: (u32, u32)| every(mask) || is_reported && large(mask);
-        call_all!(self, wanted, object_allocated(address, class.0));
-        key
+        let state = &mut *self.lock();
+        let heap = &mut state.heap;
+        let key = ObjectKey(heap.next() as u64);
+        let address = heap.place(shape.size);
+        let is_large = shape.size >= LARGE;
+        let generation = if is_large { LARGE_GENERATION } else { 0 };
+        let Shape { size, references, finalizable } = shape;
+        heap.objects.insert(key, Object { class, size, references, generation, address, finalizable });
+        heap.at.insert(address, key);
+        *heap.allocated.entry(class).or_default() += 1;
+        if let Some(thread) = thread {
+            heap.locals.entry(thread).or_default().push(key);
+        }
+        (key, address, is_large)
     }
 
     /// Allocates an object that is never collected and never moves, like literal strings since .NET 8. No callback reports it.
@@ -301,12 +345,15 @@ impl Runtime {
     /// The program makes a handle.
     pub fn make_handle(&self, object: ObjectKey, pinned: bool) -> usize {
         let kind = if pinned { HandleKind::Pinned } else { HandleKind::Strong };
-        let (handle, id) = self.cooperatively(|state| {
-            let id = state.heap.id_of(object).unwrap_or_default();
-            (state.heap.add_handle(object, kind), id)
-        });
-        call_all!(self, monitors_gc, handle_created(handle, id));
-        handle
+        self.safepoint();
+        self.in_cooperative_mode(|| {
+            let (handle, id) = {
+                let heap = &mut self.lock().heap;
+                (heap.add_handle(object, kind), heap.id_of(object).unwrap_or_default())
+            };
+            call_all!(self, monitors_gc, handle_created(handle, id));
+            handle
+        })
     }
 
     /// The program frees a handle.

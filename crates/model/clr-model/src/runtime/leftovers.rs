@@ -64,7 +64,7 @@ impl Runtime {
     /// GetEnvironmentVariable.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         let set = self.lock().leftovers.environment.get(name).cloned();
-        set.or_else(|| self.config.process.variable(name))
+        set.or_else(|| self.config.process.variable_for_profiler(name))
     }
 
     /// CreateHandle: only DestroyHandle removes it.

@@ -120,6 +120,8 @@ struct State {
     finalizer_is_blocked: bool,
     /// The thread that has suspended the managed threads.
     suspended_by: Option<schedule::Task>,
+    /// The threads that hold an object, once for each hold: no GC begins before they let go of it.
+    cooperative: Vec<schedule::Task>,
     heap: heap::Heap,
     hooks: hooks::Hooks,
     rejit: rejit::Rejit,

@@ -16,6 +16,11 @@ pub trait ProcessEnvironment: Send + Sync {
         None
     }
 
+    /// The same for GetEnvironmentVariable.
+    fn variable_for_profiler(&self, name: &str) -> Option<String> {
+        self.variable(name)
+    }
+
     /// Opens a library by its path in the process; the runtime's answer on a failure.
     fn open(&self, _path: &str) -> Result<Arc<Library>, HResult> {
         Err(HResult::ERROR_MOD_NOT_FOUND)

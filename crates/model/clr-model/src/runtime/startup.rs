@@ -83,7 +83,8 @@ impl Runtime {
     pub(super) fn identity(&self) -> (u16, sys::COR_PRF_RUNTIME_TYPE, Release) {
         let is_desktop = self.runtime_version == RuntimeVersion::Desktop4;
         let kind = if is_desktop { sys::COR_PRF_DESKTOP_CLR } else { sys::COR_PRF_CORE_CLR };
-        let release = if mutation::is("SBS-02/2") { Release(0, 0, 0) } else { self.config.release };
+        let reported = self.differences().reported_release.unwrap_or(self.config.release);
+        let release = if mutation::is("SBS-02/2") { Release(0, 0, 0) } else { reported };
         (self.config.number as u16, kind, release)
     }
 

@@ -41,6 +41,13 @@ fn os_thread(begun: usize) -> u32 {
     }
 }
 
+impl State {
+    /// Whether the running thread is in cooperative mode.
+    fn is_cooperative(&self) -> bool {
+        self.cooperative.contains(&schedule::current())
+    }
+}
+
 impl Runtime {
     /// Makes the running thread known to the runtime.
     pub fn begin_thread(&self) -> ThreadId {
@@ -97,7 +104,7 @@ impl Runtime {
         loop {
             let state = self.lock();
             let is_free = state.suspended_by.is_none_or(|task| task == schedule::current());
-            if is_free || schedule::is_stopped() {
+            if is_free || state.is_cooperative() || schedule::is_stopped() {
                 return state;
             }
             drop(state);
@@ -158,8 +165,33 @@ impl Runtime {
     /// Waits while managed threads are suspended, as a managed thread does at each safepoint.
     pub fn safepoint(&self) {
         schedule::point();
-        if self.lock().suspended_by.is_some() {
+        let must_wait = {
+            let state = self.lock();
+            state.suspended_by.is_some() && !state.is_cooperative()
+        };
+        if must_wait {
             schedule::wait_until(None, || self.lock().suspended_by.is_none());
+        }
+    }
+
+    /// Runs `act` in cooperative mode: a suspension waits for its end, so no object moves meanwhile. The runtime makes callbacks that pass an
+    /// object in this way (source: eetoprofinterfaceimpl.cpp, MODE_COOPERATIVE).
+    pub(super) fn in_cooperative_mode<R>(&self, act: impl FnOnce() -> R) -> R {
+        let task = schedule::current();
+        self.lock_unsuspended().cooperative.push(task);
+        let answer = act();
+        let mut state = self.lock();
+        let at = state.cooperative.iter().rposition(|one| *one == task);
+        at.map(|at| state.cooperative.remove(at));
+        answer
+    }
+
+    /// Waits until no other thread is in cooperative mode.
+    pub(super) fn wait_for_cooperative_threads(&self) {
+        let task = schedule::current();
+        let is_alone = || self.lock().cooperative.iter().all(|one| *one == task);
+        if !is_alone() {
+            schedule::wait_until(None, is_alone);
         }
     }
 

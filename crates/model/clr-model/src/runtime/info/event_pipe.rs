@@ -4,16 +4,25 @@ use super::{
     Answer, INSUFFICIENT_BUFFER, Server, answer_text, answered, args, has_place, invalid_if, list, stale, text,
     write_answers,
 };
+use crate::mutation;
 use crate::runtime::event_pipe::Defined;
+use crate::schedule;
 use corprof::HResult;
 
 /// EP_PARAMETER_TYPE_OBJECT: not allowed in a profiler's events (source: ep-types.h; proftoeeinterfaceimpl.cpp, EventPipeDefineEvent).
 const OBJECT: u32 = 1;
 
 impl Server {
+    /// In ExceptionThrown the process aborts (live: .NET 8 and 10; 9 assumed).
     pub(super) unsafe fn event_pipe_start_session(&self, args: args::EventPipeStartSession) -> Answer {
         let (runtime, profiler) = self.both()?;
         invalid_if(args.cProviderConfigs == 0 || args.pProviderConfigs.is_null() || args.pSession.is_null())?;
+        let is_in_exception = profiler.innermost_on(schedule::current()) == Some("ExceptionThrown");
+        if is_in_exception && runtime.differences().session_adopts_thread && !mutation::is("MOD-01/2") {
+            let what = "EventPipeStartSession was called in ExceptionThrown: the runtime would abort the process; call it on a thread of the profiler's own";
+            runtime.faults.report("MOD-01", what);
+            return Err(HResult::E_FAIL);
+        }
         // SAFETY: the API requires a list of the stated length.
         let configs = unsafe { list(args.pProviderConfigs, args.cProviderConfigs) };
         // SAFETY: the API requires a name that is null or ends with a zero.

@@ -27,6 +27,7 @@ use super::answers::{
 };
 use super::code::{FunctionId, ModuleId};
 use super::{Profiler, Runtime};
+use crate::lab::monitor;
 use crate::mutation;
 use crate::schedule;
 use corprof::HResult;
@@ -47,6 +48,10 @@ macro_rules! serve {
 
             fn enter(&self, slot: Slot) -> Result<(), HResult> {
                 self.admit(slot)
+            }
+
+            fn leave(&self, slot: Slot, answer: HResult) {
+                monitor::answered(slot.name, answer);
             }
 
             fn panicked(&self, slot: Slot, payload: Box<dyn Any + Send>) {

@@ -15,7 +15,8 @@ impl Server {
     }
 
     pub(super) unsafe fn get_runtime_information(&self, args: args::GetRuntimeInformation) -> Answer {
-        let (number, kind, release) = self.runtime()?.identity();
+        let runtime = self.runtime()?;
+        let (number, kind, release) = runtime.identity();
         invalid_if(!args.szVersionString.is_null() && args.pcchVersionString.is_null())?;
         write_answers! {
             args.pClrInstanceId => number,
@@ -25,9 +26,11 @@ impl Server {
             args.pBuildNumber => release.2,
             args.pQFEVersion => 0,
         }
+        let text = release.to_string();
+        let text = if runtime.differences().reported_with_v { &text } else { text.trim_start_matches('v') };
         let (room, count, places) = (args.cchVersionString, args.pcchVersionString, args.szVersionString);
         // SAFETY: the API requires a buffer that is null or has the stated room.
-        unsafe { answer_text(&release.to_string(), room, count, places) }
+        unsafe { answer_text(text, room, count, places) }
     }
 
     pub(super) unsafe fn set_environment_variable(&self, args: args::SetEnvironmentVariable) -> Answer {

@@ -3,7 +3,7 @@
 use super::Server;
 use crate::lab::monitor;
 use crate::mutation;
-use crate::runtime::Status;
+use crate::runtime::{Profiler, Runtime, Status};
 use crate::schedule;
 use corprof::HResult;
 use remora_clr_abi::Slot;
@@ -42,11 +42,7 @@ impl Server {
                 }
                 Ok(())
             }
-            _ if runtime.is_exiting() => {
-                let is_reported = profiler.lock().exit_reported && !mutation::is("DET-17");
-                if is_reported && runtime.calls_too_late() {
-                    report("DET-17", "after Shutdown");
-                }
+            _ if runtime.is_exiting() && refuses_at_exit(&runtime, &profiler, slot) => {
                 Err(HResult::CORPROF_E_RUNTIME_UNINITIALIZED)
             }
             _ if mutation::is("ATT-13") || mutation::is("ELT-02/3") => Ok(()),
@@ -69,4 +65,13 @@ impl Server {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether the runtime refuses a call of a process that exits. Reports a call that began after Shutdown.
+fn refuses_at_exit(runtime: &Runtime, profiler: &Profiler, slot: Slot) -> bool {
+    let is_reported = profiler.lock().exit_reported && !mutation::is("DET-17");
+    if is_reported && runtime.calls_too_late() {
+        runtime.faults.report("DET-17", format!("{} was called after Shutdown", slot.name));
+    }
+    !runtime.differences().answers_at_exit
 }
