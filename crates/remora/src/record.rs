@@ -263,7 +263,10 @@ fn sample(
             Some(StopRequest::Exceptions) => engine.switch_exceptions().iter().for_each(|why| progress.note(why)),
             Some(StopRequest::Heap) => progress.note(&beside.snapshots.take(process)),
             Some(StopRequest::Trace(line)) => progress.note(&beside.traces.take(process, &line)),
-            Some(StopRequest::EndTrace) => progress.note(beside.traces.end()),
+            Some(StopRequest::EndTrace) => {
+                progress.note(beside.traces.reply_to_end());
+                beside.traces.ask_to_end();
+            }
             None => {}
         }
     }

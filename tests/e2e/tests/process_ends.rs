@@ -152,7 +152,6 @@ fn regression_the_time_of_a_target_that_ended_by_itself_was_too_small_on_a_busy_
         let weight = recorded.finished.json()["recording"]["weight_nanoseconds"].as_u64().unwrap();
         let (least, most) = ((used - begin).as_nanos() as u64, used.as_nanos() as u64);
         assert!(weight > least / 20 * 19 && weight < most / 20 * 21, "{weight} of {least} to {most}");
-        assert!(recorded.finished.text().contains("could be read again"), "{}", recorded.finished);
     });
 }
 

@@ -50,13 +50,9 @@ impl Traces {
         }
     }
 
-    /// Asks the trace to end. Returns the effect; the result is printed by the trace itself.
-    pub(super) fn end(&mut self) -> &'static str {
-        if !self.runs() {
-            return "no trace of methods runs";
-        }
-        self.ask_to_end();
-        "ending the trace of methods"
+    /// What [`Self::ask_to_end`] is about to do. The trace prints its result by itself, so this comes first.
+    pub(super) fn reply_to_end(&mut self) -> &'static str {
+        if self.runs() { "ending the trace of methods" } else { "no trace of methods runs" }
     }
 
     /// Ends it, and waits for what it prints.
@@ -87,8 +83,8 @@ impl Traces {
         }
     }
 
-    /// An empty line ends it.
-    fn ask_to_end(&mut self) {
+    /// Asks the trace to end, if one runs: an empty line does.
+    pub(super) fn ask_to_end(&mut self) {
         if let Some(mut input) = self.running.as_mut().and_then(|child| child.stdin.take()) {
             // If it does not read any more, it is ending.
             let _ = writeln!(input);

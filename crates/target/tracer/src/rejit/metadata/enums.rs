@@ -151,7 +151,7 @@ fn bytes_of(element: u32) -> u32 {
 
 /// A number in little-endian order, extended as its type says.
 fn number(element: u32, bytes: &[u8]) -> Option<i64> {
-    let (last, is_signed) = (bytes.last()?, element % 2 == 0);
+    let (last, is_signed) = (bytes.last()?, element.is_multiple_of(2));
     let rest = if is_signed && last & 0x80 != 0 { 0xFF } else { 0 };
     let mut all = [rest; 8];
     all.get_mut(..bytes.len())?.copy_from_slice(bytes);
