@@ -5,7 +5,6 @@
 use super::calls::{call_all, high, low};
 use super::code::ModuleId;
 use super::gc_mode::GcMode;
-use super::objects::class_of;
 use super::threads::ThreadId;
 use super::{Runtime, State};
 use crate::mutation;
@@ -105,7 +104,7 @@ pub(super) struct Heap {
     pub(super) frozen: BTreeMap<usize, Object>,
     frozen_used: usize,
     /// See [`Runtime::framework_class`].
-    of_framework: Option<ClassId>,
+    pub(super) of_framework: Option<ClassId>,
     made: usize,
     used: usize,
 }
@@ -243,20 +242,6 @@ impl Runtime {
     /// Loads a class with its parent. Without a module it is one of the runtime's own.
     pub fn define_class(&self, module: Option<ModuleId>, parent: Option<ClassId>) -> ClassId {
         self.add_class(module, parent, None)
-    }
-
-    /// A class of the framework's module, derived from its `System.Object`, for objects whose class does not matter. Without a framework it is
-    /// one of the runtime's own.
-    pub fn framework_class(&self) -> ClassId {
-        let (known, framework) = {
-            let state = self.lock();
-            (state.heap.of_framework, state.code.framework())
-        };
-        known.unwrap_or_else(|| {
-            let class = self.define_class(framework, framework.map(class_of));
-            self.lock().heap.of_framework = framework.map(|_| class);
-            class
-        })
     }
 
     /// The class of arrays of a class.

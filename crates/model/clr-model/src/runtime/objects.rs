@@ -2,10 +2,10 @@
 //!
 //! A call about an object is one step. Its caller must prevent a GC, since the id would mean another object afterwards.
 
-use super::State;
 use super::code::ModuleId;
 use super::heap::{Class, ClassId, Object, ObjectId};
 use super::info::{Server, stale};
+use super::{Runtime, State};
 use crate::mutation;
 use corprof::HResult;
 use std::sync::atomic::AtomicUsize;
@@ -105,6 +105,22 @@ impl Server {
     pub(super) fn references_of(&self, object: usize) -> Result<Vec<usize>, HResult> {
         self.about_object(object, "EnumerateObjectReferences", |state, known| {
             known.references.iter().filter_map(|key| state.heap.id_of(*key)).collect()
+        })
+    }
+}
+
+impl Runtime {
+    /// A class of the framework's module, derived from its `System.Object`, for objects whose class does not matter. Without a framework it is
+    /// one of the runtime's own.
+    pub fn framework_class(&self) -> ClassId {
+        let (known, framework) = {
+            let state = self.lock();
+            (state.heap.of_framework, state.code.framework())
+        };
+        known.unwrap_or_else(|| {
+            let class = self.define_class(framework, framework.map(class_of));
+            self.lock().heap.of_framework = framework.map(|_| class);
+            class
         })
     }
 }
