@@ -126,6 +126,14 @@ namespace Passed
             return day;
         }
 
+        // Enums with many constants, and what comes after them.
+        static System.Net.HttpStatusCode Coded(System.Net.HttpStatusCode code, ConsoleColor color, DayOfWeek day, int last)
+        {
+            Told.Enums("Passed.Cases.Coded", ("code", code), ("color", color), ("day", day), ("result", code));
+            Told.Arguments("Passed.Cases.Coded", ("last", last));
+            return code;
+        }
+
         // Structures of the core library, which are shown, in registers and on the stack.
         static decimal Money(int a, decimal price, string b, decimal other, decimal third, decimal fourth, double c)
         {
@@ -243,6 +251,7 @@ namespace Passed
             Told.Expect((Mood)5, Unnamed((Mood)5, (Rights)12));
             Told.Expect(Rights.Read | Rights.Share, Sets(Rights.Read | Rights.Share, Rights.Both | Rights.Share, Rights.None));
             Told.Expect(DayOfWeek.Friday, Elsewhere(DayOfWeek.Friday, System.IO.FileAccess.ReadWrite, Environment.SpecialFolder.System));
+            Told.Expect(System.Net.HttpStatusCode.NotFound, Coded(System.Net.HttpStatusCode.NotFound, ConsoleColor.Cyan, DayOfWeek.Monday, 79));
             Told.Expect(12.50m, Money(1, 12.50m, "b", decimal.MinValue, -0.005m, decimal.MaxValue, 0.5));
             var id = new Guid("0f8fad5b-d9cb-469f-a165-70867728950e");
             Told.Expect(id, Named(id, null, 3));

@@ -221,6 +221,18 @@ namespace Awaits
             return text + ratio + mood + changed + (day == DayOfWeek.Friday && price > 0 ? "" : "!");
         }
 
+        public static async Task<decimal> Price(decimal price)
+        {
+            await Task.Delay(1);
+            return price * 2;
+        }
+
+        public static async Task<DayOfWeek> Day(int number)
+        {
+            await Task.Yield();
+            return (DayOfWeek)number;
+        }
+
         // Another class has a field with the name of a parameter, which is read first.
         public static async Task<int> Named(Order order, int customer, string text)
         {
@@ -280,6 +292,7 @@ namespace Awaits
             {
                 case "run": Run(number); return "done";
                 case "counts": return Cases.Take();
+                case "results": return Cases.Price(6.25m).Result.ToString(System.Globalization.CultureInfo.InvariantCulture) + Cases.Day(5).Result;
                 case "named": return Cases.Named(new Order(), 12, "name").Result + (new Holder<string>("s").Take(true).Result.Length);
                 case "values": return Cases.Values(20, "text", 0.5, true, Mood.Angry, DayOfWeek.Friday, 12.50m, 5).Result;
                 case "timed": Task.WhenAll(Enumerable.Range(0, number).Select(_ => Cases.Timed(5))).Wait(); return "done";

@@ -89,7 +89,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     }
     // A command prints to the same terminal: a line that is overwritten in place would end up in its output.
     let progress = Progress::new(plan.duration, child.is_none());
-    let mut beside = Beside::default();
+    let traces = Traces::new(args.target.library_directory.clone());
+    let mut beside = Beside { traces, ..Beside::default() };
     let why = sample(&mut engine, &plan, &mut stop, (&mut processor, progress), (&process, &mut beside));
     // Ctrl-C goes to the command, too, and may end it first.
     let why = match why {

@@ -205,11 +205,19 @@ fn a_record_of_an_asynchronous_call_has_arguments_result_and_callers() {
     on_runtimes_at_once(&Runtime::all(), |runtime| {
         for build in [Build::Release, Build::Debug] {
             let mut program = Program::start(runtime, build);
-            let patterns = ["Awaits.Cases.Values", "Awaits.Cases.Named", "Awaits.Holder.Take", "Awaits.Cases.Throws*"];
+            let patterns = [
+                "Awaits.Cases.Price",
+                "Awaits.Cases.Day",
+                "Awaits.Cases.Values",
+                "Awaits.Cases.Named",
+                "Awaits.Holder.Take",
+                "Awaits.Cases.Throws*",
+            ];
             let flags: Vec<&str> = patterns.iter().flat_map(|pattern| ["-m", pattern]).chain(["--arguments"]).collect();
             let trace = program.traced(&flags);
             program.target.ask("values");
             assert_eq!(program.target.ask("named"), "17");
+            assert_eq!(program.target.ask("results"), "12.50Friday");
             program.target.ask("run 1");
             let result = ended(trace);
             let calls = result["calls"].as_array().unwrap();
@@ -229,6 +237,9 @@ fn a_record_of_an_asynchronous_call_has_arguments_result_and_callers() {
             assert_eq!(values["result"], "text0.5Angry6");
             assert!(number(values, "duration_nanoseconds") >= 20_000_000, "{values}");
             assert_eq!(values["callers"][0], "Awaits.Program.Answer", "{values}");
+            let (price, day) = (of("Price"), of("Day"));
+            assert_eq!((&price["arguments"][0]["value"], &price["result"]), (&"6.25".into(), &"12.50".into()));
+            assert_eq!((&day["result"], &day["result_enum"]), (&5.into(), &"Friday".into()), "{day}");
             // Another class has fields with the names of these parameters.
             let of_named = |name: &str| {
                 let arguments = of("Named")["arguments"].as_array().unwrap();

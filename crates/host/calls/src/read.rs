@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 /// Bytes of a name, at most: a hostile table may name each of its methods by the same long text.
 const LONGEST_NAME: usize = 1024;
+/// Bytes of the texts of a method's parameters, at most.
+const LONGEST_PARAMETERS: usize = 4096;
 
 /// The time of the end, on both clocks of this machine.
 #[derive(Debug, Clone, Copy)]
@@ -110,9 +112,10 @@ fn methods(table: &Table<'_>, calls: &mut Calls) -> HashMap<u32, Leaf> {
     let mut paths: HashMap<u32, String> = HashMap::new();
     // The first is the calibration's.
     for (number, method) in table.methods().skip(1) {
-        let path = || table.module(method.module).map(|module| text(table, module.path)).unwrap_or_default();
+        let path =
+            || table.module(method.module).map(|module| text(table, module.path, LONGEST_NAME)).unwrap_or_default();
         let module = paths.entry(method.module).or_insert_with(path).clone();
-        let name = text(table, method.name);
+        let name = text(table, method.name, LONGEST_NAME);
         if method.is_type() {
             let index = *types.entry(name.clone()).or_insert(calls.types.len());
             if index == calls.types.len() {
@@ -122,7 +125,7 @@ fn methods(table: &Table<'_>, calls: &mut Calls) -> HashMap<u32, Leaf> {
             continue;
         }
         let index = *known.entry((module.clone(), name.clone(), method.token)).or_insert_with(|| {
-            let parameters = text(table, method.parameters);
+            let parameters = text(table, method.parameters, LONGEST_PARAMETERS);
             let parameters = parameters.lines().map(Parameter::of_text).collect();
             calls.methods.push(Method { name, module, token: method.token, lost: 0, parameters });
             MethodIx(calls.methods.len() as u32 - 1)
@@ -134,10 +137,10 @@ fn methods(table: &Table<'_>, calls: &mut Calls) -> HashMap<u32, Leaf> {
     indexes
 }
 
-fn text(table: &Table<'_>, text: Text) -> String {
+fn text(table: &Table<'_>, text: Text, longest: usize) -> String {
     let mut bytes = Vec::new();
     table.text(text, |byte| {
-        if bytes.len() < LONGEST_NAME {
+        if bytes.len() < longest {
             bytes.push(byte);
         }
     });

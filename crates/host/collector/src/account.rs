@@ -1,7 +1,7 @@
 //! The loss account at the end of a recording: the agent's counters, missing samples, and the notes about them.
 
 use crate::scaling::Used;
-use remora_profile::{Loss, LossCause, Profile, State};
+use remora_profile::{Loss, LossCause, Profile, Sample, State};
 use remora_wire::layout;
 
 /// A note needs more unsampled CPU time than this, nanoseconds.
@@ -53,7 +53,8 @@ pub fn notes(counter: impl Fn(usize) -> u64, early_unloads: u64) -> Vec<String> 
 
 /// A note on the target's CPU time without a sample, with its cause.
 pub fn unsampled(profile: &Profile, used: &Used) -> Option<String> {
-    let running = profile.samples().iter().filter(|sample| sample.state == State::Running);
+    let is_counted = |sample: &&Sample| sample.state == State::Running && (used.is_last || sample.time <= used.until);
+    let running = profile.samples().iter().filter(is_counted);
     let sampled = running.map(|sample| sample.weight).sum::<u64>();
     let missing = used.process.saturating_sub(sampled);
     let elsewhere = missing.saturating_sub(used.unfollowed);
@@ -94,16 +95,16 @@ pub fn missed_runs(profile: &Profile, missed: u64) -> Option<String> {
     })
 }
 
-/// The note for a target that ended after the last reading of its CPU clocks.
-pub fn ended_early(profile: &Profile, used: &Used) -> String {
+/// The note for a recording whose CPU clocks were last read before its end.
+pub fn read_early(profile: &Profile, used: &Used) -> String {
     let last = profile.samples().iter().map(|sample| sample.time).max().unwrap_or(used.until);
     format!(
-        "the target ended before its CPU clocks could be read again: the times of its last {} are scaled as those before",
+        "the CPU clocks of the target could not be read at the end: the times of the last {} are scaled like those before",
         shown(last.saturating_sub(used.until))
     )
 }
 
-/// The note for a recording without CPU clocks.
+/// The note for a recording without a reading of CPU clocks.
 pub const NOT_SCALED: &str = "the CPU clocks of the target could not be read at the end: times are the number of samples by the \
      mean distance of instants, and are too small where instants were missed";
 
@@ -114,7 +115,7 @@ fn shown(nanoseconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remora_profile::{Frame, Meta, Sample, Thread};
+    use remora_profile::{Frame, Meta, Thread};
 
     /// Ten samples begun, five delivered, three lost: two are missing.
     fn with_a_hole(early_end: Option<LossCause>) -> Loss {
@@ -179,7 +180,8 @@ mod tests {
     }
 
     fn note(milliseconds: u64, process: u64, unfollowed: u64) -> Option<String> {
-        let used = Used { process: process * 1_000_000, unfollowed: unfollowed * 1_000_000, ..Used::default() };
+        let used =
+            Used { process: process * 1_000_000, unfollowed: unfollowed * 1_000_000, is_last: true, ..Used::default() };
         unsampled(&sampled(milliseconds), &used)
     }
 

@@ -133,9 +133,9 @@ impl Assembler {
                 let index = self.thread(thread);
                 self.by_clock.insert(index, used);
             }
-            Message::ProcessTime { time, process, agent, unfollowed } => {
+            Message::ProcessTime { time, is_last, process, agent, unfollowed } => {
                 let (threads, until) = (self.by_clock.clone(), time.saturating_sub(self.started));
-                self.used = Some(Used { until, threads, process: process.saturating_sub(agent), unfollowed });
+                self.used = Some(Used { until, is_last, threads, process: process.saturating_sub(agent), unfollowed });
             }
             Message::Sample { thread, time, weight, flags, addresses } => {
                 self.sample(thread, time, weight, flags, &addresses);

@@ -22,6 +22,8 @@ const CHANCE: f64 = 3.0;
 pub struct Used {
     /// When they were read, in the time of samples.
     pub until: u64,
+    /// Whether the recording had ended then.
+    pub is_last: bool,
     /// By each thread that was followed.
     pub threads: HashMap<ThreadIx, u64>,
     /// By the process, without the agent's own threads.
@@ -30,21 +32,21 @@ pub struct Used {
     pub unfollowed: u64,
 }
 
-impl Used {
-    /// Whether samples follow: the target ended before its clocks could be read again.
-    pub fn is_early(&self, profile: &Profile) -> bool {
-        profile.samples().iter().any(|sample| sample.time > self.until)
-    }
-}
-
-/// Scales the running samples; those after the reading of the clocks like those before. If the sum would exceed `most` nanoseconds, the clocks make no sense: scales nothing, and returns false.
+/// Scales the running samples. Samples after the reading of the clocks are scaled like those before. Without enough of those, scales nothing,
+/// and returns false. If the sum would exceed `most` nanoseconds, the clocks make no sense: scales nothing, and returns false.
 pub fn scale(profile: &mut Profile, used: &Used, most: u64) -> bool {
-    let mut sampled = vec![(0_u64, 0_u64); profile.threads().len()];
+    let (mut sampled, mut all) = (vec![(0_u64, 0_u64); profile.threads().len()], vec![0_u64; profile.threads().len()]);
+    for sample in profile.samples().iter().filter(|sample| sample.state == State::Running) {
+        all[sample.thread.0 as usize] += sample.weight;
+    }
     let before = |sample: &&Sample| sample.state == State::Running && sample.time <= used.until;
     for sample in profile.samples().iter().filter(before) {
         let (count, weight) = &mut sampled[sample.thread.0 as usize];
         *count += 1;
         *weight += sample.weight;
+    }
+    if !used.is_last && sampled.iter().map(|(count, _)| count).sum::<u64>() < ENOUGH {
+        return false;
     }
     let own = |index: usize| {
         let (count, weight) = sampled[index];
@@ -64,7 +66,7 @@ pub fn scale(profile: &mut Profile, used: &Used, most: u64) -> bool {
     let together = together(&others, &scaled);
     let scales = (0..sampled.len()).map(|index| own(index).map_or(together, |(used, weight)| factor(used, weight)));
     let scales: Vec<u64> = scales.collect();
-    let all = sampled.iter().zip(&scales).map(|((_, weight), factor)| u128::from(*weight) * u128::from(*factor));
+    let all = all.iter().zip(&scales).map(|(weight, factor)| u128::from(*weight) * u128::from(*factor));
     let makes_sense = all.sum::<u128>() / u128::from(UNSCALED) <= u128::from(most);
     if makes_sense {
         profile.scale_running(scales);
@@ -132,7 +134,7 @@ mod tests {
 
     fn used(threads: &[(u32, u64)], process: u64, unfollowed: u64) -> Used {
         let threads = threads.iter().map(|(index, used)| (ThreadIx(*index), *used)).collect();
-        Used { until: 1_000, threads, process, unfollowed }
+        Used { until: 1_000, is_last: true, threads, process, unfollowed }
     }
 
     #[test]
@@ -151,9 +153,18 @@ mod tests {
         for time in [1_001, 1_002] {
             profile.add_sample(Sample { time, thread, stack, weight: 10, state: State::Running });
         }
-        let used = used(&[(0, 400), (1, 100)], 500, 0);
-        assert!(used.is_early(&profile) && scale(&mut profile, &used, u64::MAX));
+        let used = Used { is_last: false, ..used(&[(0, 400), (1, 100)], 500, 0) };
+        assert!(!scale(&mut profile, &used, 539), "what follows counts, too");
+        assert!(scale(&mut profile, &used, 540));
         assert_eq!(weights(&profile), [440, 100]);
+    }
+
+    #[test]
+    fn few_samples_before_the_last_reading_say_nothing_about_those_after_it() {
+        let mut profile = profile(&[4]);
+        let used = Used { is_last: false, ..used(&[], 5_000, 0) };
+        assert!(!scale(&mut profile, &used, u64::MAX));
+        assert_eq!(weights(&profile), [40]);
     }
 
     #[test]

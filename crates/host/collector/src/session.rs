@@ -281,8 +281,7 @@ impl Session {
         let profile = &mut self.assembler.profile;
         // Ignore clocks whose values make no sense.
         let used = used.filter(|used| scale(profile, used, MOST_TIME));
-        let is_early = self.agent.target_ended && used.as_ref().is_some_and(|used| used.is_early(profile));
-        if let Some(used) = used.as_ref().filter(|_| !is_early) {
+        if let Some(used) = used.as_ref().filter(|used| used.is_last) {
             profile.meta.target_cpu = Some(used.process);
         }
         let early_end = match (self.agent.target_ended, self.agent.ended_before_its_time()) {
@@ -298,10 +297,11 @@ impl Session {
             notes.extend(rate::notes(profile, counter));
         }
         notes.extend(match &used {
-            Some(used) if is_early => Some(account::ended_early(profile, used)),
-            Some(used) => account::unsampled(profile, used),
+            Some(used) if !used.is_last => Some(account::read_early(profile, used)),
+            Some(_) => None,
             None => (profile.loss.delivered > 0).then(|| account::NOT_SCALED.to_owned()),
         });
+        notes.extend(used.and_then(|used| account::unsampled(profile, &used)));
         notes.extend(account::missed_runs(profile, counter(layout::RUNS_MISSED)));
         notes.extend(of_files);
         notes.extend(self.agent.ended_before_its_time().map(str::to_owned));

@@ -149,6 +149,8 @@ pub enum Message {
     ProcessTime {
         /// Monotonic time, nanoseconds.
         time: u64,
+        /// Whether the recording has ended.
+        is_last: bool,
         /// By the process, nanoseconds, including ended threads, the agent's threads and threads not followed.
         process: u64,
         /// By the agent's own threads, nanoseconds.
@@ -316,8 +318,8 @@ impl Message {
             Message::ThreadTime { thread, used } => {
                 writer.u32(*thread).u64(*used);
             }
-            Message::ProcessTime { time, process, agent, unfollowed } => {
-                writer.u64(*time).u64(*process).u64(*agent).u64(*unfollowed);
+            Message::ProcessTime { time, is_last, process, agent, unfollowed } => {
+                writer.u64(*time).u8((*is_last).into()).u64(*process).u64(*agent).u64(*unfollowed);
             }
             Message::Sample { .. } | Message::Thrown { .. } => {}
         }
@@ -343,6 +345,7 @@ impl Message {
             11 => Message::ThreadTime { thread: reader.at_most(HIGHEST_ID)?, used: reader.u64()? },
             12 => Message::ProcessTime {
                 time: reader.u64()?,
+                is_last: reader.u8()? != 0,
                 process: reader.u64()?,
                 agent: reader.u64()?,
                 unfollowed: reader.u64()?,
@@ -478,7 +481,7 @@ mod tests {
             Message::Thrown { thread: 99, time: 5, class: Some(2), flags: 9, addresses: vec![1, 2, 3] },
             Message::Thrown { thread: 99, time: 5, class: None, flags: 0, addresses: vec![] },
             Message::ThreadTime { thread: 99, used: 7 },
-            Message::ProcessTime { time: 3, process: 9, agent: 1, unfollowed: 2 },
+            Message::ProcessTime { time: 3, is_last: true, process: 9, agent: 1, unfollowed: 2 },
         ]
     }
 

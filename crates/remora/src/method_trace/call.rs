@@ -64,7 +64,8 @@ pub(super) fn within(trace: &MethodTrace) -> Vec<Option<usize>> {
     let method = |record: &TraceRecord| trace.methods().get(&record.method);
     let is_async = |record: &TraceRecord| method(record).is_some_and(|method| method.is_async);
     let is_below = |record: &TraceRecord, outer: &TraceRecord| {
-        method(outer).is_some_and(|outer| callers(trace, record).contains(&outer.name))
+        method(outer)
+            .is_some_and(|outer| callers(trace, record).iter().any(|name| name == without_parameters(&outer.name)))
     };
     nesting::within(trace.records(), is_async, is_below)
 }

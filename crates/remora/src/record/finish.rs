@@ -42,15 +42,15 @@ pub(crate) struct End {
 impl Finish<'_> {
     /// Ends a recording.
     pub(crate) fn run(self, engine: Engine, mut end: End, hurried: impl Fn() -> bool) -> Result<ExitCode, Failure> {
-        // What they print comes before the result.
-        end.beside.traces.finish();
+        end.beside.traces.ask_to_end();
         let Ended { mut profile, mut facts, kept, managed_frames, without_lines, first_sample, target_ended, failure } =
             engine.end(&hurried);
         let without_lines = WithoutLines::of(&profile, &self.plan.rule, without_lines);
         profile.meta.notes.extend(without_lines.note());
         // The receipt must not see their agent.
         end.beside.snapshots.finish();
-        facts.traced = end.beside.traces.were_there();
+        end.beside.traces.finish(&hurried);
+        facts.traced = end.beside.traces.have_left_an_agent();
         if let (Some(failure), false) = (failure, matches!(end.why, EndReason::Failed(_))) {
             end.why = EndReason::Failed(failure);
         }

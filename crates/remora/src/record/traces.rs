@@ -1,26 +1,44 @@
 //! A trace of methods on request while a recording runs: `remora trace -p`, started beside it. Lines that the user types go to it.
 
+use crate::console::note;
 use crate::method_trace::STAYS;
 use remora_attach::Process;
 use remora_collector::has_inert_tracer;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Notification-only profilers came with this version.
 const FIRST_WITH_SEVERAL: u32 = 6;
+/// How long a trace may take to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Time between two looks at it.
+const STEP: Duration = Duration::from_millis(20);
 
 /// The trace that a recording was asked for.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
+    /// The place for the library that the user chose.
+    library_directory: Option<PathBuf>,
     running: Option<Child>,
     /// The line that has to be typed again, since an agent will stay.
     unconfirmed: Option<String>,
-    were_there: bool,
+    /// The process in which one has begun.
+    process_id: Option<u32>,
 }
 
 impl Traces {
+    /// None yet.
+    pub(super) fn new(library_directory: Option<PathBuf>) -> Traces {
+        Traces { library_directory, ..Traces::default() }
+    }
+
     /// Takes a line: `+PATTERN` begins a trace, and every line changes one that runs. Returns the effect.
     pub(super) fn take(&mut self, process: &Process, line: &str) -> String {
+        if ["+", "-"].contains(&line) {
+            return "a pattern follows its sign: +PATTERN, like +Shop.Orders.*".to_owned();
+        }
         if self.runs() {
             return self.pass_on(line);
         }
@@ -39,10 +57,10 @@ impl Traces {
             return format!("{STAYS}. Type {line} again to trace");
         }
         self.unconfirmed = None;
-        match start(process.pid, pattern) {
+        match self.start(process.pid, pattern) {
             Ok(child) => {
                 self.running = Some(child);
-                self.were_there = true;
+                self.process_id = Some(process.pid);
                 "beginning a trace of methods: +PATTERN adds, -PATTERN takes out, a time like 50ms sets --slower-than, t ends it"
                     .to_owned()
             }
@@ -55,18 +73,26 @@ impl Traces {
         if self.runs() { "ending the trace of methods" } else { "no trace of methods runs" }
     }
 
-    /// Ends it, and waits for what it prints.
-    pub(super) fn finish(&mut self) {
+    /// Ends it, and waits for what it prints. The agent of one that does not end restores the methods by itself.
+    pub(super) fn finish(&mut self, is_hurried: impl Fn() -> bool) {
         self.ask_to_end();
-        if let Some(mut child) = self.running.take() {
-            // An error means that it is not there any more.
-            let _ = child.wait();
+        let deadline = Instant::now() + PATIENCE;
+        while self.runs() {
+            if is_hurried() || Instant::now() > deadline {
+                note("the trace of methods does not end; its agent restores the methods by itself");
+                if let Some(child) = &mut self.running {
+                    // An error means that it is not there any more.
+                    let _ = child.kill().and_then(|()| child.wait());
+                }
+                return;
+            }
+            std::thread::sleep(STEP);
         }
     }
 
-    /// Whether there was one, so that its agent may be in the process.
-    pub(super) fn were_there(&self) -> bool {
-        self.were_there
+    /// Whether an agent has come with one, which stays.
+    pub(super) fn have_left_an_agent(&self) -> bool {
+        self.process_id.is_some_and(has_inert_tracer)
     }
 
     /// Whether it runs. Its result and errors are its own.
@@ -83,6 +109,15 @@ impl Traces {
         }
     }
 
+    fn start(&self, process_id: u32, pattern: &str) -> io::Result<Child> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["trace", "-p", &process_id.to_string(), &format!("--methods={pattern}")]);
+        if let Some(directory) = &self.library_directory {
+            command.arg("--library-directory").arg(directory);
+        }
+        command.stdin(Stdio::piped()).stdout(io::stderr()).spawn()
+    }
+
     /// Asks the trace to end, if one runs: an empty line does.
     pub(super) fn ask_to_end(&mut self) {
         if let Some(mut input) = self.running.as_mut().and_then(|child| child.stdin.take()) {
@@ -90,10 +125,4 @@ impl Traces {
             let _ = writeln!(input);
         }
     }
-}
-
-fn start(process_id: u32, pattern: &str) -> io::Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["trace", "-p", &process_id.to_string(), &format!("--methods={pattern}")]);
-    command.stdin(Stdio::piped()).stdout(io::stderr()).spawn()
 }

@@ -73,8 +73,8 @@ impl Value {
     }
 }
 
-/// A type as C# writes it, by the names that `name` gives to tokens: `int`, `List<string>[]`. A type parameter is a `T` with its number, and
-/// what has no short form is `?`.
+/// A type as C# writes it, by the names that `name` gives to tokens: `int`, `List<string>[]`. A type parameter of the type is `T` with
+/// its number, one of the method is `M`. What has no short form is `?`.
 ///
 /// # Errors
 /// [`Error::Truncated`], [`Error::Signature`].
@@ -101,7 +101,8 @@ fn text_before<'a>(
         0x14 => inner(rest)? + "[,]",
         REQUIRED_MODIFIER | OPTIONAL_MODIFIER => inner(number(rest)?.1)?,
         0x11 | 0x12 => named(number(rest)?.0),
-        0x13 | 0x1E => format!("T{}", number(rest)?.0),
+        0x13 => format!("T{}", number(rest)?.0),
+        0x1E => format!("M{}", number(rest)?.0),
         0x15 => {
             let (coded, rest) = number(rest.get(1..).ok_or(Error::Truncated)?)?;
             let (count, mut rest) = number(rest)?;

@@ -85,7 +85,7 @@ fn signatures_give_result_and_parameters_without_modifiers() {
     assert_eq!(Value::of(signature.parameters[3]), Value::Text);
     let name = |token| (token == 0x0100_0002).then(|| "Day".to_owned());
     let texts: Vec<String> = parameters.iter().map(|of_type| type_text(of_type, &name).unwrap()).collect();
-    assert_eq!(texts, ["Day", "ref ?<T0>", "int[,]", "string"]);
+    assert_eq!(texts, ["Day", "ref ?<M0>", "int[,]", "string"]);
     let pairs = [0x1D, 0x15, 0x11, 0x09, 2, 0x08, 0x0F, 0x01];
     assert_eq!(type_text(&pairs, &name).unwrap(), "Day<int, void*>[]");
     assert_eq!(type_text(&pairs[..6], &name), Err(Error::Truncated));

@@ -25,6 +25,8 @@ pub(crate) struct SampleWriter {
     pub(crate) transport: TransportWriter,
     repeatable: HashSet<u32>,
     queued: VecDeque<Message>,
+    /// CPU time used, at this monotonic time.
+    times: Option<(u64, CpuTimes)>,
 }
 
 /// A raw sample without its stack.
@@ -51,16 +53,16 @@ pub(crate) struct FinalMessages {
     pub(crate) times: Option<(u64, CpuTimes)>,
 }
 
-fn time_messages(time: u64, times: CpuTimes) -> impl Iterator<Item = Message> {
+fn time_messages(time: u64, times: CpuTimes, is_last: bool) -> impl Iterator<Item = Message> {
     let CpuTimes { threads, process, agent, unfollowed } = times;
     let of_threads = threads.into_iter().map(|(thread, used)| Message::ThreadTime { thread, used });
-    of_threads.chain([Message::ProcessTime { time, process, agent, unfollowed }])
+    of_threads.chain([Message::ProcessTime { time, is_last, process, agent, unfollowed }])
 }
 
 impl FinalMessages {
     fn messages(self) -> impl Iterator<Item = Message> {
         let names = self.names.into_iter().map(|(thread, name)| Message::ThreadName { thread, name });
-        names.chain(self.times.into_iter().flat_map(|(time, times)| time_messages(time, times)))
+        names.chain(self.times.into_iter().flat_map(|(time, times)| time_messages(time, times, true)))
     }
 }
 
@@ -75,9 +77,9 @@ impl SampleWriter {
         threads.into_iter().for_each(|(thread, used)| self.queue(platform, Message::ThreadTime { thread, used }));
     }
 
-    /// Queues the CPU time used until now.
-    pub(crate) fn queue_times(&mut self, platform: &impl Platform, time: u64, times: CpuTimes) {
-        time_messages(time, times).for_each(|message| self.queue(platform, message));
+    /// The CPU time used until now. It is sent after the queue, if there is room; a later reading replaces it.
+    pub(crate) fn set_times(&mut self, time: u64, times: CpuTimes) {
+        self.times = Some((time, times));
     }
 
     fn queue(&mut self, platform: &impl Platform, message: Message) {
@@ -95,6 +97,12 @@ impl SampleWriter {
                 return;
             }
             self.queued.pop_front();
+        }
+        let messages = self.times.take().into_iter().flat_map(|(time, times)| time_messages(time, times, false));
+        for message in messages {
+            if !self.transport.publish(platform, &[&message.encode()]) {
+                return;
+            }
         }
     }
 

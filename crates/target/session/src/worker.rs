@@ -181,7 +181,8 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         if is_time {
             self.scanned = now;
             if let Some(times) = platform.cpu_times() {
-                self.samples.writer.queue_times(platform, now, times);
+                // Finding threads may have taken a while.
+                self.samples.writer.set_times(platform.now(), times);
             }
         }
         true

@@ -157,7 +157,10 @@ fn threads_that_could_not_be_introduced_are_introduced_once_there_is_room() {
     let used = Message::ThreadTime { thread: 9, used: 70 };
     let messages = platform.messages();
     let (last, others) = messages.split_last().unwrap();
-    assert!(matches!(last, Message::ProcessTime { process: 90, agent: 10, unfollowed: 5, .. }), "{last:?}");
+    assert!(
+        matches!(last, Message::ProcessTime { is_last: true, process: 90, agent: 10, unfollowed: 5, .. }),
+        "{last:?}"
+    );
     assert_eq!(others, [thread(9, "main"), thread(10, "late"), renamed, used]);
 }
 

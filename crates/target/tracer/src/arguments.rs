@@ -12,7 +12,7 @@ use remora_call_table::{Kind, MethodIndex, RESULT, Values, layout};
 use remora_il::MethodSignature;
 use remora_wire::method_trace::MOST_VALUES;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A string is a pointer to its type, its length, its UTF-16 units: `StringObject` of src/coreclr/vm/object.h. The tests see it on every
 /// runtime.
@@ -28,6 +28,11 @@ pub const LOW_MASK: u32 = sys::COR_PRF_ENABLE_FUNCTION_ARGS | sys::COR_PRF_ENABL
 /// vm/amd64/asmhelpers.S, `buffer` in vm/amd64/profiler.cpp). Experiment: a `Vector4` and a structure with a double changed on 3.1, not on
 /// 8, 9 and 10. 5 to 7 were not tried.
 const FIRST_WITH_STRUCTURES: u8 = 14;
+
+/// Bytes of parameters' texts in which enums have constants: after that, the room is for names.
+const MOST_TEXTS: usize = 2 << 20;
+/// Bytes of such texts until now.
+static TEXTS: AtomicUsize = AtomicUsize::new(0);
 
 /// By the number of a method.
 static SHAPES: [AtomicPtr<Shape>; layout::METHODS] = [const { AtomicPtr::new(null_mut()) }; layout::METHODS];
@@ -70,9 +75,12 @@ impl Reading {
 
 /// Whether a type can be that of a structure; not an enum whose numbers are read.
 fn may_be_structure(of_type: &[u8], types: &Types<'_, Startup>) -> bool {
-    // Value types, type parameters, instantiations, typed references.
-    let [0x11 | 0x13 | 0x15 | 0x16 | 0x1E, ..] = of_type else { return false };
-    types.element(of_type).is_none()
+    match of_type {
+        [0x11, ..] => types.element(of_type).is_none(),
+        // Type parameters, instantiations, typed references.
+        [0x13 | 0x15 | 0x16 | 0x1E, ..] => true,
+        _ => false,
+    }
 }
 
 /// The values of a method.
@@ -93,7 +101,7 @@ impl Shape {
         (function, module, token): (FunctionId, ModuleId, MethodToken),
         signature: &[u8],
     ) -> Option<Shape> {
-        let (metadata, others) = (Metadata::of(info, module).ok()?, fixed());
+        let (metadata, others) = (Metadata::of(info, module).ok()?, fixed(info));
         let types = Types::of(info, &metadata, &others);
         let signature = MethodSignature::read(signature).ok()?;
         let may_ask = info.version() >= FIRST_WITH_STRUCTURES
@@ -102,6 +110,9 @@ impl Shape {
         let is_whole = |reading: &Reading| *reading != Reading::Wide || info.version() >= FIRST_WITH_STRUCTURES;
         let most = if may_ask { MOST_VALUES - 1 } else { 0 };
         let arguments = (0..).zip(signature.parameters.iter().take(most));
+        let room = MOST_TEXTS.saturating_sub(TEXTS.load(Ordering::Relaxed));
+        let texts = types.parameters(token.0, &signature, signature.result, room).join("\n");
+        TEXTS.fetch_add(texts.len(), Ordering::Relaxed);
         Some(Shape {
             function,
             has_this: signature.has_this,
@@ -109,7 +120,7 @@ impl Shape {
                 .filter_map(|(position, of_type)| Some((position, Reading::of(of_type, &types)?)))
                 .collect(),
             result: signature.result.and_then(|result| Reading::of(result, &types)).filter(is_whole),
-            parameters: types.parameters(token.0, &signature).join("\n"),
+            parameters: texts,
         })
     }
 

@@ -6,8 +6,8 @@ use crate::clock::{HookClock, monotonic};
 use crate::state::{RUNNING, Running, STATE, State};
 use crate::{allocations, arguments, fixed_modules, functions, hooks, threads};
 use corprof::{
-    Alive, ClassId, EnterLeave3, EnterLeave3WithInfo, FunctionId, HResult, HighStartupMask, Info, ModuleFlags,
-    ModuleId, ObjectId, ProfilerCallback, Startup, StartupMask, ThreadId, sys,
+    Alive, ClassId, EnterLeave3, EnterLeave3WithInfo, FunctionId, HResult, HighStartupMask, Info, ModuleId, ObjectId,
+    ProfilerCallback, Startup, StartupMask, ThreadId, sys,
 };
 use remora_call_table::{Clock, Table, Text, layout};
 use remora_connection::{Channel, Mapping, remove_abandoned, set_back_in_runtime, take_order};
@@ -94,9 +94,11 @@ impl ProfilerCallback for Tracer {
         functions::forget(function);
     }
 
-    fn module_load_finished(&self, module: ModuleId, _status: HResult) {
+    fn module_load_finished(&self, module: ModuleId, status: HResult) {
+        // A module that could not be loaded is gone after this.
         if let Some(running) = RUNNING.get()
-            && running.info.get_module_info2(module).is_ok_and(|facts| !facts.flags.contains(ModuleFlags::COLLECTIBLE))
+            && status.is_success()
+            && fixed_modules::is_fixed(&running.info, module)
         {
             fixed_modules::add(module);
         }

@@ -1,14 +1,10 @@
 //! Parameters of a traced method, as a text each: the name, and what its type says about the numbers.
 //!
 //! `count` says nothing. `status<TAB>enum<TAB>0=Open<TAB>1=Paid` has two constants; with `flags` in the place of `enum`, a value is a set of
-//! them. `price<TAB>decimal` is a structure.
-
-use std::fmt::Write;
+//! them. `price<TAB>Decimal` is a structure.
 
 /// The name of a result among the parameters: no parameter can have it.
 pub const RESULT_NAME: &str = "<result>";
-/// Bytes of a parameter's text.
-const LONGEST: usize = 2048;
 
 /// A structure of the core library whose bytes are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,24 +64,30 @@ impl Parameter {
         Parameter { name: name.to_owned(), ..Parameter::default() }
     }
 
-    /// Its text, on one line. Constants without room are left out.
-    pub fn to_text(&self) -> String {
-        let mut text = plain(&self.name);
-        if let Some(structure) = self.structure {
-            text = text + "\t" + structure.name();
-        } else if !self.constants.is_empty() {
-            text += if self.is_flags { "\tflags" } else { "\tenum" };
-        }
-        for (number, name) in &self.constants {
-            let before = text.len();
-            // A string takes everything.
-            let _ = write!(text, "\t{number}={}", plain(name));
-            if text.len() > LONGEST {
-                text.truncate(before);
-                break;
+    /// The texts of several, each on one line. Constants without room in so many bytes are left out.
+    pub fn texts(all: &[Parameter], bytes: usize) -> Vec<String> {
+        let mut texts: Vec<String> = all.iter().map(Parameter::beginning).collect();
+        let mut left = bytes.saturating_sub(texts.iter().map(|text| text.len() + 1).sum());
+        for (parameter, text) in all.iter().zip(&mut texts) {
+            for (number, name) in &parameter.constants {
+                let cell = format!("\t{number}={}", plain(name));
+                let Some(rest) = left.checked_sub(cell.len()) else { break };
+                left = rest;
+                *text += &cell;
             }
         }
-        text
+        texts
+    }
+
+    /// The text without constants.
+    fn beginning(&self) -> String {
+        let what = match self.structure {
+            Some(structure) => structure.name(),
+            None if self.constants.is_empty() => return plain(&self.name),
+            None if self.is_flags => "flags",
+            None => "enum",
+        };
+        plain(&self.name) + "\t" + what
     }
 
     /// Reads a text. What is not of this form is left out.
@@ -132,6 +134,10 @@ fn plain(name: &str) -> String {
 mod tests {
     use super::*;
 
+    fn text_of(parameter: &Parameter) -> String {
+        Parameter::texts(std::slice::from_ref(parameter), 1000).remove(0)
+    }
+
     fn mood(is_flags: bool) -> Parameter {
         let constants = [(0, "None"), (1, "Calm"), (2, "Angry"), (3, "Both"), (4, "Tired")];
         let constants = constants.map(|(number, name)| (number, name.to_owned())).to_vec();
@@ -142,13 +148,13 @@ mod tests {
     fn a_text_is_read_as_it_was_written_and_stays_on_one_line() {
         let price = Parameter { structure: Some(Structure::Decimal), ..Parameter::named("price") };
         for parameter in [mood(false), mood(true), Parameter::named("count"), Parameter::named(""), price] {
-            assert_eq!(Parameter::of_text(&parameter.to_text()), parameter);
+            assert_eq!(Parameter::of_text(&text_of(&parameter)), parameter);
         }
         let hostile = Parameter { name: "a\tenum\n".to_owned(), ..mood(false) };
-        assert_eq!(Parameter::of_text(&hostile.to_text()).constants, hostile.constants);
-        assert_eq!(hostile.to_text().lines().count(), 1);
-        let long = Parameter { constants: vec![(1, "x".repeat(LONGEST)), (2, "y".to_owned())], ..mood(false) };
-        assert_eq!(long.to_text(), "mood\tenum");
+        assert_eq!(Parameter::of_text(&text_of(&hostile)).constants, hostile.constants);
+        assert_eq!(text_of(&hostile).lines().count(), 1);
+        let texts = Parameter::texts(&[mood(false), Parameter::named("count"), mood(true)], 40);
+        assert_eq!(texts, ["mood\tenum\t0=None", "count", "mood\tflags"]);
         for text in ["mood\tenum\t1", "mood\tflags\tx=y", "mood\tother\t="] {
             assert_eq!(Parameter::of_text(text).constants, []);
         }

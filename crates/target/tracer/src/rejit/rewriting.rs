@@ -115,7 +115,7 @@ pub(crate) fn original(
 /// Wraps a method.
 pub(crate) struct Wrapping<'a> {
     pub(crate) metadata: &'a Metadata,
-    pub(crate) types: Types<'a, Attached>,
+    pub(crate) types: &'a Types<'a, Attached>,
     pub(crate) emitter: &'a Emitter,
     /// What its probes pass: [`probes::id`].
     pub(crate) id: u32,

@@ -9,11 +9,12 @@ use super::rewriting::{Untraceable, Wrapping, check, original};
 use super::search::{Match, search};
 use super::threads::start_thread;
 use super::{names, origins, probes, replacements, requests, runtime, shared};
+use crate::fixed_modules::{FixedModule, assembly_of, is_fixed};
 use crate::parameters::Types;
 use corprof::{
     Alive, AttachMask, Attached, HResult, HighAttachMask, Info, MethodToken, ModuleFlags, ModuleId, irreversible,
 };
-use remora_il::Body;
+use remora_il::{Body, NamedType};
 use remora_wire::method_trace::memory::{
     ENTERED, MOST_METHODS, PROBE_COST, RECORDS_LEFT, SESSION, STEPS, STRIPES, THRESHOLD, row,
 };
@@ -147,7 +148,7 @@ struct Session {
     /// Names of methods that were reported as not traced.
     not_traced: BTreeSet<String>,
     /// Modules that cannot unload, the core library first.
-    fixed: Vec<ModuleId>,
+    fixed: Vec<FixedModule>,
 }
 
 impl Session {
@@ -347,6 +348,7 @@ impl Session {
     /// Finds and wraps the new methods of a module: those that match a pattern, or the rules.
     fn look_at(&mut self, loaded: Loaded, pattern: Option<&str>) {
         let (info, module) = (self.info, loaded.module);
+        let fixed = std::mem::take(&mut self.fixed);
         with_module(loaded, || {
             // A module without metadata has no methods.
             let Ok(metadata) = Metadata::of(info, module) else { return };
@@ -368,16 +370,18 @@ impl Session {
                 return self.not_traced(&found[0].name, &why);
             }
             let emitter = Emitter::of(info, module);
+            let types = Types::of(info, &metadata, &fixed);
             for method in found {
                 if number(module, &method).is_some() {
                     continue;
                 }
                 self.found += 1;
                 if self.methods.len() < (self.request.most_methods as usize).min(MOST_METHODS - 1) {
-                    self.add(module, &metadata, &emitter, method);
+                    self.add(module, &types, &emitter, method);
                 }
             }
         });
+        self.fixed = fixed;
         for message in std::mem::take(&mut self.outbox) {
             self.connection.send(&message);
         }
@@ -390,13 +394,12 @@ impl Session {
 
     /// Keeps a module for the search of enums.
     fn keep_if_fixed(&mut self, loaded: Loaded) {
-        let module = loaded.module;
-        if self.request.arguments
-            && !self.fixed.contains(&module)
-            && with_module(loaded, || !self.can_unload(module)) == Some(true)
-        {
-            self.fixed.push(module);
+        let (info, module) = (self.info, loaded.module);
+        if !self.request.arguments || self.fixed.iter().any(|known| known.module == module) {
+            return;
         }
+        let assembly = with_module(loaded, || assembly_of(info, module).filter(|_| is_fixed(info, module))).flatten();
+        self.fixed.extend(assembly.map(|assembly| FixedModule { module, assembly }));
     }
 
     /// Reports a method that is not traced, once.
@@ -414,19 +417,30 @@ impl Session {
         }
     }
 
-    fn add(&mut self, module: ModuleId, metadata: &Metadata, emitter: &Result<Emitter, HResult>, method: Match) {
-        let types = Types::of(self.info, metadata, &self.fixed);
+    fn add(
+        &mut self,
+        module: ModuleId,
+        types: &Types<'_, Attached>,
+        emitter: &Result<Emitter, HResult>,
+        method: Match,
+    ) {
+        let metadata = types.metadata;
         let signature = remora_il::MethodSignature::read(&method.row.signature).ok();
-        let parameters = signature.map_or_else(Vec::new, |signature| types.parameters(method.token, &signature));
+        let parameters = signature.map_or_else(Vec::new, |signature| {
+            // What a task has is recorded, not the task.
+            let of_task = signature.result.and_then(NamedType::of).and_then(|task| task.argument);
+            let result = if method.steps.is_some() { of_task } else { signature.result };
+            types.parameters(method.token, &signature, result, usize::MAX)
+        });
         // Patterns are for the name alone.
         let shown = method.name.clone() + &metadata.overload(method.row.class, &method.row.name, &method.row.signature);
-        if let Some(index) = self.wrap_machine(module, metadata, emitter, &method) {
+        if let Some(index) = self.wrap_machine(module, types, emitter, &method) {
             self.name(Some(index), &method.name, false);
             let (index, name, remark) = (Some(index), shown, String::new());
             let message = FromTracer::Method { index, name, remark, steps_of: None, is_async: true, parameters };
             return self.outbox.push(message);
         }
-        let wrapped = self.wrap(module, metadata, emitter, &method.row);
+        let wrapped = self.wrap(module, types, emitter, &method.row);
         let (index, remark) = match wrapped {
             Ok(index) if method.steps.is_none() && returns_task(metadata, &method.row) => {
                 (Some(index), RETURNS_TASK.to_owned())
@@ -441,7 +455,7 @@ impl Session {
         self.outbox.push(FromTracer::Method { index, name, remark, steps_of: None, is_async, parameters });
         let Some((token, steps_of)) = steps else { return };
         let Ok(row) = metadata.method(token) else { return };
-        if let Ok(index) = self.wrap(module, metadata, emitter, &row) {
+        if let Ok(index) = self.wrap(module, types, emitter, &row) {
             self.name(Some(index), &method.name, true);
             let (name, remark, parameters) = (shown, String::new(), Vec::new());
             let (index, steps_of) = (Some(index), Some(steps_of));
@@ -460,10 +474,11 @@ impl Session {
     fn wrap_machine(
         &mut self,
         module: ModuleId,
-        metadata: &Metadata,
+        types: &Types<'_, Attached>,
         emitter: &Result<Emitter, HResult>,
         method: &Match,
     ) -> Option<u32> {
+        let metadata = types.metadata;
         let row = metadata.method(method.steps.filter(|_| self.has_task_ids)?).ok()?;
         let emitter = emitter.as_ref().ok()?;
         let original = original(self.info, module, MethodToken(row.token)).ok()?;
@@ -475,7 +490,7 @@ impl Session {
         }
         // New references are valid only from here on.
         self.info.apply_meta_data(module, irreversible()).ok()?;
-        self.replace(module, metadata, emitter, &row, |wrapping| {
+        self.replace(module, types, emitter, &row, |wrapping| {
             wrapping.steps(&method.row, &machine, &body, &row.signature)
         })
         .ok()
@@ -485,13 +500,13 @@ impl Session {
     fn wrap(
         &mut self,
         module: ModuleId,
-        metadata: &Metadata,
+        types: &Types<'_, Attached>,
         emitter: &Result<Emitter, HResult>,
         row: &Method,
     ) -> Result<u32, Untraceable> {
         let emitter = emitter.as_ref().map_err(|code| Untraceable::Runtime(*code))?;
         let info = self.info;
-        self.replace(module, metadata, emitter, row, |wrapping| {
+        self.replace(module, types, emitter, row, |wrapping| {
             wrapping.body(row, &original(info, module, MethodToken(row.token))?)
         })
     }
@@ -500,7 +515,7 @@ impl Session {
     fn replace(
         &mut self,
         module: ModuleId,
-        metadata: &Metadata,
+        types: &Types<'_, Attached>,
         emitter: &Emitter,
         row: &Method,
         body: impl FnOnce(&Wrapping<'_>) -> Result<Vec<u8>, Untraceable>,
@@ -512,8 +527,8 @@ impl Session {
         }
         let index = self.methods.len() as u32;
         let id = probes::id(self.number, index);
-        let types = Types::of(self.info, metadata, &self.fixed);
-        let body = body(&Wrapping { metadata, types, emitter, id, has_arguments: self.request.arguments })?;
+        let body =
+            body(&Wrapping { metadata: types.metadata, types, emitter, id, has_arguments: self.request.arguments })?;
         replacements::add(module, token, replacements::Replacement { index, body, is_out: false });
         self.methods.push(Traced { module, token, name: String::new(), is_steps: false, is_out: false });
         Ok(index)

@@ -250,7 +250,7 @@ fn scrambled() -> Vec<Vec<u64>> {
         Message::Address { address: 0x2000, place: Place::Managed { method: 1, il_offset: Some(7) } },
         Message::Repeat { thread: 1, time: 1, weight: 1 },
         Message::ThreadTime { thread: 1, used: 1 },
-        Message::ProcessTime { time: 1, process: 1, agent: 1, unfollowed: 1 },
+        Message::ProcessTime { time: 1, is_last: true, process: 1, agent: 1, unfollowed: 1 },
     ];
     let all: Vec<Vec<u64>> = coloured().iter().chain(&times).map(Message::encode).collect();
     let mut scrambled = all.clone();

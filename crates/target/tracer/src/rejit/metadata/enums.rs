@@ -1,8 +1,9 @@
 //! Enums: the numbers below them, and the names of their constants.
 
 use super::{BLOCK, DEEPEST, LONGEST_NAME, Metadata, copied};
+use crate::fixed_modules::FixedModule;
 use corprof::buffer::text_of;
-use corprof::{Alive, HResult, Info, Loading, ModuleId, sys};
+use corprof::{Alive, HResult, Info, Loading, sys};
 use remora_wire::is_framework;
 use std::ptr::{null, null_mut};
 
@@ -37,34 +38,32 @@ impl Enumeration {
         info: &Info<L, Alive>,
         metadata: &Metadata,
         token: u32,
-        others: &[ModuleId],
+        others: &[FixedModule],
     ) -> Option<Enumeration> {
         if token >> 24 == 2 {
             return metadata.enumeration(token);
         }
         let (names, assembly) = metadata.referenced(token)?;
+        // An assembly of the framework passes its types on to others of it, which define each of them once.
+        let of_framework = is_framework(&assembly);
+        let is_candidate =
+            |other: &&FixedModule| *other.assembly == *assembly || of_framework && is_framework(&other.assembly);
         let mut found = None;
-        for module in others {
-            let Ok(other) = Metadata::of(info, *module) else { continue };
+        for other in others.iter().filter(is_candidate) {
+            let Ok(other) = Metadata::of(info, other.module) else { continue };
             let class = names.iter().try_fold(0, |outer, name| other.find_type(name, outer));
             let Some(class) = class else { continue };
-            // An assembly of the framework passes its types on to others, which define each of them once.
-            if is_framework(&assembly) || assembly_of(info, *module).is_some_and(|own| own == assembly) {
-                return other.enumeration(class);
-            }
-            // Of two with this name, nobody knows which one is meant.
+            // Of two assemblies of one name, nobody knows which one is meant.
             if found.is_some() {
                 return None;
             }
             found = Some(other.enumeration(class));
+            if of_framework {
+                break;
+            }
         }
         found.flatten()
     }
-}
-
-fn assembly_of<L: Loading>(info: &Info<L, Alive>, module: ModuleId) -> Option<String> {
-    let assembly = info.get_module_info2(module).ok()?.assembly;
-    info.get_assembly_info(assembly).ok().map(|assembly| assembly.name)
 }
 
 impl Metadata {
@@ -131,8 +130,10 @@ impl Metadata {
             return None;
         }
         let length_of_constant = if attributes & LITERAL == 0 { 0 } else { bytes_of(element) };
-        // SAFETY: both are the runtime's own copies, valid while the metadata is open. A constant of this type has that many bytes.
-        let (signature, constant) = unsafe { (copied(signature, bytes), copied(constant.cast(), length_of_constant)) };
+        // SAFETY: the runtime's own copy, valid while the metadata is open.
+        let signature = unsafe { copied(signature, bytes) };
+        // SAFETY: the same; a constant of this type has that many bytes.
+        let constant = unsafe { copied(constant.cast(), length_of_constant) };
         let name = text_of(&name[..(length as usize).min(LONGEST_NAME)]);
         Some(Field { name, class, signature, constant: number(element, &constant) })
     }
