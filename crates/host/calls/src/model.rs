@@ -25,7 +25,7 @@ pub struct Method {
     pub token: u32,
     /// Calls without a place in a tree.
     pub lost: u64,
-    /// Its parameters, if arguments were wanted; and its result, if that is an enum.
+    /// Its parameters, if arguments were wanted; and its result, if that is an enum or a structure.
     pub parameters: Vec<Parameter>,
 }
 

@@ -217,7 +217,7 @@ pub enum FromTracer {
         steps_of: Option<u32>,
         /// Whether a call of it is all its asynchronous steps.
         is_async: bool,
-        /// The texts of its parameters ([`Parameter`]), and of its result if that is an enum.
+        /// The texts of its parameters ([`Parameter`]), and of its result if that is an enum or a structure.
         parameters: Vec<String>,
     },
     /// All matching methods of the loaded modules were named. Sent again once those of a module that was loaded later are traced.

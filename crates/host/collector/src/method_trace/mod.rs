@@ -40,7 +40,7 @@ const MOST_NAMED: usize = 4096;
 pub struct TracedMethod {
     /// Its full name.
     pub name: String,
-    /// Its parameters, and its result if that is an enum.
+    /// Its parameters, and its result if that is an enum or a structure.
     pub parameters: Vec<Parameter>,
     /// For the steps of an asynchronous method: the number of that method.
     pub steps_of: Option<u32>,
