@@ -148,7 +148,8 @@ fn det_02_a_profiler_that_has_forbidden_its_own_detach_is_found() {
 
 #[test]
 fn rjt_01_a_profiler_that_changes_methods_by_rejit_is_checked_and_its_faults_are_found() {
-    let honest = run_fault("honest-rejit");
+    // Whether a run comes to that is up to the scheduler, too.
+    let honest = run_fault_with("honest-rejit", &["--seeds", "24"]);
     honest.is_clean();
     assert_eq!((honest.verdict("RJT-01"), run_fault("honest").verdict("RJT-01")), ("honoured", "not_exercised"));
     run_fault("gives-two-bodies").breaks("RJT-01", "GetReJITParameters");
