@@ -177,7 +177,7 @@ fn beside_another(mut failure: Failure) -> Failure {
 
 /// Says that the agent stays, and asks.
 fn confirm(args: &TraceArgs, process: &Process) -> Result<(), Failure> {
-    note(&format!("{STAYS}; the process is {}", label(process)));
+    note(&format!("{}: {STAYS}", label(process)));
     if args.unseen.yes {
         return Ok(());
     }

@@ -164,7 +164,7 @@ impl Outcome<'_> {
         let probed: u64 = rows.iter().map(|row| row.calls.probed()).sum();
         let share = probed as f64 * cost as f64 / 1e12 / self.lasted.as_secs_f64().max(1e-9);
         text += line(format!(
-            "the probes took at least {:.0} ns a call or step, {:.2} % of a CPU; the callers of slow and waiting calls {:.2} %",
+            "the probes took at least {:.0} ns a call or step, {:.2} % of a CPU; finding callers took {:.2} % of the time",
             cost as f64 / 1e3,
             share * 100.0,
             stack_time as f64 / 1e7 / self.lasted.as_secs_f64().max(1e-9)

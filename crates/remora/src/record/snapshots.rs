@@ -5,7 +5,7 @@ use std::io;
 use std::process::{Child, Command, Stdio};
 
 /// Notification-only profilers came with this version.
-const FIRST_WITH_SEVERAL: u32 = 6;
+pub(super) const FIRST_WITH_SEVERAL: u32 = 6;
 
 /// Types in the report.
 const TYPES: &str = "10";
@@ -19,8 +19,7 @@ pub(crate) struct Snapshots {
 impl Snapshots {
     /// Takes one of the process, unless one is being taken. What it prints goes to standard error. Returns the effect.
     pub(crate) fn take(&mut self, process: &Process) -> String {
-        let version = process.runtime().and_then(|runtime| runtime.version);
-        if version.is_some_and(|version| version.major < FIRST_WITH_SEVERAL) {
+        if has_one_place(process) {
             return format!(
                 "no snapshot: before .NET {FIRST_WITH_SEVERAL} a process has one profiler, and this recording is it"
             );
@@ -49,6 +48,12 @@ impl Snapshots {
             let _ = child.wait();
         }
     }
+}
+
+/// Whether its runtime takes one profiler only.
+pub(super) fn has_one_place(process: &Process) -> bool {
+    let version = process.runtime().and_then(|runtime| runtime.version);
+    version.is_some_and(|version| version.major < FIRST_WITH_SEVERAL)
 }
 
 fn start(process_id: u32) -> io::Result<Child> {

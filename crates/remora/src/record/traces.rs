@@ -1,5 +1,6 @@
 //! A trace of methods on request while a recording runs: `remora trace -p`, started beside it. Lines that the user types go to it.
 
+use super::snapshots::{FIRST_WITH_SEVERAL, has_one_place};
 use crate::console::note;
 use crate::method_trace::STAYS;
 use remora_attach::Process;
@@ -9,8 +10,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Notification-only profilers came with this version.
-const FIRST_WITH_SEVERAL: u32 = 6;
 /// How long a trace may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Time between two looks at it.
@@ -45,8 +44,7 @@ impl Traces {
         let Some(pattern) = line.strip_prefix('+').map(str::trim).filter(|pattern| !pattern.is_empty()) else {
             return "no trace of methods runs: +PATTERN begins one, like +Shop.Orders.*".to_owned();
         };
-        let version = process.runtime().and_then(|runtime| runtime.version);
-        if version.is_some_and(|version| version.major < FIRST_WITH_SEVERAL) {
+        if has_one_place(process) {
             return format!(
                 "no trace: before .NET {FIRST_WITH_SEVERAL} a process has one profiler, and this recording is it; \
                  end the recording, then use `remora trace`"
@@ -73,7 +71,7 @@ impl Traces {
         if self.runs() { "ending the trace of methods" } else { "no trace of methods runs" }
     }
 
-    /// Ends it, and waits for what it prints. The agent of one that does not end restores the methods by itself.
+    /// Ends the trace, and waits for what it prints. If it does not end in time, it is killed; then its agent restores the methods.
     pub(super) fn finish(&mut self, is_hurried: impl Fn() -> bool) {
         self.ask_to_end();
         let deadline = Instant::now() + PATIENCE;

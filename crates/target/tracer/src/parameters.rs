@@ -27,7 +27,7 @@ impl<'a, L: Loading> Types<'a, L> {
         Types { info, metadata, others, known: RefCell::default() }
     }
 
-    /// The type of numbers by which a type is read, one byte of a signature; `None` for one of several bytes that is no enum.
+    /// One byte of a signature: the type itself, or for an enum the type of its numbers. `None` for any other type.
     pub(crate) fn element(&self, of_type: &[u8]) -> Option<u8> {
         match of_type {
             [element] => Some(*element),

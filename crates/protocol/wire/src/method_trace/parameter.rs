@@ -59,11 +59,6 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// One that is no enum.
-    pub fn named(name: &str) -> Parameter {
-        Parameter { name: name.to_owned(), ..Parameter::default() }
-    }
-
     /// The texts of several, each on one line. Constants without room in so many bytes are left out.
     pub fn texts(all: &[Parameter], bytes: usize) -> Vec<String> {
         let mut texts: Vec<String> = all.iter().map(Parameter::beginning).collect();
@@ -134,6 +129,10 @@ fn plain(name: &str) -> String {
 mod tests {
     use super::*;
 
+    fn named(name: &str) -> Parameter {
+        Parameter { name: name.to_owned(), ..Parameter::default() }
+    }
+
     fn text_of(parameter: &Parameter) -> String {
         Parameter::texts(std::slice::from_ref(parameter), 1000).remove(0)
     }
@@ -146,14 +145,14 @@ mod tests {
 
     #[test]
     fn a_text_is_read_as_it_was_written_and_stays_on_one_line() {
-        let price = Parameter { structure: Some(Structure::Decimal), ..Parameter::named("price") };
-        for parameter in [mood(false), mood(true), Parameter::named("count"), Parameter::named(""), price] {
+        let price = Parameter { structure: Some(Structure::Decimal), ..named("price") };
+        for parameter in [mood(false), mood(true), named("count"), named(""), price] {
             assert_eq!(Parameter::of_text(&text_of(&parameter)), parameter);
         }
         let hostile = Parameter { name: "a\tenum\n".to_owned(), ..mood(false) };
         assert_eq!(Parameter::of_text(&text_of(&hostile)).constants, hostile.constants);
         assert_eq!(text_of(&hostile).lines().count(), 1);
-        let texts = Parameter::texts(&[mood(false), Parameter::named("count"), mood(true)], 40);
+        let texts = Parameter::texts(&[mood(false), named("count"), mood(true)], 40);
         assert_eq!(texts, ["mood\tenum\t0=None", "count", "mood\tflags"]);
         for text in ["mood\tenum\t1", "mood\tflags\tx=y", "mood\tother\t="] {
             assert_eq!(Parameter::of_text(text).constants, []);

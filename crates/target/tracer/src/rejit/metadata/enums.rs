@@ -33,7 +33,7 @@ pub(super) struct Field {
 }
 
 impl Enumeration {
-    /// The enum that a token in a signature stands for: of the module itself, or of one of `others`, which must not unload meanwhile.
+    /// Finds an enum by its token in a signature. The module itself defines it, or one of `others`. Those must not unload meanwhile.
     pub(crate) fn of<L: Loading>(
         info: &Info<L, Alive>,
         metadata: &Metadata,
