@@ -213,8 +213,12 @@ namespace Awaits
             done.SetResult(true);
         }
 
+        // Opens when the first steps are over: until then another thread could end the call, and its record would have no result.
+        public static TaskCompletionSource<bool> Gate = new TaskCompletionSource<bool>();
+
         public static async Task<string> Values(int number, string text, double ratio, bool flag, Mood mood, DayOfWeek day, decimal price, long changed)
         {
+            await Gate.Task;
             await Task.Delay(number);
             changed += flag ? 1 : 0;
             // What a method does not use has no field.
@@ -223,20 +227,20 @@ namespace Awaits
 
         public static async Task<decimal> Price(decimal price)
         {
-            await Task.Delay(1);
+            await Gate.Task;
             return price * 2;
         }
 
         public static async Task<DayOfWeek> Day(int number)
         {
-            await Task.Yield();
+            await Gate.Task;
             return (DayOfWeek)number;
         }
 
         // Another class has a field with the name of a parameter, which is read first.
         public static async Task<int> Named(Order order, int customer, string text)
         {
-            await Task.Yield();
+            await Gate.Task;
             if (order.customer == 7 && order.text == null)
                 customer.ToString();
             await Task.Delay(20);
@@ -285,6 +289,15 @@ namespace Awaits
                 Console.WriteLine(Answer(line.Split(' ')));
         }
 
+        // Opens the gate of a call that waits there.
+        static T Ended<T>(Task<T> begun)
+        {
+            Cases.Gate.SetResult(true);
+            T result = begun.Result;
+            Cases.Gate = new TaskCompletionSource<bool>();
+            return result;
+        }
+
         static object Answer(string[] words)
         {
             int number = words.Length > 1 ? int.Parse(words[1]) : 0;
@@ -292,9 +305,9 @@ namespace Awaits
             {
                 case "run": Run(number); return "done";
                 case "counts": return Cases.Take();
-                case "results": return Cases.Price(6.25m).Result.ToString(System.Globalization.CultureInfo.InvariantCulture) + Cases.Day(5).Result;
-                case "named": return Cases.Named(new Order(), 12, "name").Result + (new Holder<string>("s").Take(true).Result.Length);
-                case "values": return Cases.Values(20, "text", 0.5, true, Mood.Angry, DayOfWeek.Friday, 12.50m, 5).Result;
+                case "results": return Ended(Cases.Price(6.25m)).ToString(System.Globalization.CultureInfo.InvariantCulture) + Ended(Cases.Day(5));
+                case "named": return Ended(Cases.Named(new Order(), 12, "name")) + (new Holder<string>("s").Take(true).Result.Length);
+                case "values": return Ended(Cases.Values(20, "text", 0.5, true, Mood.Angry, DayOfWeek.Friday, 12.50m, 5));
                 case "timed": Task.WhenAll(Enumerable.Range(0, number).Select(_ => Cases.Timed(5))).Wait(); return "done";
                 case "times": return (long)(Cases.Ticks * (1e9 / Stopwatch.Frequency));
                 case "inner": for (int i = 0; i < number; i++) Cases.Outer().Wait(); return "done";

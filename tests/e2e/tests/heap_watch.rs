@@ -181,7 +181,13 @@ fn gch_03_what_found_no_room_is_reported_and_the_mirror_begins_anew() {
         let ended = ended(command).failed_with(42, &["heap tracking lost events", "found no room once"]);
         let shown = ended.json();
         assert_eq!((&shown["mirror"]["lost"], &shown["receipt"]["clean"]), (&1.into(), &true.into()), "{shown:#}");
-        assert_eq!(row(&shown, "Generations.Pair<string>")["objects"], 15);
+        assert_eq!(
+            row(&shown, "Generations.Pair<string>")["objects"],
+            15,
+            "{:#}\n{:#}",
+            shown["mirror"],
+            shown["notes"]
+        );
     });
 }
 

@@ -183,6 +183,14 @@ fn regression_one_collection_filled_the_memory_of_a_watch_between_two_looks_at_i
 }
 
 #[test]
+fn regression_a_last_snapshot_whose_collection_found_no_room_was_not_repeated() {
+    let hostile = Hostile::start("unheard");
+    let finished = hostile.remora(&["heap", "--watch", "1s"]).finish();
+    let said = "GC reports found no room once, and the heap mirror was rebuilt";
+    assert!(finished.text().contains(said), "{finished}");
+}
+
+#[test]
 fn regression_the_name_of_one_method_in_an_event_stream_filled_the_memory() {
     let hostile = Hostile::start("named");
     let group = MemoryGroup::new(640 << 20);

@@ -238,7 +238,11 @@ fn a_record_of_an_asynchronous_call_has_arguments_result_and_callers() {
             assert!(number(values, "duration_nanoseconds") >= 20_000_000, "{values}");
             assert_eq!(values["callers"][0], "Awaits.Program.Answer", "{values}");
             let (price, day) = (of("Price"), of("Day"));
-            assert_eq!((&price["arguments"][0]["value"], &price["result"]), (&"6.25".into(), &"12.50".into()));
+            assert_eq!(
+                (&price["arguments"][0]["value"], &price["result"]),
+                (&"6.25".into(), &"12.50".into()),
+                "{price}"
+            );
             assert_eq!((&day["result"], &day["result_enum"]), (&5.into(), &"Friday".into()), "{day}");
             // Another class has fields with the names of these parameters.
             let of_named = |name: &str| {

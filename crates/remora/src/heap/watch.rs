@@ -157,8 +157,8 @@ struct Course {
     first_copied: Option<Instant>,
     /// When to take another snapshot.
     renewal: Renewal,
-    /// Whether the last snapshot is being taken.
-    is_ending: bool,
+    /// How often the last snapshot was requested: not yet, or again since it was unusable.
+    last_requests: u32,
     end: LastSnapshot,
     /// Time between the copies of the first and the last snapshot, or until the end.
     lasted: Duration,
@@ -183,7 +183,7 @@ impl Course {
             begun: None,
             first_copied: None,
             renewal: Renewal::new(Instant::now()),
-            is_ending: false,
+            last_requests: 0,
             end: LastSnapshot::default(),
             lasted: Duration::ZERO,
             cut: None,
@@ -226,8 +226,12 @@ impl Course {
             (self.begun, self.first_copied) = (Some(Instant::now()), copied);
             note(&format!("watching {} (process {}); Ctrl-C ends it before its time", self.name, self.process_id));
         }
-        if !self.is_ending {
+        if self.last_requests == 0 {
             self.tracking.watch.go_on();
+        } else if compared.is_none() && self.last_requests < MOST_IN_A_ROW {
+            // The ring had no room for the end of its GC, and has been emptied since.
+            self.tracking.watch.go_on();
+            self.ends();
         } else {
             self.tracking.watch.end();
             self.end.was_taken = true;
@@ -240,7 +244,7 @@ impl Course {
 
     /// Requests another snapshot, if one is due.
     fn go_on(&mut self, state: &WatchState, wishes_end: bool) {
-        if state.is_taking || self.is_ending {
+        if state.is_taking || self.last_requests > 0 {
             return;
         }
         let lasted = self.begun.map(|begun| begun.elapsed());
@@ -263,7 +267,7 @@ impl Course {
 
     /// Requests the last snapshot.
     fn ends(&mut self) {
-        self.is_ending = true;
+        self.last_requests += 1;
         self.session.take_another();
     }
 
@@ -271,7 +275,7 @@ impl Course {
         match self.begun {
             None if state.objects == 0 => "the first collection · Ctrl-C gives it up".to_owned(),
             None => format!("the first snapshot, {} objects · Ctrl-C gives it up", grouped(state.objects)),
-            Some(_) if self.is_ending => "the last snapshot".to_owned(),
+            Some(_) if self.last_requests > 0 => "the last snapshot".to_owned(),
             Some(begun) => {
                 let known = self.tracking.watch.cache().map_or(0, remora_heap_tracking::ObjectCache::count);
                 format!(

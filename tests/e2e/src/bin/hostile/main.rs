@@ -71,6 +71,8 @@ enum Manner {
     FloodingHeap,
     /// Its agent of heap tracking reports a GC with millions of new objects.
     Bearing,
+    /// Its agent of heap tracking had no room for the end of the GC of the first last snapshot.
+    Unheard,
     /// It loads no library, and prints the requested one.
     Refusing,
     /// All its agent's messages and names contain terminal control sequences.
@@ -96,6 +98,7 @@ fn main() -> Result<()> {
         Some("deep") => Manner::Deep,
         Some("flooding-heap") => Manner::FloodingHeap,
         Some("bearing") => Manner::Bearing,
+        Some("unheard") => Manner::Unheard,
         Some("refusing") => Manner::Refusing,
         Some("coloured") => Manner::Coloured,
         Some("scrambled") => Manner::Scrambled,
@@ -212,6 +215,8 @@ fn attach(manner: Manner, mut runtime: UnixStream, payload: &[u8]) -> Result<()>
         std::thread::spawn(move || while memory.write_all_at(&ring_of(branching(&mut random)), place).is_ok() {});
     } else if manner == Manner::Bearing {
         watch::bear(&mut agent, &memory, ROUNDS)?;
+    } else if manner == Manner::Unheard {
+        return watch::lose_the_last_one_once(&mut agent, &memory);
     } else if manner == Manner::HalfWay {
         agent.write_all(&FromAgent::Forked { child: 0, collection: 1, fork: 1, at: 0 }.encode())?;
         memory.write_all_at(&5_u64.to_le_bytes(), layout::HEAP_OBJECTS as u64 * 8)?;

@@ -1,15 +1,15 @@
-//! An agent of heap tracking: a first snapshot without objects, then a GC of millions of objects, each far from the others.
+//! Agents of heap tracking. Each takes a first snapshot, without objects.
 
 use remora_heap_stream::watch::{BEGINS, BORN, CLASS, ENDS};
 use remora_heap_stream::{BESIDE, CLASS as CLASS_OF_SNAPSHOT, END, UNKNOWN_CLASS, written};
 use remora_ring::{HEADER_WORDS, Ring};
-use remora_wire::{AgentErrorCode, FromAgent, layout};
+use remora_wire::{AgentErrorCode, Frame, FromAgent, ToAgent, layout};
 use std::fs::File;
-use std::io::{Result, Write};
+use std::io::{Error, Read, Result, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Distance of objects: a reader that keeps objects by pages of the heap has a page for each.
@@ -17,17 +17,13 @@ const FAR: u64 = 1 << 20;
 /// Objects of one piece: each takes four bytes.
 const OF_A_PIECE: u64 = 16_000;
 
-/// Plays it. `rounds` is how often the ring is filled with births: eight million each time.
+/// Unknown numbers of a class.
+const ANY_CLASS: [u64; 3] = [77, UNKNOWN_CLASS, 5];
+
+/// A GC of millions of objects, each far from the others. `rounds` is how often the ring is filled with births: eight million each time.
 pub(crate) fn bear(agent: &mut UnixStream, memory: &File, rounds: u64) -> Result<()> {
-    let class = [77, UNKNOWN_CLASS, 5];
-    let snapshot = written(&[&[CLASS_OF_SNAPSHOT][..], &class, &[END, 0]].concat());
-    let length = snapshot.len() as u64;
-    deliver(memory, layout::heap(HEADER_WORDS), [(length, snapshot.clone()), (length | BESIDE, snapshot)])?;
-    let first = [written(&[&[CLASS, 0, 1][..], &class].concat()), begins(1), ends(1, true)];
-    deliver(memory, layout::watch(HEADER_WORDS), first.map(headed))?;
-    for message in [FromAgent::Forked { child: 0, collection: 1, fork: 1, at: 1 }, FromAgent::Walked { status: 0 }] {
-        agent.write_all(&message.encode())?;
-    }
+    let class = written(&[&[CLASS, 0, 1][..], &ANY_CLASS].concat());
+    take_snapshot(agent, memory, (1, [class, begins(1), ends(1, true)]))?;
     deliver(memory, layout::watch(HEADER_WORDS), [headed(begins(2))])?;
     for round in 0..rounds {
         let from = round << 52;
@@ -36,6 +32,49 @@ pub(crate) fn bear(agent: &mut UnixStream, memory: &File, rounds: u64) -> Result
     }
     deliver(memory, layout::watch(HEADER_WORDS), [headed(ends(2, false))])?;
     agent.write_all(&FromAgent::Failed(AgentErrorCode::Panicked.into()).encode())
+}
+
+/// Two snapshots at the end, and the end of the GC of the first of them is not in the reports. Then it leaves.
+pub(crate) fn lose_the_last_one_once(agent: &mut UnixStream, memory: &File) -> Result<()> {
+    take_snapshot(agent, memory, (1, [begins(1), ends(1, true)]))?;
+    next_request(agent)?;
+    take_snapshot(agent, memory, (2, [begins(2)]))?;
+    next_request(agent)?;
+    take_snapshot(agent, memory, (3, [begins(3), ends(3, true)]))?;
+    next_request(agent)
+}
+
+/// Waits for the request of a snapshot or of the end.
+fn next_request(agent: &mut UnixStream) -> Result<()> {
+    let (mut frame, mut bytes) = (Frame::default(), [0; 64]);
+    loop {
+        match frame.take().ok().flatten().map(|body| ToAgent::decode(body.all())) {
+            Some(Ok(ToAgent::TakeAnother | ToAgent::Detach)) => return Ok(()),
+            Some(_) => continue,
+            None => {}
+        }
+        match agent.read(&mut bytes)? {
+            0 => return Err(Error::other("no message comes any more")),
+            length => frame.push(&bytes[..length]),
+        }
+    }
+}
+
+/// A snapshot without objects, and the reports of its GC.
+fn take_snapshot<const N: usize>(
+    agent: &mut UnixStream,
+    memory: &File,
+    (collection, reports): (u64, [Vec<u8>; N]),
+) -> Result<()> {
+    let snapshot = written(&[&[CLASS_OF_SNAPSHOT][..], &ANY_CLASS, &[END, 0]].concat());
+    let length = snapshot.len() as u64;
+    deliver(memory, layout::heap(HEADER_WORDS), [(length, snapshot.clone()), (length | BESIDE, snapshot)])?;
+    deliver(memory, layout::watch(HEADER_WORDS), reports.map(headed))?;
+    let forked = FromAgent::Forked { child: 0, collection: 1, fork: 1, at: collection };
+    for message in [forked, FromAgent::Walked { status: 0 }] {
+        agent.write_all(&message.encode())?;
+    }
+    Ok(())
 }
 
 fn begins(collection: u64) -> Vec<u8> {
@@ -59,25 +98,29 @@ fn headed(piece: Vec<u8>) -> (u64, Vec<u8>) {
     (piece.len() as u64, piece)
 }
 
-/// Writes records into the empty ring at this place of the shared memory, and waits until all are taken.
+/// Writes records into the empty ring at this place of the shared memory, as many as find room, and waits until all are taken.
 fn deliver(memory: &File, place: Range<usize>, records: impl IntoIterator<Item = (u64, Vec<u8>)>) -> Result<()> {
-    let words: Vec<AtomicU64> = place.clone().map(|_| AtomicU64::new(0)).collect();
-    let mut used = 0;
+    /// The reader's position in the header, on its own cache line.
+    const TAKEN: usize = 8;
+    let start = place.start as u64 * 8;
+    let mut bytes = vec![0; place.len() * 8];
+    memory.read_exact_at(&mut bytes, start)?;
+    let words: Vec<AtomicU64> =
+        bytes.as_chunks().0.iter().map(|word| AtomicU64::new(u64::from_le_bytes(*word))).collect();
+    let word = |at: usize| words[at].load(Ordering::Relaxed);
+    let first = HEADER_WORDS + word(TAKEN) as usize % (words.len() - HEADER_WORDS);
     if let Some(ring) = Ring::new(&words) {
         let _full = records.into_iter().find(|(head, bytes)| ring.push_bytes(*head, bytes).is_err());
-        used = ring.used() as u64;
     }
-    let bytes: Vec<u8> = words.into_iter().flat_map(|word| word.into_inner().to_le_bytes()).collect();
-    let (start, first) = (place.start as u64 * 8, HEADER_WORDS * 8);
-    // The first word last: the reader takes nothing before it.
-    memory.write_all_at(&bytes[first + 8..], start + first as u64 + 8)?;
-    memory.write_all_at(&bytes[..first], start)?;
-    memory.write_all_at(&bytes[first..first + 8], start + first as u64)?;
-    let mut positions = vec![0; first];
-    // The reader's position is the second one, on its own cache line.
-    while positions[64..72] != used.to_le_bytes() {
+    let written = |range: Range<usize>| range.flat_map(|at| word(at).to_le_bytes()).collect::<Vec<u8>>();
+    // The first word of the first record last: the reader takes nothing before it.
+    for range in [0..first, first + 1..words.len(), first..first + 1] {
+        memory.write_all_at(&written(range.clone()), start + range.start as u64 * 8)?;
+    }
+    let mut taken = [0; 8];
+    while u64::from_le_bytes(taken) != word(0) {
         std::thread::sleep(Duration::from_millis(1));
-        memory.read_exact_at(&mut positions, start)?;
+        memory.read_exact_at(&mut taken, start + TAKEN as u64 * 8)?;
     }
     Ok(())
 }
