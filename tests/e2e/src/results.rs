@@ -1,11 +1,7 @@
 //! The result of each test on each runtime, one line of JSON each, for the contract's table.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use remora_holds::FOLDER;
 use std::path::Path;
-
-/// The variable with the folder for the lines. Without it nothing is written.
-const FOLDER: &str = "REMORA_CONTRACT_RESULTS";
 
 /// Records that the running test passed or failed on a runtime.
 pub fn add(world: &str, passed: bool) {
@@ -15,12 +11,7 @@ pub fn add(world: &str, passed: bool) {
     // The runner names each test's thread after the test, with its modules.
     let test = path.rsplit("::").next().unwrap_or_default();
     assert!(!test.is_empty() && test != "main", "{FOLDER} is set, and the running test has no name");
-    let file = Path::new(&folder).join(format!("{}.jsonl", std::process::id()));
-    let written = OpenOptions::new().create(true).append(true).open(&file).and_then(|mut file| {
-        // In one write: other tests of this process also write.
-        file.write_all(format!("{}\n", line(test, world, passed)).as_bytes())
-    });
-    written.unwrap_or_else(|error| panic!("cannot write results to {}: {error}", file.display()));
+    remora_holds::write_line(Path::new(&folder), "jsonl", &line(test, world, passed));
 }
 
 fn line(test: &str, world: &str, passed: bool) -> String {

@@ -1,6 +1,7 @@
 //! The matrix of runtimes and runtime models, and running a test on each.
 
 use crate::results;
+use remora_holds::Place;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -172,7 +173,8 @@ pub fn on_runtimes_at_once(runtimes: &[Runtime], test: impl Fn(&Runtime) + Sync)
 fn on_each(runtimes: &[Runtime], test: impl Fn(&Runtime), note: impl Fn(&Runtime, bool)) {
     let mut failed = Vec::new();
     for runtime in runtimes {
-        let outcome = catch_unwind(AssertUnwindSafe(|| test(runtime)));
+        let place = Place::current().in_world(&runtime.world());
+        let outcome = catch_unwind(AssertUnwindSafe(|| place.inside(|| test(runtime))));
         note(runtime, outcome.is_ok());
         if let Err(cause) = outcome {
             failed.push(format!("on {}: {}", runtime.name(), message_of(cause.as_ref())));
