@@ -1,12 +1,14 @@
 //! Several profilers, at once and in sequence, on live runtimes and their models.
 //!
 //! The profilers are classes of `tests/probe`, one of them notification-only. Remora takes no part.
-//! A detach request of an uncounted profiler crashes the process: here none makes one.
+//! A detach request of an uncounted profiler crashes the process: one test shows it, in the others none makes one.
 #![forbid(unsafe_code)]
 
 use remora_conformance::probe::{CLASS, NOTIFIED_CLASS, OTHER_CLASS, Seat, Stage};
 use remora_conformance::{in_every_world, on_runtimes, worlds};
 use remora_e2e::Runtime;
+use remora_holds::holds;
+use std::os::unix::process::ExitStatusExt;
 
 const FAIL: u32 = 0x8000_4005;
 const DETACHING: u32 = 0x8013_1367;
@@ -171,6 +173,20 @@ fn det_18_a_notified_profiler_that_comes_after_a_main_one_has_left_is_lost_and_t
         }
         assert_eq!(lost.count("ProfilerAttachComplete"), 0);
         ends_as_it_would(stage);
+    });
+}
+
+/// The crash because of which Remora's agent stays inert there. Live only: the model reports it instead of crashing.
+#[test]
+fn det_18_a_lost_profiler_that_asks_for_its_detach_crashes_the_process() {
+    on_runtimes(&worlds(|world| !world.is_model() && has_notified(world)), |runtime| {
+        let mut stage = Stage::start(runtime);
+        stage.leave(stage.attached(MODULE_LOADS, 0));
+        let mut lost = stage.attached_class(&NOTIFIED_CLASS, MODULE_LOADS, 0);
+        is_lost(&mut stage, &mut lost);
+        lost.begin("detach 300");
+        let status = stage.target().wait();
+        holds!(DET_18 clr, status.signal().is_some(), "{status}");
     });
 }
 

@@ -26,6 +26,8 @@ pub const OLD_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x02";
 pub const NOTIFIED_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x03";
 /// The class of the probe as a second main profiler.
 pub const OTHER_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x04";
+/// The class of the probe as a profiler that writes down how the runtime reaches it.
+pub const ROAD_CLASS: [u8; 16] = *b"omeRarrPobe\0\0\0\0\x05";
 /// The first two in the environment variable's format.
 const CLASS_TEXT: &str = "{52656D6F-7261-5072-6F62-650000000001}";
 const OLD_CLASS_TEXT: &str = "{52656D6F-7261-5072-6F62-650000000002}";
@@ -306,6 +308,16 @@ impl Stage {
         let made: Vec<u32> = self.threads().difference(before).copied().collect();
         let [thread] = made[..] else { panic!("the attach made {} threads, not one: {made:?}", made.len()) };
         DetachThread { process: self.pid(), thread }
+    }
+
+    /// Requests to the diagnostics port that the runtime has not begun to serve: the kernel lists their connections without an inode.
+    pub fn waiting_requests(&self) -> usize {
+        let path = diagnostics::socket_path(self.pid());
+        let listed =
+            std::fs::read_to_string("/proc/net/unix").unwrap_or_else(|error| panic!("no list of sockets: {error}"));
+        let of_the_port = listed.lines().filter(|line| line.ends_with(&*path.to_string_lossy()));
+        // Address, references, protocol, flags, type, state, inode, path.
+        of_the_port.filter(|line| line.split_whitespace().nth(6) == Some("0")).count()
     }
 
     /// Makes the probe refuse the attach; returns the runtime's answer.

@@ -27,6 +27,7 @@ mod own_thread;
 mod profiler;
 mod questions;
 mod rejit;
+mod road;
 mod seat;
 mod shared;
 // The agent's own way to read the heap.
@@ -48,11 +49,14 @@ const OLD_CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_000
 const NOTIFIED_CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0003);
 /// The class of a second main profiler.
 const OTHER_CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0004);
+/// The class of a profiler that writes down how the runtime reaches it.
+const ROAD_CLASS: Guid = Guid::from_u128(0x5265_6D6F_7261_5072_6F62_6500_0000_0005);
 
 fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
     match *class {
         CLASS | OTHER_CLASS => Some(CallbackObject::create(profiler::Probe::default())),
         OLD_CLASS => Some(old::create()),
+        ROAD_CLASS => Some(road::create()),
         NOTIFIED_CLASS => Some(CallbackObject::create(profiler::Probe::only_notified())),
         _ => None,
     }
@@ -69,6 +73,7 @@ pub unsafe extern "system" fn DllGetClassObject(
     interface: *const Guid,
     object: *mut *mut c_void,
 ) -> i32 {
+    road::begins(interface);
     // SAFETY: the pointers are valid: the runtime guarantees it for DllGetClassObject.
     unsafe { dll_get_class_object(class, interface, object, make) }
 }

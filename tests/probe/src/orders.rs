@@ -89,6 +89,7 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
         ["let", slot] => known(journal.hold(slot, false)),
         ["counts"] => Ok(journal.counts()),
         ["log"] => Ok(journal.entries()),
+        ["road"] => Ok(crate::road::steps()),
         ["data"] => Ok(digest(seat.data)),
         ["self"] => Ok(format!("{:p}", Arc::as_ptr(seat.shared))),
         ["hook", name] => hooks_with_info::set(seat.shared, name).map(|()| String::new()),
