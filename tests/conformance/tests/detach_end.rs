@@ -6,7 +6,8 @@
 
 use remora_conformance::probe::{CLASS, Seat, Stage};
 use remora_conformance::{in_every_world, on_runtimes, worlds};
-use remora_e2e::{RuntimeMessages, diagnostics, until};
+use remora_e2e::{RuntimeMessages, diagnostics, on_runtimes_at_once, until};
+use remora_holds::holds;
 use std::time::{Duration, Instant};
 
 const FAIL: u32 = 0x8000_4005;
@@ -88,6 +89,36 @@ fn det_09_before_the_runtime_looks_it_sleeps_the_expected_time_within_its_bounds
             assert!(slept >= least, "expected to take {expected} ms, it looked after {slept:?}");
             stage.gone_after_command();
         }
+    });
+}
+
+#[test]
+fn det_09_the_runtime_looks_after_the_expected_time_after_twice_that_and_then_steadily() {
+    // Live only: in the model time is simulated, and its own tests look at every sleep.
+    on_runtimes_at_once(&worlds(|world| !world.is_model()), |runtime| {
+        /// Handed over as the expected time, milliseconds.
+        const EXPECTED: u64 = 1000;
+        // .NET Core 3.1 sleeps ten minutes then, later versions five seconds.
+        let looks = if runtime.major() < 6 { vec![1_000, 2_000] } else { vec![1_000, 2_000, 7_000] };
+        let mut stage = Stage::start_with_usual_sleeps(runtime);
+        let (mut own, held, detacher) = stage.held_in_load_with_detach_thread();
+        let begun = Instant::now();
+        own.done(&format!("detach {EXPECTED}"));
+        own.leave(0);
+        // A check is where the thread runs after a sleep. It may give up the CPU several times then.
+        let (mut before, mut changed, mut seen) = (detacher.sleeps(), begun, Vec::new());
+        until("the runtime has looked so often, and would have once more", || {
+            let sleeps = detacher.sleeps();
+            if sleeps != before {
+                seen.extend((changed.elapsed() > Duration::from_millis(EXPECTED / 2)).then(|| begun.elapsed()));
+                (before, changed) = (sleeps, Instant::now());
+            }
+            seen.len() >= 3 || begun.elapsed() > Duration::from_secs(8)
+        });
+        let is_late = |(seen, least): (&Duration, &u64)| *seen >= Duration::from_millis(least - TICK);
+        holds!(DET_09 clr, seen.len() == looks.len() && seen.iter().zip(&looks).all(is_late), "{seen:?}");
+        held.leave(0);
+        drop(stage);
     });
 }
 

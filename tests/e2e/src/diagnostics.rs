@@ -18,22 +18,14 @@ pub fn socket_of(pid: u32) -> PathBuf {
 
 /// The same, `None` if there is none or nobody listens on it.
 pub fn found_socket_of(pid: u32) -> Option<PathBuf> {
-    candidates(pid).filter(|path| UnixStream::connect(path).is_ok()).last()
-}
-
-/// The same without a connection.
-pub fn socket_path(pid: u32) -> PathBuf {
-    candidates(pid).last().unwrap_or_else(|| panic!("process {pid} has no diagnostics socket"))
-}
-
-fn candidates(pid: u32) -> impl Iterator<Item = PathBuf> {
     let prefix = format!("dotnet-diagnostic-{pid}-");
     let entries =
         std::fs::read_dir(std::env::temp_dir()).unwrap_or_else(|error| panic!("cannot list sockets: {error}"));
-    entries.flatten().map(|entry| entry.path()).filter(move |path| {
+    let found = entries.flatten().map(|entry| entry.path()).filter(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.starts_with(&prefix) && name.ends_with("-socket")
-    })
+        name.starts_with(&prefix) && name.ends_with("-socket") && UnixStream::connect(path).is_ok()
+    });
+    found.last()
 }
 
 /// Sends one command; returns its payload, or the HRESULT of its failure.

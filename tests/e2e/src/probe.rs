@@ -312,12 +312,12 @@ impl Stage {
 
     /// Requests to the diagnostics port that the runtime has not begun to serve: the kernel lists their connections without an inode.
     pub fn waiting_requests(&self) -> usize {
-        let path = diagnostics::socket_path(self.pid());
-        let listed =
-            std::fs::read_to_string("/proc/net/unix").unwrap_or_else(|error| panic!("no list of sockets: {error}"));
-        let of_the_port = listed.lines().filter(|line| line.ends_with(&*path.to_string_lossy()));
+        let path = format!("/dotnet-diagnostic-{}-", self.pid());
+        let listed = std::fs::read_to_string("/proc/net/unix");
+        let listed = listed.unwrap_or_else(|error| panic!("no list of sockets: {error}"));
         // Address, references, protocol, flags, type, state, inode, path.
-        of_the_port.filter(|line| line.split_whitespace().nth(6) == Some("0")).count()
+        let is_waiting = |line: &&str| line.contains(&path) && line.split_whitespace().nth(6) == Some("0");
+        listed.lines().filter(is_waiting).count()
     }
 
     /// Makes the probe refuse the attach; returns the runtime's answer.
