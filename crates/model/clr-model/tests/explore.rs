@@ -4,6 +4,7 @@
 use remora_clr_model::explore::{Exploration, all_of, at_random, by_choices, replay, shrink};
 use remora_clr_model::scenario::{self, ScheduleSetting};
 use remora_clr_model::schedule::{Chooser, Random};
+use remora_holds::holds;
 use remora_session::fault_injection::InjectedFault;
 
 /// Seeds of each test run; `cargo xtask explore` takes any number.
@@ -16,7 +17,13 @@ const SCHEDULES_TO_FIND: u64 = 10_000;
 #[test]
 fn cat_09_det_04_det_06_det_07_det_10_det_16_det_17_det_18_no_schedule_of_the_agents_whole_life_breaks_the_contract() {
     let exploration = at_random(0..SEEDS, ScheduleSetting::default());
-    assert!(exploration.failure.is_none(), "{}", shown(&exploration));
+    // Each of these has a fault of the agent that the model finds: `every_way_to_break_the_agent_is_found`.
+    holds!(
+        [CAT_01 CAT_02 CAT_08 CAT_09 DET_02 DET_04 DET_05 DET_07 DET_08 DET_13 DET_14 DET_16 DET_17 DET_18] rem,
+        exploration.failure.is_none(),
+        "{}",
+        shown(&exploration)
+    );
     let reached = exploration.reached;
     assert!(
         reached.detached > SEEDS / 2 && reached.inert > 0 && reached.exited > 0 && reached.refused > 0,
@@ -78,13 +85,51 @@ fn a_failing_schedule_of_a_small_world_is_shown_again_by_its_choices() {
     assert_eq!((again.findings, replay(&short).findings), (short.findings.clone(), short.findings));
 }
 
+/// Checks each fault of the agent: the model's finding, and the clauses that the agent breaks so.
+macro_rules! is_found {
+    ($($fault:ident is $finding:literal and breaks [$($clause:ident)*];)+) => {
+        let known = [$(InjectedFault::$fault),+];
+        assert!(InjectedFault::ALL.iter().all(|(fault, what)| known.contains(fault) || panic!("nobody looks for: {what}")));
+        $(
+            let found = findings_of(InjectedFault::$fault);
+            assert!(found.contains(&$finding), "{:?}: {found:?}", InjectedFault::$fault);
+            $(holds!($clause rem, found.contains(&$finding));)*
+        )+
+    };
+}
+
 #[test]
 fn every_way_to_break_the_agent_is_found() {
-    for (switch, what) in InjectedFault::ALL {
-        let exploration =
-            at_random(0..SCHEDULES_TO_FIND, ScheduleSetting { fault: Some(*switch), ..ScheduleSetting::default() });
-        assert!(exploration.failure.is_some(), "nothing notices an agent that is broken so: {what}");
+    is_found! {
+        EnumerateTooEarly is "CAT-02" and breaks [CAT_02];
+        // Its detach is refused, and it stays.
+        NotWaitForAttachComplete is "DET-16" and breaks [CAT_01 DET_13 DET_16];
+        KeepUnloadedMethods is "CAT-09" and breaks [CAT_09];
+        SkipUnloadBarrier is "CAT-08" and breaks [CAT_08];
+        ReleaseUnloadsEarly is "CAT-09" and breaks [CAT_09];
+        CountUnloadsTwice is "W5" and breaks [];
+        AskAfterUnloadTimeout is "CAT-09" and breaks [CAT_09];
+        AskAfterShutdown is "DET-17" and breaks [DET_17];
+        DetachWithoutCallbacks is "DET-18" and breaks [DET_18];
+        IgnoreDisconnect is "DET-16" and breaks [DET_16];
+        NotWaitForOwnCallbacks is "DET-07" and breaks [DET_07];
+        // Its detach is refused for good, and it stays.
+        EnableRejit is "DET-16" and breaks [DET_02];
+        IgnoreRegistry is "DET-04" and breaks [DET_04];
+        HideLoss is "LOSS" and breaks [];
+        SkipJoin is "DET-04" and breaks [DET_04];
+        StopByFlagOnly is "LOSS" and breaks [];
+        LeaveTimersArmed is "DET-04" and breaks [DET_04];
+        TakeNoReference is "DET-04" and breaks [DET_05 DET_08];
+        LeakReference is "DET-14" and breaks [DET_14];
     }
+}
+
+/// The clauses that the model names in the first schedule that an agent with this fault fails.
+fn findings_of(fault: InjectedFault) -> Vec<&'static str> {
+    let setting = ScheduleSetting { fault: Some(fault), ..ScheduleSetting::default() };
+    let failure = at_random(0..SCHEDULES_TO_FIND, setting).failure;
+    failure.map(|failure| failure.findings.iter().map(|finding| finding.clause).collect()).unwrap_or_default()
 }
 
 #[test]
