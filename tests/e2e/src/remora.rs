@@ -44,6 +44,11 @@ impl Finished {
         self
     }
 
+    /// Whether it failed with this code and an error that contains each of `words`.
+    pub fn has_failed_with(&self, code: i32, words: &[&str]) -> bool {
+        self.code() == code && words.iter().all(|word| self.stderr.contains(word))
+    }
+
     /// Panics with all output, unless it failed with this code and an error that contains each of `words`.
     #[track_caller]
     pub fn failed_with(self, code: i32, words: &[&str]) -> Finished {
@@ -235,6 +240,8 @@ mod tests {
         command.args(["-c", "echo out; echo 'error: why' >&2; exit 3"]);
         let finished = Remora::spawn(command).finish();
         assert_eq!(finished.text(), "out\n");
+        assert!(finished.has_failed_with(3, &["error: why"]));
+        assert!(!finished.has_failed_with(3, &["another"]) && !finished.has_failed_with(4, &[]));
         finished.failed_with(3, &["error: why"]);
     }
 }

@@ -10,6 +10,7 @@ mod support;
 use remora_e2e::{
     Facts, Finished, ForeignProfiler, Kind, Remora, Runtime, Start, on_every_runtime, on_runtimes, remora, until,
 };
+use remora_holds::holds;
 use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,11 +72,13 @@ fn a_remora_without_descriptors_says_so_and_not_that_the_process_has_ended() {
 #[test]
 fn att_04_a_process_that_is_not_dotnet() {
     let mut target = Watched::start(Start::of(Command::new(remora_e2e::native("burn")), "burn"), |start| start);
-    target.is_refused(&[], NOT_DOTNET, &["(burn) has not loaded a .NET runtime", "`remora record -- CMD`"]);
+    let ended = target.is_refused(&[], NOT_DOTNET, &["(burn) has not loaded a .NET runtime"]);
+    holds!(ATT_04 rem, ended.stderr.contains("`remora record -- CMD`"), "{ended}");
     refused(&remora(["check", "-p", &target.pid.to_string()]), NOT_DOTNET, &["has not loaded a .NET runtime"]);
     target.is_untouched();
 }
 
+/// A C library with that version in it is a stand-in for the runtime of .NET Core 2.
 #[test]
 fn att_03_a_runtime_that_is_too_old() {
     let folder = open_folder();
@@ -89,17 +92,20 @@ fn att_03_a_runtime_that_is_too_old() {
         command.arg(library);
         let mut target = Watched::start(Start::of(command, "a runtime of .NET Core 2"), |start| start);
         let words = [&format!(".NET Core {version} has no diagnostics port"), "move the application to a newer .NET"];
-        target.is_refused(&[], UNSUPPORTED, &words);
+        let refused = target.is_refused(&[], UNSUPPORTED, &words);
+        holds!(ATT_03 rem, refused.code() == UNSUPPORTED);
         target.fails_the_check("runtime", UNSUPPORTED);
     }
 }
 
+/// A C program that exports the name by which debuggers find NativeAOT is a stand-in for one that is compiled by it.
 #[test]
 fn att_03_a_program_compiled_ahead_of_time() {
     let folder = open_folder();
     let program = compile("impostor", &["-rdynamic"], &folder.path().join("ahead"));
     let mut target = Watched::start(Start::of(Command::new(program), "a NativeAOT program"), |start| start);
-    target.is_refused(&[], UNSUPPORTED, &["compiled by NativeAOT", "use a native profiler such as perf"]);
+    let words = ["compiled by NativeAOT", "use a native profiler such as perf"];
+    holds!(ATT_03 rem, target.is_refused(&[], UNSUPPORTED, &words).code() == UNSUPPORTED);
     target.fails_the_check("runtime", UNSUPPORTED);
 }
 
@@ -118,7 +124,9 @@ fn att_05_another_users_process_without_rights() {
         };
         let pid = target.pid.to_string();
         let words = ["access denied", "belongs to", "run remora as root"];
-        refused(&as_nobody(&["record", "-p", &pid, "-d", "1s", "-o", "x.html"]), NO_PERMISSION, &words);
+        let recorded = as_nobody(&["record", "-p", &pid, "-d", "1s", "-o", "x.html"]);
+        refused(&recorded, NO_PERMISSION, &words);
+        holds!(ATT_05 rem, recorded.code() == NO_PERMISSION);
         assert!(!folder.path().join("x.html").exists());
         refused(&as_nobody(&["detach", "-p", &pid]), NO_PERMISSION, &words);
         let checked = as_nobody(&["check", "-p", &pid]);
@@ -145,11 +153,12 @@ fn att_16_a_process_that_is_stopped_is_recorded_when_it_goes_on() {
         let mut target = Watched::busy(runtime, |start| start);
         target.target.signal(Signal::STOP);
         until("it is stopped", || target.target.state() == 'T');
-        target.is_refused(&[], NO_ANSWER, &["stopped by a stop signal", "kill -CONT"]);
+        let refused = target.is_refused(&[], NO_ANSWER, &["stopped by a stop signal", "kill -CONT"]);
+        holds!(ATT_16 rem, refused.code() == NO_ANSWER);
         target.fails_the_check("running", NO_ANSWER);
         target.target.signal(Signal::CONT);
         until("it goes on", || target.target.state() != 'T');
-        target.is_recorded(&[]);
+        holds!(ATT_16 clr rem, target.is_recorded(&[]) > 0);
         target.goes_on();
     });
 }
@@ -164,11 +173,12 @@ fn att_16_a_process_in_a_debugger_is_recorded_when_that_has_gone() {
         command.arg(target.pid.to_string());
         let mut debugger = Start::of(command, "the debugger").ready();
         let by = format!("stopped by process {}, which traces it", debugger.pid());
-        target.is_refused(&[], NO_ANSWER, &[&by, "leave the debugger"]);
+        let refused = target.is_refused(&[], NO_ANSWER, &[&by, "leave the debugger"]);
+        holds!(ATT_16 rem, refused.code() == NO_ANSWER);
         target.fails_the_check("running", NO_ANSWER);
         assert!(debugger.wait().success());
         until("it goes on", || target.target.state() != 't');
-        target.is_recorded(&[]);
+        holds!(ATT_16 clr rem, target.is_recorded(&[]) > 0);
         target.goes_on();
     });
 }
@@ -216,7 +226,8 @@ fn att_06_no_folder_that_the_process_can_execute_from() {
             "read-only",
             "give it a directory without noexec",
         ];
-        target.is_refused(&["--engine", "agent"], CANNOT_LOAD, &words);
+        let refused = target.is_refused(&["--engine", "agent"], CANNOT_LOAD, &words);
+        holds!(ATT_06 rem, refused.code() == CANNOT_LOAD);
         target.leaves_the_sampler_only("directory");
         target.goes_on();
     });
@@ -234,6 +245,7 @@ fn where_the_library_cannot_be_loaded_the_runtimes_own_sampler_is_used_and_it_is
     target.goes_on();
 }
 
+/// A mapped file with those versions in it is a stand-in for an old C library.
 #[test]
 fn att_06_a_c_library_that_is_too_old() {
     let folder = open_folder();
@@ -245,7 +257,8 @@ fn att_06_a_c_library_that_is_too_old() {
     on_every_runtime(|runtime| {
         let mut target = Watched::busy(runtime, |start| start.env("LD_PRELOAD", &mapper).env("OLDER_LIBC", &older));
         let words = ["the target runs on glibc 2.12, the library needs 2.", "`cargo xtask dist`"];
-        target.is_refused(&["--engine", "agent"], CANNOT_LOAD, &words);
+        let refused = target.is_refused(&["--engine", "agent"], CANNOT_LOAD, &words);
+        holds!(ATT_06 rem, refused.code() == CANNOT_LOAD);
         target.leaves_the_sampler_only("libc");
     });
 }
@@ -258,7 +271,9 @@ fn att_07_the_only_profiler_slot_is_taken_from_the_start() {
         let (target, mut other) = ForeignProfiler::at_start(start, Kind::Main);
         let before = Facts::of(target.pid());
         let words = ["taken by", "libforeign_profiler.so", "--engine eventpipe"];
-        refused(&record(target.pid(), &["--engine", "agent"]).1, SLOT_TAKEN, &words);
+        let (_folder, finished) = record(target.pid(), &["--engine", "agent"]);
+        refused(&finished, SLOT_TAKEN, &words);
+        holds!(ATT_07 rem, finished.code() == SLOT_TAKEN);
         assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
         assert!(other.counts().attached);
     });

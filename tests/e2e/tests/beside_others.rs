@@ -8,6 +8,7 @@ use remora_e2e::{
     Facts, ForeignProfiler, Kind, Recorded, Recording, Runtime, Start, Target, on_every_runtime, on_runtimes,
     on_runtimes_at_once, remora, until,
 };
+use remora_holds::holds;
 
 /// Rounds of each sequence in one process: leftovers of a round must not harm the next.
 const ROUNDS: usize = 3;
@@ -31,7 +32,7 @@ fn det_12_any_number_of_recordings_one_after_another() {
     on_every_runtime(|runtime| {
         let mut target = busy(runtime);
         for _ in 0..ROUNDS {
-            Recording::of(&target, &[]).is_clean();
+            holds!(DET_12 clr rem, Recording::of(&target, &[]).is_clean().samples() > 0);
             goes_on(&mut target);
         }
         assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
@@ -44,7 +45,7 @@ fn att_07_det_18_ours_comes_and_goes_beside_a_main_profiler() {
         let mut target = busy(runtime);
         let mut other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
         for _ in 0..ROUNDS {
-            Recording::of(&target, &[]).is_clean();
+            holds!(ATT_07 clr rem, Recording::of(&target, &[]).is_clean().samples() > 0);
             still_hears(&mut other);
             goes_on(&mut target);
         }
@@ -58,7 +59,7 @@ fn att_07_det_18_ours_comes_and_goes_beside_a_profiler_from_the_start() {
     with_room_beside(|runtime| {
         let (mut target, mut other) = ForeignProfiler::at_start(Start::managed(runtime, "busy").arg("1"), Kind::Main);
         for _ in 0..ROUNDS {
-            Recording::of(&target, &["--event", "wall"]).is_clean();
+            holds!(ATT_07 clr rem, Recording::of(&target, &["--event", "wall"]).is_clean().samples() > 0);
             still_hears(&mut other);
         }
         goes_on(&mut target);
@@ -72,12 +73,12 @@ fn sbs_03_both_kinds_of_another_library_and_ours_at_once() {
         let mut main = ForeignProfiler::attach(&target, Kind::Main).unwrap();
         let mut notified = ForeignProfiler::attach(&target, Kind::NotificationOnly).unwrap();
         for _ in 0..ROUNDS {
-            Recording::of(&target, &[]).is_clean();
+            holds!(SBS_03 rem, Recording::of(&target, &[]).is_clean().samples() > 0);
             still_hears(&mut main);
             still_hears(&mut notified);
         }
         assert_eq!(notified.detach(), Ok(()));
-        still_hears(&mut main);
+        holds!(SBS_03 clr, still_hears(&mut main) >= 3, "the other one of its library has left");
         assert_eq!(main.detach(), Ok(()));
         goes_on(&mut target);
     });
@@ -248,7 +249,7 @@ fn det_11_det_12_an_attach_during_another_detach_waits_and_then_works() {
         for _ in 0..ROUNDS {
             let mut other = ForeignProfiler::attach(&target, Kind::NotificationOnly).unwrap();
             assert_eq!(other.begin_detach(), Ok(()));
-            Recording::of(&target, &[]).is_clean();
+            holds!(DET_12 clr rem, Recording::of(&target, &[]).is_clean().samples() > 0);
             other.wait_until_detached();
             goes_on(&mut target);
         }
@@ -262,9 +263,9 @@ fn att_07_a_taken_slot_is_refused_on_3_1_and_the_runtimes_own_sampler_used_inste
         let mut other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
         for _ in 0..ROUNDS {
             let refused = Recording::of(&target, &["--engine", "agent"]);
-            refused.ended_with(SLOT_TAKEN);
-            let said = &refused.finished.stderr;
-            assert!(said.contains("libforeign_profiler.so") && said.contains("--engine eventpipe"), "{said}");
+            let refused = &refused.finished;
+            let words = ["libforeign_profiler.so", "--engine eventpipe"];
+            holds!(ATT_07 rem, refused.has_failed_with(SLOT_TAKEN, &words), "{refused}");
             let recorded = Recording::of(&target, &["--engine", "auto"]);
             recorded.is_clean();
             assert!(recorded.finished.stderr.contains("the runtime's own sampler"), "{}", recorded.finished);
@@ -285,8 +286,8 @@ fn att_07_a_second_remora_learns_who_records() {
         let holder = format!("process {}", first.remora().pid());
         for _ in 0..ROUNDS {
             let second = Recording::of(&target, &[]);
-            second.ended_with(HELD);
-            assert!(second.finished.stderr.contains(&holder), "{}", second.finished);
+            let second = second.finished;
+            holds!(ATT_07 rem, second.has_failed_with(HELD, &[&holder]), "{second}");
         }
         let pid = target.pid().to_string();
         remora(["check", "-p", &pid]).failed_with(HELD, &[]);
@@ -314,8 +315,8 @@ fn att_07_of_several_remoras_started_at_once_one_records_and_the_others_learn_wh
             }
             let (mut first, pid) = first.unwrap();
             for second in refused {
-                second.ended_with(HELD);
-                assert!(second.finished.stderr.contains(&format!("process {pid}")), "{}", second.finished);
+                let second = second.finished;
+                holds!(ATT_07 rem, second.has_failed_with(HELD, &[&format!("process {pid}")]), "{second}");
             }
             remora(["check", "-p", &target.pid().to_string()]).failed_with(HELD, &[]);
             first.remora().wait_until_it_says("recording");
@@ -371,12 +372,13 @@ fn goes_on(target: &mut Target) {
     while target.ask_number("count") == first {}
 }
 
-/// Its GCs still work, and it gets their callbacks.
-fn still_hears(other: &mut ForeignProfiler) {
+/// Its GCs still work, and it gets their callbacks. Returns for how many.
+fn still_hears(other: &mut ForeignProfiler) -> u64 {
     let before = other.counts();
     assert_eq!(other.collect(), Ok(()));
     let after = other.counts();
     assert!(after.attached && after.finished >= before.finished + 3, "{before:?}, after three collections {after:?}");
+    after.finished - before.finished
 }
 
 /// The recording is complete, and exit code and receipt report that the library stays, with the reason.

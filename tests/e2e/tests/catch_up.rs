@@ -4,6 +4,7 @@
 
 use remora_e2e::read_back::{ReadBack, number};
 use remora_e2e::{Facts, Recording, Target, on_every_runtime, until};
+use remora_holds::holds;
 
 /// Attaches to one process, one after another.
 const ATTACHES: usize = 30;
@@ -44,7 +45,10 @@ fn comes_and_goes(program: &str, arguments: &[&str], counter: &str, name: &str) 
             named += number(&shown["managed_frames_named"]);
             met += ReadBack::of(&recorded).weight_where(|names| names.iter().any(|frame| frame.starts_with(name)));
         }
-        assert!(managed > ENOUGH && named * 1000 >= managed * 995, "{named} of {managed} managed frames are named");
+        holds!(
+            CAT_06 rem, managed > ENOUGH && named * 1000 >= managed * 995,
+            "{named} of {managed} managed frames are named"
+        );
         assert!(met > 0, "{name} was never met");
         assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
         let after = target.ask_number(counter);

@@ -5,6 +5,7 @@
 mod support;
 
 use remora_e2e::{Facts, Finished, HeldCopy, Remora, Runtime, Start, Target, on_every_runtime, remora, spooled, until};
+use remora_holds::holds;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
@@ -50,7 +51,9 @@ fn ctl_01_gch_02_det_14_every_object_of_a_known_program_is_counted_and_nothing_i
             let answer = heap_of(&target, &directory.path().join(format!("{round}.remora-heap")));
             // Each node retains the rest of the chain, and every second one a leaf.
             let (nodes, leaves) = (NODES * NODE, NODES / 2 * LEAF);
-            assert_eq!(of(&answer, "Known.Node"), (NODES, nodes, nodes + leaves), "round {round}");
+            holds!(
+                [CTL_01 GCH_02] clr rem, of(&answer, "Known.Node") == (NODES, nodes, nodes + leaves), "round {round}"
+            );
             // One leaf is shared: no single object retains it.
             assert_eq!(of(&answer, "Known.Leaf"), (NODES / 2 + 1, leaves + LEAF, leaves + LEAF));
             for (name, count) in [
@@ -66,7 +69,7 @@ fn ctl_01_gch_02_det_14_every_object_of_a_known_program_is_counted_and_nothing_i
                 answer["types"].as_array().unwrap().iter().filter(|row| row["type"].as_str().unwrap().starts_with('['));
             assert_eq!(strange.collect::<Vec<_>>(), Vec::<&Value>::new(), "every class has a name");
             let after = Facts::of(target.pid());
-            assert_eq!(after.left_since(&before), Vec::<String>::new(), "round {round}");
+            holds!(DET_14 clr rem, after.left_since(&before) == Vec::<String>::new(), "round {round}");
             assert_eq!(target.ask_number("nodes"), NODES);
         }
     });
@@ -141,6 +144,8 @@ fn det_16_remora_killed_while_a_heap_is_walked_leaves_neither_library_nor_copy()
             let facts = Facts::of(target.pid());
             !facts.library_is_mapped() && facts.children.is_empty()
         });
+        let facts = Facts::of(target.pid());
+        holds!(DET_16 clr rem, (facts.library_is_mapped(), facts.children.len()) == (false, 0));
         assert_eq!(target.ask_number("nodes"), 3_000_000);
     });
 }
@@ -259,7 +264,7 @@ fn det_17_a_target_that_is_killed_while_its_heap_is_walked_leaves_a_part_and_no_
             target.wait();
             copy.until_it_has_ended();
         });
-        assert_eq!((finished.code(), &receipt["clean"]), (41, &Value::Bool(true)), "{finished}");
+        holds!(DET_17 rem, (finished.code(), &receipt["clean"]) == (41, &Value::Bool(true)), "{finished}");
     });
 }
 
@@ -269,7 +274,10 @@ fn det_17_a_copy_that_a_new_program_inherits_is_reported_in_the_receipt() {
         let (mut target, finished, receipt) = halted(runtime, |target, _, _| target.tell("exec"));
         // It ended, and only the new program could reap it.
         let answer = receipt["left"].to_string();
-        assert!(finished.code() == 40 && answer.contains("nobody asked for its exit status"), "{finished}\n{answer}");
+        holds!(
+            DET_17 rem, finished.code() == 40 && answer.contains("nobody asked for its exit status"),
+            "{finished}\n{answer}"
+        );
         assert_eq!(target.ask("still here?"), "still here?", "cat repeats what it reads");
     });
 }

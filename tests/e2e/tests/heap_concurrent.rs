@@ -4,6 +4,7 @@
 
 use remora_e2e::probe::Stage;
 use remora_e2e::{Facts, HeldCopy, Remora, Target, on_every_runtime, until};
+use remora_holds::holds;
 
 /// COR_PRF_MONITOR_GC.
 const MONITOR_GC: u32 = 0x80;
@@ -21,7 +22,7 @@ fn gch_05_who_asks_for_the_walk_inside_initialize_for_attach_ends_collections_be
         until("collections run beside the program", || stage.act("full") == "background");
 
         let mut probe = stage.attached(MONITOR_GC, 0);
-        assert_eq!(stage.act("full"), "blocking", "while it is asked for");
+        holds!(GCH_05 clr, stage.act("full") == "blocking", "while it is asked for");
         probe.done("mask 0 0");
         assert_eq!(stage.act("full"), "blocking", "and when it is not any more");
         stage.leave(probe);
@@ -29,7 +30,7 @@ fn gch_05_who_asks_for_the_walk_inside_initialize_for_attach_ends_collections_be
 
         // Later it is refused, and nothing changes.
         let mut probe = stage.attached(0, 0);
-        assert_eq!(probe.refused(&format!("mask {MONITOR_GC:#x} 0")), CONCURRENT_NOT_PROFILABLE);
+        holds!(GCH_05 clr, probe.refused(&format!("mask {MONITOR_GC:#x} 0")) == CONCURRENT_NOT_PROFILABLE);
         until("they still do", || stage.act("full") == "background");
         stage.leave(probe);
     });
@@ -54,7 +55,7 @@ fn gch_05_blocking_and_server_mode_grant_the_walk_at_any_time_and_tell_every_obj
             probe.done("witnessed");
             let objects = std::fs::metadata(folder.path().join("objects")).unwrap().len();
             // Address, class, size and number of references of each, in words.
-            assert!(objects > 40_000 * 4 * 8, "{variables:?}: {objects} bytes");
+            holds!(GCH_05 clr, objects > 40_000 * 4 * 8, "{variables:?}: {objects} bytes");
             stage.leave(probe);
         }
     });
@@ -73,7 +74,8 @@ fn gch_05_a_snapshot_leaves_collections_beside_the_program_as_they_were() {
         let copy = HeldCopy::of(&target, &command);
         until("they do while the agent is there", || full(&mut target) == "background");
         let facts = Facts::of(target.pid());
-        assert!(facts.threads.values().any(|name| name.starts_with("remora-agent")), "{:?}", facts.threads);
+        let is_there = facts.threads.values().any(|name| name.starts_with("remora-agent"));
+        holds!(GCH_05 clr rem, is_there, "collections run beside the program, and the agent is not there: {facts:?}");
         copy.go_on();
         let shown = command.finish().succeeded().json();
         assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::{Finished, ForeignProfiler, Kind, Remora, Runtime, Start, Target, on_runtimes};
+use remora_holds::holds;
 use rustix::process::Signal;
 
 /// First version that counts profilers beside the main one.
@@ -65,7 +66,8 @@ fn det_14_det_18_where_no_place_is_left_to_look_the_count_is_said_to_be_unseen_a
         let mapped = why("mapping");
         let is_reported = |words: &str| mapped.iter().filter(|why| why.contains(words)).count() == 1;
         // Two libraries stay: the repairing one, and the checking one.
-        assert!(
+        holds!(
+            DET_14 rem,
             mapped.len() == 2 && is_reported("the next command shows") && is_reported("had no place for it"),
             "{left:#?}"
         );

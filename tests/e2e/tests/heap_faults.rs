@@ -7,6 +7,7 @@ mod support;
 use remora_e2e::{
     Facts, Finished, HeldCopy, Remora, Runtime, Start, Target, on_every_runtime, on_runtimes, remora, state, until,
 };
+use remora_holds::holds;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::Write;
@@ -39,7 +40,7 @@ fn det_14_a_process_that_may_not_be_copied_is_left_as_it_was_with_the_reason() {
             &["could not be copied", "Resource temporarily unavailable", "look what limits the process"],
         );
         assert!(!file.exists(), "nothing was walked");
-        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        holds!(DET_14 clr rem, Facts::of(target.pid()).left_since(&before) == Vec::<String>::new());
         assert_eq!(target.ask_number("nodes"), 1000);
     });
 }
@@ -84,7 +85,7 @@ fn det_14_a_user_who_may_have_no_more_processes_keeps_the_one_that_is_there() {
         let words = ["could not be copied", "Resource temporarily unavailable", "look what limits the process"];
         remora(command).failed_with(REFUSED, &words);
         assert!(!file.exists(), "nothing was walked");
-        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        holds!(DET_14 clr rem, Facts::of(target.pid()).left_since(&before) == Vec::<String>::new());
         assert_eq!(target.ask_number("nodes"), 1000);
     });
 }
@@ -172,7 +173,9 @@ fn det_14_a_process_without_free_descriptors_is_asked_nothing_and_learns_what_to
         let folder = open_folder();
         let file = folder.path().join("short.remora-heap");
         let command = ["heap", "-p", &process, "-o", file.to_str().unwrap()];
+        let before = Facts::of(target.pid());
         remora(command).failed_with(REFUSED, &["descriptors that the process may have", "prlimit --pid"]);
+        holds!(DET_14 rem, Facts::of(target.pid()).left_since(&before) == Vec::<String>::new());
         limit("1024");
         remora(command).succeeded();
         assert_eq!(target.ask_number("nodes"), 1000);
@@ -196,7 +199,7 @@ fn det_14_what_the_copy_may_ask_of_the_kernel_leads_to_nothing_of_the_process() 
         let before = filters(target.pid());
         let command = Remora::start(["heap", "-p", &target.pid().to_string(), "-o", file.to_str().unwrap()]);
         let copy = HeldCopy::of(&target, &command);
-        assert_eq!((filters(copy.pid()), filters(target.pid())), (before + 1, before));
+        holds!(DET_14 rem, (filters(copy.pid()), filters(target.pid())) == (before + 1, before));
         copy.go_on();
         command.finish().succeeded();
     });
@@ -215,7 +218,7 @@ fn det_14_a_disk_that_fills_while_the_heap_is_walked_keeps_what_fits() {
         let part = part.unwrap_or_else(|| panic!("nothing was kept: {finished}"));
         let again = remora(["heap", "report", part.to_str().unwrap()]);
         assert!(again.failed_with(PART, &["does not hold all of the heap"]).text().contains("NOT all of the heap"));
-        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        holds!(DET_14 clr rem, Facts::of(target.pid()).left_since(&before) == Vec::<String>::new());
         assert_eq!(target.ask_number("nodes"), MANY);
     });
 }
@@ -257,7 +260,7 @@ fn det_14_a_second_snapshot_meanwhile_is_refused_and_the_first_is_whole() {
         copy.go_on();
         let shown = command.finish().succeeded().json();
         assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");
-        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        holds!(DET_14 clr rem, Facts::of(target.pid()).left_since(&before) == Vec::<String>::new());
         assert_eq!(target.ask_number("nodes"), MANY);
     });
 }
@@ -305,6 +308,8 @@ fn det_16_ctrl_c_ends_the_wait_for_a_collection_and_nothing_stays_once_it_has_ha
         program.relent();
         until("nothing is left", || Facts::of(program.target.pid()).left_since(&before).is_empty());
         let count = program.target.ask_number("count");
+        let left = Facts::of(program.target.pid()).left_since(&before);
+        holds!(DET_16 clr rem, left == Vec::<String>::new());
         until("the program goes on", || program.target.ask_number("count") > count);
     });
 }
@@ -355,7 +360,7 @@ fn det_14_a_program_that_is_halted_while_its_heap_is_walked_keeps_nobody_from_th
         target.go_on();
         let shown = command.finish().succeeded().json();
         assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");
-        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        holds!(DET_14 clr rem, Facts::of(target.pid()).left_since(&before) == Vec::<String>::new());
         assert_eq!(target.ask_number("nodes"), MANY);
     });
 }
@@ -391,6 +396,6 @@ fn gch_02_a_region_without_collections_is_ended_by_a_snapshot_as_by_any_collecti
         assert_eq!(target.ask("no collections"), "begun");
         remora(["heap", "-p", &target.pid().to_string(), "-o", file.to_str().unwrap()]).succeeded();
         let shown = target.ask("end");
-        assert!(shown.contains("NoGCRegion mode"), "{shown}");
+        holds!(GCH_02 clr, shown.contains("NoGCRegion mode"), "{shown}");
     });
 }

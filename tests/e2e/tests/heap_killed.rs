@@ -6,6 +6,7 @@ use remora_e2e::{
     Facts, ForeignProfiler, HeldCopy, Kind, Recording, Remora, Runtime, Start, Target, on_every_runtime, on_runtimes,
     remora, until,
 };
+use remora_holds::holds;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
@@ -157,6 +158,8 @@ fn after(runtime: &Runtime, kill: fn(&mut Target), times: usize) {
     for _ in 0..times {
         kill(&mut target);
         nothing_is_in_it(&target);
+        let left = Facts::of(target.pid()).remora();
+        holds!(DET_16 clr rem, left == Vec::<String>::new(), "the agent detaches when its command is killed");
         goes_on(&mut target);
     }
     the_next_works(runtime, &mut target, times);
@@ -226,7 +229,7 @@ fn det_14_det_18_a_snapshot_with_roots_after_a_watch_that_was_killed_leaves_the_
         only_what_stays_is_in_it(&target, 2);
         the_runtime_counts_right(runtime, &mut target);
         let again = remora(["heap", "-p", &process, "--roots", "--force", "--json", "-o", &file]).succeeded();
-        assert_eq!(again.json()["receipt"]["clean"], true, "{again}");
+        holds!(DET_14 rem, again.json()["receipt"]["clean"] == true, "{again}");
         only_what_stays_is_in_it(&target, 3);
     });
 }
@@ -255,6 +258,8 @@ fn det_14_what_stays_as_was_said_beforehand_is_named_by_detach() {
                 false => nothing_is_in_it(&target),
             }
         }
+        let left = Facts::of(target.pid()).remora();
+        holds!(DET_14 clr rem, left == staying(&target), "only the libraries that were announced");
         goes_on(&mut target);
     });
 }

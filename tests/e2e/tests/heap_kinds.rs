@@ -6,6 +6,7 @@ mod heap;
 
 use heap::snapshot;
 use remora_e2e::{Runtime, Target, on_every_runtime, remora};
+use remora_holds::holds;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -114,7 +115,10 @@ fn taken(target: &Target, file: &Path) -> BTreeMap<String, [u64; 4]> {
 
 #[track_caller]
 fn assert_holds(taken: &BTreeMap<String, [u64; 4]>, name: &str, expected: [u64; 4]) {
-    assert_eq!(taken.get(name).copied().unwrap_or_default(), expected, "{name}: count, bytes, references, retained");
+    holds!(
+        GCH_02 clr rem, taken.get(name).copied().unwrap_or_default() == expected,
+        "{name}: count, bytes, references, retained"
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod heap;
 use heap::{Heap, Reported, named, snapshot};
 use remora_e2e::probe::{Seat, Stage};
 use remora_e2e::{Facts, Remora, Runtime, on_runtimes, until};
+use remora_holds::holds;
 
 /// COR_PRF_MONITOR_GC.
 const MONITOR_GC: u32 = 0x80;
@@ -38,11 +39,9 @@ fn gch_01_a_whole_collection_that_began_before_the_attach_is_not_taken_for_the_s
         let (shown, taken) = (Reported::read(folder.path()), named(&snapshot(&file).graph));
         let taken: Heap<()> = taken.iter().map(|(address, object)| (*address, object.called(()))).collect();
         let shown: Heap<()> = shown.objects.iter().map(|(address, object)| (*address, object.called(()))).collect();
-        assert!(
-            shown == taken,
-            "{} objects in the collection that the snapshot asked for, {} in the snapshot",
-            shown.len(),
-            taken.len()
+        holds!(
+            GCH_01 clr rem, shown == taken,
+            "{} objects in the collection that the snapshot asked for, {} in the snapshot", shown.len(), taken.len()
         );
         stage.leave(probe);
     });
@@ -76,9 +75,8 @@ fn gch_01_a_whole_collection_beside_the_program_that_was_asked_for_meanwhile_is_
         beside.leave(0);
         // The next full GC waits for the end of this one. Until that one ends, too, there is no fork.
         let next = whole_collection_begins(&stage, &mut probe);
-        assert_eq!(
-            Facts::of(stage.pid()).children.len(),
-            0,
+        holds!(
+            GCH_01 clr rem, Facts::of(stage.pid()).children.len() == 0,
             "a copy was made at the end of somebody else's collection"
         );
         next.leave(0);
@@ -123,7 +121,8 @@ fn gch_01_who_comes_in_the_middle_of_a_collection_hears_its_end_without_a_beginn
             let shown: Vec<&str> = shown.filter(|name| name.starts_with("GarbageCollection")).collect();
             let is_mid = shown[0] == "GarbageCollectionFinished";
             let pairs = &shown[usize::from(is_mid)..];
-            assert!(
+            holds!(
+                GCH_01 clr,
                 pairs.chunks_exact(2).all(|pair| pair == ["GarbageCollectionStarted", "GarbageCollectionFinished"]),
                 "{shown:?}"
             );
@@ -139,7 +138,7 @@ fn gch_01_who_comes_in_the_middle_of_a_collection_hears_its_end_without_a_beginn
             let shown = snapshot.finish().succeeded().json();
             assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");
             let nodes = shown["types"].as_array().unwrap().iter().find(|row| row["type"] == "Gc.Node").unwrap();
-            assert_eq!(nodes["count"], KEPT, "{shown:#}");
+            holds!(GCH_01 rem, nodes["count"] == KEPT, "{shown:#}");
         }
     });
 }

@@ -8,6 +8,7 @@ mod heap;
 use heap::Reported;
 use remora_e2e::on_every_runtime;
 use remora_e2e::probe::{Seat, Stage};
+use remora_holds::holds;
 
 /// COR_PRF_MONITOR_EXCEPTIONS and COR_PRF_MONITOR_GC.
 const EXCEPTIONS_AND_GC: u32 = 0x40 | 0x80;
@@ -46,7 +47,7 @@ fn gch_03_gch_04_newer_objects_are_no_error_and_are_in_the_next_mirror() {
         let newborn = held.id().to_owned();
         let (class, bytes) = (asked(&mut held, "object-class", &newborn), asked(&mut held, "object-size", &newborn));
         let place = u64::from_str_radix(newborn.trim_start_matches("0x"), 16).unwrap();
-        assert!(!before.objects.contains_key(&place), "it was not there");
+        holds!(GCH_04 clr, !before.objects.contains_key(&place), "it was not there");
         probe.done("let ExceptionThrown");
         held.leave(0);
         assert_eq!(stage.target().read_line(), "started");
@@ -57,7 +58,7 @@ fn gch_03_gch_04_newer_objects_are_no_error_and_are_in_the_next_mirror() {
         // The program keeps the last exception that it caught.
         assert_eq!(of_class(&before), [bytes]);
         let after = reported(&mut probe);
-        assert_eq!(of_class(&after), [bytes], "the one before has died, and this one is there");
+        holds!([GCH_03 GCH_04] clr, of_class(&after) == [bytes], "the one before has died, and this one is there");
         // Live objects were reported again, wherever they moved.
         assert!(after.objects.len() + 1000 > before.objects.len() && !after.roots.is_empty());
         stage.leave(probe);

@@ -8,6 +8,7 @@ mod heap;
 use heap::snapshot;
 use remora_e2e::{Facts, ForeignProfiler, Kind, Runtime, Start, Target, on_every_runtime, on_runtimes, remora};
 use remora_heap::{HeapGraph, ObjectIx, RootKind};
+use remora_holds::holds;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,6 +18,9 @@ const ROUNDS: usize = 20;
 
 /// The first runtime that counts profilers beside the main one.
 const FIRST_WITH_COUNT: u32 = 6;
+
+/// Exit code of `remora`, from docs/reference/exit-codes.md.
+const SLOT_TAKEN: i32 = 17;
 
 /// GC modes.
 const MODES: [&[(&str, &str)]; 3] = [
@@ -63,7 +67,9 @@ fn gch_02_roots_have_the_kinds_and_words_that_the_runtime_tells() {
             let shown = take(&target, &file);
             let graph = snapshot(&file).graph;
             let only = |kind, note: Option<&str>| BTreeSet::from([(kind, note.map(str::to_owned))]);
-            assert_eq!(held(&graph, "Kinds.Handled"), vec![only(RootKind::Handle, None); ROUNDS], "{mode:?}");
+            holds!(
+                GCH_02 clr rem, held(&graph, "Kinds.Handled") == vec![only(RootKind::Handle, None); ROUNDS], "{mode:?}"
+            );
             assert_eq!(held(&graph, "Kinds.Fixed[]"), vec![only(RootKind::Pinned, None); ROUNDS], "{mode:?}");
             // A weak handle is no root: these are held by a list.
             assert_eq!(held(&graph, "Kinds.Weakly"), vec![BTreeSet::new(); ROUNDS], "{mode:?}");
@@ -128,7 +134,7 @@ fn det_14_what_stays_after_roots_were_seen_is_one_inert_library_for_each_time() 
             let mapped = allowed.iter().filter(|left| left["kind"] == "mapping").count();
             assert_eq!(mapped, stays, "{shown:#}");
             let left = Facts::of(target.pid()).left_since(&before);
-            assert!(left.iter().all(|left| left.contains("-stays.so")), "{left:?}");
+            holds!(DET_14 clr rem, left.iter().all(|left| left.contains("-stays.so")), "{left:?}");
             assert_eq!(events(&Facts::of(target.pid())), events(&before), "what stays holds no descriptor");
             // An ordinary snapshot works as before, and names the earlier leftovers.
             let process = target.pid().to_string();
@@ -148,13 +154,17 @@ fn att_07_beside_another_main_profiler_roots_are_refused_with_what_remains_possi
         let file = directory.path().join("roots.remora-heap");
         let (process, before) = (target.pid().to_string(), Facts::of(target.pid()));
         let with_roots = ["heap", "-p", &process, "--roots", "--json", "-o", file.to_str().unwrap()];
-        remora(with_roots).failed_with(17, &["taken by", "leave --roots out", "beside the other profiler"]);
+        let refused = remora(with_roots);
+        let words = ["taken by", "leave --roots out", "beside the other profiler"];
+        holds!(ATT_07 rem, refused.has_failed_with(SLOT_TAKEN, &words), "{refused}");
         assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new(), "nothing was loaded");
         let without = ["heap", "-p", &process, "--json", "-o", file.to_str().unwrap()];
         if runtime.major() >= FIRST_WITH_COUNT {
-            assert_eq!(remora(without).succeeded().json()["complete"], true);
+            holds!(ATT_07 clr rem, remora(without).succeeded().json()["complete"] == true);
         } else {
-            remora(without).failed_with(17, &["taken by", "before .NET 6 there is room for one only"]);
+            let refused = remora(without);
+            let words = ["taken by", "before .NET 6 there is room for one only"];
+            holds!(ATT_07 rem, refused.has_failed_with(SLOT_TAKEN, &words), "{refused}");
         }
         other.collect().expect("the other one goes on");
     });

@@ -9,6 +9,7 @@ use heap::{Heap, Names, Reported, Walked, graph_of_stream, named, snapshot};
 use remora_e2e::probe::{Seat, Stage};
 use remora_e2e::{Runtime, on_every_runtime, on_runtimes, remora};
 use remora_heap_file::{HeapGraph, Snapshot};
+use remora_holds::holds;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -89,7 +90,9 @@ fn assert_same<C: PartialEq + std::fmt::Debug>(shown: &Heap<C>, walked: &Heap<C>
     let others: Vec<String> = others
         .map(|address| format!("{address:#x}: told {:x?}, walked {:x?}", shown.get(address), walked.get(address)))
         .collect();
-    assert!(others.is_empty(), "{} objects differ: {:#?}", others.len(), &others[..others.len().min(10)]);
+    holds!(
+        GCH_02 clr rem, others.is_empty(), "{} objects differ: {:#?}", others.len(), &others[..others.len().min(10)]
+    );
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn gch_02_what_is_inferred_to_be_held_is_held_by_a_root_of_the_same_collection()
         let inferred: BTreeSet<u64> = graph.roots().iter().map(|root| graph.address(root.object)).collect();
         // No cycle of this program is referenced only from outside of the heap, so no root of several candidates is inferred.
         let unexplained: Vec<&u64> = inferred.iter().filter(|object| !why.holds(**object)).collect();
-        assert!(unexplained.is_empty(), "{:x?} of {}", unexplained, inferred.len());
+        holds!(GCH_02 rem, unexplained.is_empty(), "{:x?} of {}", unexplained, inferred.len());
         // Every object is alive after a full GC: roots are inferred from that.
         let reached = reached(&shown.objects, why.all());
         let dead: Vec<&u64> = shown.objects.keys().filter(|object| !reached.contains(*object)).collect();
@@ -212,9 +215,9 @@ fn gch_02_what_is_inferred_to_be_held_is_held_by_a_root_of_the_same_collection()
             let roots = shown.roots.iter().filter(|root| objects.contains(&root.object));
             roots.map(|root| (root.kind, root.flags)).collect()
         };
-        assert_eq!(
-            (roots_of(&handled), roots_of(&pinned)),
-            (vec![(HANDLE, 0); ROUNDS], vec![(HANDLE, PINNING); ROUNDS])
+        holds!(
+            GCH_02 clr,
+            (roots_of(&handled), roots_of(&pinned)) == (vec![(HANDLE, 0); ROUNDS], vec![(HANDLE, PINNING); ROUNDS])
         );
         assert!(roots_of(&on_stack).contains(&(STACK, 0)), "{:?}", roots_of(&on_stack));
         // No reported root holds the target of a dependent handle: the runtime reports that separately, and the snapshot infers a root.

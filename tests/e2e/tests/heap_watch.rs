@@ -4,8 +4,12 @@
 
 use remora_e2e::probe::{NOTIFIED_CLASS, Stage};
 use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, on_every_runtime, on_runtimes, remora, until};
+use remora_holds::holds;
 use rustix::process::Signal;
 use serde_json::Value;
+
+/// Exit code of `remora`, from docs/reference/exit-codes.md.
+const SLOT_TAKEN: i32 = 17;
 
 /// Longer than any test, which ends it before.
 const LONG: &str = "1h";
@@ -57,7 +61,7 @@ fn row<'a>(shown: &'a Value, name: &str) -> &'a Value {
 #[track_caller]
 fn is_true(shown: &Value) {
     let mirror = &shown["mirror"];
-    assert_eq!(mirror["is_true"], true, "{mirror:#}");
+    holds!(GCH_03 clr rem, mirror["is_true"] == true, "{mirror:#}");
     for none in ["lost", "missing", "other", "contradictions", "unexplained_bytes"] {
         assert_eq!(mirror[none], 0, "{none}: {mirror:#}");
     }
@@ -96,7 +100,7 @@ fn gch_03_survivors_moves_and_deaths_of_known_objects_are_reported_exactly() {
             // The last snapshot's own GC follows those that the program counts.
             let of = |generation: usize| shown["collections"][format!("generation_{generation}")].as_u64().unwrap();
             let expected = [after[0] - before[0], after[1] - before[1], after[2] - before[2] + 1];
-            assert_eq!([of(0), of(1), of(2)], expected, "{variables:?}");
+            holds!(GCH_03 clr rem, [of(0), of(1), of(2)] == expected, "{variables:?}");
         }
     });
 }
@@ -116,7 +120,7 @@ fn gch_03_the_price_is_said_beforehand_and_reported_afterwards() {
             "one snapshot: ",
             "the heap mirror equals the last snapshot",
         ] {
-            assert!(said.contains(words), "{words} is not in {said}");
+            holds!(GCH_03 rem, said.contains(words), "{words} is not in {said}");
         }
     });
 }
@@ -137,6 +141,7 @@ fn gch_04_what_was_born_is_unknown_until_the_next_collection_and_then_added_with
             is_true(&shown);
             counts(&shown, "Generations.Point", [0, 0, 10_000, 0, 0, 0, 10_000, 0, 0]);
             counts(&shown, "Generations.Node", [0, 77, 77, 77, 77, 0, 0, 0, 0]);
+            holds!(GCH_04 clr rem, row(&shown, "Generations.Node")["born"] == 77);
             let blobs = row(&shown, "System.Byte[]");
             // Large objects are not counted at allocation, but found at the next full GC.
             let born = blobs["born"].as_u64().unwrap();
@@ -181,12 +186,9 @@ fn gch_03_what_found_no_room_is_reported_and_the_mirror_begins_anew() {
         let ended = ended(command).failed_with(42, &["heap tracking lost events", "found no room once"]);
         let shown = ended.json();
         assert_eq!((&shown["mirror"]["lost"], &shown["receipt"]["clean"]), (&1.into(), &true.into()), "{shown:#}");
-        assert_eq!(
-            row(&shown, "Generations.Pair<string>")["objects"],
-            15,
-            "{:#}\n{:#}",
-            shown["mirror"],
-            shown["notes"]
+        holds!(
+            GCH_03 rem, row(&shown, "Generations.Pair<string>")["objects"] == 15,
+            "{:#}\n{:#}", shown["mirror"], shown["notes"]
         );
     });
 }
@@ -204,6 +206,7 @@ fn gch_04_what_stays_young_is_born_and_counted_once() {
             );
             let shown = ended(command).succeeded().json();
             is_true(&shown);
+            holds!(GCH_04 clr rem, row(&shown, "Generations.Point")["born"] == 500);
             counts(&shown, "Generations.Point", [0, 500, 500, 500, 500, 0, 0, 0, 0]);
             counts(&shown, "Generations.Node", [0, 0, 1000, 0, 0, 0, 1000, 0, 0]);
         }
@@ -219,7 +222,7 @@ fn det_16_if_the_command_is_killed_the_library_leaves_and_the_program_goes_on() 
         command.signal(Signal::KILL);
         until("the library is unmapped", || !Facts::of(target.pid()).library_is_mapped());
         does(&mut target, &["waste node 100000", "collect 0", "drop node 500", "collect 2"]);
-        assert!(target.is_alive());
+        holds!(DET_16 clr rem, target.is_alive() && !Facts::of(target.pid()).library_is_mapped());
     });
 }
 
@@ -246,7 +249,7 @@ fn gch_03_the_first_and_the_last_snapshot_are_kept_where_that_is_asked_for() {
             assert!(report["notes"].to_string().contains("does not ask about static fields"), "{report:#}");
             row(&report, "Generations.Node")["count"].as_u64().unwrap()
         };
-        assert_eq!((nodes(&before), nodes(&after)), (1000, 1134));
+        holds!(GCH_03 rem, (nodes(&before), nodes(&after)) == (1000, 1134));
         let diff = remora(["heap", "diff", &before, &after, "--json"]).succeeded().json();
         assert_eq!(row(&diff, "Generations.Node")["after"]["count"], 1134);
         let text = remora(["heap", "report", &after]).succeeded().text();
@@ -281,12 +284,14 @@ fn det_18_a_notified_profiler_that_comes_during_a_watch_hears_and_leaves_after_i
 }
 
 #[test]
-fn gch_03_beside_a_main_profiler_it_is_refused_with_what_remains_possible() {
+fn att_07_beside_a_main_profiler_it_is_refused_with_what_remains_possible() {
     on_runtimes(&Runtime::from_major(6), |runtime| {
         let stage = Stage::start_program(runtime, "generations", &[], &[]);
         let main = stage.attached(0, 0);
         let process = stage.pid().to_string();
-        remora(["heap", "-p", &process, "--watch", LONG]).failed_with(17, &["two snapshots beside the other profiler"]);
+        let refused = remora(["heap", "-p", &process, "--watch", LONG]);
+        let words = ["two snapshots beside the other profiler"];
+        holds!(ATT_07 rem, refused.has_failed_with(SLOT_TAKEN, &words), "{refused}");
         stage.leave(main);
     });
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::{Facts, Finished, Remora, Runtime, Start, Target, on_every_runtime, remora, until};
+use remora_holds::holds;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -53,11 +54,10 @@ fn cat_05_gch_03_types_of_a_module_that_has_gone_and_of_one_that_came_in_its_pla
                 .map(|field| rows.iter().map(|row| row[field].as_u64().unwrap()).sum::<u64>())
         };
         for (name, expected) in [("Plugin.Item", 100), ("Plugin.Pair<Plugin.Item>", 100), ("[unnamed type]", 0)] {
-            assert_eq!(of(name), [expected; 3], "{name}: {shown:#}");
+            holds!(CAT_05 rem, of(name) == [expected; 3], "{name}: {shown:#}");
         }
-        assert_eq!(
-            (&shown["mirror"]["is_true"], &shown["receipt"]["clean"]),
-            (&true.into(), &true.into()),
+        holds!(
+            GCH_03 clr rem, (&shown["mirror"]["is_true"], &shown["receipt"]["clean"]) == (&true.into(), &true.into()),
             "{shown:#}"
         );
     });
@@ -86,7 +86,7 @@ fn gch_03_after_two_collections_with_one_start_the_mirror_is_reported_stale_and_
         let mirror = &shown["mirror"];
         assert!(mirror["lost"].as_u64() > Some(0), "{mirror:#}");
         for none in ["contradictions", "unexplained_bytes"] {
-            assert_eq!(mirror[none], 0, "{none}: {mirror:#}");
+            holds!(GCH_03 clr rem, mirror[none] == 0, "{none}: {mirror:#}");
         }
         assert_eq!(shown["receipt"]["clean"], true, "{shown:#}");
         // The last snapshot is still complete.
@@ -110,7 +110,7 @@ fn gch_02_a_snapshot_of_a_program_that_collects_twice_under_one_beginning_is_who
             assert_eq!((&shown["complete"], &shown["receipt"]["clean"]), (&true.into(), &true.into()), "{shown:#}");
             let count = |name: &str| rows(&shown, name)[0]["count"].as_u64().unwrap();
             let counts = [count("Generations.Node"), count("Generations.Pair<string>")];
-            assert_eq!(counts, [21_000 + 1000 * round, 1500], "{shown:#}");
+            holds!(GCH_02 clr rem, counts == [21_000 + 1000 * round, 1500], "{shown:#}");
         }
     });
 }

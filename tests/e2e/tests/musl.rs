@@ -8,6 +8,7 @@
 mod support;
 
 use remora_e2e::{Facts, Remora, Start, Target, remora, until};
+use remora_holds::holds;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -144,7 +145,7 @@ fn any_number_of_attaches_leave_one_library_of_a_kind(mut on_musl: OnMusl) {
     assert_eq!(heap(), (libraries, files));
     let left = Facts::of(on_musl.target.pid()).left_since(&before);
     let is_library = |left: &String| left.starts_with("mapping ") && left.ends_with("-musl.so");
-    assert!(left.len() == 2 && left.iter().all(is_library), "{left:?}");
+    holds!(DET_14 rem, left.len() == 2 && left.iter().all(is_library), "{left:?}");
 
     let shown = on_musl.asked(&["detach"]);
     assert_eq!((&shown["clean"], shown["stays"].as_array().unwrap().len()), (&true.into(), 2), "{shown:#}");
@@ -166,7 +167,7 @@ fn det_16_on_musl_what_a_killed_recording_left_is_used_again() {
     killed.signal(rustix::process::Signal::KILL);
     killed.finish();
     leaves_libraries_only(1, &on_musl.is_recorded("cpu"));
-    assert_eq!(on_musl.libraries(), libraries);
+    holds!(DET_16 rem, on_musl.libraries() == libraries);
     assert!(Path::new(&on_musl.temporary).join(&on_musl.files()[0]).is_file());
     on_musl.goes_on();
 }

@@ -8,6 +8,7 @@ mod recorded;
 use recorded::{recorded_while_it_uses, target_is_well};
 use remora_e2e::read_back::{ReadBack, array, number, report};
 use remora_e2e::{Recorded, Recording, Runtime, Start, Target, on_every_runtime, on_runtimes, until_used};
+use remora_holds::holds;
 use std::time::Duration;
 
 #[test]
@@ -99,6 +100,7 @@ fn cat_08_cat_09_methods_made_and_thrown_away_are_named_and_the_target_lives() {
         assert!(emitted + compiled > all * 7 / 10, "{emitted} and {compiled} of {all}");
         nearly_all_have_names(&recorded);
         target_is_well(&mut target);
+        holds!(CAT_09 clr rem, target.is_alive(), "{}", target.errors());
     });
 }
 
@@ -125,6 +127,7 @@ fn cat_08_cat_09_methods_of_contexts_that_are_unloaded_are_named_and_the_target_
             target.ask_number("unloaded") > after + 1
         });
         target_is_well(&mut target);
+        holds!(CAT_09 clr rem, target.is_alive(), "{}", target.errors());
     });
 }
 
@@ -164,7 +167,7 @@ fn cat_08_methods_compiled_ahead_and_at_each_tier_are_named() {
 fn nearly_all_have_names(recorded: &Recorded) {
     let shown = recorded.finished.json();
     let (all, named) = (number(&shown["managed_frames"]), number(&shown["managed_frames_named"]));
-    assert!(all > 0 && named * 1000 >= all * 995, "{named} of {all} managed frames are named");
+    holds!(CAT_08 clr rem, all > 0 && named * 1000 >= all * 995, "{named} of {all} managed frames are named");
     for method in array(&report(&recorded.output())["parts"][0]["methods"]) {
         let name = method["name"].as_str().unwrap_or_default();
         let plausible = !name.is_empty() && !name.chars().any(|letter| letter.is_control() || letter == '\u{fffd}');

@@ -5,6 +5,7 @@
 mod support;
 
 use remora_e2e::{Remora, Runtime, Start, Target, native, on_every_runtime, remora};
+use remora_holds::holds;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
@@ -22,7 +23,7 @@ fn att_06_att_18_a_private_mount_namespace() {
         let mut target = Watched::behind(script, runtime, |start| start);
         let private = format!("/proc/{}/root/tmp", target.pid);
         let before = names(Path::new(&private));
-        target.is_recorded(&[]);
+        holds!(ATT_06 clr rem, target.is_recorded(&[]) > 0);
         assert_eq!(names(Path::new(&private)), before);
         assert!(row(&target)["container"].as_str().is_some_and(|text| text.contains("mnt")), "{}", row(&target));
         target.goes_on();
@@ -39,7 +40,7 @@ const ALL_READ_ONLY: &str = "mount -o remount,bind,ro / && mount -t tmpfs -o noe
 fn att_06_det_14_a_library_from_memory_is_seen_in_the_process() {
     on_every_runtime(|runtime| {
         let mut target = Watched::behind(ALL_READ_ONLY, runtime, |start| start);
-        target.is_recorded(&[]);
+        holds!(ATT_06 clr rem, target.is_recorded(&[]) > 0);
         let folder = open_folder();
         let (process, file) = (target.pid.to_string(), folder.path().join("roots.remora-heap").display().to_string());
         let shown = remora(["heap", "-p", &process, "--roots", "--json", "-o", &file]).succeeded().json();
@@ -52,7 +53,7 @@ fn att_06_det_14_a_library_from_memory_is_seen_in_the_process() {
         assert_eq!(mapped.len(), usize::from(runtime.major() >= 6), "{shown:#}");
         assert!(mapped.iter().all(|what| what.starts_with("/memfd:libremora_agent-")), "{mapped:?}");
         let stays = remora(["detach", "-p", &process, "--json"]).succeeded().json()["stays"].clone();
-        assert_eq!(stays.as_array().map(Vec::len), Some(mapped.len()), "{stays:#}");
+        holds!(DET_14 rem, stays.as_array().map(Vec::len) == Some(mapped.len()), "{stays:#}");
         target.goes_on();
     });
 }
@@ -65,7 +66,7 @@ fn att_06_att_18_a_pid_namespace() {
         assert_ne!(target.pid, target.target.pid(), "it is the child of what was put before it");
         let row = row(&target);
         assert_eq!(row["namespaced_process_id"], 1, "{row}");
-        target.is_recorded(&[]);
+        holds!(ATT_06 clr rem, target.is_recorded(&[]) > 0);
         target.is_recorded(&["--event", "wall"]);
         target.goes_on();
     });
@@ -111,7 +112,7 @@ fn att_06_att_18_a_chroot() {
             Watched::behind(CHROOT, runtime, |start| start.env("NEW_ROOT", root.path()).env("BOUND", bound));
         let before = names(&root.path().join("tmp"));
         assert!(!before.is_empty(), "the runtime's own sockets are there");
-        target.is_recorded(&[]);
+        holds!(ATT_06 clr rem, target.is_recorded(&[]) > 0);
         assert_eq!(names(&root.path().join("tmp")), before);
         assert!(row(&target)["container"].as_str().is_some_and(|text| text.contains("root")), "{}", row(&target));
         target.goes_on();
@@ -125,7 +126,7 @@ fn att_02_att_18_temporary_files_elsewhere() {
         let mut target = Watched::busy(runtime, |start| start.env("TMPDIR", elsewhere.path()));
         let before = names(elsewhere.path());
         assert!(before.iter().any(|name| name.to_string_lossy().starts_with("dotnet-diagnostic-")), "{before:?}");
-        target.is_recorded(&[]);
+        holds!(ATT_02 clr rem, target.is_recorded(&[]) > 0);
         assert_eq!(names(elsewhere.path()), before);
         target.goes_on();
     });
@@ -155,7 +156,7 @@ fn att_05_att_06_another_users_process() {
         let mut target = Watched::behind(&script, runtime, |start| start);
         let row = row(&target);
         assert_eq!((&row["user_id"], &row["user"]), (&65534.into(), &"nobody".into()));
-        target.is_recorded(&[]);
+        holds!([ATT_05 ATT_06] clr rem, target.is_recorded(&[]) > 0);
         target.goes_on();
     });
 }
@@ -172,7 +173,7 @@ fn att_05_a_user_records_a_process_of_its_own() {
     command.args(AS_NOBODY.split(' ').skip(1)).arg(copy).args(["record", "-p", &target.pid.to_string()]);
     command.arg("-o").arg(folder.path().join("own.remora")).current_dir(folder.path());
     ended_when_busy(command, target.pid).succeeded();
-    assert!(support::samples_in(&folder.path().join("own.remora")) > 0);
+    holds!(ATT_05 rem, support::samples_in(&folder.path().join("own.remora")) > 0);
     target.is_untouched();
     target.goes_on();
 }
@@ -184,7 +185,7 @@ fn att_03_a_runtime_inside_another_program() {
         let resolver = runtime.root().join("host/fxr").join(runtime.version_text()).join("libhostfxr.so");
         command.arg(resolver).arg(runtime.root()).arg(Target::assembly("busy")).arg("1");
         let mut target = Watched::start(Start::of(command, "busy inside another program"), |start| start);
-        assert_eq!(row(&target)["runtime_version"], runtime.version_text());
+        holds!(ATT_03 clr rem, row(&target)["runtime_version"] == runtime.version_text());
         target.is_recorded(&[]);
         target.goes_on();
     });
@@ -211,7 +212,9 @@ fn att_03_a_program_with_a_runtime_of_its_own() {
         let row = row(&target);
         let version = row["runtime_version"].as_str().unwrap_or_default();
         // The file's content lacks the servicing release on 3.1.
-        assert!(version == runtime.version_text() || (runtime.major() == 3 && version == "3.1"), "{row}");
+        holds!(
+            ATT_03 clr rem, version == runtime.version_text() || (runtime.major() == 3 && version == "3.1"), "{row}"
+        );
         assert_eq!(row["runtimes"][0]["file"], own.join("libcoreclr.so").to_string_lossy().as_ref());
         target.is_recorded(&[]);
         target.goes_on();
@@ -229,7 +232,7 @@ fn att_03_several_runtimes_are_distinguished() {
         .collect();
     for (runtime, target) in &targets {
         let row = row(target);
-        assert_eq!(row["runtime_version"], runtime.version_text());
+        holds!(ATT_03 rem, row["runtime_version"] == runtime.version_text());
         assert_eq!(row["runtimes"].as_array().map(Vec::len), Some(1), "{row}");
         assert_eq!(row["runtimes"][0]["kind"], "coreclr");
         let file = runtime.core_folder().join("libcoreclr.so").canonicalize().unwrap();

@@ -10,7 +10,9 @@ use remora_e2e::{
     Debugger, Facts, Recording, Remora, Runtime, Target, cpu_time, on_every_runtime, readable, remora, until,
     until_used,
 };
+use remora_holds::holds;
 use rustix::process::Signal;
+use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 /// Exit codes of `remora`, from docs/reference/exit-codes.md.
@@ -77,7 +79,7 @@ fn det_16_detach_right_after_remora_was_killed_waits_until_nothing_is_left() {
         let pid = target.pid().to_string();
         let detached = remora(["detach", "--pid", &pid]).succeeded();
         assert!(detached.text().contains("nothing of Remora is in process"), "{detached}");
-        assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+        holds!(DET_16 clr rem, Facts::of(target.pid()).left_since(&before) == Vec::<String>::new());
         drop(folder);
         goes_on(&mut target);
     });
@@ -121,18 +123,18 @@ fn det_16_remora_killed_at_the_instant_of_its_wish_to_detach() {
 
 #[test]
 fn det_17_a_target_that_is_killed_leaves_a_whole_recording() {
-    ends_by("kill", &["the target ended during the recording"]);
+    ends_by("kill", 9, &["the target ended during the recording"]);
 }
 
 #[test]
 fn det_17_a_target_that_exits_leaves_a_whole_recording() {
-    ends_by("exit", &["the target ended during the recording"]);
+    ends_by("exit", 7, &["the target ended during the recording"]);
 }
 
 #[test]
 fn det_17_a_target_that_crashes_leaves_a_whole_recording() {
-    for order in ["segfault", "abort", "failfast", "throw"] {
-        ends_by(order, &["the target ended during the recording"]);
+    for (order, signal) in [("segfault", 11), ("abort", 6), ("failfast", 6), ("throw", 6)] {
+        ends_by(order, signal, &["the target ended during the recording"]);
     }
 }
 
@@ -157,7 +159,8 @@ fn regression_the_time_of_a_target_that_ended_by_itself_was_too_small_on_a_busy_
 
 #[test]
 fn det_17_a_target_that_becomes_another_program_leaves_a_whole_recording() {
-    ends_by("exec", &["replaced itself by another program"]);
+    // The other program is `cat`, which ends with its standard input.
+    ends_by("exec", 0, &["replaced itself by another program"]);
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn det_17_a_target_that_becomes_another_program_during_a_watch_has_no_profiler_c
         target.tell("exec");
         let finished = command.finish();
         assert_eq!(finished.code(), TARGET_ENDED, "{finished}");
-        assert_eq!(finished.json()["receipt"]["clean"], true, "{finished}");
+        holds!(DET_17 rem, finished.json()["receipt"]["clean"] == true, "{finished}");
     });
 }
 
@@ -181,7 +184,7 @@ fn det_17_the_other_program_is_not_harmed_by_what_was_recorded_before() {
             let recording = Recording::begun(&target, &["--event", event, "--frequency", "999"]);
             target.tell("exec");
             recording.finish().ended_with(TARGET_ENDED);
-            assert_eq!(target.ask("are you there?"), "are you there?", "cat repeats what it reads");
+            holds!(DET_17 rem, target.ask("are you there?") == "are you there?", "cat repeats what it reads");
             assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
             assert!(target.wait().success());
         }
@@ -201,7 +204,7 @@ fn det_17_a_target_killed_while_it_is_attached_to() {
             // Whether the target was found missing before or after the attach is chance; each has a code.
             assert!(!status.success());
             let code = recorded.finished.code();
-            assert!([NO_PROCESS, TARGET_ENDED].contains(&code), "{}", recorded.finished);
+            holds!(DET_17 rem, [NO_PROCESS, TARGET_ENDED].contains(&code), "{}", recorded.finished);
         }
     });
 }
@@ -223,7 +226,7 @@ fn det_17_a_target_killed_while_the_agent_leaves() {
             let recorded = recording.finish();
             // The agent detached, or the target ended first: nothing of ours can be in an ended process.
             let code = recorded.finished.code();
-            assert!([0, TARGET_ENDED].contains(&code), "{}\n{}", recorded.finished, recorded.left());
+            holds!(DET_17 rem, [0, TARGET_ENDED].contains(&code), "{}\n{}", recorded.finished, recorded.left());
             assert!(recorded.readable() > 0);
         }
     });
@@ -239,7 +242,7 @@ fn att_16_a_stopped_target_is_refused_before_it_is_asked_and_fine_afterwards() {
         for engine in ["agent", "auto", "eventpipe"] {
             let refused = Recording::start(&target, &["--duration", "1s", "--engine", engine]).finish();
             refused.ended_with(NO_ANSWER);
-            assert!(refused.finished.stderr.contains("stopped"), "{}", refused.finished);
+            holds!(ATT_16 rem, refused.finished.stderr.contains("stopped"), "{}", refused.finished);
         }
         let pid = target.pid().to_string();
         remora(["check", "-p", &pid]).failed_with(NO_ANSWER, &[]);
@@ -247,7 +250,7 @@ fn att_16_a_stopped_target_is_refused_before_it_is_asked_and_fine_afterwards() {
         // No request was sent, so nothing happens now.
         goes_on(&mut target);
         assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
-        records_again(&target);
+        holds!(ATT_16 clr rem, records_again(&target) > 0);
     });
 }
 
@@ -284,17 +287,16 @@ fn att_16_a_target_halted_by_a_debugger_is_refused_and_one_that_runs_under_it_is
         let mut debugger = Debugger::halt(target.pid());
         let refused = Recording::start(&target, &["--duration", "1s"]).finish();
         refused.ended_with(NO_ANSWER);
-        assert!(
-            refused.finished.stderr.contains("trac") || refused.finished.stderr.contains("debugger"),
-            "{}",
-            refused.finished
+        holds!(
+            ATT_16 rem, refused.finished.stderr.contains("trac") || refused.finished.stderr.contains("debugger"),
+            "{}", refused.finished
         );
         debugger.let_run();
         goes_on(&mut target);
-        records_again(&target);
+        holds!(ATT_16 clr rem, records_again(&target) > 0, "it runs under the debugger");
         debugger.leave();
         goes_on(&mut target);
-        records_again(&target);
+        holds!(ATT_16 clr rem, records_again(&target) > 0, "the debugger has left");
     });
 }
 
@@ -309,7 +311,7 @@ fn att_16_a_debugger_comes_and_goes_during_a_recording() {
             goes_on(&mut target);
             debugger.leave();
             goes_on(&mut target);
-            recording.stop().is_clean();
+            holds!(ATT_16 clr rem, recording.stop().is_clean().samples() > 0);
             records_again(&target);
         }
     });
@@ -328,7 +330,7 @@ fn att_16_a_recording_outlives_a_stop_of_its_target() {
             until_used(target.pid(), SOME);
             let recorded = recording.stop();
             recorded.is_clean();
-            assert!(recorded.readable() > 0);
+            holds!(ATT_16 clr rem, recorded.readable() > 0);
         }
     });
 }
@@ -356,7 +358,7 @@ fn att_16_a_detach_waits_for_a_stopped_target() {
             assert!(Facts::of(target.pid()).library_is_mapped());
             target.signal(Signal::CONT);
             recording.finish().is_clean();
-            assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
+            holds!(ATT_16 clr rem, Facts::of(target.pid()).remora() == Vec::<String>::new());
             goes_on(&mut target);
         }
     });
@@ -370,8 +372,10 @@ fn killed_when(reached: impl Fn(&mut Recording, &Target)) {
         for event in ["cpu", "wall", "cpu"] {
             let mut recording = Recording::start(&target, &["--event", event]);
             reached(&mut recording, &target);
+            let recorder = recording.remora().pid();
             drop(recording.kill());
             leaves_by_itself(runtime, &mut target, &before);
+            holds!(ATT_01 clr rem, target.is_alive() && recorder != target.pid(), "the trigger was another process");
         }
         records_again(&target);
     });
@@ -383,19 +387,22 @@ fn leaves_by_itself(runtime: &Runtime, target: &mut Target, before: &Facts) {
     let killed = Instant::now();
     until("nothing of ours is in the target", || Facts::of(target.pid()).remora().is_empty());
     println!("{}: gone {} ms after remora was killed", runtime.name(), killed.elapsed().as_millis());
-    assert_eq!(Facts::left_in(target.pid(), before), Vec::<String>::new());
+    holds!(DET_16 clr rem, Facts::left_in(target.pid(), before) == Vec::<String>::new());
     goes_on(target);
     let pid = target.pid().to_string();
     let swept = remora(["detach", "-p", &pid]);
     assert_eq!(swept.code(), 0, "{swept}");
 }
 
-fn records_again(target: &Target) {
-    Recording::of(target, &[]).is_clean();
+/// Panics unless it can be recorded without leftovers. Returns the number of samples.
+#[track_caller]
+fn records_again(target: &Target) -> u64 {
+    Recording::of(target, &[]).is_clean().samples()
 }
 
-/// The target ends in this way during a recording: the recording is complete, and a message gives the reason.
-fn ends_by(order: &str, words: &[&str]) {
+/// The target ends in this way during a recording: the recording is complete, and a message gives the reason. Its exit code or signal is
+/// the one that it would have without a recording.
+fn ends_by(order: &str, status: i32, words: &[&str]) {
     on_every_runtime(|runtime| {
         for event in ["cpu", "wall"] {
             let mut target = Target::start(runtime, "crash", &[]);
@@ -408,9 +415,10 @@ fn ends_by(order: &str, words: &[&str]) {
                 assert!(recorded.finished.stderr.contains(word), "{order}: {}", recorded.finished);
             }
             assert_eq!(recorded.finished.json()["ended"], "target-ended", "{order}");
-            assert_eq!(recorded.receipt["clean"], true, "{order}: {:#}", recorded.receipt);
+            holds!(DET_17 clr rem, recorded.receipt["clean"] == true, "{order}: {:#}", recorded.receipt);
             assert!(recorded.readable() > 0, "{order}");
-            target.wait();
+            let ended = target.wait();
+            holds!(DET_17 clr rem, ended.code().or(ended.signal()) == Some(status), "{order}: {ended}");
         }
     });
 }

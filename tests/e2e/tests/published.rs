@@ -7,6 +7,7 @@
 use memchr::memmem;
 use remora_e2e::read_back::{ReadBack, array, number};
 use remora_e2e::{Facts, Recorded, Recording, Remora, Start, Target, cpu_time, remora};
+use remora_holds::holds;
 use serde_json::{Value, json};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -62,8 +63,8 @@ fn att_17_the_runtime_of_a_published_program_loads_the_agent_at_its_start() {
         let recorded = Recorded::of(remora, folder);
         recorded.is_clean();
         let read = ReadBack::of(&recorded);
-        assert!(
-            read.weight_where(|names| names.iter().any(|name| name.contains("Program.Main"))) > 0,
+        holds!(
+            ATT_17 rem, read.weight_where(|names| names.iter().any(|name| name.contains("Program.Main"))) > 0,
             "its start is there"
         );
     }
@@ -88,7 +89,7 @@ fn is_recorded(program: &Path, runtime: &str) -> tempfile::TempDir {
     let (id, pid) = (u64::from(server.target.pid()), server.target.pid().to_string());
     let listed = remora(["ps", "--json"]).succeeded().json();
     let row = array(&listed).iter().find(|row| number(&row["process_id"]) == id);
-    assert!(row.is_some_and(|row| row["runtime_version"] == runtime), "{listed:#}");
+    holds!(ATT_03 rem, row.is_some_and(|row| row["runtime_version"] == runtime), "{listed:#}");
     remora(["check", "-p", &pid]).succeeded();
 
     let before = Facts::of(server.target.pid());
@@ -110,7 +111,7 @@ fn is_recorded(program: &Path, runtime: &str) -> tempfile::TempDir {
     assert!(read.frames.iter().any(|frame| frame.name.starts_with("System.Text.Json.")), "it reads and writes JSON");
 
     server.ask("ping", json!({}));
-    assert_eq!(Facts::of(server.target.pid()).remora(), Vec::<String>::new());
+    holds!(DET_14 rem, Facts::of(server.target.pid()).remora() == Vec::<String>::new());
     assert_eq!(Facts::of(server.target.pid()).dispositions, before.dispositions);
     assert!(server.target.wait().success());
     server.folder

@@ -6,6 +6,7 @@ use remora_e2e::{
     Facts, ForeignProfiler, Kind, Recording, Runtime, Start, Target, cpu_time, native, on_every_runtime, on_runtimes,
     until, until_used,
 };
+use remora_holds::holds;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
@@ -43,8 +44,8 @@ fn det_14_an_application_with_signals_of_its_own_finds_them_unchanged() {
                 assert_eq!(target.ask("check"), ours, "while it is recorded, {way:?}");
                 recording.stop().is_clean();
                 both_are_delivered(&mut target);
-                assert_eq!(target.ask("check"), "unchanged", "{way:?}");
-                assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+                holds!(DET_14 rem, target.ask("check") == "unchanged", "{way:?}");
+                holds!(DET_14 clr rem, Facts::of(target.pid()).left_since(&before) == Vec::<String>::new());
             }
             assert!(target.quit().success());
         });
@@ -64,7 +65,7 @@ fn det_14_when_every_signal_is_taken_the_recording_is_refused_and_the_target_unt
             gone(&target);
             assert_eq!(target.ask("check"), "unchanged");
             both_are_delivered(&mut target);
-            assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
+            holds!(DET_14 clr rem, Facts::of(target.pid()).left_since(&before) == Vec::<String>::new());
         }
         Recording::of(&target, &["--engine", "auto"]).ended_with(0);
         assert!(target.quit().success());
@@ -109,7 +110,7 @@ fn det_04_threads_that_block_every_signal_are_left_in_peace_and_counted() {
             recorded.is_clean();
             let notes = recorded.finished.json()["recording"]["notes"].to_string();
             assert!(notes.contains("2 threads could not be followed"), "{notes}");
-            assert_eq!(target.ask_number("met"), 0, "the thread that waits for any signal met one of ours");
+            holds!(DET_04 rem, target.ask_number("met") == 0, "the thread that waits for any signal met one of ours");
             assert_eq!(Facts::of(target.pid()).left_since(&before), Vec::<String>::new());
         }
     });
@@ -125,7 +126,7 @@ fn det_04_threads_that_begin_to_block_every_signal_during_a_recording_hold_up_no
             assert_eq!(target.ask("block waits"), "0");
             works(&mut target, "turns");
             recording.stop().is_clean();
-            assert_eq!(target.ask_number("met"), 0, "the thread that waits for any signal met one of ours");
+            holds!(DET_04 rem, target.ask_number("met") == 0, "the thread that waits for any signal met one of ours");
             Recording::of(&target, way).is_clean();
             goes_on(&mut target);
         }
@@ -176,7 +177,7 @@ fn det_14_children_of_the_target_inherit_nothing() {
                 assert_eq!(inherited(&mut target), before, "while a recording runs, {way:?}");
             }
             recording.stop().is_clean();
-            assert_eq!(inherited(&mut target), before, "afterwards, {way:?}");
+            holds!(DET_14 rem, inherited(&mut target) == before, "afterwards, {way:?}");
             // Forks children during several recordings: at any instant there is nothing to inherit.
             for _ in 0..3 {
                 let mut recording = Recording::start(&target, way);
@@ -210,7 +211,7 @@ fn det_14_sleeping_polling_and_reading_go_on_as_they_should() {
             }
             assert_eq!(target.ask("sleep 50"), "0", "sleeps of managed threads were too short, {way:?}");
             recording.stop().is_clean();
-            assert_eq!(target.ask_number("wrong"), 0, "{way:?}");
+            holds!(DET_14 rem, target.ask_number("wrong") == 0, "{way:?}");
         }
         println!("{}: {} naps were ended early and begun again", runtime.name(), target.ask_number("cut"));
     });

@@ -4,6 +4,7 @@
 
 use remora_e2e::read_back::ReadBack;
 use remora_e2e::{Expected, Facts, Kind, Recorded, Remora, Runtime, Target, on_every_runtime, on_runtimes, until};
+use remora_holds::holds;
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Command;
 
@@ -46,8 +47,9 @@ fn att_17_det_03_a_recording_from_the_start_has_the_first_managed_code_and_detac
         end(&mut remora);
         let recorded = Recorded::of(remora, folder);
         recorded.is_clean();
+        holds!(DET_03 clr rem, recorded.receipt["clean"] == true, "{:#}", recorded.receipt);
         let shown = ReadBack::of(&recorded).weight_where(|names| names.contains(&"FirstMoments.First(int)")) as f64;
-        assert!((shown / used - 1.0).abs() < TOLERANCE, "{shown} of {used}: {}", recorded.finished);
+        holds!(ATT_17 clr rem, (shown / used - 1.0).abs() < TOLERANCE, "{shown} of {used}: {}", recorded.finished);
     });
 }
 
@@ -119,7 +121,7 @@ fn att_17_the_runtime_loads_the_agent_beside_another_profiler_whose_variables_st
         remora.wait_until_it_says(" runs on");
         assert_eq!(other.collect(), Ok(()), "it goes on");
         remora.type_in("quit\n");
-        Recorded::of(remora, folder).is_clean();
+        holds!(ATT_17 clr rem, Recorded::of(remora, folder).is_clean().samples() > 0);
     });
 }
 

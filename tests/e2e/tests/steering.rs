@@ -7,6 +7,7 @@ use remora_e2e::{
     Facts, Recording, Remora, Runtime, Start, Target, cpu_time, on_every_runtime, on_runtimes, remora, spooled, until,
     until_used,
 };
+use remora_holds::holds;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -41,9 +42,9 @@ fn ctl_01_det_01_each_way_to_end_it_detaches_and_completes_the_recording() {
             end(recording.remora());
             let recorded = recording.finish();
             recorded.is_clean();
-            assert_eq!(recorded.finished.json()["ended"], "asked", "{way}");
+            holds!(CTL_01 clr rem, recorded.finished.json()["ended"] == "asked", "{way}");
             assert_eq!(recorded.readable(), recorded.samples(), "{way}");
-            assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new(), "{way}");
+            holds!(DET_01 clr rem, Facts::of(target.pid()).remora() == Vec::<String>::new(), "{way}");
             goes_on(&mut target);
         }
     });
@@ -100,7 +101,7 @@ fn ctl_01_on_a_terminal_enter_and_ctrl_c_end_it_and_the_progress_is_shown() {
         terminal.type_in(key);
         let finished = terminal.finish();
         let text = finished.text();
-        assert_eq!(finished.code(), 0, "{how}: {finished}");
+        holds!(CTL_01 rem, finished.code() == 0, "{how}: {finished}");
         for word in ["samples", "/s", "lost", "target uses", "% CPU", "Receipt: clean"] {
             assert!(text.contains(word), "{how}: `{word}` is not shown: {text}");
         }
@@ -124,6 +125,7 @@ fn det_16_a_second_signal_leaves_at_once_says_so_and_the_agent_leaves_by_itself(
     let reported = recorded.finished.to_string();
     assert!(reported.contains("remora: interrupted a second time: the agent detaches by itself"), "{reported}");
     until("the agent has left", || Facts::of(target.pid()).remora().is_empty());
+    holds!(DET_16 rem, target.is_alive() && Facts::of(target.pid()).remora().is_empty());
     goes_on(&mut target);
 }
 
@@ -157,7 +159,7 @@ fn ctl_01_a_number_and_enter_change_the_sampling_rate_while_it_records() {
         };
         let early: Vec<f64> = weights.iter().take_while(is_early).skip(8).copied().collect();
         let (slow, fast) = (median(&early), median(&weights[weights.len() - 20..]));
-        assert!(slow > fast * 4.0, "a sample stood for {slow} ms, then for {fast} ms");
+        holds!(CTL_01 clr rem, slow > fast * 4.0, "a sample stood for {slow} ms, then for {fast} ms");
         // At any rate, weights are CPU time.
         let (all, used) = (weights.iter().sum::<f64>() / 1e3, cpu_time(target.pid()).as_secs_f64());
         assert!(all < used * 1.05 && all > 2.5, "{all} s of {used} s");
@@ -189,7 +191,7 @@ fn ctl_01_h_and_enter_show_the_heap_while_it_records_and_both_receipts_are_clean
         recording.finish().is_clean();
         let snapshots = std::fs::read_dir(folder.path()).unwrap().flatten();
         let snapshots = snapshots.filter(|file| file.path().extension().is_some_and(|end| end == "remora-heap"));
-        assert_eq!(snapshots.count(), usize::from(!has_one_place));
+        holds!(CTL_01 rem, snapshots.count() == usize::from(!has_one_place));
         assert_eq!(Facts::of(target.pid()).remora(), Vec::<String>::new());
         goes_on(&mut target);
     });

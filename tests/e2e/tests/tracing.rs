@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::{Expected, Finished, Kind, Remora, Runtime, Target, on_every_runtime, on_runtimes, until};
+use remora_holds::holds;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -80,7 +81,10 @@ fn elt_01_calls_and_exceptions_are_counted_exactly_and_no_hook_changes_a_value()
         assert!(own.len() > 50, "{finished}");
         for (name, numbers) in &own {
             let expected = (numbers[0], numbers[1]);
-            assert_eq!(found.get(name), Some(&expected), "{name} on {}: calls, and those that threw", runtime.name());
+            holds!(
+                ELT_01 clr rem, found.get(name) == Some(&expected),
+                "{name} on {}: calls, and those that threw", runtime.name()
+            );
         }
         let losses = tree["losses"].as_object().unwrap();
         assert!(losses.values().all(|count| count == 0), "{losses:?} on {}", runtime.name());
@@ -107,7 +111,7 @@ fn elt_01_every_thread_keeps_its_own_tree_after_its_end() {
             assert_eq!(nodes[index]["calls"], 1);
             let callees = nodes.iter().filter(|node| node["parent"].as_u64() == Some(index as u64));
             let callees: Vec<_> = callees.map(|node| (name(node), node["calls"].as_u64().unwrap())).collect();
-            assert_eq!(callees, [("Counted.Small".to_owned(), 201)]);
+            holds!(ELT_01 clr rem, callees == [("Counted.Small".to_owned(), 201)]);
             threads.push(nodes[index]["thread"].as_u64().unwrap());
         }
         threads.sort_unstable();
@@ -127,8 +131,9 @@ fn elt_01_times_agree_with_the_programs_own_clock() {
             methods.find(|method| method["name"] == name).unwrap()["total_nanoseconds"].as_u64().unwrap()
         };
         // The two clocks may run differently by this share.
-        let at_most =
-            |one: u64, other: u64| assert!(one as f64 <= other as f64 * 1.01, "{one} {other}: {finished}\n{tree}");
+        let at_most = |one: u64, other: u64| {
+            holds!(ELT_01 clr rem, one as f64 <= other as f64 * 1.01, "{one} {other}: {finished}\n{tree}");
+        };
         let callees = ["Timed.Inner", "Timed.Sleep", "Timed.Fail"];
         // A method reads its own clock later than its entry and earlier than its exit.
         for name in callees.iter().chain(&["Timed.Outer"]) {
@@ -198,7 +203,7 @@ fn elt_02_a_program_whose_recorder_was_killed_keeps_the_hooks_and_ends_as_usual(
             })
         });
         let maps = std::fs::read_to_string(format!("/proc/{target}/maps")).unwrap();
-        assert!(maps.contains("libremora_agent"), "nothing can take the hooks out: {maps}");
+        holds!(ELT_02 rem, maps.contains("libremora_agent"), "nothing can take the hooks out: {maps}");
         remora.type_in("quit\n");
         remora.wait_until_it_says("rounds ");
         until("the program has ended", || {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::{Finished, Remora, Runtime, Target, on_every_runtime, on_runtimes};
+use remora_holds::holds;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -139,7 +140,10 @@ fn elt_01_arguments_and_results_are_those_that_the_program_passed() {
         });
         let is_long = |(_, _, value): &Passed| value.as_str().is_some_and(|text| text.len() > LONGEST_TEXT);
         let of_long = passed.iter().position(is_long).unwrap();
-        assert_eq!(sorted(recorded(&short, &passed)), sorted(passed[..of_long].to_vec()), "{}", runtime.name());
+        holds!(
+            ELT_01 clr rem, sorted(recorded(&short, &passed)) == sorted(passed[..of_long].to_vec()),
+            "{}", runtime.name()
+        );
         let names = named(&finished.text());
         assert!(names.len() > 8, "{names:?}");
         assert_eq!(recorded_names(&calls(&tree)), names, "{}", runtime.name());
@@ -180,7 +184,10 @@ fn elt_01_hooks_that_get_arguments_count_exactly_and_change_no_value() {
             let found = methods.iter().find(|method| is_it(method["name"].as_str().unwrap()));
             let found = found.unwrap_or_else(|| panic!("{line} on {}", runtime.name()));
             let own = (words[1].parse().unwrap(), words[2].parse().unwrap());
-            assert_eq!((found["calls"].as_u64().unwrap(), found["exceptions"].as_u64().unwrap()), own, "{line}");
+            holds!(
+                ELT_01 clr rem, (found["calls"].as_u64().unwrap(), found["exceptions"].as_u64().unwrap()) == own,
+                "{line}"
+            );
             compared += 1;
         }
         assert!(compared > 50, "{finished}");

@@ -94,11 +94,14 @@ impl Watched {
         until("nothing is left in its folders", || self.files().is_subset(files));
     }
 
-    /// Panics unless `remora record` fails with this code and these words, on one line, and leaves the target untouched.
+    /// Panics unless `remora record` fails with this code and these words, on one line, and leaves the target untouched. Returns how it
+    /// ended.
     #[track_caller]
-    pub fn is_refused(&mut self, flags: &[&str], code: i32, words: &[&str]) {
-        refused(&record(self.pid, flags).1, code, words);
+    pub fn is_refused(&mut self, flags: &[&str], code: i32, words: &[&str]) -> Finished {
+        let (_folder, finished) = record(self.pid, flags);
+        refused(&finished, code, words);
         self.is_untouched();
+        finished
     }
 
     /// Panics unless `remora check` reports the failed check `name` with this code.
@@ -130,16 +133,18 @@ impl Watched {
         self.is_untouched();
     }
 
-    /// Panics unless it can be recorded without leftovers.
+    /// Panics unless it can be recorded without leftovers. Returns the number of samples.
     #[track_caller]
-    pub fn is_recorded(&mut self, flags: &[&str]) {
+    pub fn is_recorded(&mut self, flags: &[&str]) -> u64 {
         let (folder, finished) = record(self.pid, flags);
         assert_eq!(finished.code(), 0, "{finished}");
         let receipt = std::fs::read(folder.path().join("receipt.json")).unwrap();
         let receipt: serde_json::Value = serde_json::from_slice(&receipt).unwrap();
         assert_eq!(receipt["clean"], true, "{receipt:#}");
-        assert!(samples_in(&folder.path().join("recording.remora")) > 0);
+        let samples = samples_in(&folder.path().join("recording.remora"));
+        assert!(samples > 0);
         self.is_untouched();
+        samples
     }
 
     /// Waits until the program's counter changes.

@@ -7,9 +7,10 @@ mod support;
 
 use remora_attach::codec::ProcessInfoVersion;
 use remora_attach::*;
+use remora_holds::holds;
 use std::io::Read;
 use std::time::Duration;
-use support::{PATIENT, Sleeper, each_root, each_root_from, library_loads, probe};
+use support::{HAS_NO_CLASS, PATIENT, Sleeper, each_root, each_root_from, library_loads, probe};
 
 #[test]
 fn att_03_every_runtime_is_found_with_its_version() {
@@ -18,7 +19,7 @@ fn att_03_every_runtime_is_found_with_its_version() {
         let process = sleeper.find();
         assert_eq!(process.attachable, Ok(()));
         assert_eq!(process.entry_assembly.as_ref().map(|name| name.to_string()).as_deref(), Some("Sleeper"));
-        assert_eq!(process.runtime().and_then(|runtime| runtime.version), Some(root.version()));
+        holds!(ATT_03 clr rem, process.runtime().and_then(|runtime| runtime.version) == Some(root.version()));
         assert_eq!(process.architecture.map(|one| one.to_string()).as_deref(), Some("x64"));
         assert!(matches!(process.libc, Libc::Glibc { version: Some(_), .. }), "{:?}", process.libc);
         assert!(processes().expect("listed").iter().any(|found| found.pid == process.pid));
@@ -30,12 +31,12 @@ fn att_03_a_runtime_says_who_it_is_from_version_5_on() {
     each_root(|root| {
         let sleeper = Sleeper::start(root, &[], &[]);
         match (ask(&sleeper.find(), PATIENT), root.version().major) {
-            (Err(Error::RuntimeRefused(code)), 3) => assert_eq!(code, HResult::UNKNOWN_COMMAND),
+            (Err(Error::RuntimeRefused(code)), 3) => holds!(ATT_03 clr rem, code == HResult::UNKNOWN_COMMAND),
             (Ok(info), _) => {
                 assert_eq!(info.pid, u64::from(sleeper.find().pid));
                 assert_eq!(info.entry_assembly.map(|name| name.to_string()).as_deref(), Some("Sleeper"));
                 let version = info.runtime_version.and_then(|version| Version::parse(&version.to_string()));
-                assert_eq!(version, Some(root.version()));
+                holds!(ATT_03 clr rem, version == Some(root.version()));
             }
             (answer, _) => unreachable_answer(&answer),
         }
@@ -52,7 +53,7 @@ fn att_03_a_runtime_inside_another_program_is_found_by_the_version_inside() {
         assert_eq!((runtime.kind, runtime.deployment), (RuntimeKind::CoreClr, Deployment::Private));
         // The oldest runtimes have only the release in their file.
         let inside = Version { patch: root.version().patch.filter(|_| root.version().major > 3), ..root.version() };
-        assert_eq!(runtime.version, Some(inside));
+        holds!(ATT_03 clr rem, runtime.version == Some(inside));
         assert_eq!((&process.entry_assembly, process.name()), (&None, "host".into()));
         library_loads(&process);
     });
@@ -64,7 +65,7 @@ fn att_06_the_placed_library_is_loaded_and_a_missing_one_is_not() {
         let sleeper = Sleeper::start(root, &[], &[]);
         library_loads(&sleeper.find());
         let missing = attach(&sleeper.find(), &Attach::new(Guid([1; 16]), "/nonexistent/x.so"));
-        assert!(matches!(missing, Err(Error::RuntimeRefused(HResult::MODULE_NOT_FOUND))), "{missing:?}");
+        holds!(ATT_06 clr rem, matches!(missing, Err(Error::RuntimeRefused(HResult::MODULE_NOT_FOUND))), "{missing:?}");
     });
 }
 
@@ -90,7 +91,7 @@ fn att_06_a_private_mount_namespace_is_reached() {
         let script = "mount -t tmpfs tmpfs /tmp && exec \"$@\"";
         let sleeper = Sleeper::start(root, &["unshare", "-m", "sh", "-c", script, "sh"], &[]);
         let process = sleeper.find();
-        assert!(process.container.as_ref().is_some_and(|container| container.apart.contains(&"mnt")));
+        holds!(ATT_06 rem, process.container.as_ref().is_some_and(|container| container.apart.contains(&"mnt")));
         library_loads(&process);
     });
 }
@@ -139,7 +140,7 @@ fn att_06_a_directory_mounted_noexec_is_passed_over() {
         let sleeper = Sleeper::start(root, &["unshare", "-m", "sh", "-c", script, "sh"], &[]);
         let process = sleeper.find();
         let placed = place_library(&process, &probe()).expect("placed elsewhere");
-        assert!(!placed.target_path.starts_with("/tmp"), "{:?}", placed.target_path);
+        holds!(ATT_06 rem, !placed.target_path.starts_with("/tmp"), "{:?}", placed.target_path);
         library_loads(&process);
         let (_listener, socket) = place_socket(&process).expect("a socket needs no execution");
         assert!(socket.target_path.starts_with("/tmp"));
@@ -157,7 +158,7 @@ fn att_06_where_no_directory_serves_our_own_memory_does() {
         let sleeper = Sleeper::start(root, &["unshare", "-m", "sh", "-c", ALL_READ_ONLY, "sh"], &[]);
         let process = sleeper.find();
         let placed = place_library(&process, &probe()).expect("placed");
-        assert!(placed.target_path.starts_with("/proc"), "{placed:?}");
+        holds!(ATT_06 rem, placed.target_path.starts_with("/proc"), "{placed:?}");
         drop(placed);
         library_loads(&process);
     });
@@ -172,7 +173,7 @@ fn att_06_where_nothing_serves_each_directory_is_named_and_nothing_is_asked() {
         let process = sleeper.find();
         let error = place_library(&process, &probe()).expect_err("no place");
         let text = error.to_string();
-        assert!(text.contains("/tmp: mounted noexec") && text.contains("/var/tmp: read-only"), "{text}");
+        holds!(ATT_06 rem, text.contains("/tmp: mounted noexec") && text.contains("/var/tmp: read-only"), "{text}");
         let requirements = Requirements::of_library(&probe()).expect("a library");
         let checks = check(&process, &requirements);
         let failed: Vec<&str> =
@@ -215,9 +216,9 @@ fn att_05_another_users_process_is_reached_by_root_and_its_socket_belongs_to_it(
         let sleeper = Sleeper::start(root, &nobody, &[]);
         let process = sleeper.find();
         assert_eq!(process.uid, 65534);
-        library_loads(&process);
+        holds!(ATT_05 clr rem, library_loads(&process) == HAS_NO_CLASS, "root reaches it");
         let (_listener, socket) = place_socket(&process).expect("placed");
-        assert_eq!(std::fs::metadata(&socket.host_path).expect("there").uid(), 65534);
+        holds!(ATT_05 rem, std::fs::metadata(&socket.host_path).expect("there").uid() == 65534);
     });
 }
 
@@ -228,10 +229,13 @@ fn att_16_a_stopped_target_is_reported_at_once_and_serves_again_when_it_goes_on(
         let process = sleeper.find();
         sleeper.stop();
         let refused = attach(&process, &Attach::new(Guid([1; 16]), "/x.so"));
-        assert!(matches!(refused, Err(Error::NotAttachable { reason: Reason::Stopped { .. }, .. })), "{refused:?}");
+        holds!(
+            ATT_16 rem, matches!(refused, Err(Error::NotAttachable { reason: Reason::Stopped { .. }, .. })),
+            "{refused:?}"
+        );
         assert!(matches!(sleeper.find().attachable, Err(Reason::Stopped { .. })));
         sleeper.go_on();
-        library_loads(&process);
+        holds!(ATT_16 clr rem, library_loads(&process) == HAS_NO_CLASS, "it goes on");
     });
 }
 
@@ -298,7 +302,7 @@ fn att_04_a_program_is_held_at_its_start_and_attached_to_when_it_goes_on() {
         // The runtime does not know its arguments yet.
         assert!(info.command_line.to_string().contains("dotnet"), "{info:?}");
         let too_early = port.accept(PATIENT).expect("it connects again").attach(&Attach::new(Guid([1; 16]), "/x.so"));
-        assert!(too_early.as_ref().is_err_and(Error::is_too_early), "{too_early:?}");
+        holds!(ATT_04 clr rem, too_early.as_ref().is_err_and(Error::is_too_early), "{too_early:?}");
         let process = find(sleeper.pid()).expect("found");
         let library = place_library(&process, &probe()).expect("placed");
         port.accept(PATIENT).expect("it connects again").resume(PATIENT).expect("resumed");
@@ -317,7 +321,7 @@ fn att_04_a_process_without_net_is_distinguished_from_one_that_is_gone() {
     let (found, checks) = (find(pid), check_pid(pid, &requirements));
     native.kill().expect("killed");
     native.wait().expect("waited for");
-    assert!(matches!(&found, Err(Error::NotDotNet { pid: of, .. }) if *of == pid), "{found:?}");
+    holds!(ATT_04 rem, matches!(&found, Err(Error::NotDotNet { pid: of, .. }) if *of == pid), "{found:?}");
     assert!(checks[0].has_failed(), "{checks:?}");
     assert!(matches!(find(u32::MAX), Err(Error::NoSuchProcess { .. })));
 }

@@ -2,6 +2,7 @@
 
 use remora_attach::{Attach, Error, Guid, HResult, Process, Version, attach, place_library, processes};
 use remora_e2e::{Runtime, on_runtimes};
+use remora_holds::holds;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -67,17 +68,18 @@ fn compile(source: &str, options: &[&str]) -> Vec<u8> {
     std::fs::read(output).expect("readable")
 }
 
-/// Places the probe, attaches it, and checks by the refusal that the target has loaded it.
-pub fn library_loads(process: &Process) {
+/// CLASS_E_CLASSNOTAVAILABLE: the runtime's answer after it has loaded the probe, which has no class.
+pub const HAS_NO_CLASS: HResult = HResult(0x8004_0111);
+
+/// Places the probe, attaches it, and checks by the refusal that the target has loaded it. Returns the runtime's answer.
+pub fn library_loads(process: &Process) -> HResult {
     let library = place_library(process, &probe()).expect("placed");
     let request = Attach { timeout: PATIENT, ..Attach::new(Guid([1; 16]), library.target_path.clone()) };
     let answer = attach(process, &request);
-    assert!(
-        matches!(answer, Err(Error::RuntimeRefused(HResult(0x8004_0111)))),
-        "{answer:?} from {:?}",
-        library.target_path
-    );
+    let Err(Error::RuntimeRefused(code)) = answer else { panic!("{answer:?} from {:?}", library.target_path) };
+    holds!(ATT_06 clr rem, code == HAS_NO_CLASS, "from {:?}", library.target_path);
     library.remove().expect("removed");
+    code
 }
 
 /// A .NET program that runs until it is dropped.
