@@ -9,8 +9,13 @@ mod diagnostics;
 mod files;
 mod hosting_client;
 mod hosting_server;
+pub mod mscoree;
 mod process;
 mod trigger;
+
+pub(crate) use hosting_client::HostingClient;
+pub(crate) use hosting_server::HostingServer;
+pub(crate) use trigger::attach_with;
 
 pub use account::{Account, Integrity, ROOT};
 pub use files::{Build, File, LoadError};
