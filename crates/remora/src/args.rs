@@ -1,10 +1,12 @@
 //! The command line's definition. Each command's own plan fills in defaults and refuses contradictions.
 
+pub(crate) mod model;
 mod presentation;
 mod refusal;
 mod shell;
 pub(crate) mod trace;
 
+use model::{ModelArgs, ModelCommand};
 pub(crate) use presentation::{ApplicationArgs, RuntimeFramesArgs};
 pub(crate) use refusal::in_one_line;
 pub(crate) use shell::{CompletionsArgs, ManArgs};
@@ -70,6 +72,8 @@ pub(crate) enum Command {
     Heap(HeapArgs),
     /// Check a profiler's library in a model of the runtime, clause by clause
     Lab(LabArgs),
+    /// Attach profilers to a model of the desktop's runtime, as a trigger process does
+    Model(ModelArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
     /// Write manual pages
@@ -91,6 +95,11 @@ impl Command {
             Command::Check(args) => args.json,
             Command::Detach(args) => args.json,
             Command::Lab(args) => args.json,
+            Command::Model(args) => match &args.command {
+                ModelCommand::Ps(args) => args.json,
+                ModelCommand::Log(args) => args.json,
+                _ => false,
+            },
             Command::Heap(args) => match &args.command {
                 None => args.take.shown.json && !to_stdout(&args.take.receipt),
                 Some(HeapCommand::Report(args)) => args.shown.json,

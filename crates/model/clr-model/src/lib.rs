@@ -23,6 +23,7 @@ pub mod runtime;
 
 #[cfg(feature = "agent")]
 pub mod agent;
+pub mod desktop;
 pub mod application;
 pub mod callback_data;
 #[cfg(feature = "agent")]

@@ -35,6 +35,7 @@ pub use code::{Called, Code, FunctionId, ModuleId, Step};
 pub use gc_mode::GcMode;
 pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};
 pub use leftovers::ThreadInterference;
+pub use log::{EVENT_ID, EVENT_SOURCE};
 pub use machine_code::{execute, give_the_code_memory};
 pub use memory::give_the_heap_memory;
 pub use process_environment::{EmptyEnvironment, ProcessEnvironment};
@@ -118,6 +119,10 @@ struct State {
     log: Vec<Entry>,
     /// A finalizer runs and does not return.
     finalizer_is_blocked: bool,
+    /// Threads stay in callbacks about loaded modules.
+    keeps_in_callbacks: bool,
+    /// How many do.
+    kept_in_callbacks: u32,
     /// The thread that has suspended the managed threads.
     suspended_by: Option<schedule::Task>,
     /// The threads that hold an object, once for each hold: no GC begins before they let go of it.

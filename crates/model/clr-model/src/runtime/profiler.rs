@@ -130,6 +130,13 @@ impl Profiler {
         mutation::is("DET-07") || record.evacuation.values().all(|count| *count == 0)
     }
 
+    /// The callbacks that have not returned, by name.
+    pub fn running_callbacks(&self) -> Vec<&'static str> {
+        let mut running: Vec<&'static str> = self.lock().running.values().flatten().copied().collect();
+        running.sort_unstable();
+        running
+    }
+
     /// Whether no callback runs, including those that the runtime does not count.
     pub(super) fn is_quiet(&self) -> bool {
         self.lock().running.values().all(Vec::is_empty)
