@@ -522,6 +522,12 @@ pub(crate) enum Failure {
         /// The target.
         name: String,
     },
+    /// No profiler wrote the expected text to the channel in time; what it wrote was shown.
+    #[error("no profiler has written {text:?} to the channel")]
+    NotWritten {
+        /// The text.
+        text: String,
+    },
     /// A profiler is still loaded after its detach request.
     #[strum(serialize = "profiler-not-unloaded")]
     #[error(
@@ -555,12 +561,17 @@ pub(crate) enum Failure {
 /// An answer of `AttachProfiler`, with the reason of a library that could not be opened.
 fn of_a_modelled_attach(error: &AttachError, why: Option<&str>) -> String {
     let text = match error {
-        AttachError::Answered(code) => format!("AttachProfiler answered {code}: {}", code.meaning()),
-        AttachError::AccessDenied => "AttachProfiler answered E_ACCESSDENIED".to_owned(),
-        other => other.to_string(),
+        AttachError::Answered(code) => format!("AttachProfiler answered {code}: {}", uncapitalized(code.meaning())),
+        AttachError::AccessDenied => "access is denied (E_ACCESSDENIED)".to_owned(),
+        other => uncapitalized(&other.to_string()),
     };
     let text = text.trim_end_matches('.');
     why.map_or_else(|| text.to_owned(), |why| format!("{text} ({why})"))
+}
+
+fn uncapitalized(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// What is written.

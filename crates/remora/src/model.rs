@@ -4,7 +4,7 @@
 
 mod run;
 
-use crate::args::model::{AttachArgs, LogArgs, ModelArgs, ModelCommand, ModelDetachArgs, ModelPsArgs, TellArgs};
+use crate::args::model::{AttachArgs, ChannelArgs, LogArgs, ModelArgs, ModelCommand, ModelDetachArgs, ModelPsArgs, TellArgs};
 use crate::console::{Page, line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -16,10 +16,12 @@ use remora_terminal::Table;
 use serde::Serialize;
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a target may take to end.
 const STOPPING: Duration = Duration::from_secs(30);
+/// How often the channel is read until it has a text.
+const INTERVAL: Duration = Duration::from_millis(20);
 /// Largest client data, bytes: a message has room for it.
 const MOST_CLIENT_DATA: u64 = 65_536;
 
@@ -56,11 +58,7 @@ pub(crate) fn run(args: &ModelArgs) -> Result<Exit, Failure> {
         ModelCommand::Detach(args) => detach(args)?,
         ModelCommand::Tell(args) => tell(args)?,
         ModelCommand::Log(args) => log(args)?,
-        ModelCommand::Channel(args) => {
-            let target = Trigger::of(args.target.as_deref(), usual)?;
-            let (lines, _) = target.client.channel().map_err(|error| target.failed(error))?;
-            out(&lines.iter().fold(Page::default(), |page, text| page + line(text)))?;
-        }
+        ModelCommand::Channel(args) => channel(args)?,
         ModelCommand::Stop(args) => {
             let target = Trigger::of(args.target.as_deref(), usual)?;
             target.client.stop(STOPPING).map_err(|error| target.failed(error))?;
@@ -140,13 +138,11 @@ fn ps(args: &ModelPsArgs) -> Result<(), Failure> {
         note("no modelled target runs; start one with `remora model run`");
         return Ok(());
     }
-    let mut table = Table::new(&["target", "process", "runtime", "profiler", "attach"]);
-    table.align_right(1);
+    let mut table = Table::new(&["target", "runtime", "profiler", "attach"]);
     table.let_last_go_below();
     for row in rows {
         table.row([
             row.target,
-            row.process_id.map_or("-".to_owned(), |process| process.to_string()),
             row.runtime.unwrap_or_else(|| "-".to_owned()),
             row.profiler.unwrap_or("-").to_owned(),
             row.reason.map_or("yes".to_owned(), |reason| format!("no: {reason}")),
@@ -233,6 +229,28 @@ fn client_data(given: Option<&str>, client: &Client) -> Result<Vec<u8>, Failure>
         return Err(Failure::Usage(format!("client data of more than {MOST_CLIENT_DATA} bytes is not sent; give less")));
     }
     Ok(data)
+}
+
+fn channel(args: &ChannelArgs) -> Result<(), Failure> {
+    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].2)?;
+    let deadline = Instant::now() + args.wait;
+    let is_complete = |lines: &[String]| {
+        args.until.as_ref().is_none_or(|wanted| lines.iter().any(|line| line.contains(wanted.as_str())))
+    };
+    let lines = loop {
+        let (lines, _) = target.client.channel().map_err(|error| target.failed(error))?;
+        if is_complete(&lines) || Instant::now() >= deadline {
+            break lines;
+        }
+        std::thread::sleep(INTERVAL);
+    };
+    let mut page = Page::default();
+    lines.iter().for_each(|text| page += line(text));
+    out(&page)?;
+    match &args.until {
+        Some(wanted) if !is_complete(&lines) => Err(Failure::NotWritten { text: wanted.clone() }),
+        _ => Ok(()),
+    }
 }
 
 fn detach(args: &ModelDetachArgs) -> Result<(), Failure> {

@@ -42,7 +42,7 @@ pub(crate) enum ModelCommand {
     /// Make something happen in a target
     Tell(TellArgs),
     /// Show what profilers have written to a target's channel
-    Channel(OneTargetArgs),
+    Channel(ChannelArgs),
     /// Show a target's event log
     Log(LogArgs),
     /// End a target
@@ -116,6 +116,19 @@ pub(crate) struct ModelDetachArgs {
     pub(crate) target: OneTargetArgs,
     /// How long to wait for the unload
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
+    pub(crate) wait: Duration,
+}
+
+/// Flags of `remora model channel`.
+#[derive(Debug, Args)]
+pub(crate) struct ChannelArgs {
+    #[command(flatten)]
+    pub(crate) target: OneTargetArgs,
+    /// Wait until a line contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) until: Option<String>,
+    /// How long to wait for it
+    #[arg(long, value_name = "TIME", default_value = "30s", requires = "until", value_parser = duration::parse)]
     pub(crate) wait: Duration,
 }
 

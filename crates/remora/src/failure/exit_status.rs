@@ -36,6 +36,7 @@ impl Failure {
             Failure::NoTarget | Failure::NoSuchTarget { .. } | Failure::ModelTargetEnded { .. } => Exit::NoProcess,
             Failure::ModelAttach { error, .. } => modelled_attach_exit(*error),
             Failure::NoChannel { .. } => Exit::Refused,
+            Failure::NotWritten { .. } => Exit::NoAnswer,
             Failure::NotUnloaded { .. } => Exit::Unclean,
             Failure::Snapshot(remora_receipt::Error::Gone { .. }) => Exit::NoProcess,
             Failure::Snapshot(_) => Exit::NoPermission,
@@ -136,8 +137,6 @@ fn attach_exit(error: &remora_attach::Error) -> Exit {
 
 /// An attach to a modelled target that failed.
 fn modelled_attach_exit(error: AttachError) -> Exit {
-    const NOT_REGISTERED: HResult = HResult(0x8004_0154_u32 as i32);
-    const NO_LIBRARY: HResult = HResult(0x8007_00C1_u32 as i32);
     match error {
         AttachError::NoSuchProcess => Exit::NoProcess,
         AttachError::AccessDenied => Exit::NoPermission,
@@ -145,7 +144,10 @@ fn modelled_attach_exit(error: AttachError) -> Exit {
         AttachError::GaveUp | AttachError::Answered(HResult::ERROR_TIMEOUT) => Exit::NoAnswer,
         AttachError::Answered(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE) => Exit::SlotTaken,
         AttachError::Answered(
-            HResult::ERROR_MOD_NOT_FOUND | HResult::CLASS_E_CLASSNOTAVAILABLE | NOT_REGISTERED | NO_LIBRARY,
+            HResult::ERROR_MOD_NOT_FOUND
+            | HResult::ERROR_BAD_EXE_FORMAT
+            | HResult::CLASS_E_CLASSNOTAVAILABLE
+            | HResult::REGDB_E_CLASSNOTREG,
         ) => Exit::CannotLoad,
         AttachError::TooLarge { .. } | AttachError::Answered(_) => Exit::Refused,
     }

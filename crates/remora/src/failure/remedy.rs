@@ -198,6 +198,7 @@ impl Failure {
             Failure::NoChannel { .. } => {
                 "attach one that connects to the socket {channel} of its --client-data and detaches when that ends"
             }
+            Failure::NotWritten { .. } => "attach one with {channel} in its --client-data, or wait longer with --wait",
             Failure::NotUnloaded { .. } => "the runtime looks again: wait with another `remora model detach`",
             Failure::Model(_) => "set XDG_RUNTIME_DIR to a directory that only you can write to, if that is the cause",
             Failure::NoProcess => "start one, or run remora as root to see those of other users",
