@@ -469,6 +469,7 @@ pub(crate) enum Failure {
         known: String,
     },
     /// No modelled target runs.
+    #[strum(serialize = "no-model-target")]
     #[error("no modelled target runs")]
     NoTarget,
     /// No modelled target was named, and several run.
@@ -517,12 +518,14 @@ pub(crate) enum Failure {
         why: Option<String>,
     },
     /// No profiler in the target can be asked to detach.
+    #[strum(serialize = "profiler-not-connected")]
     #[error("no profiler in {name} is connected to its channel, and nobody else can detach one")]
     NoChannel {
         /// The target.
         name: String,
     },
     /// No profiler wrote the expected text to the channel in time; what it wrote was shown.
+    #[strum(serialize = "channel-text-missing")]
     #[error("no profiler has written {text:?} to the channel")]
     NotWritten {
         /// The text.
