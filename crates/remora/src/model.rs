@@ -4,13 +4,13 @@
 
 mod run;
 
-use crate::args::model::{AttachArgs, ChannelArgs, LogArgs, ModelArgs, ModelCommand, ModelDetachArgs, ModelPsArgs, TellArgs};
+use crate::args::model::{
+    AttachArgs, ChannelArgs, LogArgs, ModelArgs, ModelCommand, ModelDetachArgs, ModelPsArgs, TellArgs,
+};
 use crate::console::{Page, line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use remora_clr_model::desktop::{
-    Client, ClientError, Guid, HResult, LoadedProfiler, LogLine, Place, TRIGGERS, Told,
-};
+use remora_clr_model::desktop::{Client, ClientError, Guid, HResult, LoadedProfiler, LogLine, Place, TRIGGERS, Told};
 use remora_clr_model::machine::{Account, AttachError, AttachOptions};
 use remora_terminal::Table;
 use serde::Serialize;
@@ -91,7 +91,9 @@ impl Trigger {
     fn failed(&self, error: ClientError) -> Failure {
         match error {
             ClientError::NoTarget => Failure::NoSuchTarget { name: self.name.clone(), there: String::new() },
-            ClientError::Broken(error) => Failure::ModelTargetEnded { name: self.name.clone(), error: error.to_string() },
+            ClientError::Broken(error) => {
+                Failure::ModelTargetEnded { name: self.name.clone(), error: error.to_string() }
+            }
         }
     }
 
@@ -206,10 +208,7 @@ fn attach(args: &AttachArgs) -> Result<(), Failure> {
 /// The absolute path. Whether there is a library is for the target to find out.
 fn whole(file: &std::path::Path) -> Result<String, Failure> {
     let whole = std::path::absolute(file).map_err(|error| Failure::Library { file: file.to_owned(), error })?;
-    let no_text = |_| Failure::Library {
-        file: file.to_owned(),
-        error: std::io::Error::other("its path is not UTF-8"),
-    };
+    let no_text = |_| Failure::Library { file: file.to_owned(), error: std::io::Error::other("its path is not UTF-8") };
     whole.into_os_string().into_string().map_err(no_text)
 }
 
@@ -220,13 +219,18 @@ fn client_data(given: Option<&str>, client: &Client) -> Result<Vec<u8>, Failure>
         None => value.replace("{channel}", &client.channel_path().to_string_lossy()).into_bytes(),
         Some(file) => {
             let mut data = Vec::new();
-            let read = std::fs::File::open(file).and_then(|file| file.take(MOST_CLIENT_DATA + 1).read_to_end(&mut data));
-            read.map_err(|error| Failure::Usage(format!("the file of `--client-data @{file}` cannot be read: {error}")))?;
+            let read =
+                std::fs::File::open(file).and_then(|file| file.take(MOST_CLIENT_DATA + 1).read_to_end(&mut data));
+            read.map_err(|error| {
+                Failure::Usage(format!("the file of `--client-data @{file}` cannot be read: {error}"))
+            })?;
             data
         }
     };
     if data.len() as u64 > MOST_CLIENT_DATA {
-        return Err(Failure::Usage(format!("client data of more than {MOST_CLIENT_DATA} bytes is not sent; give less")));
+        return Err(Failure::Usage(format!(
+            "client data of more than {MOST_CLIENT_DATA} bytes is not sent; give less"
+        )));
     }
     Ok(data)
 }
@@ -278,7 +282,9 @@ fn tell(args: &TellArgs) -> Result<(), Failure> {
         Told::Done => "done",
         Told::ThreadStays => "done: the thread stays in a callback of the profiler",
         Told::Already => "nothing changed: it was so already",
-        Told::NoRuntime => return Err(Failure::ModelAttach { error: AttachError::NoRuntime { prefix: "COR" }, why: None }),
+        Told::NoRuntime => {
+            return Err(Failure::ModelAttach { error: AttachError::NoRuntime { prefix: "COR" }, why: None });
+        }
     };
     out(&line(text))
 }

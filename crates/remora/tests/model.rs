@@ -37,7 +37,8 @@ impl Targets {
     fn run(&mut self, args: &[&str]) {
         let args = [&["run"], args].concat();
         let mut command = self.command(&args);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut ready = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut ready).expect("it says so");
         assert!(ready.contains(" runs as process "), "{ready}");
@@ -142,9 +143,8 @@ fn client_data_is_a_text_or_a_file_and_bounded() {
     let mut targets = Targets::new();
     targets.run(&["plain"]);
     let library = targets.broken("wants-client-data");
-    let attach = |data: &str| {
-        targets.remora(&["attach", "--clsid", CLASS, "--library", &library, "--client-data", data])
-    };
+    let attach =
+        |data: &str| targets.remora(&["attach", "--clsid", CLASS, "--library", &library, "--client-data", data]);
     // This profiler refuses all data but these bytes, which are no text.
     let message = attach("{channel}").fails(19);
     assert!(message.contains("E_INVALIDARG"), "{message}");

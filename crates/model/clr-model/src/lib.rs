@@ -23,9 +23,9 @@ pub mod runtime;
 
 #[cfg(feature = "agent")]
 pub mod agent;
-pub mod desktop;
 pub mod application;
 pub mod callback_data;
+pub mod desktop;
 #[cfg(feature = "agent")]
 pub mod explore;
 pub mod info_calls;

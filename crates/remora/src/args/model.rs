@@ -223,9 +223,9 @@ fn variable(text: &str) -> Result<(String, String), String> {
 
 /// A version string of the hosting interfaces.
 fn release(text: &str) -> Result<Release, String> {
-    let numbers: Option<Vec<u16>> = text.strip_prefix(['v', 'V']).map(|numbers| {
-        numbers.split('.').map_while(|number| number.parse().ok()).collect()
-    });
+    let numbers: Option<Vec<u16>> = text
+        .strip_prefix(['v', 'V'])
+        .map(|numbers| numbers.split('.').map_while(|number| number.parse().ok()).collect());
     match numbers.as_deref() {
         Some([major, minor, build]) if text.split('.').count() == 3 => Ok(Release(*major, *minor, *build)),
         _ => Err("a runtime's version is written like v4.0.30319; `remora model ps` lists them".to_owned()),

@@ -1,9 +1,9 @@
 //! Remedies in words: the only module that knows which flag or command fixes which failure.
 
 use super::{Before, Failure};
+use remora_attach::{ProfilerFix, Remedy};
 use remora_clr_model::desktop::HResult;
 use remora_clr_model::machine::AttachError;
-use remora_attach::{ProfilerFix, Remedy};
 use std::path::Path;
 
 /// How to fix a failed precondition.

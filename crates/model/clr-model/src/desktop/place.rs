@@ -144,7 +144,9 @@ mod tests {
 
     #[test]
     fn a_name_leads_to_no_other_directory() {
-        for (name, is_one) in [("plain", true), ("two-2", true), ("../x", false), ("", false), ("-x", false), ("A", false)] {
+        for (name, is_one) in
+            [("plain", true), ("two-2", true), ("../x", false), ("", false), ("-x", false), ("A", false)]
+        {
             assert_eq!(is_name(name), is_one, "{name}");
         }
         assert!(!is_name(&"x".repeat(LONGEST_NAME + 1)));

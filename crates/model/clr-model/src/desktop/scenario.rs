@@ -83,12 +83,7 @@ pub const SCENARIOS: &[Scenario] = &[
         account: Account::of_user(USER).at(Integrity::High),
         ..PLAIN
     },
-    Scenario {
-        name: "not-started",
-        description: "it has not loaded a runtime yet",
-        state: State::NotStarted,
-        ..PLAIN
-    },
+    Scenario { name: "not-started", description: "it has not loaded a runtime yet", state: State::NotStarted, ..PLAIN },
     Scenario {
         name: "concurrent-gc",
         description: "the GC is concurrent, as is the default of client applications",

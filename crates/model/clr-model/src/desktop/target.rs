@@ -36,10 +36,8 @@ const OLD_CLASS_TEXT: &str = "{00000002-0000-0000-0000-000000000002}";
 const OLD_PATH: &str = "old-profiler.dll";
 
 /// The modules of the application. The framework's is the first.
-const MODULES: [Called; 2] = [
-    Called { module: "mscorlib", class: "System.Object" },
-    Called { module: "Orders", class: "Orders.Program" },
-];
+const MODULES: [Called; 2] =
+    [Called { module: "mscorlib", class: "System.Object" }, Called { module: "Orders", class: "Orders.Program" }];
 
 /// How a target is started.
 pub struct TargetConfig {
@@ -175,8 +173,8 @@ impl Shared {
 
     /// Answers one question on a thread of its own.
     fn serve(shared: &Arc<Shared>, mut stream: UnixStream) {
-        let is_own = rustix::net::sockopt::socket_peercred(&stream)
-            .is_ok_and(|peer| peer.uid == rustix::process::geteuid());
+        let is_own =
+            rustix::net::sockopt::socket_peercred(&stream).is_ok_and(|peer| peer.uid == rustix::process::geteuid());
         if !is_own || shared.questions.fetch_add(1, Ordering::SeqCst) >= MOST_QUESTIONS {
             shared.questions.fetch_sub(usize::from(is_own), Ordering::SeqCst);
             return;

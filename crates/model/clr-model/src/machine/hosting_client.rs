@@ -3,6 +3,7 @@
 
 use super::AttachOptions;
 use super::mscoree::load_library;
+use crate::mutation;
 use crate::runtime::FREED;
 use corprof::HResult;
 use corprof::sys::IUnknown;
@@ -102,6 +103,9 @@ impl ProfilingInterface {
         let path: Option<Vec<u16>> = options.path.as_deref().map(|path| path.encode_utf16().chain([0]).collect());
         let path = path.as_ref().map_or(ptr::null(), |path| path.as_ptr());
         let mut data = options.client_data.clone();
+        if mutation::is("ATT-11/3") {
+            data.fill(FREED);
+        }
         let at = if data.is_empty() { ptr::null_mut() } else { data.as_mut_ptr().cast() };
         // SAFETY: a live object, an identifier, null or a text that ends with a zero with a zero, and data of that length.
         let code = HResult(unsafe {

@@ -52,8 +52,7 @@ impl CreateInstance<'_> {
     pub fn call(&self, class: &Guid, interface: &Guid) -> Result<*mut c_void, HResult> {
         let mut object = std::ptr::null_mut();
         // SAFETY: two identifiers and a place for the answer.
-        let code =
-            unsafe { clr_create_instance(self.0.host.clone(), &self.0.live, class, interface, &raw mut object) };
+        let code = unsafe { clr_create_instance(self.0.host.clone(), &self.0.live, class, interface, &raw mut object) };
         HResult(code).ok()?;
         Ok(object)
     }

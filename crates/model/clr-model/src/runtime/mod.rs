@@ -5,6 +5,7 @@
 mod answers;
 mod attach;
 mod calls;
+mod client_data;
 mod code;
 mod collector;
 mod detach;
@@ -30,7 +31,8 @@ mod startup;
 mod threads;
 mod tiering;
 
-pub use attach::{Answer, AttachRequest, FREED, NamedRequest};
+pub use attach::{Answer, AttachRequest, NamedRequest};
+pub use client_data::FREED;
 pub use code::{Called, Code, FunctionId, ModuleId, Step};
 pub use gc_mode::GcMode;
 pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};

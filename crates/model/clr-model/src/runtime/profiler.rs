@@ -1,12 +1,12 @@
 //! A profiler as the runtime keeps it: its object, its mask, and its running callbacks.
 
+use super::client_data::ClientData;
 use super::threads::ThreadId;
 use crate::library::Library;
 use crate::mutation;
 use crate::schedule::Task;
 use remora_clr_abi::{InfoObject, Live, ProfilerObject};
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// Its state (`ProfilerStatus`, inc/profilepriv.h).
@@ -35,8 +35,8 @@ pub struct Profiler {
     pub attached: bool,
     /// Its newest ICorProfilerCallback that the runtime uses.
     pub callback_version: u8,
-    /// The runtime's copy of the client data. When a real runtime frees it, the model overwrites and keeps it.
-    pub(super) client_data: OnceLock<Box<[AtomicU8]>>,
+    /// The runtime's copy of the client data.
+    pub(super) client_data: OnceLock<ClientData>,
     pub(super) object: Mutex<Option<Arc<ProfilerObject>>>,
     pub(super) info: OnceLock<Box<InfoObject<super::info::Server>>>,
     /// Metadata objects that it has not released.
