@@ -50,7 +50,7 @@ struct PsOutput<'a> {
 
 /// Runs the command.
 pub(crate) fn run(args: &ModelArgs) -> Result<Exit, Failure> {
-    let usual = TRIGGERS[0].2;
+    let usual = TRIGGERS[0].1;
     match &args.command {
         ModelCommand::Run(args) => return run::run(args),
         ModelCommand::Ps(args) => ps(args)?,
@@ -236,7 +236,7 @@ fn client_data(given: Option<&str>, client: &Client) -> Result<Vec<u8>, Failure>
 }
 
 fn channel(args: &ChannelArgs) -> Result<(), Failure> {
-    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].2)?;
+    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].1)?;
     let deadline = Instant::now() + args.wait;
     let is_complete = |lines: &[String]| {
         args.until.as_ref().is_none_or(|wanted| lines.iter().any(|line| line.contains(wanted.as_str())))
@@ -258,7 +258,7 @@ fn channel(args: &ChannelArgs) -> Result<(), Failure> {
 }
 
 fn detach(args: &ModelDetachArgs) -> Result<(), Failure> {
-    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].2)?;
+    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].1)?;
     let failed = |error| target.failed(error);
     let loaded = target.client.profilers().map_err(failed)?;
     if loaded.is_empty() {
@@ -277,7 +277,7 @@ fn detach(args: &ModelDetachArgs) -> Result<(), Failure> {
 }
 
 fn tell(args: &TellArgs) -> Result<(), Failure> {
-    let target = Trigger::of(Some(&args.target), TRIGGERS[0].2)?;
+    let target = Trigger::of(Some(&args.target), TRIGGERS[0].1)?;
     let text = match target.client.tell(args.event.into()).map_err(|error| target.failed(error))? {
         Told::Done => "done",
         Told::ThreadStays => "done: the thread stays in a callback of the profiler",
@@ -290,7 +290,7 @@ fn tell(args: &TellArgs) -> Result<(), Failure> {
 }
 
 fn log(args: &LogArgs) -> Result<(), Failure> {
-    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].2)?;
+    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].1)?;
     let entries = target.client.log().map_err(|error| target.failed(error))?;
     if args.json {
         return out(&Page::json(&LogOutput { entries: &entries }));

@@ -1,6 +1,6 @@
 //! Flags of `remora model`.
 
-use super::class;
+use super::lab::class;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand, ValueEnum};
 use remora_clr_model::desktop::{Action, SCENARIOS, Scenario, TRIGGERS};
@@ -164,7 +164,7 @@ pub(crate) struct OneTargetArgs {
 /// Whom the trigger process plays.
 #[derive(Debug, Args)]
 pub(crate) struct TriggerArgs {
-    /// Whom the trigger process runs as
+    /// Whom the trigger process runs as; debug-privilege is an administrator with SE_DEBUG_NAME
     #[arg(long, value_name = "ACCOUNT", default_value = "user", value_parser = accounts().map(account))]
     pub(crate) trigger: Account,
 }
@@ -208,12 +208,12 @@ pub(crate) fn scenario_names() -> String {
 }
 
 fn accounts() -> PossibleValuesParser {
-    PossibleValuesParser::new(TRIGGERS.iter().map(|(name, purpose, _)| PossibleValue::new(*name).help(*purpose)))
+    PossibleValuesParser::new(TRIGGERS.iter().map(|(name, _)| PossibleValue::new(*name)))
 }
 
 fn account(name: String) -> Account {
-    let known = TRIGGERS.iter().find(|(known, _, _)| *known == name);
-    known.unwrap_or(&TRIGGERS[0]).2
+    let known = TRIGGERS.iter().find(|(known, _)| *known == name);
+    known.unwrap_or(&TRIGGERS[0]).1
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

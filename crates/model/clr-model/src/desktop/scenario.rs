@@ -118,15 +118,11 @@ impl Scenario {
     }
 }
 
-/// The accounts that a trigger can play: name, purpose, account.
-pub const TRIGGERS: &[(&str, &str, Account)] = &[
-    ("user", "the user that most targets run as", Account::of_user(USER)),
-    ("other-user", "somebody else", Account::of_user(OTHER_USER + 1)),
-    ("administrator", "an administrator", Account::of_administrator(ADMINISTRATOR)),
-    (
-        "debug-privilege",
-        "an administrator with SE_DEBUG_NAME",
-        Account::of_administrator(ADMINISTRATOR).with_debug_privilege(),
-    ),
-    ("low-integrity", "the user in a sandbox", Account::of_user(USER).at(Integrity::Low)),
+/// The accounts that a trigger can play, by name.
+pub const TRIGGERS: &[(&str, Account)] = &[
+    ("user", Account::of_user(USER)),
+    ("other-user", Account::of_user(OTHER_USER + 1)),
+    ("administrator", Account::of_administrator(ADMINISTRATOR)),
+    ("debug-privilege", Account::of_administrator(ADMINISTRATOR).with_debug_privilege()),
+    ("low-integrity", Account::of_user(USER).at(Integrity::Low)),
 ];
