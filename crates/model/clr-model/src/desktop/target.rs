@@ -30,6 +30,9 @@ const MOST_QUESTIONS: usize = 16;
 /// How often the server looks whether it shall end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
+/// How often the end waits 20 ms for answers that are on their way.
+const ANSWERING: u32 = 50;
+
 /// The class of the scenarios' old profiler, and its path.
 const OLD_CLASS: Guid = Guid::from_u128(0x0000_0002_0000_0000_0000_0000_0000_0002);
 const OLD_CLASS_TEXT: &str = "{00000002-0000-0000-0000-000000000002}";
@@ -121,6 +124,13 @@ impl Target {
             if let Ok((stream, _)) = self.listener.accept() {
                 Shared::serve(&self.shared, stream);
             }
+        }
+        // Who asked for the end gets an answer. An attach that waits is cut off.
+        for _ in 0..ANSWERING {
+            if self.shared.questions.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
         self.shared.process.end();
     }
