@@ -1,17 +1,20 @@
 //! The command line's definition. Each command's own plan fills in defaults and refuses contradictions.
 
+mod lab;
+pub(crate) mod model;
 mod presentation;
 mod refusal;
 mod shell;
 pub(crate) mod trace;
 
+pub(crate) use lab::{LabArgs, LabRunArgs};
+use model::{ModelArgs, ModelCommand};
 pub(crate) use presentation::{ApplicationArgs, RuntimeFramesArgs};
 pub(crate) use refusal::in_one_line;
 pub(crate) use shell::{CompletionsArgs, ManArgs};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _, styling};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use remora_clr_model::differences::RuntimeVersion;
 use remora_heap_report::{Condition, Group};
 use remora_profile::Event;
 use remora_terminal::duration;
@@ -70,6 +73,8 @@ pub(crate) enum Command {
     Heap(HeapArgs),
     /// Check a profiler's library in a model of the runtime, clause by clause
     Lab(LabArgs),
+    /// Attach profilers to a model of the desktop's runtime, as a trigger process does
+    Model(ModelArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
     /// Write manual pages
@@ -91,6 +96,11 @@ impl Command {
             Command::Check(args) => args.json,
             Command::Detach(args) => args.json,
             Command::Lab(args) => args.json,
+            Command::Model(args) => match &args.command {
+                ModelCommand::Ps(args) => args.json,
+                ModelCommand::Log(args) => args.json,
+                _ => false,
+            },
             Command::Heap(args) => match &args.command {
                 None => args.take.shown.json && !to_stdout(&args.take.receipt),
                 Some(HeapCommand::Report(args)) => args.shown.json,
@@ -523,64 +533,6 @@ impl HeapShownArgs {
     pub(crate) fn top_of_new(&self) -> usize {
         if self.json { self.top() } else { self.top.unwrap_or(5) as usize }
     }
-}
-
-/// Flags of `remora lab`.
-#[derive(Debug, Args)]
-#[command(after_help = LAB_NOTES)]
-pub(crate) struct LabArgs {
-    /// The profiler's library [default: Remora's own agent]
-    #[arg(value_name = "LIBRARY")]
-    pub(crate) library: Option<PathBuf>,
-    /// The profiler's class [default: any: one that is nobody's, then Remora's own]
-    #[arg(long, value_name = "GUID", value_parser = class)]
-    pub(crate) clsid: Option<u128>,
-    /// What InitializeForAttach gets: a text, where {pid} becomes the process's number, or a file's bytes [default: nothing]
-    #[arg(long, value_name = "TEXT|@FILE")]
-    pub(crate) client_data: Option<String>,
-    /// The runtime: desktop4, core3.1, core6, core8, core9 or core10; may be given again [default: every core]
-    #[arg(long, alias = "personality", value_name = "RUNTIME", value_parser = runtime_version)]
-    pub(crate) runtime_version: Vec<RuntimeVersion>,
-    /// Runs in each runtime, 1 to 1000000
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = up_to_a_million)]
-    pub(crate) seeds: u32,
-    /// Print as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-const LAB_NOTES: &str = "\
-Each run is a process of its own: a profiler that crashes, hangs or exits is a finding. Only the
-runtime's side follows the seed, the profiler's threads are its own: a run may not repeat exactly.
-
-Exit status: 0 nothing was broken, 1 something was, 2 the laboratory itself failed, 3 the profiler
-attached and did nothing.
-docs/authors/lab.md says what the verdicts mean, and how to have nearly every clause exercised.
-
-Examples:
-  remora lab ./libprofiler.so
-  remora lab ./libprofiler.so --clsid 6c1f3a52-0d7e-4b0a-9a55-2f1f6d0b8e11 --runtime-version core8
-  remora lab --seeds 200 --json          Remora's own agent";
-
-/// Flags of `remora lab-run`.
-#[derive(Debug, Args)]
-pub(crate) struct LabRunArgs {
-    /// What to do, as `lab` writes it
-    pub(crate) order: String,
-}
-
-fn runtime_version(text: &str) -> Result<RuntimeVersion, String> {
-    let known = || RuntimeVersion::ALL.map(|one| one.differences().name).join(", ");
-    RuntimeVersion::by_name(text).ok_or_else(|| format!("there are {}", known()))
-}
-
-/// A class's id, with or without braces.
-fn class(text: &str) -> Result<u128, String> {
-    let bare = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
-    let parts: Vec<&str> = bare.split('-').collect();
-    let is_one = parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]);
-    let number = is_one.then(|| u128::from_str_radix(&parts.concat(), 16).ok()).flatten();
-    number.ok_or_else(|| "a class is written like 6c1f3a52-0d7e-4b0a-9a55-2f1f6d0b8e11".to_owned())
 }
 
 /// What takes the samples: the agent, the runtime's own sampler, or the first of these that can be had.

@@ -15,6 +15,7 @@ use crate::bounded::takes_too_much;
 use crate::exit::Exit;
 pub(crate) use remedy::{Goal, Remedies, in_words};
 use remora_attach::{Check, Process, Subject};
+use remora_clr_model::machine::AttachError;
 use remora_wire::AgentErrorCode;
 use std::fmt;
 use std::io;
@@ -459,6 +460,93 @@ pub(crate) enum Failure {
         /// Why not.
         error: io::Error,
     },
+    /// No scenario of `remora model run` has this name.
+    #[error("there is no scenario {given:?}: there are {known}")]
+    NoSuchScenario {
+        /// The given name.
+        given: String,
+        /// The known names.
+        known: String,
+    },
+    /// No modelled target runs.
+    #[strum(serialize = "no-model-target")]
+    #[error("no modelled target runs")]
+    NoTarget,
+    /// No modelled target was named, and several run.
+    #[error("which target? {list} run")]
+    TargetNotNamed {
+        /// Their names.
+        list: String,
+    },
+    /// No modelled target has this name, or it has ended.
+    #[error("no modelled target is called {name:?}")]
+    NoSuchTarget {
+        /// The given name.
+        name: String,
+        /// The names of those that run.
+        there: String,
+    },
+    /// A modelled target of this name runs already.
+    #[error("a modelled target {name} runs already")]
+    TargetExists {
+        /// Its name.
+        name: String,
+    },
+    /// A modelled target ended, or did not answer in time.
+    #[error("the modelled target {name} ended or did not answer: {error}")]
+    ModelTargetEnded {
+        /// Its name.
+        name: String,
+        /// What was noticed.
+        error: String,
+    },
+    /// The target has not loaded this runtime.
+    #[error("the target has not loaded the runtime {runtime}: it has {}", if there.is_empty() { "none" } else { there })]
+    NoSuchRuntime {
+        /// The given version.
+        runtime: String,
+        /// The loaded ones.
+        there: String,
+    },
+    /// An attach to a modelled target failed.
+    #[strum(serialize = "model-attach-failed")]
+    #[error("{}", of_a_modelled_attach(error, why.as_deref()))]
+    ModelAttach {
+        /// The answer.
+        error: AttachError,
+        /// Why the target could not open the library.
+        why: Option<String>,
+    },
+    /// No profiler in the target can be asked to detach.
+    #[strum(serialize = "profiler-not-connected")]
+    #[error("no profiler in {name} is connected to its channel, and nobody else can detach one")]
+    NoChannel {
+        /// The target.
+        name: String,
+    },
+    /// No profiler wrote the expected text to the channel in time; what it wrote was shown.
+    #[strum(serialize = "channel-text-missing")]
+    #[error("no profiler has written {text:?} to the channel")]
+    NotWritten {
+        /// The text.
+        text: String,
+    },
+    /// A profiler is still loaded after its detach request.
+    #[strum(serialize = "profiler-not-unloaded")]
+    #[error(
+        "the profiler in {name} is still loaded: {}",
+        if callbacks.is_empty() { "it has not requested its detach".to_owned() } else { format!("a callback has not returned ({callbacks})") }
+    )]
+    NotUnloaded {
+        /// The target.
+        name: String,
+        /// Callbacks that have not returned.
+        callbacks: String,
+    },
+    /// `remora model` itself failed.
+    #[strum(serialize = "model-failed")]
+    #[error("{0}")]
+    Model(String),
     /// The laboratory itself failed.
     #[strum(serialize = "lab-failed")]
     #[error("the lab failed: {0}; what it found until then is in the output")]
@@ -471,6 +559,22 @@ pub(crate) enum Failure {
         /// The threads in the recording.
         there: String,
     },
+}
+
+/// An answer of `AttachProfiler`, with the reason of a library that could not be opened.
+fn of_a_modelled_attach(error: &AttachError, why: Option<&str>) -> String {
+    let text = match error {
+        AttachError::Answered(code) => format!("AttachProfiler answered {code}: {}", uncapitalized(code.meaning())),
+        AttachError::AccessDenied => "access is denied (E_ACCESSDENIED)".to_owned(),
+        other => uncapitalized(&other.to_string()),
+    };
+    let text = text.trim_end_matches('.');
+    why.map_or_else(|| text.to_owned(), |why| format!("{text} ({why})"))
+}
+
+fn uncapitalized(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// What is written.

@@ -28,6 +28,7 @@ mod lab;
 mod library;
 mod lock_holder;
 mod method_trace;
+mod model;
 mod output;
 mod preconditions;
 mod ps;
@@ -72,6 +73,7 @@ fn run() -> ExitCode {
         Command::Detach(args) => detach::run(args),
         Command::Heap(args) => heap::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Model(args) => model::run(args),
         Command::Completions(args) => shell::completions(args).map(|()| Exit::Done),
         Command::Man(args) => shell::man(args).map(|()| Exit::Done),
         Command::LabRun(args) => lab::run_one(args),

@@ -147,6 +147,14 @@ fn det_02_a_profiler_that_has_forbidden_its_own_detach_is_found() {
 }
 
 #[test]
+fn mod_01_a_profiler_that_reads_its_client_data_too_late_is_found() {
+    let result = run_fault_with("keeps-client-data", &["--seeds", SEEDS, "--client-data", "x"]);
+    result.breaks("MOD-01", "ModuleLoadFinished");
+    let said = |finding: &&Value| text(finding, "message").contains("at its client data");
+    assert!(result.findings.iter().any(|finding| said(&finding)), "{:#?}", result.findings);
+}
+
+#[test]
 fn rjt_01_a_profiler_that_changes_methods_by_rejit_is_checked_and_its_faults_are_found() {
     // Whether a run comes to that is up to the scheduler, too.
     let honest = run_fault_with("honest-rejit", &["--seeds", "24"]);

@@ -14,6 +14,11 @@ fn help_is_as_it_was_read_and_approved() {
             .assert_eq(&remora([name, "--help"]).succeeds());
         assert_eq!(remora([name, "-h"]).succeeds(), remora([name, "--help"]).succeeds());
     }
+    expect_file!["help/model.txt"].assert_eq(&remora(["model", "--help"]).succeeds());
+    for name in ["run", "ps", "attach", "detach", "tell", "channel", "log", "stop"] {
+        expect_file![format!("{}/tests/help/model-{name}.txt", env!("CARGO_MANIFEST_DIR"))]
+            .assert_eq(&remora(["model", name, "--help"]).succeeds());
+    }
     expect_file!["help/heap.txt"].assert_eq(&remora(["heap", "--help"]).succeeds());
     for name in ["report", "show", "view", "diff", "convert"] {
         expect_file![format!("{}/tests/help/heap-{name}.txt", env!("CARGO_MANIFEST_DIR"))]

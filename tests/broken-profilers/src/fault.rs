@@ -130,6 +130,8 @@ faults! {
     StartsSessionInException = "starts-session-in-exception",
     /// None; it refuses its attach unless an environment variable is set.
     WantsVariable = "wants-variable",
+    /// It keeps the pointer to its client data, and reads there when a module has loaded.
+    KeepsClientData = "keeps-client-data",
     /// None; it refuses its attach unless the client data is the number of its process, or some bytes that are no text.
     WantsClientData = "wants-client-data",
     /// Its own thread calls the runtime without a reference on the library.

@@ -9,7 +9,7 @@ use corprof::{
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
@@ -27,6 +27,8 @@ const VARIABLE: &str = "REMORA_TEST_OF_THE_LAB";
 const NO_TEXT: &[u8] = &[0xFF, 0, 0xFE];
 /// Microseconds.
 const BETWEEN_QUESTIONS: u32 = 200;
+/// The client data of [`Fault::KeepsClientData`].
+static CLIENT_DATA: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// A time that a timer never reaches in a test, seconds.
 const AN_HOUR: libc::time_t = 3600;
 
@@ -110,6 +112,7 @@ impl ProfilerCallback for Profiler {
                 return HResult(answer).ok();
             },
             Fault::WantsVariable if !has_variable(raw) => return Err(HResult::E_FAIL),
+            Fault::KeepsClientData => CLIENT_DATA.store(client_data.as_ptr().cast_mut(), Ordering::SeqCst),
             Fault::WantsClientData => {
                 let is_own = client_data == std::process::id().to_string().as_bytes();
                 return if is_own || client_data == NO_TEXT { Ok(()) } else { Err(HResult::E_INVALIDARG) };
@@ -188,6 +191,8 @@ impl ProfilerCallback for Profiler {
             Fault::Crashes => unsafe { std::ptr::without_provenance_mut::<u32>(8).write_volatile(1) },
             // SAFETY: takes no pointers. It ends the process, which is the fault.
             Fault::Exits => unsafe { libc::_exit(7) },
+            // SAFETY: none: the runtime has freed this memory, which is the fault.
+            Fault::KeepsClientData => _ = unsafe { CLIENT_DATA.load(Ordering::SeqCst).read_volatile() },
             _ => {}
         }
     }

@@ -25,6 +25,7 @@ pub mod runtime;
 pub mod agent;
 pub mod application;
 pub mod callback_data;
+pub mod desktop;
 #[cfg(feature = "agent")]
 pub mod explore;
 pub mod info_calls;

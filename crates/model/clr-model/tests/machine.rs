@@ -3,12 +3,16 @@
 
 mod support;
 
+use corprof::sys::IUnknown;
 use corprof::{Guid, HResult};
+use remora_clr_abi::metahost::{self, Fenced, MetaHost};
+use remora_clr_abi::{Live, Slot};
+use remora_clr_model::desktop::AppConfig;
 use remora_clr_model::differences::{Release, RuntimeVersion};
 use remora_clr_model::library::Library;
 use remora_clr_model::machine::{
-    Account, AttachError, AttachOptions, Build, File, Integrity, LoadError, Machine, Other, Process, ROOT,
-    RuntimeEntry, Trigger,
+    Account, AttachError, AttachOptions, Build, File, Integrity, LoadError, Machine, Other, Process, ProcessStart,
+    ROOT, RuntimeEntry, Trigger, mscoree,
 };
 use remora_clr_model::runtime::{Entry, Status};
 use remora_clr_model::schedule;
@@ -19,6 +23,8 @@ use support::{CORES, SECOND, on_machines};
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
+/// COR_PRF_MONITOR_GC.
+const MONITOR_GC: u32 = 0x80;
 const CLASS: Guid = Guid::from_u128(0x1111_2222_3333_4444_5555_6666_7777_8888);
 const PATH: &str = "/opt/profiler/profiler.so";
 const USER: Account = Account::of_user(500);
@@ -292,6 +298,89 @@ fn att_06_a_library_that_the_target_cannot_load_is_refused_and_a_look_says_which
         let inside = machine.start_as(USER, elsewhere, &[]);
         inside.load_runtime().unwrap();
         assert_eq!(trigger(machine, USER).attach(inside.id, &AttachOptions::of(CLASS, "elsewhere")), Ok(()));
+    });
+}
+
+#[test]
+fn att_11_the_trigger_may_free_its_client_data_as_soon_as_attach_profiler_returns() {
+    on_machines(&[RuntimeVersion::Desktop4], |machine| {
+        let (_, script) = install(machine, Script::new());
+        let target = program(machine, USER);
+        target.runtimes()[0].block_finalizer(true);
+        let options = AttachOptions { milliseconds: 10, client_data: vec![1, 2, 3], ..AttachOptions::of(CLASS, PATH) };
+        // The trigger of the model overwrites its buffer when the call returns, here long before the data arrive.
+        let timed_out = Err(AttachError::Answered(HResult::ERROR_TIMEOUT));
+        assert_eq!(trigger(machine, USER).attach(target.id, &options), timed_out);
+        assert_eq!(script.client_data(), Vec::<u8>::new());
+        target.runtimes()[0].block_finalizer(false);
+        schedule::wait_until(None, || !target.runtimes()[0].is_attaching());
+        assert_eq!(script.client_data(), [1, 2, 3]);
+    });
+}
+
+#[test]
+fn att_21_mscoree_exports_clr_create_instance_and_not_the_name_of_the_documented_sample() {
+    struct NoProcesses;
+    impl Fenced for NoProcesses {
+        fn panicked(&self, _: Slot, _: Box<dyn std::any::Any + Send>) {}
+    }
+    impl MetaHost for NoProcesses {
+        fn loaded_runtimes(&self, _: usize) -> Result<Vec<Arc<dyn metahost::Runtime>>, HResult> {
+            Ok(Vec::new())
+        }
+    }
+    let live = Live::default();
+    let load = |name| mscoree::load_library(name, Arc::new(NoProcesses), &live);
+    assert_eq!(load("mscorlib.dll").map(drop), Err(HResult::ERROR_MOD_NOT_FOUND));
+    let library = load("MSCOREE.DLL").unwrap();
+    let not_found = HResult(0x8007_007F_u32 as i32);
+    for name in ["CLRCreateInterface", "clrcreateinstance", ""] {
+        assert_eq!(library.export(name).map(drop), Err(not_found), "{name}");
+    }
+    let create_instance = library.export("CLRCreateInstance").unwrap();
+    let none = create_instance.call(&metahost::CLSID_CLRProfiling, &metahost::sys::IID_ICLRMetaHost);
+    assert_eq!(none, Err(HResult::CLASS_E_CLASSNOTAVAILABLE));
+    let host = create_instance.call(&metahost::CLSID_CLRMetaHost, &metahost::sys::IID_ICLRMetaHost).unwrap();
+    assert_eq!(live.count(), 1);
+    // SAFETY: releases the one reference of a live object.
+    unsafe { IUnknown::Release(host.cast()) };
+    assert_eq!(live.count(), 0);
+}
+
+#[test]
+fn att_21_without_a_choice_the_first_runtime_from_version_4_on_gets_the_profiler() {
+    on_machines(&[RuntimeVersion::Desktop4], |machine| {
+        install(machine, Script::new());
+        let target = machine.start(USER, &[]);
+        target.load_release(Release(2, 0, 50727)).unwrap();
+        let of_2 = trigger(machine, USER).attach(target.id, &AttachOptions::of(CLASS, PATH)).unwrap_err();
+        assert!(of_2.to_string().contains("version 4"), "{of_2}");
+        let (first, second) = (target.load_runtime().unwrap(), target.load_release(Release(4, 8, 0)).unwrap());
+        assert_eq!(trigger(machine, USER).attach(target.id, &AttachOptions::of(CLASS, PATH)), Ok(()));
+        assert_eq!((first.profilers().len(), second.profilers().len()), (1, 0));
+    });
+}
+
+#[test]
+fn gch_05_the_configuration_of_an_application_lets_an_attached_profiler_watch_its_collections() {
+    let cases = [
+        ("<configuration/>", false),
+        ("<gcConcurrent enabled=\"true\"/>", false),
+        ("<gcConcurrent enabled=\"false\"/>", true),
+        ("<gcServer enabled=\"true\"/>", true),
+    ];
+    on_machines(&[RuntimeVersion::Desktop4], move |machine| {
+        let script = Script::new().deciding(|script| script.set_mask_low(MONITOR_GC));
+        let (_, _) = install(machine, script);
+        for (id, (text, may)) in (8000..).zip(cases) {
+            let gc_mode = AppConfig::parse(text).unwrap().gc_mode();
+            let start = ProcessStart { id, account: USER, build: Build::default(), environment: &[], gc_mode };
+            let target = machine.start_with(&start);
+            target.load_runtime().unwrap();
+            let answer = trigger(machine, USER).attach(id, &AttachOptions::of(CLASS, PATH));
+            let refused = Err(AttachError::Answered(HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE));
+            assert_eq!(answer, if may { Ok(()) } else { refused }, "{text}");
+        }
     });
 }
 

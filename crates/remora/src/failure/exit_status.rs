@@ -3,6 +3,8 @@
 use super::Failure;
 use super::code::of_a_check;
 use crate::exit::Exit;
+use remora_clr_model::desktop::HResult;
+use remora_clr_model::machine::AttachError;
 
 impl Failure {
     /// The exit status.
@@ -26,6 +28,16 @@ impl Failure {
                 Collector::TargetEnded => Exit::NoProcess,
                 _ => Exit::Refused,
             },
+            Failure::NoSuchScenario { .. }
+            | Failure::TargetNotNamed { .. }
+            | Failure::TargetExists { .. }
+            | Failure::NoSuchRuntime { .. }
+            | Failure::Model(_) => Exit::Usage,
+            Failure::NoTarget | Failure::NoSuchTarget { .. } | Failure::ModelTargetEnded { .. } => Exit::NoProcess,
+            Failure::ModelAttach { error, .. } => modelled_attach_exit(*error),
+            Failure::NoChannel { .. } => Exit::Refused,
+            Failure::NotWritten { .. } => Exit::NoAnswer,
+            Failure::NotUnloaded { .. } => Exit::Unclean,
             Failure::Snapshot(remora_receipt::Error::Gone { .. }) => Exit::NoProcess,
             Failure::Snapshot(_) => Exit::NoPermission,
             Failure::Signals(_) => Exit::Unexpected,
@@ -120,5 +132,23 @@ fn attach_exit(error: &remora_attach::Error) -> Exit {
         Error::NoLibraryPlace { .. } | Error::NoSocketPlace { .. } | Error::BadLibrary { .. } => Exit::CannotLoad,
         Error::RuntimeRefused(HResult::PROFILER_ALREADY_ACTIVE) => Exit::SlotTaken,
         _ => Exit::Refused,
+    }
+}
+
+/// An attach to a modelled target that failed.
+fn modelled_attach_exit(error: AttachError) -> Exit {
+    match error {
+        AttachError::NoSuchProcess => Exit::NoProcess,
+        AttachError::AccessDenied => Exit::NoPermission,
+        AttachError::NoRuntime { .. } | AttachError::NotAttachable(_) => Exit::Unsupported,
+        AttachError::GaveUp | AttachError::Answered(HResult::ERROR_TIMEOUT) => Exit::NoAnswer,
+        AttachError::Answered(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE) => Exit::SlotTaken,
+        AttachError::Answered(
+            HResult::ERROR_MOD_NOT_FOUND
+            | HResult::ERROR_BAD_EXE_FORMAT
+            | HResult::CLASS_E_CLASSNOTAVAILABLE
+            | HResult::REGDB_E_CLASSNOTREG,
+        ) => Exit::CannotLoad,
+        AttachError::TooLarge { .. } | AttachError::Answered(_) => Exit::Refused,
     }
 }

@@ -2,6 +2,8 @@
 
 use super::{Before, Failure};
 use remora_attach::{ProfilerFix, Remedy};
+use remora_clr_model::desktop::HResult;
+use remora_clr_model::machine::AttachError;
 use std::path::Path;
 
 /// How to fix a failed precondition.
@@ -152,6 +154,10 @@ impl Failure {
                 after(failure, format!("the snapshot is in {}: {}", path.display(), shows("remora heap report", path)))
             }
             Failure::NoSuchName { hint, .. } => hint.clone(),
+            Failure::NoSuchTarget { there, .. } if !there.is_empty() => format!("there are {there}"),
+            Failure::TargetExists { name } => {
+                format!("stop it with `remora model stop {name}`, or give --name another name")
+            }
             Failure::NoRoomForACopy { remedy, .. } => (*remedy).to_owned(),
             Failure::ProcessNotNamed { pid, .. } => format!("add -p {pid}, -n NAME or --yes"),
             Failure::StdoutWithoutFormat { example } => format!("add --format, for example --format {example}"),
@@ -181,6 +187,20 @@ impl Failure {
                 "remove it as root, use a login that has /run/user/UID, or set HOME to a directory that only you can write to"
             }
             Failure::TooLargeToRead { .. } => "read it where more is free",
+            Failure::NoSuchScenario { .. } => "`remora model run --list` describes them",
+            Failure::NoTarget | Failure::NoSuchTarget { .. } => "start one with `remora model run`",
+            Failure::TargetNotNamed { .. } => "give the name of one",
+            Failure::ModelTargetEnded { .. } => {
+                "if it ended, the profiler may have crashed it: test the library with `remora lab`"
+            }
+            Failure::NoSuchRuntime { .. } => "leave --runtime out, or give one of these",
+            Failure::ModelAttach { error, .. } => return of_a_modelled_attach(*error),
+            Failure::NoChannel { .. } => {
+                "attach one that connects to the socket {channel} of its --client-data and detaches when that ends"
+            }
+            Failure::NotWritten { .. } => "attach one with {channel} in its --client-data, or wait longer with --wait",
+            Failure::NotUnloaded { .. } => "the runtime looks again: wait with another `remora model detach`",
+            Failure::Model(_) => "set XDG_RUNTIME_DIR to a directory that only you can write to, if that is the cause",
             Failure::NoProcess => "start one, or run remora as root to see those of other users",
             Failure::NoneAttachable { .. } => {
                 "`remora ps` has the reason for each; run remora as their user or as root"
@@ -277,6 +297,25 @@ fn of_a_snapshot(error: &remora_heap_file::Error) -> Option<String> {
         Error::Damaged { .. } => "copy it again from where it was written".to_owned(),
         Error::Graph(_) => "take the snapshot again, or one of a smaller process".to_owned(),
         Error::Read(_) => "copy it to a local disk".to_owned(),
+        _ => return None,
+    })
+}
+
+fn of_a_modelled_attach(error: AttachError) -> Option<&'static str> {
+    Some(match error {
+        AttachError::AccessDenied => {
+            "run the trigger as the target's user, at its integrity level, or as an administrator with SE_DEBUG_NAME"
+        }
+        AttachError::Answered(HResult::ERROR_TIMEOUT) => {
+            "try again: CORPROF_E_PROFILER_ALREADY_ACTIVE then says that it has succeeded meanwhile"
+        }
+        AttachError::Answered(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE) => {
+            "detach the other profiler first: the desktop takes one"
+        }
+        AttachError::Answered(HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE) => {
+            "start the target with <gcConcurrent enabled=\"false\"/> in its configuration, or with the profiler"
+        }
+        AttachError::Answered(_) => "the event log has an entry: `remora model log`",
         _ => return None,
     })
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 struct Watcher {
     listener: UnixStream,
+    events: Events,
     /// Generation and start of each running GC: a foreground GC may run inside a background one.
     begun: Mutex<Vec<(usize, Instant)>>,
     finished: Mailbox<(usize, Duration)>,
@@ -23,15 +24,18 @@ impl Watcher {
 }
 
 impl<'rt> Profiler<'rt> for Watcher {
-    fn attach(_: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
+    fn attach(beginning: &Beginning<'rt, Attached>, client_data: &[u8]) -> Result<Self, HResult> {
         let path = std::str::from_utf8(client_data).map_err(|_| HResult::E_INVALIDARG)?;
         let listener = UnixStream::connect(path).map_err(|_| HResult::E_FAIL)?;
         listener.set_read_timeout(Some(Duration::from_millis(10))).map_err(|_| HResult::E_FAIL)?;
-        Ok(Watcher { listener, begun: Mutex::default(), finished: Mailbox::new(100_000) })
+        let is_desktop = beginning.information()?.kind == RuntimeKind::DESKTOP_CLR;
+        // The desktop has no cheaper way. It refuses this one while its collections are concurrent.
+        let events = if is_desktop { AttachMask::GC.into() } else { HighAttachMask::BASIC_GC.into() };
+        Ok(Watcher { listener, events, begun: Mutex::default(), finished: Mailbox::new(100_000) })
     }
 
     fn events(&self) -> Events {
-        HighAttachMask::BASIC_GC.into()
+        self.events
     }
 
     fn garbage_collection_started(&self, _: &Runtime<'rt>, collected: &[i32], _: GcReason) {

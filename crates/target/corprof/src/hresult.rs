@@ -44,11 +44,13 @@ hresults! {
     E_UNEXPECTED = 0x8000_FFFF, "The runtime met a state that it does not expect.";
     CLASS_E_NOAGGREGATION = 0x8004_0110, "The class cannot be part of another object.";
     CLASS_E_CLASSNOTAVAILABLE = 0x8004_0111, "The library does not make objects of this class: the CLSID is not one of its own.";
+    REGDB_E_CLASSNOTREG = 0x8004_0154, "The class is not registered: give the library's path, or register it.";
     E_ACCESSDENIED = 0x8007_0005, "Access denied: another user's process, or a file that may not be read.";
     E_HANDLE = 0x8007_0006, "A handle that is not valid.";
     E_OUTOFMEMORY = 0x8007_000E, "The process is out of memory.";
     E_INVALIDARG = 0x8007_0057, "An argument is not allowed; from a notification-only profiler, a flag outside its set.";
     ERROR_MOD_NOT_FOUND = 0x8007_007E, "The library could not be loaded: missing, unreadable, on a noexec mount, or for another libc or architecture.";
+    ERROR_BAD_EXE_FORMAT = 0x8007_00C1, "The file is no library, or one for another architecture.";
     ERROR_ENVVAR_NOT_FOUND = 0x8007_00CB, "There is no environment variable of that name.";
     ERROR_TIMEOUT = 0x8007_05B4, "It took too long; it may still succeed later.";
     CLDB_E_RECORD_NOTFOUND = 0x8013_1130, "The metadata has no such record: the class is not nested, say.";

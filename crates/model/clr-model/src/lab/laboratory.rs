@@ -269,6 +269,10 @@ fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
 
 fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
     match crash {
+        Some(Crash { freed: 1, .. }) => (
+            "MOD-01",
+            "at its client data: the runtime frees them when InitializeForAttach has returned, so copy what you need later",
+        ),
         Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, asker: 1, .. }) => {
             ("DET-05", "in the thread that had asked for the detach: its library was unmapped under it")
         }

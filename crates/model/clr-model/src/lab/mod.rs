@@ -21,7 +21,7 @@ pub mod page;
 mod recorder;
 pub mod run;
 mod run_processes;
-mod system;
+pub mod system;
 
 pub use clauses::{Finding, RefusedCall, Verdict};
 pub use laboratory::{Laboratory, Report};

@@ -80,6 +80,11 @@ pub fn install(writer: PageWriter, holds_askers: bool) {
     });
 }
 
+/// Whether this process is a laboratory run.
+pub fn is_installed() -> bool {
+    MONITOR.get().is_some()
+}
+
 /// Records the process's current resources, which are not the profiler's.
 pub fn begin() {
     if let Some(monitor) = MONITOR.get() {

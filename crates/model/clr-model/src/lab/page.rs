@@ -81,6 +81,8 @@ pub struct Crash {
     pub place: u64,
     /// Whether the thread had requested the detach.
     pub asker: u64,
+    /// Whether it was an access to freed client data.
+    pub freed: u64,
 }
 
 impl Crash {
@@ -135,7 +137,7 @@ impl Page {
         let bytes = self.bytes(CRASH, size_of::<Crash>());
         let mut numbers = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_ne_bytes(chunk.try_into().ok()?)));
         let mut next = || numbers.next();
-        let crash = Crash { signal: next()?, seat: next()?, place: next()?, asker: next()? };
+        let crash = Crash { signal: next()?, seat: next()?, place: next()?, asker: next()?, freed: next()? };
         (crash.signal != 0).then_some(crash)
     }
 

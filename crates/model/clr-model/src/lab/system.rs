@@ -17,6 +17,9 @@ static PAGE: AtomicI32 = AtomicI32::new(-1);
 /// Where the library's file is mapped, or was mapped.
 static FIRST: AtomicU64 = AtomicU64::new(0);
 static END: AtomicU64 = AtomicU64::new(0);
+/// Where the last freed client data lie.
+static FIRST_FREED: AtomicU64 = AtomicU64::new(0);
+static END_OF_FREED: AtomicU64 = AtomicU64::new(0);
 static UNMAPPED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -29,6 +32,52 @@ pub struct Opened(*mut c_void);
 
 // SAFETY: a handle of the linker, which allows its use on any thread.
 unsafe impl Send for Opened {}
+
+/// Memory in pages of its own, which can be closed. It stays mapped.
+#[derive(Debug)]
+pub struct OwnPages {
+    start: usize,
+    length: usize,
+    mapped: usize,
+}
+
+impl OwnPages {
+    /// Pages that begin with these bytes. `None` without bytes, or without memory.
+    pub fn with(bytes: &[u8]) -> Option<OwnPages> {
+        let mapped = bytes.len().next_multiple_of(rustix::param::page_size());
+        if mapped == 0 {
+            return None;
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: the kernel chooses the address, so no reference points into this memory.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), mapped, access, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        // SAFETY: the new memory has at least this many bytes, and nothing else points to it.
+        unsafe { start.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Some(OwnPages { start: start as usize, length: bytes.len(), mapped })
+    }
+
+    /// The address of the bytes.
+    pub fn start(&self) -> *mut u8 {
+        self.start as *mut u8
+    }
+
+    /// Their number.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// From now on, each access is a crash.
+    pub fn close(&self) {
+        FIRST_FREED.store(self.start as u64, Ordering::SeqCst);
+        END_OF_FREED.store((self.start + self.mapped) as u64, Ordering::SeqCst);
+        // SAFETY: exactly the pages of this value, which no reference of ours points into.
+        unsafe { libc::mprotect(self.start as *mut c_void, self.mapped, libc::PROT_NONE) };
+    }
+}
 
 /// Opens a library as the runtime does (`dlopen` with RTLD_LAZY; source: pal/src/loader/module.cpp, LOADLoadLibrary).
 ///
@@ -144,7 +193,7 @@ pub fn asks() {
 }
 
 /// Records how the process crashes. Then the default handler lets it die.
-extern "C" fn crashed(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let at = instruction(context);
     let inside = (FIRST.load(Ordering::SeqCst)..END.load(Ordering::SeqCst)).contains(&at);
     let place = match (inside, UNMAPPED.load(Ordering::SeqCst)) {
@@ -153,7 +202,12 @@ extern "C" fn crashed(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_vo
         (false, _) => Crash::ELSEWHERE,
     };
     let seat = schedule::current().0 as u64;
-    let crash = Crash { signal: signal as u64, seat, place, asker: u64::from(ASKED.with(Cell::get)) };
+    // SAFETY: the kernel passes a valid description of the signal; each of them has room for an address.
+    let accessed = unsafe { (*info).si_addr() } as u64;
+    let is_freed = signal == libc::SIGSEGV
+        && (FIRST_FREED.load(Ordering::SeqCst)..END_OF_FREED.load(Ordering::SeqCst)).contains(&accessed);
+    let asker = u64::from(ASKED.with(Cell::get));
+    let crash = Crash { signal: signal as u64, seat, place, asker, freed: u64::from(is_freed) };
     // SAFETY: a local plain struct, and its size.
     unsafe {
         libc::pwrite(PAGE.load(Ordering::SeqCst), (&raw const crash).cast(), size_of::<Crash>(), CRASH as libc::off_t)

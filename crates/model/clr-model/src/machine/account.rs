@@ -2,12 +2,13 @@
 
 use crate::differences::RuntimeVersion;
 use crate::mutation;
+use serde::{Deserialize, Serialize};
 
 /// The user with all rights on Linux.
 pub const ROOT: u32 = 0;
 
 /// Windows' integrity level: no process may attach to a higher one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Integrity {
     /// A sandboxed program.
     Low,
@@ -20,7 +21,7 @@ pub enum Integrity {
 }
 
 /// The account of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// The user.
     pub user: u32,

@@ -81,6 +81,8 @@ pub enum LoadError {
     Architecture,
     /// It is built for another C library.
     Libc,
+    /// It is no library.
+    NotALibrary,
 }
 
 impl LoadError {
@@ -93,7 +95,7 @@ impl LoadError {
                 HResult::ERROR_MOD_NOT_FOUND
             }
             LoadError::Forbidden => HResult(differences.unreadable_library as i32),
-            LoadError::Architecture => HResult(differences.foreign_library as i32),
+            LoadError::Architecture | LoadError::NotALibrary => HResult(differences.foreign_library as i32),
         }
     }
 }
@@ -108,6 +110,7 @@ impl fmt::Display for LoadError {
             }
             LoadError::Noexec => "its file system is mounted noexec. Put it on another one.",
             LoadError::Architecture => "it is made for another architecture. Use the one for the target's.",
+            LoadError::NotALibrary => "it is no library. Check its path.",
             LoadError::Libc => "it is made for another C library. Use the one for the target's.",
         };
         write!(out, "The target cannot load the library, since {reason}")

@@ -2,7 +2,9 @@
 //! order is `CLRCreateInstance`, ICLRMetaHost, the runtimes, the attach interface.
 
 use super::AttachOptions;
-use super::hosting_server::HostingServer;
+use super::mscoree::load_library;
+use crate::mutation;
+use crate::runtime::FREED;
 use corprof::HResult;
 use corprof::sys::IUnknown;
 use remora_clr_abi::Live;
@@ -10,7 +12,7 @@ use remora_clr_abi::metahost::sys::{
     ICLRMetaHost, ICLRProfiling, ICLRRuntimeInfo, IEnumUnknown, IID_ICLRMetaHost, IID_ICLRProfiling,
     IID_ICLRRuntimeInfo,
 };
-use remora_clr_abi::metahost::{CLSID_CLRMetaHost, CLSID_CLRProfiling, clr_create_instance};
+use remora_clr_abi::metahost::{CLSID_CLRMetaHost, CLSID_CLRProfiling, MetaHost};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
@@ -29,26 +31,24 @@ impl<I> Drop for ComReference<I> {
 }
 
 /// The host, which is the first object.
-pub(super) struct HostingClient(ComReference<ICLRMetaHost>);
+pub(crate) struct HostingClient(ComReference<ICLRMetaHost>);
 
 /// A runtime loaded in the target.
-pub(super) struct LoadedRuntime(ComReference<ICLRRuntimeInfo>);
+pub(crate) struct LoadedRuntime(ComReference<ICLRRuntimeInfo>);
 
 /// Attaches profilers to runtimes of one release.
-pub(super) struct ProfilingInterface(ComReference<ICLRProfiling>);
+pub(crate) struct ProfilingInterface(ComReference<ICLRProfiling>);
 
 impl HostingClient {
-    pub(super) fn begin(server: HostingServer, live: &Live) -> Result<HostingClient, HResult> {
-        let mut host = ptr::null_mut();
-        // SAFETY: two identifiers and a place for the answer.
-        let code = unsafe {
-            clr_create_instance(Arc::new(server), live, &CLSID_CLRMetaHost, &IID_ICLRMetaHost, &raw mut host)
-        };
-        HResult(code).ok()?;
+    /// Loads mscoree, and asks its export for the host.
+    pub(crate) fn begin(host: Arc<dyn MetaHost>, live: &Live) -> Result<HostingClient, HResult> {
+        let library = load_library("mscoree.dll", host, live)?;
+        let create_instance = library.export("CLRCreateInstance")?;
+        let host = create_instance.call(&CLSID_CLRMetaHost, &IID_ICLRMetaHost)?;
         Ok(HostingClient(ComReference(host.cast())))
     }
 
-    pub(super) fn runtimes(&self, process: usize) -> Result<Vec<LoadedRuntime>, HResult> {
+    pub(crate) fn runtimes(&self, process: usize) -> Result<Vec<LoadedRuntime>, HResult> {
         let mut list: *mut IEnumUnknown = ptr::null_mut();
         let handle = process as *mut c_void;
         // SAFETY: a live host, and a place for the answer.
@@ -72,7 +72,7 @@ impl HostingClient {
 }
 
 impl LoadedRuntime {
-    pub(super) fn version(&self) -> String {
+    pub(crate) fn version(&self) -> String {
         let mut text = [0_u16; VERSION_ROOM];
         let mut count = VERSION_ROOM as u32;
         // SAFETY: a live runtime, a buffer and its length.
@@ -81,7 +81,7 @@ impl LoadedRuntime {
         String::from_utf16_lossy(&text[..length.min(VERSION_ROOM)])
     }
 
-    pub(super) fn profiling(&self) -> Result<ProfilingInterface, HResult> {
+    pub(crate) fn profiling(&self) -> Result<ProfilingInterface, HResult> {
         let mut answer = ptr::null_mut();
         // SAFETY: a live runtime, two identifiers and a place for the answer.
         let code = unsafe {
@@ -92,20 +92,23 @@ impl LoadedRuntime {
     }
 
     /// Why no profiler can be attached to it.
-    pub(super) fn refusal(&self) -> Option<&'static str> {
+    pub(crate) fn refusal(&self) -> Option<&'static str> {
         let older = "attaching came with version 4 of the .NET Framework: profile it from the start instead";
         self.profiling().is_err().then_some(older)
     }
 }
 
 impl ProfilingInterface {
-    pub(super) fn attach(&self, process: u32, options: &AttachOptions) -> HResult {
+    pub(crate) fn attach(&self, process: u32, options: &AttachOptions) -> HResult {
         let path: Option<Vec<u16>> = options.path.as_deref().map(|path| path.encode_utf16().chain([0]).collect());
         let path = path.as_ref().map_or(ptr::null(), |path| path.as_ptr());
         let mut data = options.client_data.clone();
+        if mutation::is("ATT-11/3") {
+            data.fill(FREED);
+        }
         let at = if data.is_empty() { ptr::null_mut() } else { data.as_mut_ptr().cast() };
         // SAFETY: a live object, an identifier, null or a text that ends with a zero with a zero, and data of that length.
-        HResult(unsafe {
+        let code = HResult(unsafe {
             ICLRProfiling::AttachProfiler(
                 self.0.0,
                 process,
@@ -115,6 +118,9 @@ impl ProfilingInterface {
                 at,
                 data.len() as u32,
             )
-        })
+        });
+        // A trigger may reuse this memory as soon as the call returns, whatever happens to the attach (seed 004).
+        data.fill(FREED);
+        code
     }
 }

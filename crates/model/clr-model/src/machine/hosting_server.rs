@@ -13,10 +13,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 /// HRESULT_FROM_WIN32(ERROR_FILE_NOT_FOUND): no such process, or no runtime in it accepts an attach.
-pub(super) const NO_RUNTIME: HResult = HResult(0x8007_0002_u32 as i32);
+pub(crate) const NO_RUNTIME: HResult = HResult(0x8007_0002_u32 as i32);
 
 /// The server of one trigger process.
-pub(super) struct HostingServer {
+pub(crate) struct HostingServer {
     machine: Arc<Machine>,
     trigger: Arc<Process>,
 }
@@ -28,12 +28,12 @@ struct FoundRuntime {
 }
 
 impl HostingServer {
-    pub(super) fn new(machine: &Arc<Machine>, trigger: &Arc<Process>) -> HostingServer {
+    pub(crate) fn new(machine: &Arc<Machine>, trigger: &Arc<Process>) -> HostingServer {
         HostingServer { machine: machine.clone(), trigger: trigger.clone() }
     }
 
     /// `OpenProcess` with all access. The handle is the process's number here.
-    pub(super) fn open_process(&self, id: u32) -> Result<usize, HResult> {
+    pub(crate) fn open_process(&self, id: u32) -> Result<usize, HResult> {
         let target = self.machine.process(id).ok_or(HResult::E_INVALIDARG)?;
         let may = self.trigger.account.may_attach_to(&target.account, self.machine.runtime_version);
         if may { Ok(id as usize) } else { Err(HResult::E_ACCESSDENIED) }

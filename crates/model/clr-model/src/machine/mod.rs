@@ -9,21 +9,27 @@ mod diagnostics;
 mod files;
 mod hosting_client;
 mod hosting_server;
+pub mod mscoree;
 mod process;
+mod real_file;
 mod trigger;
+
+pub(crate) use hosting_client::HostingClient;
+pub(crate) use hosting_server::HostingServer;
+pub(crate) use trigger::attach_with;
 
 pub use account::{Account, Integrity, ROOT};
 pub use files::{Build, File, LoadError};
-pub use process::{Other, Process};
+pub use process::{Other, Process, ProcessStart};
 pub use trigger::{AttachError, AttachOptions, RuntimeEntry, Trigger};
 
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
 use crate::library::Library;
-use crate::runtime::Runtime;
+use crate::runtime::{GcMode, Runtime};
 use corprof::Guid;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// See the module documentation.
@@ -36,10 +42,15 @@ pub struct Machine {
     files: Mutex<HashMap<String, File>>,
     registry: Mutex<HashMap<Guid, String>>,
     look_ups: AtomicUsize,
+    opens_real_files: AtomicBool,
+    load_failures: Mutex<HashMap<String, String>>,
 }
 
 /// The first process. On both systems, process numbers are often multiples of four.
 const FIRST_PROCESS: u32 = 1000;
+
+/// Paths whose last failure is kept.
+const MOST_FAILURES: usize = 1000;
 
 impl Machine {
     /// A machine without processes.
@@ -51,6 +62,8 @@ impl Machine {
             files: Mutex::default(),
             registry: Mutex::default(),
             look_ups: AtomicUsize::new(0),
+            opens_real_files: AtomicBool::new(false),
+            load_failures: Mutex::default(),
         })
     }
 
@@ -76,11 +89,25 @@ impl Machine {
 
     /// Starts a process of this build, or in its own mount namespace.
     pub fn start_as(self: &Arc<Self>, account: Account, build: Build, environment: &[(&str, &str)]) -> Arc<Process> {
-        let mut processes = self.processes.lock().expect("no panic while locked");
-        let id = FIRST_PROCESS + 4 * processes.len() as u32;
-        let process = Process::new(id, account, build, environment, self);
-        processes.push(process.clone());
+        let id = FIRST_PROCESS + 4 * self.processes.lock().expect("no panic while locked").len() as u32;
+        self.start_with(&ProcessStart { id, account, build, environment, gc_mode: GcMode::default() })
+    }
+
+    /// Starts a process with everything given. Its number must be free.
+    pub fn start_with(self: &Arc<Self>, start: &ProcessStart<'_>) -> Arc<Process> {
+        let process = Process::new(start, self);
+        self.processes.lock().expect("no panic while locked").push(process.clone());
         process
+    }
+
+    /// From now on, a path that is not among the added files names a file of the system.
+    pub fn open_real_files(&self) {
+        self.opens_real_files.store(true, Ordering::SeqCst);
+    }
+
+    /// Why the system could not open a real file the last time, in its words.
+    pub fn load_failure(&self, path: &str) -> Option<String> {
+        self.load_failures.lock().expect("no panic while locked").get(path).cloned()
     }
 
     /// A process that has not ended.
@@ -98,7 +125,27 @@ impl Machine {
     /// The file as a process sees it.
     fn open(&self, path: &str, process: &Process) -> Result<Arc<Library>, LoadError> {
         let files = self.files.lock().expect("no panic while locked");
-        files.get(path).ok_or(LoadError::Missing)?.open(process)
+        match files.get(path) {
+            Some(file) => file.open(process),
+            None if self.opens_real_files.load(Ordering::SeqCst) => {
+                drop(files);
+                self.open_real(path)
+            }
+            None => Err(LoadError::Missing),
+        }
+    }
+
+    /// Keeps the system's words: the runtime's answer is only a number.
+    fn open_real(&self, path: &str) -> Result<Arc<Library>, LoadError> {
+        let opened = real_file::open(path, &self.faults);
+        let mut failures = self.load_failures.lock().expect("no panic while locked");
+        failures.remove(path);
+        opened.map_err(|(reason, words)| {
+            if failures.len() < MOST_FAILURES {
+                failures.insert(path.to_owned(), words);
+            }
+            reason
+        })
     }
 
     fn registered(&self, class: &Guid) -> Option<String> {

@@ -41,6 +41,21 @@ impl Other {
     }
 }
 
+/// How a process is started.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessStart<'a> {
+    /// Its number.
+    pub id: u32,
+    /// Its account.
+    pub account: Account,
+    /// Its platform and mount namespace.
+    pub build: Build,
+    /// Its environment. The first variable of a name counts.
+    pub environment: &'a [(&'a str, &'a str)],
+    /// The GC mode of its runtimes, from its configuration file.
+    pub gc_mode: GcMode,
+}
+
 /// See the module documentation.
 pub struct Process {
     /// Its number.
@@ -49,6 +64,7 @@ pub struct Process {
     pub account: Account,
     pub(super) build: Build,
     environment: Vec<(String, String)>,
+    gc_mode: GcMode,
     machine: Weak<Machine>,
     runtimes: Mutex<Vec<Arc<Runtime>>>,
     others: Mutex<Vec<Other>>,
@@ -58,19 +74,14 @@ pub struct Process {
 }
 
 impl Process {
-    pub(super) fn new(
-        id: u32,
-        account: Account,
-        build: Build,
-        environment: &[(&str, &str)],
-        machine: &Arc<Machine>,
-    ) -> Arc<Process> {
+    pub(super) fn new(start: &ProcessStart<'_>, machine: &Arc<Machine>) -> Arc<Process> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Arc::new(Process {
-            id,
-            account,
-            build,
-            environment: environment.iter().map(owned).collect(),
+            id: start.id,
+            account: start.account,
+            build: start.build,
+            environment: start.environment.iter().map(owned).collect(),
+            gc_mode: start.gc_mode,
             machine: Arc::downgrade(machine),
             runtimes: Mutex::default(),
             others: Mutex::default(),
@@ -93,7 +104,7 @@ impl Process {
         let config = RuntimeConfig {
             release,
             number,
-            gc_mode: GcMode::default(),
+            gc_mode: if mutation::is("GCH-05/8") { GcMode::Concurrent } else { self.gc_mode },
             process: Arc::new(Within(Arc::downgrade(self))),
         };
         let runtime = Runtime::start_in(machine.runtime_version, machine.faults.clone(), config);

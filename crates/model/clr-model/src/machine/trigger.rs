@@ -161,18 +161,8 @@ impl Trigger {
 
     /// Attaches through the .NET Framework's hosting interfaces. The attach interface comes from another process than the target.
     pub fn attach_through(&self, found_in: u32, target: u32, options: &AttachOptions) -> Result<(), AttachError> {
-        let found = self.hosting_client(found_in)?.runtimes(found_in as usize).map_err(AttachError::Answered)?;
         let prefix = self.machine.runtime_version.differences().startup_prefix;
-        let is_wanted = |version: &str| options.release.is_none_or(|release| release.to_string() == version);
-        let wanted: Vec<_> = found.iter().filter(|one| is_wanted(&one.version())).collect();
-        let attaching = wanted.iter().find_map(|one| one.profiling().ok());
-        let refusal = wanted.iter().find_map(|one| one.refusal()).map(AttachError::NotAttachable);
-        let attaching = attaching.ok_or(refusal.unwrap_or(AttachError::NoRuntime { prefix }))?;
-        match attaching.attach(target, options) {
-            NO_RUNTIME => Err(AttachError::NoRuntime { prefix }),
-            HResult::E_ACCESSDENIED => Err(AttachError::AccessDenied),
-            code => code.ok().map_err(AttachError::Answered),
-        }
+        attach_with(&self.hosting_client(found_in)?, found_in as usize, target, options, prefix)
     }
 
     fn attach_by_socket(&self, target: u32, options: &AttachOptions) -> Result<(), AttachError> {
@@ -194,10 +184,65 @@ impl Trigger {
             Err(_) => return Err(AttachError::NoSuchProcess),
             Ok(_) => {}
         }
-        HostingClient::begin(server, &self.live).map_err(AttachError::Answered)
+        HostingClient::begin(Arc::new(server), &self.live).map_err(AttachError::Answered)
     }
 
     fn is_on_desktop(&self) -> bool {
         self.machine.runtime_version == RuntimeVersion::Desktop4
+    }
+}
+
+/// Chooses a runtime of the process behind the handle, and attaches through its interfaces. `prefix` is that of the variables for a
+/// profiler at startup.
+pub(crate) fn attach_with(
+    client: &HostingClient,
+    handle: usize,
+    target: u32,
+    options: &AttachOptions,
+    prefix: &'static str,
+) -> Result<(), AttachError> {
+    let found = client.runtimes(handle).map_err(AttachError::Answered)?;
+    let is_wanted = |version: &str| match options.release {
+        Some(release) => release.to_string() == version,
+        None => passes_filter(version),
+    };
+    let (wanted, others): (Vec<_>, Vec<_>) = found.iter().partition(|one| is_wanted(&one.version()));
+    let attaching = wanted.iter().find_map(|one| one.profiling().ok());
+    let asked = wanted.iter().chain(others.iter().filter(|_| options.release.is_none()));
+    let refusal = asked.filter_map(|one| one.refusal()).next().map(AttachError::NotAttachable);
+    let attaching = attaching.ok_or(refusal.unwrap_or(AttachError::NoRuntime { prefix }))?;
+    match attaching.attach(target, options) {
+        NO_RUNTIME => Err(AttachError::NoRuntime { prefix }),
+        HResult::E_ACCESSDENIED => Err(AttachError::AccessDenied),
+        code => code.ok().map_err(AttachError::Answered),
+    }
+}
+
+/// The filter of the documented sample (seed 001): `v`, then a digit from 4 on, or a major version of two digits.
+fn passes_filter(version: &str) -> bool {
+    let mut letters = version.chars();
+    let (first, second, third) = (letters.next(), letters.next(), letters.next());
+    let Some(digit) = second.filter(|_| matches!(first, Some('v' | 'V'))) else { return false };
+    digit >= '4' || third != Some('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::passes_filter;
+
+    #[test]
+    fn the_documented_filter_takes_version_4_and_later() {
+        for (version, passes) in [
+            ("v4.0.30319", true),
+            ("V4.0.30319", true),
+            ("v10.0.1", true),
+            ("v2.0.50727", false),
+            ("v1.1.4322", false),
+            ("4.0.30319", false),
+            ("v", false),
+            ("", false),
+        ] {
+            assert_eq!(passes_filter(version), passes, "{version}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The attach server: from the request to the answer, in the order of seed 001.
 
+use super::client_data::ClientData;
 use super::{Entry, Profiler, Runtime, Status, load};
 use crate::lab::monitor;
 use crate::library::Library;
@@ -8,11 +9,7 @@ use crate::schedule::{self, MILLISECOND};
 use corprof::{Guid, HResult, sys};
 use remora_clr_abi::{InfoObject, ProfilerObject};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// Freed client data is overwritten with this byte, so that a late read shows it.
-pub const FREED: u8 = 0xDD;
 
 /// The attach thread, where evacuation counters include it.
 const ATTACH_THREAD: super::ThreadId = super::ThreadId(1);
@@ -188,8 +185,8 @@ impl Runtime {
     fn initialize(self: &Arc<Self>, profiler: &Arc<Profiler>, pending: &Pending) -> Result<(), HResult> {
         let unknown = self.register(profiler);
         let arrives = if mutation::is("ATT-02/2") { &[][..] } else { &pending.request.client_data };
-        let data = arrives.iter().map(|byte| AtomicU8::new(*byte)).collect();
-        let data = &**profiler.client_data.get_or_init(|| data);
+        let data = profiler.client_data.get_or_init(|| ClientData::copy(arrives));
+        let (start, length) = data.lent();
         let counted = self.differences().attach_thread_is_counted.then_some(ATTACH_THREAD);
         if mutation::is("ATT-20") || mutation::is("CAT-02/2") {
             profiler.become_(Status::Active);
@@ -200,10 +197,10 @@ impl Runtime {
         profiler.enter(counted, schedule::current(), "InitializeForAttach");
         let answer = self.call_uncounted(profiler, "InitializeForAttach", |object| {
             // SAFETY: Info outlives the profiler; the data lives until the call returns.
-            unsafe { object.initialize_for_attach(unknown, data.as_ptr().cast_mut().cast(), data.len() as u32) }
+            unsafe { object.initialize_for_attach(unknown, start.cast(), length) }
         });
         if !mutation::is("ATT-11") {
-            data.iter().for_each(|byte| byte.store(FREED, Ordering::SeqCst));
+            data.free();
         }
         let result = match answer.flatten().unwrap_or(HResult::E_FAIL) {
             _ if mutation::is("ATT-08/4") && schedule::now() >= 30_000 * MILLISECOND => Err(HResult::E_FAIL),

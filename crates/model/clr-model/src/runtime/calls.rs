@@ -32,6 +32,9 @@ pub(super) use call_all;
 /// The callback after which a profiler must not call Info.
 const SHUTDOWN: &str = "Shutdown";
 
+/// The callback in which [`Runtime::keep_in_callbacks`] keeps threads.
+const MODULE_LOADED: &str = "ModuleLoadFinished";
+
 impl Runtime {
     /// Makes a callback to every profiler whose mask wants it.
     pub(super) fn call_all(
@@ -77,8 +80,28 @@ impl Runtime {
         if let Some(object) = is_called.then(|| profiler.object()).flatten() {
             profiler.lock().callbacks_received += 1;
             self.run(profiler, slot, || call(&object));
+            self.stay_if_asked(slot);
         }
         profiler.leave(thread, task);
+    }
+
+    /// Threads that call a profiler about a loaded module stay there, as if a debugger had frozen them, until this is set back.
+    pub fn keep_in_callbacks(&self, keeps: bool) {
+        self.lock().keeps_in_callbacks = keeps;
+    }
+
+    /// Whether a thread stays in a callback.
+    pub fn keeps_in_callback(&self) -> bool {
+        self.lock().kept_in_callbacks > 0
+    }
+
+    fn stay_if_asked(&self, slot: &'static str) {
+        if slot != MODULE_LOADED || !self.lock().keeps_in_callbacks {
+            return;
+        }
+        self.lock().kept_in_callbacks += 1;
+        schedule::wait_until(None, || !self.lock().keeps_in_callbacks || self.is_exiting());
+        self.lock().kept_in_callbacks -= 1;
     }
 
     /// Whether callbacks are enabled.

@@ -6,6 +6,21 @@ use crate::mutation;
 use corprof::HResult;
 use std::fmt;
 
+/// The event source of the entries.
+pub const EVENT_SOURCE: &str = ".NET Runtime";
+/// The event id of all entries about profilers (source: profilinghelper.cpp, LogProfEventVA, COR_Profiler).
+pub const EVENT_ID: u32 = 1022;
+
+impl Entry {
+    /// The level: `Information` or `Error` (source: profilinghelper.cpp, LogProfInfo and LogProfError).
+    pub fn level(&self) -> &'static str {
+        match self {
+            Entry::Loaded | Entry::Attached | Entry::Detached => "Information",
+            Entry::Failed(_) | Entry::TooOld(_) | Entry::OtherRuntimeHasOne => "Error",
+        }
+    }
+}
+
 impl fmt::Display for Entry {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

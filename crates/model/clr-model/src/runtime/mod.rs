@@ -5,6 +5,7 @@
 mod answers;
 mod attach;
 mod calls;
+mod client_data;
 mod code;
 mod collector;
 mod detach;
@@ -30,11 +31,13 @@ mod startup;
 mod threads;
 mod tiering;
 
-pub use attach::{Answer, AttachRequest, FREED, NamedRequest};
+pub use attach::{Answer, AttachRequest, NamedRequest};
+pub use client_data::FREED;
 pub use code::{Called, Code, FunctionId, ModuleId, Step};
 pub use gc_mode::GcMode;
 pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};
 pub use leftovers::ThreadInterference;
+pub use log::{EVENT_ID, EVENT_SOURCE};
 pub use machine_code::{execute, give_the_code_memory};
 pub use memory::give_the_heap_memory;
 pub use process_environment::{EmptyEnvironment, ProcessEnvironment};
@@ -118,6 +121,10 @@ struct State {
     log: Vec<Entry>,
     /// A finalizer runs and does not return.
     finalizer_is_blocked: bool,
+    /// Threads stay in callbacks about loaded modules.
+    keeps_in_callbacks: bool,
+    /// How many do.
+    kept_in_callbacks: u32,
     /// The thread that has suspended the managed threads.
     suspended_by: Option<schedule::Task>,
     /// The threads that hold an object, once for each hold: no GC begins before they let go of it.

@@ -1,12 +1,12 @@
 //! A profiler as the runtime keeps it: its object, its mask, and its running callbacks.
 
+use super::client_data::ClientData;
 use super::threads::ThreadId;
 use crate::library::Library;
 use crate::mutation;
 use crate::schedule::Task;
 use remora_clr_abi::{InfoObject, Live, ProfilerObject};
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// Its state (`ProfilerStatus`, inc/profilepriv.h).
@@ -35,8 +35,8 @@ pub struct Profiler {
     pub attached: bool,
     /// Its newest ICorProfilerCallback that the runtime uses.
     pub callback_version: u8,
-    /// The runtime's copy of the client data. When a real runtime frees it, the model overwrites and keeps it.
-    pub(super) client_data: OnceLock<Box<[AtomicU8]>>,
+    /// The runtime's copy of the client data.
+    pub(super) client_data: OnceLock<ClientData>,
     pub(super) object: Mutex<Option<Arc<ProfilerObject>>>,
     pub(super) info: OnceLock<Box<InfoObject<super::info::Server>>>,
     /// Metadata objects that it has not released.
@@ -128,6 +128,13 @@ impl Profiler {
         let mut record = self.lock();
         record.looks += 1;
         mutation::is("DET-07") || record.evacuation.values().all(|count| *count == 0)
+    }
+
+    /// The callbacks that have not returned, by name.
+    pub fn running_callbacks(&self) -> Vec<&'static str> {
+        let mut running: Vec<&'static str> = self.lock().running.values().flatten().copied().collect();
+        running.sort_unstable();
+        running
     }
 
     /// Whether no callback runs, including those that the runtime does not count.

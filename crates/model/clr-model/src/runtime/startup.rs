@@ -19,8 +19,6 @@ const PREVENT_LOAD: &str = "PreventLoad";
 const FIRST_ATTACHABLE: u16 = 4;
 /// The first release that also reads settings from variables with the newer prefix (source: clrconfig.cpp; live: cmp_01).
 const FIRST_DOTNET: u16 = 6;
-/// REGDB_E_CLASSNOTREG.
-const CLASS_NOT_REGISTERED: HResult = HResult(0x8004_0154_u32 as i32);
 /// CO_E_CLASSSTRING.
 const NO_CLASS: HResult = HResult(0x8004_01F3_u32 as i32);
 
@@ -182,7 +180,7 @@ impl Runtime {
             // source: FakeCoCallDllGetClassObject, utilcode/util.cpp.
             return Err(HResult::E_FAIL);
         }
-        let path = process.registered(class).ok_or(CLASS_NOT_REGISTERED)?;
+        let path = process.registered(class).ok_or(HResult::REGDB_E_CLASSNOTREG)?;
         process.open(&path)
     }
 

@@ -27,6 +27,9 @@ const LONGEST_ATTACH: Duration = Duration::from_secs(60);
 /// The worker's thread name.
 const WORKER: &str = "corprof-worker";
 
+/// The first Info with SuspendRuntime (.NET Core 3.0). Before it, no profiler was notification-only.
+const FIRST_SUSPENSION: u8 = 10;
+
 /// The polling interval.
 const INTERVAL: Duration = Duration::from_millis(1);
 
@@ -413,6 +416,10 @@ fn wanted(session: &Session<'_>) -> Result<Events, HResult> {
 /// Proves that the runtime still calls this profiler: it suspends the runtime, which must report that ([`crate::detach::CallbackProof`]).
 fn prove_that_callbacks_arrive(session: &Session<'_>, timeout: Duration) -> Result<(), DetachError> {
     let ends = || session.common.state().shutdown;
+    // The desktop's runtimes have loaded it as their only profiler, and cannot be suspended.
+    if session.info.version() < FIRST_SUSPENSION {
+        return Ok(());
+    }
     let wanted = wanted(session).map_err(DetachError::CallbacksUnproven)?;
     if ends() {
         return Ok(());

@@ -1,0 +1,108 @@
+//! The servers of the hosting interfaces in a trigger process. They ask the target, as mscoree does.
+
+use super::message::{Answer, AttachMessage, Question, receive, send};
+use crate::machine::Account;
+use corprof::HResult;
+use remora_clr_abi::Slot;
+use remora_clr_abi::metahost::{AttachRequest, Fenced, MetaHost, Profiling, Runtime};
+use std::any::Any;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a target has for an answer, beside what the question itself takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The target of a trigger, and as whom the trigger runs.
+#[derive(Debug, Clone)]
+pub(super) struct Remote {
+    pub(super) socket: PathBuf,
+    pub(super) account: Account,
+}
+
+impl Remote {
+    /// Asks the target. An answer that takes `longer` by design gets that time in addition.
+    pub(super) fn ask(&self, question: &Question, longer: Duration) -> io::Result<Answer> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        // The directory is private already; this rules out a socket that was left open for somebody.
+        let peer = rustix::net::sockopt::socket_peercred(&stream)?;
+        if peer.uid != rustix::process::geteuid() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        send(&mut stream, question, PATIENCE)?;
+        receive(&mut stream, PATIENCE.saturating_add(longer))
+    }
+
+    /// `OpenProcess`: the process's number.
+    pub(super) fn open(&self) -> Result<u32, HResult> {
+        match self.ask(&Question::Open(self.account), Duration::ZERO) {
+            Ok(Answer::Opened(process)) => Ok(process),
+            Ok(Answer::Code(code)) => Err(HResult(code)),
+            _ => Err(HResult::CORPROF_E_IPC_FAILED),
+        }
+    }
+}
+
+/// One runtime, and the attach interface of its release.
+struct RemoteRuntime {
+    remote: Remote,
+    version: String,
+    is_attachable: bool,
+}
+
+impl Fenced for Remote {
+    /// The caller gets `E_UNEXPECTED`; the payload says nothing more to it.
+    fn panicked(&self, _: Slot, _: Box<dyn Any + Send>) {}
+}
+
+impl Fenced for RemoteRuntime {
+    fn panicked(&self, _: Slot, _: Box<dyn Any + Send>) {}
+}
+
+impl MetaHost for Remote {
+    fn loaded_runtimes(&self, _: usize) -> Result<Vec<Arc<dyn Runtime>>, HResult> {
+        let found = match self.ask(&Question::Runtimes(self.account), Duration::ZERO) {
+            Ok(Answer::Runtimes(found)) => found,
+            Ok(Answer::Code(code)) => return Err(HResult(code)),
+            _ => return Err(HResult::CORPROF_E_IPC_FAILED),
+        };
+        let runtime = |(version, is_attachable)| {
+            Arc::new(RemoteRuntime { remote: self.clone(), version, is_attachable }) as Arc<dyn Runtime>
+        };
+        Ok(found.into_iter().map(runtime).collect())
+    }
+}
+
+impl Runtime for RemoteRuntime {
+    fn version(&self) -> String {
+        self.version.clone()
+    }
+
+    fn profiling(&self) -> Result<Arc<dyn Profiling>, HResult> {
+        if !self.is_attachable {
+            return Err(HResult::E_NOINTERFACE);
+        }
+        let (remote, version) = (self.remote.clone(), self.version.clone());
+        Ok(Arc::new(RemoteRuntime { remote, version, is_attachable: true }))
+    }
+}
+
+impl Profiling for RemoteRuntime {
+    fn attach_profiler(&self, request: AttachRequest) -> HResult {
+        let message = AttachMessage {
+            version: self.version.clone(),
+            process: request.process,
+            milliseconds: request.milliseconds,
+            class: request.profiler.to_u128().to_be_bytes(),
+            path: request.path,
+            client_data: request.client_data,
+        };
+        let bound = Duration::from_millis(u64::from(request.milliseconds));
+        match self.remote.ask(&Question::Attach(self.remote.account, message), bound) {
+            Ok(Answer::Code(code)) => HResult(code),
+            _ => HResult::CORPROF_E_IPC_FAILED,
+        }
+    }
+}

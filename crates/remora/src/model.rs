@@ -1,0 +1,308 @@
+//! `remora model`: modelled desktop targets, and the trigger process against them.
+//!
+//! The model crate has both sides. This module starts targets, and prints what the trigger finds.
+
+mod run;
+
+use crate::args::model::{
+    AttachArgs, ChannelArgs, LogArgs, ModelArgs, ModelCommand, ModelDetachArgs, ModelPsArgs, TellArgs,
+};
+use crate::console::{Page, line, note, out};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use remora_clr_model::desktop::{Client, ClientError, Guid, HResult, LoadedProfiler, LogLine, Place, TRIGGERS, Told};
+use remora_clr_model::machine::{Account, AttachError, AttachOptions};
+use remora_terminal::Table;
+use serde::Serialize;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long a target may take to end.
+const STOPPING: Duration = Duration::from_secs(30);
+/// How often the channel is read until it has a text.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// Largest client data, bytes: a message has room for it.
+const MOST_CLIENT_DATA: u64 = 65_536;
+
+/// One runtime of a target, or a target without any, as JSON. A field keeps its name and meaning; new ones may be added.
+#[derive(Debug, Serialize)]
+struct RuntimeRow {
+    target: String,
+    process_id: Option<u32>,
+    runtime: Option<String>,
+    attachable: bool,
+    reason: Option<String>,
+    profiler: Option<&'static str>,
+}
+
+/// The event log as JSON.
+#[derive(Debug, Serialize)]
+struct LogOutput<'a> {
+    entries: &'a [LogLine],
+}
+
+/// The list of targets as JSON.
+#[derive(Debug, Serialize)]
+struct PsOutput<'a> {
+    runtimes: &'a [RuntimeRow],
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ModelArgs) -> Result<Exit, Failure> {
+    let usual = TRIGGERS[0].1;
+    match &args.command {
+        ModelCommand::Run(args) => return run::run(args),
+        ModelCommand::Ps(args) => ps(args)?,
+        ModelCommand::Attach(args) => attach(args)?,
+        ModelCommand::Detach(args) => detach(args)?,
+        ModelCommand::Tell(args) => tell(args)?,
+        ModelCommand::Log(args) => log(args)?,
+        ModelCommand::Channel(args) => channel(args)?,
+        ModelCommand::Stop(args) => {
+            let target = Trigger::of(args.target.as_deref(), usual)?;
+            target.client.stop(STOPPING).map_err(|error| target.failed(error))?;
+            out(&line(format!("{} has ended", target.name)))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// A trigger process for a named target.
+struct Trigger {
+    name: String,
+    client: Client,
+}
+
+impl Trigger {
+    /// For the given target, or the only one.
+    fn of(given: Option<&str>, account: Account) -> Result<Trigger, Failure> {
+        let place = place()?;
+        let name = match given {
+            Some(name) => name.to_owned(),
+            None => the_only_one(Client::targets(&place))?,
+        };
+        let missing = |_| Failure::NoSuchTarget { name: name.clone(), there: Client::targets(&place).join(", ") };
+        let client = Client::of(&place, &name, account).map_err(missing)?;
+        Ok(Trigger { name, client })
+    }
+
+    /// The target did not answer.
+    fn failed(&self, error: ClientError) -> Failure {
+        match error {
+            ClientError::NoTarget => Failure::NoSuchTarget { name: self.name.clone(), there: String::new() },
+            ClientError::Broken(error) => {
+                Failure::ModelTargetEnded { name: self.name.clone(), error: error.to_string() }
+            }
+        }
+    }
+
+    /// An attach failed, or the look at the runtimes.
+    fn refused(&self, error: AttachError, why: Option<String>) -> Failure {
+        match error {
+            AttachError::Answered(HResult::CORPROF_E_IPC_FAILED) | AttachError::NoSuchProcess => {
+                let error = HResult::CORPROF_E_IPC_FAILED.to_string();
+                Failure::ModelTargetEnded { name: self.name.clone(), error }
+            }
+            error => Failure::ModelAttach { error, why },
+        }
+    }
+}
+
+fn the_only_one(mut names: Vec<String>) -> Result<String, Failure> {
+    match names.len() {
+        0 => Err(Failure::NoTarget),
+        1 => Ok(names.remove(0)),
+        _ => Err(Failure::TargetNotNamed { list: names.join(", ") }),
+    }
+}
+
+/// The directory of the sockets.
+fn place() -> Result<Place, Failure> {
+    let runtime_directory = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = runtime_directory.unwrap_or_else(std::env::temp_dir);
+    Place::under(&base).map_err(|error| Failure::Model(error.to_string()))
+}
+
+fn ps(args: &ModelPsArgs) -> Result<(), Failure> {
+    let place = place()?;
+    let mut rows = Vec::new();
+    for name in Client::targets(&place) {
+        // One that ends meanwhile is left out.
+        if let Ok(client) = Client::of(&place, &name, args.trigger.trigger) {
+            rows.extend(rows_of(&name, &client));
+        }
+    }
+    if args.json {
+        return out(&Page::json(&PsOutput { runtimes: &rows }));
+    }
+    if rows.is_empty() {
+        note("no modelled target runs; start one with `remora model run`");
+        return Ok(());
+    }
+    let mut table = Table::new(&["target", "runtime", "profiler", "attach"]);
+    table.let_last_go_below();
+    for row in rows {
+        table.row([
+            row.target,
+            row.runtime.unwrap_or_else(|| "-".to_owned()),
+            row.profiler.unwrap_or("-").to_owned(),
+            row.reason.map_or("yes".to_owned(), |reason| format!("no: {reason}")),
+        ]);
+    }
+    out(&table.render())
+}
+
+fn rows_of(name: &str, client: &Client) -> Vec<RuntimeRow> {
+    let row = |runtime: Option<String>, reason: Option<String>| RuntimeRow {
+        target: name.to_owned(),
+        process_id: client.process().ok(),
+        runtime,
+        attachable: reason.is_none(),
+        reason,
+        profiler: None,
+    };
+    let profilers = client.profilers().unwrap_or_default();
+    match client.runtimes() {
+        Ok(runtimes) if runtimes.is_empty() => vec![row(None, Some("no runtime is loaded yet".to_owned()))],
+        Ok(runtimes) => {
+            let one = |runtime: remora_clr_model::machine::RuntimeEntry| {
+                let profiler = profilers.iter().find(|profiler| profiler.version == runtime.what).map(state_of);
+                RuntimeRow { profiler, ..row(Some(runtime.what), runtime.refusal.map(str::to_owned)) }
+            };
+            runtimes.into_iter().map(one).collect()
+        }
+        Err(AttachError::AccessDenied) => vec![row(None, Some("access is denied".to_owned()))],
+        Err(error) => vec![row(None, Some(error.to_string()))],
+    }
+}
+
+fn state_of(profiler: &LoadedProfiler) -> &'static str {
+    if profiler.detaching { "detaching" } else { "loaded" }
+}
+
+fn attach(args: &AttachArgs) -> Result<(), Failure> {
+    let target = Trigger::of(args.target.target.as_deref(), args.trigger.trigger)?;
+    let runtimes = target.client.runtimes().map_err(|error| target.refused(error, None))?;
+    if let Some(release) = args.runtime
+        && !runtimes.iter().any(|one| one.what == release.to_string())
+    {
+        let there: Vec<String> = runtimes.into_iter().map(|one| one.what).collect();
+        return Err(Failure::NoSuchRuntime { runtime: release.to_string(), there: there.join(", ") });
+    }
+    let path = args.library.as_deref().map(whole).transpose()?;
+    let options = AttachOptions {
+        class: Guid::from_u128(args.clsid),
+        path: path.clone(),
+        milliseconds: u32::try_from(args.timeout.as_millis()).unwrap_or(u32::MAX),
+        client_data: client_data(args.client_data.as_deref(), &target.client)?,
+        release: args.runtime,
+        timeout: None,
+    };
+    let answer = target.client.attach(&options);
+    let why = || path.and_then(|path| target.client.load_failure(&path).ok().flatten());
+    answer.map_err(|error| target.refused(error, why()))?;
+    out(&line("AttachProfiler answered S_OK"))
+}
+
+/// The absolute path. Whether there is a library is for the target to find out.
+fn whole(file: &std::path::Path) -> Result<String, Failure> {
+    let whole = std::path::absolute(file).map_err(|error| Failure::Library { file: file.to_owned(), error })?;
+    let no_text = |_| Failure::Library { file: file.to_owned(), error: std::io::Error::other("its path is not UTF-8") };
+    whole.into_os_string().into_string().map_err(no_text)
+}
+
+/// The value of `--client-data`: a text, or `@` and a file.
+fn client_data(given: Option<&str>, client: &Client) -> Result<Vec<u8>, Failure> {
+    let Some(value) = given else { return Ok(Vec::new()) };
+    let data = match value.strip_prefix('@') {
+        None => value.replace("{channel}", &client.channel_path().to_string_lossy()).into_bytes(),
+        Some(file) => {
+            let mut data = Vec::new();
+            let read =
+                std::fs::File::open(file).and_then(|file| file.take(MOST_CLIENT_DATA + 1).read_to_end(&mut data));
+            read.map_err(|error| {
+                Failure::Usage(format!("the file of `--client-data @{file}` cannot be read: {error}"))
+            })?;
+            data
+        }
+    };
+    if data.len() as u64 > MOST_CLIENT_DATA {
+        return Err(Failure::Usage(format!(
+            "client data of more than {MOST_CLIENT_DATA} bytes is not sent; give less"
+        )));
+    }
+    Ok(data)
+}
+
+fn channel(args: &ChannelArgs) -> Result<(), Failure> {
+    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].1)?;
+    let deadline = Instant::now() + args.wait;
+    let is_complete = |lines: &[String]| {
+        args.until.as_ref().is_none_or(|wanted| lines.iter().any(|line| line.contains(wanted.as_str())))
+    };
+    let lines = loop {
+        let (lines, _) = target.client.channel().map_err(|error| target.failed(error))?;
+        if is_complete(&lines) || Instant::now() >= deadline {
+            break lines;
+        }
+        std::thread::sleep(INTERVAL);
+    };
+    let mut page = Page::default();
+    lines.iter().for_each(|text| page += line(text));
+    out(&page)?;
+    match &args.until {
+        Some(wanted) if !is_complete(&lines) => Err(Failure::NotWritten { text: wanted.clone() }),
+        _ => Ok(()),
+    }
+}
+
+fn detach(args: &ModelDetachArgs) -> Result<(), Failure> {
+    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].1)?;
+    let failed = |error| target.failed(error);
+    let loaded = target.client.profilers().map_err(failed)?;
+    if loaded.is_empty() {
+        return out(&line(format!("no profiler is loaded in {}", target.name)));
+    }
+    let ended = target.client.hang_up().map_err(failed)?;
+    if ended == 0 && loaded.iter().all(|profiler| !profiler.detaching) {
+        return Err(Failure::NoChannel { name: target.name });
+    }
+    let left = target.client.wait_until_unloaded(args.wait).map_err(failed)?;
+    if left.is_empty() {
+        return out(&line("the profiler has detached and is unloaded"));
+    }
+    let callbacks: Vec<&str> = left.iter().flat_map(|one| &one.callbacks).map(String::as_str).collect();
+    Err(Failure::NotUnloaded { name: target.name, callbacks: callbacks.join(", ") })
+}
+
+fn tell(args: &TellArgs) -> Result<(), Failure> {
+    let target = Trigger::of(Some(&args.target), TRIGGERS[0].1)?;
+    let text = match target.client.tell(args.event.into()).map_err(|error| target.failed(error))? {
+        Told::Done => "done",
+        Told::ThreadStays => "done: the thread stays in a callback of the profiler",
+        Told::Already => "nothing changed: it was so already",
+        Told::NoRuntime => {
+            return Err(Failure::ModelAttach { error: AttachError::NoRuntime { prefix: "COR" }, why: None });
+        }
+    };
+    out(&line(text))
+}
+
+fn log(args: &LogArgs) -> Result<(), Failure> {
+    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].1)?;
+    let entries = target.client.log().map_err(|error| target.failed(error))?;
+    if args.json {
+        return out(&Page::json(&LogOutput { entries: &entries }));
+    }
+    if entries.is_empty() {
+        note("the event log has no entry about profilers");
+        return Ok(());
+    }
+    let mut table = Table::new(&["level", "source", "event", "runtime", "text"]);
+    table.let_last_go_below();
+    for entry in entries {
+        table.row([entry.level, entry.source, entry.event_id.to_string(), entry.runtime, entry.text]);
+    }
+    out(&table.render())
+}

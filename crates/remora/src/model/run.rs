@@ -1,0 +1,118 @@
+//! `remora model run`: this process becomes the target, or starts one that does.
+
+use crate::args::model::{RunArgs, scenario_names};
+use crate::console::{line, note, out};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use remora_clr_model::desktop::{AppConfig, Client, Place, SCENARIOS, Scenario, Target, TargetConfig, is_name};
+use remora_terminal::Table;
+use rustix::fs::{FileType, fstat};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Longest message of a target that did not start, bytes.
+const LONGEST_MESSAGE: u64 = 65_536;
+
+/// Runs the command.
+pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    let Some(wanted) = args.scenario.as_deref().filter(|_| !args.list) else {
+        let mut table = Table::new(&["scenario", "target"]);
+        for scenario in SCENARIOS {
+            table.row([scenario.name.to_owned(), scenario.description.to_owned()]);
+        }
+        out(&table.render())?;
+        return Ok(Exit::Done);
+    };
+    if cfg!(target_feature = "crt-static") {
+        return Err(Failure::Model("this remora is linked statically, and opens no libraries".to_owned()));
+    }
+    let no_scenario = || Failure::NoSuchScenario { given: wanted.to_owned(), known: scenario_names() };
+    let scenario = Scenario::by_name(wanted).ok_or_else(no_scenario)?;
+    let name = args.name.clone().unwrap_or_else(|| scenario.name.to_owned());
+    if !is_name(&name) {
+        let rule = "a target's name has at most 32 small letters, digits and hyphens, and no hyphen first";
+        return Err(Failure::Usage(format!("invalid value '{name}' for '--name <NAME>': {rule}")));
+    }
+    let place = super::place()?;
+    if Client::targets(&place).contains(&name) {
+        return Err(Failure::TargetExists { name });
+    }
+    let configuration = args.config.as_deref().map(configuration).transpose()?;
+    if args.background {
+        return in_background(&name);
+    }
+    let config = TargetConfig { scenario, name, environment: args.env.clone(), configuration, speed: args.speed };
+    be_the_target(&place, config)
+}
+
+fn configuration(file: &std::path::Path) -> Result<AppConfig, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|error| Failure::Input { file: file.to_owned(), error })?;
+    let invalid = |error| Failure::Usage(format!("{} cannot be used as --config: {error}", file.display()));
+    AppConfig::parse(&text).map_err(invalid)
+}
+
+fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
+    let ends = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register(signal, ends.clone()).map_err(Failure::Signals)?;
+    }
+    // A thread of the model that is lost would leave its callers waiting.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
+    let (name, description) = (config.name.clone(), config.scenario.description);
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AddrInUse => Failure::TargetExists { name: name.clone() },
+        _ => Failure::Model(format!("the target cannot be started: {error}")),
+    };
+    let target = Target::start(place, config).map_err(failed)?;
+    out(&line(format!("{name} runs as process {}: {description}", std::process::id())))?;
+    note("it ends with Ctrl-C or `remora model stop`");
+    end_with_standard_input(&ends);
+    target.serve(|| ends.load(Ordering::SeqCst));
+    Ok(Exit::Done)
+}
+
+/// If standard input is a pipe, the target ends when nobody holds its other end.
+fn end_with_standard_input(ends: &Arc<AtomicBool>) {
+    let kind = fstat(io::stdin()).map(|facts| FileType::from_raw_mode(facts.st_mode));
+    if !matches!(kind, Ok(FileType::Fifo | FileType::Socket)) {
+        return;
+    }
+    let ends = ends.clone();
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        ends.store(true, Ordering::SeqCst);
+    });
+}
+
+/// Starts the same command as another process, and returns when its target is ready.
+fn in_background(name: &str) -> Result<Exit, Failure> {
+    let failed = |error: io::Error| Failure::Model(format!("the target {name} cannot be started: {error}"));
+    let program = std::env::current_exe().map_err(failed)?;
+    let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--background");
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut target = command.spawn().map_err(failed)?;
+    let mut ready = String::new();
+    if let Some(stdout) = target.stdout.take() {
+        BufReader::new(stdout).read_line(&mut ready).map_err(failed)?;
+    }
+    if ready.is_empty() {
+        let mut message = String::new();
+        if let Some(stderr) = target.stderr.take() {
+            stderr.take(LONGEST_MESSAGE).read_to_string(&mut message).map_err(failed)?;
+        }
+        let message = message.trim().trim_start_matches("remora: ").to_owned();
+        return Err(Failure::Model(format!("the target {name} did not start: {message}")));
+    }
+    out(&line(ready.trim_end()))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,232 @@
+//! `remora model`: targets as processes, and what goes wrong with them.
+
+#[allow(dead_code, reason = "each test file uses a part of it")]
+mod command;
+
+use command::{Directory, Ran};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A class that the broken profilers do not look at.
+const CLASS: &str = "636F7270-726F-6600-6D6F-64756C650001";
+
+/// Targets that no other test sees. They end with it.
+struct Targets {
+    directory: Directory,
+    running: Vec<Child>,
+}
+
+impl Targets {
+    fn new() -> Targets {
+        Targets { directory: Directory::new(), running: Vec::new() }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_remora"));
+        command.arg("model").args(args).env("XDG_RUNTIME_DIR", self.directory.path(""));
+        command
+    }
+
+    fn remora(&self, args: &[&str]) -> Ran {
+        Ran::of(&mut self.command(args))
+    }
+
+    /// Starts a target, and waits until it is ready.
+    fn run(&mut self, args: &[&str]) {
+        let args = [&["run"], args].concat();
+        let mut command = self.command(&args);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut ready).expect("it says so");
+        assert!(ready.contains(" runs as process "), "{ready}");
+        self.running.push(child);
+    }
+
+    fn attach(&self, target: &str, library: &str) -> Ran {
+        self.remora(&["attach", target, "--clsid", CLASS, "--library", library])
+    }
+
+    /// A library with one fault.
+    fn broken(&self, fault: &str) -> String {
+        let this = std::env::current_exe().expect("this program");
+        let beside: PathBuf = this.parent().expect("a folder").join("libremora_broken_profilers.so");
+        let library = self.directory.path(&format!("{fault}.so"));
+        std::fs::copy(beside, &library).expect("copied");
+        library
+    }
+}
+
+impl Drop for Targets {
+    fn drop(&mut self) {
+        for child in &mut self.running {
+            // Each ends with its standard input.
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_target_ends_with_its_standard_input_and_leaves_no_file() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    let mut target = targets.running.remove(0);
+    drop(target.stdin.take());
+    assert!(target.wait().expect("it ends").success());
+    assert_eq!(targets.remora(&["ps"]).stderr, "no modelled target runs; start one with `remora model run`\n");
+    let place = std::fs::read_dir(targets.directory.path("")).expect("the place").flatten().next().expect("one");
+    assert_eq!(place.metadata().expect("facts").permissions().mode() & 0o777, 0o700);
+    assert_eq!(std::fs::read_dir(place.path()).expect("it can be read").count(), 0);
+}
+
+#[test]
+fn a_target_that_was_killed_is_no_longer_listed_and_its_name_is_free() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    let mut target = targets.running.remove(0);
+    target.kill().expect("killed");
+    target.wait().expect("it ends");
+    assert_eq!(targets.remora(&["ps"]).succeeds(), "");
+    let message = targets.attach("plain", "/nowhere.so").fails(10);
+    assert_eq!(message, "remora: no modelled target is called \"plain\"; start one with `remora model run`");
+    targets.run(&["plain"]);
+}
+
+#[test]
+fn of_several_targets_one_must_be_named() {
+    let mut targets = Targets::new();
+    assert_eq!(
+        targets.remora(&["log"]).fails(10),
+        "remora: no modelled target runs; start one with `remora model run`"
+    );
+    targets.run(&["plain"]);
+    targets.run(&["plain", "--name", "other"]);
+    assert_eq!(targets.remora(&["log"]).fails(2), "remora: which target? other, plain run; give the name of one");
+    assert_eq!(
+        targets.remora(&["log", "third"]).fails(10),
+        "remora: no modelled target is called \"third\"; there are other, plain"
+    );
+    assert_eq!(
+        targets.remora(&["run", "plain"]).fails(2),
+        "remora: a modelled target plain runs already; stop it with `remora model stop plain`, or give --name another name"
+    );
+    targets.remora(&["stop", "other"]).succeeds();
+    targets.remora(&["log"]).succeeds();
+}
+
+#[test]
+fn an_unknown_scenario_name_runtime_or_file_is_refused() {
+    let mut targets = Targets::new();
+    let message = targets.remora(&["run", "plian"]).fails(2);
+    assert!(message.starts_with("remora: there is no scenario \"plian\": there are plain, "), "{message}");
+    let message = targets.remora(&["run", "plain", "--name", "../up"]).fails(2);
+    assert!(message.contains("small letters, digits and hyphens"), "{message}");
+    let config = targets.directory.path("app.config");
+    std::fs::write(&config, "<gcConcurrent enabled=\"perhaps\"/>").expect("written");
+    let message = targets.remora(&["run", "plain", "--config", &config]).fails(2);
+    assert!(message.contains("enabled of <gcConcurrent> must be"), "{message}");
+    let message = targets.remora(&["run", "plain", "--config", "/nowhere"]).fails(30);
+    assert!(message.contains("/nowhere cannot be read"), "{message}");
+    targets.run(&["plain"]);
+    let attach = ["attach", "--clsid", CLASS, "--runtime"];
+    let message = targets.remora(&[&attach[..], &["v2.0.50727"]].concat()).fails(2);
+    assert!(message.contains("has not loaded the runtime v2.0.50727: it has v4.0.30319"), "{message}");
+    let message = targets.remora(&[&attach[..], &["4"]].concat()).fails(2);
+    assert!(message.contains("written like v4.0.30319"), "{message}");
+}
+
+#[test]
+fn client_data_is_a_text_or_a_file_and_bounded() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    let library = targets.broken("wants-client-data");
+    let attach =
+        |data: &str| targets.remora(&["attach", "--clsid", CLASS, "--library", &library, "--client-data", data]);
+    // This profiler refuses all data but these bytes, which are no text.
+    let message = attach("{channel}").fails(19);
+    assert!(message.contains("E_INVALIDARG"), "{message}");
+    let file = targets.directory.path("data");
+    std::fs::write(&file, vec![b'x'; 65_537]).expect("written");
+    let message = attach(&format!("@{file}")).fails(2);
+    assert!(message.contains("more than 65536 bytes"), "{message}");
+    std::fs::write(&file, [0xFF, 0, 0xFE]).expect("written");
+    attach(&format!("@{file}")).succeeds();
+}
+
+#[test]
+fn a_profiler_that_ends_the_target_is_reported() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    let message = targets.attach("plain", &targets.broken("exits-on-load")).fails(10);
+    assert!(message.starts_with("remora: the modelled target plain ended or did not answer"), "{message}");
+    assert!(message.contains("`remora lab`"), "{message}");
+}
+
+#[test]
+fn a_profiler_without_a_channel_cannot_be_detached_from_outside() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    targets.attach("plain", &targets.broken("stays")).succeeds();
+    let message = targets.remora(&["detach"]).fails(19);
+    assert!(message.contains("no profiler in plain is connected to its channel"), "{message}");
+    let message = targets.remora(&["channel", "--until", "anything", "--wait", "10ms"]).fails(15);
+    assert!(message.contains("no profiler has written \"anything\""), "{message}");
+}
+
+#[test]
+fn a_profiler_for_version_2_is_not_attached() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    let message = targets.attach("plain", &targets.broken("is-too-old")).fails(19);
+    assert!(message.contains("CORPROF_E_PROFILER_NOT_ATTACHABLE"), "{message}");
+}
+
+#[test]
+fn lists_and_logs_are_json_on_request() {
+    let mut targets = Targets::new();
+    targets.run(&["other-user"]);
+    let shown: serde_json::Value = serde_json::from_str(&targets.remora(&["ps", "--json"]).succeeds()).expect("JSON");
+    assert_eq!(shown["runtimes"][0]["attachable"], false);
+    assert_eq!(shown["runtimes"][0]["reason"], "access is denied");
+    let attach = ["attach", "--clsid", CLASS, "--library", "/nowhere.so", "--trigger", "debug-privilege"];
+    targets.remora(&attach).fails(16);
+    let shown: serde_json::Value = serde_json::from_str(&targets.remora(&["log", "--json"]).succeeds()).expect("JSON");
+    let entry = &shown["entries"][0];
+    assert_eq!((&entry["level"], &entry["event_id"]), (&"Error".into(), &1022.into()));
+}
+
+#[test]
+fn a_directory_that_others_can_enter_is_refused() {
+    let targets = Targets::new();
+    targets.remora(&["ps"]).succeeds();
+    let place = std::fs::read_dir(targets.directory.path("")).expect("the place").flatten().next().expect("one");
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).expect("set");
+    let message = targets.remora(&["ps"]).fails(2);
+    assert!(message.contains("is not yours alone (mode 0700)"), "{message}");
+}
+
+#[test]
+fn a_target_needs_no_privilege() {
+    let targets = Targets::new();
+    let open = targets.directory.path("");
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).expect("set");
+    let program = targets.directory.path("remora");
+    std::fs::copy(env!("CARGO_BIN_EXE_remora"), &program).expect("copied");
+    let as_nobody = |args: &[&str]| {
+        let mut command = if command::is_root() {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", &program]);
+            command
+        } else {
+            Command::new(&program)
+        };
+        Ran::of(command.arg("model").args(args).env("XDG_RUNTIME_DIR", &open))
+    };
+    as_nobody(&["run", "plain", "--background"]).succeeds();
+    let listed = as_nobody(&["ps"]).succeeds();
+    as_nobody(&["stop"]).succeeds();
+    assert!(listed.contains("v4.0.30319"), "{listed}");
+}
