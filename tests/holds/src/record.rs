@@ -1,6 +1,7 @@
 //! Lines about assertions that held, in a file of this process.
 
-use crate::{Clause, Column, Place};
+use crate::clauses::{Clause, Column};
+use crate::place::Place;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
