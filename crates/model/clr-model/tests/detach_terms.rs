@@ -526,7 +526,6 @@ fn det_22_what_the_runtime_does_not_police_is_left_behind_all_the_same() {
             let found = faults_of(version, move |world| {
                 let (library, script, _) = world.attached(Script::new());
                 deed(world, &script);
-                // The runtime accepts the detach.
                 assert_eq!(script.request_detach(1), HResult::S_OK);
                 gone(world);
                 assert_eq!(library.unmapped(), 1);
@@ -546,7 +545,7 @@ fn det_22_what_the_runtime_does_not_police_is_left_behind_all_the_same() {
     });
 }
 
-/// MOD-01: each misuse that would crash or corrupt a real process, as data: description, newest Info that it needs, broken clause.
+/// As data: description, broken clause, and the newest Info that it needs.
 #[test]
 fn mod_01_each_misuse_that_would_crash_or_corrupt_a_real_process_is_reported() {
     type Misuse = fn(&World);

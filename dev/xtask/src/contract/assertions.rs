@@ -110,40 +110,38 @@ impl Assertions {
 
     /// Every test with a clause in its name that it does not assert, itself or in a function that it calls: file, test, clause.
     pub fn missing(&self) -> Vec<(&str, &str, String)> {
+        let mut helpers: BTreeMap<(&str, &str), Vec<&Function>> = BTreeMap::new();
+        for (file, functions) in &self.functions {
+            for function in functions.iter().filter(|function| !function.is_test) {
+                helpers.entry((package_of(file), &function.name)).or_default().push(function);
+            }
+        }
+        let mut own: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+        let mut of_helpers = own.clone();
+        for one in &self.all {
+            own.entry((&one.file, &one.function)).or_default().insert(&one.clause);
+            of_helpers.entry((package_of(&one.file), &one.function)).or_default().insert(&one.clause);
+        }
         let mut missing = Vec::new();
         for (file, functions) in &self.functions {
             for test in functions.iter().filter(|function| function.is_test) {
-                let wanted = names::clauses(&test.name);
-                if wanted.is_empty() {
-                    continue;
+                let mut wanted: BTreeSet<String> = names::clauses(&test.name).into_iter().collect();
+                let own = own.get(&(file.as_str(), test.name.as_str())).into_iter().flatten();
+                own.for_each(|clause| _ = wanted.remove(*clause));
+                let (mut seen, mut called) = (BTreeSet::new(), vec![test]);
+                while let Some(function) = called.pop().filter(|_| !wanted.is_empty()) {
+                    for word in &function.words {
+                        let key = (package_of(file), word.as_str());
+                        if let Some(found) = helpers.get(&key).filter(|_| seen.insert(word)) {
+                            called.extend(found);
+                            of_helpers.get(&key).into_iter().flatten().for_each(|clause| _ = wanted.remove(*clause));
+                        }
+                    }
                 }
-                let asserted = self.reached(file, test);
-                let open = wanted.into_iter().filter(|clause| !asserted.contains(clause.as_str()));
-                missing.extend(open.map(|clause| (file.as_str(), test.name.as_str(), clause)));
+                missing.extend(wanted.into_iter().map(|clause| (file.as_str(), test.name.as_str(), clause)));
             }
         }
         missing
-    }
-
-    /// The clauses asserted in a function of this file, and in those of its package that it calls.
-    fn reached(&self, file: &str, from: &Function) -> BTreeSet<&str> {
-        let package = package_of(file);
-        let mut names: BTreeSet<&str> = BTreeSet::from([from.name.as_str()]);
-        let mut words: Vec<&str> = from.words.iter().map(String::as_str).collect();
-        while let Some(word) = words.pop() {
-            let near = self.functions.range(package.to_owned()..).take_while(|(other, _)| other.starts_with(package));
-            let called = near.flat_map(|(_, functions)| functions).filter(|one| one.name == word && !one.is_test);
-            for function in called {
-                if names.insert(&function.name) {
-                    words.extend(function.words.iter().map(String::as_str));
-                }
-            }
-        }
-        let own = |one: &&Assertion| {
-            names.contains(one.function.as_str())
-                && (one.file == file || one.function != from.name && one.file.starts_with(package))
-        };
-        self.all.iter().filter(own).map(|one| one.clause.as_str()).collect()
     }
 }
 
