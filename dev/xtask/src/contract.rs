@@ -1,13 +1,17 @@
 //! `cargo xtask contract`: runs the tests for the clauses of `docs/authors/contract.md`, and updates that page: for each clause, the
 //! runtimes where tests show it, and these tests.
 //!
-//! A required cell without a passing test is a failure, and so is a page that disagrees with the results.
+//! Only an assertion that names clause and column fills a cell (`holds!`), once its test has passed.
+//! A required cell without one is a failure, and so is a page that disagrees with the results.
 //! `contract-pending.toml` lists the cells that no test fills, with reasons. Columns of runtimes missing on this machine keep their
 //! cells.
 
+mod assertions;
+mod by_name;
 mod cells;
 mod columns;
 mod deviations;
+mod evidence;
 mod named;
 mod page;
 mod pending;
@@ -16,11 +20,10 @@ mod run;
 
 use crate::outcome::{Context, Failure, Outcome, bail};
 use crate::runtimes;
-use columns::Column;
-use named::Tests;
+use evidence::Evidence;
 use page::{Cell, Clause, Content, PAGE};
 use pending::{Pending, Required};
-use results::Results;
+use results::{Left, Results};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -67,14 +70,20 @@ impl Options {
 fn update_page(options: &Options) -> Outcome<()> {
     let path = crate::root().join(PAGE);
     let text = fs::read_to_string(&path).context(|| format!("cannot read {PAGE}"))?;
-    let (tests, pending, deviations) = (Tests::read()?, Pending::read()?, deviations::read()?);
+    let (mut evidence, pending, deviations) = (Evidence::read()?, Pending::read()?, deviations::read()?);
+    if !options.check {
+        evidence.by_name = evidence.by_name.shrunk(&evidence.assertions);
+        evidence.by_name.write()?;
+    }
     let clauses = page::clauses(&text)?;
-    let (results, mut findings) = results(options, &tests)?;
-    let checked = cells::of(&clauses, &pending, &tests, &results);
+    let (results, mut findings) = results(options, &evidence)?;
+    let checked = cells::of(&clauses, &pending, &evidence, &results);
     findings.extend(checked.findings);
+    findings.extend(evidence.by_name.findings(&evidence.assertions));
     let ids: Vec<&str> = clauses.iter().map(|clause| clause.id.as_str()).collect();
-    findings.extend(deviations::faults(&deviations, &ids, &tests));
-    let content = Content { clauses: &checked.clauses, tests: &tests, pending: &pending, deviations: &deviations };
+    findings.extend(deviations::faults(&deviations, &ids, &evidence.tests));
+    let content =
+        Content { clauses: &checked.clauses, evidence: &evidence, pending: &pending, deviations: &deviations };
     let made = page::made(&text, &content)?;
     if options.check && made != text {
         findings.extend(cells::differing(&clauses, &checked.clauses));
@@ -96,15 +105,18 @@ fn update_page(options: &Options) -> Outcome<()> {
 }
 
 /// The results, and findings so far: from a new run, an earlier run, or none.
-fn results(options: &Options, tests: &Tests) -> Outcome<(Results, Vec<String>)> {
+fn results(options: &Options, evidence: &Evidence) -> Outcome<(Results, Vec<String>)> {
     let (folder, ended) = match (&options.results, options.check || options.tables) {
         (Some(folder), _) => (folder.clone(), None),
         (None, true) => return Ok((Results::default(), Vec::new())),
-        (None, false) => run::run()?,
+        (None, false) => run::run(evidence)?,
     };
-    let results = Results::read(&folder, tests)?;
+    let results = Results::of_run(Left::read(&folder)?, evidence)?;
     let mut findings: Vec<String> = ended.iter().map(Failure::to_string).collect();
     findings.extend(run::missing_results(&results, &runtimes::matrix()?));
+    findings.extend(results.unreported().map(|test| {
+        format!("`{test}` asserted a clause, and no report of the test runner has it: it counts for nothing")
+    }));
     Ok((results, findings))
 }
 
@@ -118,7 +130,7 @@ fn report(clauses: &[Clause], pending: &Pending, results: &Results) {
     }
     for (place, column) in columns::ALL.into_iter().enumerate() {
         let count = |cell: Cell| clauses.iter().filter(|clause| clause.cells[place] == cell).count();
-        let kept = if column == Column::Rem || results.has_run(column) { "" } else { " (not run: as it was)" };
+        let kept = if results.has_run(column) { "" } else { " (not run: as it was)" };
         println!(
             "{:<8} {} shown, {} later, {} not applicable, {} failed{kept}",
             column.name(),

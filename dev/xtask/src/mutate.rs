@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_clause_is_carried_by_the_last_part_of_a_name() {
         let tests = ["det_09_x", "att_07_det_09_y", "det_19_z", "plain"];
-        let result = |test: &str| TestResult { package: String::new(), test: test.to_owned(), passed: true };
+        let result = |test: &str| TestResult { test: test.to_owned(), passed: true, ..TestResult::default() };
         let results = tests.map(result);
         let carrying = carrying(&results, &BTreeSet::from(["DET-09"]));
         let names: Vec<&str> = carrying.iter().map(|result| &*result.test).collect();

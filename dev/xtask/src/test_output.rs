@@ -25,10 +25,14 @@ pub struct Count {
 }
 
 /// The result of one test.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct TestResult {
     /// Its package.
     pub package: String,
+    /// Its test program, with `_` for `-`: `attach`, or the package for the tests in a library.
+    pub binary: String,
+    /// Its path in the test program.
+    pub path: String,
     /// The name of its function.
     pub test: String,
     /// Whether it passed.
@@ -113,9 +117,13 @@ pub fn results(report: &str) -> Outcome<Vec<TestResult>> {
     let tests = document.descendants().filter(|node| node.has_tag_name("testcase"));
     let results = tests.map(|test| {
         // `remora-clr-model::attach` is the test program `attach` of that package.
-        let package = test.attribute("classname")?.split("::").next()?.to_owned();
+        let mut parts = test.attribute("classname")?.split("::");
+        let package = parts.next()?.to_owned();
+        let program = parts.next().unwrap_or(&package);
+        let binary = program.rsplit('/').next().unwrap_or(program).replace('-', "_");
+        let path = test.attribute("name")?.to_owned();
         let passed = !test.children().any(|child| child.has_tag_name("failure") || child.has_tag_name("error"));
-        Some(TestResult { package, test: function(test.attribute("name")?).to_owned(), passed })
+        Some(TestResult { package, binary, test: function(&path).to_owned(), path, passed })
     });
     results.collect::<Option<_>>().ok_or_else(|| Failure::new("the report of nextest lacks a test's name"))
 }
@@ -153,6 +161,8 @@ mod tests {
             ("corprof", "att_13_c", false),
         ];
         assert_eq!(found, expected);
+        let programs: Vec<_> = results.iter().map(|one| (one.binary.as_str(), one.path.as_str())).collect();
+        assert_eq!(programs[1..3], [("attach", "att_08_b"), ("corprof", "mask::tests::att_12_a")]);
         assert_eq!(Count::of(&results, false), Count { passed: 2, failed: 2, broken: 0 });
     }
 

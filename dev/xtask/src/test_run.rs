@@ -94,9 +94,10 @@ pub fn every_interleaving() -> Outcome<Count> {
     nextest(&["--release", "--package", "remora-ring", "--lib"], &environment)
 }
 
-/// The tests of the runtime model alone.
-pub fn model(environment: &[(&'static str, OsString)]) -> Outcome<Count> {
-    nextest(&["--package", "remora-clr-model"], environment)
+/// The tests that need no runtime whose names contain a word of the filter.
+pub fn without_runtimes(environment: &[(&'static str, OsString)], filter: &[String]) -> Outcome<Count> {
+    let words: Vec<&str> = NOT_LIVE.into_iter().chain(filter.iter().map(String::as_str)).collect();
+    nextest(&words, environment)
 }
 
 /// The tests that need no runtime, including doc tests.

@@ -6,6 +6,7 @@
 use remora_conformance::probe::{CLASS, Seat, Stage, digest, library, longest_data};
 use remora_conformance::{in_every_world, in_live_worlds};
 use remora_e2e::{Facts, Mapping, Runtime, RuntimeMessages, diagnostics, message_ids, until};
+use remora_holds::holds;
 use std::collections::BTreeSet;
 
 const CLASS_NOT_AVAILABLE: u32 = 0x8004_0111;
@@ -44,7 +45,7 @@ fn att_01_the_trigger_ends_after_its_success_and_the_profiler_goes_on() {
         init.done("thread");
         init.leave(0);
         let status = trigger.wait();
-        assert!(status.success(), "{status}");
+        holds!(ATT_01 sim clr, status.success(), "{status}");
         // It cannot see that nobody waits for the attach any more.
         let mut own = stage.seat("Thread");
         stage.is_alive(&mut own);
@@ -61,11 +62,11 @@ fn att_02_the_attach_names_process_time_class_library_and_data() {
         let pid = stage.pid();
         let mut other = CLASS;
         other[15] = 9;
-        assert_eq!(attach(pid, &other, &path), Err(CLASS_NOT_AVAILABLE));
-        assert_eq!(attach(pid, &CLASS, "/nowhere/libremora_probe.so"), Err(MODULE_NOT_FOUND));
+        holds!(ATT_02 sim clr, attach(pid, &other, &path) == Err(CLASS_NOT_AVAILABLE));
+        holds!(ATT_02 sim clr, attach(pid, &CLASS, "/nowhere/libremora_probe.so") == Err(MODULE_NOT_FOUND));
         let attaching = stage.attach(b"data");
         let init = stage.seat("InitializeForAttach");
-        assert_eq!(init.data(), digest(b"data"));
+        holds!(ATT_02 sim clr, init.data() == digest(b"data"));
         init.leave(0);
         assert_eq!(attaching.answer(), Ok(()));
     });
@@ -77,7 +78,7 @@ fn att_10_an_attached_profiler_gets_initialize_for_attach_and_never_initialize()
         let stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS, 0);
         let counts = (own.count("InitializeForAttach"), own.count("Initialize"), own.count("ProfilerAttachComplete"));
-        assert_eq!(counts, (1, 0, 1));
+        holds!(ATT_10 sim clr, counts == (1, 0, 1));
     });
 }
 
@@ -95,11 +96,11 @@ fn att_10_an_error_of_initialize_for_attach_reaches_the_trigger_and_the_library_
         for (code, answer) in codes {
             let attaching = stage.attach(&[]);
             stage.seat("InitializeForAttach").leave(code);
-            assert_eq!(attaching.answer(), Err(answer), "for {code:#x}");
+            holds!(ATT_10 sim clr, attaching.answer() == Err(answer), "for {code:#x}");
             stage.seat("Released");
             until("the library is unmapped", || !stage.is_mapped());
         }
-        assert!(!stage.has_come("ProfilerDetachSucceeded"));
+        holds!(ATT_10 sim clr, !stage.has_come("ProfilerDetachSucceeded"));
         // And nothing remains that would block the next one.
         stage.attached(0, 0);
     });
@@ -113,8 +114,8 @@ fn att_11_client_data_of_any_size_arrives_intact_and_lasts_for_the_call() {
             let data: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251) as u8).collect();
             let attaching = stage.attach_at_once(&data);
             let mut init = stage.seat("InitializeForAttach");
-            assert_eq!(init.data(), digest(&data), "{length} bytes");
-            assert_eq!(init.done("data"), [digest(&data)], "{length} bytes, later in the call");
+            holds!(ATT_11 sim clr, init.data() == digest(&data), "{length} bytes");
+            holds!(ATT_11 sim clr, init.done("data") == [digest(&data)], "{length} bytes, later in the call");
             init.leave(FAIL);
             assert_eq!(attaching.answer(), Err(FAIL));
         }
@@ -134,7 +135,7 @@ fn att_12_a_mask_after_attach_takes_what_is_allowable_and_nothing_else() {
         let mut own = stage.seat("Thread");
         // GCH-05 covers MONITOR_GC of an active profiler; ReJIT would be permanent, and DET-02 covers it.
         wrong.extend(each_bit(runtime, &mut own, MONITOR_GC));
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        holds!(ATT_12 sim clr, wrong.is_empty(), "{}", wrong.join("\n"));
     });
 }
 
@@ -197,7 +198,7 @@ fn att_19_what_is_not_allowed_is_refused_when_it_is_asked_with_the_clause_that_f
                 assert_eq!(own.done("getmask"), in_force, "{low:#x} {high:#x} was refused and has changed the mask");
             }
         }
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        holds!(ATT_19 sim clr, wrong.is_empty(), "{}", wrong.join("\n"));
     });
 }
 
@@ -208,10 +209,10 @@ fn att_13_elt_02_an_attached_profiler_is_refused_hooks_of_functions() {
         let attaching = stage.attach(&[]);
         let mut init = stage.seat("InitializeForAttach");
         init.done("thread");
-        assert_eq!(init.refused("call SetEnterLeaveFunctionHooks3"), UNSUPPORTED_FOR_ATTACHING);
+        holds!([ATT_13 ELT_02] sim clr, init.refused("call SetEnterLeaveFunctionHooks3") == UNSUPPORTED_FOR_ATTACHING);
         init.leave(0);
         assert_eq!(attaching.answer(), Ok(()));
-        assert_eq!(stage.seat("Thread").refused("call SetEnterLeaveFunctionHooks3"), UNSUPPORTED_FOR_ATTACHING);
+        holds!([ATT_13 ELT_02] sim clr, stage.seat("Thread").refused("call SetEnterLeaveFunctionHooks3") == UNSUPPORTED_FOR_ATTACHING);
     });
 }
 
@@ -222,15 +223,15 @@ fn att_14_only_large_objects_are_reported_when_they_are_allocated() {
         let mut own = stage.attached(0, 0);
         // ENABLE_OBJECT_ALLOCATED is immutable, OBJECT_ALLOCATED is forbidden.
         assert_eq!(own.refused("mask 0x800000 0"), FAIL);
-        assert_eq!(own.refused("mask 0x100 0"), UNSUPPORTED_FOR_ATTACHING);
+        holds!(ATT_14 sim clr, own.refused("mask 0x100 0") == UNSUPPORTED_FOR_ATTACHING);
         own.done(&format!("mask 0 {LARGE_OBJECTS:#x}"));
         // The first time, the runtime itself may allocate space for statics.
         stage.act("a small");
         let before = own.count("ObjectAllocated");
         stage.act("b small");
-        assert_eq!(own.count("ObjectAllocated"), before);
+        holds!(ATT_14 sim clr, own.count("ObjectAllocated") == before);
         stage.act("a large");
-        assert_eq!(own.count("ObjectAllocated"), before + 1);
+        holds!(ATT_14 sim clr, own.count("ObjectAllocated") == before + 1);
         stage.act("b small");
         assert_eq!(own.count("ObjectAllocated"), before + 1);
     });
@@ -266,9 +267,9 @@ fn att_15_since_dotnet_8_the_runtime_logs_every_attach_detach_and_failure() {
             return;
         }
         let right = [asked, failed, asked, broken, asked, loaded, leaving, left, asked, loaded];
-        assert_eq!(entries, right, "{texts:#?}");
+        holds!(ATT_15 clr, entries == right, "{texts:#?}");
         for reason in ["HRESULT: 0x8004beef.", "HRESULT: 0x8007007e."] {
-            assert!(texts.iter().any(|text| text.contains(reason)), "{reason} is missing in {texts:#?}");
+            holds!(ATT_15 clr, texts.iter().any(|text| text.contains(reason)), "{reason} is missing in {texts:#?}");
         }
     });
 }
@@ -283,16 +284,16 @@ fn cat_01_att_20_attach_complete_comes_after_initialize_for_attach_with_callback
         init.done(&format!("mask {MODULE_LOADS:#x} 0"));
         init.done("hold ProfilerAttachComplete");
         stage.act("a load");
-        assert_eq!(init.count("ModuleLoadFinished"), 0, "callbacks are on before InitializeForAttach has returned");
+        holds!(CAT_01 sim clr, init.count("ModuleLoadFinished") == 0, "callbacks are on before InitializeForAttach has returned");
         assert_eq!(init.count("ProfilerAttachComplete"), 0);
         init.leave(0);
         let mut complete = stage.seat("ProfilerAttachComplete");
         stage.act("a load");
-        assert_eq!(complete.count("ModuleLoadFinished"), 1, "callbacks are not on in ProfilerAttachComplete");
-        assert!(attaching.is_pending(), "the trigger has its answer before ProfilerAttachComplete has returned");
+        holds!([CAT_01 ATT_20] sim clr, complete.count("ModuleLoadFinished") == 1, "callbacks are not on in ProfilerAttachComplete");
+        holds!(ATT_20 sim clr, attaching.is_pending(), "the trigger has its answer before ProfilerAttachComplete has returned");
         let order: Vec<String> =
             complete.done("log").iter().map(|entry| entry.split(':').next().unwrap().into()).collect();
-        assert_eq!(order, ["InitializeForAttach", "ProfilerAttachComplete", "ModuleLoadFinished"]);
+        holds!([CAT_01 ATT_20] sim clr, order == ["InitializeForAttach", "ProfilerAttachComplete", "ModuleLoadFinished"]);
         complete.leave(0);
         assert_eq!(attaching.answer(), Ok(()));
     });
@@ -309,7 +310,7 @@ fn cat_03_enumerations_are_snapshots() {
         stage.act("a load");
         let before = own.done("rest");
         let module = own.ids("ModuleLoadFinished").pop().unwrap();
-        assert!(!before.contains(&module), "the snapshot of modules knows what came after it");
+        holds!(CAT_03 sim clr, !before.contains(&module), "the snapshot of modules knows what came after it");
         assert!(own.done("modules").contains(&module));
 
         own.done("snapshot functions");
@@ -320,7 +321,7 @@ fn cat_03_enumerations_are_snapshots() {
         assert!(!fresh.is_empty());
         let after = own.done("functions");
         for function in fresh {
-            assert!(!before.contains(&function), "the snapshot of functions knows what came after it");
+            holds!(CAT_03 sim clr, !before.contains(&function), "the snapshot of functions knows what came after it");
             assert!(after.contains(&function));
         }
     });
@@ -335,7 +336,7 @@ fn cat_03_no_precompiled_function_is_enumerated() {
         let functions = own.done("functions");
         assert!(!functions.is_empty());
         for (function, _) in &precompiled {
-            assert!(!functions.contains(function), "{function} is precompiled and enumerated");
+            holds!(CAT_03 sim clr, !functions.contains(function), "{function} is precompiled and enumerated");
         }
         let images = images(&stage);
         for function in &functions {
@@ -358,13 +359,13 @@ fn cat_04_a_module_is_enumerated_before_its_load_is_reported_and_not_when_its_un
         stage.act("start a load");
         let mut loading = stage.seat("ModuleLoadFinished");
         let module = loading.id().to_owned();
-        assert!(loading.done("modules").contains(&module));
+        holds!(CAT_04 sim clr, loading.done("modules").contains(&module));
         loading.leave(0);
         assert_eq!(stage.act("finish a"), "obedient");
         stage.act("start b unload");
         let mut unloading = stage.seat("ModuleUnloadStarted");
         assert_eq!(unloading.id(), module);
-        assert!(!unloading.done("modules").contains(&module));
+        holds!(CAT_04 sim clr, !unloading.done("modules").contains(&module));
         unloading.leave(0);
         assert_eq!(stage.act("finish b"), "unloaded");
     });
@@ -384,15 +385,15 @@ fn cat_06_a_module_met_twice_and_an_unload_of_one_never_met_are_harmless() {
         assert!(loading.done("modules").contains(&module));
         loading.leave(0);
         assert_eq!(stage.act("finish b"), "obedient");
-        assert_eq!(own.ids("ModuleLoadFinished"), [module.as_str()]);
+        holds!(CAT_06 sim clr, own.ids("ModuleLoadFinished") == [module.as_str()]);
 
         // The second unload is of a module loaded before the probe, which never queried it.
         assert_eq!(stage.act("a unload"), "unloaded");
         assert_eq!(stage.act("a unload"), "unloaded");
         let unloaded = own.ids("ModuleUnloadFinished");
-        assert_eq!(unloaded.len(), 2, "{unloaded:?}");
+        holds!(CAT_06 sim clr, unloaded.len() == 2, "{unloaded:?}");
         assert_eq!(unloaded[0], module);
-        assert_ne!(unloaded[1], module);
+        holds!(CAT_06 sim clr, unloaded[1] != module);
         assert_eq!(own.ids("ModuleUnloadStarted"), unloaded);
         assert_eq!(stage.act("a load"), "obedient");
     });
@@ -406,11 +407,11 @@ fn cat_08_a_function_first_met_under_an_address_is_looked_up_with_its_class_and_
         stage.act("a load");
         let modules = own.done("modules");
         for (function, address) in precompiled_on_stack(&mut stage, &mut own) {
-            assert_eq!(own.done(&format!("address {address}")), [function.as_str()]);
+            holds!(CAT_08 sim clr, own.done(&format!("address {address}")) == [function.as_str()]);
             let found = own.done(&format!("function {function}"));
             let [class, module, token, name] = &found[..] else { panic!("{found:?}") };
             assert!(token.starts_with("0x6") && !name.is_empty(), "{found:?}");
-            assert!(modules.contains(module), "{name} is of a module that is not enumerated");
+            holds!(CAT_08 sim clr, modules.contains(module), "{name} is of a module that is not enumerated");
             let path = own.done(&format!("module {module}"));
             assert!(path[1].ends_with(".dll"), "{path:?}");
             // Zero is a class shared among type arguments, which cannot be named without a frame.
@@ -436,8 +437,8 @@ fn cat_08_a_dynamic_function_is_looked_up_when_it_is_met() {
         assert_eq!(stage.act("finish a"), "7");
         let names: Vec<String> = own.ids("DynamicMethodJITCompilationFinished");
         let names: BTreeSet<String> = names.iter().map(|id| own.done(&format!("dynamic {id}"))[1].clone()).collect();
-        assert!(names.contains("Emitted"), "{names:?}");
-        assert!(!own.done("functions").iter().any(|function| own.ask(&format!("dynamic {function}")).is_ok()));
+        holds!(CAT_08 sim clr, names.contains("Emitted"), "{names:?}");
+        holds!(CAT_08 sim clr, !own.done("functions").iter().any(|function| own.ask(&format!("dynamic {function}")).is_ok()));
     });
 }
 
@@ -451,8 +452,8 @@ fn cat_09_an_id_that_is_unloading_is_still_answered_and_then_no_longer_enumerate
         stage.act("start a unload");
         let mut unloading = stage.seat("ModuleUnloadStarted");
         let module = unloading.id().to_owned();
-        assert_eq!(unloading.done(&format!("module {module}")).len(), 2, "a name is given until the callback returns");
-        assert!(!own.done("modules").contains(&module), "an id goes from the enumeration before its event");
+        holds!(CAT_09 sim clr, unloading.done(&format!("module {module}")).len() == 2, "a name is given until the callback returns");
+        holds!(CAT_09 sim clr, !own.done("modules").contains(&module), "an id goes from the enumeration before its event");
         unloading.leave(0);
         assert_eq!(stage.act("finish a"), "unloaded");
         assert!(!own.done("modules").contains(&module));
@@ -468,7 +469,7 @@ fn cat_09_an_address_that_is_of_no_function_is_refused_and_harmless() {
         let native = facts.maps.iter().find(|mapping| mapping.name.contains(runtime.own_file())).unwrap().start;
         let heap = facts.maps.iter().find(|mapping| mapping.name == "[stack]").unwrap().start;
         for address in [0, 1, native, native + 1, heap, 0x7FFF_FFFF_FFFF, u64::MAX] {
-            assert_eq!(own.refused(&format!("address {address:#x}")), FAIL, "{address:#x}");
+            holds!(CAT_09 sim clr, own.refused(&format!("address {address:#x}")) == FAIL, "{address:#x}");
         }
         assert_eq!(stage.act("a jit"), "7");
     });
@@ -479,7 +480,7 @@ fn gch_05_the_walk_of_the_heap_is_asked_for_inside_initialize_for_attach_or_refu
     in_every_world(|runtime| {
         let stage = Stage::start(runtime);
         let mut own = stage.attached(0, 0);
-        assert_eq!(own.refused(&format!("mask {MONITOR_GC:#x} 0")), CONCURRENT_NOT_PROFILABLE);
+        holds!(GCH_05 sim clr, own.refused(&format!("mask {MONITOR_GC:#x} 0")) == CONCURRENT_NOT_PROFILABLE);
         own.done("detach 300");
         own.leave(0);
         stage.gone();
@@ -492,7 +493,7 @@ fn gch_05_the_walk_of_the_heap_is_asked_for_inside_initialize_for_attach_or_refu
         own.done("detach 300");
         own.leave(0);
         stage.gone();
-        assert_eq!(stage.attached(0, 0).refused(&format!("mask {MONITOR_GC:#x} 0")), CONCURRENT_NOT_PROFILABLE);
+        holds!(GCH_05 sim clr, stage.attached(0, 0).refused(&format!("mask {MONITOR_GC:#x} 0")) == CONCURRENT_NOT_PROFILABLE);
 
         let stage = Stage::start_without_concurrent_collector(runtime);
         stage.attached(0, 0).done(&format!("mask {MONITOR_GC:#x} 0"));

@@ -6,6 +6,7 @@
 use remora_conformance::in_every_world;
 use remora_conformance::probe::{OLD_CLASS, Seat, Stage};
 use remora_e2e::until;
+use remora_holds::holds;
 
 const FAIL: u32 = 0x8000_4005;
 const NOT_ATTACHABLE: u32 = 0x8013_1368;
@@ -64,7 +65,7 @@ fn att_13_what_needs_a_profiler_from_the_start_is_refused_to_an_attached_one_whe
                 seat.done(&format!("call {method}{function}"));
             }
         }
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        holds!(ATT_13 sim clr, wrong.is_empty(), "{}", wrong.join("\n"));
         compiled.leave(0);
         assert_eq!(stage.act("finish a"), "7");
         // None of it blocks the detach.
@@ -91,7 +92,7 @@ fn att_09_a_profiler_without_the_third_callback_is_not_attached_and_its_library_
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         for _ in 0..2 {
-            assert_eq!(stage.attach_class(&OLD_CLASS, b"data").answer(), Err(NOT_ATTACHABLE));
+            holds!(ATT_09 sim clr, stage.attach_class(&OLD_CLASS, b"data").answer() == Err(NOT_ATTACHABLE));
         }
         // Its slot is free.
         let mut own = stage.attached(MODULE_LOADS, 0);

@@ -6,6 +6,7 @@
 use remora_conformance::in_every_world;
 use remora_conformance::probe::{Seat, Stage};
 use remora_e2e::until;
+use remora_holds::holds;
 use std::collections::BTreeSet;
 
 const MODULE_LOADS: u32 = 0x4;
@@ -28,17 +29,14 @@ fn cat_02_what_loads_between_an_early_enumeration_and_the_first_event_is_met_by_
         let mut complete = stage.seat("ProfilerAttachComplete");
         let late = modules(&mut complete);
         let hole: Vec<&String> = late.difference(&early).collect();
-        assert_eq!(hole.len(), 1, "{hole:?}");
-        assert!(
-            complete.ids("ModuleLoadFinished").is_empty(),
-            "an event came for what loaded before callbacks were on"
-        );
+        holds!(CAT_02 sim clr, hole.len() == 1, "{hole:?}");
+        holds!(CAT_02 sim clr, complete.ids("ModuleLoadFinished").is_empty(), "an event came for what loaded before callbacks were on");
         assert!(early.is_subset(&late));
         // An enumeration now, with events enabled, misses nothing.
         assert_eq!(stage.act("b load"), "obedient");
         let shown: BTreeSet<String> = complete.ids("ModuleLoadFinished").into_iter().collect();
         let now = modules(&mut complete);
-        assert!(now.difference(&late).eq(&shown) && shown.len() == 1, "{shown:?}");
+        holds!(CAT_02 sim clr, now.difference(&late).eq(&shown) && shown.len() == 1, "{shown:?}");
         complete.leave(0);
         assert_eq!(attaching.answer(), Ok(()));
     });
@@ -71,6 +69,8 @@ fn cat_05_what_is_there_in_the_end_was_enumerated_at_the_attach_or_reported() {
                 known_functions.extend(own.ids("JITCompilationFinished"));
                 there.is_subset(&known_modules) && compiled.is_subset(&known_functions)
             });
+            let missing = there.difference(&known_modules).chain(compiled.difference(&known_functions)).count();
+            holds!(CAT_05 sim clr, missing == 0);
             stage.leave(own);
         }
     });
@@ -92,9 +92,9 @@ fn cat_07_an_event_outranks_an_enumeration_from_before_it_that_is_still_read() {
         stage.act("start b unload");
         let unloading = stage.seat("ModuleUnloadStarted");
         let gone = unloading.id().to_owned();
-        assert!(!modules(&mut own).contains(&gone), "an enumeration made now lists what is unloading");
+        holds!(CAT_07 sim clr, !modules(&mut own).contains(&gone), "an enumeration made now lists what is unloading");
         listed.extend(own.done("rest"));
-        assert!(listed.contains(&gone), "the enumeration from before has changed while it was read");
+        holds!(CAT_07 sim clr, listed.contains(&gone), "the enumeration from before has changed while it was read");
         unloading.leave(0);
         assert_eq!(stage.act("finish b"), "unloaded");
         own.done("snapshot modules");
@@ -103,7 +103,7 @@ fn cat_07_an_event_outranks_an_enumeration_from_before_it_that_is_still_read() {
         let come = own.ids("ModuleLoadFinished").pop().unwrap_or_default();
         assert!(modules(&mut own).contains(&come));
         listed.extend(own.done("rest"));
-        assert!(!listed.contains(&come), "the enumeration from before has changed while it was read");
+        holds!(CAT_07 sim clr, !listed.contains(&come), "the enumeration from before has changed while it was read");
         stage.leave(own);
     });
 }

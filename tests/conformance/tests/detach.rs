@@ -7,6 +7,7 @@
 use remora_conformance::probe::{Seat, Stage};
 use remora_conformance::{in_every_world, on_runtimes, worlds};
 use remora_e2e::until;
+use remora_holds::holds;
 
 const FAIL: u32 = 0x8000_4005;
 const UNSUPPORTED_SEQUENCE: u32 = 0x8013_1363;
@@ -34,10 +35,10 @@ fn det_05_det_08_the_asking_thread_ends_before_the_runtime_lets_the_library_go()
         let asked = own.thread();
         own.leave(0);
         until("the asking thread has ended", || !stage.threads().contains(&asked));
-        assert!(stage.is_mapped());
+        holds!([DET_05 DET_08] sim clr, stage.is_mapped());
         held.leave(0);
         stage.gone();
-        assert_eq!(stage.act("finish a"), "obedient");
+        holds!(DET_08 sim clr, stage.act("finish a") == "obedient");
     });
 }
 
@@ -55,11 +56,11 @@ fn det_05_det_08_the_asking_thread_ends_after_the_runtime_has_let_the_library_go
             Err(ALREADY_ACTIVE) => false,
             other => panic!("the attach was answered {other:?}"),
         });
-        assert!(stage.is_mapped(), "the thread's own reference does not hold the library");
-        assert!(own.count("ProfilerDetachSucceeded") == 1, "the thread can still run the library's code");
+        holds!([DET_05 DET_08] sim clr, stage.is_mapped(), "the thread's own reference does not hold the library");
+        holds!([DET_05 DET_08] sim clr, own.count("ProfilerDetachSucceeded") == 1, "the thread can still run the library's code");
         own.leave(0);
         until("the library is unmapped", || !stage.is_mapped());
-        assert_eq!(stage.act("a load"), "obedient");
+        holds!(DET_08 sim clr, stage.act("a load") == "obedient");
     });
 }
 
@@ -79,7 +80,7 @@ fn det_08_the_asking_thread_and_the_runtime_race_to_let_the_library_go() {
                 own.leave(0);
                 stage.gone_after_command();
             }
-            assert_eq!(stage.act("a load"), "obedient");
+            holds!(DET_08 sim clr, stage.act("a load") == "obedient");
         }
     });
 }
@@ -100,19 +101,19 @@ fn det_06_after_the_request_every_question_is_refused_and_no_callback_comes() {
         own.done("detach 300");
         let before = own.done("counts");
         for question in QUESTIONS.iter().chain(&["gc", "mask 0 0"]) {
-            assert_eq!(own.refused(question), DETACHING, "{question}");
+            holds!(DET_06 sim clr, own.refused(question) == DETACHING, "{question}");
         }
         for verb in ["jit", "load", "gc", "dynamic", "throw"] {
             stage.act(&format!("b {verb}"));
         }
-        assert_eq!(own.done("counts"), before);
+        holds!(DET_06 sim clr, own.done("counts") == before);
         own.done("hold ProfilerDetachSucceeded");
         held.leave(0);
         let mut succeeded = stage.seat("ProfilerDetachSucceeded");
         stage.act("b load");
         let mut after = before;
         after.push("ProfilerDetachSucceeded=1".to_owned());
-        assert_eq!(sorted(succeeded.done("counts")), sorted(after));
+        holds!(DET_06 sim clr, sorted(succeeded.done("counts")) == sorted(after));
         succeeded.leave(0);
         own.leave(0);
         stage.gone_after_command();
@@ -129,9 +130,9 @@ fn det_06_events_of_a_session_of_the_profilers_own_still_come_after_the_request(
         let before = own.count("EventPipeEventDelivered");
         assert!(before > 0);
         own.done("detach 300");
-        assert_eq!(own.refused(&format!("unlisten {}", session[0])), DETACHING, "the session can be stopped too late");
+        holds!(DET_06 sim clr, own.refused(&format!("unlisten {}", session[0])) == DETACHING, "the session can be stopped too late");
         stage.act("b throw");
-        assert!(own.count("EventPipeEventDelivered") > before, "the seal holds for events as well");
+        holds!(DET_06 sim clr, own.count("EventPipeEventDelivered") > before, "the seal holds for events as well");
         // They would return into an unmapped library: the target has to end before the detach does.
         drop(stage);
         drop((own, held));
@@ -150,7 +151,7 @@ fn det_06_a_session_that_is_stopped_before_the_request_brings_no_more_events() {
         assert!(before > 0);
         own.done("detach 300");
         stage.act("b throw");
-        assert_eq!(own.count("EventPipeEventDelivered"), before);
+        holds!(DET_06 sim clr, own.count("EventPipeEventDelivered") == before);
         own.leave(0);
         held.leave(0);
         stage.gone();
@@ -173,8 +174,8 @@ fn det_07_a_running_callback_holds_the_unload_back_however_long_it_takes() {
             own.leave(0);
             let from = detacher.sleeps();
             until("the detach thread has looked again and again", || detacher.sleeps() >= from + CHECKS);
-            assert!(!stage.has_come("ProfilerDetachSucceeded"), "{callback} did not hold the unload back");
-            assert!(stage.is_mapped());
+            holds!(DET_07 sim clr, !stage.has_come("ProfilerDetachSucceeded"), "{callback} did not hold the unload back");
+            holds!(DET_07 sim clr, stage.is_mapped());
             assert_eq!(held.count(callback), 1);
             held.leave(0);
             assert_eq!(stage.gone(), detacher.thread());
@@ -200,7 +201,7 @@ fn det_07_each_of_two_running_callbacks_holds_the_unload_back() {
         for seat in held {
             let from = detacher.sleeps();
             until("the detach thread has looked again and again", || detacher.sleeps() >= from + CHECKS);
-            assert!(!stage.has_come("ProfilerDetachSucceeded"));
+            holds!(DET_07 sim clr, !stage.has_come("ProfilerDetachSucceeded"));
             seat.leave(0);
         }
         stage.gone();
@@ -217,11 +218,12 @@ fn det_07_attach_complete_is_not_waited_for_by_a_detach_that_another_thread_asks
         init.done("thread");
         init.leave(0);
         // It runs on the diagnostics server's thread, which the runtime does not count.
-        let complete = stage.seat("ProfilerAttachComplete");
+        let mut complete = stage.seat("ProfilerAttachComplete");
         let mut own = stage.seat("Thread");
         own.done("detach 300");
         stage.seat("ProfilerDetachSucceeded");
         stage.seat("Released");
+        holds!(DET_07 sim clr, complete.count("ProfilerDetachSucceeded") == 1, "the callback still runs");
         // The callback would return into an unmapped library: the target has to end before it does.
         drop(stage);
         drop((complete, own));
@@ -238,13 +240,13 @@ fn det_10_det_12_reported_once_then_released_then_unmapped_however_often() {
             own.done("detach 300");
             own.leave(0);
             let mut succeeded = stage.seat("ProfilerDetachSucceeded");
-            assert_eq!(succeeded.count("ProfilerDetachSucceeded"), 1);
-            assert!(!stage.has_come("Released"), "released before it was told of the detach");
+            holds!([DET_10 DET_12] sim clr, succeeded.count("ProfilerDetachSucceeded") == 1);
+            holds!(DET_10 sim clr, !stage.has_come("Released"), "released before it was told of the detach");
             assert!(stage.is_mapped());
             succeeded.leave(0);
             stage.gone_after_command();
-            assert!(!stage.has_come("ProfilerDetachSucceeded"), "told twice");
-            assert!(!stage.has_come("Released"), "released twice");
+            holds!(DET_10 sim clr, !stage.has_come("ProfilerDetachSucceeded"), "told twice");
+            holds!([DET_10 DET_12] sim clr, !stage.has_come("Released"), "released twice");
         }
     });
 }
@@ -258,17 +260,17 @@ fn det_11_until_it_is_gone_it_counts_as_loaded() {
         own.leave(0);
         let attaching = stage.attach(&[]);
         if runtime.major() < 6 {
-            assert_eq!(attaching.answer(), Err(ALREADY_ACTIVE));
+            holds!(DET_11 sim clr, attaching.answer() == Err(ALREADY_ACTIVE));
             held.leave(0);
             stage.gone();
         } else {
             // The request waits, and with it the diagnostics server.
-            assert!(!stage.has_come("InitializeForAttach") && attaching.is_pending());
+            holds!(DET_11 sim clr, !stage.has_come("InitializeForAttach") && attaching.is_pending());
             held.leave(0);
             stage.seat("ProfilerDetachSucceeded");
             stage.seat("Released");
             stage.seat("InitializeForAttach").leave(0);
-            assert_eq!(attaching.answer(), Ok(()));
+            holds!(DET_11 sim clr, attaching.answer() == Ok(()));
         }
         assert_eq!(stage.act("finish a"), "obedient");
     });
@@ -283,7 +285,7 @@ fn det_19_asked_from_inside_a_callback_that_callback_is_waited_for() {
         held.done("detach 300");
         let from = detacher.sleeps();
         until("the detach thread has looked again and again", || detacher.sleeps() >= from + CHECKS);
-        assert!(!stage.has_come("ProfilerDetachSucceeded"), "the asking callback is not waited for");
+        holds!(DET_19 sim clr, !stage.has_come("ProfilerDetachSucceeded"), "the asking callback is not waited for");
         assert_eq!(held.refused("modules"), DETACHING);
         held.leave(0);
         stage.gone();
@@ -298,7 +300,7 @@ fn det_19_on_dotnet_core_3_1_a_callback_that_may_not_trigger_a_collection_cannot
         let (own, _) = stage.attached_with_detach_thread(0);
         let (own, mut collecting) = held_in_collection(&mut stage, own);
         assert_eq!(collecting.refused("modules"), UNSUPPORTED_SEQUENCE);
-        assert_eq!(collecting.refused("detach 300"), UNSUPPORTED_SEQUENCE);
+        holds!(DET_19 sim clr, collecting.refused("detach 300") == UNSUPPORTED_SEQUENCE);
         end_collection(&mut stage, collecting);
         stage.leave(own);
     });
@@ -316,7 +318,7 @@ fn det_19_since_dotnet_8_a_callback_that_may_not_trigger_a_collection_can_ask_an
         own.leave(0);
         // It sleeps for the expected time, and then waits for the thread list, which the GC has locked.
         until("the detach thread has looked", || detacher.sleeps() >= from + 2);
-        assert!(!stage.has_come("ProfilerDetachSucceeded"));
+        holds!(DET_19 sim clr, !stage.has_come("ProfilerDetachSucceeded"));
         end_collection(&mut stage, collecting);
         stage.gone();
     });
@@ -333,7 +335,7 @@ fn det_20_in_a_callback_that_still_runs_every_question_is_refused() {
         }
         own.done("detach 300");
         for question in QUESTIONS.iter().chain(&[module.as_str()]) {
-            assert_eq!(held.refused(question), DETACHING, "{question}");
+            holds!(DET_20 sim clr, held.refused(question) == DETACHING, "{question}");
         }
         own.leave(0);
         held.leave(0);
@@ -348,14 +350,14 @@ fn det_21_the_request_returns_before_evacuation_and_the_end_is_reported_on_a_thr
         let mut stage = Stage::start(runtime);
         let (mut own, held, detacher) = stage.held_in_load_with_detach_thread();
         own.done("detach 300");
-        assert!(!stage.has_come("ProfilerDetachSucceeded"), "the request has waited for the evacuation");
+        holds!(DET_21 sim clr, !stage.has_come("ProfilerDetachSucceeded"), "the request has waited for the evacuation");
         let (asked, called) = (own.thread(), held.thread());
         held.leave(0);
         let shown = stage.seat("ProfilerDetachSucceeded").thread();
         let released = stage.seat("Released").thread();
         own.leave(0);
-        assert_eq!((shown, released), (detacher.thread(), detacher.thread()));
-        assert!(shown != asked && shown != called && shown != stage.pid());
+        holds!(DET_21 sim clr, (shown, released) == (detacher.thread(), detacher.thread()));
+        holds!(DET_21 sim clr, shown != asked && shown != called && shown != stage.pid());
         until("the library is unmapped", || !stage.is_mapped());
     });
 }
@@ -374,7 +376,7 @@ fn det_17_the_process_ends_in_the_middle_of_an_attach() {
                 seat = stage.seat(place);
             }
             let status = stage.quit();
-            assert!(status.success(), "in {place}: {status}");
+            holds!(DET_17 sim clr, status.success(), "in {place}: {status}");
             drop(seat);
         }
     });
@@ -395,7 +397,7 @@ fn det_17_the_process_ends_while_it_is_profiled() {
         assert_eq!(shutdown.count("Shutdown"), 1);
         shutdown.leave(0);
         let status = stage.target().wait();
-        assert!(status.success(), "{status}");
+        holds!(DET_17 sim clr, status.success(), "{status}");
         drop((own, held));
     });
 }
@@ -409,7 +411,7 @@ fn det_17_the_process_ends_in_the_middle_of_a_detach() {
             own.done("detach 300");
             let held = if is_held { Some(held) } else { None };
             let status = stage.quit();
-            assert!(status.success(), "callback held: {is_held}: {status}");
+            holds!(DET_17 sim clr, status.success(), "callback held: {is_held}: {status}");
             drop((own, held));
         }
         let mut stage = Stage::start(runtime);
@@ -419,7 +421,7 @@ fn det_17_the_process_ends_in_the_middle_of_a_detach() {
         own.done("detach 300");
         let succeeded = stage.seat("ProfilerDetachSucceeded");
         let status = stage.quit();
-        assert!(status.success(), "in ProfilerDetachSucceeded: {status}");
+        holds!(DET_17 sim clr, status.success(), "in ProfilerDetachSucceeded: {status}");
         drop((own, succeeded));
     });
 }

@@ -39,11 +39,11 @@ fn det_23_the_entry_about_the_detach_comes_after_the_library_is_freed() {
         assert!(stage.is_mapped());
         freed.leave(0);
         let written = messages.wait_for(5);
-        assert!(!stage.is_mapped(), "the entry has come, and the library is not free");
-        assert_eq!(written[4], LEFT);
+        holds!(DET_23 clr, !stage.is_mapped(), "the entry has come, and the library is not free");
+        holds!(DET_23 clr, written[4] == LEFT);
         let answer = attaching.join().unwrap_or_else(|_| panic!("the attach broke off"));
         assert_eq!(answer, Err(MODULE_NOT_FOUND));
-        assert_eq!(messages.wait_for(6), [ASKED, LOADED, LEAVING, ASKED, LEFT, BROKEN]);
+        holds!(DET_23 clr, messages.wait_for(6) == [ASKED, LOADED, LEAVING, ASKED, LEFT, BROKEN]);
         // And attaches are served.
         let own = stage.attached(0, 0);
         stage.leave(own);
@@ -58,11 +58,11 @@ fn det_23_while_the_library_is_freed_no_attach_is_served_and_then_each_is() {
         let mut stage = Stage::start(runtime);
         let freed = held_while_it_is_freed(&mut stage);
         let attaching = stage.attach(&[]);
-        assert!(!stage.has_come("InitializeForAttach") && attaching.is_pending());
+        holds!(DET_23 sim clr, !stage.has_come("InitializeForAttach") && attaching.is_pending());
         assert!(stage.is_mapped());
         freed.leave(0);
         stage.seat("InitializeForAttach").leave(FAIL);
-        assert_eq!(attaching.answer(), Err(FAIL));
+        holds!(DET_23 sim clr, attaching.answer() == Err(FAIL));
         until("the library is unmapped", || !stage.is_mapped());
         let own = stage.attached(0, 0);
         stage.leave(own);
@@ -86,7 +86,7 @@ fn det_09_before_the_runtime_looks_it_sleeps_the_expected_time_within_its_bounds
             let slept = before.elapsed();
             // The runtime counts in clock ticks.
             let least = Duration::from_millis(least - TICK) / if runtime.is_model() { COMPRESSION } else { 1 };
-            assert!(slept >= least, "expected to take {expected} ms, it looked after {slept:?}");
+            holds!(DET_09 sim clr, slept >= least, "expected to take {expected} ms, it looked after {slept:?}");
             stage.gone_after_command();
         }
     });

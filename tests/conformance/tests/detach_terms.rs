@@ -5,6 +5,7 @@
 
 use remora_conformance::probe::Stage;
 use remora_conformance::{in_every_world, on_runtimes, worlds};
+use remora_holds::holds;
 
 const FAIL: u32 = 0x8000_4005;
 const DETACHING: u32 = 0x8013_1367;
@@ -23,7 +24,7 @@ const FRAME_INFO: u32 = 0x800_0000;
 fn det_02_immutable_flags_refuse_the_detach_of_a_profiler_from_the_start() {
     in_every_world(|runtime| {
         let (mut stage, mut own) = Stage::started(runtime, &[&format!("mask {:#x} 0", MODULE_LOADS | FRAME_INFO)]);
-        assert_eq!(own.refused("detach 300"), IMMUTABLE_FLAGS);
+        holds!(DET_02 sim clr, own.refused("detach 300") == IMMUTABLE_FLAGS);
         stage.is_alive(&mut own);
         assert_eq!(own.refused(&format!("mask {MODULE_LOADS:#x} 0")), FAIL, "an immutable flag was cleared");
     });
@@ -34,7 +35,7 @@ fn det_02_an_attached_profiler_cannot_set_what_is_immutable() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS, 0);
-        assert_eq!(own.refused(&format!("mask {:#x} 0", MODULE_LOADS | FRAME_INFO)), FAIL);
+        holds!(DET_02 sim clr, own.refused(&format!("mask {:#x} 0", MODULE_LOADS | FRAME_INFO)) == FAIL);
         stage.is_alive(&mut own);
         stage.leave(own);
     });
@@ -45,7 +46,7 @@ fn det_02_until_dotnet_9_a_profiler_that_disables_inlining_cannot_leave() {
     on_runtimes(&worlds(|world| world.major() < 10), |runtime| {
         let (mut stage, mut own) =
             Stage::started(runtime, &[&format!("mask {:#x} 0", MODULE_LOADS | DISABLE_INLINING)]);
-        assert_eq!(own.refused("detach 300"), IMMUTABLE_FLAGS);
+        holds!(DET_02 sim clr, own.refused("detach 300") == IMMUTABLE_FLAGS);
         stage.is_alive(&mut own);
     });
 }
@@ -57,10 +58,12 @@ fn det_02_since_dotnet_10_inlining_is_disabled_after_attach_or_from_the_start_an
         let mut own = stage.attached(MODULE_LOADS | DISABLE_INLINING, 0);
         stage.is_alive(&mut own);
         stage.leave(own);
+        holds!(DET_02 sim clr, !stage.is_mapped(), "it left though it disables inlining");
         let (mut stage, mut own) =
             Stage::started(runtime, &[&format!("mask {:#x} 0", MODULE_LOADS | DISABLE_INLINING)]);
         stage.is_alive(&mut own);
         stage.leave(own);
+        holds!(DET_02 sim clr, !stage.is_mapped(), "it left though it disables inlining");
     });
 }
 
@@ -69,9 +72,9 @@ fn det_02_rejit_once_in_the_mask_refuses_every_detach() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut own = stage.attached(MODULE_LOADS | REJIT, 0);
-        assert_eq!(own.refused("detach 300"), IRREVERSIBLE);
+        holds!(DET_02 sim clr, own.refused("detach 300") == IRREVERSIBLE);
         own.done(&format!("mask {MODULE_LOADS:#x} 0"));
-        assert_eq!(own.refused("detach 300"), IRREVERSIBLE, "though ReJIT is no longer in the mask");
+        holds!(DET_02 sim clr, own.refused("detach 300") == IRREVERSIBLE, "though ReJIT is no longer in the mask");
         stage.is_alive(&mut own);
     });
 }
@@ -89,7 +92,7 @@ fn det_02_a_changed_function_body_refuses_every_detach() {
         compiling.done(&order);
         compiling.leave(0);
         assert_eq!(stage.act("finish a"), "caught");
-        assert_eq!(own.refused("detach 300"), IRREVERSIBLE);
+        holds!(DET_02 sim clr, own.refused("detach 300") == IRREVERSIBLE);
         stage.is_alive(&mut own);
     });
 }
@@ -99,7 +102,7 @@ fn det_02_hooks_of_functions_refuse_every_detach() {
     in_every_world(|runtime| {
         let (mut stage, mut own) =
             Stage::started(runtime, &[&format!("mask {MODULE_LOADS:#x} 0"), "call SetEnterLeaveFunctionHooks3"]);
-        assert_eq!(own.refused("detach 300"), IRREVERSIBLE);
+        holds!(DET_02 sim clr, own.refused("detach 300") == IRREVERSIBLE);
         stage.is_alive(&mut own);
     });
 }
@@ -108,11 +111,11 @@ fn det_02_hooks_of_functions_refuse_every_detach() {
 fn det_03_a_profiler_from_the_start_detaches_on_the_same_terms() {
     in_every_world(|runtime| {
         let (mut stage, mut own) = Stage::started(runtime, &[&format!("mask {MODULE_LOADS:#x} 0")]);
-        assert_eq!(own.count("Initialize"), 1);
+        holds!(DET_03 sim clr, own.count("Initialize") == 1);
         assert_eq!(own.count("InitializeForAttach"), 0);
         stage.is_alive(&mut own);
         stage.leave(own);
-        assert_eq!(stage.act("a jit"), "7");
+        holds!(DET_03 sim clr, stage.act("a jit") == "7");
         // And the slot is free.
         let own = stage.attached(0, 0);
         stage.leave(own);
@@ -125,9 +128,9 @@ fn det_13_asking_twice_changes_nothing() {
         let mut stage = Stage::start(runtime);
         let (mut own, mut held) = stage.held_in_load();
         own.done("detach 300");
-        assert_eq!(own.refused("detach 300"), DETACHING);
-        assert_eq!(held.refused("detach 300"), DETACHING);
-        assert_eq!(own.refused("detach 0"), DETACHING);
+        holds!(DET_13 sim clr, own.refused("detach 300") == DETACHING);
+        holds!(DET_13 sim clr, held.refused("detach 300") == DETACHING);
+        holds!(DET_13 sim clr, own.refused("detach 0") == DETACHING);
         held.leave(0);
         own.leave(0);
         stage.gone();
@@ -144,9 +147,9 @@ fn det_13_asking_inside_initialize_for_attach_is_too_early_and_changes_nothing()
         let mut init = stage.seat("InitializeForAttach");
         init.done(&format!("mask {MODULE_LOADS:#x} 0"));
         init.done("thread");
-        assert_eq!(init.refused("detach 300"), NOT_YET_INITIALIZED);
+        holds!(DET_13 sim clr, init.refused("detach 300") == NOT_YET_INITIALIZED);
         let mut own = stage.seat("Thread");
-        assert_eq!(own.refused("detach 300"), NOT_YET_INITIALIZED, "from another thread");
+        holds!(DET_13 sim clr, own.refused("detach 300") == NOT_YET_INITIALIZED, "from another thread");
         init.leave(0);
         assert_eq!(attaching.answer(), Ok(()));
         stage.is_alive(&mut own);
@@ -162,7 +165,7 @@ fn det_13_asking_inside_initialize_is_too_early_and_changes_nothing() {
         init.done(&format!("mask {MODULE_LOADS:#x} 0"));
         init.done("thread");
         // Not the code for a premature attach: here the runtime itself has not started.
-        assert_eq!(init.refused("detach 300"), UNINITIALIZED);
+        holds!(DET_13 sim clr, init.refused("detach 300") == UNINITIALIZED);
         init.leave(0);
         let mut own = stage.seat("Thread");
         assert_eq!(stage.target().read_line(), "ready");

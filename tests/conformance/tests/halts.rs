@@ -6,6 +6,7 @@
 use remora_conformance::in_every_world;
 use remora_conformance::probe::{Seat, Stage};
 use remora_e2e::{Debugger, until};
+use remora_holds::holds;
 
 const FAIL: u32 = 0x8000_4005;
 const DETACHING: u32 = 0x8013_1367;
@@ -17,7 +18,7 @@ fn att_16_a_stopped_target_does_not_answer_and_does_when_it_goes_on() {
         let mut stage = Stage::start(runtime);
         stage.target().halt();
         let attaching = stage.attach(&[]);
-        assert!(!stage.is_mapped() && !stage.has_come("InitializeForAttach") && attaching.is_pending());
+        holds!(ATT_16 sim clr, !stage.is_mapped() && !stage.has_come("InitializeForAttach") && attaching.is_pending());
         stage.target().go_on();
         let mut init = stage.seat("InitializeForAttach");
         // In the middle of the attach.
@@ -31,7 +32,7 @@ fn att_16_a_stopped_target_does_not_answer_and_does_when_it_goes_on() {
         assert!(!stage.has_come("ProfilerAttachComplete") && attaching.is_pending());
         stage.target().go_on();
         stage.seat("ProfilerAttachComplete").leave(0);
-        assert_eq!(attaching.answer(), Ok(()));
+        holds!(ATT_16 sim clr, attaching.answer() == Ok(()));
         stage.is_alive(&mut own);
         stage.leave(own);
         assert_eq!(stage.act("a load"), "obedient");
@@ -45,17 +46,17 @@ fn att_16_a_stopped_target_is_called_back_nowhere_and_its_detach_waits() {
         let (mut own, mut held) = stage.held_in_load();
         stage.target().halt();
         own.begin("detach 300");
-        assert!(!own.is_answered());
+        holds!(ATT_16 sim clr, !own.is_answered());
         stage.target().go_on();
         assert_eq!(own.answer("detach 300"), Ok(Vec::new()));
         assert_eq!(held.refused("modules"), DETACHING);
         stage.target().halt();
         own.leave(0);
         held.leave(0);
-        assert!(stage.is_mapped() && !stage.has_come("ProfilerDetachSucceeded"));
+        holds!(ATT_16 sim clr, stage.is_mapped() && !stage.has_come("ProfilerDetachSucceeded"));
         stage.target().go_on();
         stage.gone();
-        assert_eq!(stage.act("finish a"), "obedient");
+        holds!(ATT_16 sim clr, stage.act("finish a") == "obedient");
     });
 }
 
@@ -66,10 +67,10 @@ fn att_16_a_debugger_comes_first_and_goes_before_the_profiler_or_after_it() {
             let mut stage = Stage::start(runtime);
             let mut debugger = Debugger::halt(stage.pid());
             let attaching = stage.attach(&[]);
-            assert!(!stage.is_mapped() && !stage.has_come("InitializeForAttach") && attaching.is_pending());
+            holds!(ATT_16 sim clr, !stage.is_mapped() && !stage.has_come("InitializeForAttach") && attaching.is_pending());
             debugger.let_run();
             let mut own = let_in(&stage);
-            assert_eq!(attaching.answer(), Ok(()));
+            holds!(ATT_16 sim clr, attaching.answer() == Ok(()));
             stage.is_alive(&mut own);
             let mut debugger = Some(debugger);
             if goes_first {
@@ -77,9 +78,9 @@ fn att_16_a_debugger_comes_first_and_goes_before_the_profiler_or_after_it() {
                 stage.is_alive(&mut own);
             }
             stage.leave(own);
-            assert_eq!(stage.act("a load"), "obedient");
+            holds!(ATT_16 sim clr, stage.act("a load") == "obedient");
             debugger.into_iter().for_each(Debugger::leave);
-            assert_eq!(stage.act("a load"), "obedient");
+            holds!(ATT_16 sim clr, stage.act("a load") == "obedient");
         }
     });
 }
@@ -92,9 +93,9 @@ fn att_16_a_profiler_comes_first_and_goes_before_the_debugger_or_after_it() {
             let mut own = stage.attached(MODULE_LOADS, 0);
             let mut debugger = Debugger::halt(stage.pid());
             own.begin("modules");
-            assert!(!own.is_answered());
+            holds!(ATT_16 sim clr, !own.is_answered());
             debugger.let_run();
-            assert!(own.answer("modules").is_ok());
+            holds!(ATT_16 sim clr, own.answer("modules").is_ok());
             stage.is_alive(&mut own);
             if goes_first {
                 stage.leave(own);
@@ -120,16 +121,16 @@ fn att_16_a_debugger_that_comes_during_an_attach_and_a_detach_only_holds_them_up
         let init = stage.seat("InitializeForAttach");
         let debugger = Debugger::halt(stage.pid());
         init.leave(FAIL);
-        assert!(attaching.is_pending() && stage.is_mapped());
+        holds!(ATT_16 sim clr, attaching.is_pending() && stage.is_mapped());
         debugger.leave();
-        assert_eq!(attaching.answer(), Err(FAIL));
+        holds!(ATT_16 sim clr, attaching.answer() == Err(FAIL));
         until("the library is unmapped", || !stage.is_mapped());
         let (mut own, held) = stage.held_in_load();
         own.done("detach 300");
         own.leave(0);
         let mut debugger = Debugger::halt(stage.pid());
         held.leave(0);
-        assert!(stage.is_mapped() && !stage.has_come("ProfilerDetachSucceeded"));
+        holds!(ATT_16 sim clr, stage.is_mapped() && !stage.has_come("ProfilerDetachSucceeded"));
         debugger.let_run();
         stage.gone();
         debugger.leave();

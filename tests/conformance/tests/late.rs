@@ -7,6 +7,7 @@ use remora_conformance::in_every_world;
 use remora_conformance::probe::{CLASS, Seat, Stage, library};
 use remora_e2e::diagnostics::Wish;
 use remora_e2e::until;
+use remora_holds::holds;
 use std::time::{Duration, Instant};
 
 const DETACHING: u32 = 0x8013_1367;
@@ -30,9 +31,9 @@ fn att_08_neither_the_requests_time_out_nor_a_blocked_finalizer_ends_an_attach()
         init.done(&format!("mask {MODULE_LOADS:#x} 0"));
         init.done("thread");
         until("the time-out has passed many times", || begun.elapsed() > SHORT * OFTEN);
-        assert!(attaching.is_pending(), "the runtime has answered before the profiler has");
+        holds!(ATT_08 sim clr, attaching.is_pending(), "the runtime has answered before the profiler has");
         init.leave(0);
-        assert_eq!(attaching.answer(), Ok(()));
+        holds!(ATT_08 sim clr, attaching.answer() == Ok(()));
         let mut own = stage.seat("Thread");
         stage.is_alive(&mut own);
         stage.leave(own);
@@ -55,7 +56,7 @@ fn att_08_an_attach_whose_trigger_is_killed_succeeds_and_a_second_call_learns_of
         let mut own = stage.seat("Thread");
         stage.is_alive(&mut own);
         // Since .NET 6 the second call has loaded the library again by then, and does not release it (att_07).
-        assert_eq!(stage.attach(&[]).answer(), Err(ALREADY_ACTIVE));
+        holds!(ATT_08 sim clr, stage.attach(&[]).answer() == Err(ALREADY_ACTIVE));
         stage.is_alive(&mut own);
         own.done("detach 300");
         own.leave(0);
@@ -83,7 +84,7 @@ fn att_08_a_request_that_nobody_waits_for_any_more_is_served_and_its_profiler_le
         // The next one works normally.
         let own = stage.attached(0, 0);
         stage.leave(own);
-        assert_eq!(stage.act("a load"), "obedient");
+        holds!(ATT_08 sim clr, stage.act("a load") == "obedient");
     });
 }
 
@@ -97,14 +98,11 @@ fn det_16_a_profiler_whose_user_is_killed_notices_on_its_own_channel_and_is_let_
             stage.is_alive(&mut own);
             own.done("devoted");
             let user = own.hand_over();
-            assert_eq!(stage.act("a load"), "obedient");
-            assert!(
-                !stage.has_come("ProfilerDetachSucceeded") && stage.is_mapped(),
-                "it left before its user was dead"
-            );
+            holds!(DET_16 sim clr, stage.act("a load") == "obedient");
+            holds!(DET_16 sim clr, !stage.has_come("ProfilerDetachSucceeded") && stage.is_mapped(), "it left before its user was dead");
             user.kill();
             stage.gone();
-            assert_eq!(stage.act("a load"), "obedient");
+            holds!(DET_16 sim clr, stage.act("a load") == "obedient");
         }
     });
 }
@@ -119,12 +117,12 @@ fn det_16_a_user_killed_before_the_attach_is_over_is_noticed_and_the_profiler_le
         init.done("thread");
         devoted(&stage).kill();
         // The detach is refused as long as this lasts (DET-13).
-        assert_eq!(init.count("ProfilerDetachSucceeded"), 0);
+        holds!(DET_16 sim clr, init.count("ProfilerDetachSucceeded") == 0);
         assert!(stage.is_mapped() && attaching.is_pending());
         init.leave(0);
         assert_eq!(attaching.answer(), Ok(()));
         stage.gone();
-        assert_eq!(stage.act("a load"), "obedient");
+        holds!(DET_16 sim clr, stage.act("a load") == "obedient");
     });
 }
 
@@ -139,10 +137,10 @@ fn det_16_a_user_killed_while_a_callback_runs_is_noticed_and_the_callback_is_wai
         let from = detacher.sleeps();
         let has_looked = || detacher.sleeps() >= from + CHECKS || stage.has_come("ProfilerDetachSucceeded");
         until("the detach thread has looked again and again", has_looked);
-        assert!(stage.is_mapped() && !stage.has_come("ProfilerDetachSucceeded"));
+        holds!(DET_16 sim clr, stage.is_mapped() && !stage.has_come("ProfilerDetachSucceeded"));
         held.leave(0);
         stage.gone();
-        assert_eq!(stage.act("finish a"), "obedient");
+        holds!(DET_16 sim clr, stage.act("finish a") == "obedient");
     });
 }
 

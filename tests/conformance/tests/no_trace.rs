@@ -6,6 +6,7 @@
 use remora_conformance::in_every_world;
 use remora_conformance::probe::{Seat, Stage};
 use remora_e2e::{Facts, Mapping, TIMEOUT, diagnostics};
+use remora_holds::holds;
 use std::fmt::Debug;
 use std::time::Instant;
 
@@ -65,6 +66,7 @@ fn until_nothing_is_left(stage: &Stage, before: &Facts) {
         std::thread::yield_now();
         left = traces(&Facts::of(stage.pid()), before);
     }
+    holds!(DET_14 sim clr, left == Vec::<String>::new());
 }
 
 /// Verbs that need no memory or descriptors of their own, unlike a load.

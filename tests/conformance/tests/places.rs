@@ -9,6 +9,7 @@ mod support;
 use remora_conformance::in_every_world;
 use remora_conformance::probe::{Stage, library};
 use remora_e2e::{Facts, Mapping, until};
+use remora_holds::holds;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -36,10 +37,10 @@ fn att_06_a_library_that_the_target_cannot_open_or_map_is_refused_and_changes_no
         for file in room.faulty(stage.pid()) {
             let attaching = stage.attach_from(&file);
             until("it is answered, or asks", || !attaching.is_pending() || stage.has_come("InitializeForAttach"));
-            assert!(!attaching.is_pending(), "{} was loaded", file.display());
+            holds!(ATT_06 sim clr, !attaching.is_pending(), "{} was loaded", file.display());
             let answer = attaching.answer();
-            assert_eq!(answer, Err(MODULE_NOT_FOUND), "{}", file.display());
-            assert!(!is_executable(stage.pid(), &file) && !stage.has_come("InitializeForAttach"), "{}", file.display());
+            holds!(ATT_06 sim clr, answer == Err(MODULE_NOT_FOUND), "{}", file.display());
+            holds!(ATT_06 sim clr, !is_executable(stage.pid(), &file) && !stage.has_come("InitializeForAttach"), "{}", file.display());
         }
         assert_eq!(stage.act("a load"), "obedient");
         // The next one finds the slot free.

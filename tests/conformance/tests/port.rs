@@ -9,6 +9,7 @@ mod support;
 use remora_conformance::in_every_world;
 use remora_conformance::probe::{CLASS, Stage, library};
 use remora_e2e::{Runtime, diagnostics};
+use remora_holds::holds;
 use std::os::unix::fs::MetadataExt;
 use support::{AS_NOBODY, AS_SOMEBODY, NOBODY};
 
@@ -42,14 +43,14 @@ fn att_03_a_runtime_says_who_it_is_in_each_form_that_it_knows() {
                 continue;
             }
             let info = Info::read(form, &answer.unwrap());
-            assert_eq!(info.pid, u64::from(stage.pid()), "form {form}");
+            holds!(ATT_03 sim clr, info.pid == u64::from(stage.pid()), "form {form}");
             assert!(info.texts[0].contains("obedient"), "form {form}: {info:?}");
             assert_eq!(info.texts[1..3], ["Linux", "x64"], "form {form}");
             if form > 0 {
                 assert_eq!(info.texts[3], "obedient", "form {form}");
                 // The live runtime adds the commit.
                 let version = info.texts[4].split('+').next();
-                assert_eq!(version, Some(runtime.version_text().as_str()), "form {form}");
+                holds!(ATT_03 sim clr, version == Some(runtime.version_text().as_str()), "form {form}");
             }
             if form > 4 {
                 assert_eq!(info.texts[5], "linux-x64");
@@ -69,7 +70,7 @@ fn att_03_a_runtime_whose_diagnostics_are_switched_off_has_no_port() {
         for (setting, works) in switches(runtime) {
             let mut stage = Stage::start_with(runtime, &[(setting, "0")]);
             let socket = diagnostics::found_socket_of(stage.pid());
-            assert_eq!(socket.is_none(), works, "{setting}: {socket:?}");
+            holds!(ATT_03 sim clr, socket.is_none() == works, "{setting}: {socket:?}");
             assert_eq!(stage.act("a load"), "obedient");
         }
     });
@@ -100,13 +101,13 @@ fn att_05_the_port_is_its_owners_and_roots() {
         ];
         for (stage, owner, asks, may) in cases {
             let file = std::fs::metadata(diagnostics::socket_of(stage.pid())).unwrap();
-            assert_eq!((file.uid(), file.mode() & 0o777), (owner, 0o600));
+            holds!(ATT_05 sim clr, (file.uid(), file.mode() & 0o777) == (owner, 0o600));
             let mut trigger = stage.attach_from_process(asks);
             if may {
                 stage.seat("InitializeForAttach").leave(FAIL);
             }
             let code = trigger.wait().code();
-            assert_eq!(code, Some(if may { REFUSED } else { NO_CONNECTION }), "{asks:?} to user {owner}");
+            holds!(ATT_05 sim clr, code == Some(if may { REFUSED } else { NO_CONNECTION }), "{asks:?} to user {owner}");
             assert!(!stage.has_come("InitializeForAttach"));
         }
         for mut stage in [of_root, of_nobody] {
@@ -124,7 +125,7 @@ fn det_01_nobody_outside_can_ask_for_a_detach_but_through_the_profilers_own_chan
         let unknown = if runtime.major() < 5 { BAD_ENCODING } else { UNKNOWN_COMMAND };
         for command in (0..=TRIED).filter(|command| ![ATTACH, STARTUP].contains(command)) {
             let answer = diagnostics::command(stage.pid(), PROFILER_SET, command, &[]);
-            assert_eq!(answer, Err(unknown), "{command}");
+            holds!(DET_01 sim clr, answer == Err(unknown), "{command}");
         }
         // After the start, a startup profiler is accepted without effect.
         let answer = diagnostics::command(stage.pid(), PROFILER_SET, STARTUP, &for_the_start());
@@ -137,7 +138,7 @@ fn det_01_nobody_outside_can_ask_for_a_detach_but_through_the_profilers_own_chan
         own.done("detach 300");
         own.leave(0);
         let shown = stage.gone();
-        assert_ne!(shown, asks, "the end is told on the thread that asked");
+        holds!(DET_01 sim clr, shown != asks, "the end is told on the thread that asked");
         assert_eq!(stage.act("a load"), "obedient");
     });
 }

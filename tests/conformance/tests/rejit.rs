@@ -10,6 +10,7 @@ mod answers;
 use answers::ask;
 use remora_conformance::in_every_world;
 use remora_conformance::probe::{Seat, Stage};
+use remora_holds::holds;
 
 const MODULE_LOADS: u32 = 0x4;
 const JIT: u32 = 0x20;
@@ -64,18 +65,18 @@ fn rjt_01_a_method_is_compiled_again_at_its_next_call_and_a_revert_keeps_what_wa
             seat.leave(0);
         });
         stage.act("a often");
-        assert_eq!(count(&mut own), [1, 1, 1, 0], "asked twice before the call, and called twice");
+        holds!(RJT_01 sim clr, count(&mut own) == [1, 1, 1, 0], "asked twice before the call, and called twice");
         let two = versions(&mut own, &called);
         own.done(&format!("revert {called}"));
         stage.act("a often");
         assert_eq!(count(&mut own), [1, 1, 1, 0], "after the revert");
-        assert_eq!(versions(&mut own, &called), two, "the version stays");
+        holds!(RJT_01 sim clr, versions(&mut own, &called) == two, "the version stays");
         own.done(&format!("rejit {called}"));
         called_with(&mut stage, &mut own, |seat| seat.leave(0));
         assert_eq!(count(&mut own), [2, 2, 2, 0], "nothing given: compiled again from its own IL");
         assert_eq!(own.ids("ReJITCompilationFinished"), ["0x0", "0x0"]);
         assert_ne!(versions(&mut own, &called), two);
-        assert_eq!(own.refused("detach 300"), IRREVERSIBLE);
+        holds!(RJT_01 sim clr, own.refused("detach 300") == IRREVERSIBLE);
         stage.is_alive(&mut own);
     });
 }
@@ -90,7 +91,7 @@ fn rjt_01_compilations_are_told_only_where_a_profiler_hears_of_those_of_the_jit(
             seat.done("give own");
             seat.leave(0);
         });
-        assert_eq!(count(&mut own), [1, 0, 0, 0]);
+        holds!(RJT_01 sim clr, count(&mut own) == [1, 0, 0, 0]);
         stage.is_alive(&mut own);
     });
 }
@@ -106,8 +107,8 @@ fn rjt_01_a_profiler_that_gives_no_parameters_gets_an_error_and_is_not_asked_aga
             seat.leave(FAIL);
         });
         stage.act("a often");
-        assert_eq!(count(&mut own), [1, 1, 1, 1]);
-        assert_eq!(own.ids("ReJITError"), [format!("{FAIL:#x}")]);
+        holds!(RJT_01 sim clr, count(&mut own) == [1, 1, 1, 1]);
+        holds!(RJT_01 sim clr, own.ids("ReJITError") == [format!("{FAIL:#x}")]);
         stage.is_alive(&mut own);
     });
 }
@@ -118,11 +119,11 @@ fn rjt_01_a_request_without_the_flag_is_refused_and_a_revert_of_what_was_not_cha
         let mut stage = Stage::start(runtime);
         let (mut own, called) = with_a_method(&mut stage, 0);
         for order in ["rejit", "revert"] {
-            assert_eq!(own.refused(&format!("{order} {called}")), NOT_ENABLED, "{order}");
+            holds!(RJT_01 sim clr, own.refused(&format!("{order} {called}")) == NOT_ENABLED, "{order}");
         }
         own.done(&format!("mask {:#x} 0", MODULE_LOADS | REJIT));
         assert_eq!(own.refused(&format!("rejit {called} 0x2")), INVALID_ARGUMENT, "inlining is not blocked");
-        assert_eq!(own.done(&format!("revert {called}")), ["0x0"]);
+        holds!(RJT_01 sim clr, own.done(&format!("revert {called}")) == ["0x0"]);
         stage.act("a often");
         assert_eq!(count(&mut own), [0; 4]);
         stage.is_alive(&mut own);

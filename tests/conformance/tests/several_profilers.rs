@@ -26,8 +26,8 @@ fn att_07_a_second_main_profiler_is_refused_while_the_first_goes_on() {
         // Before 6 there is one kind of profiler.
         let notified = if has_notified(runtime) { None } else { Some(NOTIFIED_CLASS) };
         for class in [CLASS, OTHER_CLASS].into_iter().chain(notified) {
-            assert_eq!(stage.attach_class(&class, &[]).answer(), Err(ALREADY_ACTIVE));
-            assert!(!stage.has_come("InitializeForAttach"), "one that is refused was initialised");
+            holds!(ATT_07 sim clr, stage.attach_class(&class, &[]).answer() == Err(ALREADY_ACTIVE));
+            holds!(ATT_07 sim clr, !stage.has_come("InitializeForAttach"), "one that is refused was initialised");
             stage.is_alive(&mut first);
         }
         if has_notified(runtime) {
@@ -50,10 +50,10 @@ fn att_07_since_6_notified_profilers_stand_beside_the_main_one() {
         all.push(stage.attached(MODULE_LOADS, 0));
         all.push(stage.attached_class(&NOTIFIED_CLASS, MODULE_LOADS, 0));
         for own in &mut all {
-            assert_eq!(own.count("ProfilerAttachComplete"), 1);
+            holds!(ATT_07 sim clr, own.count("ProfilerAttachComplete") == 1);
             stage.is_alive(own);
         }
-        assert_eq!(stage.attach_class(&OTHER_CLASS, &[]).answer(), Err(ALREADY_ACTIVE));
+        holds!(ATT_07 sim clr, stage.attach_class(&OTHER_CLASS, &[]).answer() == Err(ALREADY_ACTIVE));
         for own in &mut all {
             stage.is_alive(own);
         }
@@ -65,10 +65,10 @@ fn att_07_since_6_of_notified_profilers_there_is_room_for_so_many() {
     where_some_are_notified(|runtime| {
         let mut stage = Stage::start(runtime);
         let mut all: Vec<Seat> = (0..PLACES).map(|_| stage.attached_class(&NOTIFIED_CLASS, MODULE_LOADS, 0)).collect();
-        assert_eq!(stage.attach_class(&NOTIFIED_CLASS, &[]).answer(), Err(ALREADY_ACTIVE));
+        holds!(ATT_07 sim clr, stage.attach_class(&NOTIFIED_CLASS, &[]).answer() == Err(ALREADY_ACTIVE));
         stage.leave_beside(all.remove(0));
         all.push(stage.attached_class(&NOTIFIED_CLASS, MODULE_LOADS, 0));
-        assert_eq!(stage.attach_class(&NOTIFIED_CLASS, &[]).answer(), Err(ALREADY_ACTIVE));
+        holds!(ATT_07 sim clr, stage.attach_class(&NOTIFIED_CLASS, &[]).answer() == Err(ALREADY_ACTIVE));
         // The main profiler has another slot.
         all.push(stage.attached(MODULE_LOADS, 0));
         let before: Vec<u64> = all.iter_mut().map(|own| own.count("ModuleLoadFinished")).collect();
@@ -77,7 +77,7 @@ fn att_07_since_6_of_notified_profilers_there_is_room_for_so_many() {
             .iter_mut()
             .zip(before)
             .filter_map(|(own, before)| (own.count("ModuleLoadFinished") > before).then_some(()));
-        assert_eq!(heard.count(), PLACES + 1);
+        holds!(ATT_07 sim clr, heard.count() == PLACES + 1);
     });
 }
 
@@ -91,7 +91,7 @@ fn sbs_03_a_main_and_a_notified_profiler_of_one_library_are_two_and_leave_one_by
         let mut main = stage.attached(MODULE_LOADS, 0);
         let mut notified = stage.attached_class(&NOTIFIED_CLASS, JIT, 0);
         for question in ["self", "info", "getmask"] {
-            assert_ne!(main.done(question), notified.done(question), "both have the same `{question}`");
+            holds!(SBS_03 sim clr, main.done(question) != notified.done(question), "both have the same `{question}`");
         }
         hears_alone(&mut stage, "load", "ModuleLoadFinished", [&mut main, &mut notified]);
         hears_alone(&mut stage, "jit", "JITCompilationFinished", [&mut notified, &mut main]);
@@ -106,7 +106,7 @@ fn sbs_03_a_main_and_a_notified_profiler_of_one_library_are_two_and_leave_one_by
         held.leave(0);
         stage.seat("ProfilerDetachSucceeded");
         stage.seat("Released");
-        assert_eq!([&mut notified, &mut main].map(|own| own.count("ProfilerDetachSucceeded")), [1, 0]);
+        holds!(SBS_03 sim clr, [&mut notified, &mut main].map(|own| own.count("ProfilerDetachSucceeded")) == [1, 0]);
         notified.leave(0);
         stage.detach_is_over();
         assert_eq!(stage.act("finish a"), "7");
@@ -123,10 +123,10 @@ fn det_12_afterwards_the_same_one_and_another_one_attach_any_number_of_times() {
         // A notification-only profiler comes before the first main one: after it the runtime would not count it (DET-18).
         for class in [NOTIFIED_CLASS, NOTIFIED_CLASS, CLASS, CLASS, OTHER_CLASS, CLASS] {
             let mut own = stage.attached_class(&class, MODULE_LOADS, 0);
-            assert_eq!(own.count("ProfilerAttachComplete"), 1);
+            holds!(DET_12 sim clr, own.count("ProfilerAttachComplete") == 1);
             stage.is_alive(&mut own);
             stage.leave(own);
-            assert_eq!(stage.act("a load"), "obedient");
+            holds!(DET_12 sim clr, stage.act("a load") == "obedient");
         }
     });
 }
@@ -167,11 +167,11 @@ fn det_18_a_notified_profiler_that_comes_after_a_main_one_has_left_is_lost_and_t
         for _ in 0..2 {
             let mut next = stage.attached_class(&NOTIFIED_CLASS, MODULE_LOADS, 0);
             is_found(&mut stage, &mut next);
-            assert!(hears(&mut stage, &mut lost), "what was lost is not found while another one is there");
+            holds!(DET_18 sim clr, hears(&mut stage, &mut lost), "what was lost is not found while another one is there");
             stage.leave_beside(next);
             assert!(!hears(&mut stage, &mut lost));
         }
-        assert_eq!(lost.count("ProfilerAttachComplete"), 0);
+        holds!(DET_18 sim clr, lost.count("ProfilerAttachComplete") == 0);
         ends_as_it_would(stage);
     });
 }
@@ -198,12 +198,12 @@ fn det_18_a_notified_profiler_whose_main_one_has_left_is_lost_and_the_next_one_i
         let mut lost = stage.attached_class(&NOTIFIED_CLASS, MODULE_LOADS, 0);
         is_found(&mut stage, &mut lost);
         stage.leave_beside(main);
-        assert!(!hears(&mut stage, &mut lost));
+        holds!(DET_18 sim clr, !hears(&mut stage, &mut lost));
         let mut next = stage.attached_class(&NOTIFIED_CLASS, MODULE_LOADS, 0);
         is_found(&mut stage, &mut next);
-        assert!(hears(&mut stage, &mut lost));
+        holds!(DET_18 sim clr, hears(&mut stage, &mut lost));
         stage.leave_beside(next);
-        assert!(!hears(&mut stage, &mut lost));
+        holds!(DET_18 sim clr, !hears(&mut stage, &mut lost));
         ends_as_it_would(stage);
     });
 }
@@ -222,7 +222,7 @@ fn det_18_as_many_are_lost_as_main_ones_have_left_or_failed_to_attach() {
         }
         let mut next = stage.attached_class(&NOTIFIED_CLASS, MODULE_LOADS, 0);
         is_found(&mut stage, &mut next);
-        assert!(lost.iter_mut().all(|lost| hears(&mut stage, lost)));
+        holds!(DET_18 sim clr, lost.iter_mut().all(|lost| hears(&mut stage, lost)));
         stage.leave_beside(next);
         ends_as_it_would(stage);
     });
@@ -278,8 +278,8 @@ fn is_lost(stage: &mut Stage, own: &mut Seat) {
 #[track_caller]
 fn ends_as_it_would(mut stage: Stage) {
     for (verb, answer) in [("load", "obedient"), ("jit", "7"), ("gc", "collected"), ("throw", "caught")] {
-        assert_eq!(stage.act(&format!("a {verb}")), answer);
+        holds!(DET_18 sim clr, stage.act(&format!("a {verb}")) == answer);
     }
     let status = stage.quit();
-    assert!(status.success(), "{status}");
+    holds!(DET_18 sim clr, status.success(), "{status}");
 }

@@ -5,6 +5,7 @@
 
 use remora_conformance::probe::Stage;
 use remora_conformance::{in_every_world, on_runtimes, worlds};
+use remora_holds::holds;
 use std::os::unix::process::ExitStatusExt;
 
 const NOT_YET_AVAILABLE: u32 = 0x8013_135B;
@@ -29,8 +30,8 @@ fn att_04_an_attach_to_a_runtime_that_is_held_at_its_start_is_too_early_and_load
     on_runtimes(&worlds(|world| world.major() >= 5), |runtime| {
         let mut stage = Stage::start_held(runtime);
         for _ in 0..2 {
-            assert_eq!(stage.attach(&[]).answer(), Err(NOT_YET_AVAILABLE));
-            assert!(!stage.is_mapped() && !stage.has_come("InitializeForAttach"));
+            holds!(ATT_04 sim clr, stage.attach(&[]).answer() == Err(NOT_YET_AVAILABLE));
+            holds!(ATT_04 sim clr, !stage.is_mapped() && !stage.has_come("InitializeForAttach"));
         }
         stage.go_on();
         let mut own = stage.attached(MODULE_LOADS, 0);
@@ -49,11 +50,11 @@ fn cmp_01_on_core_a_profiler_for_2_x_is_loaded_at_the_start_whatever_the_variabl
             init.done(&format!("mask {MODULE_LOADS:#x} 0"));
             init.done("thread");
             init.leave(0);
-            assert_eq!(stage.target().read_line(), "ready", "{setting:?}");
+            holds!(CMP_01 sim clr, stage.target().read_line() == "ready", "{setting:?}");
             let mut own = stage.seat("Thread");
             stage.is_alive(&mut own);
             // It has no callback for the end of a detach.
-            assert_eq!(own.refused("detach 300"), CALLBACK3_REQUIRED);
+            holds!(CMP_01 sim clr, own.refused("detach 300") == CALLBACK3_REQUIRED);
             stage.is_alive(&mut own);
         }
     });
@@ -66,8 +67,8 @@ fn cmp_01_on_core_the_value_that_keeps_every_profiler_out_ends_the_process_by_a_
         for name in [COMPATIBILITY].iter().chain(newer) {
             let mut stage = Stage::start_profiled_by_old(runtime, &[(name, "PreventLoad")]);
             let status = stage.target().wait();
-            assert_eq!(status.signal(), Some(SEGMENTATION_FAULT), "{name}: {status}");
-            assert!(!stage.has_come("Initialize"), "{name}");
+            holds!(CMP_01 sim clr, status.signal() == Some(SEGMENTATION_FAULT), "{name}: {status}");
+            holds!(CMP_01 sim clr, !stage.has_come("Initialize"), "{name}");
         }
     });
 }
@@ -78,7 +79,7 @@ fn att_17_a_profiler_from_the_start_gets_initialize_and_may_do_what_an_attached_
         let mut stage = Stage::start_profiled(runtime);
         let mut init = stage.seat("Initialize");
         init.done(&format!("mask {FULL:#x} {DISABLE_TIERED:#x}"));
-        assert_eq!(init.done("getmask"), [format!("{FULL:#x}"), format!("{DISABLE_TIERED:#x}")]);
+        holds!(ATT_17 sim clr, init.done("getmask") == [format!("{FULL:#x}"), format!("{DISABLE_TIERED:#x}")]);
         for method in HOOKS {
             init.done(&format!("call {method}"));
         }
@@ -88,12 +89,12 @@ fn att_17_a_profiler_from_the_start_gets_initialize_and_may_do_what_an_attached_
         let mut own = stage.seat("Thread");
         let counts =
             ["Initialize", "InitializeForAttach", "ProfilerAttachComplete"].map(|callback| own.count(callback));
-        assert_eq!(counts, [1, 0, 0]);
+        holds!(ATT_17 sim clr, counts == [1, 0, 0]);
         stage.is_alive(&mut own);
         // Every object is reported, not only large ones (ATT-14).
         let before = own.count("ObjectAllocated");
         stage.act("a small");
-        assert!(own.count("ObjectAllocated") > before, "small objects are not told of");
+        holds!(ATT_17 sim clr, own.count("ObjectAllocated") > before, "small objects are not told of");
         let [mapper, hooks] = HOOKS;
         assert_eq!(own.refused(&format!("call {hooks}")), CALL_ONLY_FROM_INIT);
         own.done(&format!("call {mapper}"));

@@ -1,4 +1,15 @@
-//! The clauses of `docs/authors/contract.md`, as [`holds!`](crate::holds) names them. A test compares both lists.
+//! The clauses of `docs/authors/contract.md`, as `holds!` names them, and its columns. A test compares the clauses with the page.
+
+/// Where a clause is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Column {
+    /// The runtime model.
+    Sim,
+    /// Live runtimes. The current world says which.
+    Clr,
+    /// Remora itself.
+    Rem,
+}
 
 /// The number of a clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

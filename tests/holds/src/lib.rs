@@ -18,22 +18,11 @@ pub mod clauses;
 mod place;
 mod record;
 
-pub use clauses::Clause;
+pub use clauses::{Clause, Column};
 pub use place::Place;
 #[doc(hidden)]
 pub use record::{At, fail, record};
 pub use record::{FOLDER, write_line};
-
-/// Where a clause is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Column {
-    /// The runtime model.
-    Sim,
-    /// Live runtimes. The current world says which.
-    Clr,
-    /// Remora itself.
-    Rem,
-}
 
 /// Asserts a condition that shows a clause of the contract, and records that it held.
 ///

@@ -1,17 +1,21 @@
 //! Lines about assertions that held, in a file of this process.
 
-use crate::{Clause, Column, Place};
+use crate::clauses::{Clause, Column};
+use crate::place::Place;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The variable that names the folder of the lines. Without it nothing is recorded.
 pub const FOLDER: &str = "REMORA_CONTRACT_RESULTS";
 
+/// An assertion by file and line, in a world and a test.
+type Key = (&'static str, u32, String, String);
+
 /// What this process has recorded: an assertion in a loop makes one line.
-static RECORDED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static RECORDED: Mutex<BTreeSet<Key>> = Mutex::new(BTreeSet::new());
 
 /// An assertion in the sources.
 #[derive(Debug, Clone, Copy)]
@@ -39,18 +43,24 @@ pub fn fail(at: &At, condition: &str, sides: &str, message: String) -> ! {
 pub fn record(at: &At) {
     let place = Place::current();
     let worlds = worlds(at.columns, &place);
-    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let Some(folder) = folder() else { return };
     let Some(test) = place.test() else {
         panic!("this thread does not know its test: hand it `Place::current()` of the test's thread")
     };
     for world in worlds {
-        for clause in at.clauses {
-            let line = line(&clause.id(), &world, &test, at);
-            if RECORDED.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone()) {
-                write_line(Path::new(&folder), "holds", &line);
+        let key = (at.file, at.line, world.clone(), test.clone());
+        if RECORDED.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+            for clause in at.clauses {
+                write_line(folder, "holds", &line(&clause.id(), &world, &test, at));
             }
         }
     }
+}
+
+/// The folder of the lines, if they are wanted.
+fn folder() -> Option<&'static Path> {
+    static SET: OnceLock<Option<PathBuf>> = OnceLock::new();
+    SET.get_or_init(|| std::env::var_os(FOLDER).map(PathBuf::from)).as_deref()
 }
 
 /// Appends a line to the file of this process with this extension.

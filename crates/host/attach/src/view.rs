@@ -298,6 +298,7 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_holds::holds;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
@@ -374,7 +375,7 @@ mod tests {
         ];
         for (who, search, write) in cases {
             let allowed = (directory.allow(&who, Right::Search), directory.allow(&who, Right::Write));
-            assert_eq!(allowed, (search, write), "{who:?}");
+            holds!(ATT_06 rem, allowed == (search, write), "{who:?}");
         }
     }
 
@@ -431,7 +432,7 @@ mod tests {
         std::fs::set_permissions(root.path().join("closed"), std::fs::Permissions::from_mode(0o700)).expect("set");
         let directory = Directory::open(root.path(), &"/closed/open".into()).expect("opens");
         let stranger = Rights::of_user(4_000_000, 4_000_000, &[], 0);
-        assert!(!directory.reachable_by(&stranger));
+        holds!(ATT_06 rem, !directory.reachable_by(&stranger));
         assert!(Directory::open(root.path(), &"/".into()).expect("opens").reachable_by(&stranger));
     }
 }

@@ -5,11 +5,12 @@
 mod slots;
 mod support;
 
-use corprof::HResult;
+use corprof::{HResult, sys};
 use remora_clr_model::differences::{Log, RuntimeVersion};
 use remora_clr_model::runtime::{Entry, FREED, Status};
 use remora_clr_model::schedule;
 use remora_clr_model::scripted::Script;
+use remora_holds::holds;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use support::{CORES, SECOND, World, in_one, in_worlds};
@@ -31,8 +32,8 @@ fn att_07_a_second_profiler_is_refused_before_its_library_is_loaded() {
     in_worlds(WITH_ONE, |world| {
         let (_, first, profiler) = world.attached(Script::new());
         let (library, second) = world.library(Script::new());
-        assert_eq!(world.attach(&library), HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
-        assert_eq!((second.steps(), library.is_mapped()), (vec![], false));
+        holds!(ATT_07 sim, world.attach(&library) == HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+        holds!(ATT_07 sim, (second.steps(), library.is_mapped()) == (vec![], false));
         assert_eq!((profiler.status(), first.count("InitializeForAttach")), (Status::Active, 1));
     });
 }
@@ -42,12 +43,12 @@ fn att_07_a_second_main_profiler_is_refused_after_its_library_is_loaded_and_a_no
     in_worlds(WITH_NOTIFIED, |world| {
         let (_, _, main) = world.attached(Script::new());
         let (library, second) = world.library(Script::new());
-        assert_eq!(world.attach(&library), HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+        holds!(ATT_07 sim, world.attach(&library) == HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
         assert_eq!((second.journal(), library.is_mapped()), (vec!["LoadAsNotificationOnly"], true));
         let (_, notified, profiler) = world.attached(Script::new().only_notified());
         assert!(profiler.notification_only && !main.notification_only);
         schedule::wait_until(None, || notified.count("ProfilerAttachComplete") == 1);
-        assert_eq!((main.status(), profiler.status()), (Status::Active, Status::Active));
+        holds!(ATT_07 sim, (main.status(), profiler.status()) == (Status::Active, Status::Active));
     });
 }
 
@@ -59,7 +60,7 @@ fn att_07_of_notified_profilers_there_is_room_for_so_many() {
             world.attached(Script::new().only_notified());
         });
         let (library, _) = world.library(Script::new().only_notified());
-        assert_eq!(world.attach(&library), HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+        holds!(ATT_07 sim, world.attach(&library) == HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
     });
 }
 
@@ -67,7 +68,7 @@ fn att_07_of_notified_profilers_there_is_room_for_so_many() {
 fn att_09_a_profiler_without_the_third_callback_cannot_attach() {
     in_worlds(&RuntimeVersion::ALL, |world| {
         let (library, script) = world.library(Script::new().of_version(2));
-        assert_eq!(world.attach(&library), HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE);
+        holds!(ATT_09 sim, world.attach(&library) == HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE);
         assert!(script.steps().contains(&"ICorProfilerCallback3"));
         assert_eq!(script.journal(), Vec::<&str>::new());
         assert_eq!(library.is_mapped(), world.runtime.differences().unattachable_leaks);
@@ -83,12 +84,12 @@ fn att_10_an_error_of_initialize_for_attach_is_logged_and_reported_and_everythin
         let refusals = [HResult::E_FAIL, HResult::E_OUTOFMEMORY, HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION];
         for refusal in refusals {
             let (library, script) = world.library(Script::new().answering(refusal));
-            assert_eq!(world.attach(&library), refusal);
-            assert_eq!((script.count("InitializeForAttach"), script.count("Initialize")), (1, 0));
+            holds!(ATT_10 sim, world.attach(&library) == refusal);
+            holds!(ATT_10 sim, (script.count("InitializeForAttach"), script.count("Initialize")) == (1, 0));
             assert_eq!(script.count("ProfilerAttachComplete"), 0);
             let profiler = world.runtime.remembered().last().unwrap().clone();
-            assert_eq!((profiler.record().last_release, library.unmapped()), (Some(0), 1));
-            assert_eq!(world.runtime.log().last(), Some(&code(refusal)));
+            holds!(ATT_10 sim, (profiler.record().last_release, library.unmapped()) == (Some(0), 1));
+            holds!(ATT_10 sim, world.runtime.log().last() == Some(&code(refusal)));
         }
         // The slot is free again.
         world.attached(Script::new());
@@ -103,7 +104,7 @@ fn att_10_not_implemented_reaches_the_trigger_as_it_is_or_as_not_attachable() {
             RuntimeVersion::Desktop4 => HResult::E_NOTIMPL,
             _ => HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE,
         };
-        assert_eq!(world.attach(&library), expected);
+        holds!(ATT_10 sim, world.attach(&library) == expected);
     });
 }
 
@@ -115,7 +116,7 @@ fn att_11_client_data_arrives_whole_and_is_freed_when_the_call_is_over() {
             let expected = data.clone();
             let script = Script::new().on("InitializeForAttach", move |script| {
                 schedule::point();
-                assert_eq!(script.client_data_now(), expected);
+                holds!(ATT_11 sim, script.client_data_now() == expected);
             });
             let (library, script) = world.library(script);
             let answer = world.asks(&library, &data);
@@ -125,30 +126,68 @@ fn att_11_client_data_arrives_whole_and_is_freed_when_the_call_is_over() {
             assert_eq!(script.request_detach(1), HResult::S_OK);
             schedule::wait_until(None, || world.runtime.profilers().is_empty());
             assert_eq!(script.client_data().len(), size);
-            assert_eq!(script.client_data_now(), vec![FREED; size], "who kept the pointer reads freed memory");
+            holds!(ATT_11 sim, script.client_data_now() == vec![FREED; size], "who kept the pointer reads freed memory");
         }
     });
+}
+
+/// COR_PRF_ALLOWABLE_AFTER_ATTACH by its flags, from the public header. ReJIT and MONITOR_GC are left to other clauses (RJT-01, GCH-05).
+const AFTER_ATTACH: u32 = sys::COR_PRF_MONITOR_CLASS_LOADS
+    | sys::COR_PRF_MONITOR_MODULE_LOADS
+    | sys::COR_PRF_MONITOR_ASSEMBLY_LOADS
+    | sys::COR_PRF_MONITOR_APPDOMAIN_LOADS
+    | sys::COR_PRF_MONITOR_JIT_COMPILATION
+    | sys::COR_PRF_MONITOR_EXCEPTIONS
+    | sys::COR_PRF_MONITOR_THREADS
+    | sys::COR_PRF_MONITOR_SUSPENDS
+    | sys::COR_PRF_ENABLE_STACK_SNAPSHOT;
+/// What .NET 10 also allows (contract-findings.md).
+const SINCE_10: u32 = sys::COR_PRF_DISABLE_INLINING | sys::COR_PRF_DISABLE_OPTIMIZATIONS;
+/// COR_PRF_MONITOR_IMMUTABLE by its flags, from the public header.
+const IMMUTABLE: u32 = sys::COR_PRF_MONITOR_CODE_TRANSITIONS
+    | sys::COR_PRF_MONITOR_REMOTING_COOKIE
+    | sys::COR_PRF_MONITOR_REMOTING_ASYNC
+    | sys::COR_PRF_ENABLE_INPROC_DEBUGGING
+    | sys::COR_PRF_ENABLE_JIT_MAPS
+    | sys::COR_PRF_DISABLE_INLINING
+    | sys::COR_PRF_DISABLE_OPTIMIZATIONS
+    | sys::COR_PRF_ENABLE_OBJECT_ALLOCATED
+    | sys::COR_PRF_ENABLE_FUNCTION_ARGS
+    | sys::COR_PRF_ENABLE_FUNCTION_RETVAL
+    | sys::COR_PRF_ENABLE_FRAME_INFO
+    | sys::COR_PRF_USE_PROFILE_IMAGES
+    | sys::COR_PRF_DISABLE_TRANSPARENCY_CHECKS_UNDER_FULL_TRUST
+    | sys::COR_PRF_DISABLE_ALL_NGEN_IMAGES;
+/// COR_PRF_HIGH_ALLOWABLE_AFTER_ATTACH of .NET Core 3.1 by its flags. 5 added the events of EventPipe.
+const HIGH_AFTER_ATTACH: u32 = sys::COR_PRF_HIGH_IN_MEMORY_SYMBOLS_UPDATED
+    | sys::COR_PRF_HIGH_MONITOR_DYNAMIC_FUNCTION_UNLOADS
+    | sys::COR_PRF_HIGH_BASIC_GC
+    | sys::COR_PRF_HIGH_MONITOR_GC_MOVED_OBJECTS
+    | sys::COR_PRF_HIGH_MONITOR_LARGEOBJECT_ALLOCATED;
+
+/// The answer to a flag, and whether it is set: seed 001, and on Core E_FAIL for an immutable flag.
+fn answer_after_attach(is_core: bool, is_allowable: bool, is_immutable: bool) -> HResult {
+    match (is_allowable, is_immutable && is_core) {
+        (true, _) => HResult::S_OK,
+        (false, true) => HResult::E_FAIL,
+        (false, false) => HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER,
+    }
 }
 
 #[test]
 fn att_12_att_19_after_attach_the_mask_takes_what_is_allowable_and_nothing_else() {
     in_worlds(&RuntimeVersion::ALL, |world| {
         let (_, script, profiler) = world.attached(Script::new());
-        let differences = world.runtime.differences();
-        // Other clauses decide these: MONITOR_GC (GCH-05), rejit (RJT-01).
-        let left_out = 0x80 | 0x4_0000;
+        let version = world.runtime.runtime_version;
+        let is_core = version != RuntimeVersion::Desktop4;
+        let since_10 = if version == RuntimeVersion::Core10 { SINCE_10 } else { 0 };
+        let left_out = sys::COR_PRF_MONITOR_GC | sys::COR_PRF_ENABLE_REJIT;
         for bit in (0..32).map(|shift| 1_u32 << shift).filter(|bit| bit & left_out == 0) {
             let before = profiler.mask();
-            let answer = script.set_mask_low(bit);
-            let is_immutable =
-                differences.immutable & bit != 0 && world.runtime.runtime_version != RuntimeVersion::Desktop4;
-            let expected = match (differences.allowable & bit != 0, is_immutable) {
-                (true, _) => HResult::S_OK,
-                (false, true) => HResult::E_FAIL,
-                (false, false) => HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER,
-            };
-            assert_eq!(answer, expected, "bit {bit:#x}");
-            assert_eq!(profiler.mask(), if expected.is_success() { (bit, 0) } else { before });
+            let is_allowable = (AFTER_ATTACH | since_10) & bit != 0;
+            let expected = answer_after_attach(is_core, is_allowable, IMMUTABLE & bit != 0);
+            holds!([ATT_12 ATT_19] sim, script.set_mask_low(bit) == expected, "bit {bit:#x}");
+            holds!(ATT_12 sim, profiler.mask() == if expected.is_success() { (bit, 0) } else { before });
         }
         assert_eq!(script.set_mask_low(0), HResult::S_OK);
     });
@@ -158,14 +197,12 @@ fn att_12_att_19_after_attach_the_mask_takes_what_is_allowable_and_nothing_else(
 fn att_12_att_19_the_high_half_of_the_mask_is_refused_alike() {
     in_worlds(CORES, |world| {
         let (_, script, _) = world.attached(Script::new());
-        let differences = world.runtime.differences();
+        let is_3 = world.runtime.runtime_version == RuntimeVersion::Core3;
+        let allowable = HIGH_AFTER_ATTACH | if is_3 { 0 } else { sys::COR_PRF_HIGH_MONITOR_EVENT_PIPE };
         for bit in (0..32).map(|shift| 1_u32 << shift) {
-            let expected = match (differences.allowable_high & bit != 0, differences.immutable_high & bit != 0) {
-                (true, _) => HResult::S_OK,
-                (false, true) => HResult::E_FAIL,
-                (false, false) => HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER,
-            };
-            assert_eq!(script.set_mask(0, bit), expected, "high bit {bit:#x}");
+            let is_immutable = sys::COR_PRF_HIGH_DISABLE_TIERED_COMPILATION & bit != 0;
+            let expected = answer_after_attach(true, allowable & bit != 0, is_immutable);
+            holds!([ATT_12 ATT_19] sim, script.set_mask(0, bit) == expected, "high bit {bit:#x}");
         }
     });
 }
@@ -201,7 +238,7 @@ fn att_13_the_methods_of_the_table_are_refused_to_an_attached_profiler_and_no_ot
             .collect();
         let mut expected = runtime_version.differences().refused_after_attach.to_vec();
         expected.sort_by_key(|name| answers.iter().position(|(known, _)| known == name));
-        assert_eq!(refused, expected, "{runtime_version:?}");
+        holds!(ATT_13 sim, refused == expected, "{runtime_version:?}");
         let of_seed = ["GetILFunctionBody", "SetILFunctionBody", "SetILInstrumentedCodeMap"];
         let is_desktop = runtime_version == RuntimeVersion::Desktop4;
         assert!(of_seed.iter().all(|name| refused.contains(name) == is_desktop), "seed 004 against Core");
@@ -217,10 +254,10 @@ fn att_15_every_attach_failure_and_detach_leaves_an_entry_where_the_runtime_writ
         assert_eq!(script.request_detach(1), HResult::S_OK);
         schedule::wait_until(None, || world.runtime.profilers().is_empty());
         let entries = vec![code(HResult::E_OUTOFMEMORY), Entry::Attached, Entry::Detached];
-        assert_eq!(world.runtime.log(), entries);
+        holds!(ATT_15 sim, world.runtime.log() == entries);
         assert!(entries[0].to_string().contains(&HResult::E_OUTOFMEMORY.to_string()), "the reason is said");
         let is_written = world.runtime.differences().log != Log::None;
-        assert_eq!(world.runtime.published_log(), if is_written { entries } else { vec![] });
+        holds!(ATT_15 sim, world.runtime.published_log() == (if is_written { entries } else { vec![] }));
     });
 }
 
@@ -261,11 +298,11 @@ fn att_20_object_then_initialisation_then_callbacks_then_the_word_that_they_are_
         let (library, script) = world.library(script);
         let answer = world.asks(&library, &[]);
         schedule::wait_until(None, || is_masked.load(Ordering::SeqCst));
-        assert!(!hears_of_a_module(world, &script), "callbacks are off while it initialises");
-        assert_eq!(answer.get(), None, "nothing is answered before InitializeForAttach has returned");
+        holds!(ATT_20 sim, !hears_of_a_module(world, &script), "callbacks are off while it initialises");
+        holds!(ATT_20 sim, answer.get() == None, "nothing is answered before InitializeForAttach has returned");
         may_initialize.store(true, Ordering::SeqCst);
         schedule::wait_until(None, || script.count("ProfilerAttachComplete") == 1);
-        assert!(hears_of_a_module(world, &script), "callbacks are on before ProfilerAttachComplete");
+        holds!(ATT_20 sim, hears_of_a_module(world, &script), "callbacks are on before ProfilerAttachComplete");
         let is_answered = world.runtime.runtime_version == RuntimeVersion::Desktop4;
         assert_eq!(answer.get(), is_answered.then_some(HResult::S_OK));
         may_complete.store(true, Ordering::SeqCst);
@@ -281,7 +318,7 @@ fn att_20_object_then_initialisation_then_callbacks_then_the_word_that_they_are_
             at("InitializeForAttach"),
             at("ProfilerAttachComplete"),
         ];
-        assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{steps:?}");
+        holds!(ATT_20 sim, order.iter().all(Option::is_some) && order.is_sorted(), "{steps:?}");
     });
 }
 
@@ -291,12 +328,12 @@ fn att_08_a_blocked_finalizer_makes_the_attach_time_out_and_it_may_still_succeed
         let (library, script) = world.library(Script::new());
         world.runtime.block_finalizer(true);
         let answer = world.asks(&library, &[]);
-        assert_eq!(world.runtime.wait_for(&answer, 5_000), HResult::ERROR_TIMEOUT);
+        holds!(ATT_08 sim, world.runtime.wait_for(&answer, 5_000) == HResult::ERROR_TIMEOUT);
         assert!(script.steps().is_empty(), "nothing has begun");
         world.runtime.block_finalizer(false);
         schedule::wait_until(None, || script.count("ProfilerAttachComplete") == 1);
         let again = world.asks(&library, &[]);
-        assert_eq!(world.runtime.wait_for(&again, 5_000), HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+        holds!(ATT_08 sim, world.runtime.wait_for(&again, 5_000) == HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
     });
 }
 
@@ -312,7 +349,7 @@ fn att_08_an_attach_that_timed_out_can_be_tried_again() {
         blocks.store(true, Ordering::SeqCst);
         let (library, _) = world.library(Script::new());
         let again = world.asks(&library, &[]);
-        assert_eq!(world.runtime.wait_for(&again, 600_000), HResult::S_OK);
+        holds!(ATT_08 sim, world.runtime.wait_for(&again, 600_000) == HResult::S_OK);
     });
 }
 
@@ -323,8 +360,8 @@ fn att_08_on_core_neither_a_finalizer_nor_the_time_out_ends_an_attach() {
         let (library, script) = world.library(Script::new().on("InitializeForAttach", move |_| schedule::sleep(hour)));
         world.runtime.block_finalizer(true);
         let answer = world.asks(&library, &[]);
-        assert!(!schedule::wait_until(Some(hour / 2), || answer.get().is_some()), "no time-out of the runtime's");
-        assert_eq!(world.runtime.wait_for(&answer, 1), HResult::S_OK, "the trigger waits for as long as it takes");
+        holds!(ATT_08 sim, !schedule::wait_until(Some(hour / 2), || answer.get().is_some()), "no time-out of the runtime's");
+        holds!(ATT_08 sim, world.runtime.wait_for(&answer, 1) == HResult::S_OK, "the trigger waits for as long as it takes");
         assert_eq!(script.count("ProfilerAttachComplete"), 1);
     });
 }

@@ -8,6 +8,7 @@ use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::runtime::{Profiler, Status};
 use remora_clr_model::schedule;
 use remora_clr_model::scripted::Script;
+use remora_holds::holds;
 use std::sync::Arc;
 use support::{SECOND, World, in_one, in_worlds, schedules_of_each};
 
@@ -43,10 +44,10 @@ fn det_11_an_attach_during_a_detach_is_refused_or_waits() {
         let (second, other) = world.library(Script::new());
         let answer = world.attach(&second);
         if world.runtime.differences().attach_waits_for_detach {
-            assert_eq!((answer, profiler.status()), (HResult::S_OK, Status::Gone));
-            assert!(!library.is_mapped() && schedule::now() - asked_at >= 4 * SECOND);
+            holds!(DET_11 sim, (answer, profiler.status()) == (HResult::S_OK, Status::Gone));
+            holds!(DET_11 sim, !library.is_mapped() && schedule::now() - asked_at >= 4 * SECOND);
         } else {
-            assert_eq!(answer, HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
+            holds!(DET_11 sim, answer == HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
             assert!(other.steps().is_empty());
             schedule::wait_until(None, || world.runtime.profilers().is_empty());
             assert_eq!(world.attach(&second), HResult::S_OK);
@@ -63,7 +64,7 @@ fn det_11_the_first_waits_mean_that_nothing_else_is_answered_meanwhile() {
         let (second, _) = world.library(Script::new().only_notified());
         let answer = world.asks(&second, &[]);
         schedule::wait_until(None, || answer.get().is_some());
-        assert_eq!(profiler.status(), Status::Gone);
+        holds!(DET_11 sim, profiler.status() == Status::Gone);
     });
 }
 
@@ -74,7 +75,7 @@ fn det_18_main_profilers_come_and_go() {
             let (library, script, profiler) = world.attached(of_modules());
             assert!(hears(world, &script));
             leaves(world, &script, &profiler);
-            assert!(!library.is_mapped());
+            holds!(DET_18 sim, !library.is_mapped());
         }
     });
 }
@@ -87,13 +88,13 @@ fn det_18_notified_profilers_come_and_go_alone_and_beside_a_main_one() {
                 let (library, script, profiler) = world.attached(of_modules().only_notified());
                 assert!(hears(world, &script));
                 leaves(world, &script, &profiler);
-                assert_eq!((profiler.record().attach_completes, library.is_mapped()), (1, false));
+                holds!(DET_18 sim, (profiler.record().attach_completes, library.is_mapped()) == (1, false));
             }
         };
         rounds();
         let (_, main, profiler) = world.attached(of_modules());
         rounds();
-        assert!(hears(world, &main));
+        holds!(DET_18 sim, hears(world, &main));
         leaves(world, &main, &profiler);
     });
 }
@@ -121,7 +122,7 @@ fn det_18_a_notified_profiler_that_comes_after_a_main_one_has_left_is_lost_and_i
         schedule::sleep(10 * SECOND);
         let _ = script.request_detach(1);
     });
-    assert!(findings.iter().all(|found| is_crash(found)), "{findings:?}");
+    holds!(DET_18 sim, findings.iter().all(|found| is_crash(found)), "{findings:?}");
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn det_18_a_notified_profiler_whose_main_one_has_left_is_lost_and_its_detach_wou
         schedule::sleep(10 * SECOND);
         let _ = script.request_detach(1);
     });
-    assert!(findings.iter().all(|found| is_crash(found)), "{findings:?}");
+    holds!(DET_18 sim, findings.iter().all(|found| is_crash(found)), "{findings:?}");
 }
 
 #[test]
@@ -148,9 +149,9 @@ fn det_18_one_that_is_lost_and_stays_harms_nobody_and_lets_the_next_one_be_found
         for _ in 0..2 {
             let (library, script, profiler) = world.attached(of_modules().only_notified());
             assert!(hears(world, &script) && profiler.record().attach_completes == 1);
-            assert!(hears(world, &lost), "callbacks of the lost one revive");
+            holds!(DET_18 sim, hears(world, &lost), "callbacks of the lost one revive");
             leaves(world, &script, &profiler);
-            assert!(!library.is_mapped() && !hears(world, &lost));
+            holds!(DET_18 sim, !library.is_mapped() && !hears(world, &lost));
         }
     });
 }
@@ -161,6 +162,6 @@ fn det_18_a_failed_attach_of_a_main_profiler_counts_as_a_departure() {
         let (library, _) = world.library(Script::new().answering(HResult::E_FAIL));
         assert_eq!(world.attach(&library), HResult::E_FAIL);
         let (_, script, profiler): (_, Arc<Script>, _) = world.attached(of_modules().only_notified());
-        assert_eq!((profiler.record().attach_completes, hears(world, &script)), (0, false));
+        holds!(DET_18 sim, (profiler.record().attach_completes, hears(world, &script)) == (0, false));
     });
 }

@@ -10,6 +10,7 @@ use remora_clr_model::library::Library;
 use remora_clr_model::runtime::{ModuleId, Step};
 use remora_clr_model::schedule;
 use remora_clr_model::scripted::Script;
+use remora_holds::holds;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -93,10 +94,10 @@ fn cat_01_attach_complete_follows_initialize_and_callbacks_may_come_before_it() 
         let script = Script::new().on("InitializeForAttach", move |script| {
             assert_eq!(script.set_mask_low(LOADS), HResult::S_OK);
             schedule::point();
-            assert_eq!(script.count("ModuleLoadFinished"), 0, "no callback before InitializeForAttach has returned");
+            holds!(CAT_01 sim, script.count("ModuleLoadFinished") == 0, "no callback before InitializeForAttach has returned");
             of_script.raise();
         });
-        let script = script.on("ProfilerAttachComplete", move |_| assert!(inside.is_up()));
+        let script = script.on("ProfilerAttachComplete", move |_| holds!(CAT_01 sim, inside.is_up()));
         let thread = application(world, |runtime| {
             (0..4).for_each(|_| {
                 runtime.load_module(false);
@@ -104,14 +105,14 @@ fn cat_01_attach_complete_follows_initialize_and_callbacks_may_come_before_it() 
         });
         let (_, script, profiler) = world.attached(script);
         join(&[thread]);
-        assert_eq!(profiler.record().attach_completes, 1);
+        holds!(CAT_01 sim, profiler.record().attach_completes == 1);
         let journal = script.journal();
         let at = |callback| journal.iter().position(|one| *one == callback).unwrap();
         let initialized = at("InitializeForAttach");
         assert!(journal[..initialized].iter().all(|one| *one == "LoadAsNotificationOnly"), "{journal:?}");
         at("ProfilerAttachComplete") > initialized + 1
     });
-    assert!(before.iter().all(|count| *count > 0), "callbacks never came before ProfilerAttachComplete: {before:?}");
+    holds!(CAT_01 sim, before.iter().all(|count| *count > 0), "callbacks never came before ProfilerAttachComplete: {before:?}");
 }
 
 /// Seed 002, "Bad timeline (loading; enumerating too soon)", step by step.
@@ -143,10 +144,7 @@ fn cat_02_enumerating_in_initialize_leaves_a_hole_when_a_module_loads_meanwhile(
     for runtime_version in RuntimeVersion::ALL {
         let (findings, timeline) = run(runtime_version, 1, |world| {
             let (seen, callback_data, module) = bad_loading(world);
-            assert!(
-                !seen.contains(&module.0) && !callback_data.contains(&CallbackData::ModuleLoaded(module.0)),
-                "no hole"
-            );
+            holds!(CAT_02 sim, !seen.contains(&module.0) && !callback_data.contains(&CallbackData::ModuleLoaded(module.0)), "no hole");
         });
         let steps = [
             "InitializeForAttach",
@@ -155,8 +153,8 @@ fn cat_02_enumerating_in_initialize_leaves_a_hole_when_a_module_loads_meanwhile(
             "ModuleID {} is now enumerable",
             "CLR enables events",
         ];
-        assert!(in_order(&timeline, &steps), "{timeline:#?}");
-        assert!(findings.iter().any(|finding| finding.starts_with("CAT-02")), "{findings:?}");
+        holds!(CAT_02 sim, in_order(&timeline, &steps), "{timeline:#?}");
+        holds!(CAT_02 sim, findings.iter().any(|finding| finding.starts_with("CAT-02")), "{findings:?}");
     }
 }
 
@@ -185,7 +183,7 @@ fn cat_02_enumerating_in_initialize_finds_what_is_unloaded_without_a_word() {
             })]);
             unloaded.raise();
             schedule::wait_until(None, || answer.get().is_some());
-            assert!(!script.callback_data().contains(&CallbackData::ModuleUnloads(module.0)), "reported after all");
+            holds!(CAT_02 sim, !script.callback_data().contains(&CallbackData::ModuleUnloads(module.0)), "reported after all");
             // "Potentially causing an AV": the model reports this instead.
             assert_eq!(script.ask_about_module(module.0), HResult::E_INVALIDARG);
         });
@@ -198,7 +196,7 @@ fn cat_02_enumerating_in_initialize_finds_what_is_unloaded_without_a_word() {
             "CLR enables events",
         ];
         assert!(in_order(&timeline, &steps), "{timeline:#?}");
-        assert!(findings.iter().any(|finding| finding.starts_with("CAT-09")), "{findings:?}");
+        holds!(CAT_02 sim, findings.iter().any(|finding| finding.starts_with("CAT-09")), "{findings:?}");
     }
 }
 
@@ -215,13 +213,13 @@ fn cat_03_enumerations_are_snapshots_and_precompiled_functions_are_in_none() {
         })]);
         let (_, script, _) = world.attached(asks_for_loads(Script::new()));
         let (compiled, precompiled) = *made.lock().unwrap();
-        assert_eq!(script.jitted_functions().unwrap(), [compiled]);
+        holds!(CAT_03 sim, script.jitted_functions().unwrap() == [compiled]);
         let list = script.module_list().unwrap();
         join(&[application(world, |runtime| {
             runtime.load_module(false);
         })]);
-        assert_eq!((list.count(), script.modules().unwrap().len()), (1, 2), "a snapshot does not change");
-        assert!(!script.callback_data().contains(&CallbackData::Compiled(precompiled)));
+        holds!(CAT_03 sim, (list.count(), script.modules().unwrap().len()) == (1, 2), "a snapshot does not change");
+        holds!(CAT_03 sim, !script.callback_data().contains(&CallbackData::Compiled(precompiled)));
     });
 }
 
@@ -238,13 +236,19 @@ fn cat_04_the_golden_rule_the_enumerability_changes_before_the_event_is_fired() 
             }
         };
         let script = asks_for_loads(Script::new())
-            .on("ModuleLoadFinished", move |script| assert!(is_in_list(script), "available before LoadFinished"))
-            .on("ModuleUnloadStarted", move |script| assert!(!is_in_list(script), "gone before UnloadStarted"))
+            .on(
+                "ModuleLoadFinished",
+                move |script| holds!(CAT_04 sim, is_in_list(script), "available before LoadFinished"),
+            )
+            .on(
+                "ModuleUnloadStarted",
+                move |script| holds!(CAT_04 sim, !is_in_list(script), "gone before UnloadStarted"),
+            )
             .on("JITCompilationFinished", |script| {
                 let Some(CallbackData::Compiled(function)) = script.last_callback_data() else {
                     panic!("not reported")
                 };
-                assert!(script.jitted_functions().unwrap().contains(&function));
+                holds!(CAT_04 sim, script.jitted_functions().unwrap().contains(&function));
             });
         let (_, script, _) = world.attached(script);
         join(&[application(world, |runtime| {
@@ -252,7 +256,7 @@ fn cat_04_the_golden_rule_the_enumerability_changes_before_the_event_is_fired() 
             runtime.make_function(module, true);
             runtime.unload_module(module);
         })]);
-        assert_eq!(script.callback_data().len(), 3);
+        holds!(CAT_04 sim, script.callback_data().len() == 3);
     });
 }
 
@@ -305,12 +309,12 @@ fn cat_05_no_holes_whenever_the_attach_comes() {
         // Every event counts, even before the enumeration: an event decides about its module.
         let known = known_modules(&modules.lock().unwrap(), &callback_data);
         let alive: BTreeSet<usize> = world.runtime.modules().iter().map(|module| module.0).collect();
-        assert_eq!(known, alive);
+        holds!(CAT_05 sim, known == alive);
         let enumerated = functions.lock().unwrap().clone();
         for function in world.runtime.jitted_functions() {
             let is_met =
                 enumerated.contains(&function.0) || callback_data.contains(&CallbackData::Compiled(function.0));
-            assert!(is_met, "{function:?} is never met");
+            holds!(CAT_05 sim, is_met, "{function:?} is never met");
         }
     });
 }
@@ -334,10 +338,7 @@ fn loading_with_duplicate(runtime_version: RuntimeVersion) {
         go_on.raise();
         join(&[thread]);
         let module = world.runtime.modules()[0].0;
-        assert_eq!(
-            (list.lock().unwrap().as_slice(), script.callback_data()),
-            (&[module][..], vec![CallbackData::ModuleLoaded(module)])
-        );
+        holds!(CAT_06 sim, (list.lock().unwrap().as_slice(), script.callback_data()) == (&[module][..], vec![CallbackData::ModuleLoaded(module)]));
     });
     let steps = [
         "Module {} starts to load",
@@ -347,7 +348,7 @@ fn loading_with_duplicate(runtime_version: RuntimeVersion) {
         "Profiler calls EnumModules",
         "ModuleLoadFinished",
     ];
-    assert!(findings.is_empty() && in_order(&timeline, &steps), "{findings:?} {timeline:#?}");
+    holds!(CAT_06 sim, findings.is_empty() && in_order(&timeline, &steps), "{findings:?} {timeline:#?}");
 }
 
 /// Seed 002, "Good timeline (unloading with duplicate)": an unload of an id that was never seen.
@@ -360,10 +361,7 @@ fn unloading_with_duplicate(runtime_version: RuntimeVersion) {
         let (_, script, _) = world.attached(enumerates(&list));
         go_on.raise();
         join(&[thread]);
-        assert_eq!(
-            (list.lock().unwrap().len(), script.callback_data()),
-            (0, vec![CallbackData::ModuleUnloads(module.0)])
-        );
+        holds!(CAT_06 sim, (list.lock().unwrap().len(), script.callback_data()) == (0, vec![CallbackData::ModuleUnloads(module.0)]));
     });
     let steps = [
         "Module {} starts to unload",
@@ -373,7 +371,7 @@ fn unloading_with_duplicate(runtime_version: RuntimeVersion) {
         "Profiler calls EnumModules",
         "ModuleUnloadStarted",
     ];
-    assert!(findings.is_empty() && in_order(&timeline, &steps), "{findings:?} {timeline:#?}");
+    holds!(CAT_06 sim, findings.is_empty() && in_order(&timeline, &steps), "{findings:?} {timeline:#?}");
 }
 
 /// Seed 002, "Good timeline (unloading without duplicate)".
@@ -400,7 +398,7 @@ fn unloading_without_duplicate(runtime_version: RuntimeVersion) {
         "ModuleID {} is no longer enumerable",
         "ModuleUnloadStarted",
     ];
-    assert!(findings.is_empty() && in_order(&timeline, &steps), "{findings:?} {timeline:#?}");
+    holds!(CAT_06 sim, findings.is_empty() && in_order(&timeline, &steps), "{findings:?} {timeline:#?}");
 }
 
 #[test]
@@ -421,14 +419,14 @@ fn cat_07_an_event_outranks_an_enumeration_that_is_still_being_read() {
         let callback_data = script.callback_data();
         let alive: BTreeSet<usize> = world.runtime.modules().iter().map(|module| module.0).collect();
         let (enumerated, reported_by_then) = read.lock().unwrap().clone();
-        assert_eq!(known_modules(&enumerated, &callback_data), alive, "events outrank what was enumerated before them");
+        holds!(CAT_07 sim, known_modules(&enumerated, &callback_data) == alive, "events outrank what was enumerated before them");
         // A profiler that trusts the list because it read it later is sometimes wrong.
         let mut other_way = known_modules(&[], &callback_data[..reported_by_then]);
         other_way.extend(&enumerated);
         let other_way = known_modules(&other_way.into_iter().collect::<Vec<_>>(), &callback_data[reported_by_then..]);
         other_way != alive
     });
-    assert!(wrong_without.iter().all(|count| *count > 0), "{wrong_without:?}");
+    holds!(CAT_07 sim, wrong_without.iter().all(|count| *count > 0), "{wrong_without:?}");
 }
 
 #[test]
@@ -447,14 +445,14 @@ fn cat_08_an_id_that_is_met_for_the_first_time_is_looked_up_then() {
         let (module, precompiled, dynamic) = *made.lock().unwrap();
         let function = script.function_at(precompiled).unwrap();
         let (class, of_module, token) = script.function_info(function).unwrap();
-        assert_eq!((of_module, token >> 24), (module, 0x06));
+        holds!(CAT_08 sim, (of_module, token >> 24) == (module, 0x06));
         let (class_module, class_token, _) = script.class_info(class).unwrap();
-        assert_eq!((class_module, class_token >> 24), (module, 0x02));
+        holds!(CAT_08 sim, (class_module, class_token >> 24) == (module, 0x02));
         assert_eq!(script.ask_about_module(module), HResult::S_OK);
         // A function without metadata has its own call, on runtimes that support it.
         assert_eq!(script.function_at(dynamic), Err(HResult::E_FAIL));
         if world.runtime.differences().info_version >= 8 {
-            assert!(script.any_function_at(dynamic).is_ok());
+            holds!(CAT_08 sim, script.any_function_at(dynamic).is_ok());
         }
         assert!(profiler.attached);
     });
@@ -479,7 +477,7 @@ fn asks_while_it_goes(world: &World, holds_it_up: bool) {
         while !leaving.is_up() {
             let answer = asks.ask_about_module(module.0);
             if holds_it_up {
-                assert_eq!(answer, HResult::S_OK);
+                holds!(CAT_09 sim, answer == HResult::S_OK);
             }
         }
         going.0.store(false, Ordering::SeqCst);
@@ -495,11 +493,7 @@ fn asks_while_it_goes(world: &World, holds_it_up: bool) {
 fn cat_09_an_id_that_unloads_can_be_asked_about_as_long_as_its_unload_is_held_up_and_no_longer() {
     in_worlds(&RuntimeVersion::ALL, |world| asks_while_it_goes(world, true));
     for runtime_version in RuntimeVersion::ALL {
-        assert_eq!(
-            faults_of(runtime_version, |world| asks_while_it_goes(world, false)),
-            ["CAT-09"],
-            "{runtime_version:?}"
-        );
+        holds!(CAT_09 sim, faults_of(runtime_version, |world| asks_while_it_goes(world, false)) == ["CAT-09"], "{runtime_version:?}");
     }
 }
 
@@ -512,14 +506,14 @@ fn cat_09_ids_that_are_new_stale_or_unloading_are_distinguished() {
             let (_, script, _) = world.attached(asks_for_loads(Script::new()));
             let thread = unloads_and_waits_after(world, module, Step::Changed, &reached, &go_on);
             reached.wait();
-            assert_eq!(script.ask_about_module(module.0), HResult::S_OK, "unloading: it still lives");
+            holds!(CAT_09 sim, script.ask_about_module(module.0) == HResult::S_OK, "unloading: it still lives");
             assert!(world.faults.findings().is_empty());
             go_on.raise();
             join(&[thread]);
             assert_eq!(script.ask_about_module(module.0), HResult::E_INVALIDARG, "stale");
         });
         assert_eq!(findings.len(), 1, "{findings:?}");
-        assert!(findings[0].starts_with("CAT-09"), "{findings:?}");
+        holds!(CAT_09 sim, findings[0].starts_with("CAT-09"), "{findings:?}");
     }
 }
 
@@ -532,7 +526,7 @@ fn cat_05_ten_thousand_attaches_beside_a_busy_program_leave_no_hole() {
         assert_eq!(world.attach(&library), HResult::S_OK);
         join(&threads);
         let alive: BTreeSet<usize> = world.runtime.modules().iter().map(|module| module.0).collect();
-        assert_eq!(known_modules(&list.lock().unwrap(), &script.callback_data()), alive);
+        holds!(CAT_05 sim, known_modules(&list.lock().unwrap(), &script.callback_data()) == alive);
         assert_eq!(script.request_detach(1), HResult::S_OK);
         gone(world);
     };

@@ -9,6 +9,7 @@ use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::runtime::{Entry, FREED, Shape, Status, ThreadInterference};
 use remora_clr_model::schedule;
 use remora_clr_model::scripted::Script;
+use remora_holds::holds;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use support::{CORES, SECOND, World, application, faults_of, gone, how_often, in_worlds, join, run};
@@ -79,11 +80,11 @@ fn det_02_what_cannot_be_undone_forbids_the_detach_and_the_profiler_stays_fully_
         in_worlds(&RuntimeVersion::ALL, move |world| {
             let (library, script, profiler) = world.started(script());
             load_modules(world, 1);
-            assert_eq!(script.request_detach(1), code);
+            holds!(DET_02 sim, script.request_detach(1) == code);
             let before = script.count("ModuleLoadFinished");
             load_modules(world, 1);
             let alive = (profiler.status(), script.count("ModuleLoadFinished"), library.is_mapped());
-            assert_eq!(alive, (Status::Active, before + 1, true));
+            holds!(DET_02 sim, alive == (Status::Active, before + 1, true));
             script.modules().unwrap();
         });
     }
@@ -96,9 +97,9 @@ fn det_02_on_core_rejit_in_the_mask_forbids_the_detach_even_unused_and_even_take
         let (_, script, profiler) = world.attached(script);
         for mask in [MODULE_LOADS | ENABLE_REJIT, MODULE_LOADS, 0] {
             assert_eq!(script.set_mask_low(mask), HResult::S_OK);
-            assert_eq!(script.request_detach(1), HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT);
+            holds!(DET_02 sim, script.request_detach(1) == HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT);
         }
-        assert_eq!(profiler.status(), Status::Active);
+        holds!(DET_02 sim, profiler.status() == Status::Active);
     });
     in_worlds(&[RuntimeVersion::Desktop4], |world| {
         let (_, script, _) = world.attached(Script::new());
@@ -166,7 +167,7 @@ fn det_04_every_other_way_in_is_closed_before_the_detach_is_asked_for() {
         for (open, since) in ways {
             if version.differences().info_version >= since {
                 let expected: &[&str] = if open == Open::Nothing { &[] } else { &["DET-04"] };
-                assert_eq!(faults_of(version, move |world| leaves_open(world, open)), expected, "{open:?}");
+                holds!(DET_04 sim, faults_of(version, move |world| leaves_open(world, open)) == expected, "{open:?}");
             }
         }
     }
@@ -182,11 +183,11 @@ fn det_04_stopping_a_session_waits_for_who_writes_into_it() {
         schedule::wait_until(None, || script.count("EventPipeEventDelivered") > 0);
         assert_eq!(script.stop_session(session), HResult::S_OK);
         let delivered = script.callback_data().len();
-        assert_eq!(library.open_entrances(), 0);
+        holds!(DET_04 sim, library.open_entrances() == 0);
         assert_eq!(script.request_detach(1), HResult::S_OK);
         gone(world);
         join(&writers);
-        assert_eq!(script.callback_data().len(), delivered, "nothing is delivered after the stop");
+        holds!(DET_04 sim, script.callback_data().len() == delivered, "nothing is delivered after the stop");
     });
 }
 
@@ -228,7 +229,7 @@ fn asks_and_leaves(world: &World, leaving: Leaving) -> bool {
     });
     gone(world);
     join(&[thread]);
-    assert_eq!(library.unmapped(), 1);
+    holds!([DET_05 DET_08] sim, library.unmapped() == 1);
     last.load(Ordering::SeqCst) == 1
 }
 
@@ -241,7 +242,7 @@ fn det_05_a_thread_of_ones_own_that_asks_holds_its_own_reference() {
         let found = faults_of(version, |world| {
             asks_and_leaves(world, Leaving::WithoutReference);
         });
-        assert_eq!(found, ["DET-04"], "{version:?}");
+        holds!(DET_05 sim, found == ["DET-04"], "{version:?}");
     }
 }
 
@@ -250,13 +251,13 @@ fn det_08_the_reference_goes_and_the_thread_ends_in_one_step_and_both_orders_are
     let at_once = how_often(&RuntimeVersion::ALL, |world| asks_and_leaves(world, Leaving::AtOnce));
     let late = how_often(&RuntimeVersion::ALL, |world| asks_and_leaves(world, Leaving::Late));
     let all = support::schedules_of_each(RuntimeVersion::ALL.len());
-    assert!(at_once.iter().all(|thread_last| *thread_last < all), "the runtime is last: {at_once:?}");
-    assert!(late.iter().all(|thread_last| *thread_last > 0), "the thread is last: {late:?}");
+    holds!(DET_08 sim, at_once.iter().all(|thread_last| *thread_last < all), "the runtime is last: {at_once:?}");
+    holds!(DET_08 sim, late.iter().all(|thread_last| *thread_last > 0), "the thread is last: {late:?}");
     for version in RuntimeVersion::ALL {
         let found = faults_of(version, |world| {
             asks_and_leaves(world, Leaving::ReferenceFirst);
         });
-        assert_eq!(found, ["DET-04"], "{version:?}: two steps are a race");
+        holds!(DET_08 sim, found == ["DET-04"], "{version:?}: two steps are a race");
     }
 }
 
@@ -283,9 +284,9 @@ fn det_06_sealed_on_return_a_callback_that_runs_is_answered_detaching_and_no_oth
         assert_eq!(script.request_detach(1), HResult::S_OK);
         gone(world);
         join(&[thread]);
-        assert_eq!(answers.lock().unwrap().as_slice(), [HResult::CORPROF_E_PROFILER_DETACHING; 4]);
+        holds!(DET_06 sim, answers.lock().unwrap().as_slice() == [HResult::CORPROF_E_PROFILER_DETACHING; 4]);
         let after = script.journal().iter().skip_while(|one| **one != "ModuleLoadStarted").copied().collect::<Vec<_>>();
-        assert_eq!(after, ["ModuleLoadStarted", "ProfilerDetachSucceeded"]);
+        holds!(DET_06 sim, after == ["ModuleLoadStarted", "ProfilerDetachSucceeded"]);
     });
 }
 
@@ -298,11 +299,11 @@ fn det_06_deliveries_of_event_pipe_escape_the_seal() {
             assert_eq!(script.request_detach(5_000), HResult::S_OK);
             assert_eq!(profiler.status(), Status::Detaching);
             join(&[application(world, |runtime| runtime.write_event(9, &[1, 2]))]);
-            assert_eq!(script.callback_data(), [CallbackData::Event(9, vec![1, 2])]);
+            holds!(DET_06 sim, script.callback_data() == [CallbackData::Event(9, vec![1, 2])]);
             gone(world);
             assert!(!library.is_mapped());
         });
-        assert!(findings.iter().all(|one| one.starts_with("DET-04")) && findings.len() == 1, "{findings:?}");
+        holds!(DET_06 sim, findings.iter().all(|one| one.starts_with("DET-04")) && findings.len() == 1, "{findings:?}");
     }
 }
 
@@ -344,7 +345,7 @@ fn det_09_the_runtime_looks_after_the_expected_time_after_twice_that_and_then_st
     for (version, expected, callback, taken) in cases {
         let measured = detach_takes(version, expected, callback);
         let range = taken..taken + 1_000;
-        assert!(range.contains(&measured), "{version:?} {expected} {callback}: {measured}, not {range:?}");
+        holds!(DET_09 sim, range.contains(&measured), "{version:?} {expected} {callback}: {measured}, not {range:?}");
     }
 }
 
@@ -377,7 +378,7 @@ fn det_17_the_process_may_exit_in_the_middle_of_attach_profiling_and_detach() {
             world.runtime.exit();
             join(&[program, thread]);
             schedule::sleep(10 * SECOND);
-            assert!(script.count("Shutdown") <= 1);
+            holds!(DET_17 sim, script.count("Shutdown") <= 1);
         });
     }
     for version in RuntimeVersion::ALL {
@@ -388,7 +389,7 @@ fn det_17_the_process_may_exit_in_the_middle_of_attach_profiling_and_detach() {
                 let _ = script.modules();
             });
         });
-        assert_eq!(found, ["DET-17"], "{version:?}: after Shutdown nothing is asked any more");
+        holds!(DET_17 sim, found == ["DET-17"], "{version:?}: after Shutdown nothing is asked any more");
     }
 }
 
@@ -405,10 +406,10 @@ fn det_19_asked_from_inside_a_callback_that_callback_is_waited_for() {
         });
         schedule::wait_until(None, || profiler.status() == Status::Detaching);
         schedule::sleep(900 * SECOND);
-        assert!(library.is_mapped() && script.count("ProfilerDetachSucceeded") == 0);
+        holds!(DET_19 sim, library.is_mapped() && script.count("ProfilerDetachSucceeded") == 0);
         gone(world);
         join(&[thread]);
-        assert_eq!((library.unmapped(), profiler.record().last_release), (1, Some(0)));
+        holds!(DET_19 sim, (library.unmapped(), profiler.record().last_release) == (1, Some(0)));
     });
 }
 
@@ -427,10 +428,10 @@ fn det_19_in_a_callback_that_may_not_trigger_a_collection_it_depends_on_the_vers
         let (enumerated, asked) = answers.lock().unwrap().unwrap();
         assert_eq!(enumerated, HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE);
         if world.runtime.differences().detach_in_any_callback {
-            assert_eq!(asked, HResult::S_OK);
+            holds!(DET_19 sim, asked == HResult::S_OK);
             gone(world);
         } else {
-            assert_eq!(asked, HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE);
+            holds!(DET_19 sim, asked == HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE);
             assert_eq!(script.request_detach(1), HResult::S_OK, "elsewhere it may ask");
             gone(world);
         }
@@ -446,7 +447,7 @@ fn det_19_on_a_thread_of_the_runtime_outside_of_a_callback_nothing_that_may_coll
         join(&[application(world, move |runtime| {
             assert_eq!(asks.modules(), Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE));
             if !runtime.differences().detach_in_any_callback {
-                assert_eq!(asks.request_detach(1), HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE);
+                holds!(DET_19 sim, asks.request_detach(1) == HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE);
             }
         })]);
     });
@@ -457,7 +458,7 @@ fn det_20_after_asking_nothing_is_asked_outside_of_a_callback() {
     in_worlds(&RuntimeVersion::ALL, |world| {
         let script = wanting(MODULE_LOADS).on("ModuleLoadStarted", |script| {
             assert_eq!(script.request_detach(1), HResult::S_OK);
-            assert_eq!(script.modules(), Err(HResult::CORPROF_E_PROFILER_DETACHING), "inside one it copes");
+            holds!(DET_20 sim, script.modules() == Err(HResult::CORPROF_E_PROFILER_DETACHING), "inside one it copes");
         });
         let (_, _, _) = world.attached(script);
         load_modules(world, 1);
@@ -473,7 +474,7 @@ fn det_20_after_asking_nothing_is_asked_outside_of_a_callback() {
                 }
                 assert_eq!(script.modules(), Err(HResult::CORPROF_E_PROFILER_DETACHING));
             });
-            assert_eq!(found, ["DET-20"], "{version:?}");
+            holds!(DET_20 sim, found == ["DET-20"], "{version:?}");
         }
     }
 }
@@ -492,12 +493,12 @@ fn det_21_the_request_returns_first_and_the_end_happens_on_the_runtimes_own_thre
         assert_eq!(script.request_detach(5_000), HResult::S_OK);
         let now =
             (profiler.status(), script.count("ProfilerDetachSucceeded"), library.is_mapped(), profiler.record().looks);
-        assert_eq!(now, (Status::Detaching, 0, true, 0));
+        holds!(DET_21 sim, now == (Status::Detaching, 0, true, 0));
         schedule::wait_until(None, || script.count("ProfilerDetachSucceeded") == 1);
         schedule::sleep(20 * SECOND);
-        assert!(library.is_mapped() && !world.runtime.log().contains(&Entry::Detached), "it blocks the end");
+        holds!(DET_21 sim, library.is_mapped() && !world.runtime.log().contains(&Entry::Detached), "it blocks the end");
         gone(world);
-        assert!(ended_on.lock().unwrap().is_some_and(|task| task != schedule::current()));
+        holds!(DET_21 sim, ended_on.lock().unwrap().is_some_and(|task| task != schedule::current()));
     });
 }
 
@@ -525,13 +526,12 @@ fn det_22_what_the_runtime_does_not_police_is_left_behind_all_the_same() {
             let found = faults_of(version, move |world| {
                 let (library, script, _) = world.attached(Script::new());
                 deed(world, &script);
-                // The runtime accepts the detach.
                 assert_eq!(script.request_detach(1), HResult::S_OK);
                 gone(world);
                 assert_eq!(library.unmapped(), 1);
             });
             let expected: &[&str] = if name == "nothing" { &[] } else { &["DET-22"] };
-            assert_eq!(found, expected, "{version:?} {name} ({since})");
+            holds!(DET_22 sim, found == expected, "{version:?} {name} ({since})");
         }
     }
     in_worlds(&[RuntimeVersion::Core8, RuntimeVersion::Core10], |world| {
@@ -540,12 +540,12 @@ fn det_22_what_the_runtime_does_not_police_is_left_behind_all_the_same() {
         let object = world.runtime.allocate(class, Shape { size: 24, ..Shape::default() });
         let handle = script.create_handle(world.runtime.object(object).unwrap().0, 3).unwrap();
         assert_eq!(script.destroy_handle(handle), HResult::S_OK);
-        assert_eq!(script.request_detach(1), HResult::S_OK, "what was taken back is not left behind");
+        holds!(DET_22 sim, script.request_detach(1) == HResult::S_OK, "what was taken back is not left behind");
         gone(world);
     });
 }
 
-/// MOD-01: each misuse that would crash or corrupt a real process, as data: description, newest Info that it needs, broken clause.
+/// As data: description, broken clause, and the newest Info that it needs.
 #[test]
 fn mod_01_each_misuse_that_would_crash_or_corrupt_a_real_process_is_reported() {
     type Misuse = fn(&World);
@@ -594,7 +594,7 @@ fn mod_01_each_misuse_that_would_crash_or_corrupt_a_real_process_is_reported() {
     ];
     for version in RuntimeVersion::ALL {
         for (what, clause, _, misuse) in misuses.iter().filter(|one| version.differences().info_version >= one.2) {
-            assert_eq!(faults_of(version, *misuse), [*clause], "{version:?}: {what}");
+            holds!(MOD_01 sim, faults_of(version, *misuse) == [*clause], "{version:?}: {what}");
         }
     }
 }

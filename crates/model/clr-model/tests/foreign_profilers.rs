@@ -9,6 +9,7 @@ use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::runtime::{Called, ClassId, Runtime, Shape};
 use remora_clr_model::schedule;
 use remora_clr_model::scripted::Script;
+use remora_holds::holds;
 use std::sync::Arc;
 use support::{CORES, World, application, faults_of, in_worlds, join};
 
@@ -50,7 +51,7 @@ fn cat_09_an_object_that_a_callback_passes_does_not_move_before_the_callback_ret
             let Some(CallbackData::Thrown(exception)) = script.last_callback_data() else { panic!("no exception") };
             let first = script.class_of(exception);
             schedule::sleep(1_000_000);
-            assert!(first.is_ok() && script.class_of(exception) == first, "{first:?}");
+            holds!(CAT_09 sim, first.is_ok() && script.class_of(exception) == first, "{first:?}");
         });
         let (_, script, _) = world.attached(script);
         let throws = application(world, |runtime| (0..3).for_each(|_| runtime.throw_and_catch()));
@@ -76,10 +77,10 @@ fn cat_09_a_generation_is_known_by_the_address_whatever_lies_there() {
         assert_ne!(old, new);
         for address in [old, new, new + 8] {
             let range = script.generation_of(address).unwrap();
-            assert!((range.rangeStart..range.rangeStart + range.rangeLengthReserved).contains(&address));
+            holds!(CAT_09 sim, (range.rangeStart..range.rangeStart + range.rangeLengthReserved).contains(&address));
         }
         let outside = if is_of_gc { HResult::CORPROF_E_NOT_GC_OBJECT } else { HResult::E_FAIL };
-        assert_eq!([0, 0x10].map(|address| script.generation_of(address).err()), [Some(outside); 2]);
+        holds!(CAT_09 sim, [0, 0x10].map(|address| script.generation_of(address).err()) == [Some(outside); 2]);
         world.runtime.free_handle(handle);
     });
 }
@@ -91,7 +92,7 @@ fn det_17_info_still_answers_while_the_process_exits() {
         let (_, script, _) = world.attached(Script::new());
         world.runtime.exit();
         let answers = (script.module_info(module.0, &mut []).0, script.modules());
-        assert_eq!(answers, (HResult::S_OK, Ok(vec![module.0])));
+        holds!(DET_17 sim, answers == (HResult::S_OK, Ok(vec![module.0])));
     });
 }
 
@@ -104,7 +105,7 @@ fn gch_03_empty_lists_are_never_sent_and_an_object_without_references_has_no_lis
         (0..3).for_each(|_| force(world, &script));
         let is_frame =
             |one: &CallbackData| matches!(one, CallbackData::CollectionBegins(..) | CallbackData::CollectionEnds);
-        assert!(script.callback_data().iter().all(is_frame), "{:?}", script.callback_data());
+        holds!(GCH_03 sim, script.callback_data().iter().all(is_frame), "{:?}", script.callback_data());
         join(&[application(world, move |runtime| allocate_and_collect(runtime, class, 3))]);
         let is_born =
             |one: &CallbackData| matches!(one, CallbackData::AllocatedByClass(classes) if !classes.is_empty());
@@ -122,7 +123,7 @@ fn gch_03_the_first_version_of_a_callback_follows_the_second() {
         let journal: Vec<&str> = script.journal().into_iter().filter(of_places).collect();
         assert!(journal.contains(&"MovedReferences2") && journal.contains(&"SurvivingReferences2"), "{journal:?}");
         for pair in journal.chunks(2) {
-            assert_eq!(pair[0].strip_suffix('2'), pair.get(1).copied(), "{journal:?}");
+            holds!(GCH_03 sim, pair[0].strip_suffix('2') == pair.get(1).copied(), "{journal:?}");
         }
     });
 }
@@ -135,7 +136,7 @@ fn gch_02_each_generation_is_reported_with_the_pinned_object_heap_where_it_exist
         let Some(CallbackData::CollectionBegins(generations, _)) = script.callback_data().first().cloned() else {
             panic!("no collection")
         };
-        assert_eq!(generations.len(), if world.runtime.version().0 >= 5 { 5 } else { 4 });
+        holds!(GCH_02 sim, generations.len() == (if world.runtime.version().0 >= 5 { 5 } else { 4 }));
     });
 }
 
@@ -151,7 +152,7 @@ fn mod_01_a_session_that_is_started_where_an_exception_is_thrown_aborts_since_do
             join(&[application(world, |runtime| runtime.throw_and_catch())]);
         });
         let aborts = runtime_version.differences().session_adopts_thread;
-        assert_eq!(found, if aborts { vec!["MOD-01"] } else { Vec::new() }, "{runtime_version:?}");
+        holds!(MOD_01 sim, found == (if aborts { vec!["MOD-01"] } else { Vec::new() }), "{runtime_version:?}");
     }
 }
 

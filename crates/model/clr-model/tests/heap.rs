@@ -9,6 +9,7 @@ use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::runtime::{ClassId, GcMode, LARGE, ObjectKey, Runtime, Shape};
 use remora_clr_model::schedule;
 use remora_clr_model::scripted::Script;
+use remora_holds::holds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -116,13 +117,13 @@ fn gch_01_attached_in_mid_collection_callbacks_before_the_first_beginning_are_ig
             join(&threads);
             force(world, &script);
             let reader = Reader::read(&script.callback_data());
-            assert_eq!(reader.picture, truth(&world.runtime), "what was ignored is not missing");
+            holds!(GCH_01 sim, reader.picture == truth(&world.runtime), "what was ignored is not missing");
             // A profiler that uses them starts in the middle of a GC.
             let first = script.callback_data().into_iter().find(|one| !matches!(one, CallbackData::HandleCreated(..)));
             assert!(reader.ignored == 0 || !matches!(first, Some(CallbackData::CollectionBegins(..))));
             reader.ignored > 0
         });
-        assert!(halves.iter().all(|count| *count > 0), "no collection was seen from its middle: {mode:?} {halves:?}");
+        holds!(GCH_01 sim, halves.iter().all(|count| *count > 0), "no collection was seen from its middle: {mode:?} {halves:?}");
     }
 }
 
@@ -160,14 +161,14 @@ fn gch_02_a_catch_up_collection_builds_the_mirror_from_nothing_with_its_roots() 
             let Some(CallbackData::CollectionBegins(generations, reason)) = callback_data.first() else {
                 panic!("{callback_data:?}")
             };
-            assert_eq!((generations.contains(&false), *reason), (false, 1), "full, and induced");
-            assert_eq!(Reader::read(&callback_data).picture, truth(&world.runtime));
+            holds!(GCH_02 sim, (generations.contains(&false), *reason) == (false, 1), "full, and induced");
+            holds!(GCH_02 sim, Reader::read(&callback_data).picture == truth(&world.runtime));
             let roots = callback_data
                 .iter()
                 .find_map(|one| if let CallbackData::Roots(roots) = one { Some(roots.clone()) } else { None });
             let roots: BTreeSet<(usize, u32)> =
                 roots.unwrap().into_iter().map(|(object, kind, _, _)| (object, kind)).collect();
-            assert_eq!(roots, BTreeSet::from([(id(0).unwrap(), 1), (id(1).unwrap(), 3)]), "a stack and a handle");
+            holds!(GCH_02 sim, roots == BTreeSet::from([(id(0).unwrap(), 1), (id(1).unwrap(), 3)]), "a stack and a handle");
             *end.lock().unwrap() = true;
             join(&[thread]);
         });
@@ -191,7 +192,7 @@ fn gch_03_later_collections_keep_the_mirror_true() {
                     .unwrap_or(0);
                 // Threads are still suspended: the true heap cannot have changed.
                 if callback_data.iter().any(|one| matches!(one, CallbackData::CollectionBegins(..))) {
-                    assert_eq!(Reader::read(&callback_data).picture, truth(&runtime));
+                    holds!(GCH_03 sim, Reader::read(&callback_data).picture == truth(&runtime));
                 }
                 for one in &callback_data[begun..] {
                     match one {
@@ -216,7 +217,7 @@ fn gch_03_later_collections_keep_the_mirror_true() {
             let (moved, survived) = *moves.lock().unwrap();
             moved > 0 && survived > 0
         });
-        assert!(both.iter().all(|count| *count > 0), "not both kinds of collections: {mode:?} {both:?}");
+        holds!(GCH_03 sim, both.iter().all(|count| *count > 0), "not both kinds of collections: {mode:?} {both:?}");
     }
 }
 
@@ -243,7 +244,7 @@ fn gch_03_the_finalizer_weak_tables_and_handles_are_reported() {
         })]);
         let callback_data = script.callback_data();
         let count = |is: fn(&CallbackData) -> bool| callback_data.iter().filter(|one| is(one)).count();
-        assert_eq!(count(|one| matches!(one, CallbackData::Queued(_))), 1);
+        holds!(GCH_03 sim, count(|one| matches!(one, CallbackData::Queued(_))) == 1);
         // Weak tables came with the fifth callback.
         let weak = usize::from(world.runtime.differences().callback_version >= 5);
         assert_eq!(count(|one| matches!(one, CallbackData::Weak(pairs) if pairs.len() == 1)), weak);
@@ -270,8 +271,8 @@ fn gch_03_basic_gc_and_moved_objects_bring_what_they_say_and_nothing_else() {
         assert_eq!(script.callback_data().len(), 6);
         assert_eq!(script.set_mask(0, MOVED_OBJECTS), HResult::S_OK);
         join(&[application(world, move |runtime| churn(runtime, class, 3))]);
-        assert!(script.callback_data()[6..].iter().all(|one| matches!(one, CallbackData::Moved(_))));
-        assert_eq!(script.callback_data().len(), 6 + 2, "only collections that compact");
+        holds!(GCH_03 sim, script.callback_data()[6..].iter().all(|one| matches!(one, CallbackData::Moved(_))));
+        holds!(GCH_03 sim, script.callback_data().len() == 6 + 2, "only collections that compact");
     });
 }
 
@@ -289,12 +290,12 @@ fn gch_03_collections_nest_to_a_depth_of_two_beside_a_background_one() {
         for one in script.callback_data() {
             depth += if one == CallbackData::CollectionEnds { -1 } else { 1 };
             deepest = deepest.max(depth);
-            assert!((0..=2).contains(&depth), "{depth}");
+            holds!(GCH_03 sim, (0..=2).contains(&depth), "{depth}");
         }
         assert_eq!(depth, 0);
         deepest == 2
     });
-    assert!(nested.iter().all(|count| *count > 0), "no collection was inside another: {nested:?}");
+    holds!(GCH_03 sim, nested.iter().all(|count| *count > 0), "no collection was inside another: {nested:?}");
 }
 
 #[test]
@@ -305,7 +306,7 @@ fn gch_04_what_was_born_since_is_unknown_until_the_next_collection_and_meeting_i
         let of_script = met.clone();
         let asking = wanting(MONITOR_GC | EXCEPTIONS).on("ExceptionThrown", move |script| {
             let id = of_script.load(Ordering::SeqCst);
-            assert_eq!((script.class_of(id), script.size_of(id)), (Ok(class.0), Ok(48)));
+            holds!(GCH_04 sim, (script.class_of(id), script.size_of(id)) == (Ok(class.0), Ok(48)));
         });
         let (_, script, _) = world.attached(asking);
         force(world, &script);
@@ -313,14 +314,14 @@ fn gch_04_what_was_born_since_is_unknown_until_the_next_collection_and_meeting_i
         join(&[application(world, move |runtime| {
             let newborn = runtime.allocate(class, small(48, &[]));
             let id = runtime.object(newborn).unwrap().0;
-            assert!(!Reader::read(&asks.callback_data()).picture.contains_key(&id));
+            holds!(GCH_04 sim, !Reader::read(&asks.callback_data()).picture.contains_key(&id));
             // Used outside a GC, in a callback that passes an object.
             met.store(id, Ordering::SeqCst);
             runtime.throw_and_catch();
             assert_eq!(asks.count("ExceptionThrown"), 1);
             runtime.collect(0);
             let id = runtime.object(newborn).unwrap().0;
-            assert!(Reader::read(&asks.callback_data()).picture.contains_key(&id), "added by the next one");
+            holds!(GCH_04 sim, Reader::read(&asks.callback_data()).picture.contains_key(&id), "added by the next one");
         })]);
         assert!(!script.callback_data().iter().any(|one| matches!(one, CallbackData::Allocated(..))));
     });
@@ -332,9 +333,9 @@ fn gch_05_blocking_and_server_mode_can_be_profiled_whenever_it_is_asked_for() {
         in_worlds(&RuntimeVersion::ALL, move |world| {
             world.runtime.set_gc_mode(mode);
             let (_, script, _) = world.attached(Script::new());
-            assert_eq!(script.set_mask_low(MONITOR_GC), HResult::S_OK);
+            holds!(GCH_05 sim, script.set_mask_low(MONITOR_GC) == HResult::S_OK);
             join(&[application(world, |runtime| runtime.collect(2))]);
-            assert!(script.callback_data().contains(&CallbackData::CollectionEnds));
+            holds!(GCH_05 sim, script.callback_data().contains(&CallbackData::CollectionEnds));
         });
     }
 }
@@ -344,7 +345,7 @@ fn gch_05_concurrent_mode_on_the_desktop_refuses_after_attach_and_ends_for_a_pro
     in_worlds(&[RuntimeVersion::Desktop4], |world| {
         world.runtime.set_gc_mode(GcMode::Concurrent);
         let refused = |script: &Script| {
-            assert_eq!(script.set_mask_low(MONITOR_GC), HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE);
+            holds!(GCH_05 sim, script.set_mask_low(MONITOR_GC) == HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE);
         };
         let (_, script, _) = world.attached(Script::new().on("InitializeForAttach", refused));
         refused(&script);
@@ -368,12 +369,12 @@ fn gch_05_concurrent_mode_on_core_is_switched_off_inside_initialize_for_attach_u
             assert_eq!(script.set_mask_low(mask), HResult::S_OK, "from now on at will");
         }
         assert_eq!(script.set_mask_low(0), HResult::S_OK);
-        assert!(!world.runtime.is_concurrent(), "not before the detach");
+        holds!(GCH_05 sim, !world.runtime.is_concurrent(), "not before the detach");
         assert_eq!(script.request_detach(1), HResult::S_OK);
         gone(world);
         assert!(world.runtime.is_concurrent());
         let (_, script, _) = world.attached(Script::new());
-        assert_eq!(script.set_mask_low(MONITOR_GC), HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE);
+        holds!(GCH_05 sim, script.set_mask_low(MONITOR_GC) == HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE);
         assert!(world.runtime.is_concurrent());
     });
     in_worlds(CORES, |world| {
@@ -388,7 +389,7 @@ fn stays_off_for_good(world: &World, script: Script) {
     assert!(!world.runtime.is_concurrent());
     assert_eq!(script.request_detach(1), HResult::S_OK);
     gone(world);
-    assert!(!world.runtime.is_concurrent(), "for good");
+    holds!(GCH_05 sim, !world.runtime.is_concurrent(), "for good");
 }
 
 #[test]
@@ -402,7 +403,7 @@ fn gch_05_a_background_collection_that_runs_is_waited_for_before_monitor_gc_is_g
         let script = Script::new().on("InitializeForAttach", move |script| {
             *of_script.lock().unwrap() = runtime.collects_in_background();
             assert_eq!(script.set_mask_low(MONITOR_GC), HResult::S_OK);
-            assert!(!runtime.collects_in_background(), "none runs once it is granted");
+            holds!(GCH_05 sim, !runtime.collects_in_background(), "none runs once it is granted");
         });
         let (_, script, _) = world.attached(script);
         join(&[thread]);
@@ -441,7 +442,7 @@ fn force_gc_has_its_rules(world: &World, mode: GcMode) {
         runtime.end_thread();
     })]);
     let counts = ["ModuleLoadFinished", "GarbageCollectionFinished"].map(|callback| script.count(callback));
-    assert_eq!(counts, [2, 2]);
+    holds!(GCH_02 sim, counts == [2, 2]);
 }
 
 /// Frames from a stack walk.
@@ -469,11 +470,11 @@ fn gch_06_after_attach_stacks_are_walked_and_addresses_become_methods_and_metada
         });
         schedule::wait_until(None, || walked.lock().unwrap().2 != 0);
         let (frames, functions, id) = walked.lock().unwrap().clone();
-        assert_eq!(frames.iter().map(|(function, _)| *function).collect::<Vec<_>>(), functions, "innermost first");
+        holds!(GCH_06 sim, frames.iter().map(|(function, _)| *function).collect::<Vec<_>>() == functions, "innermost first");
         for (function, ip) in frames {
-            assert_eq!(script.function_at(ip as u64), Ok(function));
+            holds!(GCH_06 sim, script.function_at(ip as u64) == Ok(function));
             let (class, module, token) = script.function_info(function).unwrap();
-            assert_eq!((script.class_info(class).unwrap().0, token >> 24), (module, 0x06));
+            holds!(GCH_06 sim, (script.class_info(class).unwrap().0, token >> 24) == (module, 0x06));
         }
         let from_outside = script.stack_of(id);
         if world.runtime.differences().walks_running_threads {
@@ -530,12 +531,12 @@ fn gch_06_statics_and_objects_are_inspected_with_their_types() {
             force(world, &script);
             // Asks for its address each time: the GC moves it.
             let object = world.runtime.object(whole).unwrap().0;
-            assert_eq!(seen.lock().unwrap().pop(), Some((object, Ok(array.0), Ok(64))));
+            holds!(GCH_06 sim, seen.lock().unwrap().pop() == Some((object, Ok(array.0), Ok(64))));
         }
         assert_eq!(script.element_of(array.0), Ok(Some(class.0)));
         assert_eq!(script.element_of(class.0), Ok(None));
         let (of_module, token, of_parent) = script.class_info(class.0).unwrap();
-        assert_eq!((of_module, token >> 24, of_parent), (module.0, 0x02, parent.0));
+        holds!(GCH_06 sim, (of_module, token >> 24, of_parent) == (module.0, 0x02, parent.0));
     });
 }
 
@@ -545,9 +546,9 @@ fn att_14_objects_are_not_reported_after_attach_but_large_ones_are_on_core() {
         let differences = world.runtime.differences();
         let (_, script, _) = world.attached(Script::new());
         let refused = HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER;
-        assert_eq!(script.set_mask_low(0x100), refused);
+        holds!(ATT_14 sim, script.set_mask_low(0x100) == refused);
         let immutable = if differences.immutable_is_plain_failure { HResult::E_FAIL } else { refused };
-        assert_eq!(script.set_mask_low(0x0080_0100), immutable);
+        holds!(ATT_14 sim, script.set_mask_low(0x0080_0100) == immutable);
         let is_core = differences.allowable_high != 0;
         if is_core {
             assert_eq!(script.set_mask(0, LARGE_OBJECTS), HResult::S_OK);
@@ -557,7 +558,7 @@ fn att_14_objects_are_not_reported_after_attach_but_large_ones_are_on_core() {
             runtime.allocate(class, small(24, &[]));
             runtime.allocate(class, small(LARGE, &[]));
         })]);
-        assert_eq!(script.count("ObjectAllocated"), usize::from(is_core));
+        holds!(ATT_14 sim, script.count("ObjectAllocated") == usize::from(is_core));
     });
     in_worlds(&RuntimeVersion::ALL, |world| {
         let (_, script, _) = world.started(wanting(0x0080_0100));
@@ -587,6 +588,6 @@ fn gch_04_an_object_id_that_is_kept_over_a_collection_is_a_fault() {
                 runtime.collect(0);
             })]);
         });
-        assert_eq!(found, ["CAT-09"], "{runtime_version:?}");
+        holds!(GCH_04 sim, found == ["CAT-09"], "{runtime_version:?}");
     }
 }

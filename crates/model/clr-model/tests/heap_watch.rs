@@ -10,6 +10,7 @@ use remora_clr_model::library::Library;
 use remora_clr_model::runtime::{AttachRequest, ClassId, GcMode, LARGE, ObjectKey, Runtime, Shape};
 use remora_clr_model::schedule::{self, Task};
 use remora_heap_tracking::{Compared, Watch};
+use remora_holds::holds;
 use remora_wire::{CLSID_MAIN, Config, FromAgent, ToAgent};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -76,7 +77,9 @@ impl Watched {
     fn kill(self) {
         self.kept.is_killed.store(true, Ordering::SeqCst);
         self.process.link.kill();
+        let process = self.process.clone();
         self.until_gone();
+        holds!(DET_16 sim rem, process.runtime.profilers().is_empty() && !process.library.is_mapped());
     }
 
     fn until_gone(self) -> Arc<Kept> {
@@ -173,15 +176,14 @@ fn churn(runtime: &Arc<Runtime>, class: ClassId, rounds: usize) {
     }
 }
 
-/// The result of the last snapshot; earlier losses do not count.
-#[track_caller]
-fn is_true(kept: &Kept) {
+/// What is wrong with the last snapshot and the sums; earlier losses do not count.
+fn wrong(kept: &Kept) -> Option<String> {
     let compared = kept.compared.lock().unwrap().clone();
-    let Some(Some(Compared::With(difference))) = compared.last() else { panic!("{compared:?}") };
-    assert!(difference.is_none(), "{difference:?}");
+    let Some(Some(Compared::With(difference))) = compared.last() else { return Some(format!("{compared:?}")) };
     let watch = kept.watch.lock().unwrap();
-    assert_eq!((watch.sum().contradictions, watch.sum().unexplained, watch.stales()), (0, 0, 0));
-    assert!(watch.is_complete());
+    let sums = (watch.sum().contradictions, watch.sum().unexplained, watch.stales());
+    let is_right = difference.is_none() && sums == (0, 0, 0) && watch.is_complete();
+    (!is_right).then(|| format!("{difference:?}, {sums:?}, complete: {}", watch.is_complete()))
 }
 
 #[test]
@@ -194,7 +196,7 @@ fn gch_01_a_watch_that_comes_in_mid_collection_ignores_what_is_left_of_it() {
             let threads = [(), ()].map(|()| application(world, move |runtime| churn(runtime, class, 6)));
             let watched = Watched::attach(world, usize::MAX).begun();
             join(&threads);
-            is_true(&watched.end());
+            holds!(GCH_01 sim rem, wrong(&watched.end()) == None);
         });
     }
 }
@@ -219,10 +221,10 @@ fn gch_02_the_catch_up_collection_of_a_watch_has_every_object_that_is_alive() {
         schedule::wait_until(None, || world.runtime.objects().len() == 4);
         let watched = Watched::attach(world, usize::MAX).begun();
         let known = watched.kept.watch.lock().unwrap().account().tallies()[0];
-        assert_eq!((known.objects_at_start, known.bytes_at_start), (3, 120));
+        holds!(GCH_02 sim rem, (known.objects_at_start, known.bytes_at_start) == (3, 120));
         keeps.store(false, Ordering::SeqCst);
         join(&[thread]);
-        is_true(&watched.end());
+        holds!(GCH_02 sim rem, wrong(&watched.end()) == None);
     });
 }
 
@@ -236,11 +238,11 @@ fn gch_03_a_watch_is_true_after_collections_that_move_and_that_do_not() {
             let threads = [(), ()].map(|()| application(world, move |runtime| churn(runtime, class, 7)));
             join(&threads);
             let kept = watched.end();
-            is_true(&kept);
+            holds!(GCH_03 sim rem, wrong(&kept) == None);
             let watch = kept.watch.lock().unwrap();
             watch.sum().moved > 0 && watch.sum().survived > watch.sum().moved && watch.sum().died > 0
         });
-        assert!(moved.iter().all(|count| *count > 0), "{mode:?}: {moved:?}");
+        holds!(GCH_03 sim rem, moved.iter().all(|count| *count > 0), "{mode:?}: {moved:?}");
     }
 }
 
@@ -259,10 +261,10 @@ fn gch_03_a_watch_that_loses_a_piece_begins_anew_and_is_true_again() {
         watched.end();
         let (watch, compared) = (kept.watch.lock().unwrap(), kept.compared.lock().unwrap().clone());
         match compared.last() {
-            Some(Some(Compared::With(difference))) => assert!(difference.is_none(), "{difference:?}"),
+            Some(Some(Compared::With(difference))) => holds!(GCH_03 sim rem, difference.is_none(), "{difference:?}"),
             other => assert!(watch.stales() > 0, "{other:?}"),
         }
-        assert_eq!((watch.sum().contradictions, watch.sum().unexplained), (0, 0));
+        holds!(GCH_03 sim rem, (watch.sum().contradictions, watch.sum().unexplained) == (0, 0));
         watch.stales() > 0 && compared.len() > 2
     });
     assert!(lost.iter().all(|count| *count > 0), "nothing was ever lost: {lost:?}");
@@ -279,16 +281,16 @@ fn gch_04_a_watch_knows_nothing_of_the_newborn_until_the_next_collection() {
             let dead = runtime.allocate(class, small(48, &[]));
             runtime.forget(dead);
             let before = runtime.object(alive).unwrap().0 as u64;
-            assert_eq!(kept.watch.lock().unwrap().cache().unwrap().get(before), None);
+            holds!(GCH_04 sim rem, kept.watch.lock().unwrap().cache().unwrap().get(before) == None);
             runtime.collect(0);
             let after = runtime.object(alive).unwrap().0 as u64;
             schedule::wait_until(None, || kept.watch.lock().unwrap().collections().count() == 1);
             let known = kept.watch.lock().unwrap().cache().unwrap().get(after).expect("added by the collection");
-            assert_eq!((known.bytes, known.survived, known.is_of_the_start), (48, 1, false));
+            holds!(GCH_04 sim rem, (known.bytes, known.survived, known.is_of_the_start) == (48, 1, false));
             let tally = kept.watch.lock().unwrap().account().tallies()[known.class as usize];
             assert_eq!((tally.allocated, tally.born, tally.ages.none), (2, 1, 1));
         })]);
-        is_true(&watched.end());
+        holds!(GCH_04 sim rem, wrong(&watched.end()) == None);
     });
 }
 

@@ -10,6 +10,7 @@ use remora_clr_model::library::Library;
 use remora_clr_model::runtime::{AttachRequest, Runtime};
 use remora_clr_model::runtime::{GcMode, Shape};
 use remora_clr_model::schedule;
+use remora_holds::holds;
 use remora_wire::{CLSID_MAIN, Config, FromAgent, HeapSnapshot, Roots, Task, ToAgent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,9 +83,9 @@ fn gch_02_what_was_made_before_is_counted_in_the_one_collection_or_there_are_two
                 take(world, task, |_| ());
                 // The runtime counts while the target is paused.
                 let (counted, survived) = if classes == FEW { (FEW * OBJECTS, 1) } else { (0, 2) };
-                assert_eq!(world.runtime.counted(), counted as u64, "{mode:?}, {task:?}");
+                holds!(GCH_02 sim rem, world.runtime.counted() == counted as u64, "{mode:?}, {task:?}");
                 let generations = world.runtime.generations();
-                assert!(generations.iter().all(|one| *one == survived), "{mode:?}, {task:?}: {generations:?}");
+                holds!(GCH_02 sim rem, generations.iter().all(|one| *one == survived), "{mode:?}, {task:?}: {generations:?}");
                 ends.store(true, Ordering::SeqCst);
                 join(&[thread]);
             });
@@ -107,9 +108,9 @@ fn gch_03_a_watch_that_would_have_too_many_classes_counted_ends_before_that() {
                 });
                 join(&[makes]);
                 let has_ended = || link.has_said(|said| matches!(said, FromAgent::Failed { .. }));
-                assert!(schedule::wait_until(Some(60 * SECOND), has_ended), "{mode:?}: {:?}", link.said());
+                holds!(GCH_03 sim rem, schedule::wait_until(Some(60 * SECOND), has_ended), "{mode:?}: {:?}", link.said());
             });
-            assert_eq!(world.runtime.counted(), 0, "{mode:?}");
+            holds!(GCH_03 sim rem, world.runtime.counted() == 0, "{mode:?}");
         });
     }
 }

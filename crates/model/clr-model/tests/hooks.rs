@@ -7,6 +7,7 @@ use corprof::{EnterLeave3, EnterLeave3WithInfo as WithInfo, HResult, sys};
 use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::runtime::{FunctionId, Status};
 use remora_clr_model::scripted::Script;
+use remora_holds::holds;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
@@ -112,7 +113,7 @@ fn elt_01_the_fast_path_is_handed_the_function_and_nothing_else() {
         world.started(hooking(ENTERLEAVE, false, false));
         let [first, second] = run_two(world).map(|function| function.0);
         let expected = [("enter", first, 0), ("tailcall", first, 0), ("enter", second, 0), ("leave", second, 0)];
-        assert_eq!(all_called(), expected);
+        holds!(ELT_01 sim, all_called() == expected);
     });
 }
 
@@ -124,9 +125,9 @@ fn elt_01_the_path_with_info_comes_with_arguments_and_return_values() {
         let [first, second] = run_two(world).map(|function| function.0);
         let all = all_called();
         let names: Vec<_> = all.iter().map(|(what, id, _)| (*what, *id)).collect();
-        assert_eq!(names, [("enter", first), ("tailcall", first), ("enter", second), ("leave", second)]);
-        assert!(all.iter().all(|(_, _, info)| *info != 0), "a handle for each: {all:?}");
-        assert_eq!(arguments(&script, all[0].1, all[0].2), (HResult::S_OK, 1));
+        holds!(ELT_01 sim, names == [("enter", first), ("tailcall", first), ("enter", second), ("leave", second)]);
+        holds!(ELT_01 sim, all.iter().all(|(_, _, info)| *info != 0), "a handle for each: {all:?}");
+        holds!(ELT_01 sim, arguments(&script, all[0].1, all[0].2) == (HResult::S_OK, 1));
     });
     in_worlds(&RuntimeVersion::ALL, |world| {
         let (_, script, _) = world.started(hooking(ENTERLEAVE, false, false));
@@ -164,11 +165,11 @@ fn elt_01_the_mapper_is_handed_its_data_chooses_what_is_hooked_and_names_it() {
         let functions: Vec<usize> = two.iter().chain(&again).map(|function| function.0).collect();
         let mapped: Vec<_> = all.iter().filter(|(what, _, _)| *what == "map").collect();
         assert_eq!(mapped.len(), 4, "once for each function");
-        assert!(mapped.iter().all(|(_, function, data)| functions.contains(function) && *data == CLIENT_DATA));
+        holds!(ELT_01 sim, mapped.iter().all(|(_, function, data)| functions.contains(function) && *data == CLIENT_DATA));
         let hooked: Vec<usize> =
             functions.iter().copied().filter(|function| (function / 0x10).is_multiple_of(2)).collect();
         let entered: Vec<usize> = all.iter().filter(|(what, _, _)| *what == "enter").map(|(_, id, _)| id - 1).collect();
-        assert!(!entered.is_empty() && entered == hooked, "{entered:x?} {hooked:x?}");
+        holds!(ELT_01 sim, !entered.is_empty() && entered == hooked, "{entered:x?} {hooked:x?}");
     });
 }
 
@@ -191,11 +192,11 @@ fn elt_02_none_of_it_after_attach() {
     in_worlds(&RuntimeVersion::ALL, |world| {
         all_called();
         let (_, script, _) = world.attached(Script::new());
-        assert_eq!(try_to_hook(&script), [HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER; 3]);
+        holds!(ELT_02 sim, try_to_hook(&script) == [HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER; 3]);
         assert_eq!(arguments(&script, 1, 1).0, HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
         assert_eq!(script.set_mask_low(ENTERLEAVE), HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
         run_two(world);
-        assert_eq!(all_called(), []);
+        holds!(ELT_02 sim, all_called() == []);
     });
 }
 
@@ -207,7 +208,7 @@ fn elt_02_none_of_it_once_initialize_is_over() {
         let too_late = HResult::CORPROF_E_CALL_ONLY_FROM_INIT;
         // Core accepts a mapper at any time; it has no effect.
         let mapper = if world.runtime.differences().mapper_only_in_initialize { too_late } else { HResult::S_OK };
-        assert_eq!(try_to_hook(&script), [too_late, too_late, mapper]);
+        holds!(ELT_02 sim, try_to_hook(&script) == [too_late, too_late, mapper]);
         run_two(world);
         assert_eq!(all_called(), []);
     });
@@ -218,7 +219,7 @@ fn elt_02_no_detach_after_it() {
     for with_info in [false, true] {
         in_worlds(&RuntimeVersion::ALL, move |world| {
             let (_, script, profiler) = world.started(hooking(ENTERLEAVE, with_info, false));
-            assert_eq!(script.request_detach(1), HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT);
+            holds!(ELT_02 sim, script.request_detach(1) == HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT);
             assert_eq!(profiler.status(), Status::Active);
         });
     }

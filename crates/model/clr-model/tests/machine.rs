@@ -17,6 +17,7 @@ use remora_clr_model::machine::{
 use remora_clr_model::runtime::{Entry, Status};
 use remora_clr_model::schedule;
 use remora_clr_model::scripted::{self, Script};
+use remora_holds::holds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{CORES, SECOND, on_machines};
@@ -69,9 +70,9 @@ fn att_01_the_trigger_is_another_process_and_may_end_after_its_success() {
             process.end();
         });
         schedule::wait_until(None, || schedule::has_ended(task));
-        assert!(machine.process(own.id).is_none(), "the trigger has ended");
+        holds!(ATT_01 sim, machine.process(own.id).is_none(), "the trigger has ended");
         schedule::sleep(SECOND);
-        assert!(hears(&target, &script));
+        holds!(ATT_01 sim, hears(&target, &script));
         assert_eq!(target.runtimes()[0].profilers()[0].status(), Status::Active);
     });
 }
@@ -86,8 +87,8 @@ fn att_02_the_attach_names_process_time_class_library_and_data() {
         let options =
             AttachOptions { milliseconds: 60_000, client_data: vec![1, 2, 3], ..AttachOptions::of(CLASS, PATH) };
         assert_eq!(trigger(machine, USER).attach(target.id, &options), Ok(()));
-        assert_eq!((script.classes(), script.client_data()), (vec![CLASS], vec![1, 2, 3]));
-        assert!(wrong.steps().is_empty() && bystander.runtimes()[0].profilers().is_empty());
+        holds!(ATT_02 sim, (script.classes(), script.client_data()) == (vec![CLASS], vec![1, 2, 3]));
+        holds!(ATT_02 sim, wrong.steps().is_empty() && bystander.runtimes()[0].profilers().is_empty());
         // Without data, the client data is empty. On the desktop the time-out bounds the wait (ATT-08).
         let target = program(machine, USER);
         assert_eq!(trigger(machine, USER).attach(target.id, &AttachOptions::of(CLASS, PATH)), Ok(()));
@@ -107,12 +108,12 @@ fn att_02_the_time_out_bounds_the_wait_on_the_desktop_and_on_core_only_the_trigg
             _ => Ok(()),
         };
         assert_eq!(trigger(machine, USER).attach(target.id, &options), expected);
-        assert_eq!(schedule::now() - begun < 50 * SECOND, expected.is_err());
+        holds!(ATT_02 sim, (schedule::now() - begun < 50 * SECOND) == expected.is_err());
         let patient = AttachOptions { timeout: Some(SECOND), ..options };
         if machine.runtime_version != RuntimeVersion::Desktop4 {
             let target = program(machine, USER);
             let answer = trigger(machine, USER).attach(target.id, &patient);
-            assert_eq!(answer, Err(AttachError::GaveUp));
+            holds!(ATT_02 sim, answer == Err(AttachError::GaveUp));
             assert!(AttachError::GaveUp.to_string().contains("may still succeed"));
         }
     });
@@ -127,15 +128,15 @@ fn att_03_att_21_the_runtimes_of_a_process_are_listed_and_the_one_that_attaches_
         let new = target.load_runtime().unwrap();
         let trigger = trigger(machine, USER);
         let listed = trigger.list(target.id).unwrap();
-        assert_eq!(listed.iter().map(|one| one.what.as_str()).collect::<Vec<_>>(), ["v2.0.50727", "v4.0.30319"]);
+        holds!(ATT_03 sim, listed.iter().map(|one| one.what.as_str()).collect::<Vec<_>>() == ["v2.0.50727", "v4.0.30319"]);
         assert!(listed[0].refusal.unwrap().contains("version 4") && listed[1].refusal.is_none());
         let options = AttachOptions::of(CLASS, PATH);
         let of_old = AttachOptions { release: Some(Release(2, 0, 50727)), ..options.clone() };
         let refused = trigger.attach(target.id, &of_old).unwrap_err();
         assert_eq!(refused, AttachError::NotAttachable(listed[0].refusal.unwrap()));
-        assert!(refused.to_string().contains("version 4"));
-        assert_eq!(trigger.attach(target.id, &options), Ok(()));
-        assert_eq!((old.profilers().len(), new.profilers().len()), (0, 1));
+        holds!(ATT_03 sim, refused.to_string().contains("version 4"));
+        holds!(ATT_21 sim, trigger.attach(target.id, &options) == Ok(()));
+        holds!(ATT_21 sim, (old.profilers().len(), new.profilers().len()) == (0, 1));
         assert_eq!(trigger.objects(), 0, "every object of the hosting interfaces was released");
     });
 }
@@ -152,12 +153,12 @@ fn att_03_what_cannot_be_attached_to_is_named_with_its_reason() {
             let process = machine.start(USER, &[]);
             process.load_other(other);
             let listed = trigger.list(process.id).unwrap();
-            assert_eq!(listed, [RuntimeEntry { what: other.name().to_owned(), refusal: Some(other.reason()) }]);
+            holds!(ATT_03 sim, listed == [RuntimeEntry { what: other.name().to_owned(), refusal: Some(other.reason()) }]);
             let expected = match other {
                 Other::CoreBefore3 => AttachError::NotAttachable(other.reason()),
                 Other::Mono | Other::NativeAot => AttachError::Answered(HResult::DS_IPC_E_NOTSUPPORTED),
             };
-            assert_eq!(trigger.attach(process.id, &AttachOptions::of(CLASS, PATH)), Err(expected));
+            holds!(ATT_03 sim, trigger.attach(process.id, &AttachOptions::of(CLASS, PATH)) == Err(expected));
         }
         let off = machine.start(USER, &[("DOTNET_EnableDiagnostics", "0")]);
         off.load_runtime().unwrap();
@@ -175,13 +176,10 @@ fn att_04_before_the_runtime_is_loaded_the_failure_says_so_and_names_the_way_to_
         assert_eq!(trigger.list(target.id), Ok(vec![]));
         let refused = trigger.attach(target.id, &AttachOptions::of(CLASS, PATH)).unwrap_err();
         let prefix = machine.runtime_version.differences().startup_prefix;
-        assert_eq!(refused, AttachError::NoRuntime { prefix });
+        holds!(ATT_04 sim, refused == AttachError::NoRuntime { prefix });
         let words = refused.to_string();
         for variable in ["ENABLE_PROFILING=1", "PROFILER", "PROFILER_PATH"] {
-            assert!(
-                words.contains("not loaded a runtime") && words.contains(&format!("{prefix}_{variable}")),
-                "{words}"
-            );
+            holds!(ATT_04 sim, words.contains("not loaded a runtime") && words.contains(&format!("{prefix}_{variable}")), "{words}");
         }
         if machine.runtime_version == RuntimeVersion::Desktop4 {
             // The attach interface may come from another process: then the attach itself fails.
@@ -219,7 +217,7 @@ fn att_05_on_the_desktop_user_privilege_and_integrity_decide() {
         for (by, of, may) in cases {
             let (target, made) = (program(machine, of), script.classes().len());
             let answer = trigger(machine, by).attach(target.id, &AttachOptions::of(CLASS, PATH));
-            assert_eq!(answer, if may { Ok(()) } else { Err(AttachError::AccessDenied) }, "{by:?} to {of:?}");
+            holds!(ATT_05 sim, answer == (if may { Ok(()) } else { Err(AttachError::AccessDenied) }), "{by:?} to {of:?}");
             assert_eq!(script.classes().len(), made + usize::from(may));
             if !may {
                 assert_eq!(trigger(machine, by).list(target.id), Err(AttachError::AccessDenied));
@@ -228,7 +226,7 @@ fn att_05_on_the_desktop_user_privilege_and_integrity_decide() {
         // An interface found in the user's own process gives no access to another user's process.
         let (own, foreign) = (program(machine, USER), program(machine, Account::of_user(501)));
         let answer = trigger(machine, USER).attach_through(own.id, foreign.id, &AttachOptions::of(CLASS, PATH));
-        assert_eq!(answer, Err(AttachError::AccessDenied));
+        holds!(ATT_05 sim, answer == Err(AttachError::AccessDenied));
     });
 }
 
@@ -248,7 +246,7 @@ fn att_05_on_linux_the_socket_is_its_owners_and_roots() {
         for (by, of, may) in cases {
             let target = program(machine, of);
             let answer = trigger(machine, by).attach(target.id, &AttachOptions::of(CLASS, PATH));
-            assert_eq!(answer, if may { Ok(()) } else { Err(AttachError::AccessDenied) }, "{by:?} to {of:?}");
+            holds!(ATT_05 sim, answer == (if may { Ok(()) } else { Err(AttachError::AccessDenied) }), "{by:?} to {of:?}");
         }
         assert!(AttachError::AccessDenied.to_string().contains("root"));
     });
@@ -284,9 +282,9 @@ fn att_06_a_library_that_the_target_cannot_load_is_refused_and_a_look_says_which
             // The desktop has one code for access denied to a process and to a file. A check of the file distinguishes them.
             let expected =
                 if code == HResult::E_ACCESSDENIED { AttachError::AccessDenied } else { AttachError::Answered(code) };
-            assert_eq!(answer, Err(expected), "{path}");
+            holds!(ATT_06 sim, answer == Err(expected), "{path}");
             assert_eq!(target.look_at(path), Err(fault));
-            assert!(fault.to_string().contains(word), "{fault}");
+            holds!(ATT_06 sim, fault.to_string().contains(word), "{fault}");
             assert_eq!(target.runtimes()[0].log().last(), Some(&Entry::Failed(code.0 as u32)));
         }
         assert!(script.steps().is_empty() && !library.is_mapped());
@@ -400,14 +398,14 @@ fn att_11_client_data_from_none_to_the_largest_arrives_and_one_byte_more_is_not_
             let target = program(machine, USER);
             let options = AttachOptions { client_data: data.clone(), ..AttachOptions::of(CLASS, PATH) };
             assert_eq!(trigger.attach(target.id, &options), Ok(()), "{size} bytes");
-            assert_eq!(script.client_data(), data);
+            holds!(ATT_11 sim, script.client_data() == data);
         }
         if machine.runtime_version != RuntimeVersion::Desktop4 {
             let (target, made) = (program(machine, USER), script.classes().len());
             let options = AttachOptions { client_data: vec![7; largest + 1], ..AttachOptions::of(CLASS, PATH) };
-            assert_eq!(trigger.attach(target.id, &options), Err(AttachError::TooLarge { size: 65_536 }));
+            holds!(ATT_11 sim, trigger.attach(target.id, &options) == Err(AttachError::TooLarge { size: 65_536 }));
             schedule::sleep(SECOND);
-            assert_eq!((script.classes().len(), target.event_log()), (made, vec![]), "nothing was sent");
+            holds!(ATT_11 sim, (script.classes().len(), target.event_log()) == (made, vec![]), "nothing was sent");
         }
     });
 }
@@ -427,8 +425,8 @@ fn att_15_every_process_has_its_own_log() {
         let release = machine.runtime_version.differences().release;
         let is_written = machine.runtime_version != RuntimeVersion::Core3;
         let log = |entry| if is_written { vec![(release, entry)] } else { vec![] };
-        assert_eq!(first.event_log(), log(Entry::Attached));
-        assert_eq!(second.event_log(), log(Entry::Failed(missing.0 as u32)));
+        holds!(ATT_15 sim, first.event_log() == log(Entry::Attached));
+        holds!(ATT_15 sim, second.event_log() == log(Entry::Failed(missing.0 as u32)));
     });
 }
 
@@ -450,10 +448,10 @@ fn att_16_a_stopped_target_does_not_answer_and_does_when_it_goes_on() {
         target.halt();
         let steps = script.steps();
         schedule::sleep(3600 * SECOND);
-        assert_eq!(script.steps(), steps, "nothing happens in a stopped process");
+        holds!(ATT_16 sim, script.steps() == steps, "nothing happens in a stopped process");
         target.resume();
         schedule::wait_until(None, || answered.load(Ordering::SeqCst));
-        assert_eq!(script.count("InitializeForAttach"), 1);
+        holds!(ATT_16 sim, script.count("InitializeForAttach") == 1);
     });
 }
 
@@ -465,7 +463,7 @@ fn att_16_on_the_desktop_an_attach_to_a_stopped_target_times_out() {
         target.halt();
         let options = AttachOptions::of(CLASS, PATH);
         let answer = trigger(machine, USER).attach(target.id, &options);
-        assert_eq!((answer, script.steps()), (Err(AttachError::Answered(HResult::ERROR_TIMEOUT)), vec![]));
+        holds!(ATT_16 sim, (answer, script.steps()) == (Err(AttachError::Answered(HResult::ERROR_TIMEOUT)), vec![]));
     });
 }
 
@@ -482,7 +480,7 @@ fn att_16_a_debugger_comes_and_goes_around_profiling_in_either_order() {
         stop_for(10);
         assert_eq!(trigger(machine, USER).attach(target.id, &AttachOptions::of(CLASS, PATH)), Ok(()));
         stop_for(10);
-        assert!(hears(&target, &script));
+        holds!(ATT_16 sim, hears(&target, &script));
         target.halt();
         let runtime = target.runtimes()[0].clone();
         let heard = script.count("ModuleLoadFinished");
@@ -490,7 +488,7 @@ fn att_16_a_debugger_comes_and_goes_around_profiling_in_either_order() {
             runtime.load_module(false);
         });
         schedule::sleep(10 * SECOND);
-        assert_eq!((script.count("ModuleLoadFinished"), schedule::has_ended(loads)), (heard, false));
+        holds!(ATT_16 sim, (script.count("ModuleLoadFinished"), schedule::has_ended(loads)) == (heard, false));
         target.resume();
         schedule::wait_until(None, || schedule::has_ended(loads));
         assert_eq!(script.request_detach(1), HResult::S_OK);
@@ -498,7 +496,7 @@ fn att_16_a_debugger_comes_and_goes_around_profiling_in_either_order() {
         let state = || (library.is_mapped(), script.count("ProfilerDetachSucceeded"));
         let before = state();
         schedule::sleep(3600 * SECOND);
-        assert_eq!(state(), before, "a detach waits for a stopped target");
+        holds!(ATT_16 sim, state() == before, "a detach waits for a stopped target");
         target.resume();
         schedule::wait_until(None, || target.runtimes()[0].profilers().is_empty());
         stop_for(10);
@@ -514,12 +512,12 @@ fn att_22_with_a_path_the_registry_is_not_consulted_and_without_one_it_is() {
         // A wrong registration is harmless if a path is given.
         machine.register(CLASS, "/nowhere.dll");
         assert_eq!(trigger.attach(program(machine, USER).id, &AttachOptions::of(CLASS, PATH)), Ok(()));
-        assert_eq!((machine.look_ups(), script.classes().len()), (0, 1));
+        holds!(ATT_22 sim, (machine.look_ups(), script.classes().len()) == (0, 1));
         for (look_ups, path) in [(1, None), (2, Some(String::new()))] {
             machine.register(CLASS, PATH);
             let options = AttachOptions { path, ..AttachOptions::of(CLASS, "") };
             assert_eq!(trigger.attach(program(machine, USER).id, &options), Ok(()));
-            assert_eq!(machine.look_ups(), look_ups);
+            holds!(ATT_22 sim, machine.look_ups() == look_ups);
         }
         let unknown = AttachOptions { path: None, ..AttachOptions::of(Guid::from_u128(7), "") };
         let not_registered = HResult(0x8004_0154_u32 as i32);
@@ -535,6 +533,6 @@ fn att_22_core_has_no_registry() {
         machine.register(CLASS, PATH);
         let options = AttachOptions { path: None, ..AttachOptions::of(CLASS, "") };
         let answer = trigger(machine, USER).attach(program(machine, USER).id, &options);
-        assert_eq!((answer, machine.look_ups()), (Err(AttachError::Answered(HResult::E_FAIL)), 0));
+        holds!(ATT_22 sim, (answer, machine.look_ups()) == (Err(AttachError::Answered(HResult::E_FAIL)), 0));
     });
 }

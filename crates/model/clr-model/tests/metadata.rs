@@ -7,6 +7,7 @@ use corprof::HResult;
 use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::runtime::Called;
 use remora_clr_model::scripted::Script;
+use remora_holds::holds;
 use support::{World, faults_of, in_one, in_worlds};
 
 const CALLED: Called = Called { module: "shop", class: "Shop.Till" };
@@ -82,7 +83,7 @@ fn det_20_metadata_that_is_open_when_the_detach_is_asked_for_is_a_fault() {
             // Not released: that call would be another misuse.
             std::mem::forget(kept);
         });
-        assert_eq!(found, if keeps { vec!["DET-20"] } else { vec![] });
+        holds!(DET_20 sim, found == (if keeps { vec!["DET-20"] } else { vec![] }));
     }
 }
 
@@ -97,7 +98,7 @@ fn det_20_metadata_is_not_read_after_the_detach_was_accepted() {
     });
     // Leaving it open is a separate fault.
     let is_read = |what: &String| what.starts_with("DET-20") && what.contains("was called after the detach");
-    assert!(found.iter().any(is_read), "{found:?}");
+    holds!(DET_20 sim, found.iter().any(is_read), "{found:?}");
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn cat_09_metadata_of_a_module_that_is_gone_is_not_read() {
         world.runtime.unload_module(module);
         assert_eq!(metadata.types(), Err(HResult::E_INVALIDARG));
     });
-    assert_eq!(found, ["CAT-09"]);
+    holds!(CAT_09 sim, found == ["CAT-09"]);
 }
 
 #[test]
@@ -122,6 +123,6 @@ fn cat_09_a_list_of_metadata_is_closed_once() {
             let list = metadata.list();
             (0..times).for_each(|_| metadata.close(list));
         });
-        assert_eq!(found, if times == 2 { vec!["CAT-09"] } else { vec![] });
+        holds!(CAT_09 sim, found == (if times == 2 { vec!["CAT-09"] } else { vec![] }));
     }
 }

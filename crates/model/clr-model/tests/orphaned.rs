@@ -7,6 +7,7 @@ use remora_clr_model::agent::{AgentLibrary, Link, Process, Sampler, SystemFaults
 use remora_clr_model::library::Library;
 use remora_clr_model::runtime::AttachRequest;
 use remora_clr_model::schedule;
+use remora_holds::holds;
 use remora_wire::{CLSID_NOTIFICATION, Config, Sampling, Task, ToAgent};
 use std::sync::Arc;
 use support::{CORES, SECOND, World, application, in_worlds, join};
@@ -45,7 +46,7 @@ fn its_user_dies(world: &World, after: u64) {
     process.link.kill();
     let is_over = || answer.get().is_some() && world.runtime.profilers().is_empty() && !process.library.is_mapped();
     // .NET Core 3.1 checks again only after ten minutes if a callback ran at its check.
-    assert!(schedule::wait_until(Some(1_300 * SECOND), is_over), "it stays although nobody uses it any more");
+    holds!(DET_16 sim rem, schedule::wait_until(Some(1_300 * SECOND), is_over), "it stays although nobody uses it any more");
     join(&[program, begins]);
     enter_process(None);
 }

@@ -10,6 +10,7 @@ use remora_clr_model::callback_data::CallbackData;
 use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::runtime::{FunctionId, ModuleId};
 use remora_clr_model::scripted::Script;
+use remora_holds::holds;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 use support::{CORES, World, application, faults_of, in_worlds, join};
@@ -84,15 +85,15 @@ fn rjt_01_on_core_methods_of_a_running_process_are_compiled_again_and_the_detach
         run(world);
         run(world);
         let second = world.runtime.address_of(function).unwrap();
-        assert_eq!(script.callback_data(), [CallbackData::CompiledAgain(function.0, 1)]);
+        holds!(RJT_01 sim, script.callback_data() == [CallbackData::CompiledAgain(function.0, 1)]);
         let callbacks = ["GetReJITParameters", "ReJITCompilationStarted", "ReJITCompilationFinished"];
         assert_eq!(script.journal()[script.journal().len() - 3..], callbacks);
         assert_eq!(script.any_function_at(second), Ok((function.0, 1)));
-        assert_eq!(script.any_function_at(first), Ok((function.0, 0)), "the old code is still there");
+        holds!(RJT_01 sim, script.any_function_at(first) == Ok((function.0, 0)), "the old code is still there");
         assert_eq!(script.request_revert(module.0, token), (HResult::S_OK, HResult::S_OK));
         assert_eq!(world.runtime.address_of(function), Some(first));
         assert_eq!(script.set_mask_low(0), HResult::S_OK);
-        assert_eq!(script.request_detach(1), HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT);
+        holds!(RJT_01 sim, script.request_detach(1) == HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT);
     });
 }
 
@@ -106,7 +107,7 @@ fn rjt_01_what_can_be_unloaded_cannot_be_compiled_again() {
         assert_eq!(script.set_mask_low(ENABLE_REJIT), HResult::S_OK);
         assert_eq!(script.request_rejit(module.0, token), HResult::S_OK);
         let error = CallbackData::NotCompiledAgain(function.0, HResult::CORPROF_E_FUNCTION_IS_COLLECTIBLE.0);
-        assert_eq!(script.callback_data(), [error]);
+        holds!(RJT_01 sim, script.callback_data() == [error]);
     });
 }
 
@@ -119,7 +120,7 @@ fn rjt_01_the_desktop_has_none() {
         // SAFETY: Info is live; an identifier and a local place for the answer.
         let code =
             unsafe { sys::IUnknown::QueryInterface(script.raw().cast(), &sys::IID_ICorProfilerInfo4, &raw mut newer) };
-        assert_eq!((HResult(code), newer.is_null()), (HResult::E_NOINTERFACE, true));
+        holds!(RJT_01 sim, (HResult(code), newer.is_null()) == (HResult::E_NOINTERFACE, true));
         let module = world.runtime.load_module(false);
         let replaced = script.replace_body(module.0, 0x0600_0001);
         assert_eq!(replaced, HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER);
@@ -140,7 +141,7 @@ fn rjt_01_threads_that_call_at_once_get_one_new_body() {
         assert_eq!(script.request_rejit(module.0, token_of(&script, function)), HResult::S_OK);
         call(world, 3, &[function]);
         for callback in ["GetReJITParameters", "ReJITCompilationStarted", "ReJITCompilationFinished"] {
-            assert_eq!(script.count(callback), 1, "{callback}");
+            holds!(RJT_01 sim, script.count(callback) == 1, "{callback}");
         }
         assert_ne!(world.runtime.address_of(function), first);
     });
@@ -159,7 +160,7 @@ fn rjt_01_a_revert_while_a_method_is_compiled_again_wins() {
         let first = world.runtime.address_of(function);
         assert_eq!(script.request_rejit(module.0, token_of(&script, function)), HResult::S_OK);
         call(world, 2, &[function]);
-        assert_eq!((world.runtime.address_of(function), script.count("GetReJITParameters")), (first, 1));
+        holds!(RJT_01 sim, (world.runtime.address_of(function), script.count("GetReJITParameters")) == (first, 1));
     });
 }
 
@@ -183,7 +184,7 @@ fn rjt_01_callers_that_contain_a_method_are_compiled_again_with_it_if_that_is_as
             CallbackData::CompiledAgain(function, _) => Some(function),
             _ => None,
         });
-        assert_eq!(again.collect::<Vec<_>>(), [callee.0, callee.0, caller.0], "each keeps its id");
+        holds!(RJT_01 sim, again.collect::<Vec<_>>() == [callee.0, callee.0, caller.0], "each keeps its id");
         assert!(!world.runtime.inline(caller, callee), "what a profiler has changed is not inlined");
     });
 }
@@ -198,7 +199,7 @@ fn rjt_01_a_profiler_is_asked_about_callers_if_it_wants_that() {
         let token = token_of(&script, callee);
         assert_eq!(script.request_rejit_with_inliners(flags, module.0, token), HResult::S_OK);
         call(world, 1, &[callee, caller]);
-        assert_eq!(script.count("GetReJITParameters"), 2);
+        holds!(RJT_01 sim, script.count("GetReJITParameters") == 2);
     });
 }
 
@@ -218,7 +219,7 @@ fn rjt_01_what_cannot_be_compiled_again_is_an_error_and_the_method_goes_on() {
             .filter(|data| matches!(data, CallbackData::NotCompiledAgain(..)))
             .collect();
         let expected = [(0, HResult::E_INVALIDARG), (function.0, HResult::E_FAIL)];
-        assert_eq!(errors, expected.map(|(function, code)| CallbackData::NotCompiledAgain(function, code.0)));
+        holds!(RJT_01 sim, errors == expected.map(|(function, code)| CallbackData::NotCompiledAgain(function, code.0)));
         assert_eq!(script.count("GetReJITParameters"), 1, "it is not asked a second time");
     });
 }
@@ -245,18 +246,18 @@ fn rjt_01_what_is_wrong_with_a_new_body_is_found() {
     let none: [&str; 0] = [];
     assert_eq!(faults_of_bodies(give(&WHOLE), nothing), none);
     assert_eq!(faults_of_bodies(nothing, nothing), none, "its own IL once more");
-    assert_eq!(faults_of_bodies(give(&[]), nothing), ["RJT-01"]);
+    holds!(RJT_01 sim, faults_of_bodies(give(&[]), nothing) == ["RJT-01"]);
     // A tiny header without its code; a fat header that is cut off; one for more code than there is.
-    assert_eq!(faults_of_bodies(give(&[0x06]), nothing), ["RJT-01"]);
-    assert_eq!(faults_of_bodies(give(&[0x13, 0x30, 8, 0, 1, 0]), nothing), ["RJT-01"]);
-    assert_eq!(faults_of_bodies(give(&[0x13, 0x30, 8, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0x2A]), nothing), ["RJT-01"]);
+    holds!(RJT_01 sim, faults_of_bodies(give(&[0x06]), nothing) == ["RJT-01"]);
+    holds!(RJT_01 sim, faults_of_bodies(give(&[0x13, 0x30, 8, 0, 1, 0]), nothing) == ["RJT-01"]);
+    holds!(RJT_01 sim, faults_of_bodies(give(&[0x13, 0x30, 8, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0x2A]), nothing) == ["RJT-01"]);
     let twice = |script: &Script| {
         script.give_body(&WHOLE);
         script.give_body(&WHOLE);
     };
-    assert_eq!(faults_of_bodies(twice, nothing), ["RJT-01"]);
-    assert_eq!(faults_of_bodies(nothing, give(&WHOLE)), ["RJT-01"], "freed");
-    assert_eq!(faults_of_bodies(Script::keep_control, give(&WHOLE)), ["RJT-01"], "kept, but too late");
+    holds!(RJT_01 sim, faults_of_bodies(twice, nothing) == ["RJT-01"]);
+    holds!(RJT_01 sim, faults_of_bodies(nothing, give(&WHOLE)) == ["RJT-01"], "freed");
+    holds!(RJT_01 sim, faults_of_bodies(Script::keep_control, give(&WHOLE)) == ["RJT-01"], "kept, but too late");
 }
 
 #[test]
@@ -270,7 +271,7 @@ fn rjt_01_a_request_where_it_is_refused_or_for_an_unloaded_module_is_found() {
         assert_eq!(script.set_mask_low(ENABLE_REJIT | SUSPENDS), HResult::S_OK);
         join(&[application(world, |runtime| runtime.collect_all())]);
     });
-    assert_eq!(faults, ["RJT-01"]);
+    holds!(RJT_01 sim, faults == ["RJT-01"]);
     let faults = faults_of(RuntimeVersion::Core8, |world| {
         let module = world.runtime.load_module(true);
         let function = world.runtime.make_function(module, true);
@@ -279,5 +280,5 @@ fn rjt_01_a_request_where_it_is_refused_or_for_an_unloaded_module_is_found() {
         assert!(world.runtime.unload_module(module));
         assert_eq!(script.request_rejit(module.0, token), HResult::S_OK);
     });
-    assert_eq!(faults, ["CAT-09"]);
+    holds!(RJT_01 sim, faults == ["CAT-09"]);
 }

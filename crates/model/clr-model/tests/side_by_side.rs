@@ -10,6 +10,7 @@ use remora_clr_model::machine::{Account, AttachOptions, File, Machine, Process, 
 use remora_clr_model::runtime::{Entry, ModuleId, Runtime};
 use remora_clr_model::schedule;
 use remora_clr_model::scripted::{self, Script};
+use remora_holds::holds;
 use std::sync::Arc;
 use support::{SCHEDULES, in_one, on_machines, on_one, schedules_of_each};
 
@@ -82,8 +83,8 @@ fn sbs_01_each_runtime_loads_the_library_and_creates_one_object() {
     on_machines(DESKTOP, |machine| {
         let (library, script) = install(machine, Script::new());
         let (_, runtimes) = process(machine, &[V2, V4], &[]);
-        assert_eq!((library.references(), script.classes()), (2, vec![CLASS, CLASS]));
-        assert_eq!((script.count("Initialize"), profiled(&runtimes)), (2, vec![1, 1]));
+        holds!(SBS_01 sim, (library.references(), script.classes()) == (2, vec![CLASS, CLASS]));
+        holds!(SBS_01 sim, (script.count("Initialize"), profiled(&runtimes)) == (2, vec![1, 1]));
         // One profiler detaches; the other keeps the library.
         assert_eq!(script.request_detach(1), HResult::S_OK);
         schedule::wait_until(None, || profiled(&runtimes) == [1, 0]);
@@ -98,7 +99,7 @@ fn sbs_02_pick_first() {
         for (order, expected) in [([V2, V4], [1, 0]), ([V4, V2], [1, 0])] {
             let (library, script) = install(machine, Script::new().refusing_to_make(|number| number > 0));
             let (process, runtimes) = process(machine, &order, &[]);
-            assert_eq!((profiled(&runtimes), library.references()), (expected.to_vec(), 1));
+            holds!(SBS_02 sim, (profiled(&runtimes), library.references()) == (expected.to_vec(), 1));
             assert_eq!(script.classes().len(), 2, "it was asked twice");
             let refused = Entry::Failed(HResult::CLASS_E_CLASSNOTAVAILABLE.0 as u32);
             assert_eq!(process.event_log(), [(order[0], Entry::Loaded), (order[1], refused)]);
@@ -118,7 +119,7 @@ fn sbs_02_pick_one_by_its_version_many_or_all() {
             });
             let (library, _) = install(machine, script);
             let (_, runtimes) = process(machine, &[V2, V4], &[]);
-            assert_eq!(profiled(&runtimes), expected, "{wanted:?}");
+            holds!(SBS_02 sim, profiled(&runtimes) == expected, "{wanted:?}");
             assert_eq!(library.references(), wanted.len() as u32);
         }
     });
@@ -147,9 +148,9 @@ fn sbs_03_each_instance_has_its_own_info_and_hears_of_its_own_runtime() {
         let script = Script::new().on("Initialize", |script| assert_eq!(script.set_mask_low(0x4), HResult::S_OK));
         let (_, script) = install(machine, script);
         let (_, runtimes) = process(machine, &[V4, V4], &[]);
-        assert_ne!(script.raw_of(0), script.raw_of(1));
+        holds!(SBS_03 sim, script.raw_of(0) != script.raw_of(1));
         let modules: Vec<ModuleId> = runtimes.iter().map(|runtime| runtime.load_module(false)).collect();
-        assert_eq!(script.count("ModuleLoadFinished"), 2, "one each");
+        holds!(SBS_03 sim, script.count("ModuleLoadFinished") == 2, "one each");
         for (number, module) in modules.iter().enumerate() {
             assert_eq!(asks_about(script.raw_of(number), *module), HResult::S_OK);
         }
@@ -165,7 +166,7 @@ fn sbs_03_an_id_of_one_runtime_handed_to_another_is_an_access_violation() {
             let modules: Vec<ModuleId> = runtimes.iter().map(|runtime| runtime.load_module(false)).collect();
             assert!(!asks_about(script.raw_of(0), modules[1]).is_success());
         });
-        assert!(matches!(&findings[..], [only] if only.starts_with("CAT-09")), "{findings:?}");
+        holds!(SBS_03 sim, matches!(&findings[..], [only] if only.starts_with("CAT-09")), "{findings:?}");
     }
 }
 
@@ -179,9 +180,9 @@ fn sbs_03_a_main_and_a_notified_profiler_of_one_library_are_two_instances() {
                     .on("InitializeForAttach", |script| assert_eq!(script.set_mask_low(0x4), HResult::S_OK));
                 let (library, script) = world.library(script);
                 assert_eq!((world.attach(&library), world.attach(&library)), (HResult::S_OK, HResult::S_OK));
-                assert_ne!(script.raw_of(0), script.raw_of(1));
+                holds!(SBS_03 sim, script.raw_of(0) != script.raw_of(1));
                 let kinds: Vec<bool> = world.runtime.profilers().iter().map(|one| one.notification_only).collect();
-                assert_eq!((kinds, library.references()), (vec![false, true], 2));
+                holds!(SBS_03 sim, (kinds, library.references()) == (vec![false, true], 2));
                 world.runtime.load_module(false);
                 assert_eq!(script.count("ModuleLoadFinished"), 2);
                 // The last one detaches; the first one stays.
@@ -201,9 +202,9 @@ fn sbs_04_a_profiler_for_2_x_is_loaded_into_one_runtime_of_the_process() {
         for order in [[V2, V4], [V4, V2]] {
             let (library, script) = install(machine, Script::new().of_version(2));
             let (process, runtimes) = process(machine, &order, &[OPT_IN]);
-            assert_eq!((profiled(&runtimes), library.references()), (vec![1, 0], 1));
+            holds!(SBS_04 sim, (profiled(&runtimes), library.references()) == (vec![1, 0], 1));
             assert_eq!(script.count("Initialize"), 1);
-            assert_eq!(process.event_log()[1], (order[1], Entry::OtherRuntimeHasOne));
+            holds!(SBS_04 sim, process.event_log()[1] == (order[1], Entry::OtherRuntimeHasOne));
             assert!(Entry::OtherRuntimeHasOne.to_string().contains("Upgrade"));
         }
         // Another process has its own slot, and a profiler that supports several runtimes needs none.
@@ -221,7 +222,7 @@ fn sbs_04_one_that_declines_leaves_the_place_to_the_next_runtime() {
             .deciding(|script| if script.count("Initialize") == 1 { HResult::E_FAIL } else { HResult::S_OK });
         install(machine, declines_v2);
         let (_, runtimes) = process(machine, &[V2, V4], &[OPT_IN]);
-        assert_eq!(profiled(&runtimes), [0, 1]);
+        holds!(SBS_04 sim, profiled(&runtimes) == [0, 1]);
     });
 }
 
@@ -241,7 +242,7 @@ fn sbs_04_runtimes_that_start_at_once_take_one_between_them() {
             })
             .collect();
         schedule::wait_until(None, || starts.iter().all(|start| schedule::has_ended(*start)));
-        assert_eq!((profiled(&process.runtimes()).iter().sum::<usize>(), script.count("Initialize")), (1, 1));
+        holds!(SBS_04 sim, (profiled(&process.runtimes()).iter().sum::<usize>(), script.count("Initialize")) == (1, 1));
     });
 }
 
@@ -252,12 +253,12 @@ fn sbs_05_a_runtime_that_a_profiler_refuses_is_free_for_another() {
             .deciding(|script| if major_version(script.raw()) == 2 { HResult::S_OK } else { HResult::E_FAIL });
         let (_, first) = install(machine, takes_v2);
         let (target, runtimes) = process(machine, &[V2, V4], &[]);
-        assert_eq!(profiled(&runtimes), [1, 0]);
+        holds!(SBS_05 sim, profiled(&runtimes) == [1, 0]);
         let (library, second) = scripted::library(Script::new(), &machine.faults);
         machine.put("C:\\other.dll", File::of(&library));
         let trigger = Trigger::new(machine, &machine.start(USER, &[]));
-        assert_eq!(trigger.attach(target.id, &AttachOptions::of(OTHER_CLASS, "C:\\other.dll")), Ok(()));
-        assert_eq!((second.count("InitializeForAttach"), profiled(&runtimes)), (1, vec![1, 1]));
+        holds!(SBS_05 sim, trigger.attach(target.id, &AttachOptions::of(OTHER_CLASS, "C:\\other.dll")) == Ok(()));
+        holds!(SBS_05 sim, (second.count("InitializeForAttach"), profiled(&runtimes)) == (1, vec![1, 1]));
         assert_eq!(first.count("Initialize"), 2);
     });
 }

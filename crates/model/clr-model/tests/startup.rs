@@ -12,6 +12,7 @@ use remora_clr_model::machine::{Account, AttachOptions, File, Machine, Process, 
 use remora_clr_model::runtime::{Entry, Runtime, Status};
 use remora_clr_model::schedule;
 use remora_clr_model::scripted::{self, Script};
+use remora_holds::holds;
 use std::sync::{Arc, Mutex};
 use support::{CORES, on_machines, on_one};
 
@@ -44,10 +45,10 @@ fn att_17_a_profiler_that_the_environment_names_gets_initialize_before_anything_
     on_machines(&RuntimeVersion::ALL, |machine| {
         let (library, script) = install(machine, Script::new());
         let (_, runtime) = profiled(machine, &[]);
-        assert_eq!((script.count("Initialize"), script.count("InitializeForAttach")), (1, 0));
+        holds!(ATT_17 sim, (script.count("Initialize"), script.count("InitializeForAttach")) == (1, 0));
         assert_eq!(script.classes(), [CLASS]);
         let profiler = runtime.profilers()[0].clone();
-        assert!(!profiler.attached && profiler.status() == Status::Active && library.is_mapped());
+        holds!(ATT_17 sim, !profiler.attached && profiler.status() == Status::Active && library.is_mapped());
         assert_eq!(runtime.log(), [Entry::Loaded]);
         schedule::sleep(support::SECOND);
         assert_eq!(script.count("ProfilerAttachComplete"), 0);
@@ -65,12 +66,12 @@ fn att_17_without_the_word_to_enable_it_nothing_is_loaded() {
         let other = if prefix == "COR" { "CORECLR" } else { "COR" };
         let enable = format!("{prefix}_ENABLE_PROFILING");
         let (_, runtime) = profiled(machine, &[(&enable, "0")]);
-        assert_eq!((runtime.log(), script.steps()), (vec![], vec![]));
+        holds!(ATT_17 sim, (runtime.log(), script.steps()) == (vec![], vec![]));
         // This runtime ignores the variables of the other kind of runtime.
         let names = ["ENABLE_PROFILING", "PROFILER", "PROFILER_PATH"].map(|name| format!("{other}_{name}"));
         let wrong: Vec<_> = names.iter().map(String::as_str).zip(["1", CLASS_IN_WORDS, PATH]).collect();
         let runtime = machine.start(USER, &wrong).load_runtime().unwrap();
-        assert_eq!((runtime.log(), script.steps()), (vec![], vec![]));
+        holds!(ATT_17 sim, (runtime.log(), script.steps()) == (vec![], vec![]));
     });
 }
 
@@ -85,7 +86,7 @@ fn att_17_in_initialize_the_whole_mask_is_open_and_afterwards_only_what_can_be_c
             Script::new().on("Initialize", move |script| assert_eq!(script.set_mask_low(wished), HResult::S_OK)),
         );
         let (_, runtime) = profiled(machine, &[]);
-        assert_eq!(runtime.profilers()[0].mask().0, wished);
+        holds!(ATT_17 sim, runtime.profilers()[0].mask().0 == wished);
         // Bits that an attached profiler never gets are allowed here.
         assert_eq!(script.set_mask_low(wished & !0x1000), HResult::S_OK);
         assert_eq!(script.set_mask_low(0), HResult::E_FAIL, "immutable bits stay as they are");
@@ -114,7 +115,7 @@ fn att_17_no_method_of_info_is_refused_for_being_attached() {
             install(machine, script);
             profiled(machine, &[]);
         });
-        assert_eq!(*refused.lock().unwrap(), Vec::<&str>::new(), "{runtime_version:?}");
+        holds!(ATT_17 sim, *refused.lock().unwrap() == Vec::<&str>::new(), "{runtime_version:?}");
     }
 }
 
@@ -131,7 +132,7 @@ fn att_17_one_that_cannot_be_loaded_leaves_an_entry_and_the_program_runs() {
         ];
         for (name, value, code) in cases {
             let (_, runtime) = profiled(machine, &[(name, value)]);
-            assert_eq!(runtime.log(), [Entry::Failed(code.0 as u32)], "{name}");
+            holds!(ATT_17 sim, runtime.log() == [Entry::Failed(code.0 as u32)], "{name}");
             assert!(runtime.profilers().is_empty() && !library.is_mapped());
             runtime.load_module(false);
         }
@@ -153,7 +154,7 @@ fn att_17_the_desktop_finds_a_class_without_a_path_in_the_registry_and_core_does
         let (_, runtime) = profiled(machine, &[(&format!("{prefix}_PROFILER_PATH"), "")]);
         let is_desktop = machine.runtime_version == RuntimeVersion::Desktop4;
         let failed = Entry::Failed(HResult::E_FAIL.0 as u32);
-        assert_eq!(runtime.log(), [if is_desktop { Entry::Loaded } else { failed }]);
+        holds!(ATT_17 sim, runtime.log() == [if is_desktop { Entry::Loaded } else { failed }]);
         assert_eq!(machine.look_ups(), usize::from(is_desktop));
     });
 }
@@ -164,17 +165,17 @@ fn det_03_a_profiler_from_the_start_detaches_on_the_same_terms() {
         let differences = machine.runtime_version.differences();
         let too_early = HResult(differences.detach_in_initialize as i32);
         let script = Script::new().on("Initialize", move |script| {
-            assert_eq!(script.request_detach(1), too_early);
+            holds!(DET_03 sim, script.request_detach(1) == too_early);
             assert_eq!(script.set_mask_low(0x4), HResult::S_OK);
         });
         let (library, script) = install(machine, script);
         let (_, runtime) = profiled(machine, &[]);
         runtime.load_module(false);
         assert_eq!(script.count("ModuleLoadFinished"), 1);
-        assert_eq!(script.request_detach(1), HResult::S_OK);
+        holds!(DET_03 sim, script.request_detach(1) == HResult::S_OK);
         assert_eq!(runtime.remembered()[0].status(), Status::Detaching);
         schedule::wait_until(None, || runtime.profilers().is_empty());
-        assert_eq!((script.count("ProfilerDetachSucceeded"), library.is_mapped()), (1, false));
+        holds!(DET_03 sim, (script.count("ProfilerDetachSucceeded"), library.is_mapped()) == (1, false));
         assert_eq!(runtime.remembered()[0].record().last_release, Some(0));
         assert_eq!(runtime.log(), [Entry::Loaded, Entry::Detached]);
         // Its slot is free for an attached one.
@@ -199,8 +200,8 @@ fn det_03_with_flags_that_cannot_be_taken_back_it_stays_and_lives() {
                 Script::new().on("Initialize", move |script| assert_eq!(script.set_mask_low(bit | 0x4), HResult::S_OK));
             let (_, script) = install(machine, script);
             let (_, runtime) = profiled(machine, &[]);
-            assert_eq!(script.request_detach(1), HResult::CORPROF_E_IMMUTABLE_FLAGS_SET, "bit {bit:#x}");
-            assert_eq!(runtime.profilers()[0].status(), Status::Active);
+            holds!(DET_03 sim, script.request_detach(1) == HResult::CORPROF_E_IMMUTABLE_FLAGS_SET, "bit {bit:#x}");
+            holds!(DET_03 sim, runtime.profilers()[0].status() == Status::Active);
             runtime.load_module(false);
             assert_eq!(script.count("ModuleLoadFinished"), 1);
         }
@@ -215,16 +216,13 @@ fn cmp_01_a_profiler_for_2_x_is_refused_with_both_remedies_and_loads_with_the_us
         for setting in [None, Some("DisableV2Profiler"), Some("1")] {
             let more: Vec<(&str, &str)> = setting.map(|value| (variable, value)).into_iter().collect();
             let (_, runtime) = profiled(machine, &more);
-            assert_eq!(runtime.log(), [Entry::TooOld(variable)], "{setting:?}");
+            holds!(CMP_01 sim, runtime.log() == [Entry::TooOld(variable)], "{setting:?}");
             let words = runtime.log()[0].to_string();
-            assert!(
-                words.contains("Upgrade") && words.contains(variable) && words.contains("EnableV2Profiler"),
-                "{words}"
-            );
+            holds!(CMP_01 sim, words.contains("Upgrade") && words.contains(variable) && words.contains("EnableV2Profiler"), "{words}");
             assert_eq!((script.journal(), runtime.profilers().len(), library.is_mapped()), (vec![], 0, false));
         }
         let (_, runtime) = profiled(machine, &[(variable, "EnableV2Profiler")]);
-        assert_eq!((runtime.log(), script.journal()), (vec![Entry::Loaded], vec!["Initialize"]));
+        holds!(CMP_01 sim, (runtime.log(), script.journal()) == (vec![Entry::Loaded], vec!["Initialize"]));
         // It does not get what came with the third callback.
         assert_eq!(script.request_detach(1), HResult::CORPROF_E_CALLBACK3_REQUIRED);
         assert_eq!(runtime.profilers()[0].status(), Status::Active);
@@ -239,7 +237,7 @@ fn cmp_01_core_loads_a_profiler_for_2_x_whatever_the_user_says_of_it() {
         for (times, setting) in [None, Some("DisableV2Profiler"), Some("EnableV2Profiler")].into_iter().enumerate() {
             let more: Vec<(&str, &str)> = setting.map(|value| (variable, value)).into_iter().collect();
             let (_, runtime) = profiled(machine, &more);
-            assert_eq!((runtime.log(), script.count("Initialize")), (vec![Entry::Loaded], times + 1), "{setting:?}");
+            holds!(CMP_01 sim, (runtime.log(), script.count("Initialize")) == (vec![Entry::Loaded], times + 1), "{setting:?}");
             assert_eq!(script.request_detach(1), HResult::CORPROF_E_CALLBACK3_REQUIRED);
         }
     });
@@ -251,10 +249,10 @@ fn cmp_01_newer_profilers_need_no_word_and_all_can_be_kept_out() {
         let (_, script) = install(machine, Script::new().of_version(3));
         let variable = machine.runtime_version.differences().opt_in_variable;
         let (_, runtime) = profiled(machine, &[(variable, "DisableV2Profiler")]);
-        assert_eq!(runtime.log(), [Entry::Loaded]);
+        holds!(CMP_01 sim, runtime.log() == [Entry::Loaded]);
         let steps = script.steps().len();
         let (_, runtime) = profiled(machine, &[(variable, "PreventLoad")]);
-        assert_eq!((runtime.log(), script.steps().len()), (vec![], steps));
+        holds!(CMP_01 sim, (runtime.log(), script.steps().len()) == (vec![], steps));
     });
 }
 
@@ -263,7 +261,7 @@ fn cmp_01_windows_does_not_tell_capitals_apart_in_the_variables_name() {
     on_machines(&[RuntimeVersion::Desktop4], |machine| {
         install(machine, Script::new().of_version(2));
         let (_, runtime) = profiled(machine, &[("COMPlus_ProfAPI_ProfilerCompatibilitySetting", "EnableV2Profiler")]);
-        assert_eq!(runtime.log(), [Entry::Loaded]);
+        holds!(CMP_01 sim, runtime.log() == [Entry::Loaded]);
     });
 }
 
@@ -275,11 +273,11 @@ fn cmp_02_a_profiler_for_1_1_is_refused_whatever_is_set() {
         let failed = Entry::Failed(HResult::E_NOINTERFACE.0 as u32);
         for setting in ["EnableV2Profiler", "DisableV2Profiler"] {
             let (_, runtime) = profiled(machine, &[(variable, setting)]);
-            assert_eq!(runtime.log(), std::slice::from_ref(&failed));
+            holds!(CMP_02 sim, runtime.log() == std::slice::from_ref(&failed));
             assert_eq!((script.journal(), library.is_mapped()), (vec![], false));
         }
         let bare = machine.start(USER, &[]).load_runtime().unwrap();
-        assert_eq!(bare.wait_for(&attach(&bare, &library), 10_000), HResult::E_NOINTERFACE);
+        holds!(CMP_02 sim, bare.wait_for(&attach(&bare, &library), 10_000) == HResult::E_NOINTERFACE);
         assert!(script.steps().contains(&"ICorProfilerCallback2"));
     });
 }
@@ -293,7 +291,7 @@ fn cmp_02_the_runtime_before_version_4_refuses_it_too_and_takes_one_for_2_x_with
             let (_, script) = install(machine, Script::new().of_version(version));
             let environment = [("COR_ENABLE_PROFILING", "1"), ("COR_PROFILER", CLASS_IN_WORDS)];
             let process = machine.start(USER, &environment);
-            assert_eq!(process.load_release(v2).unwrap().log(), [entry]);
+            holds!(CMP_02 sim, process.load_release(v2).unwrap().log() == [entry]);
             assert_eq!(script.count("Initialize"), usize::from(version == 2));
         }
     });

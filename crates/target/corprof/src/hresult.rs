@@ -194,13 +194,14 @@ impl core::error::Error for HResult {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_holds::holds;
     use std::collections::HashSet;
 
     #[test]
     fn att_07_the_refusal_of_a_second_profiler_is_named() {
         let code = HResult(0x8013_136A_u32 as i32);
         assert_eq!(code, HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
-        assert_eq!(code.to_string(), "CORPROF_E_PROFILER_ALREADY_ACTIVE (0x8013136A)");
+        holds!(ATT_07 rem, code.to_string() == "CORPROF_E_PROFILER_ALREADY_ACTIVE (0x8013136A)");
         assert_eq!(code.meaning(), "Another profiler is already loaded, or every slot is taken.");
     }
 

@@ -221,6 +221,7 @@ impl IrreversibleMask {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_holds::holds;
 
     fn low(bits: u32) -> ForbiddenBits {
         ForbiddenBits { half: Half::Low, bits }
@@ -236,9 +237,9 @@ mod tests {
         assert_eq!(NotificationMask::ALLOWED, 0x1001_027E);
         assert_eq!(HighAttachMask::ALLOWED, 0xF6);
         for bit in (0..32).map(|shift| 1u32 << shift) {
-            assert_eq!(AttachMask::from_bits(bit).is_ok(), bit & 0x1001_02FE != 0, "low 0x{bit:X}");
-            assert_eq!(NotificationMask::from_bits(bit).is_ok(), bit & 0x1001_027E != 0, "notification 0x{bit:X}");
-            assert_eq!(HighAttachMask::from_bits(bit).is_ok(), bit & 0xF6 != 0, "high 0x{bit:X}");
+            holds!(ATT_12 rem, AttachMask::from_bits(bit).is_ok() == (bit & 0x1001_02FE != 0), "low 0x{bit:X}");
+            holds!(ATT_12 rem, NotificationMask::from_bits(bit).is_ok() == (bit & 0x1001_027E != 0), "notification 0x{bit:X}");
+            holds!(ATT_12 rem, HighAttachMask::from_bits(bit).is_ok() == (bit & 0xF6 != 0), "high 0x{bit:X}");
         }
         let asked = AttachMask::MODULE_LOADS.bits() | sys::COR_PRF_MONITOR_ENTERLEAVE | sys::COR_PRF_DISABLE_INLINING;
         assert_eq!(AttachMask::from_bits(asked), Err(low(0x20_1000)));
@@ -247,17 +248,17 @@ mod tests {
     #[test]
     fn att_14_object_allocated_is_not_in_any_mask_for_attach() {
         let asked = sys::COR_PRF_ENABLE_OBJECT_ALLOCATED | sys::COR_PRF_MONITOR_OBJECT_ALLOCATED;
-        assert_eq!(AttachMask::from_bits(asked), Err(low(asked)));
-        assert_eq!(NotificationMask::from_bits(asked), Err(low(asked)));
+        holds!(ATT_14 rem, AttachMask::from_bits(asked) == Err(low(asked)));
+        holds!(ATT_14 rem, NotificationMask::from_bits(asked) == Err(low(asked)));
         let pinned = sys::COR_PRF_HIGH_MONITOR_PINNEDOBJECT_ALLOCATED;
         assert_eq!(HighAttachMask::from_bits(pinned), Err(high(pinned)));
     }
 
     #[test]
     fn det_02_no_mask_that_may_detach_holds_an_immutable_or_irreversible_flag() {
-        assert_eq!(AttachMask::ALLOWED & sys::COR_PRF_MONITOR_IMMUTABLE, 0);
+        holds!(DET_02 rem, AttachMask::ALLOWED & sys::COR_PRF_MONITOR_IMMUTABLE == 0);
         assert_eq!(HighAttachMask::ALLOWED & sys::COR_PRF_HIGH_MONITOR_IMMUTABLE, 0);
-        assert_eq!(AttachMask::from_bits(sys::COR_PRF_ENABLE_REJIT), Err(low(0x4_0000)));
+        holds!(DET_02 rem, AttachMask::from_bits(sys::COR_PRF_ENABLE_REJIT) == Err(low(0x4_0000)));
         let mask = IrreversibleMask::enable_rejit(AttachMask::MODULE_LOADS, irreversible());
         assert_eq!(mask.bits(), 0x4_0004);
     }
@@ -276,7 +277,7 @@ mod tests {
             let refused = [AttachMask::from_bits(bit).err(), NotificationMask::from_bits(bit).err()];
             for forbidden in refused.into_iter().flatten() {
                 assert_eq!(clauses(forbidden), [(clause, bit)]);
-                assert!(forbidden.to_string().contains(clause), "{forbidden}");
+                holds!(ATT_19 rem, forbidden.to_string().contains(clause), "{forbidden}");
             }
             if let Err(forbidden) = HighAttachMask::from_bits(bit) {
                 let clause = if bit == sys::COR_PRF_HIGH_MONITOR_PINNEDOBJECT_ALLOCATED { "ATT-14" } else { "ATT-12" };
@@ -285,11 +286,8 @@ mod tests {
         }
         // Several bits: each forbidden one is reported, and the allowed one is not.
         let all = AttachMask::from_bits(0xA4_1004).unwrap_err();
-        assert_eq!(
-            all.to_string(),
-            "this kind of profiler may not ask for the event flags 0xA41000 of the low half: \
-             0x800000 by ATT-14, 0x1000 by ELT-02, 0x40000 by DET-02, 0x200000 by ATT-12 of the contract"
-        );
+        holds!(ATT_19 rem, all.to_string() == "this kind of profiler may not ask for the event flags 0xA41000 of the low half: \
+             0x800000 by ATT-14, 0x1000 by ELT-02, 0x40000 by DET-02, 0x200000 by ATT-12 of the contract");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod support;
 
 use core::ffi::c_void;
 use corprof::*;
+use remora_holds::holds;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use support::FakeInfo;
@@ -107,7 +108,7 @@ fn det_10_the_last_release_and_no_other_frees_the_profiler() {
     });
     assert_eq!(drops.load(Ordering::Relaxed), 0);
     assert_eq!(release(object as *mut sys::IUnknown), 0);
-    assert_eq!(drops.load(Ordering::Relaxed), 1);
+    holds!(DET_10 rem, drops.load(Ordering::Relaxed) == 1);
 }
 
 #[test]
@@ -280,18 +281,15 @@ fn att_11_arguments_arrive_as_slices_and_answers_leave_as_codes() {
     assert_eq!(notification_only, 1);
     // SAFETY: the test made `object` with this type, and holds a reference to it.
     let heard = unsafe { CallbackObject::<Listener>::profiler(object) }.heard.lock().expect("unlocked").clone();
-    assert_eq!(
-        heard,
-        [
-            "Info<attached>(ICorProfilerInfo12) [1, 2, 3]",
-            "ThreadId(9) Worker",
-            "ThreadId(9) ",
-            "[ObjectId(10), ObjectId(20)] [ObjectId(30), ObjectId(40)] [5, 6]",
-            "[1, 0] GcReason(1)",
-            "[] GcReason(77)",
-            "[ObjectId(10), ObjectId(20)]",
-            "/app/a.dll",
-        ]
-    );
+    holds!(ATT_11 rem, heard == [
+        "Info<attached>(ICorProfilerInfo12) [1, 2, 3]",
+        "ThreadId(9) Worker",
+        "ThreadId(9) ",
+        "[ObjectId(10), ObjectId(20)] [ObjectId(30), ObjectId(40)] [5, 6]",
+        "[1, 0] GcReason(1)",
+        "[] GcReason(77)",
+        "[ObjectId(10), ObjectId(20)]",
+        "/app/a.dll",
+    ]);
     assert_eq!(release(object), 0);
 }

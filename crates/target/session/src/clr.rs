@@ -322,6 +322,7 @@ impl<P: HostedPlatform> Runtime for Clr<'_, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_holds::holds;
 
     /// Bytes 0, 1, 2, ... at 0x1000; unmapped from `end` on.
     fn mapped(end: u64) -> impl Fn(u64) -> Option<[u8; 8]> {
@@ -338,14 +339,14 @@ mod tests {
         {
             let read = read_code(mapped(end), from, end, &mut into);
             let bytes: Vec<u8> = (0..expected).map(|index| (from - 0x1000) as u8 + index).collect();
-            assert_eq!(into[..read], bytes, "{from:#x}..{end:#x}");
+            holds!(CAT_09 rem, into[..read] == bytes, "{from:#x}..{end:#x}");
         }
     }
 
     #[test]
     fn cat_09_code_that_is_gone_is_no_fault() {
         assert_eq!(read_code(|_| None, 0x1000, 0x1100, &mut [0; 16]), 0);
-        assert_eq!(read_code(remora_sampler::read_checked, 0x1000, 0x1100, &mut [0; 16]), 0);
+        holds!(CAT_09 rem, read_code(remora_sampler::read_checked, 0x1000, 0x1100, &mut [0; 16]) == 0);
         assert_eq!(read_code(mapped(0x1008), 0x1000, 0x1100, &mut [0; 16]), 8);
     }
 }

@@ -150,6 +150,7 @@ impl GcMonitor {
 mod tests {
     use super::*;
     use crate::platform::words;
+    use remora_holds::holds;
     use remora_sampler::{HeapClass, MOST_ARGUMENTS};
     use std::cell::Cell;
 
@@ -201,7 +202,7 @@ mod tests {
         assert!(judged(10, 6 * MIB, MIB), "another collection of so small a heap takes less");
         assert!(!judged(10, 6 * MIB, 100 * MIB));
         assert!(judged(1_500, 6 * MIB, 100 * MIB), "many classes");
-        assert!(!judged(1_500, 6 * MIB, 4_000 * MIB), "in a heap that takes long to collect");
+        holds!(GCH_02 rem, !judged(1_500, 6 * MIB, 4_000 * MIB), "in a heap that takes long to collect");
         assert!(judged(3_000, 6 * MIB, 1 << 40), "more than half a second");
         assert!(judged(40_000, 2 * MIB, 1 << 40), "more classes than are counted");
         assert!(monitor().is_too_expensive(&Heap { classes: 1, young: 1, old: 1 }, &mut []), "no look to be had");
@@ -223,7 +224,7 @@ mod tests {
         assert!(monitor.is_requested() && !monitor.has_timed_out());
         assert!(is_too_expensive(&monitor, &dear), "as much was made again");
         assert_eq!(monitor.enable(is_too_expensive(&monitor, &dear_at_first), hear), Ok(true));
-        assert!(!monitor.is_requested(), "once is enough");
+        holds!(GCH_02 rem, !monitor.is_requested(), "once is enough");
         monitor.disable(|_| heard.set(heard.get() + 1));
         monitor.disable(|_| panic!("it was taken back"));
         assert_eq!(heard.get(), 2);
@@ -248,7 +249,7 @@ mod tests {
             });
             Ok(())
         });
-        assert_eq!((answer, pauses.get()), (Ok(true), 3));
+        holds!(GCH_02 rem, (answer, pauses.get()) == (Ok(true), 3));
         monitor.disable(|_| panic!("who wants no more takes it back itself"));
         monitor.request();
         monitor.stop(&|| panic!("nobody asks"));

@@ -129,6 +129,7 @@ impl ModuleIds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_holds::holds;
 
     fn unloads(id: usize, collections: u64) -> [Unload; 1] {
         [Unload::Module { id, collections }]
@@ -158,7 +159,7 @@ mod tests {
         modules.forget(&unloads(8, 0), 0);
         modules.enumerates();
         assert!(!modules.wants(7) && !modules.wants(8), "before the fork it was one, after it may be another");
-        assert_eq!(reported(&mut modules), [(7, 0, Some(1)), (7, 0, None), (8, 0, None)]);
+        holds!(CAT_06 rem, reported(&mut modules) == [(7, 0, Some(1)), (7, 0, None), (8, 0, None)]);
     }
 
     #[test]
@@ -178,7 +179,7 @@ mod tests {
         modules.forget(&unloads(9, 6), 8);
         modules.enumerates();
         modules.is(9, Some(3));
-        assert_eq!(reported(&mut modules), [(9, 7, None), (9, 7, Some(3))]);
+        holds!(CAT_05 rem, reported(&mut modules) == [(9, 7, None), (9, 7, Some(3))]);
     }
 
     #[test]
@@ -187,13 +188,13 @@ mod tests {
         modules.enumerates();
         modules.is(7, Some(1));
         modules.forget(&[Unload::Anything], 6);
-        assert!(!modules.wants(7) && !modules.wants(8));
+        holds!([CAT_05 CAT_09] rem, !modules.wants(7) && !modules.wants(8));
         modules.enumerates();
         assert!(modules.wants(7) && modules.wants(8));
         modules.is(7, Some(1));
         modules.is(8, Some(2));
         modules.tell(|_| false);
         // Until then these ids may have belonged to any module. Changes without room are sent again.
-        assert_eq!(reported(&mut modules), [(7, 0, Some(1)), (7, 0, None), (7, 7, Some(1)), (8, 7, Some(2))]);
+        holds!([CAT_05 CAT_09] rem, reported(&mut modules) == [(7, 0, Some(1)), (7, 0, None), (7, 7, Some(1)), (8, 7, Some(2))]);
     }
 }

@@ -68,6 +68,7 @@ impl ResourceRegistry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_holds::holds;
 
     #[test]
     fn det_04_the_register_is_empty_only_when_everything_opened_was_closed() {
@@ -77,7 +78,7 @@ mod tests {
         resources.acquire(ResourceKind::Timer);
         resources.acquire(ResourceKind::SignalHandler);
         resources.release(ResourceKind::Timer);
-        assert_eq!(resources.held(), Some(ResourceKind::Timer));
+        holds!(DET_04 rem, resources.held() == Some(ResourceKind::Timer));
         resources.release(ResourceKind::Timer);
         assert_eq!(resources.held(), Some(ResourceKind::SignalHandler));
         resources.release(ResourceKind::SignalHandler);

@@ -2,6 +2,7 @@
 
 mod support;
 
+use remora_holds::holds;
 use remora_session::{Outcome, ResourceRegistry, Shared, Unload, Worker};
 use remora_wire::{FromAgent, Message, Received, ToAgent, TypeKind};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ fn ctl_01_the_switch_of_exceptions_is_answered_with_its_effect() {
     };
     let answers: Vec<(bool, u32)> = shared.platform.said().into_iter().filter_map(answer).collect();
     // The runtime refuses the first of each: what was before goes on.
-    assert_eq!(answers, [(false, 0x8013_1351), (true, 0x8013_1351), (true, 0), (false, 0)]);
+    holds!(CTL_01 rem, answers == [(false, 0x8013_1351), (true, 0x8013_1351), (true, 0), (false, 0)]);
 }
 
 #[test]
@@ -49,14 +50,14 @@ fn cat_08_the_class_and_the_code_of_an_exception_are_described_once_and_before_i
         _ => None,
     });
     let index = described.next_back();
-    assert!(index.is_some(), "{messages:#?}");
+    holds!(CAT_08 rem, index.is_some(), "{messages:#?}");
     assert_eq!(runtime.times(Question::Type(CLASS as usize)), 1);
     let all = messages.iter().filter_map(|message| match message {
         Message::Thrown { thread, class, addresses, .. } => Some((*thread, *class, addresses.as_slice())),
         _ => None,
     });
     let addresses = [0x1010, 0x2020];
-    assert_eq!(all.collect::<Vec<_>>(), [(9, index, &addresses[..]), (8, index, &addresses), (9, None, &addresses)]);
+    holds!(CAT_08 rem, all.collect::<Vec<_>>() == [(9, index, &addresses[..]), (8, index, &addresses), (9, None, &addresses)]);
 }
 
 #[test]
@@ -69,6 +70,6 @@ fn cat_09_after_an_unload_that_did_not_wait_the_class_of_an_exception_is_not_ask
     let unload = move || other.unload_barrier.before_unload(&other.platform, Unload::Module { id: 7, collections: 0 });
     runtime.meanwhile.borrow_mut().push((Question::FunctionAt(0x1010), Box::new(unload)));
     assert_eq!(Worker::new(&shared, &runtime).run(), Outcome::Detach);
-    assert_eq!(runtime.times(Question::Type(CLASS as usize)), 0);
+    holds!(CAT_09 rem, runtime.times(Question::Type(CLASS as usize)) == 0);
     assert!(!shared.platform.messages().iter().any(|message| matches!(message, Message::Thrown { .. })));
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use remora_holds::holds;
 use remora_session::{Unload, UnloadBarrier, UnloadNotices};
 use std::sync::atomic::Ordering;
 use support::Script;
@@ -44,7 +45,7 @@ fn cat_09_an_unload_goes_on_when_its_samples_have_been_looked_up_and_no_sooner()
     barrier.before_unload(&platform, Unload::Function(1));
     let announced = || platform.announced.lock().expect("no panic").clone();
     platform.samples.lock().expect("no panic").pop_front();
-    assert_eq!(batch(&barrier, &platform, &mut notices).1, [], "a sample still waits");
+    holds!(CAT_09 rem, batch(&barrier, &platform, &mut notices).1 == [], "a sample still waits");
     assert_eq!(announced(), []);
     barrier.begin_batch(&mut notices, &mut |_| {});
     platform.samples.lock().expect("no panic").pop_front();
@@ -54,7 +55,7 @@ fn cat_09_an_unload_goes_on_when_its_samples_have_been_looked_up_and_no_sooner()
     let mut again = Vec::new();
     barrier.end_batch(&platform, &mut notices, &mut |unloads| again.extend_from_slice(unloads));
     assert_eq!(again, [Unload::Function(1), Unload::Function(2)], "a look-up may have brought them back");
-    assert_eq!(announced(), [2]);
+    holds!(CAT_09 rem, announced() == [2]);
     assert_eq!(batch(&barrier, &platform, &mut notices), (vec![], vec![]));
 }
 
@@ -67,10 +68,7 @@ fn cat_09_an_unload_that_has_waited_long_enough_is_counted_and_nothing_that_wait
     let waits = platform.callback_waits.lock().expect("no panic").clone();
     assert_eq!(waits, [100_000_000, 400_000_000], "the second is for the question that has been begun");
     platform.samples.lock().expect("no panic").pop_front();
-    assert_eq!(
-        batch(&barrier, &platform, &mut notices).1,
-        [Unload::Module { id: 1, collections: 0 }, Unload::Anything]
-    );
+    holds!(CAT_09 rem, batch(&barrier, &platform, &mut notices).1 == [Unload::Module { id: 1, collections: 0 }, Unload::Anything]);
     assert!(notices.must_drop_pending());
     assert_eq!(*platform.announced.lock().expect("no panic"), [1], "it need not wait any more");
     platform.samples.lock().expect("no panic").pop_front();
@@ -91,7 +89,7 @@ fn cat_09_a_sample_that_is_taken_while_an_unload_looks_for_it_is_seen() {
         platform.samples.lock().expect("no panic").pop_front();
     }));
     barrier.before_unload(&platform, Unload::Function(1));
-    assert_eq!(platform.callback_waits.lock().expect("no panic").len(), 1, "it is being looked up: the unload waits");
+    holds!(CAT_09 rem, platform.callback_waits.lock().expect("no panic").len() == 1, "it is being looked up: the unload waits");
 }
 
 /// Found by the model: a batch took such a notice from the queue when it could no longer act on it, and no later batch did.
@@ -107,7 +105,7 @@ fn cat_09_a_notice_that_comes_as_a_batch_ends_is_acted_on_by_the_next() {
     barrier.end_batch(&platform, &mut notices, &mut |unloads| assert_eq!(unloads, []));
     let mut before = Vec::new();
     barrier.begin_batch(&mut notices, &mut |unloads| before.extend_from_slice(unloads));
-    assert_eq!(before, [Unload::Function(1)]);
+    holds!(CAT_09 rem, before == [Unload::Function(1)]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod support;
 
+use remora_holds::holds;
 use remora_sampler::{Link, Links, UNKNOWN_LINK};
 use remora_session::{CodeBody, Outcome, Progress, ResourceKind, ResourceRegistry, Shared, Worker, retry};
 use remora_wire::{AgentErrorCode, FromAgent, Message, Place, Received, ToAgent, sample_flags};
@@ -33,14 +34,14 @@ fn det_01_a_wish_from_outside_ends_in_detach_with_everything_closed_first() {
     let at = |wanted: &dyn Fn(&Step) -> bool| steps.iter().position(wanted).expect("it happened");
     let stopped = at(&|step| *step == Step::SamplingStopped);
     assert!(at(&|step| *step == Step::Frequency(50)) < stopped);
-    assert!(stopped < at(&|step| matches!(step, Step::Said(FromAgent::Leaving { .. }))));
+    holds!(DET_01 rem, stopped < at(&|step| matches!(step, Step::Said(FromAgent::Leaving { .. }))));
 }
 
 #[test]
 fn det_16_when_the_user_is_gone_the_agent_detaches_by_itself() {
     let shared = shared(Script::default());
     shared.platform.hears(good_session());
-    assert_eq!(run(&shared, &Clr::default()), Outcome::Detach);
+    holds!(DET_16 rem, run(&shared, &Clr::default()) == Outcome::Detach);
     assert!(shared.platform.said().contains(&Step::SamplingStopped));
 }
 
@@ -49,8 +50,8 @@ fn att_08_an_agent_whose_trigger_timed_out_detaches_without_sampling() {
     let shared = shared(Script::default());
     shared.platform.refuse_connection.store(true, Ordering::SeqCst);
     let runtime = Clr::default();
-    assert_eq!(run(&shared, &runtime), Outcome::Detach);
-    assert!(!shared.platform.said().contains(&Step::SamplingStarted));
+    holds!(ATT_08 rem, run(&shared, &runtime) == Outcome::Detach);
+    holds!(ATT_08 rem, !shared.platform.said().contains(&Step::SamplingStarted));
     assert!(runtime.silenced.get());
 }
 
@@ -60,11 +61,11 @@ fn det_18_without_attach_complete_the_agent_stays_inert_and_says_so() {
     shared.attach_complete.store(false, Ordering::SeqCst);
     shared.platform.hears(good_session());
     let runtime = Clr::default();
-    assert!(matches!(run(&shared, &runtime), Outcome::Inert(_)));
+    holds!(DET_18 rem, matches!(run(&shared, &runtime), Outcome::Inert(_)));
     assert!(runtime.silenced.get(), "no callback stays switched on");
     let steps = shared.platform.said();
     assert!(!steps.contains(&Step::SamplingStarted));
-    assert!(steps.iter().any(|step| matches!(step, Step::Said(FromAgent::Inert { .. }))));
+    holds!(DET_18 rem, steps.iter().any(|step| matches!(step, Step::Said(FromAgent::Inert { .. }))));
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn det_18_callbacks_that_no_longer_arrive_forbid_the_detach() {
     let shared = shared(Script::default());
     shared.platform.hears(good_session());
     let runtime = Clr { callbacks_arrive: false, ..Clr::default() };
-    assert!(matches!(run(&shared, &runtime), Outcome::Inert(_)));
+    holds!(DET_18 rem, matches!(run(&shared, &runtime), Outcome::Inert(_)));
     assert!(runtime.silenced.get());
     assert!(shared.platform.said().contains(&Step::SamplingStopped));
 }
@@ -83,7 +84,7 @@ fn det_04_an_entrance_that_is_still_open_forbids_the_detach() {
     shared.platform.hears(good_session());
     shared.resources.acquire(ResourceKind::Timer);
     let runtime = Clr::default();
-    assert_eq!(run(&shared, &runtime), Outcome::Inert(AgentErrorCode::ResourceHeld.with(ResourceKind::Timer as u64)));
+    holds!(DET_04 rem, run(&shared, &runtime) == Outcome::Inert(AgentErrorCode::ResourceHeld.with(ResourceKind::Timer as u64)));
     assert!(runtime.silenced.get(), "no callback stays switched on");
 }
 
@@ -93,7 +94,7 @@ fn det_04_a_handler_that_does_not_return_forbids_the_detach() {
     shared.platform.hears(good_session());
     shared.platform.refuse_stop.store(true, Ordering::SeqCst);
     let runtime = Clr::default();
-    assert_eq!(run(&shared, &runtime), Outcome::Inert(AgentErrorCode::HandlerRuns.with(23)));
+    holds!(DET_04 rem, run(&shared, &runtime) == Outcome::Inert(AgentErrorCode::HandlerRuns.with(23)));
     assert!(runtime.silenced.get(), "no callback stays switched on");
 }
 
@@ -121,7 +122,7 @@ fn cat_08_what_a_sample_meets_is_described_once_and_before_it() {
         .filter_map(|message| if let Message::Address { address, .. } = message { Some(*address) } else { None })
         .collect();
     // Return addresses are moved back into the call.
-    assert_eq!(described, [0x1010, 0x2020, 0x9_0000]);
+    holds!(CAT_08 rem, described == [0x1010, 0x2020, 0x9_0000]);
     assert!(messages[..sample].iter().any(|message| matches!(message, Message::Module { .. })));
     assert!(!messages[sample + 1..].iter().any(|message| matches!(message, Message::Address { .. })));
     let native = Message::Address { address: 0x9_0000, place: Place::Native };
@@ -305,7 +306,7 @@ fn confirmed_in(pause: u64) -> (Outcome, u64) {
 #[test]
 fn det_13_det_16_an_attach_that_is_confirmed_late_is_waited_for_in_rounds_of_the_process_not_by_the_clock() {
     assert_eq!(confirmed_in(1), (Outcome::Detach, 1));
-    assert_eq!(confirmed_in(400), (Outcome::Detach, 400));
+    holds!([DET_13 DET_16] rem, confirmed_in(400) == (Outcome::Detach, 400));
 }
 
 /// After a killed main profiler, .NET calls the next profiler never. Its threads stayed for ever, and every later command was refused.
@@ -321,7 +322,7 @@ fn det_18_callbacks_that_never_arrive_are_switched_off_when_nobody_uses_us() {
     let shared = shared(Script::default());
     shared.platform.refuse_connection.store(true, Ordering::SeqCst);
     let runtime = Clr { callbacks_arrive: false, ..Clr::default() };
-    assert!(matches!(run(&shared, &runtime), Outcome::Inert(_)));
+    holds!(DET_18 rem, matches!(run(&shared, &runtime), Outcome::Inert(_)));
     assert!(runtime.silenced.get());
 }
 
@@ -333,7 +334,7 @@ fn det_17_a_runtime_that_shuts_down_is_asked_nothing_any_more() {
     shared.shutdown.store(true, Ordering::SeqCst);
     let runtime = Clr::default();
     assert!(matches!(run(&shared, &runtime), Outcome::Inert(_)));
-    assert_eq!(*runtime.questions.borrow(), []);
+    holds!(DET_17 rem, *runtime.questions.borrow() == []);
     assert!(shared.platform.said().contains(&Step::SamplingStopped));
     assert!(shared.platform.messages().iter().any(|message| matches!(message, Message::Sample { .. })));
 }
@@ -346,7 +347,7 @@ fn det_17_a_shutdown_ends_the_wait_for_a_confirmation() {
     shared.platform.refuse_connection.store(true, Ordering::SeqCst);
     let runtime = Clr::default();
     assert!(matches!(run(&shared, &runtime), Outcome::Inert(_)));
-    assert_eq!(runtime.times(Question::Silence), 0);
+    holds!(DET_17 rem, runtime.times(Question::Silence) == 0);
 }
 
 #[test]
@@ -379,6 +380,6 @@ fn det_15_the_longest_callback_is_measured_and_a_shorter_one_after_it_changes_no
         shared.platform.time.fetch_add(lasts, Ordering::SeqCst);
         shared.leave_callback(begun);
         // The fake clock advances by a millisecond at each reading.
-        assert_eq!(shared.running_callbacks.longest(), longest);
+        holds!(DET_15 rem, shared.running_callbacks.longest() == longest);
     }
 }

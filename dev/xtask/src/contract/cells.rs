@@ -1,7 +1,7 @@
 //! Computes each cell of the contract after a run, and every contradiction.
 
 use super::columns::{self, Column};
-use super::named::Tests;
+use super::evidence::Evidence;
 use super::page::{Cell, Clause};
 use super::pending::{Entry, FILE, Pending, Required};
 use super::results::Results;
@@ -16,12 +16,12 @@ pub struct Checked {
 }
 
 /// Checks every cell. Where nothing ran, a cell keeps its value on the page.
-pub fn of(clauses: &[Clause], pending: &Pending, tests: &Tests, results: &Results) -> Checked {
+pub fn of(clauses: &[Clause], pending: &Pending, evidence: &Evidence, results: &Results) -> Checked {
     let mut findings = unknown_clauses(&pending.entries, clauses);
     let mut made = clauses.to_vec();
     for clause in &mut made {
         for (column, cell) in columns::ALL.into_iter().zip(&mut clause.cells) {
-            let case = Case { clause: &clause.id, column, tests, results };
+            let case = Case { clause: &clause.id, column, evidence, results };
             let finding = case.check(pending.required(&clause.id, column), cell);
             findings.extend(finding.map(|finding| format!("{} in {}: {finding}", clause.id, column.name())));
         }
@@ -51,7 +51,7 @@ pub fn differing(page: &[Clause], seen: &[Clause]) -> Vec<String> {
 struct Case<'a> {
     clause: &'a str,
     column: Column,
-    tests: &'a Tests,
+    evidence: &'a Evidence,
     results: &'a Results,
 }
 
@@ -61,9 +61,9 @@ impl Case<'_> {
         let seen = self.results.of(self.clause, self.column);
         let failed = seen.and_then(|seen| (!seen.failed.is_empty()).then(|| listed(&seen.failed)));
         let shown = seen.is_some_and(|seen| !seen.passed.is_empty());
-        let exists = self.tests.may_show(self.clause, self.column);
+        let exists = self.evidence.may_show(self.clause, self.column);
         // For a test that runs on several runtimes, only a run shows on which.
-        let shows = shown || self.tests.shows(self.clause, self.column);
+        let shows = shown || self.evidence.shows(self.clause, self.column);
         match required {
             Required::Never => {
                 *cell = Cell::Inapplicable;
@@ -96,12 +96,9 @@ impl Case<'_> {
         } else if shown {
             (Cell::Shown, None)
         } else if !exists {
-            (Cell::Failed, Some(format!("it is required, and no test there carries its number; see {FILE}")))
-        } else if self.column == Column::Rem && (self.results.has_run(Column::Rem) || *cell != Cell::Failed) {
-            // Tests without a runtime are not run for the contract alone. `cargo xtask test` runs them, and here their existence counts.
-            (Cell::Shown, None)
+            (Cell::Failed, Some(format!("it is required, and no assertion (`holds!`) names it there; see {FILE}")))
         } else if self.results.has_run(self.column) {
-            (Cell::Failed, Some("it is required, tests ran there, and none with its number passed".to_owned()))
+            (Cell::Failed, Some("it is required, tests ran there, and none that asserts it passed".to_owned()))
         } else {
             (*cell, not_shown(*cell, self.column))
         };
@@ -140,41 +137,59 @@ fn listed<'a>(tests: impl IntoIterator<Item = &'a String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::results::{Held, InWorld, Left};
     use crate::test_output::TestResult;
 
     const LATER: &str = "[[pending]]\nclauses = ['ATT-01']\ncolumns = ['sim', 'clr', 'rem']\nreason = 'a'\n";
     const NEVER: &str = "[[inapplicable]]\nclauses = ['ATT-01']\ncolumns = ['sim', 'clr', 'rem']\nreason = 'a'\n";
 
-    fn named() -> Tests {
-        let mut tests = Tests::default();
-        for file in
-            ["crates/model/clr-model/tests/a.rs", "tests/e2e/tests/runtime_a.rs", "crates/target/corprof/src/a.rs"]
-        {
-            tests.add(file, "att_01_a");
+    fn named() -> Evidence {
+        let mut evidence = Evidence::default();
+        for (file, test, column) in [
+            ("crates/model/clr-model/tests/a.rs", "att_01_sim", "sim"),
+            ("tests/e2e/tests/a.rs", "att_01_clr", "clr"),
+            ("crates/target/corprof/src/a.rs", "att_01_rem", "rem"),
+        ] {
+            evidence.add(file, &format!("#[test]\nfn {test}() {{\n    holds!(ATT_01 {column}, true);\n}}\n"));
         }
-        tests
+        evidence
+    }
+
+    /// What the test of a column leaves that passes or fails in these worlds. In 9.0.7 it asserts nothing.
+    fn left(worlds: &[(&str, bool)]) -> Left {
+        let mut left = Left::default();
+        for (world, passed) in worlds {
+            let column = world.split(' ').next().unwrap();
+            let test = format!("att_01_{column}");
+            let package = match column {
+                "sim" => "remora-clr-model",
+                "clr" => "remora-e2e",
+                _ => "corprof",
+            };
+            let [world, package, binary] = [world, package, "a"].map(str::to_owned);
+            if column == "clr" {
+                left.worlds.push(InWorld { test: test.clone(), world: world.clone(), passed: *passed });
+            }
+            if world != "clr 9.0.7" && *passed {
+                let held = (package.clone(), binary.clone(), test.clone());
+                left.held.push(Held { holds: "ATT-01".into(), world, package: held.0, binary: held.1, test: held.2 });
+            }
+            left.reported.push(TestResult { package, binary, path: test.clone(), test, passed: *passed });
+        }
+        left
     }
 
     /// Checks ATT-01 with all cells `before`; returns the cells after, and the findings of one column.
     fn checked_cell(
         before: Cell,
         pending: &str,
-        tests: &Tests,
-        lines: &[(&str, bool)],
+        evidence: &Evidence,
+        worlds: &[(&str, bool)],
         column: Column,
     ) -> (Cell, String) {
-        let mut results = Results::default();
-        for (world, passed) in lines {
-            if let Some(package) = world.strip_prefix("whole@") {
-                let result = TestResult { package: package.into(), test: "att_01_a".into(), passed: *passed };
-                results.add_result(&result, tests);
-                continue;
-            }
-            let test = if *world == "clr 9.0.7" { "att_02_b" } else { "att_01_a" };
-            results.add(&format!(r#"{{"test": "{test}", "world": "{world}", "passed": {passed}}}"#)).unwrap();
-        }
+        let results = Results::of_run(left(worlds), evidence).unwrap();
         let clause = Clause { id: "ATT-01".into(), text: "One.".into(), cells: [before; columns::COUNT] };
-        let checked = of(&[clause], &Pending::parse(pending).unwrap(), tests, &results);
+        let checked = of(&[clause], &Pending::parse(pending).unwrap(), evidence, &results);
         let place = columns::ALL.iter().position(|each| *each == column).unwrap();
         let finding = checked.findings.iter().filter(|finding| finding.contains(&format!("in {}:", column.name())));
         (checked.clauses[0].cells[place], finding.cloned().collect())
@@ -195,18 +210,10 @@ mod tests {
         let tests = named();
         let runs = [("clr 8.0.4", true), ("clr 10.0.1", false), ("clr 9.0.7", true)];
         check(checked_cell(Cell::Failed, "", &tests, &runs, Column::Clr8), Cell::Shown, "");
-        check(
-            checked_cell(Cell::Shown, "", &tests, &runs, Column::Clr10),
-            Cell::Failed,
-            "failed: att_01_a on clr 10.0.1",
-        );
-        check(checked_cell(Cell::Shown, "", &tests, &runs, Column::Clr9), Cell::Failed, "none with its number passed");
+        check(checked_cell(Cell::Shown, "", &tests, &runs, Column::Clr10), Cell::Failed, "failed: att_01_clr");
+        check(checked_cell(Cell::Shown, "", &tests, &runs, Column::Clr9), Cell::Failed, "none that asserts it passed");
         let both = [("clr 8.0.4", true), ("clr 8.0.5", false)];
-        check(
-            checked_cell(Cell::Shown, "", &tests, &both, Column::Clr8),
-            Cell::Failed,
-            "failed: att_01_a on clr 8.0.5",
-        );
+        check(checked_cell(Cell::Shown, "", &tests, &both, Column::Clr8), Cell::Failed, "failed: att_01_clr");
     }
 
     #[test]
@@ -225,21 +232,22 @@ mod tests {
     #[test]
     fn an_owed_cell_without_a_test_is_a_finding_without_a_run() {
         for column in columns::ALL {
-            let finding = checked_cell(Cell::Shown, "", &Tests::default(), &[], column);
-            check(finding, Cell::Failed, "no test there carries its number");
+            let finding = checked_cell(Cell::Shown, "", &Evidence::default(), &[], column);
+            check(finding, Cell::Failed, "no assertion (`holds!`) names it there");
         }
     }
 
     #[test]
-    fn the_model_and_remora_go_by_what_the_runner_says() {
+    fn the_model_and_remora_go_by_assertions_of_tests_that_passed() {
         let tests = named();
-        let of = |package: &str, passed: bool, column: Column| {
-            checked_cell(Cell::Shown, "", &tests, &[(&format!("whole@{package}"), passed)], column)
+        let of = |world: &str, passed: bool, column: Column| {
+            checked_cell(Cell::Shown, "", &tests, &[(world, passed)], column)
         };
-        check(of("remora-clr-model", true, Column::Sim), Cell::Shown, "");
-        check(of("remora-clr-model", false, Column::Sim), Cell::Failed, "failed: att_01_a");
-        check(of("corprof", false, Column::Rem), Cell::Failed, "failed: att_01_a");
-        check(checked_cell(Cell::Later, "", &tests, &[], Column::Rem), Cell::Shown, "");
+        check(of("sim", true, Column::Sim), Cell::Shown, "");
+        check(of("sim", false, Column::Sim), Cell::Failed, "failed: att_01_sim");
+        check(of("rem", true, Column::Rem), Cell::Shown, "");
+        check(of("rem", false, Column::Rem), Cell::Failed, "failed: att_01_rem");
+        check(checked_cell(Cell::Later, "", &tests, &[], Column::Rem), Cell::Later, "no longer names it");
         check(checked_cell(Cell::Failed, "", &tests, &[], Column::Rem), Cell::Failed, "last run did not show it");
     }
 
@@ -252,15 +260,7 @@ mod tests {
         check(checked_cell(Cell::Later, LATER, &tests, &[], Column::Sim), Cell::Later, "partly = true");
         check(checked_cell(Cell::Later, NEVER, &tests, &live, Column::Clr8), Cell::Inapplicable, "take it out");
         check(checked_cell(Cell::Later, NEVER, &tests, &[], Column::Rem), Cell::Inapplicable, "take it out");
-        check(checked_cell(Cell::Shown, NEVER, &Tests::default(), &[], Column::Rem), Cell::Inapplicable, "");
-        let mut in_both_worlds = Tests::default();
-        in_both_worlds.add("tests/conformance/tests/a.rs", "att_01_a");
-        check(checked_cell(Cell::Later, NEVER, &in_both_worlds, &[], Column::Sim), Cell::Inapplicable, "");
-        check(
-            checked_cell(Cell::Later, LATER, &in_both_worlds, &[("sim 8", true)], Column::Sim),
-            Cell::Later,
-            "partly = true",
-        );
+        check(checked_cell(Cell::Shown, NEVER, &Evidence::default(), &[], Column::Rem), Cell::Inapplicable, "");
     }
 
     #[test]
@@ -271,13 +271,13 @@ mod tests {
         check(checked_cell(Cell::Shown, &partly, &tests, &[], Column::Sim), Cell::Later, "");
         let failed = [("clr 8.0.4", false)];
         check(checked_cell(Cell::Later, &partly, &tests, &failed, Column::Clr8), Cell::Later, "a part of it failed");
-        check(checked_cell(Cell::Later, &partly, &Tests::default(), &[], Column::Sim), Cell::Later, "and none does");
+        check(checked_cell(Cell::Later, &partly, &Evidence::default(), &[], Column::Sim), Cell::Later, "and none does");
     }
 
     #[test]
     fn a_clause_that_does_not_exist_is_named() {
         let pending = Pending::parse(&LATER.replace("ATT-01", "ATT-77")).unwrap();
-        let checked = of(&[], &pending, &Tests::default(), &Results::default());
+        let checked = of(&[], &pending, &Evidence::default(), &Results::default());
         assert_eq!(checked.findings.len(), 1, "{:?}", checked.findings);
         assert!(checked.findings[0].contains("ATT-77"));
     }

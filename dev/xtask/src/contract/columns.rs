@@ -53,6 +53,9 @@ impl Column {
     /// The column of a test's world: `sim desktop4`, `clr 8.0.4`. `None` for a runtime without a column.
     pub fn of_world(world: &str) -> Outcome<Option<Column>> {
         match world.split_once(' ') {
+            // What a test of the model alone asserts, and what one of Remora does.
+            None if world == "sim" => Ok(Some(Column::Sim)),
+            None if world == "rem" => Ok(Some(Column::Rem)),
             Some(("sim", _)) => Ok(Some(Column::Sim)),
             Some(("clr", version)) => Ok(Column::of_version(version)),
             _ => bail!("`{world}` is no world: it is `sim` or `clr` with a version"),
@@ -71,6 +74,11 @@ impl Column {
     /// Whether this is a live runtime.
     pub fn is_live(self) -> bool {
         !matches!(self, Column::Sim | Column::Rem)
+    }
+
+    /// The column's name in assertions: all live runtimes have one.
+    pub fn kind(self) -> &'static str {
+        if self.is_live() { "clr" } else { self.name() }
     }
 
     /// Whether the tests of a file can fill this column.
@@ -145,6 +153,8 @@ mod tests {
             ("clr 6.0.36", None),
             ("clr 3.0.3", None),
             ("clr 80.1", None),
+            ("sim", Some("sim")),
+            ("rem", Some("rem")),
         ] {
             assert_eq!(name(world).unwrap(), column, "{world}");
         }

@@ -1,5 +1,6 @@
 //! The tests with clause numbers in their names, from the sources.
 
+use super::assertions::is_of_package;
 use super::columns::Column;
 use crate::outcome::Outcome;
 use crate::tidy::{names, tracked_files};
@@ -59,12 +60,6 @@ impl Tests {
     pub fn has(&self, name: &str) -> bool {
         self.0.values().flat_map(BTreeMap::values).any(|names| names.contains(name))
     }
-}
-
-/// A package has its folder's name, mostly prefixed with `remora-`.
-fn is_of_package(file: &str, package: &str) -> bool {
-    let name = package.strip_prefix("remora-").unwrap_or(package);
-    file.split('/').take(3).any(|folder| folder == name)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! `docs/authors/contract.md` as rows and back: people write the clauses, this program writes the cells and the text between marks.
 
+use super::assertions::Assertion;
 use super::columns::{self, Column};
 use super::deviations::Deviation;
-use super::named::Tests;
+use super::evidence::Evidence;
 use super::pending::{FILE, Pending, Required};
 use crate::outcome::{Failure, Outcome, bail};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// The page.
@@ -38,8 +40,8 @@ pub struct Clause {
 pub struct Content<'a> {
     /// With their new cells.
     pub clauses: &'a [Clause],
-    /// Their tests.
-    pub tests: &'a Tests,
+    /// Their assertions and tests.
+    pub evidence: &'a Evidence,
     /// The open cells.
     pub pending: &'a Pending,
     /// Differences of live runtimes.
@@ -75,7 +77,7 @@ pub fn made(page: &str, content: &Content<'_>) -> Outcome<String> {
     let page = with_cells(page, content.clauses)?;
     let page = between(&page, "open cells", &open_cells(content.pending))?;
     let page = between(&page, "deviations", &deviations(content.deviations))?;
-    between(&page, "tests", &tests(content.clauses, content.tests))
+    between(&page, "tests", &tests(content.clauses, content.evidence))
 }
 
 /// The clause in this line, if it is a row of the upper tables.
@@ -149,22 +151,36 @@ fn deviations(deviations: &[Deviation]) -> String {
     table
 }
 
-fn tests(clauses: &[Clause], tests: &Tests) -> String {
+fn tests(clauses: &[Clause], evidence: &Evidence) -> String {
     let mut table = String::from("| clause | columns | where | tests |\n|---|---|---|---|\n");
-    for clause in clauses {
-        for (file, names) in tests.of(&clause.id) {
-            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-            let columns = columns_of(file);
-            put(&mut table, format_args!("| {} | {columns} | {file} | {} |", clause.id, names.join("<br>")));
+    for Clause { id, .. } in clauses {
+        let mut rows: BTreeMap<&str, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+        for Assertion { column, file, function, .. } in evidence.assertions.of(id) {
+            let (columns, functions) = rows.entry(file).or_default();
+            columns.insert(column);
+            functions.insert(function);
+        }
+        for (file, (columns, functions)) in rows {
+            put_row(&mut table, id, &names_of(|column| columns.contains(column.kind())), file, functions);
+        }
+        for (file, names) in evidence.tests.of(id) {
+            let columns = names_of(|column| column.is_shown_by(file) && evidence.is_by_name(id, column));
+            if !columns.is_empty() {
+                put_row(&mut table, id, &format!("{columns} (by name)"), file, names.iter().map(String::as_str));
+            }
         }
     }
     table
 }
 
-/// The columns that a file's tests fill, all live ones as one.
-fn columns_of(file: &str) -> String {
-    let shown = columns::ALL.into_iter().filter(|column| column.is_shown_by(file));
-    let mut names: Vec<&str> = shown.map(|column| if column.is_live() { "clr" } else { column.name() }).collect();
+fn put_row<'a>(table: &mut String, id: &str, columns: &str, file: &str, tests: impl IntoIterator<Item = &'a str>) {
+    let tests: Vec<String> = tests.into_iter().map(|name| format!("`{name}`")).collect();
+    put(table, format_args!("| {id} | {columns} | {file} | {} |", tests.join("<br>")));
+}
+
+/// The names of some columns, all live ones as one.
+fn names_of(shown: impl Fn(Column) -> bool) -> String {
+    let mut names: Vec<&str> = columns::ALL.into_iter().filter(|column| shown(*column)).map(Column::kind).collect();
     names.dedup();
     names.join(", ")
 }
@@ -177,8 +193,8 @@ fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests_of_the_page {
     use super::*;
+    use crate::contract::by_name::ByName;
     use crate::tidy::names;
-    use std::collections::BTreeSet;
 
     const TEXT: &str = "# Head\n| id | clause | sim | clr 3.1 | clr 8 | clr 9 | clr 10 | rem |\n|---|---|---|---|---|---|---|---|\n\
         | ATT-01 | One. | x | x | no | x | later | - |\n| ATT-02 | Two. | x | x | x | x | x | x |\nwords\n\
@@ -186,15 +202,16 @@ mod tests_of_the_page {
         <!-- tests: begin -->\nold\n<!-- tests: end -->\nafter\n";
 
     fn made_of(page: &str, clauses: &[Clause]) -> Outcome<String> {
-        let mut tests = Tests::default();
-        tests.add("tests/e2e/tests/receipt.rs", "att_02_b");
-        tests.add("tests/e2e/tests/receipt.rs", "att_02_a");
-        tests.add("crates/model/clr-model/tests/a.rs", "att_01_a");
+        let by_name = ByName::parse("cells = ['ATT-01 sim']\nfiles = []").unwrap();
+        let mut evidence = Evidence { by_name, ..Evidence::default() };
+        let test = |name: &str| format!("#[test]\nfn {name}() {{\n    holds!(ATT_02 clr rem, true);\n}}\n");
+        evidence.add("tests/e2e/tests/receipt.rs", &(test("att_02_b") + &test("att_02_a")));
+        evidence.add("crates/model/clr-model/tests/a.rs", "#[test]\nfn att_01_a() {\n    assert!(true);\n}\n");
         let pending = "[[inapplicable]]\nclauses = ['ATT-01']\ncolumns = ['rem']\nreason = 'never.'\n\
             [[pending]]\nclauses = ['ATT-01']\ncolumns = ['clr 10']\nreason = 'soon.'\npartly = true\n";
         let pending = Pending::parse(pending).unwrap();
         let deviations = [Deviation { clauses: vec!["ATT-02".into()], place: "3.1".into(), test: "att_02_a".into() }];
-        made(page, &Content { clauses, tests: &tests, pending: &pending, deviations: &deviations })
+        made(page, &Content { clauses, evidence: &evidence, pending: &pending, deviations: &deviations })
     }
 
     #[test]
@@ -224,6 +241,10 @@ mod tests_of_the_page {
         assert!(page.contains("| ATT-01 | One. | x | x | x | x | later | - |\n| ATT-02 |"), "{page}");
         assert!(
             page.contains("| ATT-02 | clr, rem | tests/e2e/tests/receipt.rs | `att_02_a`<br>`att_02_b` |\n"),
+            "{page}"
+        );
+        assert!(
+            page.contains("| ATT-01 | sim (by name) | crates/model/clr-model/tests/a.rs | `att_01_a` |\n"),
             "{page}"
         );
         assert!(

@@ -8,6 +8,7 @@ use crate::remedy::Remedy;
 use crate::reverse::ReversePort;
 use crate::session::EventPipeSession;
 use crate::tests::process::{MadeUp, socket_name};
+use remora_holds::holds;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread::JoinHandle;
@@ -61,8 +62,8 @@ fn att_02_a_served_request_arrives_whole_and_succeeds() {
     attach(&made.find_served(), &request(PATIENT)).expect("attached");
     let (command, payload) = server.join().expect("served");
     assert_eq!(command, [3, 1]);
-    assert_eq!(payload[..4], 60_000_u32.to_le_bytes(), "milliseconds, not seconds");
-    assert_eq!(payload[payload.len() - 7..], [3, 0, 0, 0, 1, 2, 3]);
+    holds!(ATT_02 rem, payload[..4] == 60_000_u32.to_le_bytes(), "milliseconds, not seconds");
+    holds!(ATT_02 rem, payload[payload.len() - 7..] == [3, 0, 0, 0, 1, 2, 3]);
 }
 
 #[test]
@@ -77,7 +78,7 @@ fn att_07_a_refusal_names_cause_and_remedy() {
         let (made, server) = process_served_by(one_answer(answer(0xFF, &code.to_le_bytes())));
         let error = attach(&made.find_served(), &request(PATIENT)).expect_err("refused");
         assert!(matches!(error, Error::RuntimeRefused(HResult(found)) if found == code), "{error:?}");
-        assert!(error.to_string().contains(text) && error.remedies().contains(&remedy), "{error}");
+        holds!(ATT_07 rem, error.to_string().contains(text) && error.remedies().contains(&remedy), "{error}");
         server.join().expect("served");
     }
 }
@@ -93,8 +94,8 @@ fn att_08_a_target_that_does_not_answer_in_time_may_still_do_it_later() {
         request
     });
     let error = attach(&made.find_served(), &request(IMPATIENT)).expect_err("no answer");
-    assert!(matches!(error, Error::TimedOut { step: "answer", after: IMPATIENT }), "{error:?}");
-    assert!(error.to_string().contains("may still answer later"), "{error}");
+    holds!(ATT_08 rem, matches!(error, Error::TimedOut { step: "answer", after: IMPATIENT }), "{error:?}");
+    holds!(ATT_08 rem, error.to_string().contains("may still answer later"), "{error}");
     server.join().expect("served");
 }
 
@@ -109,7 +110,7 @@ fn att_08_a_server_that_takes_no_more_connections_cannot_hold_us() {
     rustix::net::listen(&socket, 0).expect("listens");
     let _fills_the_backlog = UnixStream::connect(&path).expect("connected");
     let error = attach(&made.find_served(), &request(IMPATIENT)).expect_err("full");
-    assert!(matches!(error, Error::TimedOut { step: "accept a connection", .. }), "{error:?}");
+    holds!(ATT_08 rem, matches!(error, Error::TimedOut { step: "accept a connection", .. }), "{error:?}");
 }
 
 #[test]
@@ -177,7 +178,7 @@ fn att_11_client_data_that_is_too_large_is_refused_before_anybody_is_asked() {
     let large = Attach { client_data: vec![0; 65_536], ..request(PATIENT) };
     let error = attach(&made.find_served(), &large).expect_err("too large");
     assert!(matches!(error, Error::Protocol(CodecError::TooLarge { .. })), "{error:?}");
-    assert_eq!(listener.accept().map(|_| ()).expect_err("nobody came").kind(), std::io::ErrorKind::WouldBlock);
+    holds!(ATT_11 rem, listener.accept().map(|_| ()).expect_err("nobody came").kind() == std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn att_16_a_stopped_target_is_not_asked_and_one_that_stops_meanwhile_is_explaine
     let stopped = MadeUp::core_clr();
     stopped.state('T', 0);
     let error = attach(&stopped.find_served(), &request(PATIENT)).expect_err("stopped");
-    assert!(matches!(error, Error::NotAttachable { reason: Reason::Stopped { .. }, .. }), "{error:?}");
+    holds!(ATT_16 rem, matches!(error, Error::NotAttachable { reason: Reason::Stopped { .. }, .. }), "{error:?}");
 
     let (made, server) = process_served_by(|listener| listener.accept().expect("a connection"));
     let process = made.find_served();
@@ -194,7 +195,7 @@ fn att_16_a_stopped_target_is_not_asked_and_one_that_stops_meanwhile_is_explaine
     read_request(&mut stream);
     made.state('t', 99);
     let error = asking.join().expect("asked").expect_err("stopped");
-    assert!(error.to_string().contains("process 99, which traces it"), "{error}");
+    holds!(ATT_16 rem, error.to_string().contains("process 99, which traces it"), "{error}");
 }
 
 /// A dying runtime may hang up, break off in the middle of an answer, or refuse.
@@ -355,7 +356,7 @@ fn att_03_older_runtimes_are_asked_in_older_words() {
     });
     let info = ask(&made.find_served(), PATIENT).expect("answered");
     assert_eq!((info.pid, info.command_line, info.runtime_version), (77, "dotnet x.dll".into(), None));
-    assert_eq!(server.join().expect("served"), [[4, 8], [4, 4], [4, 0]]);
+    holds!(ATT_03 rem, server.join().expect("served") == [[4, 8], [4, 4], [4, 0]]);
 }
 
 #[test]

@@ -49,15 +49,16 @@ pub fn this_thread() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_holds::holds;
 
     #[test]
     fn det_18_only_the_report_of_this_very_suspension_is_a_proof() {
         let proof = CallbackProof::default();
         let reported = |reason, thread| proof.listen(1, || proof.suspension_begins(reason, thread)).1;
         assert!(reported(SuspendReason::FOR_PROFILER, 1));
-        assert!(!reported(SuspendReason::FOR_PROFILER, 2), "another profiler's");
+        holds!(DET_18 rem, !reported(SuspendReason::FOR_PROFILER, 2), "another profiler's");
         assert!(!reported(SuspendReason::FOR_GC, 1), "a GC's");
         proof.suspension_begins(SuspendReason::FOR_PROFILER, 1);
-        assert!(!proof.listen(1, || ()).1, "one from before");
+        holds!(DET_18 rem, !proof.listen(1, || ()).1, "one from before");
     }
 }

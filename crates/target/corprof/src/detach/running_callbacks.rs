@@ -57,6 +57,7 @@ impl RunningCallbacks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_holds::holds;
 
     #[test]
     fn det_15_the_expected_time_is_the_longest_callback_and_no_less_than_the_runtimes_own_sleep() {
@@ -66,7 +67,7 @@ mod tests {
             let begun = callbacks.begin(|| 7);
             assert_eq!(callbacks.count(), 1);
             callbacks.end(begun, || 7 + lasts);
-            assert_eq!(callbacks.expected_detach_time(), Duration::from_nanos(expected), "{lasts} ns");
+            holds!(DET_15 rem, callbacks.expected_detach_time() == Duration::from_nanos(expected), "{lasts} ns");
         }
         assert_eq!(callbacks.count(), 0);
     }
@@ -75,6 +76,6 @@ mod tests {
     fn det_07_a_callback_from_before_the_attach_is_not_counted_out() {
         let callbacks = RunningCallbacks::default();
         callbacks.end(CallbackToken::default(), || 9);
-        assert_eq!((callbacks.count(), callbacks.longest()), (0, 0));
+        holds!(DET_07 rem, (callbacks.count(), callbacks.longest()) == (0, 0));
     }
 }

@@ -120,6 +120,7 @@ impl<T> Drop for Inside<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_holds::holds;
     use std::sync::atomic::AtomicBool;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -132,11 +133,11 @@ mod tests {
         unsafe { gate.open(7) };
         let inside = gate.enter().unwrap();
         // SAFETY: the guard is open, and only this thread uses it.
-        assert_eq!(unsafe { gate.shut(Duration::ZERO) }, Err(CallbacksInside(1)));
+        holds!(DET_04 rem, (unsafe { gate.shut(Duration::ZERO) }) == Err(CallbacksInside(1)));
         assert_eq!(*gate.enter().expect("it is open again"), 7);
         drop(inside);
         // SAFETY: the failed `shut` left the guard open, and only this thread uses it.
-        assert_eq!(unsafe { gate.shut(LONG) }, Ok(Some(7)));
+        holds!(DET_04 rem, (unsafe { gate.shut(LONG) }) == Ok(Some(7)));
         assert!(gate.enter().is_none());
         assert_eq!(gate.rejected_callbacks(), 2);
     }

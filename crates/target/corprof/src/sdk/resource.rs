@@ -222,6 +222,7 @@ fn errno() -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remora_holds::holds;
     use std::sync::atomic::AtomicU32;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -256,11 +257,11 @@ mod tests {
             while INSIDE.load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
-            assert!(taken.close(SHORT).unwrap_err().contains("inside"));
+            holds!(DET_04 rem, taken.close(SHORT).unwrap_err().contains("inside"));
             assert_eq!(disposition(number), libc::SIG_IGN, "no new one gets in");
             HELD.store(false, Ordering::SeqCst);
             one.join().expect("it returns");
-            assert_eq!(taken.close(LONG), Ok(()));
+            holds!(DET_04 rem, taken.close(LONG) == Ok(()));
         });
         assert_eq!(disposition(number), libc::SIG_DFL);
     }
@@ -270,7 +271,7 @@ mod tests {
         let number = libc::SIGRTMIN() + 12;
         let mut taken = TakenSignal::take(number, held).expect("nobody handles it");
         let covering = set(number, libc::SIG_IGN, 0).expect("it can be set");
-        assert!(taken.close(SHORT).unwrap_err().contains("somebody"));
+        holds!(DET_04 rem, taken.close(SHORT).unwrap_err().contains("somebody"));
         assert_eq!(disposition(number), libc::SIG_IGN, "theirs stays");
         // SAFETY: restores the action that `set` returned; `covering` is a live local.
         unsafe { libc::sigaction(number, &raw const covering, core::ptr::null_mut()) };

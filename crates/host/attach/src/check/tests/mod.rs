@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::tests::process::{MadeUp, socket_name};
+use remora_holds::holds;
 
 fn requirements() -> Requirements {
     let ourselves = std::fs::read("/proc/self/exe").expect("readable");
@@ -62,8 +63,8 @@ fn att_04_a_runtime_that_is_not_loaded_yet_is_distinguished_from_no_net_at_all()
     starting.set("maps", b"7f00-7f10 r-xp 00000000 08:01 42 /usr/share/dotnet/host/fxr/8.0.4/libhostfxr.so\n");
     let checks = failed(&starting, &needs(|_| {}));
     assert_eq!(checks[0].subject.name(), "runtime");
-    assert!(checks[0].found.contains("has not loaded the .NET runtime yet"), "{checks:?}");
-    assert!(checks[0].remedies.contains(&Remedy::RecordFromStart), "{checks:?}");
+    holds!(ATT_04 rem, checks[0].found.contains("has not loaded the .NET runtime yet"), "{checks:?}");
+    holds!(ATT_04 rem, checks[0].remedies.contains(&Remedy::RecordFromStart), "{checks:?}");
     only(&MadeUp::plain(), &needs(|_| {}), "runtime", "has not loaded a .NET runtime");
 }
 
@@ -112,7 +113,7 @@ fn att_16_a_stopped_target_is_seen_before_it_is_asked() {
     }
     let traced_but_running = MadeUp::core_clr();
     traced_but_running.state('S', 99);
-    assert_eq!(failed(&traced_but_running, &needs(|_| {})), Vec::new());
+    holds!(ATT_16 rem, failed(&traced_but_running, &needs(|_| {})) == Vec::new());
 }
 
 #[test]
@@ -123,7 +124,7 @@ fn att_05_another_users_process_is_refused_with_the_user_to_be() {
     assert!(matches!(process.attachable, Err(Reason::NotOwner { viewer: 4_000_000, .. })), "{:?}", process.attachable);
     let failed: Vec<Check> = check(&process, &needs(|_| {})).into_iter().filter(Check::has_failed).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
-    assert_eq!((failed[0].subject.name(), failed[0].found.contains("access denied")), ("rights", true));
+    holds!(ATT_05 rem, (failed[0].subject.name(), failed[0].found.contains("access denied")) == ("rights", true));
 }
 
 #[test]
@@ -148,7 +149,7 @@ fn att_05_a_container_that_may_not_take_another_users_rights_learns_which_capabi
         let process = crate::discovery::find_in(&proc, crate::tests::process::PID).expect("found");
         let checks = check(&process, &needs(|_| {}));
         let rights = checks.iter().find(|check| check.subject == Subject::Rights).expect("it is checked");
-        assert_eq!(rights.passed, Some(cause.is_empty()), "user {uid}: {rights:?}");
+        holds!(ATT_05 rem, rights.passed == Some(cause.is_empty()), "user {uid}: {rights:?}");
         assert!(cause.is_empty() || rights.found == cause, "{rights:?}");
         let remedies = [Remedy::AddCapabilities { missing: missing.to_vec() }, Remedy::RunAsTargetUser];
         assert!(cause.is_empty() || rights.remedies == remedies, "{rights:?}");
@@ -193,7 +194,7 @@ fn att_06_architecture_libc_and_libraries_are_distinguished() {
     let newer = crate::GlibcVersion { major: 2, minor: 999 };
     only(&made, &needs(|needs| needs.glibc = Some(newer)), "libc", "the library needs 2.999");
     let old = crate::GlibcVersion { major: 2, minor: 17 };
-    assert_eq!(failed(&made, &needs(|needs| needs.glibc = Some(old))), Vec::new());
+    holds!(ATT_06 rem, failed(&made, &needs(|needs| needs.glibc = Some(old))) == Vec::new());
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn att_06_on_musl_each_missing_name_is_reported() {
     only(&made, &wants(&["malloc", "no_such_name"]), "libc", "lacks no_such_name");
     assert_eq!(failed(&made, &wants(&["malloc"])), Vec::new());
     // A musl since 1.2.4 exports no `getrandom64` (nor does this stand-in); its linker resolves the name without the suffix.
-    assert_eq!(failed(&made, &wants(&["getrandom64"])), Vec::new());
+    holds!(ATT_06 rem, failed(&made, &wants(&["getrandom64"])) == Vec::new());
 }
 
 /// A plain build was refused on every musl, since musl itself does not export the names of libgcc_s.
@@ -255,7 +256,7 @@ fn att_07_a_taken_slot_fails_where_there_is_only_one() {
         made.set("maps", &[runtime.as_bytes(), profiler].concat());
         let requirements = needs(|needs| needs.slot = slot);
         match passes {
-            true => assert_eq!(failed(&made, &requirements), Vec::new(), "{version}"),
+            true => holds!(ATT_07 rem, failed(&made, &requirements) == Vec::new(), "{version}"),
             false => only(&made, &requirements, "profiler slot", "taken by /opt/apm/libapm.so"),
         }
     }

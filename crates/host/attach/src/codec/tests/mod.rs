@@ -1,6 +1,7 @@
 //! Hand-written golden bytes, and damage of every kind.
 
 use super::*;
+use remora_holds::holds;
 
 fn utf16(text: &str) -> Vec<u8> {
     let mut bytes = (text.len() as u32 + 1).to_le_bytes().to_vec();
@@ -25,7 +26,7 @@ fn att_02_the_request_carries_time_out_class_path_and_blob_byte_for_byte() {
         &[2, 0, 0, 0, 0xAA, 0xBB],
     ]
     .concat();
-    assert_eq!(Request::AttachProfiler(&attach).encode(), Ok(expected));
+    holds!(ATT_02 rem, Request::AttachProfiler(&attach).encode() == Ok(expected));
 }
 
 #[test]
@@ -35,7 +36,7 @@ fn att_11_the_largest_client_data_is_sent_and_one_byte_more_is_refused() {
     let attach = |client_data| AttachProfiler { timeout_milliseconds: 0, clsid: Guid([0; 16]), path, client_data };
     let largest = Request::AttachProfiler(&attach(&data[1..])).encode().expect("fits");
     assert_eq!(largest.len(), MAX_MESSAGE);
-    assert_eq!(Request::AttachProfiler(&attach(&data)).encode(), Err(CodecError::TooLarge { size: 65_536 }));
+    holds!(ATT_11 rem, Request::AttachProfiler(&attach(&data)).encode() == Err(CodecError::TooLarge { size: 65_536 }));
     let none = Request::AttachProfiler(&attach(&[])).encode().expect("fits");
     assert_eq!(none[none.len() - 4..], [0, 0, 0, 0]);
 }

@@ -5,6 +5,7 @@ use crate::proc::Viewer;
 use crate::runtime::{Deployment, RuntimeKind};
 use crate::tests::elf::{library_exporting, library_with};
 use crate::tests::process::{INNER_PID, MadeUp, PID, socket_name};
+use remora_holds::holds;
 use remora_symbols::TargetPath;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -36,7 +37,7 @@ fn att_03_single_file_programs_are_known_by_what_they_export() {
         let made = with_program(&library_with(export, VERSION_8));
         made.socket_in("tmp");
         made.listening(&["/tmp"]);
-        assert_eq!(kind_and_version(&made), (RuntimeKind::CoreClr, Some("8.0.4".into()), Deployment::SingleFile));
+        holds!(ATT_03 rem, kind_and_version(&made) == (RuntimeKind::CoreClr, Some("8.0.4".into()), Deployment::SingleFile));
         assert_eq!(made.find().entry_assembly, Some("service".into()));
         assert_eq!(made.find().attachable, Ok(()));
     }
@@ -46,7 +47,7 @@ fn att_03_single_file_programs_are_known_by_what_they_export() {
 fn att_03_native_aot_is_recognised_and_refused() {
     let made = with_program(&library_exporting("DotNetRuntimeDebugHeader"));
     assert_eq!(kind_and_version(&made).0, RuntimeKind::NativeAot);
-    assert_eq!(made.find().attachable, Err(Reason::NativeAot));
+    holds!(ATT_03 rem, made.find().attachable == Err(Reason::NativeAot));
     made.socket_in("tmp");
     made.listening(&["/tmp"]);
     assert_eq!(made.find().attachable, Err(Reason::NativeAot), "even if it has a diagnostics port");
@@ -61,7 +62,7 @@ fn att_03_mono_is_recognised_under_its_own_name_and_under_core_clrs() {
     map(&disguised, "/opt/app/libcoreclr.so");
     for made in [own, disguised] {
         assert_eq!(kind_and_version(&made).0, RuntimeKind::Mono);
-        assert_eq!(made.find().attachable, Err(Reason::Mono));
+        holds!(ATT_03 rem, made.find().attachable == Err(Reason::Mono));
     }
 }
 
@@ -70,7 +71,7 @@ fn att_03_self_contained_programs_are_known_by_the_version_inside() {
     let made = MadeUp::core_clr();
     made.write("opt/app", "libcoreclr.so", &library_with("coreclr_initialize", VERSION_8));
     map(&made, "/opt/app/libcoreclr.so");
-    assert_eq!(kind_and_version(&made), (RuntimeKind::CoreClr, Some("8.0.4".into()), Deployment::Private));
+    holds!(ATT_03 rem, kind_and_version(&made) == (RuntimeKind::CoreClr, Some("8.0.4".into()), Deployment::Private));
     assert_eq!(made.find().entry_assembly, Some("program".into()));
 }
 
@@ -85,7 +86,7 @@ fn att_03_of_several_runtimes_the_one_that_can_be_profiled_is_chosen() {
     );
     let process = made.find();
     assert_eq!(process.runtimes.len(), 2);
-    assert_eq!(process.runtime().and_then(|runtime| runtime.version).map(|version| version.major), Some(9));
+    holds!(ATT_03 rem, process.runtime().and_then(|runtime| runtime.version).map(|version| version.major) == Some(9));
     assert_eq!(process.attachable, Ok(()));
 }
 
@@ -93,7 +94,7 @@ fn att_03_of_several_runtimes_the_one_that_can_be_profiled_is_chosen() {
 fn att_03_an_old_runtime_is_refused_with_its_version() {
     let made = MadeUp::core_clr();
     map(&made, "/opt/shared/Microsoft.NETCore.App/2.1.30/libcoreclr.so");
-    assert!(matches!(made.find().attachable, Err(Reason::TooOld { version }) if version.minor == 1));
+    holds!(ATT_03 rem, matches!(made.find().attachable, Err(Reason::TooOld { version }) if version.minor == 1));
 }
 
 #[test]
@@ -176,7 +177,7 @@ fn another_users_file_of_the_form_of_a_sockets_name_hid_the_one_of_a_process_wit
 fn att_04_a_host_without_a_runtime_is_distinguished() {
     let made = MadeUp::plain();
     made.link("exe", std::path::Path::new("/usr/bin/dotnet"));
-    assert_eq!(made.find().attachable, Err(Reason::RuntimeNotLoaded));
+    holds!(ATT_04 rem, made.find().attachable == Err(Reason::RuntimeNotLoaded));
     let error = MadeUp::plain().try_find().expect_err("no .NET");
     assert!(matches!(error, Error::NotDotNet { pid: PID, .. }), "{error:?}");
     assert_eq!(error.remedies(), [crate::Remedy::ListProcesses, crate::Remedy::RecordFromStart]);
@@ -192,7 +193,7 @@ fn att_05_what_may_not_be_looked_into_is_listed_by_its_socket_alone() {
     assert_eq!(found.len(), 1);
     assert!(found[0].runtimes.is_empty());
     let attachable = &found[0].attachable;
-    assert!(matches!(attachable, Err(Reason::NotOwner { viewer: 4_000_000, .. })), "{attachable:?}");
+    holds!(ATT_05 rem, matches!(attachable, Err(Reason::NotOwner { viewer: 4_000_000, .. })), "{attachable:?}");
 }
 
 #[test]
@@ -211,7 +212,7 @@ fn a_process_that_vanishes_while_it_is_read_is_left_out() {
 fn att_03_a_dead_process_that_nobody_has_collected_is_refused() {
     let made = MadeUp::core_clr();
     made.state('Z', 0);
-    assert_eq!(made.find().attachable, Err(Reason::Ended));
+    holds!(ATT_03 rem, made.find().attachable == Err(Reason::Ended));
 }
 
 #[test]

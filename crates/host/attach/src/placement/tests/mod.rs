@@ -3,6 +3,7 @@
 use super::*;
 use crate::tests::process::MadeUp;
 use crate::view::FileSystem;
+use remora_holds::holds;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
@@ -21,7 +22,7 @@ fn att_06_the_library_is_a_new_file_that_anybody_can_read_and_nobody_can_write()
     assert!(name.starts_with("libremora_agent"), "{name}");
     assert_eq!(first.target_path.parent(), Some("/scratch".into()), "TMPDIR of the target comes first");
     let file = std::fs::metadata(&first.host_path).expect("there");
-    assert_eq!(file.permissions().mode() & 0o777, 0o555);
+    holds!(ATT_06 rem, file.permissions().mode() & 0o777 == 0o555);
     assert_ne!(file.ino(), std::fs::metadata(&second.host_path).expect("there").ino());
     assert_eq!(std::fs::read(&first.host_path).expect("readable"), b"library");
 }
@@ -36,7 +37,7 @@ fn att_18_nothing_stays_after_dropping_or_removing() {
     drop(library);
     socket.remove().expect("removed");
     drop(listener);
-    assert_eq!(made.names_in("scratch"), Vec::<String>::new());
+    holds!(ATT_18 rem, made.names_in("scratch") == Vec::<String>::new());
 }
 
 /// The kernel shows a mapped file by its last name.
@@ -48,7 +49,7 @@ fn det_18_a_library_that_stays_is_gone_from_its_directory_and_is_called_so_where
         let library = place(&process, b"library").expect("placed");
         let open = std::fs::File::open(&library.host_path).expect("there");
         library.stays();
-        assert_eq!(made.names_in("scratch"), Vec::<String>::new());
+        holds!(DET_18 rem, made.names_in("scratch") == Vec::<String>::new());
         let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open));
         let shown = std::fs::read_link(link).expect("open").display().to_string();
         let name = shown.rsplit('/').next().and_then(|name| name.strip_suffix(" (deleted)")).unwrap_or_default();
@@ -62,7 +63,7 @@ fn att_18_the_file_goes_even_if_the_target_went_first() {
     let library = place_library(&made.find(), b"library").expect("placed");
     made.end();
     library.remove().expect("removed");
-    assert_eq!(made.names_in("scratch"), Vec::<String>::new());
+    holds!(ATT_18 rem, made.names_in("scratch") == Vec::<String>::new());
 }
 
 /// Its directories vanish with the process: their errors are not the cause.
@@ -132,7 +133,7 @@ fn att_06_each_candidate_that_does_not_do_is_named_with_its_fault() {
     for (access, file_system, purpose, fault) in cases {
         match (verdict(access, file_system, purpose), fault) {
             (Ok(()), None) => {}
-            (Err(why), Some(part)) => assert!(why.contains(part), "{why}"),
+            (Err(why), Some(part)) => holds!(ATT_06 rem, why.contains(part), "{why}"),
             (found, expected) => panic!("{file_system:?} {purpose:?}: {found:?}, expected {expected:?}"),
         }
     }
@@ -254,7 +255,7 @@ fn att_18_a_sweep_takes_what_is_dead_and_leaves_what_lives_or_is_not_ours() {
     living.sort();
     let dead =
         [dead_one_that_stayed, dead_library, dead_socket].map(|name| TargetPath::from("/scratch").join(name)).to_vec();
-    assert_eq!((swept.removed, swept.in_use, swept.failed), (dead, living, Vec::new()));
+    holds!(ATT_18 rem, (swept.removed, swept.in_use, swept.failed) == (dead, living, Vec::new()));
     assert_eq!(made.names_in("scratch").len(), 6);
 }
 
