@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::{HeldCopy, Remora, Runtime, Target, on_every_runtime, remora};
+use remora_holds::holds;
 use serde_json::Value;
 use std::path::Path;
 
@@ -42,7 +43,7 @@ fn written(file: &Path, value: &Value) -> String {
 #[track_caller]
 fn are(reported: &[[String; 3]], expected: &[[&str; 3]]) {
     let reported: Vec<[&str; 3]> = reported.iter().map(|row| row.each_ref().map(String::as_str)).collect();
-    assert_eq!(reported, expected);
+    holds!(GCH_06 clr rem, reported == expected);
 }
 
 #[test]

@@ -46,6 +46,23 @@ fn cat_02_cat_03_cat_05_cat_06_cat_07_the_sdk_knows_every_module_once_and_none_t
     });
 }
 
+#[test]
+fn att_10_an_sdk_profiler_that_refuses_its_attach_is_gone_and_its_code_reaches_the_trigger() {
+    const FAIL: u32 = 0x8000_4005;
+    on_every_runtime(|runtime| {
+        let mut target = Start::managed(runtime, "obedient").ready();
+        let library = sdk_example("module_logger").to_string_lossy().into_owned();
+        for _ in 0..2 {
+            // Nobody listens there.
+            let refused = diagnostics::attach_profiler(target.pid(), &CLASS, &library, b"/nowhere/s");
+            holds!(ATT_10 rem, refused == Err(FAIL));
+            until("the example is unmapped", || !Facts::of(target.pid()).maps.iter().any(|map| map.name == library));
+        }
+        assert_eq!(target.ask("a load"), "obedient");
+        assert!(target.quit().success());
+    });
+}
+
 /// Attaches the logger until it has seen some unloads. Returns its lines about modules.
 fn logged(target: &Target) -> Vec<String> {
     let folder = folder();

@@ -312,7 +312,7 @@ fn att_11_the_trigger_may_free_its_client_data_as_soon_as_attach_profiler_return
         assert_eq!(script.client_data(), Vec::<u8>::new());
         target.runtimes()[0].block_finalizer(false);
         schedule::wait_until(None, || !target.runtimes()[0].is_attaching());
-        assert_eq!(script.client_data(), [1, 2, 3]);
+        holds!(ATT_11 sim, script.client_data() == [1, 2, 3]);
     });
 }
 
@@ -339,7 +339,7 @@ fn att_21_mscoree_exports_clr_create_instance_and_not_the_name_of_the_documented
     let none = create_instance.call(&metahost::CLSID_CLRProfiling, &metahost::sys::IID_ICLRMetaHost);
     assert_eq!(none, Err(HResult::CLASS_E_CLASSNOTAVAILABLE));
     let host = create_instance.call(&metahost::CLSID_CLRMetaHost, &metahost::sys::IID_ICLRMetaHost).unwrap();
-    assert_eq!(live.count(), 1);
+    holds!(ATT_21 sim, live.count() == 1);
     // SAFETY: releases the one reference of a live object.
     unsafe { IUnknown::Release(host.cast()) };
     assert_eq!(live.count(), 0);
@@ -355,7 +355,7 @@ fn att_21_without_a_choice_the_first_runtime_from_version_4_on_gets_the_profiler
         assert!(of_2.to_string().contains("version 4"), "{of_2}");
         let (first, second) = (target.load_runtime().unwrap(), target.load_release(Release(4, 8, 0)).unwrap());
         assert_eq!(trigger(machine, USER).attach(target.id, &AttachOptions::of(CLASS, PATH)), Ok(()));
-        assert_eq!((first.profilers().len(), second.profilers().len()), (1, 0));
+        holds!(ATT_21 sim, (first.profilers().len(), second.profilers().len()) == (1, 0));
     });
 }
 
@@ -377,7 +377,7 @@ fn gch_05_the_configuration_of_an_application_lets_an_attached_profiler_watch_it
             target.load_runtime().unwrap();
             let answer = trigger(machine, USER).attach(id, &AttachOptions::of(CLASS, PATH));
             let refused = Err(AttachError::Answered(HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE));
-            assert_eq!(answer, if may { Ok(()) } else { refused }, "{text}");
+            holds!(GCH_05 sim, answer == if may { Ok(()) } else { refused }, "{text}");
         }
     });
 }

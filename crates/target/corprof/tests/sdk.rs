@@ -6,6 +6,7 @@ mod support;
 
 use core::ffi::c_void;
 use corprof::{sdk::*, *};
+use remora_holds::holds;
 use sdk_runtime::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -493,7 +494,7 @@ fn det_04_a_process_that_ends_is_not_asked_for_a_detach() {
 }
 
 #[test]
-fn att_10_att_20_a_refused_attach_has_asked_for_nothing_and_leaves_nothing() {
+fn att_20_a_refused_attach_has_asked_for_nothing_and_leaves_nothing() {
     let runtime = runtime();
     let object = create(&SCRIPTED).expect("a place");
     assert!(runtime.calls().is_empty());
@@ -510,23 +511,23 @@ fn att_10_att_20_a_refused_attach_has_asked_for_nothing_and_leaves_nothing() {
 }
 
 #[test]
-fn sbs_01_sbs_02_the_first_runtime_is_taken_and_a_second_one_is_refused_by_the_factory() {
+fn sbs_02_the_first_runtime_is_taken_and_a_second_one_is_refused_by_the_factory() {
     let runtime = runtime();
     // Objects of refused attaches are never released: they must not keep the place.
     let forgotten = create(&FIRST).unwrap();
     let object = create(&FIRST).unwrap();
     assert_eq!(attach(object, &runtime, &[]), HResult::S_OK);
-    assert_eq!(create(&FIRST), Err(HResult::CLASS_E_CLASSNOTAVAILABLE));
-    assert_eq!(attach(forgotten, &runtime, &[]), HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
+    holds!(SBS_02 rem, create(&FIRST) == Err(HResult::CLASS_E_CLASSNOTAVAILABLE));
+    holds!(SBS_02 rem, attach(forgotten, &runtime, &[]) == HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
     release(object);
     assert!(create(&FIRST).is_ok(), "the place is free again");
 }
 
 #[test]
-fn sbs_02_sbs_05_a_runtime_that_does_not_fit_is_refused_untouched() {
+fn sbs_02_a_runtime_that_does_not_fit_is_refused_untouched() {
     let runtime = runtime();
     let object = create(&ONLY_NINE).unwrap();
-    assert_eq!(attach(object, &runtime, &[]), HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
+    holds!(SBS_02 rem, attach(object, &runtime, &[]) == HResult::CORPROF_E_PROFILER_CANCEL_ACTIVATION);
     assert!(runtime.calls().is_empty(), "{:?}", runtime.calls());
     // One that fits gets as far as the author, who panics: refused, and the place is free again.
     runtime.set("major", 9);
@@ -538,7 +539,7 @@ fn sbs_02_sbs_05_a_runtime_that_does_not_fit_is_refused_untouched() {
 }
 
 #[test]
-fn sbs_01_sbs_03_two_runtimes_have_two_profilers_that_know_nothing_of_each_other() {
+fn sbs_03_two_runtimes_have_two_profilers_that_know_nothing_of_each_other() {
     let runtimes = [runtime(), runtime()];
     let scripts = [(); 2].map(|()| Script::new(|_, session| session.wait_for_detach_request()));
     let objects = [0, 1].map(|at| attached(&runtimes[at], scripts[at]));
