@@ -56,7 +56,7 @@ fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
     match *class {
         CLASS | OTHER_CLASS => Some(CallbackObject::create(profiler::Probe::default())),
         OLD_CLASS => Some(old::create()),
-        ROAD_CLASS => Some(road::create()),
+        ROAD_CLASS => Some(road::is_of(CallbackObject::create(profiler::Probe::default()))),
         NOTIFIED_CLASS => Some(CallbackObject::create(profiler::Probe::only_notified())),
         _ => None,
     }

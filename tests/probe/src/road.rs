@@ -1,7 +1,6 @@
 //! The probe as a profiler that writes down how the runtime reaches it: the class factory, the object, and the interfaces it asks for.
 
-use crate::profiler::Probe;
-use corprof::{CallbackObject, Guid, HResult, sys};
+use corprof::{Guid, HResult, sys};
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -23,10 +22,9 @@ pub fn steps() -> String {
     STEPS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Creates the object, with one reference.
-pub fn create() -> *mut sys::IUnknown {
+/// The runtime has got this new object: from now on the interfaces that it asks for are written down.
+pub fn is_of(object: *mut sys::IUnknown) -> *mut sys::IUnknown {
     note("object", std::ptr::null());
-    let object = CallbackObject::create(Probe::default());
     let place: *mut sys::ICorProfilerCallback11 = object.cast();
     let (table, _) = VTABLE.get_or_init(|| {
         // SAFETY: the object was just created, and has the vtable of the newest version. Only function pointers are copied.
