@@ -11,6 +11,9 @@ use remora_clr_abi::{InfoObject, ProfilerObject};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
+/// The time-out of requests of tests that name none, milliseconds.
+const USUAL_TIME_OUT: u32 = 10_000;
+
 /// The attach thread, where evacuation counters include it.
 const ATTACH_THREAD: super::ThreadId = super::ThreadId(1);
 
@@ -58,9 +61,13 @@ pub(super) struct Pending {
 impl Runtime {
     /// Sends an attach request and returns at once. The caller needs its own time-out for the answer.
     pub fn ask_for_attach(&self, request: AttachRequest) -> Answer {
+        self.ask_for_attach_within(request, USUAL_TIME_OUT)
+    }
+
+    /// The same with the request's time-out, milliseconds.
+    pub fn ask_for_attach_within(&self, request: AttachRequest, milliseconds: u32) -> Answer {
         let library = request.library.ok_or(HResult::ERROR_MOD_NOT_FOUND);
-        let named =
-            NamedRequest { class: request.class, path: None, milliseconds: 0, client_data: request.client_data };
+        let named = NamedRequest { class: request.class, path: None, milliseconds, client_data: request.client_data };
         self.enqueue(named, Some(library))
     }
 
@@ -156,6 +163,7 @@ impl Runtime {
         }
         self.begin_detach_thread();
         let request = &pending.request;
+        self.lock().heap.gc.time_out = u64::from(request.milliseconds) * MILLISECOND;
         let found = pending.library.clone().unwrap_or_else(|| self.locate(&request.class, request.path.as_deref()));
         let class = if mutation::is("ATT-02") { Guid::from_u128(0) } else { request.class };
         let profiler = self.make(found?, &class, true)?;

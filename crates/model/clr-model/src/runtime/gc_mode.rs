@@ -26,6 +26,8 @@ pub(super) struct Settings {
     off_for_good: bool,
     /// A background GC runs.
     pub(super) background: bool,
+    /// How long SetEventMask waits for it: the time-out of the attach request that is served, nanoseconds.
+    pub(super) time_out: u64,
     /// Between the start and finish callbacks of a GC: objects may be inspected from any thread.
     pub(super) in_progress: bool,
     /// The generation bounds that profilers see: unknown before the first reported GC.
@@ -35,9 +37,6 @@ pub(super) struct Settings {
     /// Threads of profilers that have called ForceGC, which made them known to the runtime.
     pub(super) forced: Vec<Task>,
 }
-
-/// How long SetEventMask waits for a background GC, nanoseconds. In a real process this is the trigger's time-out.
-const TIMEOUT: u64 = 10_000_000_000;
 
 impl Runtime {
     /// Sets the GC mode, before the program starts.
@@ -76,7 +75,8 @@ impl Runtime {
     fn switch_off_for_attach(&self) -> Result<(), HResult> {
         self.lock().heap.gc.off_for_profiler = true;
         schedule::note("Concurrent collections are switched off", 0);
-        if mutation::is("GCH-05/5") || schedule::wait_until(Some(TIMEOUT), || !self.lock().heap.gc.background) {
+        let bound = if mutation::is("ATT-08/5") { 10_000_000_000 } else { self.lock().heap.gc.time_out };
+        if mutation::is("GCH-05/5") || schedule::wait_until(Some(bound), || !self.lock().heap.gc.background) {
             return Ok(());
         }
         self.lock().heap.gc.off_for_profiler = false;
