@@ -74,6 +74,19 @@ fn cmp_01_on_core_the_value_that_keeps_every_profiler_out_ends_the_process_by_a_
 }
 
 #[test]
+fn gch_02_in_initialize_there_is_no_collector_yet() {
+    in_every_world(|runtime| {
+        let mut stage = Stage::start_profiled(runtime);
+        let mut init = stage.seat("Initialize");
+        holds!(GCH_02 sim clr, init.refused("gc") == NOT_YET_AVAILABLE);
+        init.done("thread");
+        init.leave(0);
+        assert_eq!(stage.target().read_line(), "ready");
+        stage.seat("Thread").done("gc");
+    });
+}
+
+#[test]
 fn att_17_a_profiler_from_the_start_gets_initialize_and_may_do_what_an_attached_one_may_not() {
     in_every_world(|runtime| {
         let mut stage = Stage::start_profiled(runtime);

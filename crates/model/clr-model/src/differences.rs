@@ -72,7 +72,7 @@ differences! {
     /// The same for the high half.
     allowable_high: u32 = [0, 0x76, 0xF6, 0xF6, 0xF6, 0xF6] "source: corprof.idl, COR_PRF_HIGH_ALLOWABLE_AFTER_ATTACH; live: att_12";
     /// Bits that only a profiler in Initialize may change, and that forbid its detach.
-    immutable: u32 = [0xEEF8_CC00, 0xEEF8_CC00, 0xEEF8_CC00, 0xEEF8_CC00, 0xEEF8_CC00, 0xEE98_CC00] "seed 000; source: corprof.idl, COR_PRF_MONITOR_IMMUTABLE; live: att_12, det_02";
+    immutable: u32 = [0xEEFC_CC00, 0xEEF8_CC00, 0xEEF8_CC00, 0xEEF8_CC00, 0xEEF8_CC00, 0xEE98_CC00] "seed 000; source: corprof.idl, COR_PRF_MONITOR_IMMUTABLE; live: att_12, det_02";
     /// The same for the high half.
     immutable_high: u32 = [0, 0x8, 0x8, 0x8, 0x8, 0x8] "source: corprof.idl, COR_PRF_HIGH_MONITOR_IMMUTABLE";
     /// Whether an immutable bit of an attached profiler is answered with E_FAIL, instead of the code for calls not allowed after attach.

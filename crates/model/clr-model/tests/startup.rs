@@ -95,6 +95,19 @@ fn att_17_in_initialize_the_whole_mask_is_open_and_afterwards_only_what_can_be_c
 }
 
 #[test]
+fn gch_02_in_initialize_there_is_no_collector_yet() {
+    on_machines(&RuntimeVersion::ALL, |machine| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let of_script = seen.clone();
+        let asks = move |script: &Script| of_script.lock().unwrap().push(script.force_gc());
+        let (_, script) = install(machine, Script::new().on("Initialize", asks));
+        profiled(machine, &[]);
+        holds!(GCH_02 sim, *seen.lock().unwrap() == [HResult::CORPROF_E_NOT_YET_AVAILABLE]);
+        assert_eq!(script.force_gc(), HResult::S_OK);
+    });
+}
+
+#[test]
 fn att_17_no_method_of_info_is_refused_for_being_attached() {
     for runtime_version in RuntimeVersion::ALL {
         let refused = Arc::new(Mutex::new(Vec::new()));

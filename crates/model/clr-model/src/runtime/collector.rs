@@ -6,7 +6,7 @@
 use super::calls::{call_all, low};
 use super::gc_mode::GcMode;
 use super::heap::{HandleKind, Heap, LARGE_GENERATION, Object, ObjectKey, monitors_gc};
-use super::{Profiler, Runtime};
+use super::{Profiler, Runtime, Status};
 use crate::lab::monitor;
 use crate::mutation;
 use crate::schedule;
@@ -71,6 +71,10 @@ impl Runtime {
     /// ForceGC, with its thread rules (facts 4.3).
     pub(super) fn force_gc(&self, profiler: &Profiler) -> HResult {
         monitor::forces_collection(wants_basics(profiler.mask()));
+        // A profiler of the environment is loaded before the GC is (source: ceemain.cpp; live: startup.rs of tests/conformance).
+        if profiler.status() == Status::InitializingForStartup && !mutation::is("GCH-02/5") {
+            return HResult::CORPROF_E_NOT_YET_AVAILABLE;
+        }
         let task = schedule::current();
         let (known, forced) = (self.this_thread().is_some(), self.lock().heap.gc.forced.contains(&task));
         let suspends = self.lock().suspended_by == Some(task);
