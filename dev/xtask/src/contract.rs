@@ -7,7 +7,6 @@
 //! cells.
 
 mod assertions;
-mod by_name;
 mod cells;
 mod columns;
 mod deviations;
@@ -17,6 +16,7 @@ mod page;
 mod pending;
 pub mod results;
 mod run;
+mod unasserted;
 
 use crate::outcome::{Context, Failure, Outcome, bail};
 use crate::runtimes;
@@ -72,14 +72,14 @@ fn update_page(options: &Options) -> Outcome<()> {
     let text = fs::read_to_string(&path).context(|| format!("cannot read {PAGE}"))?;
     let (mut evidence, pending, deviations) = (Evidence::read()?, Pending::read()?, deviations::read()?);
     if !options.check {
-        evidence.by_name = evidence.by_name.shrunk(&evidence.assertions);
-        evidence.by_name.write()?;
+        evidence.unasserted = evidence.unasserted.shrunk(&evidence.assertions);
+        evidence.unasserted.write()?;
     }
     let clauses = page::clauses(&text)?;
     let (results, mut findings) = results(options, &evidence)?;
     let checked = cells::of(&clauses, &pending, &evidence, &results);
     findings.extend(checked.findings);
-    findings.extend(evidence.by_name.findings(&evidence.assertions));
+    findings.extend(evidence.unasserted.findings(&evidence.assertions));
     let ids: Vec<&str> = clauses.iter().map(|clause| clause.id.as_str()).collect();
     findings.extend(deviations::faults(&deviations, &ids, &evidence.tests));
     let content =

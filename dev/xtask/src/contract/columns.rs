@@ -1,4 +1,4 @@
-//! The columns of the contract's upper tables, and the columns that a test file and a world fill.
+//! The columns of the contract's upper tables, and the column that a world fills.
 //!
 //! 6 has no column: it exists only in the model, as documented or assumed. 7 is in neither.
 
@@ -80,66 +80,11 @@ impl Column {
     pub fn kind(self) -> &'static str {
         if self.is_live() { "clr" } else { self.name() }
     }
-
-    /// Whether the tests of a file can fill this column.
-    pub fn is_shown_by(self, file: &str) -> bool {
-        match self {
-            Column::Sim => is_of_the_model(file) || is_of_both_worlds(file),
-            Column::Rem => is_of_remora(file),
-            _ => file.starts_with("tests/e2e/tests/") || is_of_both_worlds(file),
-        }
-    }
-
-    /// Whether the outcome of a test in this file fills the column; otherwise the test reports a result for each world.
-    pub fn is_filled_by_whole(self, file: &str) -> bool {
-        !self.is_live() && !is_of_both_worlds(file) && self.is_shown_by(file)
-    }
-}
-
-/// The model's own tests, and those of the laboratory, which loads a library into the model.
-fn is_of_the_model(file: &str) -> bool {
-    file.starts_with("crates/model/clr-model/") || file == "crates/remora/tests/lab.rs"
-}
-
-/// Tests whose bodies run in the model and on live runtimes.
-fn is_of_both_worlds(file: &str) -> bool {
-    file.starts_with("tests/conformance/")
-}
-
-/// Tests of Remora, rather than of the runtimes or their model alone.
-fn is_of_remora(file: &str) -> bool {
-    let runs_the_agent = ["crates/model/clr-model/tests/explore.rs", "crates/remora/tests/lab.rs"].contains(&file);
-    let asks_the_runtime = file.starts_with("tests/e2e/tests/runtime_") || is_of_both_worlds(file);
-    runs_the_agent || !asks_the_runtime && !is_of_the_model(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check_file(file: &str, shown: &[&str], by_whole: &[&str]) {
-        let names = |shows: fn(Column, &str) -> bool| -> Vec<&str> {
-            ALL.into_iter().filter(|column| shows(*column, file)).map(Column::name).collect()
-        };
-        assert_eq!(names(Column::is_shown_by), shown, "{file}");
-        assert_eq!(names(Column::is_filled_by_whole), by_whole, "{file}");
-    }
-
-    #[test]
-    fn each_file_speaks_for_its_columns() {
-        let live = ["clr 3.1", "clr 8", "clr 9", "clr 10"];
-        let live_and_remora = ["clr 3.1", "clr 8", "clr 9", "clr 10", "rem"];
-        check_file("crates/model/clr-model/tests/attach.rs", &["sim"], &["sim"]);
-        check_file("crates/model/clr-model/tests/explore.rs", &["sim", "rem"], &["sim", "rem"]);
-        check_file("crates/remora/tests/lab.rs", &["sim", "rem"], &["sim", "rem"]);
-        check_file("tests/e2e/tests/trigger/main.rs", &live_and_remora, &["rem"]);
-        check_file("crates/target/corprof/src/mask.rs", &["rem"], &["rem"]);
-        check_file("tests/e2e/tests/runtime_attach.rs", &live, &[]);
-        check_file("tests/e2e/tests/receipt.rs", &live_and_remora, &["rem"]);
-        let both = ["sim", "clr 3.1", "clr 8", "clr 9", "clr 10"];
-        check_file("tests/conformance/tests/attach.rs", &both, &[]);
-    }
 
     #[test]
     fn a_world_is_of_the_column_of_its_version() {

@@ -79,7 +79,7 @@ mod tests {
         let mut tests = Tests::default();
         let found = faults(&parse(TEXT), &["ATT-12"], &tests).join("\n");
         assert!(found.contains("DET-02, and there is no such clause") && found.contains("`att_12_a`"), "{found}");
-        tests.add("tests/e2e/tests/runtime_a.rs", "att_12_a");
+        tests.add("att_12_a");
         assert_eq!(faults(&parse(TEXT), &["ATT-12"], &tests).len(), 1);
     }
 }

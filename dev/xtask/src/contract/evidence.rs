@@ -1,9 +1,9 @@
-//! What the sources say about each cell: assertions, and where there is none yet, the names of tests.
+//! What the sources say about each cell: the assertions, and the tests that are named after clauses.
 
 use super::assertions::Assertions;
-use super::by_name::ByName;
 use super::columns::Column;
 use super::named::Tests;
+use super::unasserted::Unasserted;
 use crate::outcome::Outcome;
 
 /// Everything that tests may show.
@@ -13,38 +13,30 @@ pub struct Evidence {
     pub assertions: Assertions,
     /// The tests with clauses in their names.
     pub tests: Tests,
-    /// The cells that such names still credit.
-    pub by_name: ByName,
+    /// The files with tests whose names say more than they assert.
+    pub unasserted: Unasserted,
 }
 
 impl Evidence {
     /// Reads the sources.
     pub fn read() -> Outcome<Evidence> {
-        Ok(Evidence { assertions: Assertions::read()?, tests: Tests::read()?, by_name: ByName::read()? })
-    }
-
-    /// Whether the names of tests credit this cell.
-    pub fn is_by_name(&self, clause: &str, column: Column) -> bool {
-        self.by_name.has(clause, column, &self.assertions)
+        Ok(Evidence { assertions: Assertions::read()?, tests: Tests::read()?, unasserted: Unasserted::read()? })
     }
 
     /// Whether something in the sources may show the clause in this column.
     pub fn may_show(&self, clause: &str, column: Column) -> bool {
-        self.assertions.has(clause, column) || self.is_by_name(clause, column) && self.tests.may_show(clause, column)
+        self.assertions.has(clause, column)
     }
 
     /// Whether the sources alone say that the clause is shown there. Only a run says so of a live runtime.
     pub fn shows(&self, clause: &str, column: Column) -> bool {
-        let asserted = !column.is_live() && self.assertions.has(clause, column);
-        asserted || self.is_by_name(clause, column) && self.tests.shows(clause, column)
+        !column.is_live() && self.assertions.has(clause, column)
     }
 
     /// Adds a source file.
     #[cfg(test)]
     pub fn add(&mut self, file: &str, text: &str) {
         self.assertions.add(file, text);
-        for (_, name) in crate::tidy::names::tests(text) {
-            self.tests.add(file, name);
-        }
+        crate::tidy::names::tests(text).iter().for_each(|(_, name)| self.tests.add(name));
     }
 }

@@ -163,12 +163,6 @@ fn tests(clauses: &[Clause], evidence: &Evidence) -> String {
         for (file, (columns, functions)) in rows {
             put_row(&mut table, id, &names_of(|column| columns.contains(column.kind())), file, functions);
         }
-        for (file, names) in evidence.tests.of(id) {
-            let columns = names_of(|column| column.is_shown_by(file) && evidence.is_by_name(id, column));
-            if !columns.is_empty() {
-                put_row(&mut table, id, &format!("{columns} (by name)"), file, names.iter().map(String::as_str));
-            }
-        }
     }
     table
 }
@@ -193,7 +187,6 @@ fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests_of_the_page {
     use super::*;
-    use crate::contract::by_name::ByName;
     use crate::tidy::names;
 
     const TEXT: &str = "# Head\n| id | clause | sim | clr 3.1 | clr 8 | clr 9 | clr 10 | rem |\n|---|---|---|---|---|---|---|---|\n\
@@ -202,8 +195,7 @@ mod tests_of_the_page {
         <!-- tests: begin -->\nold\n<!-- tests: end -->\nafter\n";
 
     fn made_of(page: &str, clauses: &[Clause]) -> Outcome<String> {
-        let by_name = ByName::parse("cells = ['ATT-01 sim']\nfiles = []").unwrap();
-        let mut evidence = Evidence { by_name, ..Evidence::default() };
+        let mut evidence = Evidence::default();
         let test = |name: &str| format!("#[test]\nfn {name}() {{\n    holds!(ATT_02 clr rem, true);\n}}\n");
         evidence.add("tests/e2e/tests/receipt.rs", &(test("att_02_b") + &test("att_02_a")));
         evidence.add("crates/model/clr-model/tests/a.rs", "#[test]\nfn att_01_a() {\n    assert!(true);\n}\n");
@@ -243,10 +235,7 @@ mod tests_of_the_page {
             page.contains("| ATT-02 | clr, rem | tests/e2e/tests/receipt.rs | `att_02_a`<br>`att_02_b` |\n"),
             "{page}"
         );
-        assert!(
-            page.contains("| ATT-01 | sim (by name) | crates/model/clr-model/tests/a.rs | `att_01_a` |\n"),
-            "{page}"
-        );
+        assert!(!page.contains("`att_01_a`"), "{page}");
         assert!(
             page.contains("| `later`, a part is shown | ATT-01 | clr 10 | soon. |\n| `-` | ATT-01 | rem | never. |\n"),
             "{page}"

@@ -12,7 +12,6 @@ use crate::cache;
 use crate::folders::listed;
 use crate::outcome::{Context, Outcome};
 use crate::test_output::{self, TestResult, function};
-use crate::tidy::names;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,15 +144,9 @@ impl Results {
         for one in &left.worlds {
             if let Some(column) = results.column(&one.world)? {
                 results.ran.insert(column);
-                for clause in names::clauses(&one.test) {
-                    if evidence.is_by_name(&clause, column) {
-                        results.note(&clause, column, format!("{} on {}", one.test, one.world), one.passed);
-                    }
-                }
             }
         }
         for one in &left.reported {
-            results.add_by_name(one, evidence);
             if !one.passed {
                 results.add_failed(one, &left, evidence)?;
             }
@@ -208,20 +201,6 @@ impl Results {
         Ok(())
     }
 
-    /// Adds a test to the cells that its name credits.
-    fn add_by_name(&mut self, one: &TestResult, evidence: &Evidence) {
-        for file in evidence.tests.files(&one.test, &one.package) {
-            for column in columns::ALL.into_iter().filter(|column| column.is_filled_by_whole(file)) {
-                self.ran.insert(column);
-                for clause in names::clauses(&one.test) {
-                    if evidence.is_by_name(&clause, column) {
-                        self.note(&clause, column, one.test.clone(), one.passed);
-                    }
-                }
-            }
-        }
-    }
-
     fn note(&mut self, clause: &str, column: Column, named: String, passed: bool) {
         self.ran.insert(column);
         let seen = self.cells.entry((clause.to_owned(), column)).or_default();
@@ -245,7 +224,6 @@ pub fn keep(environment: &[(&str, OsString)], report: &Path) -> Outcome<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::by_name::ByName;
 
     const MODEL: &str = "crates/model/clr-model/tests/a.rs";
     const LIVE: &str = "tests/conformance/tests/b.rs";
@@ -339,11 +317,8 @@ mod tests {
     }
 
     #[test]
-    fn names_credit_only_the_cells_of_the_list() {
-        let mut evidence = Evidence {
-            by_name: ByName::parse("cells = ['DET-02 rem', 'ATT-01 clr']\nfiles = []").unwrap(),
-            ..Evidence::default()
-        };
+    fn the_name_of_a_test_fills_no_cell() {
+        let mut evidence = Evidence::default();
         let test = "att_01_det_02_c";
         evidence.add("tests/e2e/tests/receipt.rs", &format!("#[test]\nfn {test}() {{\n    assert!(true);\n}}\n"));
         let reported = TestResult {
@@ -356,8 +331,7 @@ mod tests {
         let world = InWorld { test: test.into(), world: "clr 8.0.4".into(), passed: true };
         let left = Left { worlds: vec![world], reported: vec![reported], held: Vec::new() };
         let results = Results::of_run(left, &evidence).unwrap();
-        assert!(results.of("DET-02", Column::Rem).is_some() && results.of("ATT-01", Column::Clr8).is_some());
-        assert!(results.of("ATT-01", Column::Rem).is_none() && results.of("DET-02", Column::Clr8).is_none());
+        assert!(results.of("DET-02", Column::Rem).is_none() && results.of("ATT-01", Column::Clr8).is_none());
     }
 
     #[test]
