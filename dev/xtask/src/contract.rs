@@ -20,10 +20,13 @@ mod unasserted;
 
 use crate::outcome::{Context, Failure, Outcome, bail};
 use crate::runtimes;
+use assertions::Assertions;
+use columns::Column;
 use evidence::Evidence;
 use page::{Cell, Clause, Content, PAGE};
 use pending::{Pending, Required};
 use results::{Left, Results};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +49,16 @@ pub fn run(arguments: &[String]) -> Outcome<()> {
 /// Whether the page agrees with the results of a run.
 pub fn agrees(results: &Path) -> Outcome<()> {
     update_page(&Options { check: true, results: Some(results.to_path_buf()), ..Options::default() })
+}
+
+/// The tests of a package that assert clauses of Remora alone: a broken model says nothing about them.
+pub fn of_remora_alone(package: &str) -> Outcome<BTreeSet<String>> {
+    let assertions = Assertions::read()?;
+    let is_of_remora = |test: &&str| {
+        let mut own = assertions.in_test(test, package).peekable();
+        own.peek().is_some() && own.all(|assertion| assertion.column == Column::Rem.kind())
+    };
+    Ok(assertions.functions().into_iter().filter(is_of_remora).map(str::to_owned).collect())
 }
 
 impl Options {

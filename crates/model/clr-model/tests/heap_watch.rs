@@ -196,7 +196,7 @@ fn gch_01_a_watch_that_comes_in_mid_collection_ignores_what_is_left_of_it() {
             let threads = [(), ()].map(|()| application(world, move |runtime| churn(runtime, class, 6)));
             let watched = Watched::attach(world, usize::MAX).begun();
             join(&threads);
-            holds!(GCH_01 sim rem, wrong(&watched.end()) == None);
+            holds!(GCH_01 rem, wrong(&watched.end()) == None);
         });
     }
 }

@@ -108,9 +108,9 @@ fn gch_03_a_watch_that_would_have_too_many_classes_counted_ends_before_that() {
                 });
                 join(&[makes]);
                 let has_ended = || link.has_said(|said| matches!(said, FromAgent::Failed { .. }));
-                holds!(GCH_03 sim rem, schedule::wait_until(Some(60 * SECOND), has_ended), "{mode:?}: {:?}", link.said());
+                holds!(GCH_03 rem, schedule::wait_until(Some(60 * SECOND), has_ended), "{mode:?}: {:?}", link.said());
             });
-            holds!(GCH_03 sim rem, world.runtime.counted() == 0, "{mode:?}");
+            holds!(GCH_03 rem, world.runtime.counted() == 0, "{mode:?}");
         });
     }
 }
