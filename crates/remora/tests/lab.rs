@@ -119,12 +119,21 @@ fn broken_profilers() -> PathBuf {
 fn det_21_remoras_own_agent_honours_what_it_exercises() {
     let result = LabResult::of(remora(["lab", "--seeds", "40", "--json"]));
     result.is_clean();
-    for clause in [
-        "ATT-12", "ATT-20", "CAT-02", "CAT-09", "DET-04", "DET-05", "DET-10", "DET-12", "DET-14", "DET-17", "DET-18",
-        "DET-20", "DET-21", "MOD-01",
-    ] {
-        holds!(DET_21 sim rem, result.verdict(clause) == "honoured", "{clause}");
-    }
+    let honours = |clause: &str| result.verdict(clause) == "honoured";
+    holds!(ATT_12 rem, honours("ATT-12"));
+    holds!(ATT_20 rem, honours("ATT-20"));
+    holds!(CAT_02 rem, honours("CAT-02"));
+    holds!(CAT_09 rem, honours("CAT-09"));
+    holds!(DET_04 rem, honours("DET-04"));
+    holds!(DET_05 rem, honours("DET-05"));
+    holds!(DET_10 rem, honours("DET-10"));
+    holds!(DET_12 rem, honours("DET-12"));
+    holds!(DET_14 rem, honours("DET-14"));
+    holds!(DET_17 rem, honours("DET-17"));
+    holds!(DET_18 rem, honours("DET-18"));
+    holds!(DET_20 rem, honours("DET-20"));
+    holds!(DET_21 rem, honours("DET-21"));
+    assert!(honours("MOD-01"));
 }
 
 #[test]

@@ -265,6 +265,7 @@ fn det_11_until_it_is_gone_it_counts_as_loaded() {
             stage.gone();
         } else {
             // The request waits, and with it the diagnostics server.
+            until("the request is taken", || stage.waiting_requests() == 0);
             holds!(DET_11 sim clr, !stage.has_come("InitializeForAttach") && attaching.is_pending());
             held.leave(0);
             stage.seat("ProfilerDetachSucceeded");

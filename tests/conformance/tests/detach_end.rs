@@ -58,6 +58,7 @@ fn det_23_while_the_library_is_freed_no_attach_is_served_and_then_each_is() {
         let mut stage = Stage::start(runtime);
         let freed = held_while_it_is_freed(&mut stage);
         let attaching = stage.attach(&[]);
+        until("the request is taken", || stage.waiting_requests() == 0);
         holds!(DET_23 sim clr, !stage.has_come("InitializeForAttach") && attaching.is_pending());
         assert!(stage.is_mapped());
         freed.leave(0);
@@ -107,16 +108,16 @@ fn det_09_the_runtime_looks_after_the_expected_time_after_twice_that_and_then_st
         own.leave(0);
         // A check is where the thread runs after a sleep. It may give up the CPU several times then.
         let (mut before, mut changed, mut seen) = (detacher.sleeps(), begun, Vec::new());
-        until("the runtime has looked so often, and would have once more", || {
+        until("the runtime has looked so often, and on 3.1 would have once more", || {
             let sleeps = detacher.sleeps();
             if sleeps != before {
                 seen.extend((changed.elapsed() > Duration::from_millis(EXPECTED / 2)).then(|| begun.elapsed()));
                 (before, changed) = (sleeps, Instant::now());
             }
-            seen.len() >= 3 || begun.elapsed() > Duration::from_secs(8)
+            seen.len() >= 3 || runtime.major() < 6 && begun.elapsed() > Duration::from_secs(8)
         });
         let is_late = |(seen, least): (&Duration, &u64)| *seen >= Duration::from_millis(least - TICK);
-        holds!(DET_09 clr, seen.len() == looks.len() && seen.iter().zip(&looks).all(is_late), "{seen:?}");
+        holds!(DET_09 clr, seen.len() <= looks.len() && seen.iter().zip(&looks).all(is_late), "{seen:?}");
         held.leave(0);
         drop(stage);
     });

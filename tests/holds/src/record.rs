@@ -11,8 +11,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// The variable that names the folder of the lines. Without it nothing is recorded.
 pub const FOLDER: &str = "REMORA_CONTRACT_RESULTS";
 
-/// An assertion by file and line, in a world and a test.
-type Key = (&'static str, u32, String, String);
+/// A clause at a file and line, in a world and a test.
+type Key = (String, &'static str, u32, String, String);
 
 /// What this process has recorded: an assertion in a loop makes one line.
 static RECORDED: Mutex<BTreeSet<Key>> = Mutex::new(BTreeSet::new());
@@ -48,10 +48,10 @@ pub fn record(at: &At) {
         panic!("this thread does not know its test: hand it `Place::current()` of the test's thread")
     };
     for world in worlds {
-        let key = (at.file, at.line, world.clone(), test.clone());
-        if RECORDED.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
-            for clause in at.clauses {
-                write_line(folder, "holds", &line(&clause.id(), &world, &test, at));
+        for clause in at.clauses.iter().map(|clause| clause.id()) {
+            let key = (clause.clone(), at.file, at.line, world.clone(), test.clone());
+            if RECORDED.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+                write_line(folder, "holds", &line(&clause, &world, &test, at));
             }
         }
     }

@@ -95,8 +95,8 @@ fn say_beforehand(process: &Process) {
     note(
         "--watch takes the main profiler's place until it ends: no other main profiler can come meanwhile. Concurrent GC is \
          off until the detach. Every collection takes longer, since the runtime counts young objects and reports live ones: the end \
-         shows by how much. There is a full GC at the start (two if counting young objects takes too long), one at the end, and one \
-         after each loss of events, every ten seconds at most.",
+         shows by how much. There is a full GC at the start (two if counting young objects takes too long), one at the end (up to \
+         three if its report finds no room), and one after each loss of events, every ten seconds at most.",
     );
     say_what_stays(process);
 }
@@ -228,8 +228,8 @@ impl Course {
         }
         if self.last_requests == 0 {
             self.tracking.watch.go_on();
-        } else if compared.is_none() && self.last_requests < MOST_IN_A_ROW {
-            // The ring had no room for the end of its GC, and has been emptied since.
+        } else if compared.is_none() && !self.end.was_given_up && self.last_requests < MOST_IN_A_ROW {
+            // The ring had no room for the end of its GC, or for the copy. It has been emptied since.
             self.tracking.watch.go_on();
             self.ends();
         } else {

@@ -51,7 +51,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
 }
 
 fn configuration(file: &std::path::Path) -> Result<AppConfig, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|error| Failure::Input { file: file.to_owned(), error })?;
+    let mut text = String::new();
+    let read = std::fs::File::open(file).and_then(|opened| {
+        // One byte more than it may have: the parser says so.
+        opened.take(AppConfig::LARGEST as u64 + 1).read_to_string(&mut text)
+    });
+    read.map_err(|error| Failure::Input { file: file.to_owned(), error })?;
     let invalid = |error| Failure::Usage(format!("{} cannot be used as --config: {error}", file.display()));
     AppConfig::parse(&text).map_err(invalid)
 }
@@ -74,7 +79,7 @@ fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     };
     let target = Target::start(place, config).map_err(failed)?;
     out(&line(format!("{name} runs as process {}: {description}", std::process::id())))?;
-    note("it ends with Ctrl-C or `remora model stop`");
+    note("it ends with Ctrl-C, or with `remora model stop`");
     end_with_standard_input(&ends);
     target.serve(|| ends.load(Ordering::SeqCst));
     Ok(Exit::Done)

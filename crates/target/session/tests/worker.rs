@@ -304,9 +304,9 @@ fn confirmed_in(pause: u64) -> (Outcome, u64) {
 }
 
 #[test]
-fn det_13_det_16_an_attach_that_is_confirmed_late_is_waited_for_in_rounds_of_the_process_not_by_the_clock() {
+fn det_16_an_attach_that_is_confirmed_late_is_waited_for_in_rounds_of_the_process_not_by_the_clock() {
     assert_eq!(confirmed_in(1), (Outcome::Detach, 1));
-    holds!([DET_13 DET_16] rem, confirmed_in(400) == (Outcome::Detach, 400));
+    holds!(DET_16 rem, confirmed_in(400) == (Outcome::Detach, 400));
 }
 
 /// After a killed main profiler, .NET calls the next profiler never. Its threads stayed for ever, and every later command was refused.

@@ -103,6 +103,29 @@ impl Assertions {
         self.all.iter().filter(move |one| one.function == test && is_of_package(&one.file, package))
     }
 
+    /// Those that a test of this name in this package reaches: its own, and those of functions of the package that it calls.
+    pub fn reached(&self, test: &str, package: &str) -> Vec<&Assertion> {
+        let of_package: Vec<(&str, &Function)> = (self.functions.iter())
+            .filter(|(file, _)| is_of_package(file, package))
+            .flat_map(|(file, functions)| functions.iter().map(move |function| (file.as_str(), function)))
+            .collect();
+        let called = |name: &str, is_test: bool| {
+            let name = name.to_owned();
+            of_package.iter().filter(move |(_, function)| function.is_test == is_test && function.name == name).copied()
+        };
+        let (mut open, mut seen, mut reached) = (called(test, true).collect::<Vec<_>>(), BTreeSet::new(), Vec::new());
+        while let Some((file, function)) = open.pop() {
+            let is_own = |one: &&Assertion| one.file == file && one.function == function.name;
+            reached.extend(self.all.iter().filter(is_own));
+            for word in &function.words {
+                if seen.insert(word.as_str()) {
+                    open.extend(called(word, false));
+                }
+            }
+        }
+        reached
+    }
+
     /// The functions that assert something, by name.
     pub fn functions(&self) -> BTreeSet<&str> {
         self.all.iter().map(|assertion| assertion.function.as_str()).collect()
@@ -265,6 +288,16 @@ mod tests {
         assert!(of(&whole).missing().is_empty());
         let elsewhere = text.replace("first();\n}\n\n", "}\n\n");
         assert_eq!(of(&elsewhere).missing().len(), 2);
+    }
+
+    #[test]
+    fn a_test_reaches_what_the_functions_that_it_calls_assert() {
+        let text = "#[test]\nfn att_01_a() {\n    first();\n}\n\nfn first() {\n    second();\n}\n\nfn second() {\n    holds!(DET_02 sim, true);\n}\n\n\
+            fn other() {\n    holds!(ATT_03 sim, true);\n}\n";
+        let assertions = of(text);
+        let reached = assertions.reached("att_01_a", "remora-clr-model");
+        assert_eq!(reached.iter().map(|one| one.clause.as_str()).collect::<Vec<_>>(), ["DET-02"]);
+        assert!(assertions.reached("att_01_a", "corprof").is_empty());
     }
 
     #[test]

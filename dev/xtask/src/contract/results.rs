@@ -189,7 +189,7 @@ impl Results {
         for one in left.of_worlds(&failed.test).filter(|one| !one.passed) {
             worlds.extend(Column::of_world(&one.world)?);
         }
-        for assertion in evidence.assertions.in_test(&failed.test, &failed.package) {
+        for assertion in evidence.assertions.reached(&failed.test, &failed.package) {
             for column in columns::ALL.into_iter().filter(|column| column.kind() == assertion.column) {
                 let is_elsewhere = column != Column::Rem && !worlds.is_empty() && !worlds.contains(&column);
                 let has_none = column.is_live() && worlds.is_empty() && !self.has_run(column);

@@ -37,6 +37,9 @@ impl fmt::Display for ConfigError {
 }
 
 impl AppConfig {
+    /// The most bytes that it may have.
+    pub const LARGEST: usize = LARGEST;
+
     /// Reads the settings. Other elements are ignored, as the runtime does.
     ///
     /// # Errors

@@ -26,7 +26,11 @@ const SEED: u64 = 1;
 /// How long a trigger has for its question, and for reading the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Questions at a time. Others are refused.
-const MOST_QUESTIONS: usize = 16;
+const MOST_QUESTIONS: usize = 64;
+/// Of these, questions that may wait for something in the target. The others, such as the one for its end, always find a place.
+const MOST_WAITING: usize = 16;
+/// Entries of the event log in an answer: the newest ones.
+const MOST_ENTRIES: usize = 1000;
 /// How often the server looks whether it shall end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
@@ -72,6 +76,7 @@ struct Shared {
     /// The trigger's processes so far, one for each account.
     triggers: Mutex<Vec<Arc<Process>>>,
     questions: AtomicUsize,
+    waiting: AtomicUsize,
     stops: AtomicBool,
     /// The library of the old profiler stays as long as the process.
     _old: Arc<Library>,
@@ -162,6 +167,7 @@ impl Shared {
             channel,
             triggers: Mutex::default(),
             questions: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             stops: AtomicBool::new(false),
             _old: old,
         };
@@ -194,8 +200,12 @@ impl Shared {
             // Accepted from a listener that does not block.
             let question = stream.set_nonblocking(false).and_then(|()| receive(&mut stream, PATIENCE));
             if let Ok(question) = question {
-                // A trigger that has gone needs no answer.
-                let _ = send(&mut stream, &shared.answer(question), PATIENCE);
+                let waits = matches!(question, Question::Attach(..) | Question::Act(_));
+                if !waits || shared.waiting.fetch_add(1, Ordering::SeqCst) < MOST_WAITING {
+                    // A trigger that has gone needs no answer.
+                    let _ = send(&mut stream, &shared.answer(question), PATIENCE);
+                }
+                shared.waiting.fetch_sub(usize::from(waits), Ordering::SeqCst);
             }
             shared.questions.fetch_sub(1, Ordering::SeqCst);
         });
@@ -283,7 +293,9 @@ impl Shared {
             runtime: release.to_string(),
             text: entry.to_string(),
         };
-        self.process.event_log().into_iter().map(line).collect()
+        let entries = self.process.event_log();
+        let older = entries.len().saturating_sub(MOST_ENTRIES);
+        entries.into_iter().skip(older).map(line).collect()
     }
 
     fn act(&self, action: Action) -> Told {
