@@ -95,6 +95,29 @@ fn att_17_in_initialize_the_whole_mask_is_open_and_afterwards_only_what_can_be_c
 }
 
 #[test]
+fn att_19_what_a_profiler_has_no_callback_for_is_refused_when_asked() {
+    const ADD_ASSEMBLY_REFERENCES: u32 = 0x1;
+    const IN_MEMORY_SYMBOLS_UPDATED: u32 = 0x2;
+    on_machines(CORES, |machine| {
+        for (version, references, symbols) in [
+            (5, HResult::CORPROF_E_CALLBACK6_REQUIRED, HResult::CORPROF_E_CALLBACK7_REQUIRED),
+            (6, HResult::S_OK, HResult::CORPROF_E_CALLBACK7_REQUIRED),
+            (7, HResult::S_OK, HResult::S_OK),
+        ] {
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let of_script = seen.clone();
+            let asks = move |script: &Script| {
+                let answers = [ADD_ASSEMBLY_REFERENCES, IN_MEMORY_SYMBOLS_UPDATED].map(|bit| script.set_mask(0, bit));
+                of_script.lock().unwrap().push(answers);
+            };
+            install(machine, Script::new().of_version(version).on("Initialize", asks));
+            profiled(machine, &[]);
+            holds!(ATT_19 sim, *seen.lock().unwrap() == [[references, symbols]], "version {version}");
+        }
+    });
+}
+
+#[test]
 fn gch_02_in_initialize_there_is_no_collector_yet() {
     on_machines(&RuntimeVersion::ALL, |machine| {
         let seen = Arc::new(Mutex::new(Vec::new()));

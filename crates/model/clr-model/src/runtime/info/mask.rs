@@ -58,6 +58,12 @@ impl Server {
         if low & sys::COR_PRF_ENABLE_REJIT != 0 && differences.rejit_forbids_detach && !mutation::is("RJT-01") {
             profiler.lock().irreversible = true;
         }
+        // Who reports it must be able to (source: eetoprofinterfaceimpl.cpp, SetEventMask).
+        let lacks = |bit: u32, version: u8| high & bit != 0 && profiler.callback_version < version;
+        let needs_6 = lacks(sys::COR_PRF_HIGH_ADD_ASSEMBLY_REFERENCES, 6) && !mutation::is("ATT-19/2");
+        refuse_if(needs_6, HResult::CORPROF_E_CALLBACK6_REQUIRED)?;
+        let needs_7 = lacks(sys::COR_PRF_HIGH_IN_MEMORY_SYMBOLS_UPDATED, 7) && !mutation::is("ATT-19/2");
+        refuse_if(needs_7, HResult::CORPROF_E_CALLBACK7_REQUIRED)?;
         profiler.lock().mask = (low, high);
         schedule::note("The mask is now {}", u64::from(low) | u64::from(high) << 32);
         DONE
