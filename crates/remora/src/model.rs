@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// How long a target may take to end.
 const STOPPING: Duration = Duration::from_secs(30);
+/// How long `ps` waits for a target, before it says that this one does not answer.
+const ANSWERING: Duration = Duration::from_secs(2);
 /// How often the channel is read until it has a text.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Largest client data, bytes: a message has room for it.
@@ -154,13 +156,14 @@ fn ps(args: &ModelPsArgs) -> Result<(), Failure> {
 }
 
 fn rows_of(name: &str, client: &Client) -> Vec<RuntimeRow> {
+    if !client.answers_within(ANSWERING) {
+        let process = client.peer().map_or(String::new(), |process| format!(" (process {process})"));
+        let reason = format!("it does not answer{process}: a profiler or somebody else holds it up");
+        return vec![RuntimeRow { process_id: client.peer(), ..of_target(name, None, Some(reason)) }];
+    }
     let row = |runtime: Option<String>, reason: Option<String>| RuntimeRow {
-        target: name.to_owned(),
         process_id: client.process().ok(),
-        runtime,
-        attachable: reason.is_none(),
-        reason,
-        profiler: None,
+        ..of_target(name, runtime, reason)
     };
     let profilers = client.profilers().unwrap_or_default();
     match client.runtimes() {
@@ -175,6 +178,11 @@ fn rows_of(name: &str, client: &Client) -> Vec<RuntimeRow> {
         Err(AttachError::AccessDenied) => vec![row(None, Some("access is denied".to_owned()))],
         Err(error) => vec![row(None, Some(error.to_string()))],
     }
+}
+
+fn of_target(name: &str, runtime: Option<String>, reason: Option<String>) -> RuntimeRow {
+    let attachable = reason.is_none();
+    RuntimeRow { target: name.to_owned(), process_id: None, runtime, attachable, reason, profiler: None }
 }
 
 fn state_of(profiler: &LoadedProfiler) -> &'static str {

@@ -315,6 +315,10 @@ fn of_a_modelled_attach(error: AttachError) -> Option<&'static str> {
         AttachError::Answered(HResult::CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE) => {
             "start the target with <gcConcurrent enabled=\"false\"/> in its configuration, or with the profiler"
         }
+        AttachError::Answered(HResult::CLASS_E_CLASSNOTAVAILABLE) => {
+            "check the CLSID, and that the library exports DllGetClassObject (in C++ with extern \"C\"); the event log has an entry: \
+             `remora model log`"
+        }
         AttachError::Answered(_) => "the event log has an entry: `remora model log`",
         _ => return None,
     })

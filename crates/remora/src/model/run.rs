@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use remora_clr_model::desktop::{AppConfig, Client, Place, SCENARIOS, Scenario, Target, TargetConfig, is_name};
 use remora_terminal::Table;
 use rustix::fs::{FileType, fstat};
+use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -14,9 +15,15 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Longest message of a target that did not start, bytes.
 const LONGEST_MESSAGE: u64 = 65_536;
+
+/// How often that is looked at.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// How long a target may take to end after a signal: a profiler may keep the linker's lock, which the ordinary end needs.
+const ENDING: Duration = Duration::from_secs(3);
 
 /// Runs the command.
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
@@ -66,6 +73,7 @@ fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         flag::register(signal, ends.clone()).map_err(Failure::Signals)?;
     }
+    end_whatever_holds_it_up(&ends);
     // A thread of the model that is lost would leave its callers waiting.
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -83,6 +91,19 @@ fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     end_with_standard_input(&ends);
     target.serve(|| ends.load(Ordering::SeqCst));
     Ok(Exit::Done)
+}
+
+/// Ends this process by SIGKILL if a signal has not ended it in time.
+fn end_whatever_holds_it_up(ends: &Arc<AtomicBool>) {
+    let ends = ends.clone();
+    // Started before any library is loaded: later a thread may not get so far.
+    std::thread::spawn(move || {
+        while !ends.load(Ordering::SeqCst) {
+            std::thread::sleep(INTERVAL);
+        }
+        std::thread::sleep(ENDING);
+        let _ = kill_process(getpid(), Signal::KILL);
+    });
 }
 
 /// If standard input is a pipe, the target ends when nobody holds its other end.

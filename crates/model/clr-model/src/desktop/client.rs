@@ -168,12 +168,30 @@ impl Client {
         }
     }
 
-    /// Ends the target, and waits until its socket is gone.
+    /// The number of the process behind the target's socket, also if it does not answer.
+    pub fn peer(&self) -> Option<u32> {
+        self.remote.peer().map(|process| process.as_raw_nonzero().get().unsigned_abs())
+    }
+
+    /// Whether the target answers within this time.
+    pub fn answers_within(&self, patience: Duration) -> bool {
+        self.remote.answers_within(patience)
+    }
+
+    /// Ends the target, and waits until its socket is gone. One that does not answer gets SIGTERM.
     ///
     /// # Errors
     /// It does not end.
     pub fn stop(&self, patience: Duration) -> Result<(), ClientError> {
-        self.ask(&Question::Stop)?;
+        let peer = self.remote.peer();
+        match (self.ask(&Question::Stop), peer) {
+            (Ok(_), _) => {}
+            (Err(_), Some(process)) if self.remote.peer() == peer => {
+                // An error means that it has ended.
+                let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+            }
+            (Err(error), _) => return Err(error),
+        }
         let deadline = Instant::now() + patience;
         while UnixStream::connect(&self.remote.socket).is_ok() {
             if Instant::now() >= deadline {

@@ -35,6 +35,22 @@ impl Remote {
         receive(&mut stream, PATIENCE.saturating_add(longer))
     }
 
+    /// The process behind the socket, from the kernel: it need not answer.
+    pub(super) fn peer(&self) -> Option<rustix::process::Pid> {
+        let stream = UnixStream::connect(&self.socket).ok()?;
+        let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
+        (peer.uid == rustix::process::geteuid()).then_some(peer.pid)
+    }
+
+    /// Whether the target answers within this time, whatever profilers do in it.
+    pub(super) fn answers_within(&self, patience: Duration) -> bool {
+        let asked = UnixStream::connect(&self.socket).and_then(|mut stream| {
+            send(&mut stream, &Question::Channel, patience)?;
+            receive::<Answer>(&mut stream, patience)
+        });
+        asked.is_ok()
+    }
+
     /// `OpenProcess`: the process's number.
     pub(super) fn open(&self) -> Result<u32, HResult> {
         match self.ask(&Question::Open(self.account), Duration::ZERO) {

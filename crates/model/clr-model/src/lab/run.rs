@@ -294,12 +294,14 @@ impl Run {
             );
             monitor::write(&Line::Note { clause: "ATT-20".into(), message });
             monitor::exercised("ATT-10");
-            if refused.record().last_release != Some(0) || !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
-                monitor::broken_in(
-                    "ATT-10",
-                    Some("InitializeForAttach"),
-                    "the profiler refused its attach, and is still in the process after its release",
+            // An object that stays is a matter of DET-10: a static one goes with its library.
+            let last_release = refused.record().last_release;
+            if last_release.is_none() || !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
+                let answered = last_release.map_or("did not return".to_owned(), |left| format!("was answered {left}"));
+                let message = format!(
+                    "the profiler refused its attach, and its library is still in the process (the last Release {answered})"
                 );
+                monitor::broken_in("ATT-10", Some("InitializeForAttach"), &message);
             }
         } else if code == HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE {
             let message =
