@@ -27,7 +27,9 @@ const BUFFER: u32 = 64;
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout for the first entry of that list, and between two entries.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(15);
-/// Timeout for the stop request, for its answer, and for the end of an unreadable stream.
+/// Timeout for the stop request, and for its answer: a busy machine may let the runtime's thread wait for seconds.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same for a user in a hurry, and the timeout for the end of an unreadable stream.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time from the user's signal to the end.
 const HURRIED_TIMEOUT: Duration = Duration::from_secs(5);
@@ -144,9 +146,10 @@ impl EventPipe {
         self.facts.recording = nanoseconds(self.begun.elapsed());
         let asked = Instant::now();
         let target_ended = self.over;
-        let stopped = if self.over { Ok(()) } else { self.stop(asked, hurried) };
+        let stopped = if self.over { Ok(()) } else { self.stop(asked, &hurried) };
         // The runtime answers only after it has ended the session.
-        let stopped = stopped.and_then(|()| self.session.finish(SHORT_TIMEOUT).map_err(|error| error.to_string()));
+        let limit = if hurried() { SHORT_TIMEOUT } else { REQUEST_TIMEOUT };
+        let stopped = stopped.and_then(|()| self.session.finish(limit).map_err(|error| error.to_string()));
         self.facts.event_session = match stopped {
             Ok(()) => EventSession::Ended,
             Err(why) => {
@@ -181,7 +184,8 @@ impl EventPipe {
 
     /// Requests the end, and receives data until then; fails with the reason if it stopped waiting.
     fn stop(&mut self, asked: Instant, hurried: impl Fn() -> bool) -> Result<(), String> {
-        self.session.stop(SHORT_TIMEOUT).map_err(|error| error.to_string())?;
+        let limit = if hurried() { SHORT_TIMEOUT } else { REQUEST_TIMEOUT };
+        self.session.stop(limit).map_err(|error| error.to_string())?;
         let ended = self.ended.take();
         self.spool.ends();
         self.limit = MemoryLimit::eighth();
