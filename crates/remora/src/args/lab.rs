@@ -12,7 +12,7 @@ pub(crate) struct LabArgs {
     /// The profiler's library [default: Remora's own agent]
     #[arg(value_name = "LIBRARY")]
     pub(crate) library: Option<PathBuf>,
-    /// The profiler's class [default: any: one that is nobody's, then Remora's own]
+    /// The profiler's class [default: an unknown one, then that of Remora's agent]
     #[arg(long, value_name = "GUID", value_parser = class)]
     pub(crate) clsid: Option<u128>,
     /// What InitializeForAttach gets: a text, where {pid} becomes the process's number, or a file's bytes [default: nothing]

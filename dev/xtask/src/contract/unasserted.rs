@@ -1,6 +1,6 @@
 //! `contract-unasserted.toml`: files with tests that do not assert every clause of their names.
 //!
-//! The list can only shrink: `cargo xtask contract --tables` removes what is asserted, and a check finds it there.
+//! `cargo xtask contract --tables` removes what is asserted, and a check finds it there. Nothing adds to the list.
 
 use super::assertions::Assertions;
 use crate::outcome::{Context, Outcome};
@@ -13,7 +13,7 @@ pub const FILE: &str = "contract-unasserted.toml";
 
 /// The head of the file.
 const HEAD: &str = "# Files with tests that do not assert (`holds!`) every clause of their names. Such a name fills no cell of docs/authors/contract.md.
-# The list can only shrink: `cargo xtask contract --tables` does it.
+# `cargo xtask contract --tables` takes files out of it.
 # After a merge with a conflict here, keep either side and run that.
 ";
 
