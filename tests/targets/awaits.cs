@@ -5,7 +5,8 @@
 // awaits
 // `run N` calls each case N times on each of 4 threads and answers `done`. `counts` answers `NAME=CALLS` for each case since the last
 // `counts`. `values` and `named` make calls with known arguments. `inner N` awaits N short calls and works for 300 ms after each. `hold N` begins N
-// calls that wait, `release` lets them end. `times` answers the sum of the durations of `Timed`, in nanoseconds, by a clock of its own.
+// calls that wait, `release` lets them end. `times` answers the sum of the durations of `Timed`, in nanoseconds, by a clock of its own, `waited` that of
+// the last `values`.
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
@@ -213,13 +214,18 @@ namespace Awaits
             done.SetResult(true);
         }
 
+        // How long the last call of `Values` waited. A timer may end a little before its time, since its clock counts milliseconds.
+        public static long Waited;
+
         // Opens when the first steps are over: until then another thread could end the call, and its record would have no result.
         public static TaskCompletionSource<bool> Gate = new TaskCompletionSource<bool>();
 
         public static async Task<string> Values(int number, string text, double ratio, bool flag, Mood mood, DayOfWeek day, decimal price, long changed)
         {
             await Gate.Task;
+            long begin = Stopwatch.GetTimestamp();
             await Task.Delay(number);
+            Waited = Stopwatch.GetTimestamp() - begin;
             changed += flag ? 1 : 0;
             // What a method does not use has no field.
             return text + ratio + mood + changed + (day == DayOfWeek.Friday && price > 0 ? "" : "!");
@@ -310,6 +316,7 @@ namespace Awaits
                 case "values": return Ended(Cases.Values(20, "text", 0.5, true, Mood.Angry, DayOfWeek.Friday, 12.50m, 5));
                 case "timed": Task.WhenAll(Enumerable.Range(0, number).Select(_ => Cases.Timed(5))).Wait(); return "done";
                 case "times": return (long)(Cases.Ticks * (1e9 / Stopwatch.Frequency));
+                case "waited": return (long)(Cases.Waited * (1e9 / Stopwatch.Frequency));
                 case "inner": for (int i = 0; i < number; i++) Cases.Outer().Wait(); return "done";
                 case "hold": for (int i = 0; i < number; i++) waiting.Add(Cases.Held(held.Task)); return "done";
                 case "release": return Release();
