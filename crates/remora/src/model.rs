@@ -10,7 +10,9 @@ use crate::args::model::{
 use crate::console::{Page, line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use remora_clr_model::desktop::{Client, ClientError, Guid, HResult, LoadedProfiler, LogLine, Place, TRIGGERS, Told};
+use remora_clr_model::desktop::{
+    Client, ClientError, Guid, HResult, LoadedProfiler, LogLine, Place, TRIGGERS, Told, is_name,
+};
 use remora_clr_model::machine::{Account, AttachError, AttachOptions};
 use remora_terminal::Table;
 use serde::Serialize;
@@ -22,6 +24,8 @@ use std::time::{Duration, Instant};
 const STOPPING: Duration = Duration::from_secs(30);
 /// How long `ps` waits for a target, before it says that this one does not answer.
 const ANSWERING: Duration = Duration::from_secs(2);
+/// How long the process that watches a target has to say how it ended.
+const ENDING: Duration = Duration::from_secs(1);
 /// How often the channel is read until it has a text.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Largest client data, bytes: a message has room for it.
@@ -74,6 +78,7 @@ pub(crate) fn run(args: &ModelArgs) -> Result<Exit, Failure> {
 struct Trigger {
     name: String,
     client: Client,
+    place: Place,
 }
 
 impl Trigger {
@@ -84,27 +89,40 @@ impl Trigger {
             Some(name) => name.to_owned(),
             None => the_only_one(Client::targets(&place))?,
         };
-        let missing = |_| Failure::NoSuchTarget { name: name.clone(), there: Client::targets(&place).join(", ") };
+        let missing = |_| match place.end_of(&name).filter(|_| is_name(&name)) {
+            Some(error) => Failure::ModelTargetEnded { name: name.clone(), error },
+            None => Failure::NoSuchTarget { name: name.clone(), there: Client::targets(&place).join(", ") },
+        };
         let client = Client::of(&place, &name, account).map_err(missing)?;
-        Ok(Trigger { name, client })
+        Ok(Trigger { name, client, place })
     }
 
     /// The target did not answer.
     fn failed(&self, error: ClientError) -> Failure {
         match error {
             ClientError::NoTarget => Failure::NoSuchTarget { name: self.name.clone(), there: String::new() },
-            ClientError::Broken(error) => {
-                Failure::ModelTargetEnded { name: self.name.clone(), error: error.to_string() }
-            }
+            ClientError::Broken(error) => self.ended(error.to_string()),
         }
+    }
+
+    /// The target ended; `noticed` is what the trigger saw of that.
+    fn ended(&self, noticed: String) -> Failure {
+        let deadline = Instant::now() + ENDING;
+        let how = loop {
+            let how = self.place.end_of(&self.name);
+            if how.is_some() || self.client.peer().is_some() || Instant::now() >= deadline {
+                break how;
+            }
+            std::thread::sleep(INTERVAL);
+        };
+        Failure::ModelTargetEnded { name: self.name.clone(), error: how.unwrap_or(noticed) }
     }
 
     /// An attach failed, or the look at the runtimes.
     fn refused(&self, error: AttachError, why: Option<String>) -> Failure {
         match error {
             AttachError::Answered(HResult::CORPROF_E_IPC_FAILED) | AttachError::NoSuchProcess => {
-                let error = HResult::CORPROF_E_IPC_FAILED.to_string();
-                Failure::ModelTargetEnded { name: self.name.clone(), error }
+                self.ended(HResult::CORPROF_E_IPC_FAILED.to_string())
             }
             error => Failure::ModelAttach { error, why },
         }
@@ -208,9 +226,18 @@ fn attach(args: &AttachArgs) -> Result<(), Failure> {
         timeout: None,
     };
     let answer = target.client.attach(&options);
-    let why = || path.and_then(|path| target.client.load_failure(&path).ok().flatten());
-    answer.map_err(|error| target.refused(error, why()))?;
+    answer.map_err(|error| {
+        let why = says_too_little(error).then(|| target.client.attach_failure(path).ok().flatten());
+        target.refused(error, why.flatten())
+    })?;
     out(&line("AttachProfiler answered S_OK"))
+}
+
+/// Whether the answer may come from the profiler, or leave out why its library could not be opened.
+fn says_too_little(error: AttachError) -> bool {
+    const CLEAR: [HResult; 3] =
+        [HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE, HResult::ERROR_TIMEOUT, HResult::CORPROF_E_IPC_FAILED];
+    matches!(error, AttachError::Answered(code) if !CLEAR.contains(&code))
 }
 
 /// The absolute path. Whether there is a library is for the target to find out.
@@ -269,6 +296,9 @@ fn detach(args: &ModelDetachArgs) -> Result<(), Failure> {
     let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].1)?;
     let failed = |error| target.failed(error);
     let loaded = target.client.profilers().map_err(failed)?;
+    if loaded.is_empty() && target.client.is_attaching().map_err(failed)? {
+        note(&format!("an attach to {} waits, and may still succeed", target.name));
+    }
     if loaded.is_empty() {
         return out(&line(format!("no profiler is loaded in {}", target.name)));
     }

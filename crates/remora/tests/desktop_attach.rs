@@ -4,17 +4,25 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
+/// A class that nothing has.
+const CLASS: &str = "6c1f3a52-0d7e-4b0a-9a55-2f1f6d0b8e11";
 /// The mark behind the output of each command.
 const END: &str = "-- end of the command --";
+
+/// A command that writes nothing for this long hangs: the longest one compiles the examples.
+const HANGS: Duration = Duration::from_secs(600);
 
 /// A shell in the repository's folder that finds `remora`, and whose targets nobody else sees.
 struct Shell {
     child: Child,
     input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    _targets: tempfile::TempDir,
+    /// The lines of its output, which a thread reads.
+    output: Receiver<String>,
+    targets: tempfile::TempDir,
 }
 
 impl Shell {
@@ -33,15 +41,17 @@ impl Shell {
             .expect("sh starts");
         let mut input = child.stdin.take().expect("a pipe");
         writeln!(input, "exec 2>&1").expect("written");
-        let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        Shell { child, input, output, _targets: targets }
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let (lines, output) = std::sync::mpsc::channel();
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));
+        Shell { child, input, output, targets }
     }
 
     /// The output of a command. The next one still finds its status in `$?`.
     fn run(&mut self, command: &str) -> Vec<String> {
         writeln!(self.input, "{command}\nstatus=$?; echo '{END}'; (exit $status)").expect("written");
-        let lines = (&mut self.output).lines().map(|line| line.expect("the shell answers"));
-        lines.take_while(|line| line != END).collect()
+        let next = || self.output.recv_timeout(HANGS).unwrap_or_else(|_| panic!("it does not end: {command}"));
+        std::iter::repeat_with(next).take_while(|line| line != END).collect()
     }
 }
 
@@ -81,6 +91,60 @@ fn the_walk_through_prints_what_its_page_shows() {
         similar(&harmless_page(&page), &printed);
     }
     assert!(blocks > 10, "only {blocks} blocks were run");
+}
+
+/// What the profiler's first export does, and what the trigger says then.
+const ENDS: [(&str, &str, &str); 3] = [
+    (
+        "crash",
+        "fputs(\"last words\\n\", stderr); *(volatile int *)8 = 1;",
+        "signal: 11 (SIGSEGV), after it wrote: last words",
+    ),
+    ("exit", "exit(3);", "exit status: 3"),
+    ("refuse", "return 0x80004005;", "the profiler's DllGetClassObject failed"),
+];
+
+#[test]
+fn a_trigger_says_how_a_target_ended_or_which_call_failed() {
+    let mut shell = Shell::new();
+    let folder = shell.targets.path().to_str().expect("text").to_owned();
+    for (name, body, said) in ENDS {
+        let source =
+            format!("#include <stdio.h>\n#include <stdlib.h>\nint DllGetClassObject(void) {{ {body} return 0; }}\n");
+        std::fs::write(format!("{folder}/{name}.c"), source).expect("written");
+        let compiled = shell.run(&format!("cc -shared -fPIC -o {folder}/{name}.so {folder}/{name}.c"));
+        assert!(compiled.is_empty(), "{compiled:?}");
+        shell.run(&format!("remora model run plain --background --name {name}"));
+        let attach = format!("remora model attach {name} --clsid {CLASS} --library {folder}/{name}.so");
+        let lines = shell.run(&attach).join("\n");
+        assert!(lines.contains(said), "{name}: {lines}");
+        if name != "refuse" {
+            // So do later commands, until another target has the name.
+            let later = shell.run(&format!("remora model tell {name} collect")).join("\n");
+            assert!(later.contains(said), "{name}: {later}");
+            shell.run(&format!("remora model run plain --background --name {name}"));
+            assert_eq!(shell.run(&format!("remora model tell {name} debugger-stops")), ["done"]);
+        }
+    }
+}
+
+#[test]
+fn a_trigger_hears_that_an_event_changed_nothing_and_that_an_attach_waits() {
+    let mut shell = Shell::new();
+    shell.run("remora model run plain --background");
+    for event in ["debugger-continues", "finalizer-returns", "thread-leaves"] {
+        assert_eq!(
+            shell.run(&format!("remora model tell plain {event}")),
+            ["nothing changed: it was so already"],
+            "{event}"
+        );
+    }
+    for expected in ["done", "nothing changed: it was so already"] {
+        assert_eq!(shell.run("remora model tell plain debugger-stops"), [expected]);
+    }
+    shell.run(&format!("remora model attach plain --clsid {CLASS} --library /nowhere.so --timeout 1ms"));
+    let detached = shell.run("remora model detach plain").join("\n");
+    assert!(detached.contains("an attach to plain waits, and may still succeed"), "{detached}");
 }
 
 /// Compares line by line: the first difference is the message.

@@ -125,7 +125,7 @@ fn an_unknown_scenario_name_runtime_or_file_is_refused() {
     let message = targets.remora(&["run", "plain", "--name", "../up"]).fails(2);
     assert!(message.contains("small letters, digits and hyphens"), "{message}");
     let config = targets.directory.path("app.config");
-    std::fs::write(&config, "<gcConcurrent enabled=\"perhaps\"/>").expect("written");
+    std::fs::write(&config, "<a><runtime><gcConcurrent enabled=\"perhaps\"/></runtime></a>").expect("written");
     let message = targets.remora(&["run", "plain", "--config", &config]).fails(2);
     assert!(message.contains("enabled of <gcConcurrent> must be"), "{message}");
     let message = targets.remora(&["run", "plain", "--config", "/nowhere"]).fails(30);

@@ -64,6 +64,9 @@ pub(crate) struct RunArgs {
     /// Return as soon as the target is ready; it runs until `remora model stop`
     #[arg(long)]
     pub(crate) background: bool,
+    /// Watch over a target in the background, for --background alone
+    #[arg(long, hide = true)]
+    pub(crate) watched: bool,
     /// A variable of the target's environment; may be given again
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,

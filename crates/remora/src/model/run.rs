@@ -10,16 +10,20 @@ use rustix::fs::{FileType, fstat};
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// Longest message of a target that did not start, bytes.
 const LONGEST_MESSAGE: u64 = 65_536;
 
+/// The flag of the process that watches over a target.
+const WATCHED: &str = "--watched";
+/// Lines of a target's messages that are kept when it ends.
+const LAST_LINES: usize = 5;
 /// How often that is looked at.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// How long a target may take to end after a signal: a profiler may keep the linker's lock, which the ordinary end needs.
@@ -29,6 +33,7 @@ const ENDING: Duration = Duration::from_secs(3);
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let Some(wanted) = args.scenario.as_deref().filter(|_| !args.list) else {
         let mut table = Table::new(&["scenario", "target"]);
+        table.let_last_go_below();
         for scenario in SCENARIOS {
             table.row([scenario.name.to_owned(), scenario.description.to_owned()]);
         }
@@ -52,6 +57,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let configuration = args.config.as_deref().map(configuration).transpose()?;
     if args.background {
         return in_background(&name);
+    }
+    if args.watched {
+        return watch_over(&place, &name);
     }
     let config = TargetConfig { scenario, name, environment: args.env.clone(), configuration, speed: args.speed };
     be_the_target(&place, config)
@@ -87,7 +95,9 @@ fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     };
     let target = Target::start(place, config).map_err(failed)?;
     out(&line(format!("{name} runs as process {}: {description}", std::process::id())))?;
-    note("it ends with Ctrl-C, or with `remora model stop`");
+    if io::stderr().is_terminal() {
+        note("it ends with Ctrl-C, or with `remora model stop`");
+    }
     end_with_standard_input(&ends);
     target.serve(|| ends.load(Ordering::SeqCst));
     Ok(Exit::Done)
@@ -119,13 +129,59 @@ fn end_with_standard_input(ends: &Arc<AtomicBool>) {
     });
 }
 
+/// This command without a flag, with nothing to read, and its messages to a pipe.
+fn this_command(without: &str) -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(std::env::args_os().skip(1).filter(|argument| argument != without));
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// Starts the target as a child, and notes how it ends if nobody stopped it: nobody else hears of the signal.
+fn watch_over(place: &Place, name: &str) -> Result<Exit, Failure> {
+    let failed = |error: io::Error| Failure::Model(format!("the target {name} cannot be started: {error}"));
+    let mut target = this_command(WATCHED).and_then(|mut command| command.spawn()).map_err(failed)?;
+    let said = Arc::new(Mutex::new(String::new()));
+    let reading = target.stderr.take().map(|stderr| {
+        std::thread::spawn({
+            let said = said.clone();
+            move || keep_the_end(stderr, &said)
+        })
+    });
+    let status = target.wait().map_err(failed)?;
+    // A process that a profiler started may keep the pipe open.
+    let deadline = Instant::now() + ENDING;
+    while reading.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < deadline {
+        std::thread::sleep(INTERVAL);
+    }
+    let said = said.lock().expect("no panic while locked").clone();
+    // If another target has this name, this one has not even started.
+    if !status.success() && !Client::targets(place).iter().any(|other| other == name) {
+        let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" / ");
+        let how = if last.is_empty() { status.to_string() } else { format!("{status}, after it wrote: {last}") };
+        place.note_end(name, &how).map_err(failed)?;
+    }
+    // For the process that waits for the start; later nobody reads it.
+    let _ = io::stderr().write_all(said.as_bytes());
+    Ok(Exit::Done)
+}
+
+/// Reads to the end, and keeps the last bytes as text.
+fn keep_the_end(mut from: impl io::Read, kept: &Mutex<String>) {
+    let (mut buffer, mut last) = ([0; 4096], Vec::new());
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        last.extend_from_slice(&buffer[..count]);
+        last.drain(..last.len().saturating_sub(LONGEST_MESSAGE as usize));
+        *kept.lock().expect("no panic while locked") = String::from_utf8_lossy(&last).into_owned();
+    }
+}
+
 /// Starts the same command as another process, and returns when its target is ready.
 fn in_background(name: &str) -> Result<Exit, Failure> {
     let failed = |error: io::Error| Failure::Model(format!("the target {name} cannot be started: {error}"));
-    let program = std::env::current_exe().map_err(failed)?;
-    let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--background");
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut command = this_command("--background").map_err(failed)?;
+    command.arg(WATCHED).stdout(Stdio::piped()).process_group(0);
     let mut target = command.spawn().map_err(failed)?;
     let mut ready = String::new();
     if let Some(stdout) = target.stdout.take() {

@@ -3,6 +3,7 @@
 //! A trigger cannot detach a profiler: only the profiler itself can request that (seed 001). So every product has such a channel. This one
 //! suits the examples of `corprof`.
 
+use super::target::PAUSE;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, Read};
 use std::net::Shutdown;
@@ -44,7 +45,9 @@ impl Channel {
                 let mut ready = [PollFd::new(&accepting.0.listener, PollFlags::IN)];
                 // Interrupted by a signal: there is only nothing to accept.
                 let _ = poll(&mut ready, None);
-                accepting.accept_all(&mut accepting.lock());
+                if !accepting.accept_all(&mut accepting.lock()) {
+                    std::thread::sleep(PAUSE);
+                }
             }
         })?;
         Ok(channel)
@@ -71,9 +74,13 @@ impl Channel {
         ended.len()
     }
 
-    fn accept_all(&self, state: &mut State) {
-        while let Ok((stream, _)) = self.0.listener.accept() {
-            self.begin(state, stream);
+    /// False if the system cannot accept one, as with too many open files: the listener stays readable.
+    fn accept_all(&self, state: &mut State) -> bool {
+        loop {
+            match self.0.listener.accept() {
+                Ok((stream, _)) => self.begin(state, stream),
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
         }
     }
 

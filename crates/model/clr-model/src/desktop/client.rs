@@ -87,13 +87,25 @@ impl Client {
         attach_with(&self.host()?, process as usize, process, options, prefix)
     }
 
-    /// Why the target could not open a library; `None` if it did not try.
+    /// What the code of the last failed attach does not say: why the library with this path could not be opened, or which call of the
+    /// profiler failed.
     ///
     /// # Errors
     /// The target ended.
-    pub fn load_failure(&self, path: &str) -> Result<Option<String>, ClientError> {
-        match self.ask(&Question::LoadFailure(path.to_owned()))? {
-            Answer::LoadFailure(why) => Ok(why),
+    pub fn attach_failure(&self, path: Option<String>) -> Result<Option<String>, ClientError> {
+        match self.ask(&Question::AttachFailure(path))? {
+            Answer::AttachFailure(why) => Ok(why),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Whether an attach waits, or is under way.
+    ///
+    /// # Errors
+    /// The target ended.
+    pub fn is_attaching(&self) -> Result<bool, ClientError> {
+        match self.ask(&Question::Attaching)? {
+            Answer::Attaching(is_attaching) => Ok(is_attaching),
             _ => Err(unexpected()),
         }
     }

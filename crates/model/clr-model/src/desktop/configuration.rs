@@ -1,10 +1,13 @@
 //! The GC settings of an application's configuration file (seed 004, "GC Modes").
 
 use crate::runtime::GcMode;
+use roxmltree::{Document, Node, ParsingOptions};
 use std::fmt;
 
 /// Largest file that is read, bytes.
 const LARGEST: usize = 1 << 20;
+/// Most elements, attributes and texts in it.
+const MOST_NODES: u32 = 100_000;
 
 /// The settings in the file. The defaults are those of a client application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,12 +19,12 @@ pub struct AppConfig {
 }
 
 /// Why a file cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigError {
     /// It is too large.
     TooLarge,
-    /// A comment or an element does not end.
-    Unfinished,
+    /// It is not XML.
+    NotXml(String),
     /// `enabled` of this element is neither `true` nor `false`.
     NotBoolean(&'static str),
 }
@@ -30,7 +33,7 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ConfigError::TooLarge => write!(out, "it has more than {LARGEST} bytes"),
-            ConfigError::Unfinished => out.write_str("an element or a comment does not end"),
+            ConfigError::NotXml(why) => write!(out, "it is not XML: {why}"),
             ConfigError::NotBoolean(name) => write!(out, "enabled of <{name}> must be \"true\" or \"false\""),
         }
     }
@@ -48,8 +51,9 @@ impl AppConfig {
         if text.len() > LARGEST {
             return Err(ConfigError::TooLarge);
         }
-        let text = without_comments(text)?;
-        Ok(AppConfig { gc_concurrent: setting(&text, "gcConcurrent")?, gc_server: setting(&text, "gcServer")? })
+        let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+        let file = Document::parse_with_options(text, options).map_err(|why| ConfigError::NotXml(why.to_string()))?;
+        Ok(AppConfig { gc_concurrent: setting(&file, "gcConcurrent")?, gc_server: setting(&file, "gcServer")? })
     }
 
     /// The GC mode. Without settings, it is concurrent (seed 004).
@@ -62,38 +66,16 @@ impl AppConfig {
     }
 }
 
-fn without_comments(text: &str) -> Result<String, ConfigError> {
-    let mut rest = text;
-    let mut kept = String::new();
-    while let Some((before, comment)) = rest.split_once("<!--") {
-        kept.push_str(before);
-        rest = comment.split_once("-->").ok_or(ConfigError::Unfinished)?.1;
-    }
-    kept.push_str(rest);
-    Ok(kept)
-}
-
-/// `enabled` of the first element with this name.
-fn setting(text: &str, name: &'static str) -> Result<Option<bool>, ConfigError> {
-    for (at, _) in text.match_indices('<') {
-        let Some(attributes) = text[at + 1..].strip_prefix(name) else { continue };
-        let (attributes, _) = attributes.split_once('>').ok_or(ConfigError::Unfinished)?;
-        if !attributes.starts_with(|letter: char| letter.is_whitespace() || letter == '/') {
-            continue;
-        }
-        return enabled(attributes).map(Some).ok_or(ConfigError::NotBoolean(name));
-    }
-    Ok(None)
-}
-
-fn enabled(attributes: &str) -> Option<bool> {
-    let (_, value) = attributes.split_once("enabled")?;
-    let value = value.trim_start().strip_prefix('=')?.trim_start();
-    let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
-    match value[1..].split_once(quote)?.0 {
-        "true" => Some(true),
-        "false" => Some(false),
-        _ => None,
+/// `enabled` of the first element with this name in `<runtime>`.
+fn setting(file: &Document<'_>, name: &'static str) -> Result<Option<bool>, ConfigError> {
+    let is_it = |node: &Node<'_, '_>| {
+        node.has_tag_name(name) && node.parent_element().is_some_and(|parent| parent.has_tag_name("runtime"))
+    };
+    let Some(element) = file.descendants().find(is_it) else { return Ok(None) };
+    match element.attribute("enabled") {
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        _ => Err(ConfigError::NotBoolean(name)),
     }
 }
 
@@ -104,29 +86,29 @@ mod tests {
     #[test]
     fn concurrent_collections_are_the_default_and_the_setting_switches_them_off() {
         let cases = [
-            ("<configuration/>", GcMode::Concurrent),
+            ("", GcMode::Concurrent),
             ("<runtime><gcConcurrent enabled=\"false\"/></runtime>", GcMode::Blocking),
-            ("<gcConcurrent  enabled = 'false' ></gcConcurrent>", GcMode::Blocking),
-            ("<gcConcurrent enabled=\"true\"/>", GcMode::Concurrent),
-            ("<!-- <gcConcurrent enabled=\"false\"/> -->", GcMode::Concurrent),
-            ("<gcConcurrentX enabled=\"false\"/>", GcMode::Concurrent),
-            ("<gcServer enabled=\"true\"/><gcConcurrent enabled=\"false\"/>", GcMode::Server),
+            ("<runtime><gcConcurrent  enabled = 'false' ></gcConcurrent></runtime>", GcMode::Blocking),
+            ("<runtime><gcConcurrent enabled=\"true\"/></runtime>", GcMode::Concurrent),
+            ("<runtime><!-- <gcConcurrent enabled=\"false\"/> --></runtime>", GcMode::Concurrent),
+            ("<runtime><gcConcurrentX enabled=\"false\"/></runtime>", GcMode::Concurrent),
+            ("<gcConcurrent enabled=\"false\"/>", GcMode::Concurrent),
+            ("<runtime><gcServer enabled=\"true\"/><gcConcurrent enabled=\"false\"/></runtime>", GcMode::Server),
         ];
         for (text, mode) in cases {
-            assert_eq!(AppConfig::parse(text).map(AppConfig::gc_mode), Ok(mode), "{text}");
+            let text = format!("<configuration>{text}</configuration>");
+            assert_eq!(AppConfig::parse(&text).map(AppConfig::gc_mode), Ok(mode), "{text}");
         }
     }
 
     #[test]
     fn a_damaged_file_is_an_error() {
-        for (text, error) in [
-            ("<!-- <gcConcurrent", ConfigError::Unfinished),
-            ("<gcConcurrent enabled", ConfigError::Unfinished),
-            ("<gcConcurrent enabled=\"0\"/>", ConfigError::NotBoolean("gcConcurrent")),
-            ("<gcServer/>", ConfigError::NotBoolean("gcServer")),
-            ("<gcServer enabled=\"ü/>", ConfigError::NotBoolean("gcServer")),
-        ] {
-            assert_eq!(AppConfig::parse(text), Err(error), "{text}");
+        for text in ["", "no XML", "<configuration>", "<!-- <gcConcurrent", "<a><b></a>", "<gcConcurrent enabled"] {
+            assert!(matches!(AppConfig::parse(text), Err(ConfigError::NotXml(_))), "{text}");
+        }
+        for setting in ["<gcServer enabled='0'/>", "<gcServer/>"] {
+            let text = format!("<configuration><runtime>{setting}</runtime></configuration>");
+            assert_eq!(AppConfig::parse(&text), Err(ConfigError::NotBoolean("gcServer")), "{text}");
         }
         assert_eq!(AppConfig::parse(&" ".repeat(LARGEST + 1)), Err(ConfigError::TooLarge));
     }

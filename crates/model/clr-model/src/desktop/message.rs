@@ -24,8 +24,10 @@ pub(super) enum Question {
     Attach(Account, AttachMessage),
     /// The profilers of all runtimes.
     Profilers,
-    /// Why the last attempt to open this library failed.
-    LoadFailure(String),
+    /// Why the last attach failed, where its code does not say it. With the library's path.
+    AttachFailure(Option<String>),
+    /// Whether an attach waits or is under way.
+    Attaching,
     /// The event log.
     Log,
     /// What profilers have written to the channel.
@@ -79,7 +81,8 @@ pub(super) enum Answer {
     /// The code of a call.
     Code(i32),
     Profilers(Vec<LoadedProfiler>),
-    LoadFailure(Option<String>),
+    AttachFailure(Option<String>),
+    Attaching(bool),
     Log(Vec<LogLine>),
     /// The lines, and the connected profilers.
     Channel(Vec<String>, usize),

@@ -1,8 +1,10 @@
 //! The directory with the sockets of the targets. Only its owner may enter it, so nobody else reaches a target.
 
-use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, open};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, open};
 use rustix::io::Errno;
 use std::fmt;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Longest name of a target, bytes.
@@ -15,6 +17,10 @@ const MOST_TARGETS: usize = 1000;
 const SOCKET: &str = "socket";
 /// The end of the name of a channel for profilers.
 const CHANNEL: &str = "channel";
+/// The end of the name of the file that says how a target ended.
+const END: &str = "end";
+/// Most bytes of that file that are read.
+const LONGEST_END: u64 = 4096;
 
 /// See the module documentation.
 #[derive(Debug, Clone)]
@@ -80,6 +86,33 @@ impl Place {
         self.file(name, CHANNEL)
     }
 
+    /// Until the answer is dropped, nobody else starts a target here.
+    pub(super) fn lock(&self) -> io::Result<OwnedFd> {
+        let directory = open(&self.path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        flock(&directory, FlockOperation::LockExclusive)?;
+        Ok(directory)
+    }
+
+    /// Notes how a target ended, for [`Place::end_of`].
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn note_end(&self, name: &str, how: &str) -> io::Result<()> {
+        std::fs::write(self.file(name, END), how)
+    }
+
+    /// How a target ended that nobody stopped. `None` if it runs, or nobody watched it.
+    pub fn end_of(&self, name: &str) -> Option<String> {
+        let mut how = Vec::new();
+        std::fs::File::open(self.file(name, END)).ok()?.take(LONGEST_END).read_to_end(&mut how).ok()?;
+        Some(String::from_utf8_lossy(&how).into_owned())
+    }
+
+    /// Forgets how the last target with this name ended.
+    pub(super) fn forget_end(&self, name: &str) -> io::Result<()> {
+        absent_is_fine(std::fs::remove_file(self.file(name, END)))
+    }
+
     /// The names of all sockets, sorted. Their targets may have ended.
     pub(super) fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten().take(MOST_TARGETS);
@@ -94,6 +127,14 @@ impl Place {
 
     fn file(&self, name: &str, kind: &str) -> PathBuf {
         self.path.join(format!("{name}.{kind}"))
+    }
+}
+
+/// A file that is not there needs no removal.
+pub(super) fn absent_is_fine(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::channel::Channel;
 use super::message::{Action, Answer, AttachMessage, LoadedProfiler, LogLine, Question, Told, receive, send};
+use super::place::absent_is_fine;
 use super::scenario::State;
 use super::{AppConfig, Place, Scenario};
 use crate::differences::RuntimeVersion;
@@ -34,8 +35,10 @@ const MOST_ENTRIES: usize = 1000;
 /// How often the server looks whether it shall end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// How often the end waits 20 ms for answers that are on their way.
+/// How often the end pauses for answers that are on their way.
 const ANSWERING: u32 = 50;
+/// The wait before something is tried again.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// The class of the scenarios' old profiler, and its path.
 const OLD_CLASS: Guid = Guid::from_u128(0x0000_0002_0000_0000_0000_0000_0000_0002);
@@ -101,15 +104,15 @@ impl Target {
     /// `AddrInUse`: a target of this name runs. Otherwise the system's.
     pub fn start(place: &Place, config: TargetConfig) -> io::Result<Target> {
         let paths = [place.socket(&config.name), place.channel(&config.name)];
+        // Two starts of one name at once would both remove the other's socket.
+        let _alone = place.lock()?;
         if UnixStream::connect(&paths[0]).is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         for path in &paths {
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            absent_is_fine(std::fs::remove_file(path))?;
         }
+        place.forget_end(&config.name)?;
         threads::use_os_threads_at(SEED, config.speed.max(1));
         give_the_heap_memory();
         let channel = Channel::listen(&paths[1])?;
@@ -126,8 +129,11 @@ impl Target {
             let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
             // Interrupted by a signal: `ends` knows.
             let _ = poll(&mut ready, Some(&LOOK));
-            if let Ok((stream, _)) = self.listener.accept() {
-                Shared::serve(&self.shared, stream);
+            match self.listener.accept() {
+                Ok((stream, _)) => Shared::serve(&self.shared, stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // Too many open files, for example: it stays readable.
+                Err(_) => std::thread::sleep(PAUSE),
             }
         }
         // Who asked for the end gets an answer. An attach that waits is cut off.
@@ -135,7 +141,7 @@ impl Target {
             if self.shared.questions.load(Ordering::SeqCst) == 0 {
                 break;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(PAUSE);
         }
         self.shared.process.end();
     }
@@ -175,8 +181,8 @@ impl Shared {
             shared.load_runtimes();
         }
         let runtimes = shared.process.runtimes();
-        runtimes.iter().for_each(|one| one.block_finalizer(scenario.state == State::BlockedFinalizer));
-        runtimes.iter().for_each(|one| one.keep_in_callbacks(scenario.state == State::SlowThread));
+        in_any(&runtimes, |one| one.block_finalizer(scenario.state == State::BlockedFinalizer));
+        in_any(&runtimes, |one| one.keep_in_callbacks(scenario.state == State::SlowThread));
         shared
     }
 
@@ -220,7 +226,8 @@ impl Shared {
             Question::Runtimes(account) => self.runtimes(account).unwrap_or_else(|code| Answer::Code(code.0)),
             Question::Attach(account, message) => Answer::Code(self.attach(account, message).0),
             Question::Profilers => Answer::Profilers(self.profilers()),
-            Question::LoadFailure(path) => Answer::LoadFailure(self.machine.load_failure(&path)),
+            Question::AttachFailure(path) => Answer::AttachFailure(self.attach_failure(path.as_deref())),
+            Question::Attaching => Answer::Attaching(self.process.runtimes().iter().any(|one| one.is_attaching())),
             Question::Log => Answer::Log(self.log()),
             Question::Channel => {
                 let (lines, connected) = self.channel.lines();
@@ -272,6 +279,13 @@ impl Shared {
         }
     }
 
+    /// What the code of the last failed attach does not say.
+    fn attach_failure(&self, path: Option<&str>) -> Option<String> {
+        let of_the_file = path.and_then(|path| self.machine.load_failure(path));
+        let call = || self.process.runtimes().iter().find_map(|one| one.failed_call());
+        of_the_file.or_else(|| Some(format!("the profiler's {} failed", call()?)))
+    }
+
     fn profilers(&self) -> Vec<LoadedProfiler> {
         let of_one = |runtime: &Arc<Runtime>| {
             let version = runtime.version().to_string();
@@ -303,11 +317,11 @@ impl Shared {
         match action {
             Action::StartRuntime if runtimes.is_empty() => self.load_runtimes(),
             Action::StartRuntime => return Told::Already,
-            Action::DebuggerStops => self.process.halt(),
-            Action::DebuggerContinues => self.process.resume(),
+            Action::DebuggerStops => return changed(self.process.halt()),
+            Action::DebuggerContinues => return changed(self.process.resume()),
             _ if runtimes.is_empty() => return Told::NoRuntime,
-            Action::FinalizerReturns => runtimes.iter().for_each(|one| one.block_finalizer(false)),
-            Action::ThreadLeaves => runtimes.iter().for_each(|one| one.keep_in_callbacks(false)),
+            Action::FinalizerReturns => return changed(in_any(&runtimes, |one| one.block_finalizer(false))),
+            Action::ThreadLeaves => return changed(in_any(&runtimes, |one| one.keep_in_callbacks(false))),
             Action::LoadModule => return self.on_application_thread(|one| _ = one.load_module(false)),
             Action::Collect => return self.on_application_thread(Runtime::collect_all),
         }
@@ -327,6 +341,15 @@ impl Shared {
         schedule::wait_until(None, || has_ended() || runtime.keeps_in_callback() || runtime.is_exiting());
         if has_ended() { Told::Done } else { Told::ThreadStays }
     }
+}
+
+fn changed(is_changed: bool) -> Told {
+    if is_changed { Told::Done } else { Told::Already }
+}
+
+/// Does it in each runtime. Whether it changed something in one.
+fn in_any(runtimes: &[Arc<Runtime>], change: impl Fn(&Runtime) -> bool) -> bool {
+    runtimes.iter().fold(false, |changed, one| change(one) || changed)
 }
 
 /// The variables of a scenario.

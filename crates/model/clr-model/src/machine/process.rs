@@ -141,16 +141,16 @@ impl Process {
         machine.open(path, self).map(|_| ())
     }
 
-    /// A debugger stops all its threads.
-    pub fn halt(&self) {
+    /// A debugger stops all its threads. Returns whether they ran.
+    pub fn halt(&self) -> bool {
         schedule::note("A debugger stops the process", 0);
-        self.is_halted.store(true, Ordering::SeqCst);
+        !self.is_halted.swap(true, Ordering::SeqCst)
     }
 
-    /// The debugger resumes it or detaches.
-    pub fn resume(&self) {
+    /// The debugger resumes it or detaches. Returns whether the process was stopped.
+    pub fn resume(&self) -> bool {
         schedule::note("A debugger lets the process go on", 0);
-        self.is_halted.store(false, Ordering::SeqCst);
+        self.is_halted.swap(false, Ordering::SeqCst)
     }
 
     /// Ends it and everything in it.

@@ -76,9 +76,9 @@ impl Runtime {
         self.enqueue(request, None)
     }
 
-    /// Starts or ends a finalizer that does not return.
-    pub fn block_finalizer(&self, blocked: bool) {
-        self.lock().finalizer_is_blocked = blocked;
+    /// Starts or ends a finalizer that does not return. Returns whether that is a change.
+    pub fn block_finalizer(&self, blocked: bool) -> bool {
+        std::mem::replace(&mut self.lock().finalizer_is_blocked, blocked) != blocked
     }
 
     /// Waits like the trigger's side of the attach. On the desktop the time-out bounds the wait, whatever happens to the attach. Elsewhere
@@ -103,6 +103,11 @@ impl Runtime {
     pub fn is_attaching(&self) -> bool {
         let state = self.lock();
         state.serves || !state.requests.is_empty()
+    }
+
+    /// The call of the profiler that failed and ended the last attach.
+    pub fn failed_call(&self) -> Option<&'static str> {
+        self.lock().failed_call
     }
 
     /// The attach server for the process's lifetime: one request at a time.
@@ -163,6 +168,7 @@ impl Runtime {
         }
         self.begin_detach_thread();
         let request = &pending.request;
+        self.lock().failed_call = None;
         self.lock().heap.gc.time_out = u64::from(request.milliseconds) * MILLISECOND;
         let found = pending.library.clone().unwrap_or_else(|| self.locate(&request.class, request.path.as_deref()));
         let class = if mutation::is("ATT-02") { Guid::from_u128(0) } else { request.class };
@@ -222,6 +228,7 @@ impl Runtime {
             code => Err(code),
         };
         profiler.leave(counted, schedule::current());
+        let result = self.naming("InitializeForAttach", result);
         let is_kept = mutation::is("ATT-10") || mutation::is("ATT-08/3");
         if is_kept { result } else { result.inspect_err(|_| self.take_back(profiler)) }
     }
@@ -302,10 +309,9 @@ impl Runtime {
         let inside = library.enter();
         let mut factory: *mut c_void = std::ptr::null_mut();
         // SAFETY: two identifiers and a place for the answer.
-        unsafe { library.exports().get_class_object(class, &sys::IID_IClassFactory, &raw mut factory) }.ok()?;
-        if factory.is_null() {
-            return Err(HResult::E_FAIL);
-        }
+        let answer = unsafe { library.exports().get_class_object(class, &sys::IID_IClassFactory, &raw mut factory) };
+        let made = answer.ok().and_then(|()| if factory.is_null() { Err(HResult::E_FAIL) } else { Ok(()) });
+        self.naming("DllGetClassObject", made)?;
         self.step();
         let scope = monitor::callback("CreateInstance");
         let mut object: *mut c_void = std::ptr::null_mut();
@@ -318,12 +324,18 @@ impl Runtime {
         // SAFETY: releases the factory's only reference.
         unsafe { sys::IUnknown::Release(factory.cast()) };
         drop(scope);
-        HResult(made).ok().map_err(|code| if mutation::is("SBS-02/3") { HResult::E_FAIL } else { code })?;
+        let made = HResult(made).ok().map_err(|code| if mutation::is("SBS-02/3") { HResult::E_FAIL } else { code });
+        self.naming("CreateInstance", made)?;
         let _scope = monitor::callback("QueryInterface");
         // SAFETY: a live object whose one reference is given up.
         let object = unsafe { ProfilerObject::from_created_for(object.cast(), self.callback_version()) };
         drop(inside);
-        object
+        self.naming("QueryInterface", object)
+    }
+
+    /// Notes which call of the profiler failed, if it did.
+    fn naming<T>(&self, call: &'static str, result: Result<T, HResult>) -> Result<T, HResult> {
+        result.inspect_err(|_| self.lock().failed_call = Some(call))
     }
 }
 

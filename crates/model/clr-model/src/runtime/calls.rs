@@ -85,9 +85,10 @@ impl Runtime {
         profiler.leave(thread, task);
     }
 
-    /// Threads that call a profiler about a loaded module stay there, as if a debugger had frozen them, until this is set back.
-    pub fn keep_in_callbacks(&self, keeps: bool) {
-        self.lock().keeps_in_callbacks = keeps;
+    /// Threads that call a profiler about a loaded module stay there, as if a debugger had frozen them, until this is set back. Returns whether
+    /// that is a change.
+    pub fn keep_in_callbacks(&self, keeps: bool) -> bool {
+        std::mem::replace(&mut self.lock().keeps_in_callbacks, keeps) != keeps
     }
 
     /// Whether a thread stays in a callback.

@@ -121,6 +121,8 @@ struct State {
     log: Vec<Entry>,
     /// A finalizer runs and does not return.
     finalizer_is_blocked: bool,
+    /// The call of the profiler that failed and ended the last attach.
+    failed_call: Option<&'static str>,
     /// Threads stay in callbacks about loaded modules.
     keeps_in_callbacks: bool,
     /// How many do.
