@@ -69,10 +69,28 @@ impl Runtime {
 
     /// Makes the running thread known to the runtime, until it ends, if it is not already.
     pub(super) fn adopt_thread(&self) {
-        if self.this_thread().is_none() {
-            self.begin_thread();
-            self.lock().threads.of_profilers.push(schedule::current());
+        if self.this_thread().is_some() {
+            return;
         }
+        self.begin_thread();
+        let runtime = {
+            let mut state = self.lock();
+            state.threads.of_profilers.push(schedule::current());
+            state.myself.clone()
+        };
+        schedule::at_end(move || {
+            if let Some(runtime) = runtime.upgrade().filter(|runtime| !runtime.is_exiting()) {
+                runtime.end_adopted_thread();
+            }
+        });
+    }
+
+    /// The running thread of a profiler ends: it is a managed thread no more.
+    fn end_adopted_thread(&self) {
+        self.end_thread();
+        let (mut state, task) = (self.lock(), schedule::current());
+        state.threads.of_profilers.retain(|one| *one != task);
+        state.heap.gc.forced.retain(|one| *one != task);
     }
 
     /// Whether the running thread became known through [`adopt_thread`](Self::adopt_thread).
