@@ -120,6 +120,8 @@ differences! {
     unattachable_leaks: bool = [false, true, true, true, true, true, true] "live: att_09 (6 assumed)";
     /// Whether every profiler loaded at startup switches concurrent GC off for good, instead of only one that asks for MONITOR_GC.
     any_profiler_at_startup_ends_concurrent: bool = [true, false, false, false, false, false, false] "seed 004; source: profilinghelper.cpp, LoadProfiler";
+    /// Whether the unload of an assembly is reported when it begins, too, instead of at its end only.
+    assembly_unload_begins: bool = [true, false, true, true, true, true, true] "live: tests/conformance/tests/callbacks.rs (6 and the desktop assumed)";
     /// Whether DoStackSnapshot walks a thread that is neither the calling one nor suspended with all others.
     walks_running_threads: bool = [true, false, false, false, false, false, false] "source: proftoeeinterfaceimpl.cpp, DoStackSnapshot, PLATFORM_SUPPORTS_SAFE_THREADSUSPEND (not on Linux)";
     /// Whether an attached profiler may replace the IL of a method.

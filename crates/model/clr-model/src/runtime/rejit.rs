@@ -23,9 +23,6 @@ const BAD_FORMAT: HResult = HResult(0x8007_000B_u32 as i32);
 /// The setting that forbids an attached profiler to change methods if it is 0 (source: clrconfigvalues.h).
 const REJIT_ON_ATTACH: &str = "ProfApi_RejitOnAttach";
 
-/// The setting by which the runtime does not track inlined methods.
-const INLINING_TRACKING: &str = "ProfApi_InliningTracking";
-
 #[derive(Default)]
 pub(super) struct Rejit {
     /// The active version of each function whose original is not active.
@@ -152,7 +149,7 @@ impl Runtime {
         if flags.is_some_and(|flags| flags & sys::COR_PRF_REJIT_BLOCK_INLINING == 0) {
             return HResult::E_INVALIDARG;
         }
-        if flags.is_some() && self.number_set(INLINING_TRACKING) == Some(0) && !mutation::is("RJT-01/11") {
+        if flags.is_some() && self.is_off_after_attach() && !mutation::is("RJT-01/11") {
             return HResult::CORPROF_E_REJIT_INLINING_DISABLED;
         }
         profiler.lock().irreversible = true;
@@ -173,8 +170,14 @@ impl Runtime {
     /// Whether a profiler may enable ReJIT outside of Initialize: a setting may forbid it, unless one enabled it at startup (source:
     /// rejit.inl, IsReJITEnabled).
     pub(super) fn may_enable_rejit(&self) -> bool {
-        let is_off = self.number_set(REJIT_ON_ATTACH) == Some(0) && !mutation::is("RJT-01/10");
+        let is_off = self.is_off_after_attach() && !mutation::is("RJT-01/10");
         self.lock().rejit.enabled_from_start || !is_off
+    }
+
+    /// The same setting switches the tracking of inlined methods off, by a mistake of the runtime: `ProfApi_InliningTracking` does nothing
+    /// (source: rejit.inl, IsReJITInlineTrackingEnabled; live: tests/conformance/tests/rejit.rs).
+    fn is_off_after_attach(&self) -> bool {
+        self.number_set(REJIT_ON_ATTACH) == Some(0)
     }
 
     /// The refusals of all three requests, in their order (source: proftoeeinterfaceimpl.cpp).

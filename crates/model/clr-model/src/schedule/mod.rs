@@ -76,6 +76,8 @@ pub struct Schedule {
 
 type Body = Coroutine<(), (), (), DefaultStack>;
 type Condition = *const dyn Fn() -> bool;
+/// What a thread does at its end.
+type Last = Box<dyn FnOnce()>;
 
 enum Wait {
     Ready,
@@ -102,7 +104,7 @@ struct World {
     timeline: RefCell<Timeline>,
     stopped: Cell<bool>,
     /// What threads do at their end.
-    at_end: RefCell<Vec<(Task, Box<dyn FnOnce()>)>>,
+    at_end: RefCell<Vec<(Task, Last)>>,
 }
 
 thread_local! {
@@ -322,7 +324,7 @@ impl World {
     }
 
     /// A stopped schedule has no ends of threads.
-    fn take_at_end(&self, task: Task) -> Vec<Box<dyn FnOnce()>> {
+    fn take_at_end(&self, task: Task) -> Vec<Last> {
         let mut all = self.at_end.borrow_mut();
         let own = all.extract_if(.., |(of, _)| *of == task).map(|(_, last)| last).collect();
         if self.stopped.get() { Vec::new() } else { own }
